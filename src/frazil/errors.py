@@ -1,0 +1,148 @@
+"""Every error Frazil raises, drawn as one tree; each carries facts and whether trying again can help.
+
+    FrazilError
+    ├── InvalidInput (ValueError)          refused before anything was written
+    │   ├── ValidationError                a schema, spec or property breaks a rule of the format
+    │   │   └── ValidationException        a commit would break what its writer assumed (conflicting files)
+    │   ├── SchemaMismatch                 a frame does not fit the table
+    │   ├── ParseError                     text that is no predicate, DDL or transform
+    │   ├── Unsupported                    right, but not done by Frazil (yet); see KNOWN_GAPS.md
+    │   ├── AlreadyExists: TableAlreadyExistsError NamespaceAlreadyExistsError ViewAlreadyExistsError
+    │   ├── NamespaceNotEmptyError
+    │   └── NotInstalledError              an extra is missing; the message holds the pip command
+    ├── NotFound                           not there
+    │   └── NoSuchTableError NoSuchNamespaceError NoSuchViewError NoSuchSnapshotError NoSuchRefError
+    │       NoSuchPropertyException NoSuchFileError
+    ├── CommitFailedException              lost a race: definitely not applied, retryable
+    │   └── WaitingForLockException
+    ├── CommitStateUnknownException        may be applied: every file is kept
+    ├── CorruptData                        a file that cannot be what the table says it is
+    └── StorageError                       the store refused or failed (permission, space, network)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class FrazilError(Exception):
+    """Base of all. `facts` holds what is known by name (table, snapshot_id, file, offset, …); `hint` says what to do next."""
+
+    retryable = False
+
+    def __init__(self, message: str = "", *, hint: str | None = None, **facts: Any):
+        self.message, self.hint, self.facts = message, hint, {k: v for k, v in facts.items() if v is not None}
+        super().__init__(f"{message} {hint}" if hint else message)
+
+    def __reduce__(self) -> Any:
+        return _rebuild, (type(self), self.message, self.hint, self.facts)
+
+
+def _rebuild(kind: type[FrazilError], message: str, hint: str | None, facts: dict[str, Any]) -> FrazilError:
+    return kind(message, hint=hint, **facts)
+
+
+class InvalidInput(FrazilError, ValueError):
+    """Refused before anything was written."""
+
+
+class ValidationError(InvalidInput):
+    """A schema, spec, ref or property breaks a rule of the format."""
+
+
+class ValidationException(ValidationError):
+    """A commit was refused because the table changed in a way its isolation level forbids. Nothing was applied."""
+
+
+class SchemaMismatch(InvalidInput):
+    """The frame's columns do not fit the table's schema."""
+
+
+class ParseError(InvalidInput):
+    """Text that is no predicate, type, transform or identifier."""
+
+
+class Unsupported(InvalidInput, NotImplementedError):
+    """A right request that Frazil does not serve; the message names it."""
+
+
+class AlreadyExists(InvalidInput):
+    """Something of that name is there already."""
+
+
+class TableAlreadyExistsError(AlreadyExists):
+    pass
+
+
+class NamespaceAlreadyExistsError(AlreadyExists):
+    pass
+
+
+class ViewAlreadyExistsError(AlreadyExists):
+    pass
+
+
+class NamespaceNotEmptyError(InvalidInput):
+    pass
+
+
+class NotInstalledError(InvalidInput, ImportError):
+    """An optional dependency is missing; the message holds the pip command."""
+
+
+class NotFound(FrazilError):
+    """What was asked for is not there."""
+
+
+class NoSuchTableError(NotFound):
+    pass
+
+
+class NoSuchNamespaceError(NotFound):
+    pass
+
+
+class NoSuchViewError(NotFound):
+    pass
+
+
+class NoSuchSnapshotError(NotFound):
+    pass
+
+
+class NoSuchRefError(NotFound):
+    pass
+
+
+class NoSuchPropertyException(NotFound):
+    pass
+
+
+class NoSuchFileError(NotFound, FileNotFoundError):
+    """A file that the table or the caller names is not in the store."""
+
+
+class CommitFailedException(FrazilError):
+    """Lost a race: definitely not applied. Trying again on fresh metadata can succeed."""
+
+    retryable = True
+
+
+class WaitingForLockException(CommitFailedException):
+    pass
+
+
+class CommitStateUnknownException(FrazilError):
+    """The commit may or may not have been applied; every file it wrote is kept. Look at the table before trying again."""
+
+
+class CorruptData(FrazilError):
+    """A file that cannot be what the table says it is: truncated, damaged or hostile. Facts: file, offset."""
+
+
+class StorageError(FrazilError, OSError):
+    """The store refused or failed: permission, space, network."""
+
+
+NoSuchIcebergTableError = NoSuchTableError
+NoSuchIdentifierError = NotFound

@@ -1,0 +1,118 @@
+"""Table metadata: the root of a table's state (spec, "Table Metadata"). Immutable; changed by `commit.apply` only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from frazil.errors import NoSuchRefError, NoSuchSnapshotError, ValidationError
+from frazil.spec.partitioning import PartitionSpec
+from frazil.spec.schema import Schema
+from frazil.spec.snapshot import MAIN_BRANCH, MetadataLogEntry, Snapshot, SnapshotLogEntry, SnapshotRef, Snapshots
+from frazil.spec.sorting import UNSORTED_SORT_ORDER, SortOrder
+
+SUPPORTED_FORMAT_VERSION = 3
+DEFAULT_FORMAT_VERSION = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableMetadata:
+    """`current_snapshot_id` None: no snapshot. Statistics are JSON objects as the spec has them. `extra`: JSON keys we do not know."""
+
+    format_version: int
+    table_uuid: str | None
+    location: str
+    last_updated_ms: int
+    last_column_id: int
+    schemas: tuple[Schema, ...]
+    current_schema_id: int = 0
+    partition_specs: tuple[PartitionSpec, ...] = (PartitionSpec(),)
+    default_spec_id: int = 0
+    last_partition_id: int = 999
+    sort_orders: tuple[SortOrder, ...] = (UNSORTED_SORT_ORDER,)
+    default_sort_order_id: int = 0
+    properties: dict[str, str] = field(default_factory=dict)
+    last_sequence_number: int = 0
+    current_snapshot_id: int | None = None
+    next_row_id: int | None = None
+    encryption_keys: tuple[dict[str, Any], ...] = ()
+    refs: dict[str, SnapshotRef] = field(default_factory=dict)
+    snapshots: Snapshots = field(default_factory=Snapshots)
+    statistics: tuple[dict[str, Any], ...] = ()
+    partition_statistics: tuple[dict[str, Any], ...] = ()
+    snapshot_log: tuple[SnapshotLogEntry, ...] = ()
+    metadata_log: tuple[MetadataLogEntry, ...] = ()
+    extra: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def schema(self) -> Schema:
+        return self.schema_by_id(self.current_schema_id)
+
+    def schema_by_id(self, schema_id: int) -> Schema:
+        for s in self.schemas:
+            if s.schema_id == schema_id:
+                return s
+        raise ValidationError(f"Schema {schema_id} is not in the metadata of {self.location}.", table=self.location)
+
+    def spec(self) -> PartitionSpec:
+        return self.spec_by_id(self.default_spec_id)
+
+    def spec_by_id(self, spec_id: int) -> PartitionSpec:
+        for s in self.partition_specs:
+            if s.spec_id == spec_id:
+                return s
+        raise ValidationError(f"Partition spec {spec_id} is not in the metadata of {self.location}.", table=self.location)
+
+    def sort_order(self) -> SortOrder:
+        return self.sort_order_by_id(self.default_sort_order_id)
+
+    def sort_order_by_id(self, order_id: int) -> SortOrder:
+        for s in self.sort_orders:
+            if s.order_id == order_id:
+                return s
+        if order_id == 0:
+            return UNSORTED_SORT_ORDER
+        raise ValidationError(f"Sort order {order_id} is not in the metadata of {self.location}.", table=self.location)
+
+    def current_snapshot(self) -> Snapshot | None:
+        return self.snapshots.by_id(self.current_snapshot_id)
+
+    def snapshot_by_id(self, snapshot_id: int) -> Snapshot:
+        """Raises NoSuchSnapshotError when it is not retained."""
+        if found := self.snapshots.by_id(snapshot_id):
+            return found
+        raise NoSuchSnapshotError(
+            f"Cannot find snapshot with ID {snapshot_id} in table {self.location}.",
+            hint="It may have expired; t.history() lists those that are left.", table=self.location, snapshot_id=snapshot_id,
+        )  # fmt: skip
+
+    def ref(self, name: str) -> SnapshotRef:
+        """The branch or tag of that name; `main` exists as soon as there is a snapshot. Raises NoSuchRefError."""
+        if found := self.refs.get(name):
+            return found
+        if name == MAIN_BRANCH and self.current_snapshot_id is not None:
+            return SnapshotRef(self.current_snapshot_id)
+        known = ", ".join(self.refs) or "none"
+        raise NoSuchRefError(f"Cannot find branch or tag {name!r} in table {self.location}; known: {known}.", table=self.location)
+
+    def ref_snapshot(self, name: str | None) -> Snapshot | None:
+        """The head of a branch or tag; None for a `main` without snapshot (and for None)."""
+        if name is None or (name == MAIN_BRANCH and self.current_snapshot_id is None):
+            return None
+        return self.snapshot_by_id(self.ref(name).snapshot_id)
+
+    def ancestors(self, snapshot: Snapshot | None) -> Iterator[Snapshot]:
+        """A snapshot and its parents, newest first, as far as they are retained."""
+        seen: set[int] = set()
+        while snapshot is not None and snapshot.snapshot_id not in seen:
+            seen.add(snapshot.snapshot_id)
+            yield snapshot
+            snapshot = self.snapshots.by_id(snapshot.parent_snapshot_id)
+
+    def snapshot_as_of(self, timestamp_ms: int, inclusive: bool = True) -> Snapshot | None:
+        """The snapshot that was current at a time, by the snapshot log (spec, "Point in Time Reads"); None before the first."""
+        found = None
+        for entry in self.snapshot_log:
+            if entry.timestamp_ms < timestamp_ms or (inclusive and entry.timestamp_ms == timestamp_ms):
+                found = entry.snapshot_id
+        return None if found is None else self.snapshot_by_id(found)

@@ -1,0 +1,139 @@
+"""Partition specs (spec, "Partitioning")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from frazil.errors import ValidationError
+from frazil.spec.schema import Schema
+from frazil.spec.transforms import (
+    BucketTransform,
+    IdentityTransform,
+    Transform,
+    TruncateTransform,
+    VoidTransform,
+    parse_term,
+)
+from frazil.spec.types import ListType, MapType, NestedField, StringType, StructType
+
+FIRST_PARTITION_FIELD_ID = 1000
+
+
+@dataclass(frozen=True)
+class PartitionField:
+    """One field of a spec. `source_ids` holds all sources of a multi-argument transform (v3), else it is empty."""
+
+    source_id: int
+    field_id: int
+    transform: Transform
+    name: str
+    source_ids: tuple[int, ...] = ()
+    extra: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.field_id}: {self.name}: {self.transform}({self.source_id})"
+
+
+@dataclass(frozen=True, init=False)
+class PartitionSpec:
+    """`PartitionSpec(*fields, spec_id=0)`."""
+
+    fields: tuple[PartitionField, ...]
+    spec_id: int = 0
+    extra: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def __init__(self, *fields: PartitionField, spec_id: int = 0, extra: dict[str, Any] | None = None):
+        object.__setattr__(self, "fields", tuple(fields))
+        object.__setattr__(self, "spec_id", spec_id)
+        object.__setattr__(self, "extra", extra or {})
+
+    @property
+    def is_unpartitioned(self) -> bool:
+        """No field says anything: none, or all void."""
+        return all(isinstance(f.transform, VoidTransform) for f in self.fields)
+
+    @property
+    def last_assigned_field_id(self) -> int:
+        return max((f.field_id for f in self.fields), default=FIRST_PARTITION_FIELD_ID - 1)
+
+    def compatible_with(self, other: PartitionSpec) -> bool:
+        """Same sources, transforms and names in order; ids do not matter (such a spec is used again, not added)."""
+        return [(f.source_id, f.transform, f.name) for f in self.fields] == [(f.source_id, f.transform, f.name) for f in other.fields]
+
+    def partition_type(self, schema: Schema) -> StructType:
+        """The struct of this spec's partition values; a source dropped from `schema` gives string (the value is only compared)."""
+        fields = []
+        for f in self.fields:
+            source = schema.by_id.get(f.source_id)
+            result = f.transform.result_type(source.field_type) if source else _result_without_source(f.transform)
+            fields.append(NestedField(f.field_id, f.name, result, required=False))
+        return StructType(*fields)
+
+    def __str__(self) -> str:
+        return "[" + ", ".join(map(str, self.fields)) + "]"
+
+
+def _result_without_source(transform: Transform) -> Any:
+    return StringType() if isinstance(transform, IdentityTransform | TruncateTransform | VoidTransform) else transform.result_type(StringType())
+
+
+UNPARTITIONED_PARTITION_SPEC = PartitionSpec()
+
+
+def default_name(column: str, transform: Transform, with_width: bool = False) -> str:
+    """Java's names: `id_bucket`, `s_trunc`, `ts_day`; with_width (UpdatePartitionSpec) `id_bucket_16`, `s_trunc_4`."""
+    column = column.replace(".", "_") if with_width else column
+    match transform:
+        case IdentityTransform():
+            return column
+        case BucketTransform(num_buckets=n):
+            return f"{column}_bucket_{n}" if with_width else f"{column}_bucket"
+        case TruncateTransform(width=w):
+            return f"{column}_trunc_{w}" if with_width else f"{column}_trunc"
+        case VoidTransform():
+            return f"{column}_null"
+    return f"{column}_{transform.name}"
+
+
+def check_source(schema: Schema, source_id: int, transform: Transform) -> NestedField:
+    """The source field, when the transform can take it. Raises ValidationError otherwise."""
+    source = schema.by_id.get(source_id)
+    if source is None:
+        raise ValidationError(f"Cannot find source column for partition field: {transform}({source_id})")
+    if not transform.is_known:
+        raise ValidationError(f"Cannot partition by unknown transform {transform}; such tables can be read, not written.")
+    if not source.field_type.is_primitive or not transform.can_transform(source.field_type):
+        raise ValidationError(f"Invalid source type {source.field_type} for transform: {transform}")
+    if any(isinstance(schema.by_id[p].field_type, ListType | MapType) for p in schema.parents[source_id]):
+        raise ValidationError(f"Cannot partition by {schema.find_column_name(source_id)}: it is inside a list or map")
+    return source
+
+
+def build_spec(schema: Schema, terms: Iterable[str], spec_id: int = 0, case_sensitive: bool = True) -> PartitionSpec:
+    """A spec from strings such as `days(ts)`, `bucket(16, id)`, `region`. Raises ParseError, ValidationError."""
+    fields: list[PartitionField] = []
+    for number, text in enumerate(terms):
+        term = parse_term(text)
+        source = schema.find_field(term.column, case_sensitive)
+        check_source(schema, source.field_id, term.transform)
+        name = term.name or default_name(schema.find_column_name(source.field_id) or term.column, term.transform)
+        fields.append(PartitionField(source.field_id, FIRST_PARTITION_FIELD_ID + number, term.transform, name))
+    spec = PartitionSpec(*fields, spec_id=spec_id)
+    check_names(schema, spec)
+    return spec
+
+
+def check_names(schema: Schema, spec: PartitionSpec) -> None:
+    """Names are used once, and one that is a column's belongs to an identity (or void) of that column."""
+    seen: set[str] = set()
+    for f in spec.fields:
+        if not f.name:
+            raise ValidationError("Cannot use empty partition name")
+        if f.name in seen:
+            raise ValidationError(f"Cannot use partition name more than once: {f.name}")
+        seen.add(f.name)
+        column = schema.get_field(f.name)
+        if column is not None and not (isinstance(f.transform, IdentityTransform | VoidTransform) and column.field_id == f.source_id):
+            raise ValidationError(f"Cannot create partition from name that exists in schema: {f.name}")

@@ -1,0 +1,199 @@
+"""Schema: a numbered struct with look-ups by id and by (dotted) name."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from frazil.errors import ValidationError
+from frazil.spec.types import (
+    DoubleType,
+    FloatType,
+    IcebergType,
+    ListType,
+    MapType,
+    NestedField,
+    StructType,
+    children,
+    with_children,
+)
+
+# Reserved columns (spec, "Reserved Field IDs"); ids above 2147483447 never belong to a table's own columns.
+FILE_ID, POS_ID, DELETED_ID, SPEC_ID_ID, PARTITION_ID = 2147483646, 2147483645, 2147483644, 2147483643, 2147483642
+DELETE_FILE_PATH_ID, DELETE_FILE_POS_ID, DELETE_FILE_ROW_ID = 2147483546, 2147483545, 2147483544
+ROW_ID_ID, LAST_UPDATED_SEQUENCE_NUMBER_ID = 2147483540, 2147483539
+METADATA_COLUMNS = {
+    "_file": FILE_ID, "_pos": POS_ID, "_deleted": DELETED_ID, "_spec_id": SPEC_ID_ID, "_partition": PARTITION_ID,
+    "_row_id": ROW_ID_ID, "_last_updated_sequence_number": LAST_UPDATED_SEQUENCE_NUMBER_ID,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, init=False)
+class Schema:
+    """`Schema(*fields, schema_id=0, identifier_field_ids=())`. Raises ValidationError for ids or names used twice."""
+
+    fields: tuple[NestedField, ...]
+    schema_id: int = 0
+    identifier_field_ids: tuple[int, ...] = ()
+    extra: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def __init__(
+        self,
+        *fields: NestedField,
+        schema_id: int = 0,
+        identifier_field_ids: Iterable[int] = (),
+        extra: dict[str, Any] | None = None,
+    ):
+        object.__setattr__(self, "fields", tuple(fields))
+        object.__setattr__(self, "schema_id", schema_id)
+        object.__setattr__(self, "identifier_field_ids", tuple(identifier_field_ids))
+        object.__setattr__(self, "extra", extra or {})
+
+    def __hash__(self) -> int:
+        return hash((self.fields, self.schema_id))
+
+    def as_struct(self) -> StructType:
+        return StructType(*self.fields)
+
+    @property
+    def column_names(self) -> list[str]:
+        """Full names of all fields, nested ones dotted, as PyIceberg lists them."""
+        return list(self._by_name)
+
+    @cached_property
+    def _walked(self) -> tuple[tuple[str, NestedField, tuple[int, ...]], ...]:
+        return tuple(_walk(self.fields, "", ()))
+
+    @cached_property
+    def by_id(self) -> dict[int, NestedField]:
+        """Every field, at any depth, by id."""
+        found = {f.field_id: f for _, f, _ in self._walked}
+        if len(found) != len(self._walked):
+            raise ValidationError("A field id occurs twice in the schema.", schema_id=self.schema_id)
+        return found
+
+    @cached_property
+    def _by_name(self) -> dict[str, NestedField]:
+        return {name: f for name, f, _ in self._walked}
+
+    @cached_property
+    def _by_lower_name(self) -> dict[str, list[NestedField]]:
+        found: dict[str, list[NestedField]] = {}
+        for name, f, _ in self._walked:
+            found.setdefault(name.lower(), []).append(f)
+        return found
+
+    @cached_property
+    def _names(self) -> dict[int, str]:
+        return {f.field_id: name for name, f, _ in self._walked}
+
+    @cached_property
+    def parents(self) -> dict[int, tuple[int, ...]]:
+        """Ids of the fields around each field, outermost first."""
+        return {f.field_id: around for _, f, around in self._walked}
+
+    @cached_property
+    def highest_field_id(self) -> int:
+        return max(self.by_id, default=0)
+
+    def find_field(self, name_or_id: str | int, case_sensitive: bool = True) -> NestedField:
+        """The field with that id or (dotted) name. Raises ValidationError, listing near names, when there is none."""
+        found = self.get_field(name_or_id, case_sensitive)
+        if found is None:
+            raise ValidationError(f"Cannot find column {name_or_id!r}; columns are: {', '.join(self.column_names[:40]) or '(none)'}.")
+        return found
+
+    def get_field(self, name_or_id: str | int, case_sensitive: bool = True) -> NestedField | None:
+        if isinstance(name_or_id, int):
+            return self.by_id.get(name_or_id)
+        if found := self._by_name.get(name_or_id):
+            return found
+        if case_sensitive:
+            return None
+        near = self._by_lower_name.get(name_or_id.lower(), [])
+        if len(near) > 1:
+            raise ValidationError(f"Column {name_or_id!r} is ambiguous without case: {', '.join(self._names[f.field_id] for f in near)}.")
+        return near[0] if near else None
+
+    def find_type(self, name_or_id: str | int, case_sensitive: bool = True) -> IcebergType:
+        return self.find_field(name_or_id, case_sensitive).field_type
+
+    def find_column_name(self, field_id: int) -> str | None:
+        return self._names.get(field_id)
+
+    def identifier_field_names(self) -> set[str]:
+        return {self._names[i] for i in self.identifier_field_ids}
+
+    def select(self, *names: str, case_sensitive: bool = True) -> Schema:
+        """Only the named columns (nested ones keep just their path), in the schema's order; `*` is all."""
+        if "*" in names:
+            return self
+        wanted = {self.find_field(n, case_sensitive).field_id for n in names}
+        return self.project(wanted)
+
+    def project(self, ids: Iterable[int]) -> Schema:
+        """Only the fields with these ids and what encloses them; a selected struct, list or map comes whole."""
+        kept = _project(self.fields, set(ids))
+        return Schema(*kept, schema_id=self.schema_id, identifier_field_ids=self.identifier_field_ids)
+
+    def same_fields(self, other: Schema) -> bool:
+        return self.fields == other.fields and set(self.identifier_field_ids) == set(other.identifier_field_ids)
+
+    def __str__(self) -> str:
+        return "table {\n" + "\n".join(f"  {f}" for f in self.fields) + "\n}"
+
+
+def _walk(fields: Iterable[NestedField], prefix: str, around: tuple[int, ...]) -> Iterator[tuple[str, NestedField, tuple[int, ...]]]:
+    for f in fields:
+        name = prefix + f.name
+        yield name, f, around
+        yield from _walk(children(f.field_type), name + ".", (*around, f.field_id))
+
+
+def _project(fields: tuple[NestedField, ...], wanted: set[int]) -> tuple[NestedField, ...]:
+    kept = []
+    for f in fields:
+        if f.field_id in wanted:
+            kept.append(f)
+        elif inner := _project(children(f.field_type), wanted):
+            if not isinstance(f.field_type, StructType):  # a map keeps its key beside a pruned value
+                inner = tuple(next((i for i in inner if i.field_id == c.field_id), c) for c in children(f.field_type))
+            kept.append(replace(f, field_type=with_children(f.field_type, inner)))
+    return tuple(kept)
+
+
+def assign_fresh_ids(schema: Schema, next_id: Callable[[], int] | None = None) -> Schema:
+    """Ids from 1, as Java gives them to a new table: all fields of one struct before what is inside them."""
+    fresh = next_id or itertools.count(1).__next__
+    renumbered: dict[int, int] = {}
+
+    def level(fields: tuple[NestedField, ...]) -> tuple[NestedField, ...]:
+        ids = [fresh() for _ in fields]
+        renumbered.update(zip((f.field_id for f in fields), ids, strict=True))
+        return tuple(replace(f, field_id=i, field_type=inside(f.field_type)) for f, i in zip(fields, ids, strict=True))
+
+    def inside(t: IcebergType) -> IcebergType:
+        return with_children(t, level(children(t))) if children(t) else t
+
+    fields = level(schema.fields)
+    return Schema(*fields, schema_id=0, identifier_field_ids=[renumbered[i] for i in schema.identifier_field_ids])
+
+
+def check_identifier_fields(schema: Schema) -> None:
+    """Identifier fields are required primitives, no floats, and not inside lists, maps or optional structs (spec, "Identifier Fields")."""
+    for i in schema.identifier_field_ids:
+        f = schema.by_id.get(i)
+        if f is None:
+            raise ValidationError(f"Cannot add field {i} as an identifier field: not found in current schema or added columns")
+        name, around = schema.find_column_name(i), [schema.by_id[p] for p in schema.parents[i]]
+        if not f.field_type.is_primitive:
+            raise ValidationError(f"Cannot add field {name} as an identifier field: not a primitive type field")
+        if f.optional or any(p.optional for p in around):
+            raise ValidationError(f"Cannot add field {name} as an identifier field: it or its struct is not a required field")
+        if isinstance(f.field_type, FloatType | DoubleType):
+            raise ValidationError(f"Cannot add field {name} as an identifier field: must not be float or double field")
+        if any(isinstance(p.field_type, ListType | MapType) for p in around):
+            raise ValidationError(f"Cannot add field {name} as an identifier field: must not be nested in list or map")

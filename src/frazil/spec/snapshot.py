@@ -1,0 +1,125 @@
+"""Snapshots, refs and logs (spec, "Snapshots", "Snapshot Retention Policy")."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, overload
+
+MAIN_BRANCH = "main"
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One state of the table. `summary` holds `operation` and the counts, all strings. `manifests` only in old v1 tables."""
+
+    snapshot_id: int
+    timestamp_ms: int
+    manifest_list: str | None = None
+    parent_snapshot_id: int | None = None
+    sequence_number: int = 0
+    summary: dict[str, str] = field(default_factory=dict, hash=False)
+    schema_id: int | None = None
+    manifests: tuple[str, ...] | None = None
+    first_row_id: int | None = None
+    added_rows: int | None = None
+    key_id: str | None = None
+    extra: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def operation(self) -> str | None:
+        return self.summary.get("operation")
+
+    def __str__(self) -> str:
+        parent = f", parent_id={self.parent_snapshot_id}" if self.parent_snapshot_id is not None else ""
+        return f"{self.operation}: id={self.snapshot_id}{parent}, schema_id={self.schema_id}"
+
+
+class Snapshots(Sequence[Snapshot]):
+    """An immutable list of snapshots that decodes its items when they are asked for: a table has thousands, a scan needs one.
+
+    `ids` are known for all; an item is a Snapshot or the JSON bytes `decode` turns into one.
+    """
+
+    __slots__ = ("_decode", "_index", "ids", "items")
+
+    def __init__(self, ids: Iterable[int] = (), items: Iterable[Snapshot | bytes] = (), decode: Callable[[bytes], Snapshot] | None = None):
+        self.ids, self.items, self._decode = tuple(ids), list(items), decode
+        self._index: dict[int, int] | None = None
+
+    @classmethod
+    def of(cls, snapshots: Iterable[Snapshot]) -> Snapshots:
+        known = list(snapshots)
+        return cls((s.snapshot_id for s in known), known)
+
+    def _at(self, position: int) -> Snapshot:
+        item = self.items[position]
+        if not isinstance(item, Snapshot):
+            assert self._decode is not None
+            item = self.items[position] = self._decode(item)
+        return item
+
+    @overload
+    def __getitem__(self, position: int) -> Snapshot: ...
+    @overload
+    def __getitem__(self, position: slice) -> list[Snapshot]: ...
+    def __getitem__(self, position: int | slice) -> Snapshot | list[Snapshot]:
+        if isinstance(position, slice):
+            return [self._at(i) for i in range(*position.indices(len(self.ids)))]
+        return self._at(position)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[Snapshot]:
+        return (self._at(i) for i in range(len(self.ids)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Snapshots) and self.ids == other.ids and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def by_id(self, snapshot_id: int | None) -> Snapshot | None:
+        if self._index is None:
+            self._index = {n: i for i, n in enumerate(self.ids)}
+        position = self._index.get(snapshot_id) if snapshot_id is not None else None
+        return None if position is None else self._at(position)
+
+    def adding(self, snapshot: Snapshot) -> Snapshots:
+        return Snapshots((*self.ids, snapshot.snapshot_id), [*self.items, snapshot], self._decode)
+
+    def without(self, snapshot_ids: Iterable[int]) -> Snapshots:
+        gone = set(snapshot_ids)
+        kept = [i for i, n in enumerate(self.ids) if n not in gone]
+        return Snapshots((self.ids[i] for i in kept), [self.items[i] for i in kept], self._decode)
+
+    def __repr__(self) -> str:
+        return f"Snapshots({len(self.ids)})"
+
+
+@dataclass(frozen=True)
+class SnapshotRef:
+    """A branch or a tag; `type` is "branch" or "tag". Ages in milliseconds; None: the table's defaults."""
+
+    snapshot_id: int
+    type: str = "branch"
+    min_snapshots_to_keep: int | None = None
+    max_snapshot_age_ms: int | None = None
+    max_ref_age_ms: int | None = None
+    extra: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def is_branch(self) -> bool:
+        return self.type == "branch"
+
+
+@dataclass(frozen=True)
+class SnapshotLogEntry:
+    timestamp_ms: int
+    snapshot_id: int
+
+
+@dataclass(frozen=True)
+class MetadataLogEntry:
+    timestamp_ms: int
+    metadata_file: str

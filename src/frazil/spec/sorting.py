@@ -1,0 +1,79 @@
+"""Sort orders (spec, "Sorting")."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from frazil.errors import ValidationError
+from frazil.spec.schema import Schema
+from frazil.spec.transforms import IdentityTransform, Transform, parse_term
+
+
+class SortDirection(StrEnum):
+    ASC = "asc"
+    DESC = "desc"
+
+
+class NullOrder(StrEnum):
+    NULLS_FIRST = "nulls-first"
+    NULLS_LAST = "nulls-last"
+
+
+@dataclass(frozen=True)
+class SortField:
+    source_id: int
+    transform: Transform = IdentityTransform()
+    direction: SortDirection = SortDirection.ASC
+    null_order: NullOrder = NullOrder.NULLS_FIRST
+    source_ids: tuple[int, ...] = ()
+    extra: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        source = str(self.source_id) if isinstance(self.transform, IdentityTransform) else f"{self.transform}({self.source_id})"
+        return f"{source} {self.direction.value} {self.null_order.value.replace('-', ' ')}"
+
+
+@dataclass(frozen=True, init=False)
+class SortOrder:
+    """`SortOrder(*fields, order_id=1)`; order 0 is unsorted."""
+
+    fields: tuple[SortField, ...]
+    order_id: int = 0
+    extra: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def __init__(self, *fields: SortField, order_id: int | None = None, extra: dict[str, Any] | None = None):
+        object.__setattr__(self, "fields", tuple(fields))
+        object.__setattr__(self, "order_id", (1 if fields else 0) if order_id is None else order_id)
+        object.__setattr__(self, "extra", extra or {})
+
+    @property
+    def is_unsorted(self) -> bool:
+        return not self.fields
+
+    def __str__(self) -> str:
+        return "[" + ", ".join(map(str, self.fields)) + "]"
+
+
+UNSORTED_SORT_ORDER = SortOrder()
+_TERM = re.compile(r"\s*(?P<term>.*?)(?:\s+(?P<direction>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?\s*", re.IGNORECASE | re.DOTALL)
+
+
+def build_sort_order(schema: Schema, terms: Iterable[str], order_id: int = 1, case_sensitive: bool = True) -> SortOrder:
+    """An order from strings such as `id desc nulls last`, `bucket(16, id)`; asc has nulls first, desc nulls last unless said."""
+    fields = []
+    for text in terms:
+        match = _TERM.fullmatch(text)
+        assert match is not None  # the pattern matches any text
+        term = parse_term(match["term"])
+        source = schema.find_field(term.column, case_sensitive)
+        if not term.transform.can_transform(source.field_type):
+            raise ValidationError(f"Cannot sort by {term.transform}({term.column}): its type is {source.field_type}")
+        direction = SortDirection((match["direction"] or "asc").lower())
+        default = NullOrder.NULLS_FIRST if direction is SortDirection.ASC else NullOrder.NULLS_LAST
+        nulls = NullOrder(f"nulls-{match['nulls'].lower()}") if match["nulls"] else default
+        fields.append(SortField(source.field_id, term.transform, direction, nulls))
+    return SortOrder(*fields, order_id=order_id if fields else 0)

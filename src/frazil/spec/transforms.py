@@ -1,0 +1,215 @@
+"""Partition transforms as values: names, source checks, result types (spec, "Partition Transforms").
+
+What a transform does to one value is in `spec.transform_values`; vectorised over Arrow it is in `arrow.transforms`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import ClassVar
+
+from frazil.errors import ParseError, ValidationError
+from frazil.spec.types import (
+    BinaryType,
+    DateType,
+    DecimalType,
+    FixedType,
+    GeographyType,
+    GeometryType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    PrimitiveType,
+    StringType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+    VariantType,
+)
+
+_TIMESTAMPS = (TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)
+_DATES = (DateType, *_TIMESTAMPS)
+_BUCKETED = (IntegerType, LongType, DecimalType, DateType, TimeType, *_TIMESTAMPS, StringType, UUIDType, FixedType, BinaryType)
+_TRUNCATED = (IntegerType, LongType, DecimalType, StringType, BinaryType)
+
+
+@dataclass(frozen=True)
+class Transform:
+    """`str()` is the spec's text. Equal transforms are equal values."""
+
+    name: ClassVar[str] = ""
+    sources: ClassVar[tuple[type, ...]] = ()
+
+    def __str__(self) -> str:
+        return self.name
+
+    def can_transform(self, source: IcebergType) -> bool:
+        return isinstance(source, self.sources)
+
+    def result_type(self, source: IcebergType) -> IcebergType:
+        return IntegerType()
+
+    @property
+    def is_known(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class IdentityTransform(Transform):
+    name: ClassVar[str] = "identity"
+
+    def can_transform(self, source: IcebergType) -> bool:
+        return isinstance(source, PrimitiveType) and not isinstance(source, GeometryType | GeographyType | VariantType)
+
+    def result_type(self, source: IcebergType) -> IcebergType:
+        return source
+
+
+@dataclass(frozen=True)
+class BucketTransform(Transform):
+    num_buckets: int
+    name: ClassVar[str] = "bucket"
+    sources: ClassVar[tuple[type, ...]] = _BUCKETED
+
+    def __post_init__(self) -> None:
+        if not 0 < self.num_buckets < 2**31:
+            raise ValidationError(f"Invalid number of buckets: {self.num_buckets} (must be > 0)")
+
+    def __str__(self) -> str:
+        return f"bucket[{self.num_buckets}]"
+
+
+@dataclass(frozen=True)
+class TruncateTransform(Transform):
+    width: int
+    name: ClassVar[str] = "truncate"
+    sources: ClassVar[tuple[type, ...]] = _TRUNCATED
+
+    def __post_init__(self) -> None:
+        if not 0 < self.width < 2**31:
+            raise ValidationError(f"Invalid truncate width: {self.width} (must be > 0)")
+
+    def __str__(self) -> str:
+        return f"truncate[{self.width}]"
+
+    def result_type(self, source: IcebergType) -> IcebergType:
+        return source
+
+
+@dataclass(frozen=True)
+class YearTransform(Transform):
+    name: ClassVar[str] = "year"
+    sources: ClassVar[tuple[type, ...]] = _DATES
+
+
+@dataclass(frozen=True)
+class MonthTransform(Transform):
+    name: ClassVar[str] = "month"
+    sources: ClassVar[tuple[type, ...]] = _DATES
+
+
+@dataclass(frozen=True)
+class DayTransform(Transform):
+    name: ClassVar[str] = "day"
+    sources: ClassVar[tuple[type, ...]] = _DATES
+
+    def result_type(self, source: IcebergType) -> IcebergType:
+        return DateType()
+
+
+@dataclass(frozen=True)
+class HourTransform(Transform):
+    name: ClassVar[str] = "hour"
+    sources: ClassVar[tuple[type, ...]] = _TIMESTAMPS
+
+
+@dataclass(frozen=True)
+class VoidTransform(Transform):
+    name: ClassVar[str] = "void"
+
+    def can_transform(self, source: IcebergType) -> bool:
+        return True
+
+    def result_type(self, source: IcebergType) -> IcebergType:
+        return source
+
+
+@dataclass(frozen=True)
+class UnknownTransform(Transform):
+    """A transform of a newer format: its values are compared and kept, never used to filter, never written."""
+
+    text: str
+    name: ClassVar[str] = "unknown"
+
+    def __str__(self) -> str:
+        return self.text
+
+    def can_transform(self, source: IcebergType) -> bool:
+        return True
+
+    def result_type(self, source: IcebergType) -> IcebergType:
+        return StringType()
+
+    @property
+    def is_known(self) -> bool:
+        return False
+
+
+_SIMPLE: dict[str, Transform] = {
+    "identity": IdentityTransform(),
+    "void": VoidTransform(),
+    **{n + s: t for n, t in (("year", YearTransform()), ("month", MonthTransform()), ("day", DayTransform()), ("hour", HourTransform())) for s in ("", "s")},
+    "date": DayTransform(),
+    "date_hour": HourTransform(),
+}  # fmt: skip
+
+
+def parse_transform(text: str) -> Transform:
+    """The transform the spec writes as `text` (`bucket[16]`, any case); one we do not know becomes UnknownTransform."""
+    lowered = text.strip().lower()
+    if found := _SIMPLE.get(lowered):
+        return found
+    if match := re.fullmatch(r"(bucket|truncate)\[(\d+)\]", lowered):
+        return (BucketTransform if match[1] == "bucket" else TruncateTransform)(int(match[2]))
+    return UnknownTransform(text)
+
+
+@dataclass(frozen=True)
+class TransformTerm:
+    """A transform of a column as users type it, with the optional name of `AS name`."""
+
+    transform: Transform
+    column: str
+    name: str | None = None
+
+
+_CALL = re.compile(r"\s*(\w+)\s*\(\s*(.*?)\s*\)\s*", re.DOTALL)
+
+
+def parse_term(text: str) -> TransformTerm:
+    """`days(ts)`, `bucket(16, id)`, `truncate(4, s)`, `truncate(s, 4)`, `region`, a back-quoted name; each with an optional `AS name`."""
+    body, name = text, None
+    if match := re.fullmatch(r"(.*\S)\s+as\s+(`[^`]+`|\w+)\s*", text, re.IGNORECASE | re.DOTALL):
+        body, name = match[1], match[2].strip("`")
+    call = _CALL.fullmatch(body)
+    if not call:
+        return TransformTerm(IdentityTransform(), unquote(body), name)
+    function, arguments = call[1].lower(), [a.strip() for a in call[2].split(",")]
+    if function in ("bucket", "truncate", "trunc") and len(arguments) == 2:
+        width, column = arguments if arguments[0].isdigit() else reversed(arguments)
+        if not width.isdigit():
+            raise ParseError(f"{text!r}: {function} takes a number and a column, as in {function}(16, id).")
+        kind = BucketTransform if function == "bucket" else TruncateTransform
+        return TransformTerm(kind(int(width)), unquote(column), name)
+    if function in _SIMPLE and len(arguments) == 1:
+        return TransformTerm(_SIMPLE[function], unquote(arguments[0]), name)
+    raise ParseError(f"{text!r} is no partition transform.", hint="Known: identity, bucket(n, c), truncate(w, c), years, months, days, hours, void.")
+
+
+def unquote(column: str) -> str:
+    """A column name without back-quotes; dots outside quotes separate nested names."""
+    return re.sub(r"`([^`]*)`", r"\1", column.strip())
