@@ -1,0 +1,84 @@
+"""Fixtures that every room's tests share; tests/README.md lists them."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import golden as golden_tables
+from tests.peers import checks
+
+ROOT = Path(__file__).resolve().parent.parent
+CACHE = Path(os.environ.get("FRAZIL_TEST_CACHE", ROOT / ".cache"))
+
+os.environ["TZ"] = "UTC"
+time.tzset()
+
+
+@pytest.fixture(scope="session")
+def golden() -> golden_tables.Golden:
+    """All golden tables by name, unpacked and in place. Read only: never commit to them; `writable_copy` is for that."""
+    return golden_tables.load(CACHE / "golden")
+
+
+@pytest.fixture
+def writable_copy(golden: golden_tables.Golden, tmp_path: Path) -> Callable[[str], str]:
+    """`writable_copy("plain_v2")`: location of a path table of this test that goes on from a golden one."""
+    return lambda name: str(golden_tables.writable_copy(golden[name].metadata_file, tmp_path / "copies" / name))
+
+
+@pytest.fixture(scope="session")
+def plain_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The process's one SparkSession: two cores, one gigabyte, UTC. `frazil.install` was not called on it."""
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    place = tmp_path_factory.mktemp("spark")
+    settings = {
+        "spark.driver.memory": "1g",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": f"{place}/warehouse",
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={place} -Duser.timezone=UTC",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("frazil tests")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def spark(plain_spark: Any) -> Any:
+    """The same session after `frazil.install`."""
+    import frazil
+
+    return frazil.install(plain_spark)
+
+
+@pytest.fixture(scope="session")
+def java_check() -> checks.JavaCheck:
+    """Real Java Iceberg opens tables: `java_check(locations, write=False, light=False)` -> results by location.
+
+    One JVM start (some 15 s) serves all tables of a call, so hand it many. Each result has `ok`, `problems`, `rows`, `sum`, `snapshots`,
+    `refs`; with `write=True` Java goes on with a scratch copy (append, delete, merge, compact, expire) and tells it under `write`.
+    """
+    return checks.JavaCheck(checks.environment("java", CACHE / "peers"))
+
+
+@pytest.fixture(scope="session")
+def pyiceberg_check() -> checks.PyIcebergCheck:
+    """Real PyIceberg opens tables: `pyiceberg_check(locations)` -> results by location, with `ok`, `problems`, `rows`, `sum` or `cannot`."""
+    return checks.PyIcebergCheck(checks.environment("pyiceberg", CACHE / "peers"))
