@@ -1,0 +1,313 @@
+"""Schemas, specs, sort orders, snapshots and refs as JSON objects (spec, "Appendix C"), in Java's key order.
+
+`*_from_json` take what a JSON parser gives and raise CorruptData, ValidationError or InvalidInput; keys we do not know stay in `extra`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from frazil.codec import single_value
+from frazil.codec.guard import MAX_DEPTH
+from frazil.errors import CorruptData
+from frazil.spec.partitioning import FIRST_PARTITION_FIELD_ID, PartitionField, PartitionSpec
+from frazil.spec.schema import Schema
+from frazil.spec.snapshot import Snapshot, SnapshotRef
+from frazil.spec.sorting import NullOrder, SortDirection, SortField, SortOrder
+from frazil.spec.transforms import parse_transform
+from frazil.spec.types import IcebergType, ListType, MapType, NestedField, StructType, parse_primitive
+
+_FIELD_KEYS = frozenset(("id", "name", "required", "type", "doc", "initial-default", "write-default"))
+_SCHEMA_KEYS = frozenset(("type", "schema-id", "identifier-field-ids", "fields"))
+_PARTITION_FIELD_KEYS = frozenset(("name", "transform", "source-id", "source-ids", "field-id"))
+_SORT_FIELD_KEYS = frozenset(("transform", "source-id", "source-ids", "direction", "null-order"))
+_SNAPSHOT_KEYS = frozenset(
+    ("sequence-number", "snapshot-id", "parent-snapshot-id", "timestamp-ms", "summary", "manifest-list", "manifests", "schema-id",
+     "first-row-id", "added-rows", "key-id")
+)  # fmt: skip
+_REF_KEYS = frozenset(("snapshot-id", "type", "min-snapshots-to-keep", "max-snapshot-age-ms", "max-ref-age-ms"))
+_INT, _LONG = 2**31, 2**63
+
+
+def fields_of(obj: Any, what: str) -> dict[str, Any]:
+    """`obj` when it is a JSON object. Raises CorruptData."""
+    if isinstance(obj, dict):
+        return obj
+    raise CorruptData(f"Cannot parse {what} from a non-object: {str(obj)[:100]}")
+
+
+def items_of(obj: Any, what: str) -> list[Any]:
+    """`obj` when it is a JSON array. Raises CorruptData."""
+    if isinstance(obj, list):
+        return obj
+    raise CorruptData(f"Cannot parse {what} from a non-array: {str(obj)[:100]}")
+
+
+def integer(obj: Mapping[str, Any], key: str, bound: int = _LONG) -> int:
+    """The integer under `key`, within int (bound 2^31) or long. Raises CorruptData."""
+    value = obj.get(key)
+    if isinstance(value, bool) or not isinstance(value, int) or not -bound <= value < bound:
+        kind = "int" if bound == _INT else "long"
+        raise CorruptData(f"Cannot parse missing {kind}: {key}" if value is None else f"Cannot parse to an integer value: {key}: {str(value)[:100]}")
+    return value
+
+
+def integer_or_none(obj: Mapping[str, Any], key: str, bound: int = _LONG) -> int | None:
+    return None if obj.get(key) is None else integer(obj, key, bound)
+
+
+def text(obj: Mapping[str, Any], key: str) -> str:
+    """The string under `key`. Raises CorruptData."""
+    value = obj.get(key)
+    if not isinstance(value, str):
+        raise CorruptData(f"Cannot parse missing string: {key}" if value is None else f"Cannot parse to a string value: {key}: {str(value)[:100]}")
+    return value
+
+
+def text_or_none(obj: Mapping[str, Any], key: str) -> str | None:
+    return None if obj.get(key) is None else text(obj, key)
+
+
+def truth(obj: Mapping[str, Any], key: str) -> bool:
+    """The boolean under `key`. Raises CorruptData."""
+    value = obj.get(key)
+    if not isinstance(value, bool):
+        raise CorruptData(f"Cannot parse missing boolean: {key}" if value is None else f"Cannot parse to a boolean value: {key}: {str(value)[:100]}")
+    return value
+
+
+def texts(obj: Any, what: str) -> dict[str, str]:
+    """A map of strings; numbers and booleans become their text, as Java reads them. Raises CorruptData."""
+    found = fields_of(obj, what)
+    for key, value in found.items():
+        if not isinstance(value, str):
+            if isinstance(value, dict | list | None):
+                raise CorruptData(f"Cannot parse to a string value: {what}.{key}: {str(value)[:100]}")
+            return {k: v if isinstance(v, str) else _java_text(v, f"{what}.{k}") for k, v in found.items()}
+    return found
+
+
+def _java_text(value: Any, what: str) -> str:
+    if isinstance(value, dict | list | None):
+        raise CorruptData(f"Cannot parse to a string value: {what}: {str(value)[:100]}")
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def integers(obj: Any, what: str, bound: int = _LONG) -> tuple[int, ...]:
+    """A list of integers. Raises CorruptData."""
+    found = items_of(obj, what)
+    for value in found:
+        if isinstance(value, bool) or not isinstance(value, int) or not -bound <= value < bound:
+            raise CorruptData(f"Cannot parse to an integer value in {what}: {str(value)[:100]}")
+    return tuple(found)
+
+
+def _extra(obj: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:
+    return {k: v for k, v in obj.items() if k not in known} if not obj.keys() <= known else {}
+
+
+# Types and schemas
+
+
+def type_to_json(type_: IcebergType) -> Any:
+    """Text for a primitive, an object for a struct, list or map."""
+    match type_:
+        case StructType():
+            return {"type": "struct", "fields": [field_to_json(f) for f in type_.fields]}
+        case ListType():
+            return {
+                "type": "list", "element-id": type_.element_id, "element": type_to_json(type_.element_type),
+                "element-required": type_.element_required,
+            }  # fmt: skip
+        case MapType():
+            return {
+                "type": "map", "key-id": type_.key_id, "key": type_to_json(type_.key_type), "value-id": type_.value_id,
+                "value": type_to_json(type_.value_type), "value-required": type_.value_required,
+            }  # fmt: skip
+    return str(type_)
+
+
+def type_from_json(obj: Any, depth: int = 0) -> IcebergType:
+    if isinstance(obj, str):
+        return parse_primitive(obj)
+    if depth > MAX_DEPTH:
+        raise CorruptData(f"Types are nested more than {MAX_DEPTH} deep.")
+    match fields_of(obj, "type").get("type"):
+        case "struct":
+            return StructType(*(_field_from_json(f, depth + 1) for f in items_of(obj.get("fields"), "struct fields")))
+        case "list":
+            return ListType(integer(obj, "element-id", _INT), type_from_json(obj.get("element"), depth + 1), truth(obj, "element-required"))
+        case "map":
+            return MapType(
+                integer(obj, "key-id", _INT), type_from_json(obj.get("key"), depth + 1),
+                integer(obj, "value-id", _INT), type_from_json(obj.get("value"), depth + 1), truth(obj, "value-required"),
+            )  # fmt: skip
+    raise CorruptData(f"Cannot parse type from json: {str(obj)[:100]}")
+
+
+def field_to_json(f: NestedField) -> dict[str, Any]:
+    obj: dict[str, Any] = {"id": f.field_id, "name": f.name, "required": f.required, "type": type_to_json(f.field_type)}
+    if f.doc is not None:
+        obj["doc"] = f.doc
+    if f.initial_default is not None:
+        obj["initial-default"] = single_value.to_json(f.field_type, f.initial_default)
+    if f.write_default is not None:
+        obj["write-default"] = single_value.to_json(f.field_type, f.write_default)
+    return {**obj, **f.extra}
+
+
+def _field_from_json(obj: Any, depth: int) -> NestedField:
+    obj = fields_of(obj, "struct field")
+    type_ = type_from_json(obj.get("type"), depth)
+    return NestedField(
+        integer(obj, "id", _INT), text(obj, "name"), type_, truth(obj, "required"), text_or_none(obj, "doc"),
+        single_value.from_json(type_, obj.get("initial-default")), single_value.from_json(type_, obj.get("write-default")),
+        _extra(obj, _FIELD_KEYS),
+    )  # fmt: skip
+
+
+def schema_to_json(schema: Schema) -> dict[str, Any]:
+    obj: dict[str, Any] = {"type": "struct", "schema-id": schema.schema_id}
+    if schema.identifier_field_ids:
+        obj["identifier-field-ids"] = list(schema.identifier_field_ids)
+    obj["fields"] = [field_to_json(f) for f in schema.fields]
+    return {**obj, **schema.extra}
+
+
+def schema_from_json(obj: Any) -> Schema:
+    """A missing schema-id is 0. Raises also when an id is used twice."""
+    obj = fields_of(obj, "schema")
+    if obj.get("type") != "struct":
+        raise CorruptData(f"Cannot create schema, not a struct type: {str(obj)[:100]}")
+    schema = Schema(
+        *(_field_from_json(f, 0) for f in items_of(obj.get("fields"), "struct fields")),
+        schema_id=integer_or_none(obj, "schema-id", _INT) or 0,
+        identifier_field_ids=integers(obj.get("identifier-field-ids") or [], "identifier-field-ids", _INT),
+        extra=_extra(obj, _SCHEMA_KEYS),
+    )
+    if unknown := [i for i in schema.identifier_field_ids if i not in schema.by_id]:
+        raise CorruptData(f"Identifier field {unknown[0]} is not in schema {schema.schema_id}.")
+    return schema
+
+
+# Partition specs and sort orders
+
+
+def _sources(obj: dict[str, Any]) -> tuple[int, tuple[int, ...]]:
+    """source-id, or source-ids of a transform with several arguments (v3)."""
+    several = integers(obj["source-ids"], "source-ids", _INT) if obj.get("source-ids") is not None else ()
+    if several and obj.get("source-id") is None:
+        return several[0], several if len(several) > 1 else ()
+    return integer(obj, "source-id", _INT), several if len(several) > 1 else ()
+
+
+def partition_fields_to_json(spec: PartitionSpec) -> list[dict[str, Any]]:
+    """The field list alone, as v1 metadata and manifest headers have it."""
+    found = []
+    for f in spec.fields:
+        source: dict[str, Any] = {"source-ids": list(f.source_ids)} if f.source_ids else {"source-id": f.source_id}
+        found.append({"name": f.name, "transform": str(f.transform), **source, "field-id": f.field_id, **f.extra})
+    return found
+
+
+def partition_fields_from_json(obj: Any) -> tuple[PartitionField, ...]:
+    """Fields without ids (v1) are numbered from 1000 in order."""
+    found = []
+    for number, item in enumerate(items_of(obj, "partition fields")):
+        item = fields_of(item, "partition field")
+        field_id = integer_or_none(item, "field-id", _INT)
+        source, sources = _sources(item)
+        found.append(
+            PartitionField(
+                source, FIRST_PARTITION_FIELD_ID + number if field_id is None else field_id, parse_transform(text(item, "transform")),
+                text(item, "name"), sources, _extra(item, _PARTITION_FIELD_KEYS),
+            )
+        )  # fmt: skip
+    return tuple(found)
+
+
+def spec_to_json(spec: PartitionSpec) -> dict[str, Any]:
+    return {"spec-id": spec.spec_id, "fields": partition_fields_to_json(spec), **spec.extra}
+
+
+def spec_from_json(obj: Any) -> PartitionSpec:
+    obj = fields_of(obj, "partition spec")
+    fields = partition_fields_from_json(obj.get("fields"))
+    return PartitionSpec(*fields, spec_id=integer_or_none(obj, "spec-id", _INT) or 0, extra=_extra(obj, frozenset(("spec-id", "fields"))))
+
+
+def sort_order_to_json(order: SortOrder) -> dict[str, Any]:
+    fields = []
+    for f in order.fields:
+        source: dict[str, Any] = {"source-ids": list(f.source_ids)} if f.source_ids else {"source-id": f.source_id}
+        fields.append({"transform": str(f.transform), **source, "direction": str(f.direction), "null-order": str(f.null_order), **f.extra})
+    return {"order-id": order.order_id, "fields": fields, **order.extra}
+
+
+def sort_order_from_json(obj: Any) -> SortOrder:
+    obj, fields = fields_of(obj, "sort order"), []
+    for item in items_of(obj.get("fields"), "sort fields"):
+        item = fields_of(item, "sort field")
+        source, sources = _sources(item)
+        direction, nulls = SortDirection(text(item, "direction").lower()), NullOrder(text(item, "null-order").lower())
+        fields.append(SortField(source, parse_transform(text(item, "transform")), direction, nulls, sources, _extra(item, _SORT_FIELD_KEYS)))
+    return SortOrder(*fields, order_id=integer(obj, "order-id", _INT), extra=_extra(obj, frozenset(("order-id", "fields"))))
+
+
+# Snapshots and refs
+
+
+def snapshot_to_json(s: Snapshot) -> dict[str, Any]:
+    obj: dict[str, Any] = {}
+    if s.sequence_number > 0:
+        obj["sequence-number"] = s.sequence_number
+    obj["snapshot-id"] = s.snapshot_id
+    if s.parent_snapshot_id is not None:
+        obj["parent-snapshot-id"] = s.parent_snapshot_id
+    obj["timestamp-ms"] = s.timestamp_ms
+    if s.summary:
+        operation = s.summary.get("operation")
+        obj["summary"] = {"operation": operation, **s.summary} if operation is not None else dict(s.summary)
+    if s.manifest_list is not None:
+        obj["manifest-list"] = s.manifest_list
+    elif s.manifests is not None:
+        obj["manifests"] = list(s.manifests)
+    rest = (("schema-id", s.schema_id), ("first-row-id", s.first_row_id), ("added-rows", s.added_rows), ("key-id", s.key_id))
+    obj.update((key, value) for key, value in rest if value is not None)
+    return {**obj, **s.extra}
+
+
+def snapshot_from_json(obj: Any) -> Snapshot:
+    obj = fields_of(obj, "snapshot")
+    manifests = obj.get("manifests")
+    if manifests is not None and not all(isinstance(m, str) for m in items_of(manifests, "manifests")):
+        raise CorruptData("Cannot parse manifests: not a list of paths.")
+    return Snapshot(
+        integer(obj, "snapshot-id"), integer(obj, "timestamp-ms"), text_or_none(obj, "manifest-list"), integer_or_none(obj, "parent-snapshot-id"),
+        integer_or_none(obj, "sequence-number") or 0, texts(obj["summary"], "summary") if obj.get("summary") is not None else {},
+        integer_or_none(obj, "schema-id", _INT), None if manifests is None else tuple(manifests), integer_or_none(obj, "first-row-id"),
+        integer_or_none(obj, "added-rows"), text_or_none(obj, "key-id"), _extra(obj, _SNAPSHOT_KEYS),
+    )  # fmt: skip
+
+
+def ref_to_json(ref: SnapshotRef) -> dict[str, Any]:
+    obj: dict[str, Any] = {"snapshot-id": ref.snapshot_id, "type": ref.type}
+    rest = (
+        ("min-snapshots-to-keep", ref.min_snapshots_to_keep),
+        ("max-snapshot-age-ms", ref.max_snapshot_age_ms),
+        ("max-ref-age-ms", ref.max_ref_age_ms),
+    )
+    obj.update((key, value) for key, value in rest if value is not None)
+    return {**obj, **ref.extra}
+
+
+def ref_from_json(obj: Any) -> SnapshotRef:
+    obj = fields_of(obj, "snapshot reference")
+    kind = text(obj, "type").lower()
+    if kind not in ("branch", "tag"):
+        raise CorruptData(f"Invalid snapshot ref type: {kind}")
+    return SnapshotRef(
+        integer(obj, "snapshot-id"), kind, integer_or_none(obj, "min-snapshots-to-keep", _INT), integer_or_none(obj, "max-snapshot-age-ms"),
+        integer_or_none(obj, "max-ref-age-ms"), _extra(obj, _REF_KEYS),
+    )  # fmt: skip

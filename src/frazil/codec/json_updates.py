@@ -1,0 +1,162 @@
+"""Updates and requirements as the REST protocol has them (REST OpenAPI, "TableUpdate", "TableRequirement")."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from frazil.codec import json_nouns as nouns
+from frazil.errors import CorruptData, Unsupported
+from frazil.spec import updates as u
+
+_INT = 2**31
+
+
+def update_to_json(update: u.Update) -> dict[str, Any]:
+    return {"action": update.kind, **_update_fields(update)}
+
+
+def _update_fields(update: u.Update) -> dict[str, Any]:  # one arm an action
+    match update:
+        case u.AssignUUID(uuid=uuid):
+            return {"uuid": uuid}
+        case u.UpgradeFormatVersion(format_version=version):
+            return {"format-version": version}
+        case u.AddSchema(schema=schema):
+            return {"schema": nouns.schema_to_json(schema), "last-column-id": schema.highest_field_id}
+        case u.SetCurrentSchema(schema_id=schema_id):
+            return {"schema-id": schema_id}
+        case u.AddPartitionSpec(spec=spec):
+            return {"spec": nouns.spec_to_json(spec)}
+        case u.SetDefaultSpec(spec_id=spec_id):
+            return {"spec-id": spec_id}
+        case u.RemovePartitionSpecs(spec_ids=ids):
+            return {"spec-ids": list(ids)}
+        case u.RemoveSchemas(schema_ids=ids):
+            return {"schema-ids": list(ids)}
+        case u.AddSortOrder(sort_order=order):
+            return {"sort-order": nouns.sort_order_to_json(order)}
+        case u.SetDefaultSortOrder(sort_order_id=order_id):
+            return {"sort-order-id": order_id}
+        case u.AddSnapshot(snapshot=snapshot):
+            return {"snapshot": nouns.snapshot_to_json(snapshot)}
+        case u.SetSnapshotRef(ref_name=name, ref=ref):
+            return {"ref-name": name, **nouns.ref_to_json(ref)}
+        case u.RemoveSnapshots(snapshot_ids=ids):
+            return {"snapshot-ids": list(ids)}
+        case u.RemoveSnapshotRef(ref_name=name):
+            return {"ref-name": name}
+        case u.SetLocation(location=location):
+            return {"location": location}
+        case u.SetProperties(updates=updates):
+            return {"updates": dict(updates)}
+        case u.RemoveProperties(removals=removals):
+            return {"removals": list(removals)}
+        case u.SetStatistics(statistics=statistics):
+            return {"snapshot-id": statistics.get("snapshot-id"), "statistics": statistics}
+        case u.SetPartitionStatistics(partition_statistics=statistics):
+            return {"partition-statistics": statistics}
+        case u.RemoveStatistics(snapshot_id=snapshot_id) | u.RemovePartitionStatistics(snapshot_id=snapshot_id):
+            return {"snapshot-id": snapshot_id}
+    raise Unsupported(f"Cannot write update {update.kind or type(update).__name__} as JSON.")
+
+
+def update_from_json(obj: Any) -> u.Update:  # one arm an action
+    """Raises CorruptData for a malformed update, Unsupported for an action we do not know."""
+    obj = nouns.fields_of(obj, "metadata update")
+    match action := nouns.text(obj, "action").lower():
+        case "assign-uuid":
+            return u.AssignUUID(nouns.text(obj, "uuid"))
+        case "upgrade-format-version":
+            return u.UpgradeFormatVersion(nouns.integer(obj, "format-version", _INT))
+        case "add-schema":
+            return u.AddSchema(nouns.schema_from_json(obj.get("schema")))
+        case "set-current-schema":
+            return u.SetCurrentSchema(nouns.integer(obj, "schema-id", _INT))
+        case "add-spec":
+            return u.AddPartitionSpec(nouns.spec_from_json(obj.get("spec")))
+        case "set-default-spec":
+            return u.SetDefaultSpec(nouns.integer(obj, "spec-id", _INT))
+        case "remove-partition-specs":
+            return u.RemovePartitionSpecs(nouns.integers(obj.get("spec-ids"), "spec-ids", _INT))
+        case "remove-schemas":
+            return u.RemoveSchemas(nouns.integers(obj.get("schema-ids"), "schema-ids", _INT))
+        case "add-sort-order":
+            return u.AddSortOrder(nouns.sort_order_from_json(obj.get("sort-order")))
+        case "set-default-sort-order":
+            return u.SetDefaultSortOrder(nouns.integer(obj, "sort-order-id", _INT))
+        case "add-snapshot":
+            return u.AddSnapshot(nouns.snapshot_from_json(obj.get("snapshot")))
+        case "set-snapshot-ref":
+            inner = {k: v for k, v in obj.items() if k not in ("action", "ref-name")}
+            return u.SetSnapshotRef(nouns.text(obj, "ref-name"), nouns.ref_from_json(inner))
+        case "remove-snapshots":
+            return u.RemoveSnapshots(nouns.integers(obj.get("snapshot-ids"), "snapshot-ids"))
+        case "remove-snapshot-ref":
+            return u.RemoveSnapshotRef(nouns.text(obj, "ref-name"))
+        case "set-location":
+            return u.SetLocation(nouns.text(obj, "location"))
+        case "set-properties":  # Java wrote `updated` and `removed` before 1.5
+            return u.SetProperties(nouns.texts(obj["updates"] if "updates" in obj else obj.get("updated"), "updates"))
+        case "remove-properties":
+            removals = nouns.items_of(obj["removals"] if "removals" in obj else obj.get("removed"), "removals")
+            return u.RemoveProperties(tuple(nouns.text({"removals": r}, "removals") for r in removals))
+        case "set-statistics":
+            return u.SetStatistics(nouns.fields_of(obj.get("statistics"), "statistics"))
+        case "set-partition-statistics":
+            return u.SetPartitionStatistics(nouns.fields_of(obj.get("partition-statistics"), "partition-statistics"))
+        case "remove-statistics":
+            return u.RemoveStatistics(nouns.integer(obj, "snapshot-id"))
+        case "remove-partition-statistics":
+            return u.RemovePartitionStatistics(nouns.integer(obj, "snapshot-id"))
+    raise Unsupported(f"Cannot read metadata update {action!r}.")
+
+
+def requirement_to_json(requirement: u.Requirement) -> dict[str, Any]:
+    match requirement:
+        case u.AssertCreate():
+            fields: dict[str, Any] = {}
+        case u.AssertTableUUID(uuid=uuid):
+            fields = {"uuid": uuid}
+        case u.AssertRefSnapshotId(ref=ref, snapshot_id=snapshot_id):
+            fields = {"ref": ref, "snapshot-id": snapshot_id}
+        case u.AssertLastAssignedFieldId(last_assigned_field_id=n):
+            fields = {"last-assigned-field-id": n}
+        case u.AssertCurrentSchemaId(current_schema_id=n):
+            fields = {"current-schema-id": n}
+        case u.AssertLastAssignedPartitionId(last_assigned_partition_id=n):
+            fields = {"last-assigned-partition-id": n}
+        case u.AssertDefaultSpecId(default_spec_id=n):
+            fields = {"default-spec-id": n}
+        case u.AssertDefaultSortOrderId(default_sort_order_id=n):
+            fields = {"default-sort-order-id": n}
+        case _:
+            raise Unsupported(f"Cannot write requirement {requirement.kind or type(requirement).__name__} as JSON.")
+    return {"type": requirement.kind, **fields}
+
+
+_BY_NUMBER: dict[str, tuple[type[u.Requirement], str]] = {
+    "assert-last-assigned-field-id": (u.AssertLastAssignedFieldId, "last-assigned-field-id"),
+    "assert-current-schema-id": (u.AssertCurrentSchemaId, "current-schema-id"),
+    "assert-last-assigned-partition-id": (u.AssertLastAssignedPartitionId, "last-assigned-partition-id"),
+    "assert-default-spec-id": (u.AssertDefaultSpecId, "default-spec-id"),
+    "assert-default-sort-order-id": (u.AssertDefaultSortOrderId, "default-sort-order-id"),
+}
+
+
+def requirement_from_json(obj: Any) -> u.Requirement:
+    """Raises CorruptData for a malformed requirement, Unsupported for a type we do not know."""
+    obj = nouns.fields_of(obj, "update requirement")
+    kind = nouns.text(obj, "type").lower()
+    if kind in _BY_NUMBER:
+        make, key = _BY_NUMBER[kind]
+        return make(nouns.integer(obj, key, _INT))  # type: ignore[call-arg]  # each takes one number
+    match kind:
+        case "assert-create":
+            return u.AssertCreate()
+        case "assert-table-uuid":
+            return u.AssertTableUUID(nouns.text(obj, "uuid"))
+        case "assert-ref-snapshot-id":
+            if "snapshot-id" not in obj:
+                raise CorruptData("Cannot parse missing long: snapshot-id")
+            return u.AssertRefSnapshotId(nouns.text(obj, "ref"), nouns.integer_or_none(obj, "snapshot-id"))
+    raise Unsupported(f"Cannot read update requirement {kind!r}.")

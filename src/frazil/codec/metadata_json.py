@@ -1,0 +1,281 @@
+"""Table metadata as its JSON file (spec, "Table Metadata Fields"), plain or gzip.
+
+Snapshots stay JSON text until somebody asks for one, and are written back as they were read: a table has thousands of them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from frazil.codec import json_nouns as nouns
+from frazil.codec.guard import inflate, reading
+from frazil.errors import CorruptData, Unsupported, ValidationError
+from frazil.spec.metadata import SUPPORTED_FORMAT_VERSION, TableMetadata
+from frazil.spec.partitioning import PartitionSpec
+from frazil.spec.schema import Schema
+from frazil.spec.snapshot import MAIN_BRANCH, MetadataLogEntry, Snapshot, SnapshotLogEntry, SnapshotRef, Snapshots
+from frazil.spec.sorting import UNSORTED_SORT_ORDER, SortOrder
+
+_KNOWN = frozenset(
+    ("format-version", "table-uuid", "location", "last-sequence-number", "last-updated-ms", "last-column-id", "schema", "current-schema-id",
+     "schemas", "partition-spec", "default-spec-id", "partition-specs", "last-partition-id", "default-sort-order-id", "sort-orders",
+     "properties", "current-snapshot-id", "next-row-id", "encryption-keys", "refs", "snapshots", "statistics", "partition-statistics",
+     "snapshot-log", "metadata-log")
+)  # fmt: skip
+_INT = 2**31
+_MAX_UNZIPPED, _MAX_RATIO = 1 << 30, 200  # a gzip of JSON shrinks 5 to 50 times
+
+
+class _Head(msgspec.Struct, rename="kebab"):
+    """What is needed of every snapshot at once."""
+
+    snapshot_id: int
+    sequence_number: int | None = None
+
+
+class _SnapshotLogItem(msgspec.Struct, rename="kebab"):
+    timestamp_ms: int
+    snapshot_id: int
+
+
+class _MetadataLogItem(msgspec.Struct, rename="kebab"):
+    timestamp_ms: int
+    metadata_file: str
+
+
+_TOP = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_HEADS = msgspec.json.Decoder(list[_Head])
+_RAWS = msgspec.json.Decoder(list[msgspec.Raw])
+_SNAPSHOT_LOG = msgspec.json.Decoder(list[_SnapshotLogItem])
+_METADATA_LOG = msgspec.json.Decoder(list[_MetadataLogItem])
+_ANY = msgspec.json.Decoder()
+_Top = dict[str, msgspec.Raw]
+
+
+def decode_metadata(data: bytes, file: str = "") -> TableMetadata:
+    """Metadata of version 1, 2 or 3. Raises CorruptData for anything that is no sound metadata, Unsupported for a newer version."""
+    with reading("table metadata", file):
+        if data[:2] == b"\x1f\x8b":
+            data = inflate(data, 31, min(_MAX_UNZIPPED, max(1 << 26, _MAX_RATIO * len(data))))
+        return _decode(_TOP.decode(data))
+
+
+def _decode(top: _Top) -> TableMetadata:
+    plain = {k: _ANY.decode(v) for k, v in top.items() if k not in ("schemas", "schema", "snapshots", "snapshot-log", "metadata-log")}
+    version = nouns.integer(plain, "format-version", _INT)
+    if not 1 <= version <= SUPPORTED_FORMAT_VERSION:
+        raise Unsupported(f"Cannot read unsupported version {version}.", hint=f"Frazil reads format versions 1 to {SUPPORTED_FORMAT_VERSION}.")
+    uuid = nouns.text_or_none(plain, "table-uuid")
+    if uuid is None and version > 1:
+        raise CorruptData(f"UUID is required in format v{version}.")
+    schemas, schema_id = _schemas(top, plain, version)
+    specs, spec_id, last_partition_id = _specs(plain, version)
+    orders, order_id = _orders(plain, version)
+    last_sequence_number = nouns.integer(plain, "last-sequence-number") if version > 1 else 0
+    snapshots = _snapshots(top, last_sequence_number if version > 1 else None)
+    current = nouns.integer_or_none(plain, "current-snapshot-id")
+    metadata = TableMetadata(
+        format_version=version,
+        table_uuid=uuid,
+        location=_stripped(nouns.text(plain, "location")),
+        last_updated_ms=nouns.integer(plain, "last-updated-ms"),
+        last_column_id=nouns.integer(plain, "last-column-id", _INT),
+        schemas=schemas,
+        current_schema_id=schema_id,
+        partition_specs=specs,
+        default_spec_id=spec_id,
+        last_partition_id=last_partition_id,
+        sort_orders=orders,
+        default_sort_order_id=order_id,
+        properties=nouns.texts(plain.get("properties") or {}, "properties"),
+        last_sequence_number=last_sequence_number,
+        current_snapshot_id=None if current == -1 else current,
+        next_row_id=nouns.integer(plain, "next-row-id") if version > 2 else None,
+        encryption_keys=_objects(plain, "encryption-keys"),
+        refs=_refs(plain),
+        snapshots=snapshots,
+        statistics=_objects(plain, "statistics"),
+        partition_statistics=_objects(plain, "partition-statistics"),
+        snapshot_log=tuple(SnapshotLogEntry(e.timestamp_ms, e.snapshot_id) for e in _SNAPSHOT_LOG.decode(_list_in(top, "snapshot-log"))),
+        metadata_log=tuple(MetadataLogEntry(e.timestamp_ms, e.metadata_file) for e in _METADATA_LOG.decode(_list_in(top, "metadata-log"))),
+        extra={k: v for k, v in plain.items() if k not in _KNOWN},
+    )
+    _check_refs(metadata)
+    return metadata
+
+
+def _stripped(location: str) -> str:
+    """Without trailing slashes; the root of a store (`s3://`, `/`) keeps its own."""
+    while location.endswith("/") and not location.endswith("://") and len(location) > 1:
+        location = location[:-1]
+    return location
+
+
+def _list_in(top: _Top, key: str) -> bytes | msgspec.Raw:
+    found = top.get(key)
+    return b"[]" if found is None or bytes(found) == b"null" else found
+
+
+def _objects(plain: dict[str, Any], key: str) -> tuple[dict[str, Any], ...]:
+    return tuple(nouns.fields_of(item, key) for item in nouns.items_of(plain.get(key) or [], key))
+
+
+@functools.lru_cache(maxsize=512)
+def _schema_of(raw: bytes) -> Schema:
+    """Schemas never change, and every version of a table repeats them."""
+    return nouns.schema_from_json(_ANY.decode(raw))
+
+
+def _schemas(top: _Top, plain: dict[str, Any], version: int) -> tuple[tuple[Schema, ...], int]:
+    if bytes(top.get("schemas") or b"null") == b"null":
+        if version > 1:
+            raise CorruptData(f"schemas must exist in format v{version}")
+        if "schema" not in top:
+            raise CorruptData("Cannot parse missing field: schema")
+        only = _schema_of(bytes(top["schema"]))
+        return (only,), only.schema_id
+    schemas = tuple(_schema_of(bytes(raw)) for raw in _RAWS.decode(top["schemas"]))
+    current = nouns.integer(plain, "current-schema-id", _INT)
+    if current not in {s.schema_id for s in schemas}:
+        raise CorruptData(f"Cannot find schema with current-schema-id={current} from schemas")
+    return schemas, current
+
+
+def _specs(plain: dict[str, Any], version: int) -> tuple[tuple[PartitionSpec, ...], int, int]:
+    if plain.get("partition-specs") is not None:
+        specs = tuple(nouns.spec_from_json(s) for s in nouns.items_of(plain["partition-specs"], "partition-specs"))
+        default = nouns.integer(plain, "default-spec-id", _INT)
+    elif version > 1:
+        raise CorruptData(f"partition-specs must exist in format v{version}")
+    else:
+        specs, default = (PartitionSpec(*nouns.partition_fields_from_json(plain.get("partition-spec"))),), 0
+    if default not in {s.spec_id for s in specs}:
+        raise CorruptData(f"Cannot find partition spec with default-spec-id={default} from partition-specs")
+    last = nouns.integer_or_none(plain, "last-partition-id", _INT)
+    if last is None and version > 1:
+        raise CorruptData(f"last-partition-id must exist in format v{version}")
+    return specs, default, max(s.last_assigned_field_id for s in specs) if last is None else last
+
+
+def _orders(plain: dict[str, Any], version: int) -> tuple[tuple[SortOrder, ...], int]:
+    if plain.get("sort-orders") is None:
+        if version > 1:
+            raise CorruptData(f"sort-orders must exist in format v{version}")
+        return (UNSORTED_SORT_ORDER,), 0
+    orders = tuple(nouns.sort_order_from_json(o) for o in nouns.items_of(plain["sort-orders"], "sort-orders"))
+    default = nouns.integer(plain, "default-sort-order-id", _INT)
+    if default != 0 and default not in {o.order_id for o in orders}:
+        raise CorruptData(f"Cannot find sort order with default-sort-order-id={default} from sort-orders")
+    return orders, default
+
+
+def _snapshot_of(raw: bytes) -> Snapshot:
+    with reading("a snapshot of table metadata"):
+        return nouns.snapshot_from_json(_ANY.decode(raw))
+
+
+def _snapshots(top: _Top, last_sequence_number: int | None) -> Snapshots:
+    found = _list_in(top, "snapshots")
+    heads = _HEADS.decode(found)
+    newest = max((h.sequence_number or 0 for h in heads), default=0)
+    if last_sequence_number is not None and newest > last_sequence_number:
+        raise CorruptData(f"Invalid snapshot with sequence number {newest} greater than last sequence number {last_sequence_number}")
+    ids = tuple(h.snapshot_id for h in heads)
+    if len(set(ids)) != len(ids):
+        raise CorruptData("A snapshot id occurs twice in the metadata.")
+    return Snapshots(ids, _RAWS.decode(found), _snapshot_of)  # type: ignore[arg-type]  # a Raw is the bytes without a copy
+
+
+def _refs(plain: dict[str, Any]) -> dict[str, SnapshotRef]:
+    current = nouns.integer_or_none(plain, "current-snapshot-id")
+    if plain.get("refs") is not None:
+        return {name: nouns.ref_from_json(ref) for name, ref in nouns.fields_of(plain["refs"], "refs").items()}
+    return {} if current is None or current == -1 else {MAIN_BRANCH: SnapshotRef(current)}
+
+
+def _check_refs(metadata: TableMetadata) -> None:
+    """Java refuses metadata whose refs and current snapshot do not agree."""
+    known, current, main = set(metadata.snapshots.ids), metadata.current_snapshot_id, metadata.refs.get(MAIN_BRANCH)
+    if main is not None and current is None:
+        raise CorruptData(f"Current snapshot is not set, but main branch exists: {main.snapshot_id}")
+    if main is not None and main.snapshot_id != current:
+        raise CorruptData(f"Current snapshot ID does not match main branch ({current} != {main.snapshot_id})")
+    if current is not None and current not in known:
+        raise CorruptData(f"Current snapshot {current} does not exist in the existing snapshots list")
+    for name, ref in metadata.refs.items():
+        if ref.snapshot_id not in known:
+            raise CorruptData(f"Snapshot for reference {name} ({ref.snapshot_id}) does not exist in the existing snapshots list")
+    if main is not None and not main.is_branch:
+        raise CorruptData("main is a tag, not a branch")
+
+
+def encode_metadata(metadata: TableMetadata) -> bytes:
+    """Readable JSON in Java's key order, not compressed. Raises ValidationError for values that have no JSON form."""
+    try:
+        return b"{\n  " + b",\n  ".join(_parts(metadata)) + b"\n}\n"
+    except (TypeError, OverflowError, UnicodeEncodeError, RecursionError, msgspec.MsgspecError) as e:
+        raise ValidationError(f"The metadata of {metadata.location} cannot be written as JSON: {e}", table=metadata.location) from e
+
+
+def _parts(m: TableMetadata) -> Iterator[bytes]:
+    for key, value in _before_snapshots(m):
+        yield _part(key, value)
+    yield _list_part("snapshots", [_snapshot_lines(item) for item in m.snapshots.items])
+    yield _part("statistics", m.statistics)
+    yield _part("partition-statistics", m.partition_statistics)
+    yield _list_part("snapshot-log", [b'{"timestamp-ms": %d, "snapshot-id": %d}' % (e.timestamp_ms, e.snapshot_id) for e in m.snapshot_log])
+    files = [b'{"timestamp-ms": %d, "metadata-file": %s}' % (e.timestamp_ms, msgspec.json.encode(e.metadata_file)) for e in m.metadata_log]
+    yield _list_part("metadata-log", files)
+    for key, value in m.extra.items():
+        yield _part(key, value)
+
+
+def _indented(value: Any, level: int) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).replace(b"\n", b"\n" + b"  " * level)
+
+
+def _part(key: str, value: Any) -> bytes:
+    return msgspec.json.encode(key) + b": " + _indented(value, 1)
+
+
+def _list_part(key: str, items: list[Any]) -> bytes:
+    return msgspec.json.encode(key) + b": [" + (b"\n    " + b",\n    ".join(items) + b"\n  ]" if items else b"]")
+
+
+def _snapshot_lines(item: Snapshot | bytes) -> Any:
+    """A snapshot as JSON; the text it was read from when it was read."""
+    return _indented(nouns.snapshot_to_json(item), 2) if isinstance(item, Snapshot) else item
+
+
+def _before_snapshots(m: TableMetadata) -> Iterator[tuple[str, Any]]:
+    v1 = m.format_version == 1
+    yield "format-version", m.format_version
+    if m.table_uuid is not None:
+        yield "table-uuid", m.table_uuid
+    yield "location", m.location
+    if not v1:
+        yield "last-sequence-number", m.last_sequence_number
+    yield "last-updated-ms", m.last_updated_ms
+    yield "last-column-id", m.last_column_id
+    if v1:  # old readers know only this one
+        yield "schema", nouns.schema_to_json(m.schema())
+    yield "current-schema-id", m.current_schema_id
+    yield "schemas", [nouns.schema_to_json(s) for s in m.schemas]
+    if v1:
+        yield "partition-spec", nouns.partition_fields_to_json(m.spec())
+    yield "default-spec-id", m.default_spec_id
+    yield "partition-specs", [nouns.spec_to_json(s) for s in m.partition_specs]
+    yield "last-partition-id", m.last_partition_id
+    yield "default-sort-order-id", m.default_sort_order_id
+    yield "sort-orders", [nouns.sort_order_to_json(s) for s in m.sort_orders]
+    yield "properties", m.properties
+    yield "current-snapshot-id", -1 if m.current_snapshot_id is None and m.format_version < 3 else m.current_snapshot_id
+    if m.format_version >= 3:
+        yield "next-row-id", m.next_row_id or 0
+    if m.encryption_keys:
+        yield "encryption-keys", m.encryption_keys
+    yield "refs", {name: nouns.ref_to_json(ref) for name, ref in m.refs.items()}
