@@ -1,0 +1,81 @@
+"""Frazil: Apache Iceberg tables for PySpark, in Python, without a JVM plugin.
+
+    import frazil
+    catalog = frazil.load_catalog()                       # SQLite and files under ./warehouse
+    t = catalog.create_table("db.events", "id bigint, ts timestamp", partition_by=["days(ts)"])
+    t.append(frame)                                       # Spark, Arrow, pandas or polars
+    t.to_spark()                                          # a DataFrame on Spark's own Parquet scan
+
+Names are loaded when they are first used, so that `import frazil` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "frazil.table.load": ("load_catalog", "load_table", "list_catalogs"),
+    "frazil.table.table": ("Table",),
+    "frazil.table.catalog": ("Catalog",),
+    "frazil.table.static": ("StaticTable",),
+    "frazil.table.result": ("CommitResult",),
+    "frazil.table.caches": ("clear_caches",),
+    "frazil.spark.session": ("spark_session", "configure"),
+    "frazil.dropin": ("install",),
+    "frazil.spec.schema": ("Schema",),
+    "frazil.spec.types": (
+        "BooleanType", "IntegerType", "LongType", "FloatType", "DoubleType", "DecimalType", "DateType", "TimeType", "TimestampType",
+        "TimestamptzType", "TimestampNanoType", "TimestamptzNanoType", "StringType", "UUIDType", "FixedType", "BinaryType", "UnknownType",
+        "VariantType", "GeometryType", "GeographyType", "StructType", "ListType", "MapType", "NestedField",
+    ),
+    "frazil.spec.transforms": (
+        "IdentityTransform", "BucketTransform", "TruncateTransform", "YearTransform", "MonthTransform", "DayTransform", "HourTransform",
+        "VoidTransform", "UnknownTransform",
+    ),
+    "frazil.spec.partitioning": ("PartitionSpec", "PartitionField", "UNPARTITIONED_PARTITION_SPEC"),
+    "frazil.spec.sorting": ("SortOrder", "SortField", "SortDirection", "NullOrder", "UNSORTED_SORT_ORDER"),
+}  # fmt: skip
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_MODULES = ("errors", "expressions", "testing")
+
+__all__ = ["__version__", *_HOME_OF, *_MODULES]
+
+if TYPE_CHECKING:
+    from frazil.dropin import install as install
+    from frazil.spark.session import configure as configure
+    from frazil.spark.session import spark_session as spark_session
+    from frazil.spec.partitioning import UNPARTITIONED_PARTITION_SPEC as UNPARTITIONED_PARTITION_SPEC
+    from frazil.spec.partitioning import PartitionField as PartitionField
+    from frazil.spec.partitioning import PartitionSpec as PartitionSpec
+    from frazil.spec.schema import Schema as Schema
+    from frazil.spec.sorting import UNSORTED_SORT_ORDER as UNSORTED_SORT_ORDER
+    from frazil.spec.sorting import NullOrder as NullOrder
+    from frazil.spec.sorting import SortDirection as SortDirection
+    from frazil.spec.sorting import SortField as SortField
+    from frazil.spec.sorting import SortOrder as SortOrder
+    from frazil.table.caches import clear_caches as clear_caches
+    from frazil.table.catalog import Catalog as Catalog
+    from frazil.table.load import list_catalogs as list_catalogs
+    from frazil.table.load import load_catalog as load_catalog
+    from frazil.table.load import load_table as load_table
+    from frazil.table.result import CommitResult as CommitResult
+    from frazil.table.static import StaticTable as StaticTable
+    from frazil.table.table import Table as Table
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"frazil.{name}")
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'frazil' has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,1 @@
+"""Data files to Arrow and back: Parquet, ORC and Avro, projected by field id, written with ids and metrics."""

@@ -1,0 +1,185 @@
+"""Iceberg schemas as Arrow schemas and back.
+
+At the doors of this room a uuid is a string, a variant JSON text, geometry and geography WKB; `storage=True` gives the types as they are held
+in files instead (uuid: 16 bytes, variant: a struct of metadata and value).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+
+from frazil.errors import InvalidInput, Unsupported
+from frazil.spec.schema import Schema, assign_fresh_ids
+from frazil.spec.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    GeographyType,
+    GeometryType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+    UnknownType,
+    UUIDType,
+    VariantType,
+)
+
+PARQUET_FIELD_ID, DOC = b"PARQUET:field_id", b"doc"
+VARIANT_STORAGE = pa.struct([pa.field("metadata", pa.binary(), nullable=False), pa.field("value", pa.binary(), nullable=False)])
+_PLAIN: dict[type, pa.DataType] = {
+    BooleanType: pa.bool_(), IntegerType: pa.int32(), LongType: pa.int64(), FloatType: pa.float32(), DoubleType: pa.float64(),
+    DateType: pa.date32(), TimeType: pa.time64("us"), TimestampType: pa.timestamp("us"), TimestamptzType: pa.timestamp("us", "UTC"),
+    TimestampNanoType: pa.timestamp("ns"), TimestamptzNanoType: pa.timestamp("ns", "UTC"), StringType: pa.string(), UUIDType: pa.string(),
+    BinaryType: pa.binary(), GeometryType: pa.binary(), GeographyType: pa.binary(), VariantType: pa.string(), UnknownType: pa.null(),
+}  # fmt: skip
+
+
+def to_arrow_type(type_: IcebergType, *, field_ids: bool = False, storage: bool = False) -> pa.DataType:
+    """The Arrow type of a column; with `field_ids`, nested fields carry `PARQUET:field_id`."""
+    match type_:
+        case DecimalType(precision=p, scale=s):
+            return pa.decimal128(p, s)
+        case FixedType(length=n):
+            return pa.binary(n)
+        case StructType():
+            return pa.struct([to_arrow_field(f, field_ids=field_ids, storage=storage) for f in type_.fields])
+        case ListType():
+            return pa.list_(to_arrow_field(type_.element_field, field_ids=field_ids, storage=storage))
+        case MapType():
+            key = to_arrow_field(type_.key_field, field_ids=field_ids, storage=storage)
+            return pa.map_(key, to_arrow_field(type_.value_field, field_ids=field_ids, storage=storage))
+        case UUIDType() if storage:
+            return pa.binary(16)
+        case VariantType() if storage:
+            return VARIANT_STORAGE
+    return _PLAIN[type(type_)]
+
+
+def to_arrow_field(f: NestedField, *, field_ids: bool = False, storage: bool = False) -> pa.Field:
+    metadata = {PARQUET_FIELD_ID: str(f.field_id)} if field_ids else None
+    return pa.field(f.name, to_arrow_type(f.field_type, field_ids=field_ids, storage=storage), nullable=f.optional, metadata=metadata)
+
+
+@lru_cache(maxsize=256)
+def to_arrow_schema(schema: Schema, *, field_ids: bool = False, storage: bool = False) -> pa.Schema:
+    """The Arrow schema of a table's columns, in their order; `storage`: as they are held in Parquet files."""
+    return pa.schema([to_arrow_field(f, field_ids=field_ids, storage=storage) for f in schema.fields])
+
+
+def from_arrow_schema(schema: pa.Schema) -> Schema:
+    """An Iceberg schema: with the `PARQUET:field_id`s when every field has one, else with fresh ids as Java gives them to a new table.
+
+    Raises Unsupported for Arrow types without a counterpart, naming the column.
+    """
+    given = _all_ids(schema)
+    fresh = itertools.count(1).__next__
+    fields = tuple(_from_field(f, given, fresh, f.name) for f in schema)
+    made = Schema(*fields)
+    return made if given else assign_fresh_ids(made)
+
+
+def _all_ids(fields: Iterable[pa.Field]) -> bool:
+    return all((f.metadata or {}).get(PARQUET_FIELD_ID) is not None and _all_ids(arrow_children(f.type)) for f in fields)
+
+
+def arrow_children(type_: pa.DataType) -> list[pa.Field]:
+    """The fields directly inside an Arrow type, as `spec.types.children` gives those of an Iceberg type."""
+    if isinstance(type_, pa.BaseExtensionType):
+        return arrow_children(type_.storage_type)
+    if pa.types.is_struct(type_):
+        return [type_.field(i) for i in range(type_.num_fields)]
+    if pa.types.is_map(type_):
+        return [type_.key_field, type_.item_field]
+    if is_list(type_):
+        return [type_.value_field]
+    if pa.types.is_dictionary(type_):
+        return arrow_children(type_.value_type)
+    return []
+
+
+def is_list(type_: pa.DataType) -> bool:
+    t = pa.types
+    return t.is_list(type_) or t.is_large_list(type_) or t.is_fixed_size_list(type_) or t.is_list_view(type_) or t.is_large_list_view(type_)
+
+
+def _from_field(f: pa.Field, given: bool, fresh: Callable[[], int], path: str) -> NestedField:
+    metadata = f.metadata or {}
+    field_id = int(metadata[PARQUET_FIELD_ID]) if given else fresh()
+    doc = metadata.get(DOC)
+    type_ = _from_type(f.type, given, fresh, path)
+    required = not f.nullable and not isinstance(type_, UnknownType)
+    return NestedField(field_id, f.name, type_, required, doc.decode() if doc else None)
+
+
+def _from_type(type_: pa.DataType, given: bool, fresh: Callable[[], int], path: str) -> IcebergType:
+    inside = [_from_field(c, given, fresh, f"{path}.{c.name}") for c in arrow_children(type_)]
+    if pa.types.is_struct(type_):
+        return StructType(*inside)
+    if pa.types.is_map(type_):
+        key, value = inside
+        return MapType(key.field_id, key.field_type, value.field_id, value.field_type, value.required)
+    if is_list(type_):
+        return ListType(inside[0].field_id, inside[0].field_type, inside[0].required)
+    if (found := from_arrow_primitive(type_)) is None:
+        raise Unsupported(f"Column {path}: Arrow type {type_} has no Iceberg type.", hint="Cast the column first.", column=path)
+    return found
+
+
+_SIGNED_SMALL = {pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16()}
+_BY_TYPE: dict[pa.DataType, IcebergType] = {
+    pa.bool_(): BooleanType(), pa.int64(): LongType(), pa.uint32(): LongType(), pa.float16(): FloatType(), pa.float32(): FloatType(),
+    pa.float64(): DoubleType(), pa.date32(): DateType(), pa.date64(): DateType(), pa.string(): StringType(), pa.large_string(): StringType(),
+    pa.string_view(): StringType(), pa.binary(): BinaryType(), pa.large_binary(): BinaryType(), pa.binary_view(): BinaryType(),
+    pa.null(): UnknownType(), pa.time32("s"): TimeType(), pa.time32("ms"): TimeType(), pa.time64("us"): TimeType(),
+}  # fmt: skip
+
+
+def from_arrow_primitive(type_: pa.DataType) -> IcebergType | None:
+    """The Iceberg type of a leaf; None when there is none (uint64, time in ns, durations, intervals, decimal256)."""
+    if isinstance(type_, pa.BaseExtensionType):
+        name = type_.extension_name
+        return UUIDType() if name == "arrow.uuid" else from_arrow_primitive(type_.storage_type)
+    t = pa.types
+    if t.is_dictionary(type_) or t.is_run_end_encoded(type_):
+        return from_arrow_primitive(type_.value_type)
+    if t.is_timestamp(type_):
+        if type_.unit == "ns":
+            return TimestamptzNanoType() if type_.tz else TimestampNanoType()
+        return TimestamptzType() if type_.tz else TimestampType()
+    if t.is_decimal(type_) and type_.precision <= 38:
+        return DecimalType(type_.precision, type_.scale)
+    if t.is_fixed_size_binary(type_):
+        return FixedType(type_.byte_width)
+    return IntegerType() if type_ in _SIGNED_SMALL else _BY_TYPE.get(type_)
+
+
+def check_names(schema: pa.Schema) -> None:
+    """Raises InvalidInput when a top-level column name occurs twice."""
+    seen: set[str] = set()
+    for name in schema.names:
+        if name in seen:
+            raise InvalidInput(f"The frame has two columns named {name!r}.", hint="Rename one of them.", column=name)
+        seen.add(name)
+
+
+def empty_table(schema: Schema) -> Any:
+    return to_arrow_schema(schema).empty_table()

@@ -1,0 +1,397 @@
+"""Metadata updates applied to table metadata: pure, one small reducer an update (spec, "Table Metadata"; the invariants Java checks).
+
+A REST catalog is sent the updates; every other catalog stores what `apply_updates` makes of them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from frazil.commit.properties import RESERVED_PROPERTIES
+from frazil.errors import ValidationError
+from frazil.spec import updates as u
+from frazil.spec.metadata import SUPPORTED_FORMAT_VERSION, TableMetadata
+from frazil.spec.partitioning import FIRST_PARTITION_FIELD_ID, PartitionSpec, check_source
+from frazil.spec.schema import Schema, check_identifier_fields
+from frazil.spec.snapshot import MAIN_BRANCH, SnapshotLogEntry, SnapshotRef
+from frazil.spec.sorting import UNSORTED_SORT_ORDER, SortOrder
+from frazil.spec.transforms import VoidTransform
+from frazil.spec.types import (
+    GeographyType,
+    GeometryType,
+    TimestampNanoType,
+    TimestamptzNanoType,
+    UnknownType,
+    VariantType,
+)
+
+LAST_ADDED = u.LAST_ADDED
+V3_TYPES = (TimestampNanoType, TimestamptzNanoType, UnknownType, VariantType, GeometryType, GeographyType)
+T = TypeVar("T")
+
+
+def now_millis() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@dataclass
+class _Draft:
+    """What the updates have made of the metadata so far. `changed` stays False while they say what is there already."""
+
+    md: TableMetadata
+    now_ms: int
+    changed: bool = False
+    last_schema: int | None = None
+    last_spec: int | None = None
+    last_order: int | None = None
+    added: dict[int, int] = field(default_factory=dict)
+    """Timestamps of the snapshots these updates added, by id."""
+    main_moves: list[int] = field(default_factory=list)
+    removed: bool = False
+    updated_ms: int | None = None
+
+    def put(self, **values: Any) -> None:
+        self.md, self.changed = replace(self.md, **values), True
+
+
+def apply_updates(metadata: TableMetadata | None, updates: Iterable[u.Update], *, now_ms: int | None = None) -> TableMetadata:
+    """The metadata after `updates`; the same object when they change nothing. Raises ValidationError for what the format forbids.
+
+    last-updated-ms never goes back: a clock behind that of the last writer counts as standing still.
+    """
+    if metadata is None:
+        raise ValidationError("There is no table to change; commit.new_table.new_metadata makes the metadata of a new one.")
+    draft = _Draft(metadata, max(now_millis() if now_ms is None else now_ms, metadata.last_updated_ms))
+    for update in updates:
+        _REDUCERS[type(update)](draft, update)
+    if not draft.changed:
+        return metadata
+    if _defaults(draft.md) != _defaults(metadata):
+        _check_defaults(draft.md)
+    log = _snapshot_log(draft)
+    return replace(draft.md, snapshot_log=log, last_updated_ms=max(draft.updated_ms or draft.now_ms, metadata.last_updated_ms))
+
+
+def _defaults(md: TableMetadata) -> tuple[int, int, int]:
+    return md.current_schema_id, md.default_spec_id, md.default_sort_order_id
+
+
+def _check_defaults(md: TableMetadata) -> None:
+    """The default spec and order fit the current schema (a dropped source column is refused here)."""
+    schema = md.schema()
+    for f in md.spec().fields:
+        if not isinstance(f.transform, VoidTransform) and f.transform.is_known:
+            check_source(schema, f.source_id, f.transform)
+    for s in md.sort_order().fields:
+        source = schema.by_id.get(s.source_id)
+        if source is None:
+            raise ValidationError(f"Cannot find source column for sort field: {s}")
+        if s.transform.is_known and not s.transform.can_transform(source.field_type):
+            raise ValidationError(f"Invalid source type {source.field_type} for transform: {s.transform}")
+
+
+def _snapshot_log(draft: _Draft) -> tuple[SnapshotLogEntry, ...]:
+    """Without the snapshots that were main's head only within these updates; a removed one takes all before it along (no gaps)."""
+    md = draft.md
+    passed = {i for i in draft.main_moves if i in draft.added and i != md.current_snapshot_id}
+    if not passed and not draft.removed:
+        return md.snapshot_log
+    kept: list[SnapshotLogEntry] = []
+    known = set(md.snapshots.ids)
+    for entry in md.snapshot_log:
+        if entry.snapshot_id not in known:
+            kept = [] if draft.removed else kept
+        elif entry.snapshot_id not in passed:
+            kept.append(entry)
+    return tuple(kept)
+
+
+# -- schemas, specs, orders ---------------------------------------------------------------------------------------------------------
+
+
+def check_schema(schema: Schema, format_version: int) -> None:
+    """Types and defaults that the format version has, and sound identifier fields."""
+    for f in schema.by_id.values():
+        name = schema.find_column_name(f.field_id)
+        if format_version < 3 and isinstance(f.field_type, V3_TYPES):
+            raise ValidationError(f"Invalid type for {name}: {f.field_type} is not supported until v3")
+        if f.initial_default is not None and format_version < 3:
+            raise ValidationError(f"Invalid initial default for {name}: non-null default ({f.initial_default!r}) is not supported until v3")
+    check_identifier_fields(schema)
+
+
+def _add_schema(draft: _Draft, update: u.AddSchema) -> None:
+    md, schema = draft.md, update.schema
+    check_schema(schema, md.format_version)
+    last = max(md.last_column_id, schema.highest_field_id)
+    same = next((s.schema_id for s in md.schemas if s.same_fields(schema)), None)
+    if same is not None:
+        draft.last_schema = same
+        if last != md.last_column_id:
+            draft.put(last_column_id=last)
+        return
+    fresh = max((s.schema_id for s in md.schemas), default=-1) + 1
+    added = Schema(*schema.fields, schema_id=fresh, identifier_field_ids=schema.identifier_field_ids, extra=schema.extra)
+    draft.put(schemas=(*md.schemas, added), last_column_id=last)
+    draft.last_schema = fresh
+
+
+def _set_current_schema(draft: _Draft, update: u.SetCurrentSchema) -> None:
+    schema_id = _last(update.schema_id, draft.last_schema, "schema")
+    if schema_id == draft.md.current_schema_id:
+        return
+    if all(s.schema_id != schema_id for s in draft.md.schemas):
+        raise ValidationError(f"Cannot set current schema to unknown schema: {schema_id}")
+    draft.put(current_schema_id=schema_id)
+
+
+def _last(asked: int, last: int | None, what: str) -> int:
+    if asked != LAST_ADDED:
+        return asked
+    if last is None:
+        raise ValidationError(f"Cannot set last added {what}: no {what} has been added")
+    return last
+
+
+def _remove_schemas(draft: _Draft, update: u.RemoveSchemas) -> None:
+    gone = set(update.schema_ids)
+    if draft.md.current_schema_id in gone:
+        raise ValidationError("Cannot remove the current schema")
+    if kept := _without(draft.md.schemas, lambda s: s.schema_id in gone):
+        draft.put(schemas=kept)
+
+
+def _without(items: tuple[T, ...], gone: Callable[[T], bool]) -> tuple[T, ...] | None:
+    """The items that stay, or None when all do."""
+    kept = tuple(i for i in items if not gone(i))
+    return None if len(kept) == len(items) else kept
+
+
+def has_sequential_ids(spec: PartitionSpec) -> bool:
+    return all(f.field_id == FIRST_PARTITION_FIELD_ID + n for n, f in enumerate(spec.fields))
+
+
+def _add_spec(draft: _Draft, update: u.AddPartitionSpec) -> None:
+    md, spec = draft.md, update.spec
+    same = next((s.spec_id for s in md.partition_specs if s.compatible_with(spec)), None)
+    if same is not None:
+        draft.last_spec = same
+        return
+    for f in spec.fields:
+        if not isinstance(f.transform, VoidTransform):
+            check_source(md.schema(), f.source_id, f.transform)
+    if md.format_version == 1 and not has_sequential_ids(spec):
+        raise ValidationError(f"Spec does not use sequential IDs that are required in v1: {spec}")
+    fresh = max((s.spec_id for s in md.partition_specs), default=-1) + 1
+    added = PartitionSpec(*spec.fields, spec_id=fresh, extra=spec.extra)
+    draft.put(partition_specs=(*md.partition_specs, added), last_partition_id=max(md.last_partition_id, added.last_assigned_field_id))
+    draft.last_spec = fresh
+
+
+def _set_default_spec(draft: _Draft, update: u.SetDefaultSpec) -> None:
+    spec_id = _last(update.spec_id, draft.last_spec, "spec")
+    if spec_id == draft.md.default_spec_id:
+        return
+    if all(s.spec_id != spec_id for s in draft.md.partition_specs):
+        raise ValidationError(f"Cannot set default partition spec to unknown spec: {spec_id}")
+    draft.put(default_spec_id=spec_id)
+
+
+def _remove_specs(draft: _Draft, update: u.RemovePartitionSpecs) -> None:
+    gone = set(update.spec_ids)
+    if draft.md.default_spec_id in gone:
+        raise ValidationError("Cannot remove the default partition spec")
+    if kept := _without(draft.md.partition_specs, lambda s: s.spec_id in gone):
+        draft.put(partition_specs=kept)
+
+
+def _add_order(draft: _Draft, update: u.AddSortOrder) -> None:
+    md, order = draft.md, update.sort_order
+    same = next((s.order_id for s in md.sort_orders if s.fields == order.fields), None)
+    if same is not None or order.is_unsorted:
+        draft.last_order = same if same is not None else 0
+        if same is None:
+            draft.put(sort_orders=(*md.sort_orders, UNSORTED_SORT_ORDER))
+        return
+    for f in order.fields:
+        source = md.schema().by_id.get(f.source_id)
+        if source is None or not f.transform.can_transform(source.field_type):
+            raise ValidationError(f"Cannot sort by {f}: the schema has no such column, or its type does not fit the transform")
+    fresh = max(0, *(s.order_id for s in md.sort_orders)) + 1 if md.sort_orders else 1
+    draft.put(sort_orders=(*md.sort_orders, SortOrder(*order.fields, order_id=fresh, extra=order.extra)))
+    draft.last_order = fresh
+
+
+def _set_default_order(draft: _Draft, update: u.SetDefaultSortOrder) -> None:
+    order_id = _last(update.sort_order_id, draft.last_order, "sort order")
+    if order_id == draft.md.default_sort_order_id:
+        return
+    draft.md.sort_order_by_id(order_id)
+    draft.put(default_sort_order_id=order_id)
+
+
+# -- snapshots and refs -------------------------------------------------------------------------------------------------------------
+
+
+def _add_snapshot(draft: _Draft, update: u.AddSnapshot) -> None:
+    md, s = draft.md, update.snapshot
+    if md.snapshots.by_id(s.snapshot_id) is not None:
+        raise ValidationError(f"Snapshot already exists for id: {s.snapshot_id}")
+    if md.format_version > 1 and s.sequence_number <= md.last_sequence_number and s.parent_snapshot_id is not None:
+        raise ValidationError(
+            f"Cannot add snapshot with sequence number {s.sequence_number} older than last sequence number {md.last_sequence_number}"
+        )
+    values: dict[str, Any] = {"snapshots": md.snapshots.adding(s)}
+    if md.format_version > 1:
+        values["last_sequence_number"] = max(s.sequence_number, md.last_sequence_number)
+    if md.format_version >= 3:
+        following = md.next_row_id or 0
+        if s.first_row_id is None or s.added_rows is None:
+            raise ValidationError("Cannot add a snapshot: first-row-id is null")
+        if s.first_row_id < following:
+            raise ValidationError(f"Cannot add a snapshot, first-row-id is behind table next-row-id: {s.first_row_id} < {following}")
+        if s.added_rows < 0:
+            raise ValidationError(f"Cannot add a snapshot: added-rows is negative: {s.added_rows}")
+        values["next_row_id"] = s.first_row_id + s.added_rows
+    draft.put(**values)
+    draft.added[s.snapshot_id] = s.timestamp_ms
+    draft.updated_ms = s.timestamp_ms
+
+
+def _set_ref(draft: _Draft, update: u.SetSnapshotRef) -> None:
+    md, name, ref = draft.md, update.ref_name, update.ref
+    held = md.refs.get(name) or (SnapshotRef(md.current_snapshot_id) if name == MAIN_BRANCH and md.current_snapshot_id is not None else None)
+    if held == ref:
+        return
+    snapshot = md.snapshots.by_id(ref.snapshot_id)
+    if snapshot is None:
+        raise ValidationError(f"Cannot set {name} to unknown snapshot: {ref.snapshot_id}")
+    if name == MAIN_BRANCH and not ref.is_branch:
+        raise ValidationError(f"Cannot set {MAIN_BRANCH} to a tag, it must be a branch")
+    if not ref.is_branch and (ref.min_snapshots_to_keep is not None or ref.max_snapshot_age_ms is not None):
+        raise ValidationError(f"Tags do not support setting minSnapshotsToKeep or maxSnapshotAgeMs: {name}")
+    draft.put(refs={**md.refs, name: ref})
+    if name == MAIN_BRANCH:
+        at = draft.added.get(ref.snapshot_id, draft.now_ms)
+        draft.put(current_snapshot_id=ref.snapshot_id, snapshot_log=(*md.snapshot_log, SnapshotLogEntry(at, ref.snapshot_id)))
+        draft.main_moves.append(ref.snapshot_id)
+        draft.updated_ms = max(draft.updated_ms or 0, at)
+
+
+def _remove_ref(draft: _Draft, update: u.RemoveSnapshotRef) -> None:
+    md = draft.md
+    if update.ref_name == MAIN_BRANCH and md.current_snapshot_id is not None:
+        draft.put(current_snapshot_id=None)
+    if update.ref_name in md.refs:
+        draft.put(refs={n: r for n, r in md.refs.items() if n != update.ref_name})
+
+
+def _remove_snapshots(draft: _Draft, update: u.RemoveSnapshots) -> None:
+    md, gone = draft.md, set(update.snapshot_ids) & set(draft.md.snapshots.ids)
+    if not gone:
+        return
+    draft.removed = True
+    draft.put(
+        snapshots=md.snapshots.without(gone),
+        statistics=tuple(s for s in md.statistics if s.get("snapshot-id") not in gone),
+        partition_statistics=tuple(s for s in md.partition_statistics if s.get("snapshot-id") not in gone),
+        refs={n: r for n, r in md.refs.items() if r.snapshot_id not in gone},
+    )
+    if md.current_snapshot_id in gone:
+        draft.put(current_snapshot_id=None)
+
+
+# -- the rest -----------------------------------------------------------------------------------------------------------------------
+
+
+def _assign_uuid(draft: _Draft, update: u.AssignUUID) -> None:
+    if not update.uuid:
+        raise ValidationError("Cannot set uuid to null")
+    if update.uuid != draft.md.table_uuid:
+        draft.put(table_uuid=update.uuid)
+
+
+def _upgrade(draft: _Draft, update: u.UpgradeFormatVersion) -> None:
+    md, wanted = draft.md, update.format_version
+    if wanted > SUPPORTED_FORMAT_VERSION:
+        raise ValidationError(f"Cannot upgrade table to unsupported format version: v{wanted} (supported: v{SUPPORTED_FORMAT_VERSION})")
+    if wanted < md.format_version:
+        raise ValidationError(f"Cannot downgrade v{md.format_version} table to v{wanted}")
+    if wanted > md.format_version:
+        draft.put(format_version=wanted, next_row_id=(md.next_row_id or 0) if wanted >= 3 else md.next_row_id)
+
+
+def _set_location(draft: _Draft, update: u.SetLocation) -> None:
+    location = update.location.rstrip("/") or update.location
+    if location != draft.md.location:
+        draft.put(location=location)
+
+
+def _set_properties(draft: _Draft, update: u.SetProperties) -> None:
+    if reserved := sorted(RESERVED_PROPERTIES & update.updates.keys()):
+        raise ValidationError(f"Table properties should not contain reserved properties, but got {', '.join(reserved)}")
+    if wrong := [k for k, v in update.updates.items() if not isinstance(v, str)]:
+        raise ValidationError(f"Table properties are strings; these are not: {', '.join(wrong)}")
+    merged = {**draft.md.properties, **update.updates}
+    if merged != draft.md.properties:
+        draft.put(properties=merged)
+
+
+def _remove_properties(draft: _Draft, update: u.RemoveProperties) -> None:
+    if any(k in draft.md.properties for k in update.removals):
+        draft.put(properties={k: v for k, v in draft.md.properties.items() if k not in update.removals})
+
+
+def _of_snapshot(items: Sequence[dict[str, Any]], snapshot_id: int) -> tuple[dict[str, Any], ...]:
+    return tuple(s for s in items if s.get("snapshot-id") == snapshot_id)
+
+
+def _set_statistics(draft: _Draft, update: u.SetStatistics) -> None:
+    new, held = update.statistics, draft.md.statistics
+    if _of_snapshot(held, new["snapshot-id"]) != (new,):
+        draft.put(statistics=(*(s for s in held if s.get("snapshot-id") != new["snapshot-id"]), new))
+
+
+def _remove_statistics(draft: _Draft, update: u.RemoveStatistics) -> None:
+    if _of_snapshot(draft.md.statistics, update.snapshot_id):
+        draft.put(statistics=tuple(s for s in draft.md.statistics if s.get("snapshot-id") != update.snapshot_id))
+
+
+def _set_partition_statistics(draft: _Draft, update: u.SetPartitionStatistics) -> None:
+    new, held = update.partition_statistics, draft.md.partition_statistics
+    if _of_snapshot(held, new["snapshot-id"]) != (new,):
+        draft.put(partition_statistics=(*(s for s in held if s.get("snapshot-id") != new["snapshot-id"]), new))
+
+
+def _remove_partition_statistics(draft: _Draft, update: u.RemovePartitionStatistics) -> None:
+    held = draft.md.partition_statistics
+    if _of_snapshot(held, update.snapshot_id):
+        draft.put(partition_statistics=tuple(s for s in held if s.get("snapshot-id") != update.snapshot_id))
+
+
+_REDUCERS: dict[type[u.Update], Callable[[_Draft, Any], None]] = {
+    u.AssignUUID: _assign_uuid,
+    u.UpgradeFormatVersion: _upgrade,
+    u.AddSchema: _add_schema,
+    u.SetCurrentSchema: _set_current_schema,
+    u.RemoveSchemas: _remove_schemas,
+    u.AddPartitionSpec: _add_spec,
+    u.SetDefaultSpec: _set_default_spec,
+    u.RemovePartitionSpecs: _remove_specs,
+    u.AddSortOrder: _add_order,
+    u.SetDefaultSortOrder: _set_default_order,
+    u.AddSnapshot: _add_snapshot,
+    u.SetSnapshotRef: _set_ref,
+    u.RemoveSnapshotRef: _remove_ref,
+    u.RemoveSnapshots: _remove_snapshots,
+    u.SetLocation: _set_location,
+    u.SetProperties: _set_properties,
+    u.RemoveProperties: _remove_properties,
+    u.SetStatistics: _set_statistics,
+    u.RemoveStatistics: _remove_statistics,
+    u.SetPartitionStatistics: _set_partition_statistics,
+    u.RemovePartitionStatistics: _remove_partition_statistics,
+}

@@ -1,0 +1,60 @@
+"""Changing the sort order: PyIceberg's UpdateSortOrder; the fields given replace the order there was (none: unsorted)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from frazil.errors import ValidationError
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.sorting import UNSORTED_SORT_ORDER, NullOrder, SortDirection, SortField, SortOrder, build_sort_order
+from frazil.spec.transforms import IdentityTransform, Transform, parse_term, parse_transform
+from frazil.spec.updates import AddSortOrder, SetDefaultSortOrder, Update
+
+
+class UpdateSortOrder:
+    """`with t.update_sort_order() as update: update.asc("id").desc("ts", "day")`."""
+
+    def __init__(self, metadata: TableMetadata, case_sensitive: bool = True):
+        self._metadata, self._case_sensitive = metadata, case_sensitive
+        self._fields: list[SortField] = []
+
+    def asc(
+        self, source_column_name: str, transform: str | Transform | None = None, null_order: NullOrder = NullOrder.NULLS_LAST
+    ) -> UpdateSortOrder:
+        return self._add(source_column_name, transform, SortDirection.ASC, null_order)
+
+    def desc(
+        self, source_column_name: str, transform: str | Transform | None = None, null_order: NullOrder = NullOrder.NULLS_LAST
+    ) -> UpdateSortOrder:
+        return self._add(source_column_name, transform, SortDirection.DESC, null_order)
+
+    def by(self, *terms: str) -> UpdateSortOrder:
+        """Fields as text: `by("id desc nulls last", "bucket(16, k)")`."""
+        self._fields.extend(build_sort_order(self._metadata.schema(), terms, case_sensitive=self._case_sensitive).fields)
+        return self
+
+    def _add(self, column: str, transform: str | Transform | None, direction: SortDirection, nulls: NullOrder) -> UpdateSortOrder:
+        if transform is None and "(" in column:
+            term = parse_term(column)
+            column, transform = term.column, term.transform
+        known = parse_transform(transform) if isinstance(transform, str) else transform or IdentityTransform()
+        source = self._metadata.schema().find_field(column, self._case_sensitive)
+        if not known.is_known or not known.can_transform(source.field_type):
+            raise ValidationError(f"Cannot sort by {known}({column}): its type is {source.field_type}")
+        self._fields.append(SortField(source.field_id, known, direction, NullOrder(null_order)))
+        return self
+
+    def sort_order(self) -> SortOrder:
+        return SortOrder(*self._fields) if self._fields else UNSORTED_SORT_ORDER
+
+    def updates(self, metadata: TableMetadata) -> Sequence[Update]:
+        wanted = tuple(self._fields)
+        if wanted == metadata.sort_order().fields:
+            return ()
+        for order in metadata.sort_orders:
+            if order.fields == wanted:
+                return (SetDefaultSortOrder(order.order_id),)
+        if not wanted:
+            return (AddSortOrder(UNSORTED_SORT_ORDER), SetDefaultSortOrder(0))
+        next_id = max(1, max((o.order_id for o in metadata.sort_orders), default=0) + 1)
+        return (AddSortOrder(SortOrder(*wanted, order_id=next_id)), SetDefaultSortOrder())

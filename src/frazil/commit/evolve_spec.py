@@ -1,0 +1,178 @@
+"""Changing the partition spec: PyIceberg's UpdateSpec with Java's rules (BaseUpdatePartitionSpec)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from frazil.errors import ValidationError
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.partitioning import PartitionField, PartitionSpec, check_names, check_source, default_name
+from frazil.spec.transforms import (
+    DayTransform,
+    HourTransform,
+    IdentityTransform,
+    MonthTransform,
+    Transform,
+    VoidTransform,
+    YearTransform,
+    parse_term,
+    parse_transform,
+)
+from frazil.spec.updates import AddPartitionSpec, SetDefaultSpec, Update
+
+_TIME = (YearTransform, MonthTransform, DayTransform, HourTransform)
+
+
+@dataclass
+class SpecDraft:
+    """The current spec while fields come and go."""
+
+    metadata: TableMetadata
+    case_sensitive: bool = True
+    added: list[PartitionField] = field(default_factory=list)
+    removed: set[int] = field(default_factory=set)
+    renamed: dict[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.schema, self.spec = self.metadata.schema(), self.metadata.spec()
+        self.last_id = max(self.metadata.last_partition_id, *(s.last_assigned_field_id for s in self.metadata.partition_specs))
+
+    def field_id_for(self, source_id: int, transform: Transform, name: str | None) -> tuple[int, str | None]:
+        """The id that this field had in any earlier spec (v2 and later), with its name when none is asked for; else the next one."""
+        if self.metadata.format_version >= 2:
+            for spec in self.metadata.partition_specs:
+                for f in spec.fields:
+                    if f.source_id == source_id and f.transform == transform and name in (None, f.name):
+                        return f.field_id, f.name
+        self.last_id += 1
+        return self.last_id, None
+
+    def find(self, name: str) -> PartitionField:
+        for f in self.spec.fields:
+            if f.name == name:
+                return f
+        raise ValidationError(f"Cannot find partition field {name!r}; fields are: {', '.join(f.name for f in self.spec.fields) or '(none)'}.")
+
+    def build(self) -> PartitionSpec:
+        fields = []
+        added_names = {a.name for a in self.added}
+        for f in self.spec.fields:
+            if f.field_id not in self.removed:
+                fields.append(replace(f, name=self.renamed.get(f.field_id, f.name)))
+            elif self.metadata.format_version < 2:  # v1 keeps the position: field ids are not stored there
+                name = f"{f.name}_{f.field_id}" if f.name in added_names else f.name
+                fields.append(replace(f, transform=VoidTransform(), name=name))
+        next_id = max(s.spec_id for s in self.metadata.partition_specs) + 1
+        built = PartitionSpec(*fields, *self.added, spec_id=next_id)
+        check_names(self.schema, built)
+        return built
+
+
+def same_fields(a: PartitionSpec, b: PartitionSpec) -> bool:
+    return [(f.source_id, f.transform, f.name, f.field_id) for f in a.fields] == [(f.source_id, f.transform, f.name, f.field_id) for f in b.fields]
+
+
+class UpdateSpec:
+    """`with t.update_spec() as update: update.add_field("ts", "day")`; also `update.add_field("days(ts)")`."""
+
+    def __init__(self, metadata: TableMetadata, case_sensitive: bool = True):
+        self._draft = SpecDraft(metadata, case_sensitive)
+        self._calls: list[Callable[[SpecDraft], None]] = []
+
+    def _do(self, call: Callable[[SpecDraft], None]) -> UpdateSpec:
+        call(self._draft)
+        self._calls.append(call)
+        return self
+
+    def add_field(
+        self, source_column_name: str, transform: str | Transform | None = None, partition_field_name: str | None = None
+    ) -> UpdateSpec:
+        """A transform by name ("bucket[16]"), as an object, or with the column in one text ("bucket(16, id)")."""
+        return self._do(lambda d: _add(d, source_column_name, transform, partition_field_name))
+
+    def add_identity(self, source_column_name: str) -> UpdateSpec:
+        return self._do(lambda d: _add(d, source_column_name, IdentityTransform(), None))
+
+    def remove_field(self, name: str) -> UpdateSpec:
+        """By the partition field's name, or by its transform ("days(ts)")."""
+        return self._do(lambda d: _remove(d, name))
+
+    def rename_field(self, name: str, new_name: str) -> UpdateSpec:
+        return self._do(lambda d: _rename(d, name, new_name))
+
+    def spec(self) -> PartitionSpec:
+        """The spec as it would be."""
+        return self._draft.build()
+
+    def updates(self, metadata: TableMetadata) -> Sequence[Update]:
+        draft = SpecDraft(metadata, self._draft.case_sensitive)
+        for call in self._calls:
+            call(draft)
+        new = draft.build()
+        if same_fields(new, metadata.spec()):
+            return ()
+        for spec in metadata.partition_specs:
+            if same_fields(new, spec):
+                return (SetDefaultSpec(spec.spec_id),)
+        return (AddPartitionSpec(new), SetDefaultSpec())
+
+
+def _add(d: SpecDraft, column: str, transform: str | Transform | None, name: str | None) -> None:
+    if transform is None:
+        term = parse_term(column)
+        column, transform, name = term.column, term.transform, name or term.name
+    known = transform if isinstance(transform, Transform) else _named(transform)
+    source = check_source(d.schema, d.schema.find_field(column, d.case_sensitive).field_id, known)
+    kept = [f for f in d.spec.fields if f.field_id not in d.removed]
+    same_source = [f for f in (*kept, *d.added) if f.source_id == source.field_id]
+    for f in same_source:
+        if f.transform == known and name in (None, f.name):
+            raise ValidationError(f"Cannot add duplicate partition field {name or f.name}={known}({column}), conflicts with {f}")
+        if isinstance(known, _TIME) and isinstance(f.transform, _TIME) and f in d.added:
+            raise ValidationError(f"Cannot add redundant partition field: {known}({column}), conflicts with {f}")
+    gone = next((f for f in d.spec.fields if f.field_id in d.removed and f.source_id == source.field_id and f.transform == known), None)
+    if gone is not None and name in (None, gone.name):  # removed and added again: as if nothing happened
+        d.removed.discard(gone.field_id)
+        return
+    field_id, old_name = d.field_id_for(source.field_id, known, name)
+    full = name or old_name or default_name(d.schema.find_column_name(source.field_id) or column, known, with_width=True)
+    for f in (*kept, *d.added):
+        if f.name == full and isinstance(f.transform, VoidTransform):
+            d.renamed[f.field_id] = f"{f.name}_{f.field_id}"
+        elif f.name == full:
+            raise ValidationError(f"Cannot add duplicate partition field name: {full}")
+    d.added.append(PartitionField(source.field_id, field_id, known, full))
+
+
+def _named(text: str) -> Transform:
+    found = parse_transform(text)
+    if not found.is_known:
+        raise ValidationError(f"Unknown transform {text!r}; known: identity, bucket[n], truncate[w], year, month, day, hour, void.")
+    return found
+
+
+def _remove(d: SpecDraft, name: str) -> None:
+    if any(f.name == name for f in d.added):
+        raise ValidationError(f"Cannot delete newly added field: {name}")
+    if "(" in name and not any(f.name == name for f in d.spec.fields):
+        term = parse_term(name)
+        source = d.schema.find_field(term.column, d.case_sensitive)
+        match = next((f for f in d.spec.fields if f.source_id == source.field_id and f.transform == term.transform), None)
+        if match is None:
+            raise ValidationError(f"Cannot find partition field to remove: {name}")
+        name = match.name
+    f = d.find(name)
+    if f.field_id in d.renamed:
+        raise ValidationError(f"Cannot rename and delete partition field: {name}")
+    d.removed.add(f.field_id)
+
+
+def _rename(d: SpecDraft, name: str, new_name: str) -> None:
+    f = d.find(name)
+    if f.field_id in d.removed:
+        raise ValidationError(f"Cannot delete and rename partition field: {name}")
+    for other in d.spec.fields:
+        if other.name == new_name and isinstance(other.transform, VoidTransform):
+            d.renamed[other.field_id] = f"{other.name}_{other.field_id}"
+    d.renamed[f.field_id] = new_name

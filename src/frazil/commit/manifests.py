@@ -1,0 +1,228 @@
+"""Manifests of a commit: written once and used again by every attempt, read back for filtering and merging (spec, "Manifests")."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from frazil.codec.manifest import decode_manifest, encode_manifest, entries_from_table
+from frazil.codec.manifest_list import decode_manifest_list, encode_manifest_list
+from frazil.codec.single_value import to_bytes
+from frazil.commit.properties import number
+from frazil.errors import ValidationError
+from frazil.spec.data_file import ManifestEntry, ManifestEntryStatus
+from frazil.spec.manifest import FieldSummary, ManifestContent, ManifestFile
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.partitioning import PartitionSpec
+from frazil.spec.schema import Schema
+from frazil.spec.snapshot import Snapshot
+from frazil.spec.types import IcebergType
+from frazil.storage.base import Storage
+from frazil.storage.locations import metadata_location
+
+_MIN_ROWS_TO_ROLL = 250
+_READ_BY_PATH = 1 << 18
+"""Bytes from which a local manifest is read by its path, without passing through Python."""
+ADDED, EXISTING, DELETED = ManifestEntryStatus.ADDED, ManifestEntryStatus.EXISTING, ManifestEntryStatus.DELETED
+
+
+def schema_of_spec(metadata: TableMetadata, spec: PartitionSpec) -> Schema:
+    """The current schema, or with what it lost: columns that an old spec partitions by, as the newest schema that has them knows them."""
+    schema = metadata.schema()
+    missing = [f.source_id for f in spec.fields if f.source_id not in schema.by_id]
+    if not missing:
+        return schema
+    older = sorted(metadata.schemas, key=lambda s: -s.schema_id)
+    found = [next((s.by_id[i] for s in older if i in s.by_id), None) for i in missing]
+    return Schema(*schema.fields, *(f for f in found if f is not None), schema_id=schema.schema_id)
+
+
+def field_summaries(types: Sequence[IcebergType], partitions: Iterable[tuple[Any, ...]]) -> tuple[FieldSummary, ...]:
+    """Per partition field whether there are nulls and NaNs, and the bounds of the rest; -0.0 is below 0.0."""
+    columns = list(zip(*set(partitions), strict=True)) or [()] * len(types)
+    return tuple(_summary(t, values) for t, values in zip(types, columns, strict=True))
+
+
+def _summary(type_: IcebergType, values: Sequence[Any]) -> FieldSummary:
+    known = [v for v in values if v is not None]
+    numbers = [v for v in known if not (isinstance(v, float) and math.isnan(v))]
+    if not numbers:
+        return FieldSummary(len(known) < len(values), len(numbers) < len(known))
+    floats = isinstance(numbers[0], float)
+    low = min(numbers, key=_float_order) if floats else min(numbers)
+    high = max(numbers, key=_float_order) if floats else max(numbers)
+    return FieldSummary(len(known) < len(values), len(numbers) < len(known), to_bytes(type_, low), to_bytes(type_, high))
+
+
+def _float_order(value: float) -> tuple[float, float]:
+    return value, math.copysign(1.0, value)
+
+
+@dataclass
+class Output:
+    """Where one commit writes: every path is noted before its first byte, so that a certain failure takes back exactly these."""
+
+    storage: Storage
+    written: list[str] = field(default_factory=list)
+
+    def write(self, location: str, data: bytes, *, durable: bool = False) -> None:
+        """New files in the metadata folder are synced themselves; their folder is when the last of a commit is written there."""
+        self.written.append(location)
+        self.storage.write(location, data, durable=durable)
+
+
+@dataclass
+class ManifestWriter:
+    """Writes the manifests of one snapshot: `<uuid>-m<n>.avro`. Entries are kept, so that merging never reads back what was just written."""
+
+    output: Output
+    metadata: TableMetadata
+    snapshot_id: int
+    uuid: str
+    count: int = 0
+    entries: dict[str, Sequence[ManifestEntry]] = field(default_factory=dict)
+
+    def location(self, name: str) -> str:
+        return metadata_location(self.metadata.location, self.metadata.properties, name)
+
+    def write(self, entries: Sequence[ManifestEntry], spec_id: int, content: int = ManifestContent.DATA) -> ManifestFile:
+        return self._store(self._encode(entries, spec_id, content), entries, spec_id, content)
+
+    def write_rolling(self, entries: Sequence[ManifestEntry], spec_id: int, content: int = ManifestContent.DATA) -> list[ManifestFile]:
+        """As few manifests of about `commit.manifest.target-size-bytes` as hold the entries, in their order."""
+        target = max(1, number(self.metadata.properties, "commit.manifest.target-size-bytes"))
+        data = self._encode(entries, spec_id, content)
+        parts = min(math.ceil(len(data) / target), max(1, len(entries) // _MIN_ROWS_TO_ROLL))
+        if parts <= 1:
+            return [self._store(data, entries, spec_id, content)]
+        step = math.ceil(len(entries) / parts)
+        return [self.write(entries[at : at + step], spec_id, content) for at in range(0, len(entries), step)]
+
+    def _encode(self, entries: Sequence[ManifestEntry], spec_id: int, content: int) -> bytes:
+        md, spec = self.metadata, self.metadata.spec_by_id(spec_id)
+        level = md.properties.get("write.manifest.compression-level")
+        return encode_manifest(
+            entries, spec=spec, schema=schema_of_spec(md, spec), format_version=md.format_version, content=content, snapshot_id=self.snapshot_id,
+            codec=md.properties.get("write.manifest.compression-codec", "gzip"), level=int(level) if level is not None else None,
+        )  # fmt: skip
+
+    def _store(self, data: bytes, entries: Sequence[ManifestEntry], spec_id: int, content: int) -> ManifestFile:
+        spec = self.metadata.spec_by_id(spec_id)
+        path = self.location(f"{self.uuid}-m{self.count}.avro")
+        self.count += 1
+        manifest = described(entries, path, len(data), spec, schema_of_spec(self.metadata, spec), content, self.snapshot_id)
+        self.output.write(path, data)
+        self.entries[path] = entries
+        return manifest
+
+
+def described(
+    entries: Sequence[ManifestEntry], path: str, length: int, spec: PartitionSpec, schema: Schema, content: int, snapshot_id: int | None
+) -> ManifestFile:
+    """What a manifest list says of a manifest; its sequence numbers are None where the commit is still to give them."""
+    files, rows = [0, 0, 0], [0, 0, 0]
+    for e in entries:
+        files[e.status] += 1
+        rows[e.status] += e.data_file.record_count
+    explicit = [e.sequence_number for e in entries if e.status != DELETED and e.sequence_number is not None]
+    types = [f.field_type for f in spec.partition_type(schema)]
+    return ManifestFile(
+        manifest_path=path, manifest_length=length, partition_spec_id=spec.spec_id, content=int(content),
+        min_sequence_number=min(explicit, default=None), added_snapshot_id=snapshot_id,
+        added_files_count=files[ADDED], existing_files_count=files[EXISTING], deleted_files_count=files[DELETED],
+        added_rows_count=rows[ADDED], existing_rows_count=rows[EXISTING], deleted_rows_count=rows[DELETED],
+        partitions=field_summaries(types, (e.data_file.partition for e in entries)),
+    )  # fmt: skip
+
+
+# -- reading ------------------------------------------------------------------------------------------------------------------------
+
+
+def manifests_of(snapshot: Snapshot | None, metadata: TableMetadata, storage: Storage) -> tuple[ManifestFile, ...]:
+    """The manifests of a snapshot, none for None; old v1 snapshots name their manifests themselves."""
+    if snapshot is None:
+        return ()
+    if snapshot.manifest_list is None:
+        paths = snapshot.manifests or ()
+        return tuple(_embedded(p, snapshot, storage) for p in paths)
+    return decode_manifest_list(storage.read(snapshot.manifest_list), snapshot.manifest_list)
+
+
+def _embedded(path: str, snapshot: Snapshot, storage: Storage) -> ManifestFile:
+    """A manifest named without a list: what a list would say is read from it."""
+    data = storage.read(path)
+    bare = ManifestFile(manifest_path=path, manifest_length=len(data), sequence_number=0, min_sequence_number=0, added_snapshot_id=snapshot.snapshot_id)
+    table = decode_manifest(data, bare)
+    spec_id = int((table.schema.metadata or {}).get(b"partition-spec-id", b"0"))
+    return with_counts(replace(bare, partition_spec_id=spec_id), table)
+
+
+def with_counts(manifest: ManifestFile, table: Any) -> ManifestFile:
+    """The manifest with the counts that an old writer left out."""
+    files, rows = [0, 0, 0], [0, 0, 0]
+    for status, records in zip(table["status"].to_pylist(), table["record_count"].to_pylist(), strict=True):
+        files[status] += 1
+        rows[status] += records
+    return replace(
+        manifest,
+        added_files_count=files[ADDED], existing_files_count=files[EXISTING], deleted_files_count=files[DELETED],
+        added_rows_count=rows[ADDED], existing_rows_count=rows[EXISTING], deleted_rows_count=rows[DELETED],
+    )  # fmt: skip
+
+
+def read_table(manifest: ManifestFile, storage: Storage, columns: Sequence[str] | None = None) -> Any:
+    """The manifest's entries as columns, deleted ones included (see codec.manifest)."""
+    path = storage.local_path(manifest.manifest_path) if manifest.manifest_length >= _READ_BY_PATH else None
+    if path is not None:
+        return decode_manifest(None, manifest, path=path, columns=columns)
+    return decode_manifest(storage.read(manifest.manifest_path), manifest, columns=columns)
+
+
+def read_entries(manifest: ManifestFile, metadata: TableMetadata, storage: Storage, own: Mapping[str, Sequence[ManifestEntry]]) -> Sequence[ManifestEntry]:
+    """The entries of a manifest; of `own` ones, written by this commit, as they were written."""
+    if manifest.manifest_path in own:
+        return own[manifest.manifest_path]
+    return entries_from_table(read_table(manifest, storage), metadata.spec_by_id(manifest.partition_spec_id))
+
+
+# -- the list -----------------------------------------------------------------------------------------------------------------------
+
+
+def numbered(
+    manifests: Sequence[ManifestFile], sequence_number: int, first_row_id: int | None, metadata: TableMetadata, storage: Storage
+) -> tuple[list[ManifestFile], int | None]:
+    """Manifests with what the commit gives them: sequence numbers, and (v3) first row ids to data manifests; also the row id after the last."""
+    found, following = [], first_row_id
+    for m in manifests:
+        if m.added_files_count is None or m.existing_files_count is None or m.deleted_files_count is None or m.added_rows_count is None:
+            if metadata.format_version > 1:
+                m = with_counts(m, read_table(m, storage, ("status", "record_count")))
+        if m.sequence_number is None:
+            m = replace(m, sequence_number=sequence_number, min_sequence_number=sequence_number if m.min_sequence_number is None else m.min_sequence_number)
+        if following is not None and m.content == ManifestContent.DATA and m.first_row_id is None:
+            m = replace(m, first_row_id=following)
+            following += (m.added_rows_count or 0) + (m.existing_rows_count or 0)
+        found.append(m)
+    return found, following
+
+
+def write_list(
+    writer: ManifestWriter, manifests: Sequence[ManifestFile], attempt: int, parent_id: int | None, sequence_number: int, first_row_id: int | None
+) -> str:
+    """One manifest list an attempt: `snap-<snapshot>-<attempt>-<uuid>.avro`; its location."""
+    md = writer.metadata
+    location = writer.location(f"snap-{writer.snapshot_id}-{attempt}-{writer.uuid}.avro")
+    data = encode_manifest_list(
+        manifests, snapshot_id=writer.snapshot_id, parent_snapshot_id=parent_id, sequence_number=sequence_number, first_row_id=first_row_id,
+        format_version=md.format_version, codec=md.properties.get("write.manifest.compression-codec", "gzip"),
+    )  # fmt: skip
+    writer.output.write(location, data, durable=True)
+    return location
+
+
+def check_known_specs(metadata: TableMetadata, spec_ids: Iterable[int]) -> None:
+    known = {s.spec_id for s in metadata.partition_specs}
+    if unknown := sorted(set(spec_ids) - known):
+        raise ValidationError(f"Cannot find partition spec {unknown[0]} for the files to commit in {metadata.location}.", table=metadata.location)

@@ -1,0 +1,215 @@
+"""Metadata of a new table, and the updates that turn a table into a new one under the same name (CREATE OR REPLACE)."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import uuid as uuids
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from frazil.commit.apply import check_schema, has_sequential_ids, now_millis
+from frazil.commit.properties import RESERVED_PROPERTIES, check_commit_properties
+from frazil.errors import ValidationError
+from frazil.spec import updates as u
+from frazil.spec.metadata import DEFAULT_FORMAT_VERSION, SUPPORTED_FORMAT_VERSION, TableMetadata
+from frazil.spec.partitioning import (
+    FIRST_PARTITION_FIELD_ID,
+    UNPARTITIONED_PARTITION_SPEC,
+    PartitionField,
+    PartitionSpec,
+    check_names,
+    check_source,
+)
+from frazil.spec.schema import Schema, assign_fresh_ids
+from frazil.spec.snapshot import MAIN_BRANCH
+from frazil.spec.sorting import UNSORTED_SORT_ORDER, SortField, SortOrder
+from frazil.spec.transforms import VoidTransform
+from frazil.spec.types import IcebergType, NestedField, children, with_children
+
+STORED_IN_NEW_TABLES = {"write.parquet.compression-codec": "zstd"}
+_METRICS_COLUMN = "write.metadata.metrics.column."
+_METRICS_MODE = re.compile(r"none|counts|full|truncate\((\d+)\)", re.IGNORECASE)
+
+
+def new_metadata(
+    schema: Schema,
+    spec: PartitionSpec = UNPARTITIONED_PARTITION_SPEC,
+    sort_order: SortOrder = UNSORTED_SORT_ORDER,
+    location: str = "",
+    properties: Mapping[str, str] | None = None,
+    format_version: int | None = None,
+    uuid: str | None = None,
+    *,
+    now_ms: int | None = None,
+) -> TableMetadata:
+    """Metadata of a table without snapshots: all ids are given afresh, from 1 (columns) and 1000 (partition fields), as Java does.
+
+    `format_version` None: the property `format-version`, else 2. Reserved properties are not stored. Raises ValidationError.
+    """
+    given = dict(properties or {})
+    version = format_version if format_version is not None else _version_of(given)
+    if not 1 <= version <= SUPPORTED_FORMAT_VERSION:
+        raise ValidationError(f"Unsupported format version: v{version} (supported: v{SUPPORTED_FORMAT_VERSION})")
+    if not location:
+        raise ValidationError("A table needs a location.")
+    fresh = assign_fresh_ids(schema)
+    check_schema(fresh, version)
+    moved = _moved_ids(schema, fresh)
+    stored = stored_properties(given)
+    check_metrics_properties(stored, fresh)
+    fresh_spec = _respec(spec, moved, fresh, itertools.count(FIRST_PARTITION_FIELD_ID).__next__)
+    return TableMetadata(
+        format_version=version,
+        table_uuid=uuid or str(uuids.uuid4()),
+        location=location.rstrip("/") or location,
+        last_updated_ms=now_millis() if now_ms is None else now_ms,
+        last_column_id=fresh.highest_field_id,
+        schemas=(fresh,),
+        partition_specs=(fresh_spec,),
+        last_partition_id=fresh_spec.last_assigned_field_id,
+        sort_orders=(order := _reorder(sort_order, moved, fresh),),
+        default_sort_order_id=order.order_id,
+        properties=stored,
+        next_row_id=0 if version >= 3 else None,
+    )
+
+
+def _version_of(properties: Mapping[str, str]) -> int:
+    text = properties.get("format-version", str(DEFAULT_FORMAT_VERSION))
+    if not text.isdigit():
+        raise ValidationError(f"Table property format-version must be a number, not {text!r}.")
+    return int(text)
+
+
+def stored_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """What a new table stores: Java's default for new tables, then what was given, without reserved names."""
+    found = {**STORED_IN_NEW_TABLES, **{k: str(v) for k, v in properties.items() if k not in RESERVED_PROPERTIES}}
+    check_commit_properties(found)
+    return found
+
+
+def check_metrics_properties(properties: Mapping[str, str], schema: Schema) -> None:
+    for key, value in properties.items():
+        if key == "write.metadata.metrics.default" or key.startswith(_METRICS_COLUMN):
+            if not (match := _METRICS_MODE.fullmatch(value)) or match[1] == "0":
+                raise ValidationError(f"Table property {key}: {value!r} is no metrics mode (none, counts, truncate(n), full).")
+        if key.startswith(_METRICS_COLUMN) and schema.get_field(key.removeprefix(_METRICS_COLUMN)) is None:
+            raise ValidationError(f"Invalid metrics config, could not find column {key.removeprefix(_METRICS_COLUMN)} from table prop {key}")
+
+
+def _moved_ids(old: Schema, new: Schema) -> dict[int, int]:
+    """Old field id -> id of the column of the same name in the new schema."""
+    found = {}
+    for field_id in old.by_id:
+        name = old.find_column_name(field_id)
+        target = new.get_field(name) if name is not None else None
+        if target is not None:
+            found[field_id] = target.field_id
+    return found
+
+
+def _respec(spec: PartitionSpec, moved: Mapping[int, int], schema: Schema, next_id: Callable[[], int]) -> PartitionSpec:
+    fields = []
+    for f in spec.fields:
+        source = moved.get(f.source_id)
+        if source is None:
+            raise ValidationError(f"Cannot find source column for partition field: {f}")
+        if not isinstance(f.transform, VoidTransform):
+            check_source(schema, source, f.transform)
+        fields.append(PartitionField(source, next_id(), f.transform, f.name))
+    fresh = PartitionSpec(*fields, spec_id=0)
+    check_names(schema, fresh)
+    return fresh
+
+
+def _reorder(order: SortOrder, moved: Mapping[int, int], schema: Schema) -> SortOrder:
+    fields = []
+    for f in order.fields:
+        source = moved.get(f.source_id)
+        if source is None:
+            raise ValidationError(f"Cannot find source column for sort field: {f}")
+        if not f.transform.can_transform(schema.by_id[source].field_type):
+            raise ValidationError(f"Invalid source type {schema.by_id[source].field_type} for transform: {f.transform}")
+        fields.append(SortField(source, f.transform, f.direction, f.null_order))
+    return SortOrder(*fields) if fields else UNSORTED_SORT_ORDER
+
+
+# -- replacing ----------------------------------------------------------------------------------------------------------------------
+
+
+def replacement(
+    base: TableMetadata,
+    schema: Schema,
+    spec: PartitionSpec = UNPARTITIONED_PARTITION_SPEC,
+    sort_order: SortOrder = UNSORTED_SORT_ORDER,
+    location: str | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> Sequence[u.Update]:
+    """The updates of CREATE OR REPLACE: new schema, spec and order, main emptied; history, uuid and other properties stay (as in Java).
+
+    A column keeps the id of the column of the same name and place; others get fresh ids.
+    """
+    given = dict(properties or {})
+    version = _version_of(given) if "format-version" in given else base.format_version
+    fresh_id = itertools.count(base.last_column_id + 1).__next__
+    fresh = _ids_by_name(schema, base.schema(), fresh_id)
+    check_schema(fresh, max(version, base.format_version))
+    moved = _moved_ids(schema, fresh)
+    next_partition_id = itertools.count(base.last_partition_id + 1).__next__
+    fresh_spec = _aligned(base, _respec(spec, moved, fresh, itertools.count(FIRST_PARTITION_FIELD_ID).__next__), next_partition_id)
+    updates: list[u.Update] = [u.UpgradeFormatVersion(version)] if version != base.format_version else []
+    if base.current_snapshot_id is not None:
+        updates.append(u.RemoveSnapshotRef(MAIN_BRANCH))
+    # the spec is added after the schema it belongs to, the old default spec may not fit that any more: only the end state is checked
+    updates += [u.AddSchema(fresh), u.SetCurrentSchema(), u.AddPartitionSpec(fresh_spec), u.SetDefaultSpec()]
+    updates += [u.AddSortOrder(_reorder(sort_order, moved, fresh)), u.SetDefaultSortOrder()]
+    if location is not None:
+        updates.append(u.SetLocation(location))
+    return [*updates, u.SetProperties(stored_properties(given))]
+
+
+def _ids_by_name(schema: Schema, base: Schema, fresh_id: Callable[[], int]) -> Schema:
+    """Ids of the base's columns of the same full name, else fresh ones; all of one struct before what is inside them."""
+    renumbered: dict[int, int] = {}
+
+    def level(fields: Sequence[NestedField]) -> tuple[NestedField, ...]:
+        ids = [_held(base, schema.find_column_name(f.field_id)) or fresh_id() for f in fields]
+        renumbered.update(zip((f.field_id for f in fields), ids, strict=True))
+        return tuple(replace(f, field_id=i, field_type=inside(f.field_type)) for f, i in zip(fields, ids, strict=True))
+
+    def inside(t: IcebergType) -> IcebergType:
+        return with_children(t, level(children(t))) if children(t) else t
+
+    fields = level(schema.fields)
+    return Schema(*fields, identifier_field_ids=[renumbered[i] for i in schema.identifier_field_ids])
+
+
+def _held(base: Schema, name: str | None) -> int | None:
+    found = base.get_field(name) if name is not None else None
+    return None if found is None else found.field_id
+
+
+def _aligned(base: TableMetadata, spec: PartitionSpec, next_id: Callable[[], int]) -> PartitionSpec:
+    """Partition field ids as the table has them: equal (source, transform) reuses an id; v1 keeps every old field, as void if need be."""
+    if base.format_version > 1:
+        known = {(f.source_id, str(f.transform)): f.field_id for s in base.partition_specs for f in s.fields}
+        return PartitionSpec(*(replace(f, field_id=known.get((f.source_id, str(f.transform))) or next_id()) for f in spec.fields))
+    fields = list(_carried_v1(base.spec(), spec))
+    held = {(f.source_id, str(f.transform)) for f in base.spec().fields}
+    fields += [replace(f, field_id=next_id()) for f in spec.fields if (f.source_id, str(f.transform)) not in held]
+    aligned = PartitionSpec(*fields)
+    if not has_sequential_ids(aligned):
+        raise ValidationError(f"Spec does not use sequential IDs that are required in v1: {aligned}")
+    return aligned
+
+
+def _carried_v1(old: PartitionSpec, new: PartitionSpec) -> Iterator[PartitionField]:
+    wanted = {(f.source_id, str(f.transform)): f for f in new.fields}
+    names = {f.name for f in new.fields}
+    for f in old.fields:
+        if again := wanted.get((f.source_id, str(f.transform))):
+            yield replace(again, field_id=f.field_id)
+        else:
+            name = f"{f.name}_{f.field_id}" if f.name in names else f.name
+            yield PartitionField(f.source_id, f.field_id, VoidTransform(), name)

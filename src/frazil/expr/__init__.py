@@ -1,0 +1,6 @@
+"""Predicates: one grammar, one meaning (Spark's), with and without Spark.
+
+Journey: text -> `parse.parse` -> unbound nodes (`nodes`, PyIceberg's names) -> `bind.bind` (columns by id, literals as internal values)
+-> `prune.outcomes` over ranges of files and manifests (`ranges`, `partitions`), `residual.residual`, and `compute.compute` over rows
+(door for batches: `frazil.arrow.evaluate`). `nodes` and `parse` import neither pyarrow nor numpy.
+"""

@@ -1,0 +1,341 @@
+"""Expressions as users write them, not yet bound to a schema; names as PyIceberg's.
+
+`&`, `|` and `~` combine them; `str()` is Spark SQL that `parse` reads back. A plain string as a term is a column name, as a literal it is
+text: `EqualTo("name", "x")` is `name = 'x'`; a column on the right side is `EqualTo("a", Reference("b"))`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from frazil.errors import InvalidInput
+from frazil.expr.sql_text import case_text, literal_text, quoted_name, quoted_text, sql_type
+from frazil.spec.types import IcebergType
+
+
+class Expression:
+    """Base of all nodes: frozen values, compared by content. A boolean column or call is a predicate as it stands."""
+
+    __slots__ = ()
+
+    def __and__(self, other: Expression) -> Expression:
+        return And(self, other)
+
+    def __or__(self, other: Expression) -> Expression:
+        return Or(self, other)
+
+    def __invert__(self) -> Expression:
+        return Not(self)
+
+    def __bool__(self) -> bool:
+        raise InvalidInput("An expression has no truth value of its own; combine with & | ~, not with and, or, not.")
+
+
+Predicate = BooleanExpression = Expression
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+# Terms ---------------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, init=False)
+class Reference(Expression):
+    """A column by name. `Reference("a.b")` is looked up as a dotted full name; `parts` (from back-quoted text) says exactly which parts."""
+
+    name: str
+    parts: tuple[str, ...]
+
+    def __init__(self, name: str, parts: Iterable[str] = ()):
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "parts", tuple(parts) or tuple(name.split(".")))
+
+    def __str__(self) -> str:
+        return ".".join(quoted_name(p) for p in self.parts)
+
+
+@dataclass(frozen=True)
+class Literal(Expression):
+    """A constant: with a type its value is an internal value (see spec.types); without one it is a Python value whose type says it all."""
+
+    value: Any
+    type: IcebergType | None = None
+
+    def __str__(self) -> str:
+        return literal_text(self.value, self.type)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Literal) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[Any, ...]:  # NaN equals itself, 1 is not True, -0.0 is not 0.0
+        return (self.type, type(self.value), repr(self.value) if isinstance(self.value, float) else self.value)
+
+
+@dataclass(frozen=True)
+class Cast(Expression):
+    """`CAST(term AS type)`; with `attempt` TRY_CAST: null where the cast fails."""
+
+    term: Expression
+    type: IcebergType
+    attempt: bool = False
+
+    def __str__(self) -> str:
+        return f"{'TRY_CAST' if self.attempt else 'CAST'}({self.term} AS {sql_type(self.type)})"
+
+
+_INFIX = {"+", "-", "*", "/", "%", "div", "||"}
+
+
+@dataclass(frozen=True, init=False)
+class Call(Expression):
+    """A function or operator (`+ - * / % div ||`, `negative`, `case`) over arguments; the functions are listed in `functions`."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+
+    def __init__(self, function: str, arguments: Iterable[Any]):
+        object.__setattr__(self, "function", function.lower())
+        object.__setattr__(self, "arguments", tuple(a if isinstance(a, Expression) else Literal(a) for a in arguments))
+
+    def __str__(self) -> str:
+        args = [str(a) for a in self.arguments]
+        if self.function in _INFIX and len(args) == 2:
+            return f"({args[0]} {self.function} {args[1]})"
+        if self.function == "case":
+            return case_text(args)
+        name = self.function if _PLAIN_NAME.fullmatch(self.function) else quoted_name(self.function)
+        return f"{name}({', '.join(args)})"
+
+
+# Predicates ----------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class AlwaysTrue(Expression):
+    def __str__(self) -> str:
+        return "TRUE"
+
+
+@dataclass(frozen=True)
+class AlwaysFalse(Expression):
+    def __str__(self) -> str:
+        return "FALSE"
+
+
+@dataclass(frozen=True, init=False)
+class _Junction(Expression):
+    parts: tuple[Expression, ...]
+    word: ClassVar[str] = ""
+
+    def __init__(self, *parts: Expression):
+        if len(parts) < 2:
+            raise InvalidInput(f"{type(self).__name__} joins two or more expressions.")
+        flat = [q for p in parts for q in (p.parts if type(p) is type(self) else (p,))]  # type: ignore[attr-defined]
+        object.__setattr__(self, "parts", tuple(flat))
+
+    @property
+    def left(self) -> Expression:
+        return self.parts[0]
+
+    @property
+    def right(self) -> Expression:
+        return self.parts[1] if len(self.parts) == 2 else type(self)(*self.parts[1:])
+
+    def __str__(self) -> str:
+        return "(" + f" {self.word} ".join(str(p) for p in self.parts) + ")"
+
+
+class And(_Junction):
+    """All of two or more; nested Ands are one."""
+
+    word = "AND"
+
+
+class Or(_Junction):
+    """Any of two or more; nested Ors are one."""
+
+    word = "OR"
+
+
+@dataclass(frozen=True)
+class Not(Expression):
+    child: Expression
+
+    def __str__(self) -> str:
+        return f"(NOT {self.child})"
+
+
+@dataclass(frozen=True, init=False)
+class _Binary(Expression):
+    term: Expression
+    literal: Expression
+    word: ClassVar[str] = ""
+
+    def __init__(self, term: Any, literal: Any):
+        object.__setattr__(self, "term", as_term(term))
+        object.__setattr__(self, "literal", as_literal(literal))
+
+    def __str__(self) -> str:
+        return f"({self.term} {self.word} {self.literal})"
+
+
+class EqualTo(_Binary):
+    word = "="
+
+
+class NotEqualTo(_Binary):
+    word = "<>"
+
+
+class LessThan(_Binary):
+    word = "<"
+
+
+class LessThanOrEqual(_Binary):
+    word = "<="
+
+
+class GreaterThan(_Binary):
+    word = ">"
+
+
+class GreaterThanOrEqual(_Binary):
+    word = ">="
+
+
+class NullSafeEqualTo(_Binary):
+    """`a <=> b`: never null; null equals null."""
+
+    word = "<=>"
+
+
+class StartsWith(_Binary):
+    def __str__(self) -> str:
+        return f"startswith({self.term}, {self.literal})"
+
+
+class NotStartsWith(_Binary):
+    def __str__(self) -> str:
+        return f"(NOT startswith({self.term}, {self.literal}))"
+
+
+@dataclass(frozen=True, init=False)
+class _Membership(Expression):
+    term: Expression
+    literals: tuple[Expression, ...]
+    word: ClassVar[str] = ""
+
+    def __init__(self, term: Any, literals: Iterable[Any]):
+        object.__setattr__(self, "term", as_term(term))
+        object.__setattr__(self, "literals", tuple(as_literal(v) for v in literals))
+
+    def __str__(self) -> str:
+        if not self.literals:
+            return "FALSE" if self.word == "IN" else "TRUE"
+        return f"({self.term} {self.word} ({', '.join(map(str, self.literals))}))"
+
+
+class In(_Membership):
+    word = "IN"
+
+
+class NotIn(_Membership):
+    word = "NOT IN"
+
+
+@dataclass(frozen=True, init=False)
+class _Unary(Expression):
+    term: Expression
+    word: ClassVar[str] = ""
+
+    def __init__(self, term: Any):
+        object.__setattr__(self, "term", as_term(term))
+
+    def __str__(self) -> str:
+        return f"({self.term} {self.word})"
+
+
+class IsNull(_Unary):
+    word = "IS NULL"
+
+
+class NotNull(_Unary):
+    word = "IS NOT NULL"
+
+
+class IsNaN(_Unary):
+    def __str__(self) -> str:
+        return f"isnan({self.term})"
+
+
+class NotNaN(_Unary):
+    def __str__(self) -> str:
+        return f"(NOT isnan({self.term}))"
+
+
+@dataclass(frozen=True, init=False)
+class Like(Expression):
+    """SQL LIKE: `%` any text, `_` one character, `escape` before either means itself; `ignore_case` is ILIKE."""
+
+    term: Expression
+    pattern: str
+    escape: str
+    ignore_case: bool
+
+    def __init__(self, term: Any, pattern: str, escape: str = "\\", ignore_case: bool = False):
+        if len(escape) != 1:
+            raise InvalidInput(f"The escape of LIKE is one character, not {escape!r}.")
+        for name, value in (("term", as_term(term)), ("pattern", pattern), ("escape", escape), ("ignore_case", ignore_case)):
+            object.__setattr__(self, name, value)
+
+    def __str__(self) -> str:
+        tail = "" if self.escape == "\\" else f" ESCAPE {quoted_text(self.escape)}"
+        return f"({self.term} {self._word} {quoted_text(self.pattern)}{tail})"
+
+    @property
+    def _word(self) -> str:
+        return "ILIKE" if self.ignore_case else "LIKE"
+
+
+class NotLike(Like):
+    @property
+    def _word(self) -> str:
+        return "NOT ILIKE" if self.ignore_case else "NOT LIKE"
+
+
+def Between(term: Any, lower: Any, upper: Any) -> Expression:  # noqa: N802 - reads as the nodes do
+    """`term BETWEEN lower AND upper`, both included."""
+    return And(GreaterThanOrEqual(term, lower), LessThanOrEqual(term, upper))
+
+
+def as_term(value: Any) -> Expression:
+    """A term as users give it: an expression, or a column's name."""
+    return value if isinstance(value, Expression) else Reference(value) if isinstance(value, str) else Literal(value)
+
+
+def as_literal(value: Any) -> Expression:
+    return value if isinstance(value, Expression) else Literal(value)
+
+
+def names(expression: Expression) -> set[str]:
+    """Full names of all columns that the expression reads, as written."""
+    match expression:
+        case Reference(name=name):
+            return {name}
+        case And(parts=parts) | Or(parts=parts) | Call(arguments=parts):
+            return set().union(*(names(p) for p in parts)) if parts else set()
+        case Not(child=child):
+            return names(child)
+        case _Binary(term=a, literal=b):
+            return names(a) | names(b)
+        case _Membership(term=term, literals=literals):
+            return names(term).union(*(names(p) for p in literals))
+        case _Unary(term=term) | Cast(term=term) | Like(term=term):
+            return names(term)
+    return set()

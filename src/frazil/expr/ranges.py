@@ -1,0 +1,144 @@
+"""What is known of a column in many files (or manifests) at once: one `Range` holds one row a file.
+
+A `Range` over-approximates: every value that the column really has in file i is allowed by it. It is
+
+- `lower`, `upper`: Arrow arrays (or one scalar for all rows) of `values.arrow_type(type)`: every value that is neither null nor NaN lies
+  between them, both included; a null entry, or None for all, is "not known". Truncated bounds are bounds. NaN as a bound is "not known".
+- `nulls`, `nans`, `values`: numpy bool arrays (or one bool): whether the file *may* hold nulls, NaNs, and values that are neither. False is a
+  promise. All three False: no rows.
+- `hashed`: for bucket partitions, the buckets in which all values lie.
+
+Several ranges of one column (from its bounds and from partition values) hold together: outcomes are cut with each other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.expr.values import FLOATS, arrow_type, scalar
+from frazil.spec.types import FloatType, IcebergType, UnknownType
+
+Mask = npt.NDArray[np.bool_]
+Flag = Mask | bool
+Bounds = pa.Array | pa.Scalar | None
+
+
+@dataclass(frozen=True)
+class Hashed:
+    """All values v have `lower <= bucket(v) <= upper`; int32 arrays, null = not known. `type` is the type that was hashed."""
+
+    num_buckets: int
+    type: IcebergType
+    lower: pa.Array
+    upper: pa.Array
+
+
+@dataclass(frozen=True)
+class Range:
+    lower: Bounds = None
+    upper: Bounds = None
+    nulls: Flag = True
+    nans: Flag = True
+    values: Flag = True
+    hashed: Hashed | None = None
+
+
+UNKNOWN = Range()
+ONLY_NULLS = Range(nulls=True, nans=False, values=False)
+
+
+def unknown(type_: IcebergType) -> Range:
+    """Nothing is known of a column of this type."""
+    return Range(nans=isinstance(type_, FLOATS), values=not isinstance(type_, UnknownType))
+
+
+def constant(value: Any, type_: IcebergType) -> Range:
+    """Every row holds this internal value: a literal, or the default that a file without the column reads as (None: null)."""
+    if value is None:
+        return ONLY_NULLS
+    if isinstance(value, float) and value != value:
+        return Range(nulls=False, nans=True, values=False)
+    if isinstance(type_, FloatType):  # as it is stored; beyond float's range it is infinity
+        with np.errstate(over="ignore"):
+            value = float(np.float32(value))
+    bound = scalar(value, type_)
+    return Range(bound, bound, nulls=False, nans=False, values=True)
+
+
+def from_statistics(
+    type_: IcebergType,
+    lower: pa.Array | None,
+    upper: pa.Array | None,
+    value_counts: pa.Array | None = None,
+    null_counts: pa.Array | None = None,
+    nan_counts: pa.Array | None = None,
+) -> Range:
+    """The range that a file's column statistics give. Arrays have one row a file, null or None where a statistic is missing.
+
+    Bounds are internal values. Counts are int64; value counts include nulls and NaNs. Upper bounds leave NaN out, so NaN is possible in
+    a float column unless its count is known to be 0 (or all values are null).
+    """
+    floats = isinstance(type_, FLOATS)
+    nulls: Flag = True if null_counts is None else _not_zero(null_counts)
+    rest = None if value_counts is None or null_counts is None else pc.subtract(value_counts, null_counts)
+    some: Flag = True if rest is None else _positive(rest)  # null or NaN only in rows counted
+    nans: Flag = some if nan_counts is None else _not_zero(nan_counts) & some if floats else False
+    if not floats:
+        nans = False
+    values = some
+    if floats and rest is not None and nan_counts is not None:
+        values = _positive(pc.subtract(rest, nan_counts))
+    return Range(clean_bound(lower, type_), clean_bound(upper, type_), nulls, nans, values)
+
+
+def clean_bound(bound: Bounds, type_: IcebergType) -> Bounds:
+    """A bound in the type's storage type, NaN taken as unknown (old writers gave NaN, which bounds nothing)."""
+    if bound is None or pa.types.is_null(bound.type):
+        return None
+    wanted = arrow_type(type_)
+    if bound.type != wanted:
+        bound = bound.cast(wanted)
+    if isinstance(type_, FLOATS):
+        bound = pc.if_else(pc.is_nan(bound), pa.scalar(None, bound.type), bound)
+    return bound
+
+
+def take(found: Range, rows: Any) -> Range:
+    """The range of only these rows (an index or bool array)."""
+
+    def bounds(b: Bounds) -> Bounds:
+        return b if b is None or isinstance(b, pa.Scalar) else (b.filter(rows) if rows.type == pa.bool_() else b.take(rows))
+
+    picked = rows.to_numpy(zero_copy_only=False)
+
+    def flags(f: Flag) -> Flag:
+        return f[picked] if isinstance(f, np.ndarray) else f
+
+    hashed = found.hashed and replace(found.hashed, lower=bounds(found.hashed.lower), upper=bounds(found.hashed.upper))
+    return Range(bounds(found.lower), bounds(found.upper), flags(found.nulls), flags(found.nans), flags(found.values), hashed)
+
+
+def flags(answer: pa.Array | pa.Scalar, otherwise: bool) -> Flag:
+    """A boolean Arrow answer as numpy; null becomes `otherwise`."""
+    if isinstance(answer, pa.Scalar):
+        return bool(answer.as_py()) if answer.is_valid else otherwise
+    if answer.null_count:
+        answer = pc.fill_null(answer, otherwise)
+    return answer.to_numpy(zero_copy_only=False)
+
+
+def _not_zero(counts: pa.Array) -> Mask:
+    """Negative counts (Java writes -1 for unknown) are unknown, hence possible."""
+    found = flags(pc.not_equal(counts, 0), True)
+    assert isinstance(found, np.ndarray)
+    return found
+
+
+def _positive(counts: pa.Array) -> Mask:
+    return _not_zero(counts)

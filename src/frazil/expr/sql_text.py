@@ -1,0 +1,145 @@
+"""Spark SQL text of names, types and constants, as `parse` reads it back."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+import uuid
+from decimal import Decimal
+from typing import Any
+
+from frazil.expr.calendar import civil
+from frazil.spec.types import (
+    BinaryType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
+
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_RESERVED = frozenset(
+    "and or not in is null nan like ilike rlike between true false case when then else end cast try_cast as div escape date timestamp "
+    "timestamp_ntz timestamp_ltz time interval x r exists distinct from".split()
+)
+
+
+def quoted_name(part: str) -> str:
+    if _PLAIN_NAME.fullmatch(part) and part.lower() not in _RESERVED:
+        return part
+    return "`" + part.replace("`", "``") + "`"
+
+
+def quoted_text(text: str) -> str:
+    # `\%` and `\_` stay as they are inside a Spark literal, so a backslash is doubled always
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\r", "\\r").replace("\0", "\\0") + "'"
+
+
+def case_text(args: list[str]) -> str:
+    pairs, default = (args[:-1], args[-1]) if len(args) % 2 else (args, None)
+    body = " ".join(f"WHEN {c} THEN {v}" for c, v in zip(pairs[::2], pairs[1::2], strict=True))
+    return f"CASE {body}{f' ELSE {default}' if default is not None else ''} END"
+
+
+def sql_type(type_: IcebergType) -> str:
+    spark = {TimestamptzType: "timestamp", TimestampType: "timestamp_ntz", LongType: "bigint"}
+    return spark.get(type(type_), str(type_))
+
+
+def literal_text(value: Any, type_: IcebergType | None) -> str:
+    """SQL text of a constant. Python values without type are given the type that they are."""
+    if value is None:
+        return "NULL" if type_ is None else f"CAST(NULL AS {sql_type(type_)})"
+    match type_:
+        case None:
+            return _untyped_text(value)
+        case DateType():
+            return f"DATE'{_date_text(value)}'"
+        case TimeType():
+            return f"TIME'{_clock_text(value * 1000, 6)}'"
+        case TimestampType():
+            return f"TIMESTAMP_NTZ'{_moment_text(value * 1000, 6)}'"
+        case TimestamptzType():
+            return f"TIMESTAMP'{_moment_text(value * 1000, 6)}Z'"
+        case TimestampNanoType() | TimestamptzNanoType():
+            return f"CAST('{_moment_text(value, 9)}{'Z' if isinstance(type_, TimestamptzNanoType) else ''}' AS {type_})"
+        case UUIDType():
+            return f"CAST('{uuid.UUID(bytes=value)}' AS uuid)"
+        case BinaryType() | FixedType():
+            return f"X'{value.hex()}'"
+        case FloatType():
+            return f"CAST({_number_text(value)} AS float)"
+        case LongType() if -(2**31) <= value < 2**31:
+            return f"{value}L"
+        case DecimalType():
+            return _decimal_text(value, type_)
+        case IntegerType() | LongType() | DoubleType():
+            return _untyped_text(value)
+    return _untyped_text(value)
+
+
+def _untyped_text(value: Any) -> str:
+    match value:
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case float():
+            return _number_text(value)
+        case str():
+            return quoted_text(value)
+        case bytes():
+            return f"X'{value.hex()}'"
+        case Decimal():
+            return f"{value:f}BD"
+        case dt.datetime():
+            return f"TIMESTAMP{'_NTZ' if value.tzinfo is None else ''}'{value.isoformat(sep=' ')}'"
+        case dt.date():
+            return f"DATE'{value.isoformat()}'"
+        case dt.time():
+            return f"TIME'{value.isoformat()}'"
+        case uuid.UUID():
+            return f"CAST('{value}' AS uuid)"
+    return str(value)
+
+
+def _number_text(value: float) -> str:
+    if math.isnan(value):
+        return "double('NaN')"
+    if math.isinf(value):
+        return f"double('{'-' if value < 0 else ''}Infinity')"
+    text = repr(value)
+    return text if "e" in text else f"{text}D"
+
+
+def _decimal_text(value: Decimal, type_: DecimalType) -> str:
+    text = f"{value:f}"
+    digits = text.lstrip("-").replace(".", "").lstrip("0")
+    scale = len(text.partition(".")[2])
+    exact = (max(len(digits), scale, 1), scale) == (type_.precision, type_.scale)
+    return f"{text}BD" if exact else f"CAST({text}BD AS decimal({type_.precision}, {type_.scale}))"
+
+
+def _date_text(days: int) -> str:
+    year, month, day = civil(days)
+    return f"{year:04d}-{month:02d}-{day:02d}" if 0 <= year <= 9999 else f"{year:+05d}-{month:02d}-{day:02d}"
+
+
+def _clock_text(nanos: int, digits: int) -> str:
+    seconds, fraction = divmod(nanos, 1_000_000_000)
+    tail = f"{fraction:09d}"[:digits].rstrip("0")
+    return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}" + (f".{tail}" if tail else "")
+
+
+def _moment_text(nanos: int, digits: int) -> str:
+    days, rest = divmod(nanos, 86_400_000_000_000)
+    return f"{_date_text(days)} {_clock_text(rest, digits)}"

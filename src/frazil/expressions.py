@@ -1,0 +1,36 @@
+"""Predicates as objects, with PyIceberg's names: `And(EqualTo("id", 5), NotNull("name"))`, `EqualTo("a", 1) & IsNaN("d")`."""
+
+from frazil.expr.nodes import (
+    AlwaysFalse,
+    AlwaysTrue,
+    And,
+    EqualTo,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNaN,
+    IsNull,
+    LessThan,
+    LessThanOrEqual,
+    Like,
+    Not,
+    NotEqualTo,
+    NotIn,
+    NotLike,
+    NotNaN,
+    NotNull,
+    NotStartsWith,
+    NullSafeEqualTo,
+    Or,
+    Reference,
+    StartsWith,
+)
+from frazil.expr.parse import parse
+
+ALWAYS_TRUE, ALWAYS_FALSE = AlwaysTrue(), AlwaysFalse()
+
+__all__ = [
+    "ALWAYS_FALSE", "ALWAYS_TRUE", "AlwaysFalse", "AlwaysTrue", "And", "EqualTo", "GreaterThan", "GreaterThanOrEqual", "In", "IsNaN",
+    "IsNull", "LessThan", "LessThanOrEqual", "Like", "Not", "NotEqualTo", "NotIn", "NotLike", "NotNaN", "NotNull", "NotStartsWith",
+    "NullSafeEqualTo", "Or", "Reference", "StartsWith", "parse",
+]  # fmt: skip

@@ -1,0 +1,176 @@
+"""Columns of manifests to typed Arrow arrays: the value of one field id in `list<struct<key, value>>`, and bytes to numbers.
+
+Bounds keep the width of the type they were written with (spec, "Schema Evolution"): a long may have a bound of 4 bytes, a timestamp the
+4 bytes of a date, a decimal any length. A bound whose bytes cannot be of its type is null, that is unknown: it proves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.spec.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    StringType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
+
+_DAY_US, _DAY_NS = 86_400_000_000, 86_400_000_000_000
+
+
+class MapColumn:
+    """A statistics column of some entries (`list<struct<key int32, value>>`), asked for one field id at a time."""
+
+    __slots__ = ("_keys", "_parents", "_values", "rows")
+
+    def __init__(self, column: pa.Array | pa.ChunkedArray):
+        array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        if isinstance(array, pa.ChunkedArray):
+            array = pa.concat_arrays(array.chunks)
+        flat = array.flatten()
+        self.rows = len(array)
+        self._values: pa.Array = flat.field(1)
+        self._keys = flat.field(0).to_numpy(zero_copy_only=False)
+        self._parents = pc.list_parent_indices(array).to_numpy(zero_copy_only=False)
+
+    def at(self, field_id: int) -> pa.Array:
+        """One value a row; null where the row has none for this id."""
+        found = np.flatnonzero(self._keys == field_id)
+        parents = self._parents[found]
+        if len(found) == self.rows and bool((parents == np.arange(self.rows)).all()):
+            return self._values.take(pa.array(found))
+        places = np.full(self.rows, -1, dtype=np.int64)
+        places[parents] = found
+        return self._values.take(pa.array(places, mask=places < 0))
+
+
+def decode_bounds(values: pa.Array, type_: IcebergType) -> pa.Array:
+    """Single-value bytes to `arrow_value_type(type_)` of the codec; null where the bytes are missing, NaN or not of this type."""
+    match type_:
+        case IntegerType() | DateType():
+            return _narrow(values)
+        case LongType():
+            return _numbers(values, "<i8", pa.int64(), {8: "<i8", 4: "<i4"})
+        case TimestampType():
+            return _numbers(values, "<i8", pa.int64(), {8: "<i8"}, days=_DAY_US)
+        case TimestampNanoType():
+            return _numbers(values, "<i8", pa.int64(), {8: "<i8"}, days=_DAY_NS)
+        case TimeType() | TimestamptzType() | TimestamptzNanoType():
+            return _numbers(values, "<i8", pa.int64(), {8: "<i8"})
+        case FloatType():
+            return _numbers(values, "<f4", pa.float32(), {4: "<f4"})
+        case DoubleType():
+            return _numbers(values, "<f8", pa.float64(), {8: "<f8", 4: "<f4"})
+        case BooleanType():
+            return pc.not_equal(_numbers(values, "u1", pa.uint8(), {1: "u1"}), 0)
+        case DecimalType(precision=p, scale=s):
+            return _decimals(values, p, s)
+        case StringType():
+            return _text(values)
+        case UUIDType():
+            return _of_length(values, 16)
+        case FixedType(length=n):
+            return _of_length(values, n)
+        case BinaryType():
+            return values
+    return pa.nulls(len(values), pa.binary())
+
+
+def _parts(values: pa.Array) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """(data bytes, start of each value, length of each value, whether it is there)."""
+    _, offset_buffer, data_buffer = values.buffers()
+    if offset_buffer is None:
+        none = np.zeros(len(values), dtype=np.int64)
+        return np.zeros(0, dtype=np.uint8), none, none, np.zeros(len(values), dtype=bool)
+    width = np.int64 if pa.types.is_large_binary(values.type) else np.int32
+    offsets = np.frombuffer(offset_buffer, dtype=width)[values.offset : values.offset + len(values) + 1]
+    data = np.frombuffer(data_buffer, dtype=np.uint8) if data_buffer is not None else np.zeros(0, dtype=np.uint8)
+    valid = values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else np.ones(len(values), dtype=bool)
+    return data, offsets[:-1].astype(np.int64), np.diff(offsets), valid
+
+
+def _gather(data: np.ndarray[Any, Any], starts: np.ndarray[Any, Any], width: int) -> np.ndarray[Any, Any]:
+    """The `width` bytes at each start, one row each; contiguous values are not copied one by one."""
+    if len(starts) and starts[-1] - starts[0] == width * (len(starts) - 1) and bool((np.diff(starts) == width).all()):
+        return data[starts[0] : starts[0] + width * len(starts)].reshape(-1, width)
+    return data[starts[:, None] + np.arange(width)]
+
+
+def _numbers(values: pa.Array, dtype: str, result: pa.DataType, widths: dict[int, str], days: int = 0) -> pa.Array:
+    data, starts, lengths, valid = _parts(values)
+    out, known = np.zeros(len(values), dtype=dtype), np.zeros(len(values), dtype=bool)
+    for width, stored in widths.items():
+        rows = np.flatnonzero(valid & (lengths == width))
+        if len(rows):
+            out[rows] = np.ascontiguousarray(_gather(data, starts[rows], width)).view(stored).ravel()
+            known[rows] = True
+    if days:
+        rows = np.flatnonzero(valid & (lengths == 4))
+        if len(rows):
+            day = np.ascontiguousarray(_gather(data, starts[rows], 4)).view("<i4").ravel().astype(np.int64)
+            limit = (2**63 - 1) // days
+            out[rows], known[rows] = day * days, np.abs(day) < limit
+    if out.dtype.kind == "f":
+        known &= ~np.isnan(out)
+    return pa.array(out, type=result, mask=~known)
+
+
+def _narrow(values: pa.Array) -> pa.Array:
+    """Ints; 8 bytes are taken when they fit (a reader with an older schema than the writer)."""
+    wide = _numbers(values, "<i8", pa.int64(), {4: "<i4", 8: "<i8"})
+    numbers = wide.fill_null(0).to_numpy(zero_copy_only=False)
+    unknown = ~wide.is_valid().to_numpy(zero_copy_only=False) | (numbers < -(2**31)) | (numbers >= 2**31)
+    return pa.array(np.where(unknown, 0, numbers).astype(np.int32), mask=unknown)
+
+
+def _decimals(values: pa.Array, precision: int, scale: int) -> pa.Array:
+    """Big-endian two's complement of 1 to 16 bytes to decimal128."""
+    data, starts, lengths, valid = _parts(values)
+    out, known = np.zeros((len(values), 16), dtype=np.uint8), valid & (lengths >= 1) & (lengths <= 16)
+    for width in _distinct(lengths[known]):
+        rows = np.flatnonzero(known & (lengths == width))
+        read = _gather(data, starts[rows], width)
+        sign = np.where(read[:, :1] >= 128, 255, 0).astype(np.uint8)
+        out[rows] = np.concatenate([read[:, ::-1], np.broadcast_to(sign, (len(rows), 16 - width))], axis=1)
+    validity = pa.array(known).buffers()[1] if len(values) else None
+    return pa.Array.from_buffers(pa.decimal128(precision, scale), len(values), [validity, pa.py_buffer(out.tobytes())])
+
+
+def _distinct(lengths: np.ndarray[Any, Any]) -> Iterable[int]:
+    return (int(n) for n in np.unique(lengths))
+
+
+def _text(values: pa.Array) -> pa.Array:
+    try:
+        return values.cast(pa.string())
+    except pa.ArrowInvalid:  # a writer cut in the middle of a character
+        return pa.array([_utf8(v) for v in values.to_pylist()], type=pa.string())
+
+
+def _utf8(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else value.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def _of_length(values: pa.Array, length: int) -> pa.Array:
+    return pc.if_else(pc.equal(pc.binary_length(values), length), values, pa.scalar(None, values.type))

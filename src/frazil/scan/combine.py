@@ -1,0 +1,125 @@
+"""Cut files at their split offsets and pack the pieces into tasks of about one size (java_spark 6, read.split.*).
+
+The packing is Java's: first bin that has room among the last `lookback` bins, the heaviest bin leaves first, a piece weighs its bytes or
+at least `open_file_cost`. Pieces of one file that meet again in a bin become one piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from frazil.scan.options import SplitOptions, adjusted_split_size
+from frazil.scan.tasks import FileScanTask
+
+_SPLITTABLE = ("parquet", "orc")
+
+
+@dataclass(frozen=True)
+class CombinedTask:
+    """What one Spark task reads."""
+
+    tasks: tuple[FileScanTask, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(t.size_bytes for t in self.tasks)
+
+    @property
+    def estimated_rows(self) -> int:
+        return sum(t.estimated_rows for t in self.tasks)
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+
+def combine(
+    tasks: Iterable[FileScanTask], split_size: int = 134_217_728, lookback: int = 10, open_file_cost: int = 4_194_304
+) -> list[CombinedTask]:
+    """Packed tasks of about `split_size` bytes. Raises InvalidInput for sizes that make no sense."""
+    SplitOptions(split_size, lookback, open_file_cost)
+    bins = _pack(_pieces(tasks, split_size), split_size, lookback, open_file_cost)
+    return [CombinedTask(tuple(_merge(b.items))) for b in bins]
+
+
+def combine_for(tasks: Sequence[FileScanTask], options: SplitOptions, parallelism: int = 1, scan_size: int | None = None) -> list[CombinedTask]:
+    """As `combine`, with Java's adaptive split size for `parallelism` slots. `scan_size`: bytes of all tasks, when known."""
+    size = options.split_size
+    if options.adaptive:
+        total = sum(t.size_bytes for t in tasks) if scan_size is None else scan_size
+        size = adjusted_split_size(total, parallelism, size)
+    return combine(tasks, size, options.lookback, options.open_file_cost)
+
+
+@dataclass(slots=True)
+class _Piece:
+    """[start, end) of a task's file; `whole` when it was not cut."""
+
+    task: FileScanTask
+    start: int
+    end: int
+    deletes: int
+    delete_count: int
+
+
+def _pieces(tasks: Iterable[FileScanTask], split_size: int) -> Iterator[_Piece]:
+    for task in tasks:
+        deletes, count = sum(d.size for d in task.delete_files), len(task.delete_files)
+        for start, end in _cuts(task, split_size):
+            yield _Piece(task, start, end, deletes, count)
+
+
+def _cuts(task: FileScanTask, split_size: int) -> Iterable[tuple[int, int]]:
+    """Where the row groups begin if the file says so soundly, else every `split_size` bytes; files that cannot be cut stay whole."""
+    start, length = task.start, task.length
+    if not task.is_whole_file or task.file.file_format not in _SPLITTABLE or length <= 0:
+        return ((start, start + length),)
+    offsets = task.file.split_offsets
+    if offsets and offsets[-1] < length and offsets[0] >= 0 and all(a < b for a, b in zip(offsets, offsets[1:], strict=False)):
+        edges = [0, *offsets[1:], length]  # the first piece starts at 0: the pieces cover the file
+    else:
+        edges = [*range(0, length, split_size), length]
+    return zip(edges, edges[1:], strict=False)
+
+
+@dataclass(slots=True)
+class _Bin:
+    items: list[_Piece]
+    weight: int
+
+
+def _pack(pieces: Iterable[_Piece], target: int, lookback: int, open_file_cost: int) -> Iterator[_Bin]:
+    bins: list[_Bin] = []
+    for piece in pieces:
+        weight = max(piece.end - piece.start + piece.deletes, (1 + piece.delete_count) * open_file_cost)
+        for candidate in bins:
+            if candidate.weight + weight <= target:
+                candidate.items.append(piece)
+                candidate.weight += weight
+                break
+        else:
+            bins.append(_Bin([piece], weight))
+            if len(bins) > lookback:
+                heaviest = max(range(len(bins)), key=lambda i: bins[i].weight)
+                yield bins.pop(heaviest)
+    yield from bins
+
+
+def _merge(pieces: Iterable[_Piece]) -> Iterator[FileScanTask]:
+    last: _Piece | None = None
+    for piece in pieces:
+        if last is not None and last.task is piece.task and last.end == piece.start:
+            last = _Piece(last.task, last.start, piece.end, last.deletes, last.delete_count)
+            continue
+        if last is not None:
+            yield _task(last)
+        last = piece
+    if last is not None:
+        yield _task(last)
+
+
+def _task(piece: _Piece) -> FileScanTask:
+    task = piece.task
+    if (piece.start, piece.end - piece.start) == (task.start, task.length):
+        return task
+    return task.part(piece.start, piece.end - piece.start)

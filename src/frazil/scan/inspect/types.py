@@ -1,0 +1,75 @@
+"""Arrow types of the metadata tables' columns, as Frazil's doors show values: uuid is text, variant and unknown have no bounds."""
+
+from __future__ import annotations
+
+import uuid
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.codec.manifest import arrow_value_type
+from frazil.spec.types import (
+    DateType,
+    FixedType,
+    IcebergType,
+    ListType,
+    MapType,
+    StructType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+    UnknownType,
+    UUIDType,
+    VariantType,
+)
+
+TIMESTAMP = pa.timestamp("us", "UTC")
+
+
+def door_type(type_: IcebergType) -> pa.DataType:
+    """The Arrow type users see for a table's type."""
+    match type_:
+        case DateType():
+            return pa.date32()
+        case TimeType():
+            return pa.time64("us")
+        case TimestampType():
+            return pa.timestamp("us")
+        case TimestamptzType():
+            return TIMESTAMP
+        case TimestampNanoType():
+            return pa.timestamp("ns")
+        case TimestamptzNanoType():
+            return pa.timestamp("ns", "UTC")
+        case UUIDType() | VariantType():
+            return pa.string()
+        case FixedType(length=n):
+            return pa.binary(n)
+        case UnknownType():
+            return pa.null()
+        case StructType():
+            return pa.struct([pa.field(f.name, door_type(f.field_type), not f.required) for f in type_.fields])
+        case ListType():
+            return pa.list_(pa.field("element", door_type(type_.element_type), not type_.element_required))
+        case MapType():
+            return pa.map_(door_type(type_.key_type), pa.field("value", door_type(type_.value_type), not type_.value_required))
+    return arrow_value_type(type_)
+
+
+def to_door(values: pa.Array, type_: IcebergType) -> pa.Array:
+    """Internal values (`arrow_value_type`) as users see them."""
+    shown = door_type(type_)
+    match type_:
+        case UUIDType():
+            return pa.array([None if v is None else str(uuid.UUID(bytes=v)) for v in values.to_pylist()], type=pa.string())
+        case UnknownType() | VariantType():
+            return pa.nulls(len(values), shown)
+        case FixedType(length=n):
+            return values.cast(shown) if values.type != shown and not _other_length(values, n) else pa.nulls(len(values), shown)
+    return values if values.type == shown else values.cast(shown)
+
+
+def _other_length(values: pa.Array, length: int) -> bool:
+    return bool(pc.any(pc.not_equal(pc.binary_length(values), length)).as_py())

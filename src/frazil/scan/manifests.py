@@ -1,0 +1,133 @@
+"""Manifest lists and manifests from storage, decoded, through one bounded cache (spec, "Manifests", "Manifest Lists")."""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+import fastavro
+import pyarrow as pa
+
+from frazil.codec.manifest import decode_manifest
+from frazil.codec.manifest_list import decode_manifest_list
+from frazil.errors import CorruptData, Unsupported
+from frazil.scan.cache import ByteCache
+from frazil.spec.manifest import ManifestContent, ManifestFile
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.snapshot import Snapshot
+from frazil.storage import Storage
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+manifest_cache = ByteCache()
+
+ENTRY = ("status", "snapshot_id", "sequence_number", "file_sequence_number")
+FILE = ("content", "file_path", "file_format", "partition", "record_count", "file_size_in_bytes")
+READ = ("split_offsets", "sort_order_id", "first_row_id", "key_metadata")
+DELETE = ("equality_ids", "referenced_data_file", "content_offset", "content_size_in_bytes")
+SIZES = ("column_sizes",)
+STATISTICS = ("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
+PLAN_COLUMNS = (*ENTRY, *FILE, *READ)
+ALL_COLUMNS = (*PLAN_COLUMNS, *DELETE, *SIZES, *STATISTICS)
+
+
+def clear_caches() -> None:
+    """Forget all manifests and manifest lists that were read."""
+    manifest_cache.clear()
+
+
+def manifests_of(metadata: TableMetadata, snapshot: Snapshot, storage: Storage) -> tuple[ManifestFile, ...]:
+    """The manifests of a snapshot in their order. Raises Unsupported for an encrypted one, CorruptData, NoSuchFileError."""
+    if snapshot.key_id is not None:
+        raise _encrypted(metadata, snapshot, "manifest list", snapshot.manifest_list)
+    if snapshot.manifest_list is None:
+        return tuple(_inline_manifest(path, snapshot, metadata, storage) for path in snapshot.manifests or ())
+    key = ("list", snapshot.manifest_list)
+    found: tuple[ManifestFile, ...] | None = manifest_cache.get(key)
+    if found is None:
+        data = storage.read(snapshot.manifest_list)
+        found = decode_manifest_list(data, snapshot.manifest_list)
+        manifest_cache.put(key, found, 8 * len(data) + 1000)
+    for manifest in found:
+        if manifest.key_metadata is not None:
+            raise _encrypted(metadata, snapshot, "manifest", manifest.manifest_path)
+    return found
+
+
+def _encrypted(metadata: TableMetadata, snapshot: Snapshot, what: str, file: str | None) -> Unsupported:
+    return Unsupported(
+        f"Table {metadata.location} is encrypted ({what} {file}); encrypted tables are not supported.",
+        table=metadata.location, snapshot_id=snapshot.snapshot_id, file=file,
+    )  # fmt: skip
+
+
+def _inline_manifest(path: str, snapshot: Snapshot, metadata: TableMetadata, storage: Storage) -> ManifestFile:
+    """A manifest that a v1 snapshot names itself: its spec is in its header, its counts are unknown, its sequence number is 0."""
+    key = ("inline", path, snapshot.snapshot_id)
+    found: ManifestFile | None = manifest_cache.get(key)
+    if found is None:
+        data = storage.read(path)
+        found = ManifestFile(
+            manifest_path=path, manifest_length=len(data), partition_spec_id=_header_spec(data, path, metadata),
+            added_snapshot_id=snapshot.snapshot_id, sequence_number=0, min_sequence_number=0,
+        )  # fmt: skip
+        manifest_cache.put(key, found, 1000)
+    return found
+
+
+def _header_spec(data: bytes, path: str, metadata: TableMetadata) -> int:
+    try:
+        spec_id = int(fastavro.block_reader(io.BytesIO(data)).metadata.get("partition-spec-id", "0"))
+    except Exception as e:
+        raise CorruptData(f"{path} is no Avro file that can be read: {e}", file=path) from e
+    metadata.spec_by_id(spec_id)
+    return spec_id
+
+
+def read_manifest(storage: Storage, manifest: ManifestFile, columns: Collection[str] | None = None) -> pa.Table:
+    """Entries of a manifest, one a row, DELETED ones included, numbers inherited; `columns` None: all of them."""
+    wanted = ALL_COLUMNS if columns is None else tuple(columns)
+    key = (
+        "manifest", manifest.manifest_path, manifest.manifest_length, manifest.sequence_number, manifest.added_snapshot_id,
+        manifest.first_row_id,
+    )  # fmt: skip
+    found: pa.Table | None = manifest_cache.get(key)
+    if found is not None:
+        have = set(found.column_names)
+        if have.issuperset(wanted):
+            return found.select([c for c in found.column_names if c in set(wanted)])
+        wanted = tuple(dict.fromkeys((*found.column_names, *wanted)))
+    local = storage.local_path(manifest.manifest_path)
+    data = None if local is not None else storage.read(manifest.manifest_path)
+    table = decode_manifest(data, manifest, path=local, columns=wanted)
+    manifest_cache.put(key, table, table.nbytes + 4000)
+    return table if columns is None else table.select([c for c in table.column_names if c in set(columns)])
+
+
+def each(function: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[R]:
+    """`map` over threads, results in order; only a few more items are begun than were taken."""
+    todo = list(items)
+    if len(todo) < 2 or workers < 2:
+        yield from map(function, todo)
+        return
+    with ThreadPoolExecutor(min(workers, len(todo)), thread_name_prefix="frazil-scan") as pool:
+        begun: list[Future[R]] = []
+        rest = iter(todo)
+        for item in itertools.islice(rest, 2 * workers):
+            begun.append(pool.submit(function, item))
+        try:
+            while begun:
+                first = begun.pop(0)
+                yield first.result()
+                begun.extend(pool.submit(function, item) for item in itertools.islice(rest, 1))
+        finally:
+            for future in begun:
+                future.cancel()
+
+
+def is_data(manifest: ManifestFile) -> bool:
+    return manifest.content == ManifestContent.DATA

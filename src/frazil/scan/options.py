@@ -1,0 +1,74 @@
+"""Options of planning and their defaults (java_spark 1.1, 1.2, 6: read.split.*)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from frazil.errors import InvalidInput
+
+MIN_ADAPTIVE_SPLIT = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class SplitOptions:
+    """How files are cut and packed: bytes, bins kept open, bytes a file counts at least. `adaptive`: smaller splits when there are few."""
+
+    split_size: int = 134_217_728
+    lookback: int = 10
+    open_file_cost: int = 4_194_304
+    adaptive: bool = True
+
+    def __post_init__(self) -> None:
+        if self.split_size <= 0:
+            raise InvalidInput(f"Split size must be > 0: {self.split_size}")
+        if self.lookback <= 0:
+            raise InvalidInput(f"Split planning lookback must be > 0: {self.lookback}")
+        if self.open_file_cost < 0:
+            raise InvalidInput(f"File open cost must be >= 0: {self.open_file_cost}")
+
+
+@dataclass(frozen=True)
+class ScanOptions:
+    """`workers`: threads that read manifests; `with_stats`: keep counts and bounds in the planned files (`DataFile` then has them)."""
+
+    workers: int = field(default_factory=lambda: default_workers())
+    with_stats: bool = False
+
+
+def default_workers() -> int:
+    """Java's rule: `ICEBERG_WORKER_NUM_THREADS`, else the number of cores, at least 2."""
+    text = os.environ.get("ICEBERG_WORKER_NUM_THREADS", "")
+    return max(1, int(text)) if text.isdigit() else max(2, os.cpu_count() or 2)
+
+
+def split_options(properties: Mapping[str, str], options: Mapping[str, str] | None = None) -> SplitOptions:
+    """From table properties (read.split.*) and read options (split-size, lookback, file-open-cost), which win.
+
+    An explicit split-size turns adaptive sizes off, as in Java.
+    """
+    given = {k.lower(): v for k, v in (options or {}).items()}
+
+    def number(option: str, prop: str, default: int) -> int:
+        text = str(given.get(option, properties.get(prop, default))).strip()
+        if not text.lstrip("+-").isdigit():
+            raise InvalidInput(f"{option if option in given else prop} must be a whole number, not {text!r}.")
+        return int(text)
+
+    adaptive = str(properties.get("read.split.adaptive-size.enabled", "true")).lower() == "true" and "split-size" not in given
+    return SplitOptions(
+        number("split-size", "read.split.target-size", 134_217_728),
+        number("lookback", "read.split.planning-lookback", 10),
+        number("file-open-cost", "read.split.open-file-cost", 4_194_304),
+        adaptive,
+    )
+
+
+def adjusted_split_size(scan_size: int, parallelism: int, split_size: int) -> int:
+    """Java's adaptive size: when there would be fewer splits than slots, smaller ones, but not below 16 MB."""
+    if parallelism <= 0:
+        raise InvalidInput(f"Parallelism must be > 0: {parallelism}")
+    if -(-scan_size // split_size) >= parallelism:
+        return split_size
+    return max(scan_size // parallelism, min(MIN_ADAPTIVE_SPLIT, split_size))

@@ -1,0 +1,184 @@
+"""Which snapshot a read means, and with which schema (java_spark 1.1, 1.3).
+
+Java's rule for the schema: a snapshot by id, by time or by tag is read with that snapshot's schema, a branch (and the table itself) with
+the table's current one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, tzinfo
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from frazil.errors import InvalidInput, NoSuchRefError, NoSuchSnapshotError
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.schema import Schema
+from frazil.spec.snapshot import MAIN_BRANCH, Snapshot
+
+TimeLike = int | str | datetime | date
+
+
+@dataclass(frozen=True)
+class SnapshotRead:
+    """`snapshot` None: the table (or branch `main`) has none yet. `branch` is set when the read follows a branch."""
+
+    snapshot: Snapshot | None
+    schema: Schema
+    branch: str | None = None
+    time_travel: bool = False
+
+
+def resolve(metadata: TableMetadata, *, as_of_ms: int | None = None, **selectors: Any) -> tuple[Snapshot | None, Schema]:
+    """Snapshot and schema of a read; selectors as of `resolve_read`."""
+    if as_of_ms is not None:
+        selectors["as_of"] = as_of_ms
+    found = resolve_read(metadata, **selectors)
+    return found.snapshot, found.schema
+
+
+def resolve_read(
+    metadata: TableMetadata,
+    *,
+    snapshot_id: int | None = None,
+    branch: str | None = None,
+    tag: str | None = None,
+    as_of: TimeLike | None = None,
+    version: int | str | None = None,
+    zone: str = "UTC",
+) -> SnapshotRead:
+    """At most one selector. `as_of`: milliseconds, datetime or ISO text (without offset: in `zone`); `version`: an id, branch or tag.
+
+    Raises InvalidInput for two selectors, NoSuchSnapshotError, NoSuchRefError.
+    """
+    named = {"snapshot_id": snapshot_id, "branch": branch, "tag": tag, "as_of": as_of, "version": version}
+    given = [name for name, value in named.items() if value is not None]
+    if len(given) > 1:
+        raise InvalidInput(f"Cannot use {' and '.join(given)} together: each selects a snapshot.", table=metadata.location)
+    if snapshot_id is not None:
+        return _travel(metadata, metadata.snapshot_by_id(int(snapshot_id)))
+    if as_of is not None:
+        return _as_of(metadata, to_milliseconds(as_of, zone))
+    if tag is not None:
+        return _of_ref(metadata, tag, "tag")
+    if version is not None:
+        return _of_version(metadata, version)
+    if branch is not None and branch != MAIN_BRANCH:
+        return _of_ref(metadata, branch, "branch")
+    return SnapshotRead(metadata.current_snapshot(), metadata.schema(), MAIN_BRANCH)
+
+
+def _travel(metadata: TableMetadata, snapshot: Snapshot) -> SnapshotRead:
+    return SnapshotRead(snapshot, schema_of(metadata, snapshot), None, True)
+
+
+def schema_of(metadata: TableMetadata, snapshot: Snapshot | None) -> Schema:
+    """The schema a snapshot was written with; the current one when it does not say, or names one that is gone."""
+    if snapshot is not None and snapshot.schema_id is not None:
+        for schema in metadata.schemas:
+            if schema.schema_id == snapshot.schema_id:
+                return schema
+    return metadata.schema()
+
+
+def _as_of(metadata: TableMetadata, timestamp_ms: int) -> SnapshotRead:
+    found = metadata.snapshot_as_of(timestamp_ms)
+    if found is None:
+        when = datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat() if abs(timestamp_ms) < 2**47 else timestamp_ms
+        raise NoSuchSnapshotError(f"Cannot find a snapshot older than {when} in table {metadata.location}.", table=metadata.location)
+    return _travel(metadata, found)
+
+
+def _of_ref(metadata: TableMetadata, name: str, kind: str) -> SnapshotRead:
+    ref = metadata.ref(name)
+    if ref.type != kind:
+        raise InvalidInput(f"Cannot use {name!r} as a {kind}: it is a {ref.type} of table {metadata.location}.", table=metadata.location)
+    snapshot = metadata.snapshot_by_id(ref.snapshot_id)
+    return SnapshotRead(snapshot, metadata.schema(), name) if ref.is_branch else _travel(metadata, snapshot)
+
+
+def _of_version(metadata: TableMetadata, version: int | str) -> SnapshotRead:
+    """A number is an id first; only when there is no such snapshot it may be a ref's name."""
+    text = str(version).strip()
+    if text.lstrip("+-").isdigit() and (snapshot := metadata.snapshots.by_id(int(text))) is not None:
+        return _travel(metadata, snapshot)
+    if text == MAIN_BRANCH:
+        return SnapshotRead(metadata.current_snapshot(), metadata.schema(), MAIN_BRANCH)
+    if (ref := metadata.refs.get(text)) is None:
+        kinds = "snapshot, branch or tag" if text.lstrip("+-").isdigit() else "branch or tag"
+        known = ", ".join(metadata.refs) or "none"
+        raise NoSuchRefError(f"Cannot find {kinds} {text!r} in table {metadata.location}; refs: {known}.", table=metadata.location)
+    return _of_ref(metadata, text, ref.type)
+
+
+def to_milliseconds(moment: TimeLike, zone: str = "UTC") -> int:
+    """Milliseconds since the epoch, from a number (milliseconds), a datetime, a date or ISO text; what has no offset is in `zone`."""
+    if isinstance(moment, bool):
+        raise InvalidInput(f"Cannot use {moment!r} as a time.")
+    if isinstance(moment, int):
+        return moment
+    if isinstance(moment, str):
+        text = moment.strip()
+        if text.lstrip("+-").isdigit():
+            return int(text)
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            raise InvalidInput(f"Cannot read {moment!r} as a time; give milliseconds or ISO text such as 2026-01-31T12:00:00.") from None
+    if not isinstance(moment, datetime):
+        moment = datetime(moment.year, moment.month, moment.day)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=_zone(zone))
+    delta = moment.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+    return (delta.days * 86_400 + delta.seconds) * 1000 + delta.microseconds // 1000
+
+
+def _zone(name: str) -> tzinfo:
+    try:
+        return UTC if name.upper() in ("UTC", "Z") else ZoneInfo(name)
+    except (KeyError, ValueError) as e:
+        raise InvalidInput(f"Unknown time zone {name!r}.") from e
+
+
+_OPTIONS = {
+    "snapshot-id": "snapshot_id", "as-of-timestamp": "as_of", "branch": "branch", "tag": "tag", "versionasof": "version",
+    "timestampasof": "as_of",
+}  # fmt: skip
+
+
+def selector_options(options: Mapping[str, str]) -> dict[str, int | str]:
+    """Keyword arguments of `resolve` from Java's read options (any case): snapshot-id as-of-timestamp branch tag versionAsOf timestampAsOf.
+
+    `timestampAsOf` as a number is seconds (Spark), `as-of-timestamp` milliseconds. Raises InvalidInput for two that select by time.
+    """
+    found: dict[str, int | str] = {}
+    for key, value in options.items():
+        name = _OPTIONS.get(key.lower())
+        if name is None:
+            continue
+        if name in found:
+            raise InvalidInput("Cannot use as-of-timestamp and timestampAsOf together: each selects a snapshot.")
+        found[name] = _selector_value(key.lower(), str(value))
+    return found
+
+
+def _selector_value(key: str, value: str) -> int | str:
+    if key in ("snapshot-id", "as-of-timestamp"):
+        if not value.strip().lstrip("+-").isdigit():
+            raise InvalidInput(f"Option {key} takes a whole number, not {value!r}.")
+        return int(value)
+    if key == "timestampasof" and value.strip().lstrip("+-").isdigit():
+        return int(value) * 1000
+    return value
+
+
+def selector_suffix(text: str) -> dict[str, int | str] | None:
+    """Keyword arguments of `resolve` from an identifier's last part: branch_x, tag_x, snapshot_id_N, at_timestamp_MS; None: no selector."""
+    for prefix, name in (("branch_", "branch"), ("tag_", "tag"), ("snapshot_id_", "snapshot_id"), ("at_timestamp_", "as_of")):
+        rest = text[len(prefix) :]
+        if text.startswith(prefix) and rest:
+            if name in ("branch", "tag"):
+                return {name: rest}
+            return {name: int(rest)} if rest.isdigit() else None
+    return None

@@ -1,0 +1,170 @@
+"""Schemas from DDL text: `"id bigint not null, ts timestamp, props map<string,string> comment 'x'"`, in Spark's words.
+
+Spark's `timestamp` has a zone (Iceberg timestamptz), `timestamp_ntz` has none; Iceberg's own names (long, timestamptz, uuid,
+fixed(16), timestamp_ns, …) are understood as well.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from frazil.errors import ParseError, ValidationError
+from frazil.spec.schema import Schema, assign_fresh_ids
+from frazil.spec.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+    UnknownType,
+    UUIDType,
+    VariantType,
+    parse_primitive,
+)
+
+_NAMES: dict[str, IcebergType] = {
+    "boolean": BooleanType(), "bool": BooleanType(),
+    "tinyint": IntegerType(), "byte": IntegerType(), "smallint": IntegerType(), "short": IntegerType(), "int": IntegerType(), "integer": IntegerType(),
+    "bigint": LongType(), "long": LongType(), "float": FloatType(), "real": FloatType(), "double": DoubleType(),
+    "date": DateType(), "time": TimeType(), "timestamp": TimestamptzType(), "timestamp_ltz": TimestamptzType(), "timestamptz": TimestamptzType(),
+    "timestamp_ntz": TimestampType(), "timestamp_ns": TimestampNanoType(), "timestamptz_ns": TimestamptzNanoType(),
+    "string": StringType(), "varchar": StringType(), "char": StringType(), "uuid": UUIDType(), "binary": BinaryType(),
+    "void": UnknownType(), "unknown": UnknownType(), "variant": VariantType(),
+}  # fmt: skip
+_TOKEN = re.compile(r"\s*(?:(?P<quoted>`(?:[^`]|``)*`)|(?P<text>'(?:[^'\\]|\\.)*')|(?P<word>\w+)|(?P<mark>[<>(),:\[\]]))")
+
+
+@dataclass
+class _Reader:
+    text: str
+    at: int = 0
+
+    def peek(self) -> str:
+        match = _TOKEN.match(self.text, self.at)
+        return match[0].strip() if match else ""
+
+    def next(self) -> str:
+        match = _TOKEN.match(self.text, self.at)
+        if not match:
+            raise ParseError(f"Cannot read the schema at {self.text[self.at : self.at + 20]!r}: {self.text!r}")
+        self.at = match.end()
+        return match[0].strip()
+
+    def take(self, *words: str) -> bool:
+        if self.peek().lower() in words:
+            self.next()
+            return True
+        return False
+
+    def expect(self, mark: str) -> None:
+        if (got := self.next()) != mark:
+            raise ParseError(f"Expected {mark!r}, got {got!r} in schema {self.text!r}")
+
+    def name(self) -> str:
+        token = self.next()
+        return token[1:-1].replace("``", "`") if token.startswith("`") else token
+
+
+def parse_schema(text: str) -> Schema:
+    """A Schema with fresh ids from DDL text. Raises ParseError with the place."""
+    reader, ids = _Reader(text.strip()), itertools.count(1)
+    fields = _fields(reader, ids, end="")
+    return assign_fresh_ids(Schema(*fields))
+
+
+def parse_type(text: str) -> IcebergType:
+    """One type, e.g. `bigint`, `array<int>`; nested ids are provisional."""
+    reader = _Reader(text.strip())
+    found = _type(reader, itertools.count(1))
+    if reader.at < len(reader.text.rstrip()):
+        raise ParseError(f"Cannot read the type at {reader.text[reader.at :]!r}: {text!r}")
+    return found
+
+
+def _fields(reader: _Reader, ids: Iterator[int], end: str) -> list[NestedField]:
+    fields: list[NestedField] = []
+    while reader.peek() != end:
+        name = reader.name()
+        reader.take(":")
+        type_, required, doc = _type(reader, ids), False, None
+        while True:
+            if reader.take("not"):
+                if not reader.take("null"):
+                    raise ParseError(f"Expected NULL after NOT, got {reader.peek()!r} in schema {reader.text!r}")
+                required = True
+            elif reader.take("comment"):
+                doc = re.sub(r"\\(.)", r"\1", reader.next()[1:-1])
+            else:
+                break
+        fields.append(NestedField(next(ids), name, type_, required, doc))
+        if not reader.take(","):
+            break
+    if end:
+        reader.expect(end)
+    elif reader.at < len(reader.text):
+        raise ParseError(f"Cannot read the schema at {reader.text[reader.at : reader.at + 30]!r}: {reader.text!r}")
+    return fields
+
+
+def _type(reader: _Reader, ids: Iterator[int]) -> IcebergType:
+    word = reader.next().lower()
+    match word:
+        case "struct":
+            reader.expect("<")
+            return StructType(*_fields(reader, ids, end=">"))
+        case "array" | "list":
+            reader.expect("<")
+            element = _type(reader, ids)
+            reader.expect(">")
+            return ListType(next(ids), element, False)
+        case "map":
+            reader.expect("<")
+            key = _type(reader, ids)
+            reader.expect(",")
+            value = _type(reader, ids)
+            reader.expect(">")
+            return MapType(next(ids), key, next(ids), value, False)
+    arguments = _arguments(reader)
+    if word in ("decimal", "dec", "numeric"):
+        precision, scale = (int(a) for a in [*arguments, *(["10", "0"][len(arguments) :] if arguments else ["10", "0"])][:2])
+        return DecimalType(precision, scale)
+    if word == "fixed" and arguments:
+        return FixedType(int(arguments[0]))
+    if found := _NAMES.get(word):
+        return found
+    try:
+        return parse_primitive(f"{word}({', '.join(arguments)})" if arguments else word)
+    except ValidationError as e:
+        raise ParseError(f"Unknown type {word!r} in schema {reader.text!r}.") from e
+
+
+def _arguments(reader: _Reader) -> list[str]:
+    close = {"(": ")", "[": "]"}.get(reader.peek())
+    if close is None:
+        return []
+    reader.next()
+    arguments = []
+    while (token := reader.next()) != close:
+        if token == ":":  # the CRS of geometry holds one: OGC:CRS84
+            arguments[-1] += ":" + reader.next()
+        elif token != ",":
+            arguments.append(token)
+    return arguments

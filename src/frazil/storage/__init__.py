@@ -1,0 +1,33 @@
+"""Bytes to and from the world: local disks, memory, object stores; knows nothing of tables.
+
+Door: `storage_for(location, properties)`, the `Storage` protocol, and the functions of `locations`.
+"""
+
+from frazil.storage.base import FileInfo, PublishUnclear, Storage
+from frazil.storage.locations import (
+    absolute,
+    check_location,
+    check_name,
+    data_location,
+    is_inside,
+    metadata_location,
+    normalise,
+)
+from frazil.storage.routing import storage_for
+from frazil.storage.secrets import redact, redact_text
+
+__all__ = [
+    "FileInfo",
+    "PublishUnclear",
+    "Storage",
+    "absolute",
+    "check_location",
+    "check_name",
+    "data_location",
+    "is_inside",
+    "metadata_location",
+    "normalise",
+    "redact",
+    "redact_text",
+    "storage_for",
+]

@@ -1,0 +1,302 @@
+"""Local disks: what is acknowledged has been synced, and a file is published by link(2), which never replaces one.
+
+Check-then-rename, as others do it, loses acknowledged commits between processes; link(2) cannot.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import functools
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs
+
+from frazil.errors import AlreadyExists, StorageError
+from frazil.storage.base import FileInfo, PublishUnclear, storage_error, told
+from frazil.storage.locations import local_path_of
+
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+_DISK = {errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG, errno.EROFS}
+_AT_FDCWD, _RENAME_NOREPLACE = -100, 1
+
+
+@dataclass(frozen=True)
+class LocalStorage:
+    """Files of this machine, by path or `file:` location."""
+
+    def local_path(self, location: str) -> str:
+        return local_path_of(location)
+
+    def arrow(self, location: str) -> tuple[pa.fs.FileSystem, str]:
+        return pa.fs.LocalFileSystem(), local_path_of(location)
+
+    def read(self, location: str) -> bytes:
+        with told(location, "read"), open(local_path_of(location), "rb") as file:
+            return file.read()
+
+    def open_input(self, location: str) -> pa.NativeFile:
+        with told(location, "open"):
+            return pa.OSFile(local_path_of(location), "rb")
+
+    @contextlib.contextmanager
+    def open_output(self, location: str, *, overwrite: bool = False) -> Iterator[Any]:
+        path = local_path_of(location)
+        with told(location, "write"):
+            make_directories(os.path.dirname(path))
+            os.close(_create(path, exclusive=not overwrite))
+        try:
+            with told(location, "write"):
+                sink = pa.OSFile(path, "wb")
+            try:
+                yield sink
+            except OSError as error:
+                if error.errno in _DISK:
+                    raise storage_error(error, location, "write") from error
+                raise
+            finally:
+                sink.close()
+            with told(location, "write"):
+                sync(path)
+                sync_directory(os.path.dirname(path))
+        except BaseException:
+            _try_unlink(path)
+            raise
+
+    def write(self, location: str, data: bytes, overwrite: bool = False, *, durable: bool = True) -> None:
+        path = local_path_of(location)
+        directory = os.path.dirname(path)
+        with told(location, "write"):
+            make_directories(directory)
+            if overwrite:
+                temporary = _beside(path)
+                _write_new(temporary, data)
+                try:
+                    os.rename(temporary, path)
+                except BaseException:
+                    _try_unlink(temporary)
+                    raise
+            else:
+                _write_new(path, data)
+            if durable:
+                sync_directory(directory)
+
+    def publish(self, location: str, data: bytes) -> bool:
+        path = local_path_of(location)
+        directory, temporary = os.path.dirname(path), _beside(path)
+        with told(location, "write"):
+            make_directories(directory)
+            _write_new(temporary, data)
+        try:
+            with told(location, "publish"):
+                won = _link(temporary, path)
+        except BaseException:
+            _try_unlink(temporary)
+            raise
+        try:
+            if won:  # others may see it from here on, so a failure no longer means that nothing happened
+                sync_directory(directory)
+        except OSError as error:
+            raise storage_error(error, location, "sync the directory of", PublishUnclear) from error
+        finally:
+            _try_unlink(temporary)
+        return won
+
+    def exists(self, location: str) -> bool:
+        return os.path.exists(local_path_of(location))
+
+    def size(self, location: str) -> int:
+        with told(location, "look at"):
+            return os.stat(local_path_of(location)).st_size
+
+    def delete(self, location: str) -> None:
+        with told(location, "delete"):
+            os.unlink(local_path_of(location))
+
+    def delete_many(self, locations: Iterable[str]) -> list[tuple[str, Exception]]:
+        failed: list[tuple[str, Exception]] = []
+        for location in locations:
+            try:
+                os.unlink(local_path_of(location))
+            except FileNotFoundError:
+                continue
+            except (OSError, ValueError) as error:
+                failed.append((location, storage_error(error, location, "delete")))
+        return failed
+
+    def list(self, prefix: str) -> Iterator[FileInfo]:
+        root = local_path_of(prefix).rstrip("/") or "/"
+        shown = prefix.rstrip("/")
+        with told(prefix, "list"):
+            yield from _walk(root, shown)
+
+    def names(self, directory: str, after: str = "") -> list[str]:
+        with told(directory, "list"):
+            try:
+                found = os.listdir(local_path_of(directory))
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+        return [n for n in found if n > after] if after else found
+
+    def directories(self, directory: str) -> list[str]:
+        with told(directory, "list"):
+            try:
+                with os.scandir(local_path_of(directory)) as entries:
+                    return sorted(e.name for e in entries if e.is_dir())
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+
+    def is_directory(self, location: str) -> bool:
+        return os.path.isdir(local_path_of(location))
+
+    def make_directory(self, location: str) -> None:
+        with told(location, "make the directory"):
+            make_directories(local_path_of(location))
+
+    def remove_directory(self, location: str) -> bool:
+        path = local_path_of(location).rstrip("/")
+        with told(location, "remove the directory"):
+            try:
+                os.rmdir(path)
+            except OSError as error:
+                if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                    return False
+                raise
+            sync_directory(os.path.dirname(path))
+        return True
+
+    def delete_tree(self, location: str) -> None:
+        path = local_path_of(location).rstrip("/")
+        aside = _beside(path)
+        with told(location, "delete"):
+            os.rename(path, aside)  # gone for all at one stroke, whatever happens to the rest
+            sync_directory(os.path.dirname(path))
+            shutil.rmtree(aside)
+
+
+def _walk(root: str, shown: str) -> Iterator[FileInfo]:
+    try:
+        entries = sorted(os.scandir(root), key=lambda e: e.name)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for entry in entries:
+        location = f"{shown}/{entry.name}"
+        if entry.is_dir(follow_symlinks=False):
+            yield from _walk(entry.path, location)
+            continue
+        with contextlib.suppress(FileNotFoundError):  # deleted while we look
+            state = entry.stat()
+            if not entry.is_dir():
+                yield FileInfo(location, state.st_size, state.st_mtime_ns // 1_000_000)
+
+
+def _beside(path: str) -> str:
+    """A hidden name in the same directory, so that link and rename stay within one file system."""
+    directory, name = os.path.split(path)
+    return os.path.join(directory, f".{name[:100]}.{uuid.uuid4().hex}.tmp")
+
+
+def _create(path: str, exclusive: bool) -> int:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_EXCL if exclusive else os.O_TRUNC)
+    return os.open(path, flags, 0o666)
+
+
+def _write_new(path: str, data: bytes) -> None:
+    """Create, write, fsync, close; on any failure the file is removed."""
+    descriptor = _create(path, exclusive=True)
+    try:
+        try:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except BaseException:
+        _try_unlink(path)
+        raise
+
+
+def _link(temporary: str, path: str) -> bool:
+    """Give the file its name unless there is one of that name; atomic."""
+    try:
+        os.link(temporary, path)
+        return True
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_LINKS or not os.path.exists(temporary):
+            raise
+        return _rename_no_replace(temporary, path, error)
+
+
+@functools.cache
+def _renameat2() -> Callable[..., int] | None:
+    try:
+        found = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError):
+        return None
+    return found  # type: ignore[no-any-return]
+
+
+def _rename_no_replace(temporary: str, path: str, why: OSError) -> bool:
+    """For file systems without hard links (FAT, some network mounts)."""
+    rename = _renameat2()
+    if rename is not None:
+        if rename(_AT_FDCWD, os.fsencode(temporary), _AT_FDCWD, os.fsencode(path), _RENAME_NOREPLACE) == 0:
+            return True
+        number = ctypes.get_errno()
+        if number == errno.EEXIST:
+            return False
+        if number not in (errno.EINVAL, errno.ENOSYS, errno.EPERM, errno.ENOTSUP):
+            raise OSError(number, os.strerror(number), path)
+    raise StorageError(
+        f"The file system of {path} has neither hard links nor a rename that keeps an existing file, so commits there could get lost.",
+        hint="Use a catalog (type=sql) for tables in this place, or another file system.", file=path, errno=errno.errorcode.get(why.errno or 0),
+    )  # fmt: skip
+
+
+def sync(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_directory(path: str) -> None:
+    descriptor = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a file system that cannot sync directories (some network mounts) has nothing to sync
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def make_directories(path: str) -> None:
+    """With parents; each new one is synced into its parent, else a power cut takes the files in it along."""
+    if not path or os.path.isdir(path):
+        return
+    above = os.path.dirname(path.rstrip("/"))
+    make_directories(above)
+    try:
+        os.mkdir(path)
+    except FileExistsError:
+        if not os.path.isdir(path):
+            raise AlreadyExists(f"{path} is a file, not a directory.", file=path) from None
+        return
+    sync_directory(above)
+
+
+def _try_unlink(path: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(path)

@@ -1,0 +1,192 @@
+"""Locations: one text for one file, names below a table, and nothing that climbs out of its place.
+
+Iceberg stores locations raw: a `%` or a space in them is a `%` or a space in the file's name, nothing is decoded.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+
+from frazil.errors import InvalidInput, Unsupported, ValidationError
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss", "wasb": "abfss", "wasbs": "abfss"}
+_DEPRECATED_PATHS = ("write.object-storage.path", "write.folder-storage.path")
+
+
+def scheme_of(location: str) -> str:
+    """Lower case, aliases resolved (s3a is s3); "file" for a plain path. A one-letter scheme is not taken for one."""
+    found = _SCHEME.match(location)
+    if found is None or len(found[1]) == 1 or "/" in location[: found.end()]:
+        return "file"
+    scheme = found[1].lower()
+    return _ALIASES.get(scheme, scheme)
+
+
+def local_path_of(location: str) -> str:
+    """`/x` of `/x`, `file:/x`, `file:///x`, `file://localhost/x`. Raises InvalidInput for another host and for NUL."""
+    if "\0" in location:
+        raise InvalidInput(f"A location cannot hold a NUL: {location!r}.", file=location)
+    if location[:5].lower() != "file:":
+        return location
+    rest = location[5:]
+    if rest.startswith("//"):
+        host, slash, path = rest[2:].partition("/")
+        if host not in ("", "localhost"):
+            raise InvalidInput(f"A file location cannot name another host ({host}): {location}.", file=location)
+        rest = slash + path
+    return rest
+
+
+def normalise(location: str) -> str:
+    """One text for one file: `/x` for `file:/x` and `file:///x`, s3 for s3a, no doubled slash in local paths, none at the end.
+
+    For comparing; what is stored in metadata stays as it was written.
+    """
+    scheme = scheme_of(location)
+    if scheme == "file":
+        path = re.sub("/{2,}", "/", local_path_of(location))
+        return path.rstrip("/") or ("/" if path else "")
+    rest = location.partition(":")[2]
+    if scheme == "memory":
+        rest = "//" + rest.lstrip("/")
+    return f"{scheme}:{rest}".rstrip("/")
+
+
+def absolute(location: str) -> str:
+    """A relative local path from the current directory, `~` expanded; no slash at the end; else as it is."""
+    check_location(location)
+    if scheme_of(location) != "file" or location[:5].lower() == "file:":
+        return strip_slash(location)
+    return strip_slash(os.path.abspath(os.path.expanduser(location)))
+
+
+def strip_slash(location: str) -> str:
+    """Without slashes at the end, but for a root (`/`, `file:///`, `s3://`)."""
+    stripped = location.rstrip("/")
+    return location if not stripped or stripped.endswith(":") else stripped
+
+
+def join(location: str, *names: str) -> str:
+    return "/".join((location.rstrip("/"), *names))
+
+
+def parent(location: str) -> str:
+    return strip_slash(location).rpartition("/")[0]
+
+
+def base_name(location: str) -> str:
+    return strip_slash(location).rpartition("/")[2]
+
+
+def check_location(location: str, what: str = "location") -> str:
+    """Refuses what is empty, holds NUL or a line end, or climbs by `..`; answers with the location."""
+    if not location or not location.strip():
+        raise InvalidInput(f"The {what} is empty.")
+    if "\0" in location or "\n" in location or "\r" in location:
+        raise InvalidInput(f"The {what} {location!r} holds a NUL or a line end.", file=location)
+    if ".." in location.split("/"):
+        raise InvalidInput(f"The {what} {location!r} climbs out by '..'.", hint="Give the path itself.", file=location)
+    return location
+
+
+def check_name(name: object, what: str = "name") -> str:
+    """A name that becomes one directory. Refuses empty ones, `.`, `..`, slashes, backslashes, NUL and control characters."""
+    if not isinstance(name, str) or not name:
+        raise InvalidInput(f"A {what} must be a text that is not empty, not {name!r}.")
+    if name in (".", "..") or "/" in name or "\\" in name or any(ord(c) < 32 or ord(c) == 127 for c in name):
+        raise InvalidInput(f"{name!r} cannot be a {what}: it would leave its place in the warehouse.")
+    return name
+
+
+def check_names(names: Sequence[str], what: str) -> tuple[str, ...]:
+    return tuple(check_name(n, what) for n in names)
+
+
+def is_inside(location: str, directory: str) -> bool:
+    """Whether a location lies below a directory (or is it), however the two are spelled."""
+    inner, outer = normalise(location), normalise(directory)
+    if ".." in inner.split("/"):
+        return False
+    return inner == outer or inner.startswith(outer.rstrip("/") + "/")
+
+
+def _flag(properties: Mapping[str, str], key: str, default: bool) -> bool:
+    value = properties.get(key)
+    if value is None:
+        return default
+    if value.strip().lower() not in ("true", "false"):
+        raise ValidationError(f"Property {key} must be true or false, not {value!r}.", hint="Set the table property again.")
+    return value.strip().lower() == "true"
+
+
+def data_root(table_location: str, properties: Mapping[str, str]) -> str:
+    """`write.data.path`, else `<table>/data` (format: names and locations). Old names of the property and providers are refused."""
+    if "write.location-provider.impl" in properties:
+        raise Unsupported("write.location-provider.impl names a Java class, which Frazil cannot run.", hint="Remove the table property.")
+    for key in _DEPRECATED_PATHS:
+        if key in properties and "write.data.path" not in properties:
+            raise ValidationError(f"Property {key} is no longer in use.", hint="Use write.data.path instead.")
+    given = properties.get("write.data.path")
+    if given is not None:
+        return strip_slash(check_location(given, "property write.data.path"))
+    return join(table_location, "data")
+
+
+def data_location(table_location: str, properties: Mapping[str, str], partition_path: str, file_name: str) -> str:
+    """Where a data file goes. `partition_path` "" for an unpartitioned table; `write.object-storage.*` as Java lays it out."""
+    table_location = strip_slash(table_location)
+    root = data_root(table_location, properties)
+    if "/" in file_name or file_name in ("", ".", "..") or "\0" in file_name:
+        raise InvalidInput(f"{file_name!r} cannot be a file name.", file=file_name)
+    name = f"{partition_path}/{file_name}" if partition_path else file_name
+    if _flag(properties, "write.object-storage.enabled", False):
+        with_partitions = _flag(properties, "write.object-storage.partitioned-paths", True)
+        name = _hashed(table_location, root, name if with_partitions else file_name, with_partitions)
+    return check_location(f"{root}/{name}")
+
+
+def _hashed(table_location: str, root: str, name: str, with_partitions: bool) -> str:
+    bits = format(murmur3_32(name.encode()) & 0xFFFFF, "020b")
+    folders = f"{bits[:4]}/{bits[4:8]}/{bits[8:12]}/{bits[12:]}"
+    if not root.startswith(table_location):
+        # a data path that tables share: the table's own two last names keep them apart
+        table = base_name(table_location)
+        above = base_name(parent(table_location))
+        return f"{folders}/{above}/{table}/{name}" if above and not above.endswith(":") else f"{folders}/{table}/{name}"
+    return f"{folders}/{name}" if with_partitions else f"{folders}-{name}"
+
+
+def metadata_root(table_location: str, properties: Mapping[str, str]) -> str:
+    given = properties.get("write.metadata.path")
+    if given is not None:
+        return strip_slash(check_location(given, "property write.metadata.path"))
+    return join(table_location, "metadata")
+
+
+def metadata_location(table_location: str, properties: Mapping[str, str], file_name: str) -> str:
+    """Where manifests, lists, metadata and statistics go: `write.metadata.path`, else `<table>/metadata`."""
+    if "/" in file_name or file_name in ("", ".", "..") or "\0" in file_name:
+        raise InvalidInput(f"{file_name!r} cannot be a file name.", file=file_name)
+    return f"{metadata_root(table_location, properties)}/{file_name}"
+
+
+def murmur3_32(data: bytes, seed: int = 0) -> int:
+    """MurmurHash3, x86, 32 bits, unsigned."""
+    mask, h, whole = 0xFFFFFFFF, seed, len(data) // 4 * 4
+    for i in range(0, whole, 4):
+        k = int.from_bytes(data[i : i + 4], "little") * 0xCC9E2D51 & mask
+        k = (k << 15 | k >> 17) & mask
+        h ^= k * 0x1B873593 & mask
+        h = (h << 13 | h >> 19) & mask
+        h = (h * 5 + 0xE6546B64) & mask
+    if whole < len(data):
+        k = int.from_bytes(data[whole:], "little") * 0xCC9E2D51 & mask
+        k = (k << 15 | k >> 17) & mask
+        h ^= k * 0x1B873593 & mask
+    h ^= len(data)
+    h = (h ^ h >> 16) * 0x85EBCA6B & mask
+    h = (h ^ h >> 13) * 0xC2B2AE35 & mask
+    return h ^ h >> 16

@@ -1,0 +1,202 @@
+"""Files in this process's memory, for tests and for the memory catalog: `memory://name/path`. Other processes see none of them."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs
+
+from frazil.errors import AlreadyExists, NoSuchFileError
+from frazil.storage.base import MARKER, FileInfo, storage_error
+from frazil.storage.locations import normalise
+
+_FILES: dict[str, tuple[bytes, int]] = {}
+_LOCK = threading.RLock()
+
+
+@dataclass(frozen=True)
+class MemoryStorage:
+    """All of a process's memory files; a pickled one means the files of the process that opens it."""
+
+    def local_path(self, location: str) -> None:
+        return None
+
+    def arrow(self, location: str) -> tuple[pa.fs.FileSystem, str]:
+        return pa.fs.PyFileSystem(_ArrowHandler(self)), normalise(location)
+
+    def read(self, location: str) -> bytes:
+        with _LOCK:
+            found = _FILES.get(normalise(location))
+        if found is None:
+            raise NoSuchFileError(f"There is no file {location}.", file=location)
+        return found[0]
+
+    def open_input(self, location: str) -> pa.NativeFile:
+        return pa.BufferReader(self.read(location))
+
+    @contextlib.contextmanager
+    def open_output(self, location: str, *, overwrite: bool = False) -> Iterator[Any]:
+        if not overwrite and self.exists(location):
+            raise AlreadyExists(f"There is a file {location} already.", file=location)
+        sink = pa.BufferOutputStream()
+        yield sink
+        self.write(location, sink.getvalue().to_pybytes(), overwrite)
+
+    def write(self, location: str, data: bytes, overwrite: bool = False, *, durable: bool = True) -> None:
+        if not self._put(location, data, overwrite):
+            raise AlreadyExists(f"There is a file {location} already.", file=location)
+
+    def publish(self, location: str, data: bytes) -> bool:
+        return self._put(location, data, False)
+
+    def _put(self, location: str, data: bytes, overwrite: bool) -> bool:
+        with _LOCK:
+            key = normalise(location)
+            if not overwrite and key in _FILES:
+                return False
+            _FILES[key] = bytes(data), time.time_ns() // 1_000_000
+            return True
+
+    def exists(self, location: str) -> bool:
+        with _LOCK:
+            return normalise(location) in _FILES
+
+    def size(self, location: str) -> int:
+        return len(self.read(location))
+
+    def delete(self, location: str) -> None:
+        with _LOCK:
+            if _FILES.pop(normalise(location), None) is None:
+                raise NoSuchFileError(f"There is no file {location}.", file=location)
+
+    def delete_many(self, locations: Iterable[str]) -> list[tuple[str, Exception]]:
+        with _LOCK:
+            for location in locations:
+                _FILES.pop(normalise(location), None)
+        return []
+
+    def _below(self, directory: str) -> list[tuple[str, bytes, int]]:
+        """(rest of the name below the directory, bytes, time)"""
+        start = normalise(directory) + "/"
+        with _LOCK:
+            return sorted((k[len(start) :], data, when) for k, (data, when) in _FILES.items() if k.startswith(start))
+
+    def list(self, prefix: str) -> Iterator[FileInfo]:
+        shown = prefix.rstrip("/")
+        return (FileInfo(f"{shown}/{rest}", len(data), when) for rest, data, when in self._below(prefix))
+
+    def names(self, directory: str, after: str = "") -> list[str]:
+        return sorted({rest.split("/", 1)[0] for rest, _, _ in self._below(directory)} - {MARKER} - {""}) if not after else [
+            n for n in self.names(directory) if n > after
+        ]  # fmt: skip
+
+    def directories(self, directory: str) -> list[str]:
+        return sorted({rest.split("/", 1)[0] for rest, _, _ in self._below(directory) if "/" in rest})
+
+    def is_directory(self, location: str) -> bool:
+        return bool(self._below(location))
+
+    def make_directory(self, location: str) -> None:
+        self._put(f"{location}/{MARKER}", b"", True)
+
+    def remove_directory(self, location: str) -> bool:
+        with _LOCK:
+            if any(rest != MARKER for rest, _, _ in self._below(location)):
+                return False
+            _FILES.pop(normalise(f"{location}/{MARKER}"), None)
+            return True
+
+    def delete_tree(self, location: str) -> None:
+        with _LOCK:
+            self.delete_many([info.location for info in self.list(location)])
+
+
+class _ArrowHandler(pa.fs.FileSystemHandler):
+    """What pyarrow's readers and writers ask of a file system, over MemoryStorage."""
+
+    def __init__(self, storage: MemoryStorage):
+        self.storage = storage
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ArrowHandler)
+
+    def __hash__(self) -> int:
+        return hash(_ArrowHandler)
+
+    def get_type_name(self) -> str:
+        return "frazil-memory"
+
+    def normalize_path(self, path: str) -> str:
+        return path
+
+    def get_file_info(self, paths: list[str]) -> list[pa.fs.FileInfo]:
+        return [self._info(p) for p in paths]
+
+    def _info(self, path: str) -> pa.fs.FileInfo:
+        if self.storage.exists(path):
+            return pa.fs.FileInfo(path, pa.fs.FileType.File, size=self.storage.size(path))
+        kind = pa.fs.FileType.Directory if self.storage.is_directory(path) else pa.fs.FileType.NotFound
+        return pa.fs.FileInfo(path, kind)
+
+    def get_file_info_selector(self, selector: pa.fs.FileSelector) -> list[pa.fs.FileInfo]:
+        return [pa.fs.FileInfo(i.location, pa.fs.FileType.File, size=i.size) for i in self.storage.list(selector.base_dir)]
+
+    def open_input_stream(self, path: str) -> pa.NativeFile:
+        return self._open(path)
+
+    def open_input_file(self, path: str) -> pa.NativeFile:
+        return self._open(path)
+
+    def _open(self, path: str) -> pa.NativeFile:
+        try:
+            return self.storage.open_input(path)
+        except NoSuchFileError as error:
+            raise FileNotFoundError(str(error)) from error
+
+    def open_output_stream(self, path: str, metadata: Any) -> pa.NativeFile:
+        return pa.PythonFile(_Sink(self.storage, path), "w")
+
+    def open_append_stream(self, path: str, metadata: Any) -> pa.NativeFile:
+        raise storage_error(OSError("memory files cannot be appended to"), path, "append to")
+
+    def create_dir(self, path: str, recursive: bool) -> None:
+        self.storage.make_directory(path)
+
+    def delete_dir(self, path: str) -> None:
+        self.storage.delete_tree(path)
+
+    def delete_dir_contents(self, path: str, missing_dir_ok: bool = False) -> None:
+        self.storage.delete_tree(path)
+
+    def delete_root_dir_contents(self) -> None:
+        raise storage_error(OSError("not for memory files"), "memory:", "empty")
+
+    def delete_file(self, path: str) -> None:
+        self.storage.delete(path)
+
+    def move(self, src: str, dest: str) -> None:
+        self.storage.write(dest, self.storage.read(src), overwrite=True)
+        self.storage.delete(src)
+
+    def copy_file(self, src: str, dest: str) -> None:
+        self.storage.write(dest, self.storage.read(src), overwrite=True)
+
+
+class _Sink(io.BytesIO):
+    """Becomes a file when it is closed."""
+
+    def __init__(self, storage: MemoryStorage, path: str):
+        super().__init__()
+        self.storage, self.path = storage, path
+
+    def close(self) -> None:
+        if not self.closed:
+            self.storage.write(self.path, self.getvalue(), overwrite=True)
+        super().close()

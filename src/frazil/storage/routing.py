@@ -1,0 +1,111 @@
+"""Which store serves a location. One table may have files in several (`write.data.path`), so the scheme decides file by file."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs
+
+from frazil.errors import Unsupported
+from frazil.storage.base import FileInfo, Storage, frozen_properties
+from frazil.storage.local import LocalStorage
+from frazil.storage.locations import check_location, scheme_of
+from frazil.storage.memory import MemoryStorage
+from frazil.storage.objects import OBJECT_SCHEMES, ObjectStorage
+
+_LOCAL = LocalStorage()
+
+
+@dataclass(frozen=True)
+class RoutedStorage:
+    """A Storage that hands every call to the store of the location's scheme. Properties hold secrets, so they are not shown."""
+
+    properties: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    def of(self, location: str) -> Storage:
+        return _LOCAL if location[:1] == "/" else _store_for(scheme_of(location), self.properties)
+
+    def local_path(self, location: str) -> str | None:
+        return self.of(location).local_path(location)
+
+    def arrow(self, location: str) -> tuple[pa.fs.FileSystem, str]:
+        return self.of(location).arrow(location)
+
+    def read(self, location: str) -> bytes:
+        return self.of(location).read(location)
+
+    def open_input(self, location: str) -> pa.NativeFile:
+        return self.of(location).open_input(location)
+
+    def open_output(self, location: str, *, overwrite: bool = False) -> AbstractContextManager[Any]:
+        return self.of(location).open_output(location, overwrite=overwrite)
+
+    def write(self, location: str, data: bytes, overwrite: bool = False, *, durable: bool = True) -> None:
+        self.of(location).write(location, data, overwrite, durable=durable)
+
+    def publish(self, location: str, data: bytes) -> bool:
+        return self.of(location).publish(location, data)
+
+    def exists(self, location: str) -> bool:
+        return self.of(location).exists(location)
+
+    def size(self, location: str) -> int:
+        return self.of(location).size(location)
+
+    def delete(self, location: str) -> None:
+        self.of(location).delete(location)
+
+    def delete_many(self, locations: Iterable[str]) -> list[tuple[str, Exception]]:
+        groups: dict[str, list[str]] = {}
+        for location in locations:
+            groups.setdefault(scheme_of(location), []).append(location)
+        return [failed for group in groups.values() for failed in self.of(group[0]).delete_many(group)]
+
+    def list(self, prefix: str) -> Iterator[FileInfo]:
+        return self.of(prefix).list(prefix)
+
+    def names(self, directory: str, after: str = "") -> list[str]:
+        return self.of(directory).names(directory, after)
+
+    def directories(self, directory: str) -> list[str]:
+        return self.of(directory).directories(directory)
+
+    def is_directory(self, location: str) -> bool:
+        return self.of(location).is_directory(location)
+
+    def make_directory(self, location: str) -> None:
+        self.of(location).make_directory(location)
+
+    def remove_directory(self, location: str) -> bool:
+        return self.of(location).remove_directory(location)
+
+    def delete_tree(self, location: str) -> None:
+        self.of(location).delete_tree(location)
+
+
+@functools.lru_cache(maxsize=64)
+def _store_for(scheme: str, properties: tuple[tuple[str, str], ...]) -> Storage:
+    makers: dict[str, Callable[[], Storage]] = {"file": LocalStorage, "memory": MemoryStorage}
+    if scheme in makers:
+        return makers[scheme]()
+    if scheme in OBJECT_SCHEMES:
+        return ObjectStorage(scheme, properties)
+    raise Unsupported(f"Frazil has no storage for {scheme}: locations.", hint="It has local paths, file:, memory:, s3:, gs:, abfss:.")
+
+
+def storage_for(location: str, properties: Mapping[str, str] | None = None) -> Storage:
+    """The storage of a location, with the catalog's properties (`s3.*`, `gcs.*`, `adls.*`). Unsupported for schemes that have none."""
+    check_location(location)
+    storage = RoutedStorage(_storage_properties(properties or {}))
+    storage.of(location)
+    return storage
+
+
+def _storage_properties(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Only what stores read, so that equal ones share a client and other secrets do not travel with tasks."""
+    return frozen_properties({k: v for k, v in properties.items() if k.startswith(("s3.", "gcs.", "adls.", "client."))})

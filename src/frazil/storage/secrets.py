@@ -1,0 +1,26 @@
+"""Secrets stay out of reprs, logs and errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+HIDDEN = "***"
+_SECRET_KEY = re.compile(r"secret|token|password|passwd|credential|access-key|access_key|account-key|sas|private|signature|authorization|oauth", re.I)
+_USER_INFO = re.compile(r"(?P<scheme>[A-Za-z][\w+.-]*:(?://)?)(?P<user>[^/@:\s]*):(?P<password>[^@\s]*)@")
+_QUERY = re.compile(r"(?P<key>[?&;](?:password|passwd|pwd|token|secret|sig|sslpassword|user_password)=)[^&;\s]*", re.I)
+
+
+def is_secret(key: str) -> bool:
+    return bool(_SECRET_KEY.search(key))
+
+
+def redact_text(text: str) -> str:
+    """A URI with the password in it masked; other text as it is."""
+    text = _USER_INFO.sub(lambda m: f"{m['scheme']}{m['user']}:{HIDDEN}@", text)
+    return _QUERY.sub(lambda m: f"{m['key']}{HIDDEN}", text)
+
+
+def redact(properties: Mapping[str, str]) -> dict[str, str]:
+    """Properties that can be shown: values of secret keys masked, and passwords in URIs."""
+    return {k: HIDDEN if is_secret(k) else redact_text(str(v)) for k, v in properties.items()}

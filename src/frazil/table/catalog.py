@@ -1,0 +1,230 @@
+"""Catalogs as users hold them (PyIceberg's Catalog): namespaces, and tables by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from frazil.catalog import CatalogBackend, Committed, Conflict
+from frazil.catalog import Identifier as Parts
+from frazil.errors import (
+    CommitStateUnknownException,
+    InvalidInput,
+    NamespaceAlreadyExistsError,
+    TableAlreadyExistsError,
+    Unsupported,
+)
+from frazil.spec.partitioning import PartitionSpec
+from frazil.spec.sorting import SortOrder
+from frazil.table.create import table_metadata
+from frazil.table.creation import CreateTableTransaction
+from frazil.table.table import Table
+
+Identifier = str | tuple[str, ...]
+
+
+class Catalog(AbstractContextManager["Catalog"]):
+    """Made by `frazil.load_catalog`. Identifiers are "namespace.table" or tuples; a leading catalog name is accepted."""
+
+    def __init__(self, backend: CatalogBackend):
+        self._backend = backend
+
+    @property
+    def name(self) -> str:
+        return self._backend.name
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """As configured; secrets are shown as ***."""
+        return dict(self._backend.properties)
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if close := getattr(self._backend, "close", None):
+            close()
+
+    def __repr__(self) -> str:
+        return f"Catalog({self.name}, {type(self._backend).__name__})"
+
+    # --- names
+
+    @staticmethod
+    def identifier_to_tuple(identifier: Identifier) -> Parts:
+        return tuple(identifier) if isinstance(identifier, tuple | list) else tuple(identifier.split("."))
+
+    @classmethod
+    def table_name_from(cls, identifier: Identifier) -> str:
+        return cls.identifier_to_tuple(identifier)[-1]
+
+    @classmethod
+    def namespace_from(cls, identifier: Identifier) -> Parts:
+        return cls.identifier_to_tuple(identifier)[:-1]
+
+    @classmethod
+    def namespace_to_string(cls, identifier: Identifier) -> str:
+        return ".".join(cls.identifier_to_tuple(identifier))
+
+    def _parts(self, identifier: Identifier) -> Parts:
+        parts = self.identifier_to_tuple(identifier)
+        if len(parts) > 2 and parts[0] == self.name:
+            parts = parts[1:]
+        if len(parts) < 2 or not all(parts):
+            raise InvalidInput(f"{identifier!r} is no table identifier: it has a namespace and a name, as in db.events.")
+        return parts
+
+    def _full_name(self, parts: Parts) -> str:
+        return ".".join((self.name, *parts))
+
+    # --- tables
+
+    def create_table(
+        self,
+        identifier: Identifier,
+        schema: Any,
+        location: str | None = None,
+        partition_spec: PartitionSpec | None = None,
+        sort_order: SortOrder | None = None,
+        properties: Mapping[str, Any] = {},
+        *,
+        partition_by: Sequence[str] | str = (),
+        sort_by: Sequence[str] | str = (),
+        identifier_fields: Sequence[str] | str = (),
+        format_version: int | None = None,
+    ) -> Table:
+        """A new, empty table. `schema`: a Schema, DDL text, a pyarrow or Spark schema, or a frame; `partition_by` as "days(ts)",
+        "bucket(16, id)", "region"; `sort_by` as "id desc nulls last". Format version 2 unless given.
+
+        Raises TableAlreadyExistsError, NoSuchNamespaceError, ValidationError.
+        """
+        parts = self._parts(identifier)
+        defaults, overrides = self._prefixed("table-default."), self._prefixed("table-override.")
+        metadata = table_metadata(
+            (location or self._backend.table_location(parts)).rstrip("/"),
+            schema,
+            partition_spec,
+            sort_order,
+            {**defaults, **properties, **overrides},
+            partition_by=partition_by,
+            sort_by=sort_by,
+            identifier_fields=identifier_fields,
+            format_version=format_version,
+        )
+        match self._backend.create(parts, metadata):
+            case Committed(table=loaded):
+                return Table(self._backend, loaded, self._full_name(parts))
+            case Conflict():
+                raise TableAlreadyExistsError(f"Table already exists: {self._full_name(parts)}", table=self._full_name(parts))
+            case unknown:
+                raise CommitStateUnknownException(
+                    f"It is not known whether table {self._full_name(parts)} was created: {unknown.cause}",
+                    hint="Look with table_exists before trying again; nothing was deleted.",
+                ) from unknown.cause
+
+    def _prefixed(self, prefix: str) -> dict[str, str]:
+        return {k[len(prefix) :]: v for k, v in self._backend.properties.items() if k.startswith(prefix)}
+
+    def create_table_if_not_exists(self, identifier: Identifier, schema: Any, *arguments: Any, **named: Any) -> Table:
+        """As create_table; a table of that name that is there is returned as it is."""
+        try:
+            return self.create_table(identifier, schema, *arguments, **named)
+        except TableAlreadyExistsError:
+            return self.load_table(identifier)
+
+    def create_table_transaction(self, identifier: Identifier, schema: Any, location: str | None = None, **named: Any) -> CreateTableTransaction:
+        """A table that becomes visible with its first rows: `with catalog.create_table_transaction("db.t", schema) as tx: tx.append(frame)`."""
+        return self._creation(identifier, schema, location, named, replace=False, create=True)
+
+    def replace_table_transaction(
+        self, identifier: Identifier, schema: Any, location: str | None = None, create: bool = False, **named: Any
+    ) -> CreateTableTransaction:
+        """As CREATE OR REPLACE: new schema, spec and rows in one commit, history kept; `create` makes a missing table."""
+        return self._creation(identifier, schema, location, named, replace=True, create=create)
+
+    def _creation(
+        self, identifier: Identifier, schema: Any, location: str | None, named: dict[str, Any], replace: bool, create: bool
+    ) -> CreateTableTransaction:
+        parts = self._parts(identifier)
+        base = self._backend.load(parts) if replace and (not create or self._backend.table_exists(parts)) else None
+        if not replace and self._backend.table_exists(parts):
+            raise TableAlreadyExistsError(f"Table already exists: {self._full_name(parts)}", table=self._full_name(parts))
+        place = location or (base.metadata.location if base else self._backend.table_location(parts))
+        properties = {**self._prefixed("table-default."), **named.pop("properties", {}), **self._prefixed("table-override.")}
+        spec, order = named.pop("partition_spec", None), named.pop("sort_order", None)
+        metadata = table_metadata(place.rstrip("/"), schema, spec, order, properties, **named)
+        return CreateTableTransaction(self._backend, parts, metadata, base, self._full_name(parts))
+
+    def load_table(self, identifier: Identifier) -> Table:
+        """Raises NoSuchTableError."""
+        parts = self._parts(identifier)
+        return Table(self._backend, self._backend.load(parts), self._full_name(parts))
+
+    def table_exists(self, identifier: Identifier) -> bool:
+        return self._backend.table_exists(self._parts(identifier))
+
+    def drop_table(self, identifier: Identifier, purge_requested: bool = False) -> None:
+        """Forgets the table; with purge_requested its files are deleted too."""
+        self._backend.drop_table(self._parts(identifier), purge=purge_requested)
+
+    def purge_table(self, identifier: Identifier) -> None:
+        self.drop_table(identifier, purge_requested=True)
+
+    def rename_table(self, from_identifier: Identifier, to_identifier: Identifier) -> Table:
+        self._backend.rename_table(self._parts(from_identifier), self._parts(to_identifier))
+        return self.load_table(to_identifier)
+
+    def register_table(self, identifier: Identifier, metadata_location: str, overwrite: bool = False) -> Table:
+        """A table that exists as files becomes known under a name."""
+        parts = self._parts(identifier)
+        return Table(self._backend, self._backend.register_table(parts, metadata_location, overwrite=overwrite), self._full_name(parts))
+
+    def list_tables(self, namespace: Identifier) -> list[Parts]:
+        return self._backend.list_tables(self.identifier_to_tuple(namespace))
+
+    # --- namespaces
+
+    def create_namespace(self, namespace: Identifier, properties: Mapping[str, str] = {}) -> None:
+        self._backend.create_namespace(self.identifier_to_tuple(namespace), dict(properties))
+
+    def create_namespace_if_not_exists(self, namespace: Identifier, properties: Mapping[str, str] = {}) -> None:
+        try:
+            self.create_namespace(namespace, properties)
+        except NamespaceAlreadyExistsError:
+            return
+
+    def drop_namespace(self, namespace: Identifier) -> None:
+        self._backend.drop_namespace(self.identifier_to_tuple(namespace))
+
+    def namespace_exists(self, namespace: Identifier) -> bool:
+        return self._backend.namespace_exists(self.identifier_to_tuple(namespace))
+
+    def list_namespaces(self, namespace: Identifier = ()) -> list[Parts]:
+        return self._backend.list_namespaces(self.identifier_to_tuple(namespace) if namespace else ())
+
+    def load_namespace_properties(self, namespace: Identifier) -> dict[str, str]:
+        return self._backend.load_namespace_properties(self.identifier_to_tuple(namespace))
+
+    def update_namespace_properties(
+        self, namespace: Identifier, removals: set[str] | None = None, updates: Mapping[str, str] = {}
+    ) -> Any:
+        return self._backend.update_namespace_properties(self.identifier_to_tuple(namespace), removals or set(), dict(updates))
+
+    def _views(self) -> Unsupported:
+        return Unsupported(f"Views in catalog {self.name} are not supported yet.", hint="See KNOWN_GAPS.md.")
+
+    def list_views(self, namespace: Identifier) -> Any:
+        raise self._views()
+
+    def load_view(self, identifier: Identifier) -> Any:
+        raise self._views()
+
+    def create_view(self, identifier: Identifier, *_: Any, **__: Any) -> Any:
+        raise self._views()
+
+    def view_exists(self, identifier: Identifier) -> bool:
+        raise self._views()
+
+    def drop_view(self, identifier: Identifier) -> None:
+        raise self._views()

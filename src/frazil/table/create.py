@@ -1,0 +1,80 @@
+"""Metadata of a new table out of what a caller types: any schema, partitioning and sort order as text or objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from frazil.arrow import conform
+from frazil.commit.new_table import new_metadata
+from frazil.errors import InvalidInput, ValidationError
+from frazil.spec.ddl import parse_schema
+from frazil.spec.metadata import DEFAULT_FORMAT_VERSION, SUPPORTED_FORMAT_VERSION, TableMetadata
+from frazil.spec.partitioning import PartitionSpec, build_spec
+from frazil.spec.schema import Schema
+from frazil.spec.sorting import SortOrder, build_sort_order
+from frazil.table.frames import is_spark_frame, is_spark_type, spark_room
+
+
+def schema_of(given: Any) -> Schema:
+    """A Schema from a Schema, DDL text, a pyarrow.Schema, a Spark StructType or a frame of any kind."""
+    if isinstance(given, Schema):
+        return given
+    if isinstance(given, str):
+        return parse_schema(given)
+    if is_spark_frame(given):
+        return spark_room("types").from_spark(given.schema)  # type: ignore[no-any-return]
+    if is_spark_type(given):
+        return spark_room("types").from_spark(given)  # type: ignore[no-any-return]
+    return conform.frame_schema(given)
+
+
+def table_metadata(
+    location: str,
+    schema: Any,
+    partition_spec: PartitionSpec | None,
+    sort_order: SortOrder | None,
+    properties: Mapping[str, Any],
+    *,
+    partition_by: Sequence[str] | str = (),
+    sort_by: Sequence[str] | str = (),
+    identifier_fields: Sequence[str] | str = (),
+    format_version: int | None = None,
+) -> TableMetadata:
+    """Complete metadata of a new table. Raises ValidationError and its kin for what the format forbids."""
+    own = {str(k): str(v).lower() if isinstance(v, bool) else str(v) for k, v in properties.items()}
+    version = _version(format_version, own.pop("format-version", None))
+    asked = schema_of(schema)
+    if identifier_fields:
+        asked = _with_identifiers(asked, _listed(identifier_fields))
+    if partition_spec is not None and partition_spec.fields and partition_by:
+        raise InvalidInput("Give either partition_by or partition_spec, not both.")
+    if sort_order is not None and sort_order.fields and sort_by:
+        raise InvalidInput("Give either sort_by or sort_order, not both.")
+    spec = partition_spec if partition_spec is not None and partition_spec.fields else build_spec(asked, _listed(partition_by))
+    order = sort_order if sort_order is not None and sort_order.fields else build_sort_order(asked, _listed(sort_by))
+    return new_metadata(asked, spec, order, location, own, version)
+
+
+def _listed(given: Sequence[str] | str) -> list[str]:
+    return [given] if isinstance(given, str) else list(given)
+
+
+def _version(argument: int | None, stored: str | None) -> int:
+    if argument is not None and stored is not None and str(argument) != stored:
+        raise InvalidInput(f"format_version={argument} and the property format-version={stored} contradict each other.")
+    try:
+        version = int(stored) if argument is None and stored is not None else argument or DEFAULT_FORMAT_VERSION
+    except ValueError as e:
+        raise InvalidInput(f"The property format-version is 1, 2 or 3, not {stored!r}.") from e
+    if not 1 <= version <= SUPPORTED_FORMAT_VERSION:
+        raise ValidationError(f"Unsupported format version: v{version} (supported: v1 to v{SUPPORTED_FORMAT_VERSION})")
+    return version
+
+
+def _with_identifiers(schema: Schema, names: Sequence[str]) -> Schema:
+    """The primary key: its columns become required, as PRIMARY KEY makes them in SQL."""
+    ids = [schema.find_field(n).field_id for n in names]
+    fields = tuple(replace(f, required=True) if f.field_id in ids else f for f in schema.fields)
+    return Schema(*fields, schema_id=schema.schema_id, identifier_field_ids=ids)

@@ -1,0 +1,129 @@
+"""Evolution as context managers: `with t.update_schema() as update: update.add_column(…)`; one commit at the end of the block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from frazil.commit.actions import Action, CherryPick, MetadataChange
+from frazil.commit.evolve_schema import UpdateSchema
+from frazil.commit.evolve_sort_order import UpdateSortOrder
+from frazil.commit.evolve_spec import UpdateSpec
+from frazil.commit.manage_snapshots import ManageSnapshots as RefChanges
+from frazil.spec.updates import (
+    RemovePartitionStatistics,
+    RemoveProperties,
+    RemoveStatistics,
+    SetPartitionStatistics,
+    SetProperties,
+    SetStatistics,
+    Update,
+)
+from frazil.spec.values import milliseconds
+
+if TYPE_CHECKING:
+    from frazil.table.transaction import Transaction
+
+
+class UpdateProperties:
+    """`update.set("k", "v").remove("old")`."""
+
+    def __init__(self) -> None:
+        self._updates: list[Update] = []
+
+    def set(self, key: str, value: Any) -> UpdateProperties:
+        self._updates.append(SetProperties({key: str(value).lower() if isinstance(value, bool) else str(value)}))
+        return self
+
+    def remove(self, key: str) -> UpdateProperties:
+        self._updates.append(RemoveProperties((key,)))
+        return self
+
+    def updates(self, _: Any) -> Sequence[Update]:
+        return tuple(self._updates)
+
+
+class UpdateStatistics:
+    """Statistics files of snapshots, as JSON objects of the spec (`snapshot-id`, `statistics-path`, …)."""
+
+    def __init__(self) -> None:
+        self._updates: list[Update] = []
+
+    def set_statistics(self, statistics: dict[str, Any]) -> UpdateStatistics:
+        self._updates.append(SetStatistics(statistics))
+        return self
+
+    def remove_statistics(self, snapshot_id: int) -> UpdateStatistics:
+        self._updates.append(RemoveStatistics(snapshot_id))
+        return self
+
+    def set_partition_statistics(self, partition_statistics: dict[str, Any]) -> UpdateStatistics:
+        self._updates.append(SetPartitionStatistics(partition_statistics))
+        return self
+
+    def remove_partition_statistics(self, snapshot_id: int) -> UpdateStatistics:
+        self._updates.append(RemovePartitionStatistics(snapshot_id))
+        return self
+
+    def updates(self, _: Any) -> Sequence[Update]:
+        return tuple(self._updates)
+
+
+class ManageSnapshots(RefChanges):
+    """Branches, tags, rollback, fast-forward and cherry-pick, applied in order in one commit."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._steps: list[Action] = []
+
+    def _do(self, change: Any) -> ManageSnapshots:
+        self._steps.append(MetadataChange(change))
+        return self
+
+    def cherrypick_snapshot(self, snapshot_id: int) -> ManageSnapshots:
+        """Applies the changes of a staged snapshot (an append or a partition overwrite) to main."""
+        self._steps.append(CherryPick(snapshot_id=snapshot_id))
+        return self
+
+    def rollback_to_timestamp(self, timestamp_ms: Any) -> ManageSnapshots:
+        """To the newest ancestor older than a time (milliseconds, datetime or ISO text)."""
+        super().rollback_to_timestamp(milliseconds(timestamp_ms))
+        return self
+
+    @property
+    def steps(self) -> Sequence[Action]:
+        return tuple(self._steps)
+
+
+T = TypeVar("T", UpdateSchema, UpdateSpec, UpdateSortOrder, UpdateProperties, UpdateStatistics, ManageSnapshots)
+
+
+class Updating(Generic[T]):
+    """An update in progress. As a context manager it commits at the end of the block; without one, its methods are those of the update
+    and `commit()` ends it: `t.update_schema().add_column("x", LongType()).commit()`."""
+
+    def __init__(self, transaction: Transaction, update: T, commit_at_end: bool = True):
+        self._transaction, self._update, self._commit_at_end = transaction, update, commit_at_end
+
+    def __enter__(self) -> T:
+        return self._update
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+        if error is None:
+            self.commit()
+
+    def commit(self) -> None:
+        """Ends the update; inside a transaction it is staged, and committed with the rest."""
+        steps = self._update.steps if isinstance(self._update, ManageSnapshots) else (MetadataChange(self._update.updates),)
+        self._transaction._stage(*steps)
+        if self._commit_at_end:
+            self._transaction.commit_transaction()
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._update, name)
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            answer = method(*arguments, **named)
+            return self if answer is self._update else answer
+
+        return call

@@ -1,0 +1,45 @@
+"""What kind of frame a caller handed in, and the door to the Spark room, which is opened only when a frame or a call needs it."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+from frazil.errors import NotInstalledError
+
+SPARK_ROOM = "frazil.spark"
+
+
+def is_spark_frame(frame: Any) -> bool:
+    """A Spark DataFrame, classic or Connect, without importing pyspark."""
+    return any(c.__name__ == "DataFrame" and c.__module__.startswith("pyspark.sql") for c in type(frame).__mro__)
+
+
+def is_spark_column(value: Any) -> bool:
+    return any(c.__name__ == "Column" and c.__module__.startswith("pyspark.sql") for c in type(value).__mro__)
+
+
+def is_spark_type(value: Any) -> bool:
+    return any(c.__name__ == "DataType" and c.__module__.startswith("pyspark.sql") for c in type(value).__mro__)
+
+
+def spark_room(module: str) -> Any:
+    """A module of the Spark room. Raises NotInstalledError when PySpark is missing."""
+    try:
+        return importlib.import_module(f"{SPARK_ROOM}.{module}")
+    except ModuleNotFoundError as e:
+        if (e.name or "").split(".")[0] == "pyspark":
+            raise NotInstalledError("This needs PySpark 4.1 or newer.", hint="pip install 'frazil[spark]'") from e
+        raise
+
+
+def active_session() -> Any:
+    """The running SparkSession, or None; never starts one and never imports pyspark."""
+    sql = sys.modules.get("pyspark.sql")
+    return None if sql is None else sql.SparkSession.getActiveSession()
+
+
+def session(spark: Any = None) -> Any:
+    """`spark`, the running session, or a new one that is ready for Iceberg."""
+    return spark or active_session() or spark_room("session").spark_session()

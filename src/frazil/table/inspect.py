@@ -1,0 +1,33 @@
+"""Metadata tables as Arrow: `t.inspect.files()` and the other fifteen of Java's, with Java's columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from frazil.scan.inspect import METADATA_TABLES, metadata_table
+from frazil.spec.metadata import TableMetadata
+from frazil.storage import Storage
+
+
+class InspectTable:
+    """Each method returns a pyarrow.Table; `snapshot_id` where Java allows time travel (entries, files, …, manifests, partitions)."""
+
+    def __init__(self, metadata: TableMetadata, metadata_location: str, storage: Storage):
+        self._metadata, self._location, self._storage = metadata, metadata_location, storage
+
+    def table(self, name: str, snapshot_id: int | None = None, **arguments: Any) -> pa.Table:
+        """A metadata table by Java's name."""
+        return metadata_table(
+            name, self._metadata, self._storage, metadata_location=self._location, snapshot_id=snapshot_id, **arguments
+        )
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *METADATA_TABLES]
+
+    def __getattr__(self, name: str) -> Callable[..., pa.Table]:
+        if name not in METADATA_TABLES:
+            raise AttributeError(f"No metadata table {name!r}; there are: {', '.join(METADATA_TABLES)}")
+        return lambda snapshot_id=None, **arguments: self.table(name, snapshot_id, **arguments)

@@ -1,0 +1,90 @@
+"""From a name or a location to a catalog or a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from frazil.catalog import load_backend
+from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names
+from frazil.catalog.path import load_location
+from frazil.errors import InvalidInput, NoSuchTableError
+from frazil.scan.inspect import METADATA_TABLES
+from frazil.table.catalog import Catalog
+from frazil.table.frames import active_session
+from frazil.table.table import Table
+
+_SPARK_PREFIX = "spark.sql.catalog."
+
+
+def load_catalog(name: str | None = None, **properties: Any) -> Catalog:
+    """A catalog by name. Properties come from the keyword arguments, then `spark.sql.catalog.<name>.*` of the running session, then the
+    environment (FRAZIL_CATALOG__<NAME>__…, PYICEBERG_CATALOG__…), then .frazil.yaml and .pyiceberg.yaml. With nothing configured,
+    "default" is a SQLite file and a folder under ./warehouse (FRAZIL_HOME moves it).
+
+    Raises InvalidInput naming the key that is missing or contradictory, Unsupported for a type that is not served yet.
+    """
+    given = {k.replace("_", "-") if k not in ("type", "uri", "warehouse") else k: v for k, v in properties.items()}
+    return Catalog(load_backend(name, spark_conf=_spark_conf(), **given))
+
+
+def list_catalogs() -> list[str]:
+    """Names that are configured anywhere, "default" included."""
+    return sorted({DEFAULT_CATALOG, *configured_names(_spark_conf())})
+
+
+def _spark_conf() -> dict[str, str]:
+    """The catalog settings of the running Spark session; empty without one."""
+    spark = active_session()
+    if spark is None:
+        return {}
+    settings = spark.conf.getAll  # a property in PySpark 4
+    settings = settings() if callable(settings) else settings
+    return {k: v for k, v in settings.items() if k.startswith(_SPARK_PREFIX)}
+
+
+def load_table(identifier: str | tuple[str, ...], **properties: Any) -> Table:
+    """A table by location (anything with a `/`; a `…metadata.json` gives it read-only) or by name `[catalog.]namespace.table`, whose first
+    part is a catalog only if one of that name is configured.
+
+    Raises NoSuchTableError, CorruptData for damaged metadata.
+    """
+    if isinstance(identifier, str) and ("/" in identifier or identifier.startswith("file:")):
+        return at_location(identifier, **properties)
+    catalog, parts = resolve(identifier, **properties)
+    return catalog.load_table(parts)
+
+
+def at_location(location: str, **properties: Any) -> Table:
+    """The path table at a location, or the read-only state of one metadata file."""
+    backend, loaded = load_location(location, {k: str(v) for k, v in properties.items()})
+    return Table(backend, loaded, location)
+
+
+def resolve(identifier: str | tuple[str, ...], **properties: Any) -> tuple[Catalog, tuple[str, ...]]:
+    """The catalog that an identifier means, and the rest of it."""
+    parts = tuple(identifier) if isinstance(identifier, tuple | list) else tuple(identifier.replace("`", "").split("."))
+    if not all(parts):
+        raise InvalidInput(f"{identifier!r} is no table identifier.")
+    if len(parts) > 1 and parts[0] in list_catalogs():
+        catalog, parts = load_catalog(parts[0], **properties), parts[1:]
+    else:
+        catalog = load_catalog(None, **properties)
+    if len(parts) < 2:
+        raise InvalidInput(f"{'.'.join(parts)!r} is no table identifier: it has a namespace and a name, as in db.events.")
+    return catalog, parts
+
+
+def load_with_metadata_table(identifier: str, **properties: Any) -> tuple[Table, str | None]:
+    """As load_table, for `db.events.files` and `/path/to/events#files` too: (table, name of the metadata table or None)."""
+    if "/" in identifier:
+        location, _, suffix = identifier.partition("#")
+        if suffix and suffix not in METADATA_TABLES:
+            raise InvalidInput(f"{suffix!r} is no metadata table; there are: {', '.join(METADATA_TABLES)}.")
+        return at_location(location, **properties), suffix or None
+    catalog, parts = resolve(identifier, **properties)
+    try:
+        return catalog.load_table(parts), None
+    except NoSuchTableError:
+        if len(parts) > 2 and parts[-1].lower() in METADATA_TABLES:
+            return catalog.load_table(parts[:-1]), parts[-1].lower()
+        raise

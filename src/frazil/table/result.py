@@ -1,0 +1,61 @@
+"""What a write returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+METRICS = (
+    "rows_inserted", "rows_updated", "rows_deleted", "rows_copied", "files_added", "files_removed", "delete_files_added",
+    "attempts", "seconds_writing", "seconds_committing",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class CommitResult:
+    """The outcome of one write. `snapshot_id` is None when nothing changed, and then nothing was committed.
+
+    `summary` is the snapshot's; `metrics` are also attributes (`result.rows_inserted`): counts of rows and files, tries, seconds.
+    """
+
+    snapshot_id: int | None
+    operation: str | None
+    summary: Mapping[str, str] = field(default_factory=dict)
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in METRICS:
+            return self.metrics.get(name, 0)
+        raise AttributeError(name)
+
+    def __repr__(self) -> str:
+        if self.snapshot_id is None:
+            return "CommitResult(nothing changed)"
+        shown = ", ".join(f"{k}={v:.3f}" if isinstance(v, float) else f"{k}={v:,}" for k, v in self.metrics.items() if v)
+        return f"CommitResult({self.operation}, snapshot {self.snapshot_id}: {shown})"
+
+
+def result_of(snapshot: Any, *, attempts: int, seconds_writing: float, seconds_committing: float) -> CommitResult:
+    """A result out of a snapshot (None: no commit); counts come from its summary."""
+    if snapshot is None:
+        return CommitResult(None, None, {}, {"attempts": attempts, "seconds_writing": seconds_writing, "seconds_committing": seconds_committing})
+    summary = snapshot.summary
+
+    def count(key: str) -> int:
+        text = summary.get(key, "0")
+        return int(text) if text.isdigit() else 0
+
+    metrics = {
+        "rows_inserted": count("added-records"),
+        "rows_updated": 0,
+        "rows_deleted": count("deleted-records"),
+        "rows_copied": 0,
+        "files_added": count("added-data-files"),
+        "files_removed": count("deleted-data-files"),
+        "delete_files_added": count("added-delete-files"),
+        "attempts": attempts,
+        "seconds_writing": seconds_writing,
+        "seconds_committing": seconds_committing,
+    }
+    return CommitResult(snapshot.snapshot_id, snapshot.operation, summary, metrics)

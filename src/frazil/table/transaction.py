@@ -1,0 +1,219 @@
+"""Several changes to one table as one commit. Data files are written when a verb is called, metadata once, at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from frazil.commit import cleanup
+from frazil.commit.actions import Action, CherryPick, DeleteFiles, MetadataChange
+from frazil.commit.apply import apply_updates
+from frazil.commit.commit import commit
+from frazil.commit.evolve_schema import UpdateSchema
+from frazil.commit.evolve_sort_order import UpdateSortOrder
+from frazil.commit.evolve_spec import UpdateSpec
+from frazil.errors import CommitStateUnknownException, InvalidInput
+from frazil.expr.nodes import AlwaysTrue, Predicate
+from frazil.expr.parse import parse
+from frazil.scan.plan import plan
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.snapshot import MAIN_BRANCH
+from frazil.spec.updates import RemoveProperties, SetLocation, SetProperties, UpgradeFormatVersion
+from frazil.table import write
+from frazil.table.evolve import ManageSnapshots, UpdateProperties, UpdateStatistics, Updating
+from frazil.table.result import CommitResult, result_of
+
+if TYPE_CHECKING:
+    from frazil.table.table import Table
+
+
+@dataclass
+class _Pending:
+    """What has been staged: actions in order, files on disk, seconds spent writing them."""
+
+    actions: list[Action] = field(default_factory=list)
+    written: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+class Transaction:
+    """`with t.transaction() as tx: …` commits at the end of the block; an error in it commits nothing and removes what was written."""
+
+    def __init__(self, table: Table):
+        self.table = table
+        self._base = table._loaded
+        self._metadata = self._base.metadata
+        self._pending = _Pending()
+        self._done = False
+        self.result = CommitResult(None, None)
+
+    @property
+    def metadata(self) -> TableMetadata:
+        """The table's metadata with this transaction's schema, spec and property changes."""
+        return self._metadata
+
+    def __enter__(self) -> Transaction:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+        if error is None:
+            self.commit_transaction()
+        elif not self._done:
+            self._done = True
+            if not isinstance(error, CommitStateUnknownException):
+                cleanup.delete_files(self._base.storage, self._pending.written)
+
+    def commit_transaction(self) -> Table:
+        """Makes all of it visible at once; afterwards the transaction cannot be used again."""
+        self._open()
+        self._done = True
+        pending = self._pending
+        if pending.actions:
+            outcome = commit(self.table._writable(), self._base, pending.actions, written=pending.written)
+            self.table._loaded = outcome.table
+            self.result = result_of(
+                outcome.snapshot, attempts=outcome.attempts, seconds_writing=pending.seconds, seconds_committing=outcome.seconds
+            )
+        return self.table
+
+    def _open(self) -> None:
+        if self._done:
+            raise InvalidInput("This transaction has been committed or has failed already.", hint="Start a new one with t.transaction().")
+
+    def _stage(self, *actions: Action) -> Transaction:
+        self._open()
+        for action in actions:
+            if isinstance(action, MetadataChange):  # later steps see the new schema, spec and properties
+                self._metadata = apply_updates(self._metadata, action.build(self._metadata))
+            self._pending.actions.append(action)
+        return self
+
+    def _staged(self, staged: write.Staged) -> None:
+        self._pending.written += staged.written
+        self._pending.seconds += staged.seconds
+        self._stage(*staged.actions)
+
+    def _target(self, branch: str | None, snapshot_properties: Mapping[str, str], options: Mapping[str, Any]) -> write.Target:
+        self._open()
+        self.table._writable()
+        return write.target(self._metadata, branch, snapshot_properties, options)
+
+    # --- data
+
+    def append(self, df: Any, snapshot_properties: Mapping[str, str] = {}, branch: str | None = MAIN_BRANCH, **write_options: Any) -> None:
+        to = self._target(branch, snapshot_properties, write_options)
+        self._staged(write.stage_append(df, self._metadata, self._base.storage, to, apply_updates))
+
+    def overwrite(
+        self,
+        df: Any,
+        overwrite_filter: Any = AlwaysTrue(),
+        snapshot_properties: Mapping[str, str] = {},
+        case_sensitive: bool = True,
+        branch: str | None = MAIN_BRANCH,
+        **write_options: Any,
+    ) -> None:
+        to = self._target(branch, snapshot_properties, write_options)
+        if to.options.overwrite_mode == "dynamic":
+            if not isinstance(overwrite_filter, AlwaysTrue):
+                raise InvalidInput("overwrite-mode=dynamic replaces partitions and takes no filter.")
+            self._staged(write.stage_replace_partitions(df, self._metadata, self._base.storage, to, apply_updates))
+            return
+        predicate = _predicate(overwrite_filter)
+        self._staged(write.stage_overwrite(df, self._metadata, self._base.storage, to, predicate, apply_updates, case_sensitive))
+
+    def dynamic_partition_overwrite(
+        self, df: Any, snapshot_properties: Mapping[str, str] = {}, branch: str | None = MAIN_BRANCH, **write_options: Any
+    ) -> None:
+        to = self._target(branch, snapshot_properties, write_options)
+        self._staged(write.stage_replace_partitions(df, self._metadata, self._base.storage, to, apply_updates))
+
+    def add_files(
+        self,
+        file_paths: Sequence[str],
+        snapshot_properties: Mapping[str, str] = {},
+        check_duplicate_files: bool = True,
+        branch: str | None = MAIN_BRANCH,
+    ) -> None:
+        to = self._target(branch, snapshot_properties, {})
+        live: set[str] = set()
+        if check_duplicate_files:
+            head = self._metadata.ref_snapshot(to.branch) if to.branch in self._metadata.refs else self._metadata.current_snapshot()
+            live = set(plan(self._metadata, self._base.storage, snapshot=head, schema=self._metadata.schema()).paths())
+        self._staged(write.stage_add_files(file_paths, self._metadata, self._base.storage, to, live))
+
+    def delete(
+        self,
+        delete_filter: Any = AlwaysTrue(),
+        snapshot_properties: Mapping[str, str] = {},
+        case_sensitive: bool = True,
+        branch: str | None = MAIN_BRANCH,
+        **write_options: Any,
+    ) -> None:
+        to = self._target(branch, snapshot_properties, write_options)
+        self._stage(
+            DeleteFiles(
+                row_filter=_predicate(delete_filter),
+                branch=to.branch,
+                snapshot_properties=to.properties,
+                stage_only=to.stage_only,
+                wap_id=to.wap_id,
+                case_sensitive=case_sensitive,
+            )
+        )
+
+    # --- metadata
+
+    def set_properties(self, properties: Mapping[str, Any] = {}, **named: Any) -> Transaction:
+        """Properties as a mapping or by name; values are stored as text."""
+        given = {**properties, **named}
+        if bad := [k for k, v in given.items() if v is None]:
+            raise InvalidInput(f"Properties must have a value: {', '.join(bad)}.", hint="remove_properties removes one.")
+        updates = {str(k): _text(v) for k, v in given.items()}
+        return self._stage(MetadataChange(lambda _: (SetProperties(updates),)))
+
+    def remove_properties(self, *keys: str) -> Transaction:
+        return self._stage(MetadataChange(lambda _: (RemoveProperties(tuple(keys)),)))
+
+    def update_location(self, location: str) -> Transaction:
+        return self._stage(MetadataChange(lambda _: (SetLocation(location),)))
+
+    def upgrade_table_version(self, format_version: int) -> Transaction:
+        return self._stage(
+            MetadataChange(lambda m: () if m.format_version == format_version else (UpgradeFormatVersion(format_version),))
+        )
+
+    def cherrypick_snapshot(self, snapshot_id: int) -> Transaction:
+        """Applies a staged (or other branch's) append or partition overwrite to main, as Java's cherrypick_snapshot does."""
+        return self._stage(CherryPick(snapshot_id=snapshot_id))
+
+    def update_schema(self, allow_incompatible_changes: bool = False, case_sensitive: bool = True) -> Updating[UpdateSchema]:
+        return Updating(self, UpdateSchema(self._metadata, allow_incompatible_changes, case_sensitive), commit_at_end=False)
+
+    def update_spec(self, case_sensitive: bool = True) -> Updating[UpdateSpec]:
+        return Updating(self, UpdateSpec(self._metadata, case_sensitive), commit_at_end=False)
+
+    def update_sort_order(self, case_sensitive: bool = True) -> Updating[UpdateSortOrder]:
+        return Updating(self, UpdateSortOrder(self._metadata, case_sensitive), commit_at_end=False)
+
+    def update_properties(self) -> Updating[UpdateProperties]:
+        return Updating(self, UpdateProperties(), commit_at_end=False)
+
+    def update_statistics(self) -> Updating[UpdateStatistics]:
+        return Updating(self, UpdateStatistics(), commit_at_end=False)
+
+    def manage_snapshots(self) -> Updating[ManageSnapshots]:
+        return Updating(self, ManageSnapshots(), commit_at_end=False)
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _predicate(given: Any) -> Predicate:
+    if isinstance(given, str):
+        return parse(given)
+    if isinstance(given, Predicate):
+        return given
+    raise InvalidInput(f"A filter is a string or a predicate of frazil.expressions, not {type(given).__name__}.")

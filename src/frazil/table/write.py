@@ -1,0 +1,170 @@
+"""From a frame to data files, and the actions that put them into the table. One call is one snapshot."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from frazil.arrow import conform
+from frazil.arrow import write as arrow_write
+from frazil.arrow.add_files import data_files_of
+from frazil.arrow.write_options import WriteOptions, write_options
+from frazil.commit.actions import Action, Append, MetadataChange, OverwriteFiles, ReplacePartitions
+from frazil.commit.evolve_schema import UpdateSchema
+from frazil.errors import InvalidInput, ValidationError
+from frazil.expr.nodes import Predicate
+from frazil.spec.data_file import DataFile
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.schema import Schema
+from frazil.spec.snapshot import MAIN_BRANCH
+from frazil.storage import Storage
+from frazil.table.frames import active_session, is_spark_frame, spark_room
+
+_ACCEPT_ANY = "write.spark.accept-any-schema"
+_AUTO_EVOLUTION = "write.spark.auto-schema-evolution.enabled"
+
+
+@dataclass(frozen=True)
+class Staged:
+    """What one write has ready for a commit: actions, files on disk, seconds it took."""
+
+    actions: tuple[Action, ...]
+    files: tuple[DataFile, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def written(self) -> list[str]:
+        return [f.file_path for f in self.files]
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a write goes: branch, summary properties, options; made once from what the caller typed."""
+
+    branch: str
+    properties: dict[str, str]
+    options: WriteOptions
+    stage_only: bool = False
+    wap_id: str | None = None
+
+
+def target(metadata: TableMetadata, branch: str | None, snapshot_properties: Mapping[str, str], given: Mapping[str, Any]) -> Target:
+    """Java's precedence for the branch: the option, the session's WAP branch, main. Raises InvalidInput for contradictions."""
+    options = write_options(given)
+    if options.branch and branch not in (None, MAIN_BRANCH, options.branch):
+        raise InvalidInput(f"branch={branch!r} and the write option branch={options.branch!r} contradict each other.")
+    chosen = options.branch or branch
+    wap_id, wap_branch = _wap(metadata, options)
+    if wap_branch:
+        if chosen not in (None, MAIN_BRANCH):
+            raise InvalidInput(f"Cannot write to both branch and WAP branch, but got branch [{chosen}] and WAP branch [{wap_branch}]")
+        chosen = wap_branch
+    properties = {**options.snapshot_properties, **snapshot_properties}
+    spark = active_session()
+    if spark is not None:
+        properties.setdefault("spark.app.id", spark.conf.get("spark.app.id", ""))
+    if not properties.get("spark.app.id"):
+        properties.pop("spark.app.id", None)
+    # PyIceberg's branch=None: the snapshot is staged, no branch moves.
+    return Target(chosen or MAIN_BRANCH, properties, options, stage_only=branch is None and not chosen or wap_id is not None, wap_id=wap_id)
+
+
+def _wap(metadata: TableMetadata, options: WriteOptions) -> tuple[str | None, str | None]:
+    """The WAP id and branch of the session, when the table has write-audit-publish switched on."""
+    spark = active_session()
+    wap_id = options.wap_id or (spark.conf.get("spark.wap.id", None) if spark is not None else None)
+    wap_branch = spark.conf.get("spark.wap.branch", None) if spark is not None else None
+    if metadata.properties.get("write.wap.enabled", "false").lower() != "true":
+        if options.wap_id:
+            raise InvalidInput("wap-id is given, but the table property write.wap.enabled is not true.", table=metadata.location)
+        return None, None
+    if wap_id and wap_branch:
+        raise InvalidInput(f"Cannot set both WAP ID and branch, but got ID [{wap_id}] and branch [{wap_branch}]")
+    return wap_id, wap_branch
+
+
+def evolve_to_frame(metadata: TableMetadata, frame: Any, options: WriteOptions) -> UpdateSchema | None:
+    """The schema change that `merge_schema` asks for, or None. Java wants the table to accept any schema; we only want to be asked."""
+    if not options.merge_schema:
+        return None
+    update = UpdateSchema(metadata)
+    update.union_by_name(frame_schema(frame))
+    return update if not update.schema().same_fields(metadata.schema()) else None
+
+
+def frame_schema(frame: Any) -> Schema:
+    if is_spark_frame(frame):
+        return spark_room("types").from_spark(frame.schema)  # type: ignore[no-any-return]
+    return conform.frame_schema(frame)
+
+
+def write_files(frame: Any, metadata: TableMetadata, storage: Storage, options: WriteOptions) -> Staged:
+    """The rows of a frame as data files of the table, through Spark for a Spark frame, through Arrow for any other."""
+    start = time.perf_counter()
+    if is_spark_frame(frame):
+        files = spark_room("native_write").write(frame, metadata, storage, options)
+    else:
+        context = arrow_write.WriteContext.of(metadata, storage, options)
+        files = arrow_write.write(conform.conform(frame, metadata.schema(), options, metadata), context)
+    return Staged((), tuple(files), time.perf_counter() - start)
+
+
+def _with_schema(metadata: TableMetadata, frame: Any, options: WriteOptions, apply: Any) -> tuple[TableMetadata, tuple[Action, ...]]:
+    update = evolve_to_frame(metadata, frame, options)
+    if update is None:
+        return metadata, ()
+    return apply(metadata, update.updates(metadata)), (MetadataChange(update.updates),)
+
+
+def stage_append(frame: Any, metadata: TableMetadata, storage: Storage, to: Target, apply: Any) -> Staged:
+    evolved, changes = _with_schema(metadata, frame, to.options, apply)
+    staged = write_files(frame, evolved, storage, to.options)
+    # An empty frame commits too, as in Java and PyIceberg: the snapshot says that the job ran.
+    action = Append(files=staged.files, branch=to.branch, snapshot_properties=to.properties, stage_only=to.stage_only, wap_id=to.wap_id)
+    return replace(staged, actions=(*changes, action))
+
+
+def stage_overwrite(frame: Any, metadata: TableMetadata, storage: Storage, to: Target, row_filter: Predicate, apply: Any, case_sensitive: bool) -> Staged:
+    evolved, changes = _with_schema(metadata, frame, to.options, apply)
+    staged = write_files(frame, evolved, storage, to.options)
+    action = OverwriteFiles(
+        added=staged.files,
+        row_filter=row_filter,
+        branch=to.branch,
+        snapshot_properties=to.properties,
+        stage_only=to.stage_only,
+        wap_id=to.wap_id,
+        isolation_level=to.options.isolation_level,
+        validate_from_snapshot_id=to.options.validate_from_snapshot_id,
+        case_sensitive=case_sensitive,
+    )
+    return replace(staged, actions=(*changes, action))
+
+
+def stage_replace_partitions(frame: Any, metadata: TableMetadata, storage: Storage, to: Target, apply: Any) -> Staged:
+    evolved, changes = _with_schema(metadata, frame, to.options, apply)
+    staged = write_files(frame, evolved, storage, to.options)
+    if not staged.files:
+        return staged
+    action = ReplacePartitions(
+        files=staged.files,
+        branch=to.branch,
+        snapshot_properties=to.properties,
+        stage_only=to.stage_only,
+        wap_id=to.wap_id,
+        isolation_level=to.options.isolation_level,
+        validate_from_snapshot_id=to.options.validate_from_snapshot_id,
+    )
+    return replace(staged, actions=(*changes, action))
+
+
+def stage_add_files(paths: Sequence[str], metadata: TableMetadata, storage: Storage, to: Target, live: set[str]) -> Staged:
+    """Existing Parquet files become part of the table where they lie. `live`: paths that the table holds already."""
+    if len(set(paths)) != len(paths):
+        raise InvalidInput("add_files: a path is given twice.", table=metadata.location)
+    if twice := sorted(set(paths) & live):
+        raise ValidationError(f"Cannot add files that are already referenced by table, files: {', '.join(twice[:10])}", table=metadata.location)
+    files = tuple(data_files_of(paths, metadata, storage))
+    return Staged((Append(files=files, branch=to.branch, snapshot_properties=to.properties, stage_only=to.stage_only, wap_id=to.wap_id),))
