@@ -1,0 +1,257 @@
+"""S3, Google Cloud Storage, Azure: obstore for whole files and for create-if-absent, pyarrow for random access.
+
+A store has no directories; `make_directory` leaves a marker object. A published file is one conditional PUT (If-None-Match: *).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs
+
+from frazil.errors import AlreadyExists, FrazilError, InvalidInput, NoSuchFileError, NotInstalledError, StorageError
+from frazil.storage.base import MARKER, FileInfo, PublishUnclear, storage_error
+from frazil.storage.locations import join
+from frazil.storage.object_options import options
+
+OBJECT_SCHEMES = {"s3", "gs", "abfss"}
+_LOCATION = re.compile(r"[A-Za-z0-9]+://(?P<bucket>[^/]+)(?:/(?P<key>.*))?", re.S)
+
+
+@dataclass(frozen=True)
+class ObjectStorage:
+    """`scheme`: s3, gs or abfss. A pickled one makes its own clients where it is opened."""
+
+    scheme: str
+    properties: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    def local_path(self, location: str) -> None:
+        return None
+
+    def arrow(self, location: str) -> tuple[pa.fs.FileSystem, str]:
+        bucket, key = self._split(location)
+        container = bucket.partition("@")[0]
+        return _arrow(self.scheme, self.properties, _account(bucket)), f"{container}/{key}"
+
+    def _split(self, location: str) -> tuple[str, str]:
+        found = _LOCATION.fullmatch(location)
+        if found is None:
+            raise InvalidInput(f"{location} names no bucket.", hint=f"Locations look like {self.scheme}://bucket/path.", file=location)
+        return found["bucket"], (found["key"] or "").rstrip("/")
+
+    def _at(self, location: str) -> tuple[Any, Any, str]:
+        """(obstore, the bucket's store, the key)"""
+        bucket, key = self._split(location)
+        library = _obstore()
+        return library, _client(self.scheme, bucket, self.properties), key
+
+    def read(self, location: str) -> bytes:
+        library, store, key = self._at(location)
+        with _told(location, "read"):
+            return bytes(library.get(store, key).bytes())
+
+    def open_input(self, location: str) -> pa.NativeFile:
+        system, path = self.arrow(location)
+        try:
+            return system.open_input_file(path)
+        except OSError as error:
+            raise storage_error(error, location, "open") from error
+
+    @contextlib.contextmanager
+    def open_output(self, location: str, *, overwrite: bool = False) -> Iterator[Any]:
+        """An object appears when it is complete. Whether one is there already is not checked: names of data files are unique."""
+        library, store, key = self._at(location)
+        with _told(location, "write"):
+            writer = library.open_writer(store, key)
+        sink = pa.PythonFile(_Sink(writer, location), "w")
+        yield sink  # an error leaves here: without close there is no object
+        with _told(location, "write"):
+            writer.close()
+
+    def write(self, location: str, data: bytes, overwrite: bool = False, *, durable: bool = True) -> None:
+        if overwrite:
+            library, store, key = self._at(location)
+            with _told(location, "write"):
+                library.put(store, key, data)
+        elif not self.publish(location, data):
+            raise AlreadyExists(f"There is a file {location} already.", file=location)
+
+    def publish(self, location: str, data: bytes) -> bool:
+        library, store, key = self._at(location)
+        try:
+            library.put(store, key, data, mode="create", use_multipart=False)
+            return True
+        except Exception as error:
+            # A client that sent the request again may meet its own file (412), and a lost answer may have been a success: look.
+            there = self._read_back(location)
+            if there == data:
+                return True
+            if there is not None:
+                return False
+            if isinstance(error, library.exceptions.AlreadyExistsError):
+                raise PublishUnclear(f"The store says that {location} exists but does not show it.", file=location) from error
+            if isinstance(error, library.exceptions.PermissionDeniedError | library.exceptions.UnauthenticatedError | FileNotFoundError):
+                raise _translated(error, location, "write") from error
+            raise _translated(error, location, "publish", PublishUnclear) from error
+
+    def _read_back(self, location: str) -> bytes | None:
+        try:
+            return self.read(location)
+        except FrazilError:
+            return None
+
+    def exists(self, location: str) -> bool:
+        try:
+            self.size(location)
+            return True
+        except NoSuchFileError:
+            return False
+
+    def size(self, location: str) -> int:
+        library, store, key = self._at(location)
+        with _told(location, "look at"):
+            return int(library.head(store, key)["size"])
+
+    def delete(self, location: str) -> None:
+        library, store, key = self._at(location)
+        with _told(location, "delete"):
+            library.delete(store, key)
+
+    def delete_many(self, locations: Iterable[str]) -> list[tuple[str, Exception]]:
+        failed: list[tuple[str, Exception]] = []
+        for location in locations:
+            try:
+                self.delete(location)
+            except NoSuchFileError:
+                continue
+            except FrazilError as error:
+                failed.append((location, error))
+        return failed
+
+    def _keys(self, directory: str, after: str = "") -> Iterator[tuple[str, Any]]:
+        """(key below the directory, what is known of it)"""
+        library, store, key = self._at(directory)
+        offset = f"{key}/{after}" if after else None
+        with _told(directory, "list"):
+            for batch in library.list(store, prefix=key or None, offset=offset, chunk_size=1000):
+                for item in batch:
+                    rest = item["path"][len(key) :].lstrip("/") if key else item["path"]
+                    if rest:
+                        yield rest, item
+
+    def list(self, prefix: str) -> Iterator[FileInfo]:
+        for rest, item in self._keys(prefix):
+            yield FileInfo(join(prefix, rest), int(item["size"]), int(item["last_modified"].timestamp() * 1000))
+
+    def names(self, directory: str, after: str = "") -> list[str]:
+        return sorted({rest.split("/", 1)[0] for rest, _ in self._keys(directory, after)} - {MARKER})
+
+    def directories(self, directory: str) -> list[str]:
+        library, store, key = self._at(directory)
+        with _told(directory, "list"):
+            found = library.list_with_delimiter(store, prefix=key or None)["common_prefixes"]
+        return sorted(p.rstrip("/").rsplit("/", 1)[-1] for p in found)
+
+    def is_directory(self, location: str) -> bool:
+        return next(self._keys(location), None) is not None
+
+    def make_directory(self, location: str) -> None:
+        self.write(join(location, MARKER), b"", True)
+
+    def remove_directory(self, location: str) -> bool:
+        if any(rest != MARKER for rest, _ in self._keys(location)):
+            return False
+        self.delete_many([join(location, MARKER)])
+        return True
+
+    def delete_tree(self, location: str) -> None:
+        for failed, error in self.delete_many([info.location for info in self.list(location)]):
+            raise storage_error(error, failed, "delete") from error
+
+
+class _Sink(io.RawIOBase):
+    """What pyarrow writes to; closing it does not finish the object, the context of `open_output` does."""
+
+    def __init__(self, writer: Any, location: str):
+        super().__init__()
+        self.writer, self.location = writer, location
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        with _told(self.location, "write"):
+            self.writer.write(bytes(data))
+        return len(data)
+
+
+def _obstore() -> Any:
+    try:
+        import obstore
+        import obstore.exceptions
+        import obstore.store
+    except ImportError as error:
+        raise NotInstalledError("Object stores need obstore.", hint="pip install obstore") from error
+    return obstore
+
+
+@functools.lru_cache(maxsize=64)
+def _client(scheme: str, bucket: str, properties: tuple[tuple[str, str], ...]) -> Any:
+    chosen, stores = options(scheme, dict(properties)), _obstore().store
+    try:
+        match scheme:
+            case "s3":
+                return stores.S3Store(bucket, config=chosen.config, client_options=chosen.client)
+            case "gs":
+                return stores.GCSStore(bucket, config=chosen.config, client_options=chosen.client)
+            case _:
+                account = {"account_name": name} if (name := _account(bucket)) else {}
+                return stores.AzureStore(bucket.partition("@")[0], config=account | chosen.config, client_options=chosen.client)
+    except Exception:  # its text may show the options, and those hold secrets
+        raise InvalidInput(f"The {scheme} options of the catalog cannot be used for bucket {bucket}.") from None
+
+
+@functools.lru_cache(maxsize=16)
+def _arrow(scheme: str, properties: tuple[tuple[str, str], ...], account: str | None) -> pa.fs.FileSystem:
+    chosen = options(scheme, dict(properties)).arrow
+    match scheme:
+        case "s3":
+            return pa.fs.S3FileSystem(**chosen)
+        case "gs":
+            return pa.fs.GcsFileSystem(**chosen)
+        case _:
+            return pa.fs.AzureFileSystem(**({"account_name": account} if account else {}) | chosen)
+
+
+def _account(bucket: str) -> str | None:
+    """The account of `container@account.dfs.core.windows.net`."""
+    host = bucket.partition("@")[2]
+    return host.partition(".")[0] or None
+
+
+@contextlib.contextmanager
+def _told(location: str, doing: str) -> Iterator[None]:
+    try:
+        yield
+    except FrazilError:
+        raise
+    except Exception as error:
+        raise _translated(error, location, doing) from error
+
+
+def _translated(error: Exception, location: str, doing: str, kind: type[StorageError] = StorageError) -> FrazilError:
+    if isinstance(error, FileNotFoundError) or type(error).__name__ == "NotFoundError":
+        return NoSuchFileError(f"There is no file {location}.", file=location)
+    name = type(error).__name__
+    hint = {
+        "PermissionDeniedError": "Check the credentials' rights on the bucket.",
+        "UnauthenticatedError": "Check the credentials of the catalog.",
+    }.get(name)
+    return kind(f"Could not {doing} {location}: the store answered with {name}.", hint=hint, file=location)
