@@ -62,10 +62,10 @@ def plain_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def spark(plain_spark: Any) -> Any:
-    """The same session after `frazil.install`."""
+    """A second session of the same process (its own settings and views), after `frazil.install`."""
     import frazil
 
-    return frazil.install(plain_spark)
+    return frazil.install(plain_spark.newSession())
 
 
 @pytest.fixture(scope="session")

@@ -1,32 +1,53 @@
 #!/bin/bash
-# Environments of the engines that judge us: setup.sh java|pyiceberg|all DIR. What is there already is kept; parallel starts wait.
+# Environments beside our own: setup.sh java|pyiceberg|spark41|spark42 DIR. What is there already is kept; parallel starts wait.
+#   java       PySpark 4.1 and Java Iceberg's published jar      pyiceberg   PyIceberg
+#   spark41    our own locked packages, with that Spark
 set -euo pipefail
-what=${1:?usage: setup.sh java|pyiceberg|all DIR}
-mkdir -p "${2:?usage: setup.sh java|pyiceberg|all DIR}"
+usage="usage: setup.sh java|pyiceberg|spark41|spark42 DIR"
+what=${1:?$usage}
+mkdir -p "${2:?$usage}"
 dir=$(cd "$2" && pwd)
+root=$(cd "$(dirname "$0")/../.." && pwd)
 python=${PYTHON:-python3}
 jar=$dir/jars/iceberg-spark-runtime-4.1_2.13-1.12.0.jar
 
-exec 9>"$dir/.lock"
+exec 9>"$dir/.$what.lock"
 flock 9
 
-venv() { # name, packages
-    local at=$dir/$1 want="${*:2}"
-    [ "$(cat "$at/.done" 2>/dev/null)" = "$want" ] && return
+venv() { # name, stamp, arguments of pip
+    local at=$dir/$1 stamp=$2
+    [ "$(cat "$at/.done" 2>/dev/null)" = "$stamp" ] && return
+    rm -rf "$at"
     "$python" -m venv "$at" >&2
-    "$at/bin/python" -m pip install -q --disable-pip-version-check "${@:2}" >&2
-    echo "$want" >"$at/.done"
+    "$at/bin/python" -m pip install -q --disable-pip-version-check "${@:3}" >&2
+    echo "$stamp" >"$at/.done"
 }
 
-case $what in java | all)
-    venv java pyspark==4.1.0 pyarrow==26.0.1 numpy pandas
+packages() { # name, packages
+    venv "$1" "${*:2}" "${@:2}"
+}
+
+spark() { # name, version of PySpark
+    local lock=$dir/$1.txt
+    # the locked packages, but PySpark and the linters: whole entries, hashes included
+    awk '/^[a-z]/ {keep = !/^(pyspark|py4j|mypy|ruff|pandas-stubs|types-)/} keep' "$root/requirements.lock" >"$lock"
+    venv "$1" "$2 $(sha256sum <"$root/requirements.lock")" -r "$lock"
+    [ -e "$dir/$1/.spark" ] && return
+    "$dir/$1/bin/python" -m pip install -q --disable-pip-version-check "pyspark==$2" >&2
+    "$dir/$1/bin/python" -m pip install -q --disable-pip-version-check --no-deps -e "$root" >&2
+    touch "$dir/$1/.spark"
+}
+
+case $what in
+java)
+    packages java pyspark==4.1.0 pyarrow==26.0.1 numpy pandas
     if [ ! -s "$jar" ]; then
         mvn -q -B org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy \
             -Dartifact=org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0 -DoutputDirectory="$dir/jars" >&2
     fi
     ;;
-esac
-case $what in pyiceberg | all)
-    venv pyiceberg "pyiceberg[pyarrow,sql-sqlite,pyiceberg-core]==0.12.0" pyarrow==26.0.1 numpy pandas
-    ;;
+pyiceberg) packages pyiceberg "pyiceberg[pyarrow,sql-sqlite,pyiceberg-core]==0.12.0" pyarrow==26.0.1 numpy pandas ;;
+spark41) spark spark41 4.1.0 ;;
+spark42) spark spark42 4.2.0 ;;
+*) echo "$usage" >&2 && exit 2 ;;
 esac

@@ -1,0 +1,61 @@
+# `make` or `make help` lists the words. Needs Python 3.11 to 3.14, Java 17 or 21, Maven; everything else is set up here.
+SHELL := /bin/bash
+PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
+	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' 2>/dev/null && command -v $$p && break; done)
+CACHE ?= .cache
+VENV := .venv
+PY := $(VENV)/bin/python
+PEERS := $(CACHE)/peers
+ARGS ?=
+export TZ := UTC
+
+.DEFAULT_GOAL := help
+.PHONY: help setup peers demo test test-all check bench soak lock clean
+
+help:  ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1\t/' | expand -t 12
+
+$(VENV)/.done: requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Python 3.11 to 3.14 is needed; none was found."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
+	$(PY) -m pip install -q --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+setup: $(VENV)/.done  ## make .venv from the lock file (every other word does it, too)
+
+peers: setup  ## environments of Java Iceberg, PyIceberg and the older Sparks, in .cache
+	@for what in java pyiceberg spark41 spark42; do PYTHON=$(PY) tests/peers/setup.sh $$what $(PEERS) || exit 1; done
+
+demo: setup  ## real flights through Spark into a table that evolves, travels in time and opens in PyIceberg
+	@PYTHON=$(PY) tests/peers/setup.sh pyiceberg $(PEERS)
+	@$(PY) demo/flights.py --pyiceberg $(PEERS)/pyiceberg/bin/python $(ARGS)
+
+test: peers  ## all tests on Spark 4.3, a short form on 4.1 and 4.2 (ARGS="-k word" for less)
+	@status=0; \
+	if [ -z "$(ARGS)" ]; then for v in 41 42; do echo "== Spark $$v, short form"; \
+	$(PEERS)/spark$$v/bin/python -m pytest -q -m "versions and not soak" -p no:cacheprovider || status=1; done; fi; \
+	echo "== Spark 4.3"; $(PY) -m pytest -q -m "not soak" --durations=15 $(ARGS) || status=1; exit $$status
+
+test-all: peers  ## everything on every Spark, the house rules too
+	@status=0; $(MAKE) check || status=1; \
+	for v in 41 42; do echo "== Spark $$v"; $(PEERS)/spark$$v/bin/python -m pytest -q -m "spark and not soak" -p no:cacheprovider $(ARGS) || status=1; done; \
+	echo "== Spark 4.3"; $(PY) -m pytest -q -m "not soak" $(ARGS) || status=1; exit $$status
+
+check: setup  ## ruff, mypy --strict, imports one way, sizes
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+	$(PY) -m pytest -q tests/house
+
+bench: peers  ## side by side with Spark, Java Iceberg and PyIceberg (SCALE=small|full DATA=folder ARGS="--workloads scan")
+	@CACHE=$(CACHE) PY=$(PY) bench/all.sh $(ARGS)
+
+soak: peers  ## the long forms: many processes, kill -9 at every step, all faults
+	$(PY) -m pytest -q -m soak --timeout=7200 $(ARGS)
+
+lock: setup  ## renew requirements.lock from pyproject.toml
+	$(PY) -m pip install -q --disable-pip-version-check uv
+	$(VENV)/bin/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements.lock
+
+clean:  ## remove environments and caches
+	rm -rf $(VENV) $(CACHE) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

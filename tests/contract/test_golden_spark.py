@@ -1,0 +1,113 @@
+"""Every golden table through Spark: `to_spark`, `format("iceberg")` in a prepared session and in a bare one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from frazil.errors import FrazilError, Unsupported
+from tests.contract import doors, questions
+from tests.contract.doors import Ask
+from tests.golden import Golden, GoldenTable, index, names
+
+pytestmark = pytest.mark.spark
+
+CLEAN = names()
+SHORT = {"plain_v1", "plain_v3", "schema_evolution", "nested", "spec_evolution_v2", "part_special", "types_all", "mixed_formats", "append_v2"}
+FEW = [pytest.param(n, marks=pytest.mark.versions) if n in SHORT else n for n in CLEAN]
+DOORS = ("to_spark", "prepared", "bare")
+
+
+@pytest.fixture
+def ask(request: pytest.FixtureRequest, spark: Any, plain_spark: Any) -> Any:
+    """`ask(door)` gives a function (table, ask) -> DataFrame."""
+    return {
+        "to_spark": lambda table, what: doors.to_spark(spark, table, what),
+        "prepared": lambda table, what: doors.data_source(spark, table, what),
+        "bare": lambda table, what: doors.data_source(plain_spark, table, what),
+    }
+
+
+def answers(read: Any, table: GoldenTable, asked: list[questions.Question]) -> list[str]:
+    """Questions that were answered wrongly; one job for all that share a schema."""
+    wrong, frames = [], []
+    for q in asked:
+        try:
+            frames.append((q, read(table, q.ask)))
+        except Exception as e:
+            wrong.append(f"{q.label}: {type(e).__name__}: {e}"[:500])
+    for (q, _), rows in zip(frames, doors.collect_all([f for _, f in frames]), strict=True):
+        got = doors.summed(rows, q.schema)
+        if got != q.answer:
+            wrong.append(f"{q.label}: {got} for {q.answer}")
+    return wrong
+
+
+def refusal_is_named(read: Any, table: GoldenTable, lacking: str) -> None:
+    """A type that Spark lacks is either read rightly or refused by its name."""
+    q = questions.current(table)
+    try:
+        rows = doors.collect(read(table, q.ask))
+    except Exception as e:
+        assert isinstance(e, FrazilError) or "Unsupported" in str(e), e
+        assert lacking in str(e)
+    else:
+        assert doors.summed(rows, q.schema) == q.answer
+
+
+@pytest.mark.parametrize("name", FEW)
+@pytest.mark.parametrize("door", DOORS)
+def test_rows_and_filters_are_those_of_the_table(ask: Any, golden: Golden, door: str, name: str) -> None:
+    table = golden[name]
+    if lacking := doors.spark_refuses(table.schema()):
+        return refusal_is_named(ask[door], table, lacking)
+    asked = [questions.current(table), *questions.filters(table)]
+    if door == "prepared":  # the same road as to_spark behind its door
+        asked = asked[:3]
+    assert answers(ask[door], table, asked) == []
+    return None
+
+
+@pytest.mark.parametrize("name", [n for n in FEW if n != "geo_v3"])
+@pytest.mark.parametrize("door", DOORS)
+def test_time_travel_and_refs_use_their_own_schema(ask: Any, golden: Golden, door: str, name: str) -> None:
+    table = golden[name]
+    asked = [q for q in questions.travels(table) if not doors.spark_refuses(q.schema)]
+    if door != "to_spark":
+        asked = asked[:4] + list(questions.times(table))[-1:] if not doors.spark_refuses(table.schema()) else asked[:4]
+    assert answers(ask[door], table, asked) == []
+
+
+@pytest.mark.parametrize("name", names(deletes=True)[::4])
+@pytest.mark.parametrize("door", DOORS)
+def test_snapshots_with_delete_files_are_refused_by_name(ask: Any, golden: Golden, door: str, name: str) -> None:
+    with pytest.raises(Exception, match="delete") as refused:
+        doors.collect(ask[door](golden[name], Ask()))
+    assert isinstance(refused.value, Unsupported) or door == "bare" and "Unsupported" in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["plain_v2", "part_special", "schema_evolution", "append_v2", "mixed_formats"])
+@pytest.mark.parametrize("door", DOORS)
+def test_columns_come_in_the_order_they_were_asked_for(ask: Any, golden: Golden, door: str, name: str) -> None:
+    table = golden[name]
+    wanted = [f["name"] for f in table.schema()["fields"]][::-1][:2]
+    frame = ask[door](table, Ask.of(select=wanted))
+    if door != "to_spark":  # a scan keeps the schema's order, as PyIceberg's does
+        assert frame.columns == wanted
+    assert frame.count() == table.expected["rows"]
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_incremental_appends_give_the_rows_added_between_two_snapshots(spark: Any, plain_spark: Any, golden: Golden, door: str) -> None:
+    if door == "to_spark":
+        return
+    table, session = golden["incremental"], spark if door == "prepared" else plain_spark
+    for r in table.expected["incremental_appends"]:
+        options = {"start-snapshot-id": r["start_exclusive"], "end-snapshot-id": r["end_inclusive"]}
+        rows = session.read.format("iceberg").options(**options).load(table.metadata_file).select("id").toArrow()
+        assert sorted(rows["id"].to_pylist()) == sorted(r["ids"]), options
+
+
+def test_the_index_has_every_table() -> None:
+    assert len(index()) == len({x["name"] for x in index()}) == 100

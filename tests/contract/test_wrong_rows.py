@@ -1,0 +1,331 @@
+"""Traps of the format into which other engines fall, one test each, with and without Spark. SQL's meaning is the judge."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+
+import frazil
+from frazil.spec.ddl import parse_type
+from tests.contract import doors, questions
+from tests.contract.doors import Ask
+from tests.contract.recompress import recompressed
+from tests.golden import Golden, read_metadata
+
+Rows = list[dict[str, Any]]
+Read = Callable[..., Rows]
+
+NAN = math.nan
+
+
+@pytest.fixture(params=["arrow", pytest.param("spark", marks=pytest.mark.spark)])
+def door(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def read(request: pytest.FixtureRequest, door: str) -> Read:
+    """`read(location, where=…, select=…, snapshot_id=…)`: rows as dicts through one door."""
+    session = request.getfixturevalue("spark") if door == "spark" else None
+
+    def rows(location: str, where: str | None = None, **ask: Any) -> Rows:
+        what = Ask.of(where, **ask)
+        found = doors.arrow(location, what) if session is None else doors.collect(doors.to_spark(session, location, what))
+        return found.to_pylist()
+
+    return rows
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Callable[..., str]:
+    """`make(schema, *batches of rows, partition_by=…)`: a path table of one file for each batch and partition; gives its location."""
+    catalog = frazil.load_catalog("traps", type="path", warehouse=str(tmp_path / "traps"))
+    catalog.create_namespace("db")
+
+    def table(schema: str, *batches: Rows, **arguments: Any) -> str:
+        name = f"db.t{len(catalog.list_tables('db'))}"
+        made = catalog.create_table(name, schema, **arguments)
+        for rows in batches:
+            made.append(rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(rows))
+        return str(made.location())
+
+    return table
+
+
+def golden_filters(read: Read, golden: Golden, name: str, *wanted: str) -> None:
+    """The named filters of a golden table keep as many rows as Spark says."""
+    table = golden[name]
+    known = {f["sql"]: f["count"] for f in table.expected["filters"]}
+    got = {sql: len(read(table.metadata_file, sql)) for sql in wanted}
+    assert got == {sql: known[sql] for sql in wanted}
+
+
+def ids(rows: Rows) -> list[int]:
+    return sorted(r["id"] for r in rows)
+
+
+# --- filters
+
+
+def test_a_filter_on_a_column_that_old_files_lack_sees_its_initial_default(read: Read, golden: Golden) -> None:
+    every = [f["sql"] for f in golden["defaults_v3"].expected["filters"]]
+    golden_filters(read, golden, "defaults_v3", *every)
+
+
+def test_nan_is_greater_than_every_number_though_bounds_leave_it_out(read: Read, golden: Golden) -> None:
+    golden_filters(read, golden, "bounds_nan", "d > 5", "d >= 0", "NOT (f > 1)", "isnan(d)", "NOT isnan(d)", "d = double('NaN')", "d <> 3")
+    golden_filters(read, golden, "part_float", "d > 1", "isnan(d)", "NOT isnan(d)", "f > 1e10")
+
+
+def test_not_greater_leaves_nan_rows_out(read: Read, make: Callable[..., str]) -> None:
+    at = make("id int, d double", [{"id": 1, "d": NAN}], [{"id": 2, "d": 1.0}, {"id": 3, "d": NAN}], [{"id": 4, "d": 9.0}, {"id": 5, "d": None}])
+    assert ids(read(at, "d > 5")) == [1, 3, 4]
+    assert ids(read(at, "NOT (d > 5)")) == [2]
+    assert ids(read(at, "d <= 5")) == [2]
+    assert ids(read(at, "NOT (d <= 5)")) == [1, 3, 4]
+    assert ids(read(at, "d <> 1")) == [1, 3, 4]
+
+
+def test_minus_zero_equals_zero_also_in_a_partition(read: Read, golden: Golden) -> None:
+    golden_filters(read, golden, "bounds_nan", "d = 0", "d < 0", "d <= 0", "d IN (0, 3)")
+    golden_filters(read, golden, "part_float", "d = 0", "d < 0", "f = 0")
+
+
+def test_minus_zero_as_a_bound_does_not_prune_zero(read: Read, make: Callable[..., str]) -> None:
+    at = make("id int, d double", [{"id": 1, "d": -0.0}], [{"id": 2, "d": 0.0}], [{"id": 3, "d": -1.0}])
+    assert ids(read(at, "d = 0")) == [1, 2]
+    assert ids(read(at, "d = -0.0D")) == [1, 2]
+    assert ids(read(at, "d < 0")) == [3]
+    assert ids(read(at, "d IN (0, 7)")) == [1, 2]
+
+
+def test_uuids_compare_as_unsigned_bytes(read: Read, golden: Golden, make: Callable[..., str]) -> None:
+    golden_filters(read, golden, "types_all", "u = '80000000-0000-0000-0000-000000000000'")
+    low, high = "00000000-0000-0000-0000-000000000001", "ffffffff-ffff-ffff-ffff-ffffffffffff"
+    middle = "80000000-0000-0000-0000-000000000000"
+    at = make("id int, u uuid", [{"id": 1, "u": low}, {"id": 2, "u": high}, {"id": 3, "u": middle}])
+    assert ids(read(at, f"u = '{middle}'")) == [3]
+    assert ids(read(at, f"u > '{middle}'")) == [2]
+    assert ids(read(at, f"u < '{middle}'")) == [1]
+
+
+def test_years_months_days_and_hours_before_1970_are_floored(read: Read, golden: Golden) -> None:
+    for name in ("part_days", "part_years"):
+        golden_filters(read, golden, name, "dt = DATE'1969-12-31'", "dt < DATE'1970-01-01'", "ts < TIMESTAMP_NTZ'1970-01-01 00:00:00'",
+                       "tz = TIMESTAMP'1969-12-31 23:59:59.999999Z'", "tz < TIMESTAMP'1970-01-01 00:00:00Z'")  # fmt: skip
+
+
+def test_the_null_of_a_void_partition_says_nothing_about_its_column(read: Read, golden: Golden) -> None:
+    golden_filters(read, golden, "part_void", "s = 'abcdef'", "s IS NULL", "s = ''", "NOT (s LIKE 'a%')", "s <> 'a'", "i < -20")
+    q = questions.current(golden["spec_evolution_v1"])
+    assert len(read(golden["spec_evolution_v1"].metadata_file)) == q.answer[0]
+
+
+def test_not_and_unequal_and_not_in_leave_null_rows_out(read: Read, make: Callable[..., str]) -> None:
+    at = make("id int, x int, p string", [{"id": 1, "x": None, "p": None}, {"id": 2, "x": 1, "p": "a"}, {"id": 3, "x": 2, "p": "b"}], partition_by=["p"])
+    for where, want in {
+        "x <> 1": [3], "NOT (x = 1)": [3], "x NOT IN (1)": [3], "x NOT IN (1, NULL)": [], "NOT (x IS NULL)": [2, 3], "x IN (1, NULL)": [2],
+        "p <> 'a'": [3], "NOT (p = 'a')": [3], "p NOT IN ('a')": [3], "p NOT IN ('a', NULL)": [], "NOT (x = 1 AND p = 'a')": [3],
+        "NOT (x = 1 OR p = 'b')": [], "x <=> NULL": [1], "NOT (x <=> 1)": [1, 3], "NOT (p LIKE 'a%')": [3], "x = NULL": [], "NOT (x = NULL)": [],
+    }.items():  # fmt: skip
+        assert ids(read(at, where)) == want, where
+
+
+# --- nulls and nesting
+
+
+def test_a_null_list_or_map_of_structs_stays_null(read: Read, golden: Golden, make: Callable[..., str]) -> None:
+    table = golden["nested"]
+    want = {r["id"]: r for r in table.rows().to_pylist()}
+    for row in read(table.metadata_file):
+        assert {k: row[k] is None for k in row} == {k: v is None for k, v in want[row["id"]].items()}, row["id"]
+    at = make("id int, l array<struct<a: int>>, m map<string, struct<a: int>>",
+              [{"id": 1, "l": None, "m": None}, {"id": 2, "l": [], "m": []}, {"id": 3, "l": [None], "m": [("k", None)]}])  # fmt: skip
+    rows = {r["id"]: r for r in read(at)}
+    assert (rows[1]["l"], rows[1]["m"]) == (None, None)
+    assert (rows[2]["l"], rows[2]["m"]) == ([], [])
+    assert (rows[3]["l"], rows[3]["m"]) == ([None], [("k", None)])
+
+
+def test_a_nested_column_added_later_is_null_in_old_files(read: Read, make: Callable[..., str]) -> None:
+    at = make("id int", [{"id": 1}])
+    with frazil.load_table(at).update_schema() as update:
+        for name, kind in (("l", "array<struct<a: int>>"), ("m", "map<string, struct<a: int>>"), ("s", "struct<a: int>")):
+            update.add_column(name, parse_type(kind))
+    frazil.load_table(at).append(pa.table({"id": pa.array([2], pa.int32())}))
+    assert read(at, "l IS NULL AND m IS NULL AND s IS NULL AND s.a IS NULL") == [
+        {"id": 1, "l": None, "m": None, "s": None},
+        {"id": 2, "l": None, "m": None, "s": None},
+    ]
+
+
+def test_a_null_struct_is_no_struct_of_nulls(read: Read, golden: Golden, make: Callable[..., str]) -> None:
+    golden_filters(read, golden, "nested", "st IS NULL", "st.b IS NULL")
+    at = make("id int, s struct<a: int, b: struct<c: int>>", [{"id": 1, "s": None}, {"id": 2, "s": {"a": None, "b": None}}, {"id": 3, "s": {"a": 1, "b": {"c": None}}}])
+    rows = {r["id"]: r["s"] for r in read(at)}
+    assert rows == {1: None, 2: {"a": None, "b": None}, 3: {"a": 1, "b": {"c": None}}}
+    assert ids(read(at, "s IS NULL")) == [1]
+    assert ids(read(at, "s.b IS NULL")) == [1, 2]
+    assert ids(read(at, "s.b.c IS NULL")) == [1, 2, 3]
+
+
+def test_all_new_fields_of_a_struct_asked_alone_keep_its_null(read: Read, make: Callable[..., str]) -> None:
+    at = make("id int, s struct<a: int>", [{"id": 1, "s": None}, {"id": 2, "s": {"a": 1}}])
+    with frazil.load_table(at).update_schema() as update:
+        update.add_column(("s", "b"), parse_type("int"))
+    rows = sorted(read(at, select=("id", "s.b")), key=lambda r: r["id"])
+    assert rows == [{"id": 1, "s": None}, {"id": 2, "s": {"b": None}}]
+
+
+def test_column_names_that_differ_only_in_case_stay_apart(tmp_path: Path, make: Callable[..., str]) -> None:
+    at = make("id int, name string, NAME string", [{"id": 1, "name": "a", "NAME": "B"}])
+    got = frazil.load_table(at).scan(row_filter="NAME = 'B'").to_arrow()
+    assert got.to_pylist() == [{"id": 1, "name": "a", "NAME": "B"}]
+    assert frazil.load_table(at).scan(row_filter="name = 'B'").to_arrow().num_rows == 0
+
+
+def test_a_dropped_name_used_again_is_a_new_column(read: Read, golden: Golden, make: Callable[..., str]) -> None:
+    golden_filters(read, golden, "schema_evolution", "gone IS NULL", "gone = 'back'", "a = 'b3'", "b = 'a3'", "f > 1")
+    at = make("id int, a int, b int", [{"id": 1, "a": 1, "b": 100}, {"id": 2, "a": 2, "b": 200}])
+    with frazil.load_table(at).update_schema(allow_incompatible_changes=True) as update:
+        update.delete_column("a")
+    with frazil.load_table(at).update_schema() as update:
+        update.rename_column("b", "a")
+    frazil.load_table(at).append(pa.table({"id": pa.array([3], pa.int32()), "a": pa.array([300], pa.int32())}))
+    assert ids(read(at, "a > 50")) == [1, 2, 3]
+    assert ids(read(at, "a = 1")) == []
+    with frazil.load_table(at).update_schema() as update:
+        update.add_column("b", parse_type("int"))
+    assert ids(read(at, "b IS NULL")) == [1, 2, 3]
+    assert ids(read(at, "b = 100")) == []
+
+
+def test_time_travel_shows_the_names_of_that_snapshot(read: Read, golden: Golden) -> None:
+    for name in ("schema_evolution", "branches_tags", "replaced"):
+        table = golden[name]
+        for s in table.snapshots():
+            rows = read(table.metadata_file, snapshot_id=s["snapshot_id"])
+            if rows:
+                assert list(rows[0]) == [f["name"] for f in table.schema(s["schema_id"])["fields"]], name
+
+
+# --- metadata
+
+
+def test_bare_paths_without_a_scheme_are_read(read: Read, golden: Golden) -> None:
+    table = golden["plain_v2"]
+    assert read_metadata(table.metadata_file)["snapshots"][0]["manifest-list"].startswith("/")
+    assert len(read(table.location)) == table.expected["rows"]
+
+
+def test_v1_snapshots_that_list_their_manifests_inline_are_read(read: Read, golden: Golden) -> None:
+    table = golden["v1_no_manifest_list"]
+    assert "manifests" in read_metadata(table.metadata_file)["snapshots"][0]
+    assert len(read(table.metadata_file)) == table.expected["rows"]
+
+
+def test_entries_of_v1_manifests_have_sequence_number_zero(golden: Golden) -> None:
+    table = golden["v1_to_v2"]
+    entries = frazil.load_table(table.metadata_file).inspect.all_entries()
+    first = {s["snapshot_id"] for s in table.snapshots() if s["sequence_number"] in (0, None)}
+    numbers = {n for i, n in zip(entries["snapshot_id"].to_pylist(), entries["sequence_number"].to_pylist(), strict=True) if i in first}
+    assert first
+    assert numbers == {0}
+
+
+@pytest.mark.parametrize("codec", ["null", "deflate", "snappy", "zstandard"])
+def test_manifests_of_every_codec_are_read(read: Read, golden: Golden, writable_copy: Callable[[str], str], codec: str) -> None:
+    at = repacked(Path(writable_copy("part_days")), codec)
+    q = questions.current(golden["part_days"])
+    assert len(read(at)) == q.answer[0]
+    golden_filter = golden["part_days"].expected["filters"][8]
+    assert len(read(at, golden_filter["sql"])) == golden_filter["count"]
+
+
+def repacked(table: Path, codec: str) -> str:
+    """Manifest list and manifests of the current snapshot written again with another codec; gives the table's location."""
+    file = table / "metadata" / "v1.metadata.json"
+    metadata = json.loads(file.read_text())
+    snapshot = next(s for s in metadata["snapshots"] if s["snapshot-id"] == metadata["current-snapshot-id"])
+    listed = Path(snapshot["manifest-list"].removeprefix("file:"))
+    with listed.open("rb") as f:
+        reader = fastavro.reader(f)
+        entries, schema, extra = list(reader), reader.writer_schema, reader.metadata
+    for i, entry in enumerate(entries):
+        copy = table / "metadata" / f"m{i}.avro"
+        copy.write_bytes(recompressed(Path(entry["manifest_path"].removeprefix("file:")).read_bytes(), codec))
+        entry["manifest_path"], entry["manifest_length"] = str(copy), copy.stat().st_size
+    plain = table / "metadata" / "list.avro"
+    with plain.open("wb") as f:
+        fastavro.writer(f, schema, entries, metadata={k: v for k, v in extra.items() if not k.startswith("avro.")})
+    plain.write_bytes(recompressed(plain.read_bytes(), codec))
+    snapshot["manifest-list"] = str(plain)
+    file.write_text(json.dumps(metadata))
+    return str(table)
+
+
+@pytest.mark.parametrize("name", ["v1.gz.metadata.json", "v1.metadata.json.gz"])
+def test_gzipped_metadata_is_read_under_both_names(read: Read, golden: Golden, writable_copy: Callable[[str], str], name: str) -> None:
+    folder = Path(writable_copy("plain_v2")) / "metadata"
+    (folder / name).write_bytes(gzip.compress((folder / "v1.metadata.json").read_bytes()))
+    (folder / "v1.metadata.json").unlink()
+    want = golden["plain_v2"].expected["rows"]
+    assert len(read(str(folder.parent))) == want
+    assert len(read(str(folder / name))) == want
+    frazil.load_table(str(folder.parent)).append(golden["plain_v2"].rows())
+    assert len(read(str(folder.parent))) == 2 * want
+
+
+def test_the_files_table_shows_uuid_bounds(golden: Golden) -> None:
+    files = frazil.load_table(golden["part_bucket_each"].metadata_file).inspect.files().to_pylist()
+    bounds = [f["readable_metrics"]["u"] for f in files]
+    assert any(b["lower_bound"] for b in bounds)
+    assert all(len(str(b["lower_bound"])) == 36 for b in bounds if b["lower_bound"])
+
+
+def test_the_partitions_table_has_nan_and_both_zeros_once_each(golden: Golden) -> None:
+    table = golden["part_float"]
+    values = [p["d"] for p in frazil.load_table(table.metadata_file).inspect.partitions()["partition"].to_pylist()]
+    assert sum(v is not None and math.isnan(v) for v in values) == 1
+    assert sorted(repr(v) for v in values if v == 0) == ["-0.0", "0.0"]
+    assert len(values) == len(table.expected["partitions"])
+
+
+def test_the_partitions_table_bears_a_snapshot_whose_parent_has_expired(golden: Golden) -> None:
+    table = golden["many_snapshots"]
+    kept = {s["snapshot_id"] for s in table.snapshots()}
+    assert any(s["parent_id"] not in kept for s in table.snapshots() if s["parent_id"] is not None)
+    got = frazil.load_table(table.metadata_file).inspect.partitions()
+    assert sorted(got["record_count"].to_pylist()) == sorted(p["record_count"] for p in table.expected["partitions"])
+
+
+def test_files_outside_the_tables_directory_are_read(read: Read, golden: Golden) -> None:
+    for name in ("data_path", "py_add_files", "add_files_hive", "object_store"):
+        table = golden[name]
+        assert len(read(table.metadata_file)) == table.expected["rows"], name
+    assert not any(f["file_path"].startswith(golden["data_path"].index["location"]) for f in golden["data_path"].expected["files"])
+
+
+def test_paths_with_odd_characters_are_read_and_only_they(read: Read, make: Callable[..., str]) -> None:
+    odd = ["a*b", "axb", "a?b", "[ab]", "{a,b}", "a b", "a%20b", "a/b", "a\\b", "_hidden", ".dot", "ü", "a=b", "", "a:b", "#"]
+    at = make("id int, p string", [{"id": i, "p": p} for i, p in enumerate(odd)], partition_by=["p"])
+    assert ids(read(at)) == list(range(len(odd)))
+    for i, p in enumerate(odd):
+        literal = p.replace("\\", "\\\\").replace("'", "\\'")
+        assert ids(read(at, f"p = '{literal}'")) == [i], p
+
+
+def test_a_table_directory_that_was_copied_still_names_its_old_files(golden: Golden, tmp_path: Path) -> None:
+    shutil.copytree(golden["plain_v2"].location, tmp_path / "moved")
+    files = frazil.load_table(str(tmp_path / "moved")).inspect.files()["file_path"].to_pylist()
+    assert all(str(golden["plain_v2"].root) in f for f in files)
+

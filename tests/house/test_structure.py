@@ -1,0 +1,167 @@
+"""The walls of the house: imports one way, small files and functions, a light `import frazil`, rooms that say what they do."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SRC = ROOT / "src"
+
+# Lower rooms first; a room imports rooms before it only. Rooms of one line do not import each other.
+LAYERS = [
+    ["errors"],
+    ["spec"],
+    ["expr"],
+    ["codec", "storage"],
+    ["catalog", "scan"],
+    ["commit"],
+    ["arrow"],
+    ["rows", "stream", "maintain"],
+    ["spark"],
+    ["table"],
+    ["sql"],
+    ["dropin"],
+    ["cli", "testing"],
+]
+LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
+FRONT = {"__init__", "expressions", "schema", "types", "exceptions"}  # names users import, gathered from the rooms
+MODULES = {".".join(p.relative_to(SRC).with_suffix("").parts).removesuffix(".__init__"): p for p in SRC.rglob("*.py")}
+SPARK_ROOMS = {"spark", "sql", "dropin", "testing"}
+TREES = {name: ast.parse(path.read_text()) for name, path in MODULES.items()}
+
+
+def imported(name: str, node: ast.AST) -> list[str]:
+    """Full names of the modules an import statement brings in."""
+    if isinstance(node, ast.Import):
+        return [a.name for a in node.names]
+    if not isinstance(node, ast.ImportFrom):
+        return []
+    base = name.split(".") if MODULES[name].name == "__init__.py" else name.split(".")[:-1]
+    stem = ".".join([*(base[: len(base) - node.level + 1] if node.level else []), *([node.module] if node.module else [])])
+    return [f"{stem}.{a.name}" if f"{stem}.{a.name}" in MODULES else stem for a in node.names]
+
+
+def typing_only(tree: ast.AST) -> set[int]:
+    guarded = [n for n in ast.walk(tree) if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.dump(n.test)]
+    return {id(inner) for n in guarded for statement in n.body for inner in ast.walk(statement)}
+
+
+def edges() -> Iterator[tuple[str, str]]:
+    """(module, module of ours that it imports when it runs)"""
+    for name, tree in TREES.items():
+        skipped = typing_only(tree)
+        for node in ast.walk(tree):
+            if id(node) not in skipped:
+                for target in imported(name, node):
+                    if target.split(".")[0] in ("frazil", "pyspark_frazil"):
+                        yield name, target
+
+
+def room(module: str) -> str:
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 and parts[0] == "frazil" else "__init__"
+
+
+def test_rooms_import_only_rooms_below_them() -> None:
+    wrong = []
+    for source, target in edges():
+        a, b = room(source), room(target)
+        if a == b or a in FRONT or source.startswith("pyspark_frazil"):
+            continue
+        if b in FRONT or LEVEL[b] >= LEVEL[a]:
+            wrong.append(f"{source} imports {target}")
+    assert wrong == []
+
+
+def test_every_room_is_known_to_the_rule() -> None:
+    rooms = {room(m) for m in MODULES if m.startswith("frazil.")}
+    assert rooms - LEVEL.keys() - FRONT == set()
+
+
+def test_modules_do_not_import_each_other_in_circles() -> None:
+    graph: dict[str, set[str]] = {}
+    for source, target in edges():
+        while target and target not in MODULES:
+            target = target.rpartition(".")[0]
+        if target and target != source and not target.startswith(source + ".") and not source.startswith(target + "."):
+            graph.setdefault(source, set()).add(target)
+    state: dict[str, int] = {}
+
+    def visit(module: str, trail: list[str]) -> list[str] | None:
+        state[module] = 1
+        for other in sorted(graph.get(module, ())):
+            if state.get(other) == 1:
+                return [*trail[trail.index(other) :], other]
+            if other not in state and (found := visit(other, [*trail, other])):
+                return found
+        state[module] = 2
+        return None
+
+    assert [c for m in sorted(graph) if m not in state and (c := visit(m, [m]))] == []
+
+
+def test_only_spark_rooms_know_pyspark() -> None:
+    wrong = []
+    for name, tree in TREES.items():
+        if room(name) in SPARK_ROOMS or name.startswith("pyspark_frazil"):
+            continue
+        skipped = typing_only(tree)
+        wrong += [name for n in ast.walk(tree) if id(n) not in skipped for t in imported(name, n) if t.split(".")[0] in ("pyspark", "py4j")]
+    assert wrong == []
+
+
+def test_own_imports_stand_at_the_top() -> None:
+    inner = []
+    for name, tree in TREES.items():
+        for f in ast.walk(tree):
+            if isinstance(f, ast.FunctionDef | ast.AsyncFunctionDef):
+                inner += [f"{name}.{f.name}" for n in ast.walk(f) for t in imported(name, n) if t.startswith("frazil")]
+    assert len(inner) <= 3, inner  # the lazy doors: frazil/__init__ and the one that opens spark/
+
+
+def test_files_are_under_500_lines_and_functions_under_60() -> None:
+    long = [f"{path.relative_to(ROOT)}: {n} lines" for path in MODULES.values() if (n := path.read_text().count("\n")) > 500]
+    for name, tree in TREES.items():
+        for f in ast.walk(tree):
+            if isinstance(f, ast.FunctionDef | ast.AsyncFunctionDef) and (size := (f.end_lineno or 0) - f.lineno + 1) > 60:
+                long.append(f"{name}.{f.name}: {size} lines")
+    assert long == []
+
+
+def test_every_module_and_room_says_what_it_is() -> None:
+    silent = [name for name, tree in TREES.items() if tree.body and ast.get_docstring(tree) is None]
+    empty = [name for name, path in MODULES.items() if path.name == "__init__.py" and not ast.get_docstring(TREES[name])]
+    assert silent + empty == []
+
+
+def python(code: str) -> tuple[str, float]:
+    start = time.perf_counter()
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return run.stdout.strip(), time.perf_counter() - start
+
+
+def test_import_frazil_loads_nothing_heavy() -> None:
+    heavy = "pyspark pyarrow numpy pandas polars datafusion fastavro sqlalchemy obstore msgspec".split()
+    found, _ = python(f"import json, sys; import frazil; print(json.dumps([m for m in {heavy!r} if m in sys.modules]))")
+    assert json.loads(found) == []
+
+
+def test_import_frazil_takes_less_than_150_milliseconds() -> None:
+    best, bare = (min(python(code)[1] for _ in range(5)) for code in ("import frazil", "pass"))
+    assert best - bare < 0.15
+
+
+@pytest.mark.parametrize("name", ["load_catalog", "load_table", "spark_session", "configure", "install", "Schema", "errors", "expressions", "__version__"])
+def test_the_public_names_are_there(name: str) -> None:
+    import frazil
+
+    assert getattr(frazil, name) is not None
+    assert name in dir(frazil)
