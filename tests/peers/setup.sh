@@ -1,9 +1,9 @@
 #!/bin/bash
-# Environments beside our own: setup.sh java|pyiceberg|spark41|spark42 DIR. What is there already is kept; parallel starts wait.
+# Environments beside our own: setup.sh java|pyiceberg|spark41|spark42|benchdata DIR. What is there already is kept; parallel starts wait.
 #   java       PySpark 4.1 and Java Iceberg's published jar      pyiceberg   PyIceberg
-#   spark41    our own locked packages, with that Spark
+#   spark41    our own locked packages, with that Spark    benchdata    what makes the inputs of the benchmark
 set -euo pipefail
-usage="usage: setup.sh java|pyiceberg|spark41|spark42 DIR"
+usage="usage: setup.sh java|pyiceberg|spark41|spark42|benchdata DIR"
 what=${1:?$usage}
 mkdir -p "${2:?$usage}"
 dir=$(cd "$2" && pwd)
@@ -49,5 +49,6 @@ java)
 pyiceberg) packages pyiceberg "pyiceberg[pyarrow,sql-sqlite,pyiceberg-core]==0.12.0" pyarrow==26.0.1 numpy pandas ;;
 spark41) spark spark41 4.1.0 ;;
 spark42) spark spark42 4.2.0 ;;
+benchdata) packages benchdata "pyiceberg[pyarrow,sql-sqlite,pyiceberg-core]==0.12.0" pyarrow==26.0.1 numpy tpchgen-cli matplotlib ;;
 *) echo "$usage" >&2 && exit 2 ;;
 esac
