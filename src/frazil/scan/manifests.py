@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-import fastavro
 import pyarrow as pa
 
+from frazil.codec.avro import read_container
 from frazil.codec.manifest import decode_manifest
 from frazil.codec.manifest_list import decode_manifest_list
 from frazil.errors import CorruptData, Unsupported
@@ -80,12 +79,11 @@ def _inline_manifest(path: str, snapshot: Snapshot, metadata: TableMetadata, sto
 
 
 def _header_spec(data: bytes, path: str, metadata: TableMetadata) -> int:
-    try:
-        spec_id = int(fastavro.block_reader(io.BytesIO(data)).metadata.get("partition-spec-id", "0"))
-    except Exception as e:
-        raise CorruptData(f"{path} is no Avro file that can be read: {e}", file=path) from e
-    metadata.spec_by_id(spec_id)
-    return spec_id
+    text = read_container(data, path).metadata.get("partition-spec-id", b"0")
+    if not text.isdigit():
+        raise CorruptData(f"The header of manifest {path} has no number as partition-spec-id.", file=path)
+    metadata.spec_by_id(int(text))
+    return int(text)
 
 
 def read_manifest(storage: Storage, manifest: ManifestFile, columns: Collection[str] | None = None) -> pa.Table:

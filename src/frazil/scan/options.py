@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from frazil.errors import InvalidInput
 
 MIN_ADAPTIVE_SPLIT = 16 * 1024 * 1024
+SPLIT_OPTIONS = ("split-size", "lookback", "file-open-cost")
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,15 @@ class ScanOptions:
 
     workers: int = field(default_factory=lambda: default_workers())
     with_stats: bool = False
+    split: SplitOptions = SplitOptions()
+
+    @classmethod
+    def of(cls, options: Mapping[str, str] | None, properties: Mapping[str, str], *, with_stats: bool = False) -> ScanOptions:
+        """From read options (Java's names, `_` for `-` allowed) and table properties. Raises InvalidInput for an option that is not known."""
+        given = {k.lower().replace("_", "-"): str(v) for k, v in (options or {}).items()}
+        if unknown := sorted(set(given) - set(SPLIT_OPTIONS)):
+            raise InvalidInput(f"Unknown read option: {', '.join(unknown)}.", hint=f"Known: {', '.join(SPLIT_OPTIONS)}.")
+        return cls(with_stats=with_stats, split=split_options(properties, given))
 
 
 def default_workers() -> int:

@@ -7,7 +7,7 @@ import uuid
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.codec.manifest import arrow_value_type
+from frazil.expr.values import arrow_type as arrow_value_type
 from frazil.spec.types import (
     DateType,
     FixedType,

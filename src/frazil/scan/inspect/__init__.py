@@ -1,0 +1,8 @@
+"""The metadata tables of Java Iceberg as Arrow, with Java's columns, types and order (java_spark 1.6).
+
+Door: `metadata_table(name, metadata, storage, …)`, `metadata_table_schema(name, metadata)`, `METADATA_TABLES`.
+"""
+
+from frazil.scan.inspect.tables import METADATA_TABLES, TIME_TRAVEL_TABLES, metadata_table, metadata_table_schema
+
+__all__ = ["METADATA_TABLES", "TIME_TRAVEL_TABLES", "metadata_table", "metadata_table_schema"]

@@ -1,0 +1,170 @@
+"""Metadata tables of files and entries: files, data_files, delete_files, entries and their `all_` forms (java_spark 1.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.scan.inspect.partition_type import coerce_partition, partition_arrow_type, partition_struct
+from frazil.scan.inspect.readable import readable_metrics, readable_type
+from frazil.scan.manifests import ALL_COLUMNS, each, is_data, manifests_of, read_manifest
+from frazil.scan.options import default_workers
+from frazil.scan.partition_union import unified_partition_type
+from frazil.spec.data_file import ManifestEntryStatus
+from frazil.spec.manifest import ManifestFile
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.snapshot import Snapshot
+from frazil.spec.types import StructType
+from frazil.storage import Storage
+
+Choose = Callable[[ManifestFile], bool]
+_COUNTS = pa.map_(pa.int32(), pa.field("value", pa.int64(), False))
+_BYTES = pa.map_(pa.int32(), pa.field("value", pa.binary(), False))
+_FILE_FIELDS = (
+    pa.field("content", pa.int32()), pa.field("file_path", pa.string(), False), pa.field("file_format", pa.string(), False),
+    pa.field("spec_id", pa.int32()), pa.field("partition", pa.null()), pa.field("record_count", pa.int64(), False),
+    pa.field("file_size_in_bytes", pa.int64(), False), pa.field("column_sizes", _COUNTS), pa.field("value_counts", _COUNTS),
+    pa.field("null_value_counts", _COUNTS), pa.field("nan_value_counts", _COUNTS), pa.field("lower_bounds", _BYTES),
+    pa.field("upper_bounds", _BYTES), pa.field("key_metadata", pa.binary()),
+    pa.field("split_offsets", pa.list_(pa.field("element", pa.int64(), False))),
+    pa.field("equality_ids", pa.list_(pa.field("element", pa.int32(), False))), pa.field("sort_order_id", pa.int32()),
+    pa.field("first_row_id", pa.int64()), pa.field("referenced_data_file", pa.string()), pa.field("content_offset", pa.int64()),
+    pa.field("content_size_in_bytes", pa.int64()),
+)  # fmt: skip
+_ENTRY_FIELDS = (
+    pa.field("status", pa.int32(), False), pa.field("snapshot_id", pa.int64()), pa.field("sequence_number", pa.int64()),
+    pa.field("file_sequence_number", pa.int64()),
+)  # fmt: skip
+
+
+def any_manifest(manifest: ManifestFile) -> bool:
+    return True
+
+
+def data_manifest(manifest: ManifestFile) -> bool:
+    return is_data(manifest)
+
+
+def delete_manifest(manifest: ManifestFile) -> bool:
+    return not is_data(manifest)
+
+
+def file_fields(unified: StructType) -> list[pa.Field]:
+    """Java's columns; `partition` is left out when no spec has a field."""
+    partition = pa.field("partition", partition_arrow_type(unified), False)
+    return [partition if f.name == "partition" else f for f in _FILE_FIELDS if f.name != "partition" or unified.fields]
+
+
+def files_schema(metadata: TableMetadata) -> pa.Schema:
+    unified = unified_partition_type(metadata)
+    return pa.schema([*file_fields(unified), pa.field("readable_metrics", readable_type(metadata.schema()))])
+
+
+def entries_schema(metadata: TableMetadata) -> pa.Schema:
+    data_file = pa.field("data_file", pa.struct(file_fields(unified_partition_type(metadata))), False)
+    return pa.schema([*_ENTRY_FIELDS, data_file, pa.field("readable_metrics", readable_type(metadata.schema()))])
+
+
+def files(metadata: TableMetadata, storage: Storage, snapshot: Snapshot | None, choose: Choose = any_manifest) -> pa.Table:
+    """The live files of a snapshot."""
+    listed = manifests_of(metadata, snapshot, storage) if snapshot else ()
+    return _read(metadata, storage, filter(choose, listed), files_schema(metadata), _file_batch)
+
+
+def all_files(metadata: TableMetadata, storage: Storage, choose: Choose = any_manifest) -> pa.Table:
+    """The live files of every manifest that a kept snapshot lists; a file may come more than once, as in Java."""
+    return _read(metadata, storage, filter(choose, _all_manifests(metadata, storage)), files_schema(metadata), _file_batch)
+
+
+def entries(metadata: TableMetadata, storage: Storage, snapshot: Snapshot | None) -> pa.Table:
+    """All entries of a snapshot's manifests, removed files too."""
+    listed = manifests_of(metadata, snapshot, storage) if snapshot else ()
+    return _read(metadata, storage, listed, entries_schema(metadata), _entry_batch)
+
+
+def all_entries(metadata: TableMetadata, storage: Storage) -> pa.Table:
+    return _read(metadata, storage, _all_manifests(metadata, storage), entries_schema(metadata), _entry_batch)
+
+
+def _all_manifests(metadata: TableMetadata, storage: Storage) -> Iterable[ManifestFile]:
+    """Each manifest once, by its path."""
+    found: dict[str, ManifestFile] = {}
+    for snapshot in metadata.snapshots:
+        for manifest in manifests_of(metadata, snapshot, storage):
+            found.setdefault(manifest.manifest_path, manifest)
+    return found.values()
+
+
+Batch = Callable[[pa.Table, int, StructType, TableMetadata, pa.Schema], pa.Table]
+
+
+def _read(metadata: TableMetadata, storage: Storage, chosen: Iterable[ManifestFile], schema: pa.Schema, batch: Batch) -> pa.Table:
+    work = partial(_manifest, metadata=metadata, storage=storage, unified=unified_partition_type(metadata), schema=schema, batch=batch)
+    tables = [t for t in each(work, chosen, default_workers()) if t.num_rows]
+    return pa.concat_tables(tables) if tables else schema.empty_table()
+
+
+def _manifest(
+    manifest: ManifestFile, *, metadata: TableMetadata, storage: Storage, unified: StructType, schema: pa.Schema, batch: Batch
+) -> pa.Table:
+    table = read_manifest(storage, manifest, ALL_COLUMNS)
+    return batch(table, manifest.partition_spec_id, unified, metadata, schema)
+
+
+def live(table: pa.Table) -> pa.Table:
+    """Entries that are not DELETED."""
+    status = table.column("status")
+    alive = pc.not_equal(status, int(ManifestEntryStatus.DELETED))
+    return table if pc.all(alive).as_py() is not False else table.filter(alive)
+
+
+def _one(table: pa.Table, name: str) -> pa.Array:
+    column = table.column(name)
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
+def file_arrays(table: pa.Table, spec_id: int, unified: StructType) -> list[pa.Array]:
+    """Columns of `file_fields` for decoded entries."""
+    arrays = []
+    for field in file_fields(unified):
+        match field.name:
+            case "spec_id":
+                arrays.append(pa.repeat(pa.scalar(spec_id, pa.int32()), table.num_rows))
+            case "partition":
+                arrays.append(partition_struct(coerce_partition(_one(table, "partition"), unified), unified))
+            case "file_format":
+                arrays.append(pc.utf8_upper(_one(table, "file_format")))
+            case _:
+                arrays.append(_as(_one(table, field.name), field.type))
+    return arrays
+
+
+def _as(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    if values.type == wanted:
+        return values
+    if pa.types.is_map(wanted):
+        return _to_map(values, wanted)
+    return values.cast(wanted)
+
+
+def _to_map(values: pa.Array, wanted: pa.MapType) -> pa.Array:
+    """`list<struct<key, value>>` seen as a map; no value is copied."""
+    pairs = values.values
+    children = [_as(pairs.field(0), wanted.key_type), _as(pairs.field(1), wanted.item_type)]
+    fields = [pa.field("key", wanted.key_type, False), wanted.item_field]
+    struct = pa.StructArray.from_arrays(children, fields=fields)
+    return pa.Array.from_buffers(wanted, len(values), values.buffers()[:2], offset=values.offset, children=[struct])
+
+
+def _file_batch(table: pa.Table, spec_id: int, unified: StructType, metadata: TableMetadata, schema: pa.Schema) -> pa.Table:
+    alive = live(table)
+    return pa.Table.from_arrays([*file_arrays(alive, spec_id, unified), readable_metrics(alive, metadata.schema())], schema=schema)
+
+
+def _entry_batch(table: pa.Table, spec_id: int, unified: StructType, metadata: TableMetadata, schema: pa.Schema) -> pa.Table:
+    data_file = pa.StructArray.from_arrays(file_arrays(table, spec_id, unified), fields=file_fields(unified))
+    arrays = [_one(table, f.name) for f in _ENTRY_FIELDS]
+    return pa.Table.from_arrays([*arrays, data_file, readable_metrics(table, metadata.schema())], schema=schema)

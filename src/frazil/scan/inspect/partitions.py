@@ -1,0 +1,136 @@
+"""Metadata table `partitions`: live files summed up by partition (java_spark 1.6).
+
+A partition is the set of values of the union of all specs together with how many of its fields the file's spec has, as in Java: files of an
+older spec are not mixed with those of a newer one. Values are equal when their bits are: -0.0 and 0.0 are two partitions, NaN is one.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.expr.bind import bind
+from frazil.expr.bound import Bound, Constant, references
+from frazil.expr.nodes import AlwaysTrue, Predicate
+from frazil.scan.inspect.files import live
+from frazil.scan.inspect.partition_type import coerce_partition, partition_arrow_type, partition_struct
+from frazil.scan.inspect.types import TIMESTAMP
+from frazil.scan.manifests import ENTRY, STATISTICS, each, manifests_of, read_manifest
+from frazil.scan.options import default_workers
+from frazil.scan.partition_union import projected_fields, unified_partition_type
+from frazil.scan.plan import may_match
+from frazil.scan.prune import file_pruner
+from frazil.spec.data_file import DataFileContent
+from frazil.spec.manifest import ManifestFile
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.snapshot import Snapshot
+from frazil.spec.types import StructType
+from frazil.storage import Storage
+
+_COUNTS = (
+    ("record_count", pa.int64()), ("file_count", pa.int32()), ("total_data_file_size_in_bytes", pa.int64()),
+    ("position_delete_record_count", pa.int64()), ("position_delete_file_count", pa.int32()),
+    ("equality_delete_record_count", pa.int64()), ("equality_delete_file_count", pa.int32()),
+)  # fmt: skip
+_SUMMED = (*ENTRY, "content", "file_path", "partition", "record_count", "file_size_in_bytes")
+
+
+def partitions_schema(metadata: TableMetadata) -> pa.Schema:
+    """Java's columns; `partition` and `spec_id` are left out when no spec has a field."""
+    unified = unified_partition_type(metadata)
+    keys = [pa.field("partition", partition_arrow_type(unified), False), pa.field("spec_id", pa.int32(), False)] if unified.fields else []
+    counts = [pa.field(name, type_, False) for name, type_ in _COUNTS]
+    return pa.schema([*keys, *counts, pa.field("last_updated_at", TIMESTAMP), pa.field("last_updated_snapshot_id", pa.int64())])
+
+
+def partitions(
+    metadata: TableMetadata, storage: Storage, snapshot: Snapshot | None, row_filter: Predicate | None = None, case_sensitive: bool = True
+) -> pa.Table:
+    """`row_filter` is one on the table's columns: files that cannot hold matching rows are not counted."""
+    schema, unified = partitions_schema(metadata), unified_partition_type(metadata)
+    if snapshot is None:
+        return schema.empty_table()
+    bound = bind(row_filter or AlwaysTrue(), metadata.schema(), case_sensitive=case_sensitive)
+    chosen = may_match(manifests_of(metadata, snapshot, storage), metadata, bound, metadata.schema())
+    ranks = _Ranks(metadata)
+    work = partial(_manifest, metadata=metadata, storage=storage, bound=bound, unified=unified, ranks=ranks)
+    tables = [t for t in each(work, chosen, default_workers()) if t.num_rows]
+    if not tables:
+        return schema.empty_table()
+    return _finish(_sum(pa.concat_tables(tables), unified), unified, ranks, schema)
+
+
+class _Ranks:
+    """Snapshots in order of time, so that the newest is a maximum; -1 is one that has expired."""
+
+    def __init__(self, metadata: TableMetadata):
+        ordered = sorted(metadata.snapshots, key=lambda s: (s.timestamp_ms, s.sequence_number))
+        self.ids = pa.array([s.snapshot_id for s in ordered], type=pa.int64())
+        self.times = pa.array([s.timestamp_ms * 1000 for s in ordered], type=pa.int64()).cast(TIMESTAMP)
+
+    def of(self, snapshot_ids: pa.Array) -> pa.Array:
+        return pc.index_in(snapshot_ids, self.ids).fill_null(-1).cast(pa.int64())
+
+
+_SPECS = 1 << 24  # specs a table may have at most; a rank times this plus the spec id is one number to maximise
+
+
+def _manifest(
+    manifest: ManifestFile, *, metadata: TableMetadata, storage: Storage, bound: Bound, unified: StructType, ranks: _Ranks
+) -> pa.Table:
+    """Sums of one manifest: keys k0, k1, …, the number of fields, the counts, and the newest (snapshot, spec) as one number."""
+    spec = metadata.spec_by_id(manifest.partition_spec_id)
+    columns = (*_SUMMED, *STATISTICS) if references(bound) else _SUMMED
+    entries = live(read_manifest(storage, manifest, columns))
+    if bound != Constant(True):
+        entries = file_pruner(bound, metadata.schema(), spec)(entries)[0]
+    entries = entries.combine_chunks()
+    partition = _array(entries, "partition")
+    keys = [_one_nan(c) for c in coerce_partition(partition, unified)]
+    content = _array(entries, "content").fill_null(0)
+    records, sizes = _array(entries, "record_count"), _array(entries, "file_size_in_bytes")
+    counted: list[pa.Array] = []
+    for kind in (DataFileContent.DATA, DataFileContent.POSITION_DELETES, DataFileContent.EQUALITY_DELETES):
+        mine = pc.equal(content, int(kind))
+        counted += [pc.if_else(mine, records, 0), mine.cast(pa.int64())]
+        if kind == DataFileContent.DATA:
+            counted.append(pc.if_else(mine, sizes, 0))
+    newest = pc.add(pc.multiply(ranks.of(_array(entries, "snapshot_id")), _SPECS), spec.spec_id)
+    fields = pa.repeat(pa.scalar(projected_fields(spec, unified), pa.int32()), len(entries))
+    names = [*(f"k{i}" for i in range(len(keys))), "fields", *(name for name, _ in _COUNTS), "newest"]
+    return _sum(pa.Table.from_arrays([*keys, fields, *counted, newest], names=names), unified)
+
+
+def _array(table: pa.Table, name: str) -> pa.Array:
+    column = table.column(name)
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
+def _one_nan(values: pa.Array) -> pa.Array:
+    """All NaNs with the same bits, so that they group."""
+    if not pa.types.is_floating(values.type):
+        return values
+    return pc.if_else(pc.is_nan(values), pa.scalar(float("nan"), values.type), values)
+
+
+def _sum(table: pa.Table, unified: StructType) -> pa.Table:
+    names = [name for name, _ in _COUNTS]
+    keys = [*(f"k{i}" for i in range(len(unified.fields))), "fields"]
+    summed = table.group_by(keys, use_threads=False).aggregate([*((n, "sum") for n in names), ("newest", "max")])
+    return summed.select([*keys, *(f"{n}_sum" for n in names), "newest_max"]).rename_columns([*keys, *names, "newest"])
+
+
+def _finish(table: pa.Table, unified: StructType, ranks: _Ranks, schema: pa.Schema) -> pa.Table:
+    table = table.combine_chunks()
+    newest = _array(table, "newest")
+    rank = pc.shift_right(newest, 24)
+    spec_ids = pc.subtract(newest, pc.multiply(rank, _SPECS)).cast(pa.int32())
+    known = pc.if_else(pc.less(rank, 0), pa.scalar(None, pa.int64()), rank)
+    columns: list[pa.Array] = []
+    if unified.fields:
+        columns += [partition_struct([_array(table, f"k{i}") for i in range(len(unified.fields))], unified), spec_ids]
+    columns += [_array(table, name).cast(type_) for name, type_ in _COUNTS]
+    columns += [ranks.times.take(known), ranks.ids.take(known)]
+    return pa.Table.from_arrays(columns, schema=schema)

@@ -1,0 +1,159 @@
+"""Metadata table `position_deletes`: every deleted position of a snapshot, from position delete files and deletion vectors (java_spark 1.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.orc as orc
+import pyarrow.parquet as pq
+
+from frazil.codec.deletion_vector import decode_deletion_vector
+from frazil.errors import CorruptData, FrazilError, Unsupported
+from frazil.scan.inspect.files import delete_manifest, live
+from frazil.scan.inspect.partition_type import coerce_partition, partition_arrow_type, partition_struct
+from frazil.scan.inspect.types import door_type
+from frazil.scan.manifests import DELETE, PLAN_COLUMNS, each, manifests_of, read_manifest
+from frazil.scan.options import default_workers
+from frazil.scan.partition_union import unified_partition_type
+from frazil.spec.data_file import DataFileContent
+from frazil.spec.manifest import ManifestFile
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.snapshot import Snapshot
+from frazil.spec.types import StructType
+from frazil.storage import Storage
+
+
+def position_deletes_schema(metadata: TableMetadata) -> pa.Schema:
+    """Java's columns: `partition` only when a spec has a field, offset and size of the vector from format version 3."""
+    unified = unified_partition_type(metadata)
+    partition = [pa.field("partition", partition_arrow_type(unified), False)] if unified.fields else []
+    vector = [pa.field("content_offset", pa.int64()), pa.field("content_size_in_bytes", pa.int64())] if metadata.format_version >= 3 else []
+    return pa.schema(
+        [
+            pa.field("file_path", pa.string(), False),
+            pa.field("pos", pa.int64(), False),
+            pa.field("row", door_type(metadata.schema().as_struct())),
+            *partition,
+            pa.field("spec_id", pa.int32(), False),
+            pa.field("delete_file_path", pa.string(), False),
+            *vector,
+        ]
+    )
+
+
+def position_deletes(metadata: TableMetadata, storage: Storage, snapshot: Snapshot | None) -> pa.Table:
+    """`row` is null: a delete file that carries the deleted rows is refused by name (Unsupported)."""
+    schema, unified = position_deletes_schema(metadata), unified_partition_type(metadata)
+    chosen = [m for m in manifests_of(metadata, snapshot, storage) if delete_manifest(m) and m.has_live_files] if snapshot else []
+    work = partial(_manifest, storage=storage, unified=unified, schema=schema)
+    tables = [t for part in each(work, chosen, default_workers()) for t in part]
+    return pa.concat_tables(tables) if tables else schema.empty_table()
+
+
+def _manifest(manifest: ManifestFile, *, storage: Storage, unified: StructType, schema: pa.Schema) -> list[pa.Table]:
+    entries = live(read_manifest(storage, manifest, (*PLAN_COLUMNS, *DELETE)))
+    entries = entries.filter(pc.equal(entries.column("content"), int(DataFileContent.POSITION_DELETES))).combine_chunks()
+    if not entries.num_rows:
+        return []
+    column = entries.column("partition")
+    partitions = coerce_partition(column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks), unified)
+    rows = entries.drop_columns(["partition"]).to_pylist()
+    found = []
+    for at, row in enumerate(rows):
+        for paths, positions in _positions(row, storage):
+            partition = [c.take(pa.repeat(pa.scalar(at), len(positions))) for c in partitions]
+            found.append(_table(paths, positions, partition, row, manifest.partition_spec_id, unified, schema))
+    return found
+
+
+def _table(
+    paths: pa.Array, positions: pa.Array, partition: list[pa.Array], row: dict[str, Any], spec_id: int, unified: StructType, schema: pa.Schema
+) -> pa.Table:
+    count = len(positions)
+    columns: list[pa.Array] = []
+    for field in schema:
+        match field.name:
+            case "file_path":
+                columns.append(paths)
+            case "pos":
+                columns.append(positions)
+            case "row":
+                columns.append(pa.nulls(count, field.type))
+            case "partition":
+                columns.append(partition_struct(partition, unified))
+            case "spec_id":
+                columns.append(pa.repeat(pa.scalar(spec_id, pa.int32()), count))
+            case "delete_file_path":
+                columns.append(pa.repeat(pa.scalar(row["file_path"]), count))
+            case name:
+                columns.append(pa.repeat(pa.scalar(row[name], pa.int64()), count))
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _positions(row: dict[str, Any], storage: Storage) -> Iterator[tuple[pa.Array, pa.Array]]:
+    """(paths, positions) of one delete file, in its order."""
+    path, kind = row["file_path"], row["file_format"]
+    if row["key_metadata"] is not None:
+        raise Unsupported(f"Delete file {path} is encrypted; encrypted tables are not supported.", file=path)
+    if kind == "puffin":
+        yield _vector(row, storage)
+        return
+    try:
+        with storage.open_input(path) as source:
+            table = _READERS[kind](source, path)
+    except FrazilError:
+        raise
+    except KeyError as e:
+        raise CorruptData(f"Position delete file {path} is {kind} or lacks a column: {e}", file=path) from e
+    except (pa.ArrowException, OSError, ValueError, EOFError) as e:
+        raise CorruptData(f"Position delete file {path} cannot be read: {e}", file=path) from e
+    for batch in table.select(["file_path", "pos"]).cast(pa.schema([("file_path", pa.string()), ("pos", pa.int64())])).to_batches():
+        yield batch.column(0), batch.column(1)
+
+
+def _vector(row: dict[str, Any], storage: Storage) -> tuple[pa.Array, pa.Array]:
+    path, offset, size = row["file_path"], row["content_offset"], row["content_size_in_bytes"]
+    referenced = row["referenced_data_file"]
+    if offset is None or size is None or referenced is None or offset < 0 or size < 0:
+        raise CorruptData(f"The deletion vector in {path} has no place or no data file in its manifest.", file=path)
+    with storage.open_input(path) as source:
+        if offset + size > source.size():
+            raise CorruptData(f"The deletion vector at {offset} of {path} ends after the file.", file=path, offset=offset)
+        source.seek(offset)
+        blob = source.read(size)
+    positions = pa.array(decode_deletion_vector(blob, file=path).to_numpy(), type=pa.int64())
+    return pa.repeat(pa.scalar(referenced), len(positions)), positions
+
+
+def _no_rows(names: list[str], path: str) -> None:
+    if "row" in names:
+        raise Unsupported(f"Position delete file {path} carries deleted rows (column row), which Frazil does not read.", file=path)
+
+
+def _parquet(source: pa.NativeFile, path: str) -> pa.Table:
+    file = pq.ParquetFile(source)
+    _no_rows(file.schema_arrow.names, path)
+    return file.read(columns=["file_path", "pos"])
+
+
+def _orc(source: pa.NativeFile, path: str) -> pa.Table:
+    file = orc.ORCFile(source)
+    _no_rows(file.schema.names, path)
+    return file.read(columns=["file_path", "pos"])
+
+
+def _avro(source: pa.NativeFile, path: str) -> pa.Table:
+    paths, positions = [], []
+    for record in fastavro.reader(source):
+        _no_rows([name for name, value in record.items() if value is not None], path)
+        paths.append(record["file_path"])
+        positions.append(record["pos"])
+    return pa.table({"file_path": pa.array(paths, pa.string()), "pos": pa.array(positions, pa.int64())})
+
+
+_READERS = {"parquet": _parquet, "orc": _orc, "avro": _avro}

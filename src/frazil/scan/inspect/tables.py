@@ -1,0 +1,98 @@
+"""Metadata tables by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from frazil.errors import InvalidInput
+from frazil.expr.nodes import AlwaysTrue, Predicate
+from frazil.expr.parse import parse
+from frazil.scan.inspect import files, history, manifests
+from frazil.scan.inspect.partitions import partitions, partitions_schema
+from frazil.scan.inspect.position_deletes import position_deletes, position_deletes_schema
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.snapshot import Snapshot
+from frazil.storage import Storage
+
+METADATA_TABLES = (
+    "history", "snapshots", "metadata_log_entries", "refs", "files", "data_files", "delete_files", "all_files", "all_data_files",
+    "all_delete_files", "entries", "all_entries", "manifests", "all_manifests", "partitions", "position_deletes",
+)  # fmt: skip
+TIME_TRAVEL_TABLES = ("entries", "files", "data_files", "delete_files", "manifests", "partitions", "position_deletes")
+
+
+def metadata_table(
+    name: str,
+    metadata: TableMetadata,
+    storage: Storage,
+    *,
+    metadata_location: str | None = None,
+    snapshot_id: int | None = None,
+    snapshot: Snapshot | None = None,
+    row_filter: str | Predicate | None = None,
+    case_sensitive: bool = True,
+) -> pa.Table:
+    """One of `METADATA_TABLES` (any case). `snapshot_id` or `snapshot`: as of that one, for `TIME_TRAVEL_TABLES`; else the current one.
+
+    `row_filter` (only `partitions`) is one on the table's own columns. Raises InvalidInput for what a table does not take.
+    """
+    known = _known(name)
+    if known not in TIME_TRAVEL_TABLES and (snapshot_id is not None or snapshot is not None):
+        raise InvalidInput(f"Cannot select snapshot in table: {known}", hint=f"Time travel works for {', '.join(TIME_TRAVEL_TABLES)}.")
+    predicate = parse(row_filter) if isinstance(row_filter, str) else row_filter
+    if known != "partitions" and predicate is not None and not isinstance(predicate, AlwaysTrue):
+        raise InvalidInput(f"Metadata table {known} takes no row_filter; filter the Arrow table that it returns.")
+    if snapshot_id is not None:
+        snapshot = metadata.snapshot_by_id(snapshot_id)
+    at = snapshot or metadata.current_snapshot()
+    if known == "partitions":
+        return partitions(metadata, storage, at, predicate, case_sensitive)
+    if known == "metadata_log_entries":
+        return history.metadata_log_entries(metadata, metadata_location or "")
+    return _OF_TABLE[known](metadata, storage, at)
+
+
+def metadata_table_schema(name: str, metadata: TableMetadata) -> pa.Schema:
+    """The columns of a metadata table of this table."""
+    match _known(name):
+        case "files" | "data_files" | "delete_files" | "all_files" | "all_data_files" | "all_delete_files":
+            return files.files_schema(metadata)
+        case "entries" | "all_entries":
+            return files.entries_schema(metadata)
+        case "partitions":
+            return partitions_schema(metadata)
+        case "position_deletes":
+            return position_deletes_schema(metadata)
+        case plain:
+            return _PLAIN[plain]
+
+
+def _known(name: str) -> str:
+    known = name.lower()
+    if known not in METADATA_TABLES:
+        raise InvalidInput(f"There is no metadata table {name!r}.", hint=f"There are: {', '.join(METADATA_TABLES)}.")
+    return known
+
+
+_PLAIN = {
+    "history": history.HISTORY, "snapshots": history.SNAPSHOTS, "refs": history.REFS, "metadata_log_entries": history.METADATA_LOG_ENTRIES,
+    "manifests": manifests.MANIFESTS, "all_manifests": manifests.ALL_MANIFESTS,
+}  # fmt: skip
+_OF_TABLE: dict[str, Callable[[TableMetadata, Storage, Snapshot | None], pa.Table]] = {
+    "history": lambda m, s, at: history.history(m),
+    "snapshots": lambda m, s, at: history.snapshots(m),
+    "refs": lambda m, s, at: history.refs(m),
+    "files": lambda m, s, at: files.files(m, s, at),
+    "data_files": lambda m, s, at: files.files(m, s, at, files.data_manifest),
+    "delete_files": lambda m, s, at: files.files(m, s, at, files.delete_manifest),
+    "all_files": lambda m, s, at: files.all_files(m, s),
+    "all_data_files": lambda m, s, at: files.all_files(m, s, files.data_manifest),
+    "all_delete_files": lambda m, s, at: files.all_files(m, s, files.delete_manifest),
+    "entries": lambda m, s, at: files.entries(m, s, at),
+    "all_entries": lambda m, s, at: files.all_entries(m, s),
+    "manifests": lambda m, s, at: manifests.manifests(m, s, at),
+    "all_manifests": lambda m, s, at: manifests.all_manifests(m, s),
+    "position_deletes": lambda m, s, at: position_deletes(m, s, at),
+}

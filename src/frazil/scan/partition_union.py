@@ -1,0 +1,44 @@
+"""One struct type for the partition values of all specs of a table (spec, "Partition Evolution")."""
+
+from __future__ import annotations
+
+from frazil.errors import ValidationError
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.partitioning import PartitionField, PartitionSpec
+from frazil.spec.transforms import VoidTransform
+from frazil.spec.types import NestedField, StructType
+
+
+def unified_partition_type(metadata: TableMetadata) -> StructType:
+    """The fields of all specs by field id, with the newest name; a field that was dropped from a v1 spec (void) keeps its old type.
+
+    As in Java, fields whose source column is no longer in the current schema are left out. A transform we do not know gives text.
+    Raises ValidationError when one field id means different things in different specs.
+    """
+    schema = metadata.schema()
+    chosen: dict[int, tuple[PartitionField, NestedField]] = {}
+    names: dict[int, str] = {}
+    for spec in sorted(metadata.partition_specs, key=lambda s: s.spec_id, reverse=True):
+        for field, typed in zip(spec.fields, spec.partition_type(schema).fields, strict=True):
+            if field.source_id not in schema.by_id:
+                continue
+            names.setdefault(field.field_id, field.name)
+            known = chosen.get(field.field_id)
+            if known is not None and not _compatible(field, known[0]):
+                raise ValidationError(f"Conflicting partition fields: ['{field}', '{known[0]}']", table=metadata.location)
+            if known is None or (_is_void(known[0]) and not _is_void(field)):
+                chosen[field.field_id] = field, typed
+    return StructType(*(NestedField(i, names[i], chosen[i][1].field_type) for i in sorted(chosen)))
+
+
+def _is_void(field: PartitionField) -> bool:
+    return isinstance(field.transform, VoidTransform)
+
+
+def _compatible(a: PartitionField, b: PartitionField) -> bool:
+    return a.source_id == b.source_id and (_is_void(a) or _is_void(b) or a.transform == b.transform)
+
+
+def projected_fields(spec: PartitionSpec, unified: StructType) -> int:
+    """How many of the unified fields a spec has: equal values of specs that differ here are different partitions, as in Java."""
+    return len({f.field_id for f in spec.fields} & {f.field_id for f in unified.fields})

@@ -1,0 +1,249 @@
+"""Planning a scan: snapshot -> manifest list -> manifests -> files, each step leaving out what the filter excludes (spec, "Scan Planning")."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.errors import Unsupported
+from frazil.expr.bind import bind
+from frazil.expr.bound import Bound, Constant, references
+from frazil.expr.nodes import AlwaysTrue, Predicate
+from frazil.scan.combine import CombinedTask, combine_for
+from frazil.scan.manifests import (
+    ALL_COLUMNS,
+    PLAN_COLUMNS,
+    STATISTICS,
+    clear_caches,
+    each,
+    is_data,
+    manifests_of,
+    read_manifest,
+)
+from frazil.scan.options import ScanOptions
+from frazil.scan.prune import file_pruner, manifest_outcomes
+from frazil.scan.report import Explanation, ScanReport, explain
+from frazil.scan.tasks import WHOLLY, PlannedFiles, TaskSequence
+from frazil.spec.data_file import ManifestEntryStatus
+from frazil.spec.manifest import ManifestFile
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.partitioning import PartitionSpec
+from frazil.spec.schema import Schema
+from frazil.spec.snapshot import Snapshot
+from frazil.storage import Storage
+
+__all__ = ["Plan", "ScanOptions", "clear_caches", "plan"]
+
+EntryChoice = Callable[[pa.Table], pa.Table]
+_RESULT = tuple(c for c in PLAN_COLUMNS if c not in ("status", "content"))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The files of one read. `row_filter` is the bound filter; `schema` the table's columns as this read sees them.
+
+    `has_deletes`: row-level deletes may apply to the planned files; who cannot apply them must refuse.
+    """
+
+    metadata: TableMetadata = field(repr=False)
+    snapshot: Snapshot | None
+    schema: Schema = field(repr=False)
+    row_filter: Bound
+    groups: tuple[PlannedFiles, ...] = field(repr=False)
+    report: ScanReport = field(repr=False)
+    options: ScanOptions = field(default_factory=ScanOptions, repr=False)
+    delete_manifests: tuple[ManifestFile, ...] = field(default=(), repr=False)
+
+    @property
+    def has_deletes(self) -> bool:
+        return bool(self.delete_manifests)
+
+    def __len__(self) -> int:
+        return sum(len(g) for g in self.groups)
+
+    def tasks(self) -> TaskSequence:
+        """A task a file, made when it is looked at; the length is known at once."""
+        return TaskSequence(self.groups, self.row_filter)
+
+    def combined(self, parallelism: int = 1) -> list[CombinedTask]:
+        """Tasks cut and packed by the split options, for so many slots."""
+        return combine_for(self.tasks(), self.options.split, parallelism, self.total_size)
+
+    def paths(self) -> list[str]:
+        found: list[str] = []
+        for group in self.groups:
+            found.extend(group.table.column("file_path").to_pylist())
+        return found
+
+    @cached_property
+    def total_size(self) -> int:
+        """Bytes of the planned files."""
+        return sum(pc.sum(g.table.column("file_size_in_bytes")).as_py() or 0 for g in self.groups)
+
+    @cached_property
+    def total_records(self) -> int:
+        """Rows in the planned files, before the filter."""
+        return sum(pc.sum(g.table.column("record_count")).as_py() or 0 for g in self.groups)
+
+    @cached_property
+    def matched_records(self) -> int:
+        """Rows of the files in which every row matches."""
+        wholly = (g.table.filter(pc.equal(g.table.column("_match"), WHOLLY)) for g in self.groups)
+        return sum(pc.sum(t.column("record_count")).as_py() or 0 for t in wholly)
+
+    def undecided_tasks(self) -> TaskSequence:
+        """Tasks of the files whose rows must be tested."""
+        rest = [PlannedFiles(g.spec, g.table.filter(pc.not_equal(g.table.column("_match"), WHOLLY))) for g in self.groups]
+        return TaskSequence(tuple(g for g in rest if len(g)), self.row_filter)
+
+    def filter_schema(self) -> Schema:
+        """The columns that the filter reads."""
+        return self.schema.project(references(self.row_filter))
+
+    def explain(self) -> Explanation:
+        """What was skipped, and by what."""
+        return explain(self.report)
+
+
+def plan(
+    metadata: TableMetadata,
+    storage: Storage,
+    *,
+    snapshot: Snapshot | None,
+    row_filter: Predicate | None = None,
+    schema: Schema,
+    case_sensitive: bool = True,
+    zone: str = "UTC",
+    options: ScanOptions | None = None,
+) -> Plan:
+    """The data files of a snapshot that may hold rows matching the filter.
+
+    Raises Unsupported for encrypted tables, CorruptData and NoSuchFileError for manifests that are damaged or gone.
+    """
+    begun = time.perf_counter_ns()
+    bound = bind(row_filter if row_filter is not None else AlwaysTrue(), schema, case_sensitive=case_sensitive, zone=zone)
+    report = ScanReport(
+        table=metadata.location, snapshot_id=snapshot.snapshot_id if snapshot else None, filter=str(bound), schema_id=schema.schema_id
+    )
+    options = options or ScanOptions()
+    manifests = manifests_of(metadata, snapshot, storage) if snapshot is not None else ()
+    data = [m for m in manifests if is_data(m)]
+    deletes = [m for m in manifests if not is_data(m)]
+    groups, report = plan_manifests(metadata, storage, data, bound, schema, options, report)
+    relevant = _delete_manifests(metadata, storage, deletes, bound, schema) if len(deletes) and groups else ()
+    report = replace(
+        report, total_planning_duration=time.perf_counter_ns() - begun, total_delete_manifests=len(deletes),
+        skipped_delete_manifests=len(deletes) - len(relevant),
+    )  # fmt: skip
+    return Plan(metadata, snapshot, schema, bound, groups, report, options, tuple(relevant))
+
+
+def may_match(manifests: Sequence[ManifestFile], metadata: TableMetadata, bound: Bound, schema: Schema) -> list[ManifestFile]:
+    """Manifests with live files whose partition summaries do not exclude the filter, in their order."""
+    live = [m for m in manifests if m.has_live_files]
+    keep = np.ones(len(live), dtype=bool)
+    specs = np.array([m.partition_spec_id for m in live], dtype=np.int64)
+    for spec_id in np.unique(specs):
+        rows = np.flatnonzero(specs == spec_id)
+        spec = metadata.spec_by_id(int(spec_id))
+        keep[rows] = manifest_outcomes([live[i] for i in rows], bound, schema, spec) & 1 != 0
+    return [m for m, kept in zip(live, keep, strict=True) if kept]
+
+
+def plan_manifests(
+    metadata: TableMetadata,
+    storage: Storage,
+    data: Sequence[ManifestFile],
+    bound: Bound,
+    schema: Schema,
+    options: ScanOptions,
+    report: ScanReport,
+    choose: EntryChoice | None = None,
+) -> tuple[tuple[PlannedFiles, ...], ScanReport]:
+    """Planned files of data manifests, a group a spec, and the report with its counters. `choose` limits the entries beforehand."""
+    chosen = may_match(data, metadata, bound, schema)
+    read = partial(_read, metadata=metadata, storage=storage, bound=bound, schema=schema, options=options, choose=choose or _live)
+    by_spec: dict[int, list[pa.Table]] = {}
+    by_partition = by_statistics = 0
+    for spec_id, table, partition, statistics in each(read, chosen, options.workers):
+        by_partition, by_statistics = by_partition + partition, by_statistics + statistics
+        if table.num_rows:
+            by_spec.setdefault(spec_id, []).append(table)
+    groups = tuple(PlannedFiles(metadata.spec_by_id(i), _together(tables)) for i, tables in by_spec.items())
+    for group in groups:
+        _refuse_encrypted(metadata, group)
+    return groups, replace(
+        report,
+        total_data_manifests=len(data), scanned_data_manifests=len(chosen), skipped_data_manifests=len(data) - len(chosen),
+        result_data_files=sum(len(g) for g in groups), skipped_data_files=by_partition + by_statistics,
+        skipped_by_partition=by_partition, skipped_by_statistics=by_statistics,
+        total_file_size_in_bytes=sum(pc.sum(g.table.column("file_size_in_bytes")).as_py() or 0 for g in groups),
+        total_records=sum(pc.sum(g.table.column("record_count")).as_py() or 0 for g in groups),
+        wholly_matching_files=sum(pc.sum(pc.equal(g.table.column("_match"), WHOLLY)).as_py() or 0 for g in groups),
+    )  # fmt: skip
+
+
+def _together(tables: list[pa.Table]) -> pa.Table:
+    """One table; partition values written before a promotion meet those after it in the wider type."""
+    return pa.concat_tables(tables, promote_options="permissive") if len(tables) > 1 else tables[0]
+
+
+def _live(entries: pa.Table) -> pa.Table:
+    """Entries that are not DELETED."""
+    alive = pc.not_equal(entries.column("status"), int(ManifestEntryStatus.DELETED))
+    return entries if pc.all(alive).as_py() is not False else entries.filter(alive)
+
+
+def _read(
+    manifest: ManifestFile, *, metadata: TableMetadata, storage: Storage, bound: Bound, schema: Schema, options: ScanOptions, choose: EntryChoice
+) -> tuple[int, pa.Table, int, int]:
+    spec = metadata.spec_by_id(manifest.partition_spec_id)
+    wanted = ALL_COLUMNS if options.with_stats else (*PLAN_COLUMNS, *STATISTICS) if references(bound) else PLAN_COLUMNS
+    entries = choose(read_manifest(storage, manifest, wanted))
+    kept, by_partition, by_statistics = _prune(entries, bound, schema, spec)
+    if not options.with_stats:
+        kept = kept.select([*(c for c in _RESULT), "_match"])
+    return spec.spec_id, kept, by_partition, by_statistics
+
+
+def _prune(entries: pa.Table, bound: Bound, schema: Schema, spec: PartitionSpec) -> tuple[pa.Table, int, int]:
+    if isinstance(bound, Constant):
+        match = {True: WHOLLY, False: 2, None: 4}[bound.value]
+        kept = entries if match == WHOLLY else entries.slice(0, 0)
+        masks = pa.repeat(pa.scalar(match, pa.uint8()), kept.num_rows)
+        return kept.append_column("_match", masks), 0, entries.num_rows - kept.num_rows
+    return file_pruner(bound, schema, spec)(entries)
+
+
+def _refuse_encrypted(metadata: TableMetadata, group: PlannedFiles) -> None:
+    keys = group.table.column("key_metadata")
+    if keys.null_count < len(keys):
+        file = group.table.filter(keys.is_valid()).column("file_path")[0].as_py()
+        raise Unsupported(
+            f"Table {metadata.location} has encrypted data files ({file}); encrypted tables are not supported.", table=metadata.location, file=file
+        )
+
+
+def _delete_manifests(
+    metadata: TableMetadata, storage: Storage, deletes: Sequence[ManifestFile], bound: Bound, schema: Schema
+) -> list[ManifestFile]:
+    """Delete manifests with live files that can reach rows of the filter.
+
+    A delete file of a partitioned spec reaches only its own partition of its own spec, so its summaries exclude as those of data do.
+    One that does not know its counts is opened, for the status column only.
+    """
+    found = []
+    for manifest in may_match(deletes, metadata, bound, schema):
+        if manifest.added_files_count is None or manifest.existing_files_count is None:
+            if not _live(read_manifest(storage, manifest, ("status",))).num_rows:
+                continue
+        found.append(manifest)
+    return found
+
+

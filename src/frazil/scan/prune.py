@@ -1,0 +1,182 @@
+"""What a filter can be for the rows of manifests and of files: summaries, partition values, counts and bounds to outcome masks.
+
+Masks: bit 1 TRUE, 2 FALSE, 4 NULL possible. Without bit 1 a file (or manifest) is skipped; exactly 1 means that every row matches. Every
+fact that is missing, damaged or of a transform we do not know proves nothing. A column without statistics may be missing in the file or may
+just not be measured, so nothing follows from it either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.expr.bound import Bound, references
+from frazil.expr.partitions import range_of_summaries, range_of_values
+from frazil.expr.prune import outcomes
+from frazil.expr.ranges import Range
+from frazil.expr.values import FLOATS, arrow_type
+from frazil.scan.bounds import MapColumn, decode_bounds
+from frazil.scan.manifests import STATISTICS
+from frazil.spec.manifest import ManifestFile
+from frazil.spec.partitioning import PartitionField, PartitionSpec
+from frazil.spec.schema import Schema
+from frazil.spec.transforms import VoidTransform
+from frazil.spec.types import IcebergType, StructType
+
+__all__ = ["STATISTICS", "file_outcomes", "file_pruner", "manifest_outcomes", "partition_outcomes"]
+
+Mask = npt.NDArray[np.uint8]
+EVERYTHING = 7
+
+
+def telling_fields(spec: PartitionSpec, schema: Schema, columns: Sequence[int]) -> list[tuple[int, PartitionField, IcebergType]]:
+    """(place, field, source type) of partition fields that can say something about one of the columns."""
+    return [
+        (place, field, schema.by_id[field.source_id].field_type)
+        for place, field in enumerate(spec.fields)
+        if field.source_id in columns and field.source_id in schema.by_id and not field.source_ids
+        if field.transform.is_known and not isinstance(field.transform, VoidTransform)
+        if field.transform.can_transform(schema.by_id[field.source_id].field_type)
+    ]
+
+
+# --- manifests --------------------------------------------------------------------------------------------
+
+
+def manifest_outcomes(manifests: Sequence[ManifestFile], bound: Bound, schema: Schema, spec: PartitionSpec) -> Mask:
+    """One mask a manifest, from the partition summaries; all of them were written with `spec`."""
+    telling = telling_fields(spec, schema, list(references(bound)))
+    found: dict[int, list[Range]] = {}
+    for place, field, source in telling:
+        if (known := _summary_range(manifests, place, field, source)) is not None:
+            found.setdefault(field.source_id, []).append(known)
+    if not found:
+        return np.full(len(manifests), EVERYTHING, dtype=np.uint8)
+    return outcomes(bound, lambda i: found.get(i, ()), len(manifests))
+
+
+def _summary_range(manifests: Sequence[ManifestFile], place: int, field: PartitionField, source: IcebergType) -> Range | None:
+    parts = [m.partitions[place] if m.partitions is not None and place < len(m.partitions) else None for m in manifests]
+    result = field.transform.result_type(source)
+    lower = decode_bounds(pa.array([p.lower_bound if p else None for p in parts], type=pa.binary()), result)
+    upper = decode_bounds(pa.array([p.upper_bound if p else None for p in parts], type=pa.binary()), result)
+    nulls = pa.array([p.contains_null if p else None for p in parts], type=pa.bool_())
+    nans = pa.array([p.contains_nan if p else None for p in parts], type=pa.bool_())
+    return range_of_summaries(field.transform, source, lower, upper, nulls, nans)
+
+
+# --- files ------------------------------------------------------------------------------------------------
+
+
+def partition_ranges(partition: pa.Array, spec: PartitionSpec, schema: Schema, columns: Sequence[int]) -> dict[int, list[Range]]:
+    """By column id, what the files' partition values say about it."""
+    found: dict[int, list[Range]] = {}
+    have = {partition.type.field(i).name: i for i in range(partition.type.num_fields)}
+    for _, field, source in telling_fields(spec, schema, columns):
+        place = have.get(str(field.field_id))
+        if place is None:
+            continue
+        values = _cast(partition.field(place), arrow_type(field.transform.result_type(source)))
+        if values is not None:
+            found.setdefault(field.source_id, []).append(range_of_values(field.transform, source, values))
+    return found
+
+
+def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array | None:
+    """Values in the type of today's source column (int to long, float to double, …); None: they are of another kind."""
+    if values.type == wanted:
+        return values
+    try:
+        return values.cast(wanted)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
+
+
+def statistics_ranges(entries: pa.Table, schema: Schema, columns: Sequence[int]) -> dict[int, list[Range]]:
+    """By column id, what counts and bounds of the files say."""
+    if not set(STATISTICS).issubset(entries.column_names) or not entries.num_rows:
+        return {}
+    metrics = {name: MapColumn(entries.column(name)) for name in STATISTICS}
+    records = _one(entries, "record_count")
+    return {i: [_statistics_range(metrics, records, schema, i)] for i in columns if i in schema.by_id and schema.by_id[i].field_type.is_primitive}
+
+
+def _statistics_range(metrics: dict[str, MapColumn], records: pa.Array, schema: Schema, field_id: int) -> Range:
+    type_ = schema.by_id[field_id].field_type
+    lower = decode_bounds(metrics["lower_bounds"].at(field_id), type_)
+    upper = decode_bounds(metrics["upper_bounds"].at(field_id), type_)
+    rows = _counts(records)
+    values, nulls, nans = (_counts(metrics[name].at(field_id)) for name in ("value_counts", "null_value_counts", "nan_value_counts"))
+    complete = ((values == rows) & (rows >= 0)) | ((values < 0) & _always_counted(schema, field_id))
+    may_null = ~((nulls == 0) & complete)
+    counted = np.where(values >= 0, values, rows)  # no value is left out when the count of values is missing: all rows count
+    only_null = (nulls >= 0) & (counted >= 0) & (nulls >= counted)
+    only_null &= lower.is_null().to_numpy(zero_copy_only=False) & upper.is_null().to_numpy(zero_copy_only=False)
+    if not isinstance(type_, FLOATS):
+        return Range(_bound(lower), _bound(upper), may_null, False, ~only_null)
+    only_nan = (nans > 0) & (nulls >= 0) & (counted >= 0) & (nulls + nans >= counted)
+    only_nan &= lower.is_null().to_numpy(zero_copy_only=False) & upper.is_null().to_numpy(zero_copy_only=False)
+    return Range(_bound(lower), _bound(upper), may_null, (nans != 0) & ~only_null, ~(only_null | only_nan))
+
+
+def _bound(values: pa.Array) -> pa.Array | None:
+    return None if values.null_count == len(values) else values
+
+
+def _counts(values: pa.Array) -> npt.NDArray[np.int64]:
+    """As numpy; -1 for missing (old writers gave -1 too)."""
+    filled: npt.NDArray[np.int64] = values.fill_null(-1).to_numpy(zero_copy_only=False)
+    return np.maximum(filled, -1)
+
+
+def _always_counted(schema: Schema, field_id: int) -> bool:
+    """A column that no null struct can hide: a null count of 0 is then complete even when the count of values is missing."""
+    around = [schema.by_id[p] for p in schema.parents[field_id]]
+    return all(p.required and isinstance(p.field_type, StructType) for p in around)
+
+
+def _one(table: pa.Table, name: str) -> pa.Array:
+    column = table.column(name)
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
+def partition_outcomes(entries: pa.Table, bound: Bound, schema: Schema, spec: PartitionSpec) -> Mask | None:
+    """One mask an entry, from partition values alone; None: they say nothing about the filter."""
+    columns = list(references(bound))
+    if not telling_fields(spec, schema, columns):
+        return None
+    found = partition_ranges(_one(entries, "partition"), spec, schema, columns)
+    return outcomes(bound, lambda i: found.get(i, ()), entries.num_rows) if found else None
+
+
+def file_outcomes(entries: pa.Table, bound: Bound, schema: Schema, spec: PartitionSpec) -> Mask:
+    """One mask an entry, from partition values, counts and bounds (those of `STATISTICS` that the table has)."""
+    columns = list(references(bound))
+    by_statistics = statistics_ranges(entries, schema, columns)
+    by_partition = partition_ranges(_one(entries, "partition"), spec, schema, columns) if columns and "partition" in entries.column_names else {}
+    result = outcomes(bound, lambda i: (*by_partition.get(i, ()), *by_statistics.get(i, ())), entries.num_rows)
+    empty = pc.equal(_one(entries, "record_count"), 0).to_numpy(zero_copy_only=False)
+    return np.where(empty, 0, result).astype(np.uint8) if empty.any() else result
+
+
+def file_pruner(bound: Bound, schema: Schema, spec: PartitionSpec) -> Callable[[pa.Table], tuple[pa.Table, int, int]]:
+    """A function from live entries to (entries that may match with `_match`, skipped by partition values, skipped by statistics)."""
+
+    def prune(entries: pa.Table) -> tuple[pa.Table, int, int]:
+        before = entries.num_rows
+        first = partition_outcomes(entries, bound, schema, spec)
+        if first is not None and not bool((first & 1).all()):
+            entries = entries.filter(pa.array((first & 1).astype(bool)))
+        between = entries.num_rows
+        masks: Any = file_outcomes(entries, bound, schema, spec)
+        if not bool((masks & 1).all()):
+            keep = (masks & 1).astype(bool)
+            entries, masks = entries.filter(pa.array(keep)), masks[keep]
+        return entries.append_column("_match", pa.array(masks, type=pa.uint8())), before - between, between - entries.num_rows
+
+    return prune

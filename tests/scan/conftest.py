@@ -1,0 +1,8 @@
+"""Property tests of this room run on a busy machine: no deadline for a single example."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+
+settings.register_profile("scan", deadline=None, max_examples=60)
+settings.load_profile("scan")
