@@ -6,12 +6,15 @@ import contextlib
 import errno
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ContextManager, Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.fs
 
 from frazil.errors import AlreadyExists, FrazilError, NoSuchFileError, StorageError
+
+Failures = list[tuple[str, Exception]]
+Names = list[str]
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class Storage(Protocol):
     def open_input(self, location: str) -> pa.NativeFile:
         """For random access; the caller closes it."""
 
-    def open_output(self, location: str, *, overwrite: bool = False) -> ContextManager[Any]:
+    def open_output(self, location: str, *, overwrite: bool = False) -> contextlib.AbstractContextManager[Any]:
         """A binary sink. When the context ends well the file is complete and durable; when it ends by an error there is no file."""
 
     def write(self, location: str, data: bytes, overwrite: bool = False, *, durable: bool = True) -> None:
@@ -53,16 +56,16 @@ class Storage(Protocol):
     def delete(self, location: str) -> None:
         """Raises NoSuchFileError when it is not there (object stores: may pass in silence)."""
 
-    def delete_many(self, locations: Iterable[str]) -> list[tuple[str, Exception]]:
+    def delete_many(self, locations: Iterable[str]) -> Failures:
         """Delete what is there; answers with those that could not be deleted. A file that is not there counts as deleted."""
 
     def list(self, prefix: str) -> Iterator[FileInfo]:
         """All files below a directory, at any depth; nothing when it does not exist."""
 
-    def names(self, directory: str, after: str = "") -> list[str]:
+    def names(self, directory: str, after: str = "") -> Names:
         """Names of files and directories right in a directory, unsorted; `after`: only those that sort after it."""
 
-    def directories(self, directory: str) -> list[str]:
+    def directories(self, directory: str) -> Names:
         """Names of the directories right in a directory, sorted."""
 
     def is_directory(self, location: str) -> bool: ...

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.fs
 
 from frazil.errors import AlreadyExists, StorageError
-from frazil.storage.base import FileInfo, PublishUnclear, storage_error, told
+from frazil.storage.base import Failures, FileInfo, Names, PublishUnclear, storage_error, told
 from frazil.storage.locations import local_path_of
 
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
@@ -120,8 +120,8 @@ class LocalStorage:
         with told(location, "delete"):
             os.unlink(local_path_of(location))
 
-    def delete_many(self, locations: Iterable[str]) -> list[tuple[str, Exception]]:
-        failed: list[tuple[str, Exception]] = []
+    def delete_many(self, locations: Iterable[str]) -> Failures:
+        failed: Failures = []
         for location in locations:
             try:
                 os.unlink(local_path_of(location))
@@ -137,7 +137,7 @@ class LocalStorage:
         with told(prefix, "list"):
             yield from _walk(root, shown)
 
-    def names(self, directory: str, after: str = "") -> list[str]:
+    def names(self, directory: str, after: str = "") -> Names:
         with told(directory, "list"):
             try:
                 found = os.listdir(local_path_of(directory))
@@ -145,7 +145,7 @@ class LocalStorage:
                 return []
         return [n for n in found if n > after] if after else found
 
-    def directories(self, directory: str) -> list[str]:
+    def directories(self, directory: str) -> Names:
         with told(directory, "list"):
             try:
                 with os.scandir(local_path_of(directory)) as entries:
@@ -243,7 +243,7 @@ def _renameat2() -> Callable[..., int] | None:
         found = ctypes.CDLL(None, use_errno=True).renameat2
     except (AttributeError, OSError):
         return None
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _rename_no_replace(temporary: str, path: str, why: OSError) -> bool:
@@ -259,7 +259,8 @@ def _rename_no_replace(temporary: str, path: str, why: OSError) -> bool:
             raise OSError(number, os.strerror(number), path)
     raise StorageError(
         f"The file system of {path} has neither hard links nor a rename that keeps an existing file, so commits there could get lost.",
-        hint="Use a catalog (type=sql) for tables in this place, or another file system.", file=path, errno=errno.errorcode.get(why.errno or 0),
+        hint="Use a catalog (type=sql) for tables in this place, or another file system.",
+        file=path, errno=errno.errorcode.get(why.errno or 0),
     )  # fmt: skip
 
 

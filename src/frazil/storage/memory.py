@@ -14,11 +14,12 @@ import pyarrow as pa
 import pyarrow.fs
 
 from frazil.errors import AlreadyExists, NoSuchFileError
-from frazil.storage.base import MARKER, FileInfo, storage_error
+from frazil.storage.base import MARKER, Failures, FileInfo, Names, storage_error
 from frazil.storage.locations import normalise
 
 _FILES: dict[str, tuple[bytes, int]] = {}
 _LOCK = threading.RLock()
+Found = list[tuple[str, bytes, int]]
 
 
 @dataclass(frozen=True)
@@ -76,13 +77,13 @@ class MemoryStorage:
             if _FILES.pop(normalise(location), None) is None:
                 raise NoSuchFileError(f"There is no file {location}.", file=location)
 
-    def delete_many(self, locations: Iterable[str]) -> list[tuple[str, Exception]]:
+    def delete_many(self, locations: Iterable[str]) -> Failures:
         with _LOCK:
             for location in locations:
                 _FILES.pop(normalise(location), None)
         return []
 
-    def _below(self, directory: str) -> list[tuple[str, bytes, int]]:
+    def _below(self, directory: str) -> Found:
         """(rest of the name below the directory, bytes, time)"""
         start = normalise(directory) + "/"
         with _LOCK:
@@ -92,12 +93,11 @@ class MemoryStorage:
         shown = prefix.rstrip("/")
         return (FileInfo(f"{shown}/{rest}", len(data), when) for rest, data, when in self._below(prefix))
 
-    def names(self, directory: str, after: str = "") -> list[str]:
-        return sorted({rest.split("/", 1)[0] for rest, _, _ in self._below(directory)} - {MARKER} - {""}) if not after else [
-            n for n in self.names(directory) if n > after
-        ]  # fmt: skip
+    def names(self, directory: str, after: str = "") -> Names:
+        found = {rest.split("/", 1)[0] for rest, _, _ in self._below(directory)} - {MARKER, ""}
+        return sorted(n for n in found if n > after)
 
-    def directories(self, directory: str) -> list[str]:
+    def directories(self, directory: str) -> Names:
         return sorted({rest.split("/", 1)[0] for rest, _, _ in self._below(directory) if "/" in rest})
 
     def is_directory(self, location: str) -> bool:
@@ -136,7 +136,8 @@ class _ArrowHandler(pa.fs.FileSystemHandler):
     def normalize_path(self, path: str) -> str:
         return path
 
-    def get_file_info(self, paths: list[str]) -> list[pa.fs.FileInfo]:
+    def get_file_info(self, paths: str | list[str]) -> list[pa.fs.FileInfo]:
+        paths = [paths] if isinstance(paths, str) else paths
         return [self._info(p) for p in paths]
 
     def _info(self, path: str) -> pa.fs.FileInfo:

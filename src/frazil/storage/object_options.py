@@ -37,7 +37,8 @@ def options(scheme: str, properties: Mapping[str, str]) -> Options:
     prefixes, known = _KNOWN[scheme]
     for key in properties:
         if key.startswith(prefixes) and key not in known:
-            raise Unsupported(f"Catalog property {key} is not served by Frazil's {scheme} storage.", hint=f"It serves {', '.join(sorted(known))}.")
+            served = ", ".join(sorted(known))
+            raise Unsupported(f"Catalog property {key} is not served by Frazil's {scheme} storage.", hint=f"It serves {served}.")
     return {"s3": _s3, "gs": _gcs, "abfss": _adls}[scheme](properties)
 
 

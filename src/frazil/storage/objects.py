@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.fs
 
 from frazil.errors import AlreadyExists, FrazilError, InvalidInput, NoSuchFileError, NotInstalledError, StorageError
-from frazil.storage.base import MARKER, FileInfo, PublishUnclear, storage_error
+from frazil.storage.base import MARKER, Failures, FileInfo, Names, PublishUnclear, storage_error
 from frazil.storage.locations import join
 from frazil.storage.object_options import options
 
@@ -124,8 +124,8 @@ class ObjectStorage:
         with _told(location, "delete"):
             library.delete(store, key)
 
-    def delete_many(self, locations: Iterable[str]) -> list[tuple[str, Exception]]:
-        failed: list[tuple[str, Exception]] = []
+    def delete_many(self, locations: Iterable[str]) -> Failures:
+        failed: Failures = []
         for location in locations:
             try:
                 self.delete(location)
@@ -150,10 +150,10 @@ class ObjectStorage:
         for rest, item in self._keys(prefix):
             yield FileInfo(join(prefix, rest), int(item["size"]), int(item["last_modified"].timestamp() * 1000))
 
-    def names(self, directory: str, after: str = "") -> list[str]:
+    def names(self, directory: str, after: str = "") -> Names:
         return sorted({rest.split("/", 1)[0] for rest, _ in self._keys(directory, after)} - {MARKER})
 
-    def directories(self, directory: str) -> list[str]:
+    def directories(self, directory: str) -> Names:
         library, store, key = self._at(directory)
         with _told(directory, "list"):
             found = library.list_with_delimiter(store, prefix=key or None)["common_prefixes"]

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.fs
 
 from frazil.errors import Unsupported
-from frazil.storage.base import FileInfo, Storage, frozen_properties
+from frazil.storage.base import Failures, FileInfo, Names, Storage, frozen_properties
 from frazil.storage.local import LocalStorage
 from frazil.storage.locations import check_location, scheme_of
 from frazil.storage.memory import MemoryStorage
@@ -60,7 +60,7 @@ class RoutedStorage:
     def delete(self, location: str) -> None:
         self.of(location).delete(location)
 
-    def delete_many(self, locations: Iterable[str]) -> list[tuple[str, Exception]]:
+    def delete_many(self, locations: Iterable[str]) -> Failures:
         groups: dict[str, list[str]] = {}
         for location in locations:
             groups.setdefault(scheme_of(location), []).append(location)
@@ -69,10 +69,10 @@ class RoutedStorage:
     def list(self, prefix: str) -> Iterator[FileInfo]:
         return self.of(prefix).list(prefix)
 
-    def names(self, directory: str, after: str = "") -> list[str]:
+    def names(self, directory: str, after: str = "") -> Names:
         return self.of(directory).names(directory, after)
 
-    def directories(self, directory: str) -> list[str]:
+    def directories(self, directory: str) -> Names:
         return self.of(directory).directories(directory)
 
     def is_directory(self, location: str) -> bool:

@@ -1,0 +1,145 @@
+"""What is known of a catalog's name, and from where.
+
+In this order, key by key: keyword arguments; `spark.sql.catalog.<name>.*` of the session (handed in); FRAZIL_CATALOG__<NAME>__<KEY>, then
+PYICEBERG_CATALOG__… in the environment (`__` is a dot, `_` a dash); .frazil.yaml, then .pyiceberg.yaml, each in FRAZIL_HOME or
+PYICEBERG_HOME, the home directory, the current directory (the first file found counts).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from frazil.catalog.yaml_files import catalogs_of, settings_of
+from frazil.errors import InvalidInput
+from frazil.storage import redact
+
+DEFAULT_CATALOG = "default"
+SPARK_PREFIX = "spark.sql.catalog."
+_ENVIRONMENTS = ("FRAZIL", "PYICEBERG")
+_SPARK_CLASSES = ("org.apache.iceberg.spark.", "frazil")
+_TELLING = {"type", "uri", "warehouse", "catalog-impl"}
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A catalog's properties; `sources` says for each key where it was found, `looked_in` where any was looked for."""
+
+    name: str
+    properties: dict[str, str] = field(repr=False)
+    sources: dict[str, str]
+    looked_in: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name}: {redact(self.properties)}"
+
+    def where(self, key: str) -> str:
+        """`type (from the environment, FRAZIL_CATALOG__PROD__TYPE)`, for messages."""
+        return f"{key} (from {self.sources[key]})" if key in self.sources else key
+
+    def searched(self) -> str:
+        return "Looked in " + ", ".join(self.looked_in) + "."
+
+
+def configuration(
+    name: str | None = None,
+    given: Mapping[str, Any] | None = None,
+    *,
+    spark_conf: Mapping[str, str] | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Configuration:
+    """All that is configured for a name; None: the default catalog's (default-catalog in the environment or a file, else "default")."""
+    env = os.environ if environ is None else environ
+    name = name or _default_name(env)
+    if not name.strip() or "." in name or "\0" in name:
+        raise InvalidInput(f"{name!r} cannot be a catalog's name.")
+    found: dict[str, str] = {}
+    sources: dict[str, str] = {}
+    looked: list[str] = []
+    for source, values in _sources(name, given or {}, spark_conf, env):
+        looked.append(source)
+        for key, value in values.items():
+            if key not in found:
+                found[key], sources[key] = _text(key, value, source), source
+    return Configuration(name, found, sources, tuple(looked))
+
+
+def _sources(
+    name: str, given: Mapping[str, Any], spark_conf: Mapping[str, str] | None, env: Mapping[str, str]
+) -> list[tuple[str, Mapping[str, Any]]]:
+    sources: list[tuple[str, Mapping[str, Any]]] = [("the keyword arguments", given)]
+    if spark_conf is not None:
+        sources.append((f"the Spark session ({SPARK_PREFIX}{name}.*)", _of_spark(name, spark_conf)))
+    sources += [(f"the environment ({p}_CATALOG__{_env_name(name)}__*)", _of_environment(p, name, env)) for p in _ENVIRONMENTS]
+    for product in _ENVIRONMENTS:
+        path, catalogs = catalogs_of(product, env)
+        sources.append((str(path) if path else f".{product.lower()}.yaml (none found)", _named(catalogs, name)))
+    return sources
+
+
+def configured_names(spark_conf: Mapping[str, str] | None = None, environ: Mapping[str, str] | None = None) -> set[str]:
+    """Names of catalogs that anything is configured for."""
+    env = os.environ if environ is None else environ
+    names = {key[len(SPARK_PREFIX) :].partition(".")[0] for key in spark_conf or {} if key.startswith(SPARK_PREFIX)}
+    names = {n for n in names if _is_ours(n, spark_conf or {})}
+    for product in _ENVIRONMENTS:
+        prefix = f"{product}_CATALOG__"
+        names |= {k[len(prefix) :].partition("__")[0].lower() for k in env if k.upper().startswith(prefix) and "__" in k[len(prefix) :]}
+        names |= set(catalogs_of(product, env)[1])
+    return names
+
+
+def _is_ours(name: str, spark_conf: Mapping[str, str]) -> bool:
+    """Spark's catalogs may be other products': the class tells, or, without one, keys that only ours have."""
+    kind = spark_conf.get(SPARK_PREFIX + name)
+    if kind is not None:
+        return kind.startswith(_SPARK_CLASSES)
+    return any(f"{SPARK_PREFIX}{name}.{key}" in spark_conf for key in _TELLING)
+
+
+def home(environ: Mapping[str, str] | None = None) -> Path:
+    """The directory of the catalog that needs no configuration."""
+    env = os.environ if environ is None else environ
+    return Path(env.get("FRAZIL_HOME") or "warehouse").expanduser().absolute()
+
+
+def _default_name(env: Mapping[str, str]) -> str:
+    for product in _ENVIRONMENTS:
+        if chosen := env.get(f"{product}_DEFAULT_CATALOG"):
+            return chosen
+        if chosen := settings_of(product, env).get("default-catalog"):
+            return str(chosen)
+    return DEFAULT_CATALOG
+
+
+def _of_spark(name: str, spark_conf: Mapping[str, str]) -> dict[str, str]:
+    prefix = f"{SPARK_PREFIX}{name}."
+    return {k[len(prefix) :]: v for k, v in spark_conf.items() if k.startswith(prefix)}
+
+
+def _env_name(name: str) -> str:
+    return name.upper().replace("-", "_")
+
+
+def _of_environment(product: str, name: str, env: Mapping[str, str]) -> dict[str, str]:
+    prefix = f"{product}_CATALOG__{_env_name(name)}__"
+    found = {k[len(prefix) :]: v for k, v in env.items() if k.upper().startswith(prefix)}
+    return {k.lower().replace("__", ".").replace("_", "-"): v for k, v in found.items()}
+
+
+def _named(catalogs: Mapping[str, Mapping[str, Any]], name: str) -> Mapping[str, Any]:
+    for there, values in catalogs.items():
+        if there.lower() == name.lower():
+            return values
+    return {}
+
+
+def _text(key: str, value: Any, source: str) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str | int | float | Path):
+        return str(value)
+    raise InvalidInput(f"Catalog property {key} (from {source}) must be text, not {type(value).__name__}.")

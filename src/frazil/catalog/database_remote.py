@@ -1,0 +1,125 @@
+"""PostgreSQL, MySQL and MariaDB by SQLAlchemy."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from frazil.catalog.database import Contended, DuplicateKey, MissingTable, Row, Step, Unclear
+from frazil.errors import FrazilError, InvalidInput, NotInstalledError, StorageError
+from frazil.storage import redact_text
+
+_DRIVERS = {
+    "postgresql": (("psycopg", "psycopg"), ("psycopg2", "psycopg2")),
+    "mysql": (("pymysql", "pymysql"), ("mysqldb", "MySQLdb"), ("mysqlconnector", "mysql")),
+    "mariadb": (("pymysql", "pymysql"), ("mysqldb", "MySQLdb"), ("mariadbconnector", "mariadb")),
+}
+_EXTRAS = {"postgresql": "frazil[postgres]", "mysql": "frazil[mysql]", "mariadb": "frazil[mysql]"}
+_TIMEOUTS = {"psycopg": "connect_timeout", "psycopg2": "connect_timeout", "pymysql": "connect_timeout", "mysqldb": "connect_timeout"}
+# deadlock, serialization failure, lock wait time-out: rolled back by the server, so surely not applied
+_ROLLED_BACK_STATES, _ROLLED_BACK_CODES = {"40001", "40P01", "55P03"}, {1205, 1213}
+
+
+class RemoteDatabase:
+    """A database behind a connection pool; usable from threads and over fork."""
+
+    def __init__(self, uri: str, *, user: str | None = None, password: str | None = None, pre_ping: bool = True, echo: bool = False):
+        alchemy = _sqlalchemy()
+        url = _url(alchemy, uri, user, password)
+        self._text, self._errors = alchemy.text, alchemy.exc
+        driver = url.get_driver_name()
+        arguments = {_TIMEOUTS[driver]: 10} if driver in _TIMEOUTS and _TIMEOUTS[driver] not in url.query else {}
+        self.shown = url.render_as_string(hide_password=True)
+        self._engine = alchemy.create_engine(url, pool_pre_ping=pre_ping, echo=echo, hide_parameters=True, connect_args=arguments)
+        self._owner, self._lock = os.getpid(), threading.Lock()
+
+    def query(self, statement: str, parameters: Mapping[str, Any]) -> list[Row]:
+        with self._told(), self._connect() as connection:
+            return [tuple(row) for row in connection.execute(self._text(statement), dict(parameters))]
+
+    def columns(self, table: str) -> list[str]:
+        with self._told(), self._connect() as connection:
+            return list(connection.execute(self._text(f"SELECT * FROM {table} WHERE 1 = 0")).keys())
+
+    def execute(self, steps: Sequence[Step]) -> list[int]:
+        with self._told(), self._connect() as connection:
+            counts = [connection.execute(self._text(statement), dict(parameters)).rowcount for statement, parameters in steps]
+            try:
+                connection.commit()
+            except self._errors.SQLAlchemyError as error:
+                if self._is_rolled_back(error):
+                    raise
+                raise Unclear(f"Could not tell whether {self.shown} took a commit: {_reason(error)}.") from error
+            return counts
+
+    def execute_ddl(self, statements: Sequence[str]) -> None:
+        self.execute([(s, {}) for s in statements])
+
+    def close(self) -> None:
+        self._engine.dispose(close=os.getpid() == self._owner)
+
+    def _connect(self) -> Any:
+        with self._lock:
+            if os.getpid() != self._owner:
+                self._engine.dispose(close=False)
+                self._owner = os.getpid()
+        return self._engine.connect()
+
+    def _is_rolled_back(self, error: Any) -> bool:
+        original = getattr(error, "orig", None)
+        state, arguments = getattr(original, "sqlstate", None), getattr(original, "args", ())
+        return state in _ROLLED_BACK_STATES or bool(arguments and arguments[0] in _ROLLED_BACK_CODES)
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except FrazilError:
+            raise
+        except self._errors.IntegrityError as error:
+            raise DuplicateKey(f"A row of that key exists in {self.shown}.") from error
+        except self._errors.SQLAlchemyError as error:
+            if self._is_rolled_back(error):
+                raise Contended(f"Another transaction in {self.shown} was first: {_reason(error)}.") from error
+            original = getattr(error, "orig", None)
+            arguments = getattr(original, "args", None) or (None,)
+            if getattr(original, "sqlstate", None) == "42P01" or arguments[0] == 1146:
+                raise MissingTable(f"The catalog's tables are not in {self.shown}.") from error
+            raise StorageError(f"The catalog database {self.shown} failed: {_reason(error)}.", uri=self.shown) from error
+
+
+def _reason(error: Exception) -> str:
+    return redact_text(str(getattr(error, "orig", None) or error).strip().splitlines()[0])
+
+
+def _sqlalchemy() -> Any:
+    try:
+        import sqlalchemy
+    except ImportError as error:
+        raise NotInstalledError("SQL catalogs other than SQLite need SQLAlchemy.", hint='pip install "frazil[postgres]"') from error
+    return sqlalchemy
+
+
+def _url(alchemy: Any, uri: str, user: str | None, password: str | None) -> Any:
+    try:
+        url = alchemy.engine.make_url(uri)
+    except alchemy.exc.ArgumentError:  # its text may hold the password
+        raise InvalidInput(f"The property uri is no database URL: {redact_text(uri)}.") from None
+    kind, _, driver = url.drivername.partition("+")
+    if kind == "postgres":
+        kind = "postgresql"
+    if kind not in _DRIVERS:
+        known = ", ".join(["sqlite", *_DRIVERS])
+        raise InvalidInput(f"The property uri names the database {kind!r}; a SQL catalog can be in {known}.")
+    if not driver:
+        driver = next((name for name, module in _DRIVERS[kind] if importlib.util.find_spec(module)), "")
+    if not driver or not any(importlib.util.find_spec(m) for n, m in _DRIVERS[kind] if n == driver):
+        raise NotInstalledError(f"No driver for {kind} is installed.", hint=f'pip install "{_EXTRAS[kind]}"')
+    url = url.set(drivername=f"{kind}+{driver}")
+    if user is not None or password is not None:
+        url = url.set(username=user or url.username, password=password or url.password)
+    return url

@@ -1,0 +1,125 @@
+"""From a catalog's configuration to its back end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from frazil.catalog.base import CatalogBackend
+from frazil.catalog.configuration import DEFAULT_CATALOG, Configuration, configuration, home
+from frazil.catalog.memory import MemoryCatalog
+from frazil.catalog.path import PathCatalog
+from frazil.catalog.sql import SqlCatalog
+from frazil.errors import InvalidInput, Unsupported
+from frazil.storage import redact_text, storage_for
+from frazil.storage.locations import scheme_of
+
+_MAKERS: dict[str, Callable[[str, Mapping[str, str]], CatalogBackend]] = {"path": PathCatalog, "sql": SqlCatalog, "memory": MemoryCatalog}
+_ALIASES = {"hadoop": "path", "jdbc": "sql", "in-memory": "memory", "inmemory": "memory"}
+_NOT_YET = {"hive", "rest", "glue", "dynamodb", "bigquery", "nessie", "snowflake", "polaris", "unity", "s3tables"}
+_JAVA = {
+    "org.apache.iceberg.hadoop.HadoopCatalog": "path",
+    "org.apache.iceberg.jdbc.JdbcCatalog": "sql",
+    "org.apache.iceberg.inmemory.InMemoryCatalog": "memory",
+    "org.apache.iceberg.hive.HiveCatalog": "hive",
+    "org.apache.iceberg.rest.RESTCatalog": "rest",
+    "org.apache.iceberg.aws.glue.GlueCatalog": "glue",
+    "org.apache.iceberg.aws.dynamodb.DynamoDbCatalog": "dynamodb",
+    "org.apache.iceberg.nessie.NessieCatalog": "nessie",
+    "org.apache.iceberg.snowflake.SnowflakeCatalog": "snowflake",
+    "org.apache.iceberg.gcp.bigquery.BigQueryMetastoreCatalog": "bigquery",
+}
+# What a URI's scheme says about the type.
+_SCHEMES = {
+    "http": "rest", "https": "rest", "thrift": "hive", "sqlite": "sql", "postgresql": "sql", "postgres": "sql", "mysql": "sql",
+    "mariadb": "sql", "jdbc": "sql",
+}  # fmt: skip
+_OWN_IO = ("org.apache.iceberg.", "pyiceberg.io.")
+
+
+def load_backend(
+    name: str | None = None, *, spark_conf: Mapping[str, str] | None = None, environ: Mapping[str, str] | None = None, **properties: Any
+) -> CatalogBackend:
+    """The back end of a configured catalog (order of look-up: `configuration`). With nothing configured, "default" is a SQLite file
+    and a folder under ./warehouse, or under FRAZIL_HOME.
+
+    Raises InvalidInput naming the key that is missing, mistyped or contradictory, and where it was looked for; Unsupported by name.
+    """
+    found = configuration(name, properties, spark_conf=spark_conf, environ=environ)
+    if found.name == DEFAULT_CATALOG and not {"type", "uri", "warehouse", "catalog-impl", "py-catalog-impl"} & set(found.properties):
+        return _default(found, environ)
+    kind = catalog_type(found)
+    _check(found, kind)
+    return _MAKERS[kind](found.name, found.properties)
+
+
+def _default(found: Configuration, environ: Mapping[str, str] | None) -> SqlCatalog:
+    folder = home(environ)
+    storage_for(str(folder)).make_directory(str(folder))
+    return SqlCatalog(found.name, {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": str(folder), **found.properties})
+
+
+def catalog_type(found: Configuration) -> str:
+    """path, sql or memory: as `type` or `catalog-impl` says, or as `uri` implies."""
+    values = found.properties
+    if "py-catalog-impl" in values:
+        raise Unsupported(f"{found.where('py-catalog-impl')} of catalog {found.name!r} names a class of another product.")
+    if "type" in values and "catalog-impl" in values:
+        raise InvalidInput(
+            f"Catalog {found.name!r} has both {found.where('type')} and {found.where('catalog-impl')}.", hint="Keep one of them."
+        )
+    if "catalog-impl" in values:
+        kind = _JAVA.get(values["catalog-impl"], "")
+        if not kind:
+            raise Unsupported(
+                f"{found.where('catalog-impl')} of catalog {found.name!r} names {values['catalog-impl']}, which Frazil has not."
+            )
+    elif "type" in values:
+        kind = _ALIASES.get(values["type"].strip().lower(), values["type"].strip().lower())
+    elif values.get("uri"):
+        kind = _SCHEMES.get(_scheme(values["uri"]), "")
+    else:
+        raise InvalidInput(
+            f"Catalog {found.name!r} is not configured: the key type is missing (and uri, which could imply it).", hint=found.searched()
+        )
+    return _known(kind, found)
+
+
+def _known(kind: str, found: Configuration) -> str:
+    if kind in _MAKERS:
+        return kind
+    if kind in _NOT_YET:
+        raise Unsupported(
+            f"Catalogs of type {kind} are not served yet (catalog {found.name!r}).",
+            hint="There are path, sql and memory; see KNOWN_GAPS.md.",
+        )
+    key = "type" if "type" in found.properties else "uri"
+    given = redact_text(found.properties[key])
+    raise InvalidInput(
+        f"Catalog {found.name!r}: {found.where(key)} is {given!r}, which is no type of catalog.", hint="There are path, sql and memory."
+    )
+
+
+def _scheme(uri: str) -> str:
+    return scheme_of(uri).partition("+")[0]
+
+
+def _check(found: Configuration, kind: str) -> None:
+    """What contradicts itself is told with its sources."""
+    uri, warehouse = found.properties.get("uri"), found.properties.get("warehouse")
+    implied = kind if uri is None else _SCHEMES.get(_scheme(uri), kind)
+    if uri is not None and implied != kind:
+        raise InvalidInput(
+            f"Catalog {found.name!r} is of type {kind}, but {found.where('uri')} is one of type {implied}: {redact_text(uri)}.",
+            hint=found.where("type") + " decides; change one of them." if "type" in found.properties else None,
+        )
+    missing = {"path": [] if warehouse else ["warehouse"], "sql": [] if uri else ["uri"]}.get(kind, [])
+    for key in missing:
+        raise InvalidInput(f"Catalog {found.name!r} of type {kind} lacks the key {key}.", hint=found.searched())
+    if warehouse is not None and _SCHEMES.get(_scheme(warehouse)):
+        raise InvalidInput(f"Catalog {found.name!r}: {found.where('warehouse')} is no place for files: {redact_text(warehouse)}.")
+    for key in ("io-impl", "py-io-impl"):
+        if key in found.properties and not found.properties[key].startswith(_OWN_IO):
+            raise Unsupported(
+                f"{found.where(key)} of catalog {found.name!r} names a class that Frazil cannot run: {found.properties[key]}."
+            )

@@ -1,0 +1,102 @@
+"""Metadata files of one table: their bytes, their names, the log of earlier ones (spec, "Table Metadata and Snapshots")."""
+
+from __future__ import annotations
+
+import gzip
+import logging
+import re
+import uuid
+from dataclasses import replace
+
+from frazil.catalog.base import LoadedTable
+from frazil.codec.metadata_json import decode_metadata, encode_metadata
+from frazil.errors import ValidationError
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.snapshot import MetadataLogEntry
+from frazil.storage import Storage, is_inside
+from frazil.storage.locations import metadata_location, metadata_root, parent
+
+logger = logging.getLogger("frazil.catalog")
+_NUMBER = re.compile(r"(\d{1,9})-")
+_METADATA_NAME = re.compile(r".*\.metadata\.json(\.gz)?")
+
+
+def is_metadata_file(location: str) -> bool:
+    return _METADATA_NAME.fullmatch(location.rpartition("/")[2]) is not None
+
+
+def wants_gzip(metadata: TableMetadata) -> bool:
+    """Table property write.metadata.compression-codec: none (default) or gzip."""
+    codec = metadata.properties.get("write.metadata.compression-codec", "none").strip().lower()
+    if codec not in ("none", "gzip"):
+        raise ValidationError(f"Property write.metadata.compression-codec must be none or gzip, not {codec!r}.", table=metadata.location)
+    return codec == "gzip"
+
+
+def encode(metadata: TableMetadata, gzipped: bool) -> bytes:
+    data = encode_metadata(metadata)
+    return gzip.compress(data, 6, mtime=0) if gzipped else data
+
+
+def read(storage: Storage, location: str) -> TableMetadata:
+    """Raises NoSuchFileError, CorruptData."""
+    return decode_metadata(storage.read(location), file=location)
+
+
+def new_location(base: LoadedTable | None, metadata: TableMetadata) -> str:
+    """The next `<number>-<uuid>.metadata.json` of a table that a catalog points to."""
+    number = 0
+    if base is not None:
+        found = _NUMBER.match(base.metadata_location.rpartition("/")[2])
+        number = int(found[1]) + 1 if found else 1
+    name = f"{number:05d}-{uuid.uuid4()}{'.gz' if wants_gzip(metadata) else ''}.metadata.json"
+    return metadata_location(metadata.location.rstrip("/"), metadata.properties, name)
+
+
+def with_log(base: LoadedTable, metadata: TableMetadata) -> tuple[TableMetadata, tuple[str, ...]]:
+    """`metadata` with `base`'s file at the end of its log, and the files that fell off (write.metadata.previous-versions-max, 100)."""
+    text = metadata.properties.get("write.metadata.previous-versions-max", "100")
+    try:
+        kept = max(1, int(text))
+    except ValueError:
+        raise ValidationError(
+            f"Property write.metadata.previous-versions-max must be a number, not {text!r}.", table=metadata.location
+        ) from None
+    log = (*base.metadata.metadata_log, MetadataLogEntry(base.metadata.last_updated_ms, base.metadata_location))
+    return replace(metadata, metadata_log=log[-kept:]), tuple(e.metadata_file for e in log[:-kept])
+
+
+def delete_fallen(storage: Storage, metadata: TableMetadata, fallen: tuple[str, ...]) -> None:
+    """After a commit, when write.metadata.delete-after-commit.enabled says so. A failure leaves files, never harms the commit.
+
+    Only metadata files inside the table's own directories go, whatever a log names.
+    """
+    if not fallen or metadata.properties.get("write.metadata.delete-after-commit.enabled", "false").strip().lower() != "true":
+        return
+    own = (metadata.location, metadata_root(metadata.location, metadata.properties))
+    mine = [f for f in fallen if is_metadata_file(f) and any(is_inside(f, root) for root in own)]
+    try:
+        failed = storage.delete_many(mine)
+    except Exception as error:
+        failed = [(f, error) for f in mine]
+    for location, problem in failed:
+        logger.warning("Could not delete the old metadata file %s: %s", location, problem)
+
+
+def discard(storage: Storage, location: str) -> None:
+    """A metadata file whose commit definitely failed."""
+    try:
+        failed = storage.delete_many([location])
+    except Exception as error:
+        failed = [(location, error)]
+    for name, problem in failed:
+        logger.warning("Could not delete the metadata file %s of a failed commit: %s", name, problem)
+
+
+def in_log(metadata: TableMetadata, location: str) -> bool:
+    return any(e.metadata_file == location for e in metadata.metadata_log)
+
+
+def root_of(metadata_file: str) -> str:
+    """The directory of a path table, from one of its metadata files."""
+    return parent(parent(metadata_file))

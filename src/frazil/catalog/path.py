@@ -1,0 +1,267 @@
+"""Tables by their place: a warehouse laid out as Java's Hadoop catalog does (`warehouse/namespace/table`), and bare locations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from frazil.catalog import metadata_files, path_files, purge
+from frazil.catalog.base import (
+    CatalogBackend,
+    Identifier,
+    Identifiers,
+    LoadedTable,
+    Outcome,
+    PropertiesUpdateSummary,
+    check_identifier,
+    check_namespace,
+    full_name,
+    refuse_relocation,
+    shown,
+)
+from frazil.errors import (
+    InvalidInput,
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    Unsupported,
+    ValidationError,
+)
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.updates import Requirement, Update
+from frazil.storage import Storage, absolute, check_location, normalise, storage_for
+from frazil.storage.locations import base_name, join, parent, scheme_of
+
+
+class PathCatalog:
+    """`warehouse` is the directory; each namespace level and each table is a directory in it. Namespaces need not be made first."""
+
+    def __init__(self, name: str, properties: Mapping[str, str]):
+        self.name, self.properties = name, dict(properties)
+        warehouse = self.properties.get("warehouse")
+        if not warehouse:
+            raise InvalidInput(f"Catalog {name!r} of type path needs the property warehouse: the directory of its tables.")
+        if "uri" in self.properties:
+            raise InvalidInput(
+                f"Catalog {name!r} of type path has no use for the property uri.", hint="Its place is the property warehouse."
+            )
+        self.warehouse = absolute(warehouse)
+        self.storage: Storage = storage_for(self.warehouse, self.properties)
+
+    def __repr__(self) -> str:
+        return f"PathCatalog({shown(self.name, self.properties)})"
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    # --- tables
+
+    def table_location(self, identifier: Identifier) -> str:
+        return join(self.warehouse, *check_identifier(identifier))
+
+    def load(self, identifier: Identifier) -> LoadedTable:
+        root = self.table_location(identifier)
+        found = path_files.load(self.storage, root)
+        if found is None:
+            raise self._no_table(identifier)
+        return LoadedTable(tuple(identifier), *found, self.storage, dict(self.properties))
+
+    def create(self, identifier: Identifier, metadata: TableMetadata) -> Outcome:
+        root = self.table_location(identifier)
+        if normalise(metadata.location) != normalise(root):
+            raise ValidationError(
+                f"A table of path catalog {self.name!r} cannot have a location of its own: {metadata.location}.",
+                hint=f"Leave the location out; it is {root}.", table=full_name(identifier),
+            )  # fmt: skip
+        return path_files.create(self.storage, root, tuple(identifier), metadata, dict(self.properties))
+
+    def swap(
+        self, base: LoadedTable, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()
+    ) -> Outcome:
+        return path_files.swap(self.storage, self.table_location(base.identifier), base, metadata)
+
+    def table_exists(self, identifier: Identifier) -> bool:
+        return path_files.head(self.storage, self.table_location(identifier)) is not None
+
+    def drop_table(self, identifier: Identifier, purge: bool = False) -> None:
+        """The directory goes in either case, for it is all there is; `purge` also deletes files that lie elsewhere."""
+        root = self.table_location(identifier)
+        if path_files.head(self.storage, root) is None:
+            raise self._no_table(identifier)
+        _drop(self.storage, root, self.load(identifier) if purge else None)
+
+    def rename_table(self, source: Identifier, target: Identifier) -> None:
+        raise refuse_relocation(f"Tables of path catalog {self.name!r} cannot be renamed.")
+
+    def register_table(self, identifier: Identifier, metadata_location: str, overwrite: bool = False) -> LoadedTable:
+        raise refuse_relocation(f"Tables cannot be registered in path catalog {self.name!r}.")
+
+    def list_tables(self, namespace: Identifier) -> Identifiers:
+        place = self._existing(namespace)
+        return [(*namespace, n) for n in self._visible(place) if path_files.head(self.storage, join(place, n)) is not None]
+
+    def _no_table(self, identifier: Identifier) -> NoSuchTableError:
+        name = f"{self.name}.{full_name(identifier)}"
+        return NoSuchTableError(f"Table does not exist: {name}.", hint=f"Looked in {self.table_location(identifier)}.", table=name)
+
+    # --- namespaces
+
+    def _place(self, namespace: Identifier) -> str:
+        return join(self.warehouse, *check_namespace(namespace)) if namespace else self.warehouse
+
+    def _existing(self, namespace: Identifier) -> str:
+        if not self.namespace_exists(namespace):
+            raise NoSuchNamespaceError(f"Namespace does not exist: {full_name(namespace)}.", namespace=full_name(namespace))
+        return self._place(namespace)
+
+    def _visible(self, place: str) -> list[str]:
+        return [n for n in self.storage.directories(place) if not n.startswith((".", "_"))]
+
+    def namespace_exists(self, namespace: Identifier) -> bool:
+        place = self._place(check_namespace(namespace))
+        return self.storage.is_directory(place) and path_files.head(self.storage, place) is None
+
+    def create_namespace(self, namespace: Identifier, properties: Mapping[str, str] = {}) -> None:
+        if properties:
+            raise Unsupported(f"Namespaces of path catalog {self.name!r} have no properties.", hint="Leave them out.")
+        place = self._place(check_namespace(namespace))
+        if self.storage.is_directory(place):
+            raise NamespaceAlreadyExistsError(f"Namespace already exists: {full_name(namespace)}.", namespace=full_name(namespace))
+        self.storage.make_directory(place)
+
+    def drop_namespace(self, namespace: Identifier) -> None:
+        place = self._existing(namespace)
+        if not self.storage.remove_directory(place):
+            raise NamespaceNotEmptyError(f"Namespace {full_name(namespace)} is not empty.", namespace=full_name(namespace))
+
+    def list_namespaces(self, parent: Identifier = ()) -> Identifiers:
+        place = self._existing(parent) if parent else self.warehouse
+        names = self._visible(place)
+        return [(*parent, n) for n in names if path_files.head(self.storage, join(place, n)) is None]
+
+    def load_namespace_properties(self, namespace: Identifier) -> dict[str, str]:
+        return {"location": self._existing(namespace)}
+
+    def update_namespace_properties(
+        self, namespace: Identifier, removals: set[str] | None = None, updates: Mapping[str, str] = {}
+    ) -> PropertiesUpdateSummary:
+        raise Unsupported(f"Namespaces of path catalog {self.name!r} have no properties.")
+
+
+class LocationBackend:
+    """One path table by its directory, without a warehouse. Its identifier is (); `(location,)` is taken as well."""
+
+    def __init__(self, location: str, properties: Mapping[str, str]):
+        self.location, self.properties = absolute(location), dict(properties)
+        self.name = self.location
+        self.storage: Storage = storage_for(self.location, self.properties)
+
+    def __repr__(self) -> str:
+        return f"LocationBackend({self.location!r})"
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _check(self, identifier: Identifier) -> None:
+        if identifier and normalise(absolute(identifier[0])) != normalise(self.location):
+            raise InvalidInput(f"This is the table at {self.location}, not {full_name(identifier)}.")
+
+    def table_location(self, identifier: Identifier = ()) -> str:
+        self._check(identifier)
+        return self.location
+
+    def load(self, identifier: Identifier = ()) -> LoadedTable:
+        self._check(identifier)
+        found = path_files.load(self.storage, self.location)
+        if found is None:
+            raise NoSuchTableError(
+                f"There is no table at {self.location}: no v<N>.metadata.json in its directory metadata.",
+                hint="For the table of a catalog, load it through the catalog or give the path of its …metadata.json.",
+                table=self.location,
+            )  # fmt: skip
+        return LoadedTable((), *found, self.storage, dict(self.properties))
+
+    def create(self, identifier: Identifier, metadata: TableMetadata) -> Outcome:
+        self._check(identifier)
+        if normalise(metadata.location) != normalise(self.location):
+            raise ValidationError(f"The table at {self.location} cannot have the location {metadata.location}.", table=self.location)
+        return path_files.create(self.storage, self.location, (), metadata, dict(self.properties))
+
+    def swap(
+        self, base: LoadedTable, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()
+    ) -> Outcome:
+        return path_files.swap(self.storage, self.location, base, metadata)
+
+    def table_exists(self, identifier: Identifier = ()) -> bool:
+        self._check(identifier)
+        return path_files.head(self.storage, self.location) is not None
+
+    def drop_table(self, identifier: Identifier = (), purge: bool = False) -> None:
+        loaded = self.load(identifier)
+        _drop(self.storage, self.location, loaded if purge else None)
+
+    def _no(self, what: str) -> Unsupported:
+        return Unsupported(f"A table at a bare location ({self.location}) has no {what}.", hint="Use a catalog for that.")
+
+    def rename_table(self, source: Identifier, target: Identifier) -> None:
+        raise self._no("name that could be changed")
+
+    def register_table(self, identifier: Identifier, metadata_location: str, overwrite: bool = False) -> LoadedTable:
+        raise self._no("name to register")
+
+    def list_tables(self, namespace: Identifier) -> Identifiers:
+        raise self._no("namespaces")
+
+    def create_namespace(self, namespace: Identifier, properties: Mapping[str, str] = {}) -> None:
+        raise self._no("namespaces")
+
+    def drop_namespace(self, namespace: Identifier) -> None:
+        raise self._no("namespaces")
+
+    def list_namespaces(self, parent: Identifier = ()) -> Identifiers:
+        raise self._no("namespaces")
+
+    def namespace_exists(self, namespace: Identifier) -> bool:
+        raise self._no("namespaces")
+
+    def load_namespace_properties(self, namespace: Identifier) -> dict[str, str]:
+        raise self._no("namespaces")
+
+    def update_namespace_properties(
+        self, namespace: Identifier, removals: set[str] | None = None, updates: Mapping[str, str] = {}
+    ) -> PropertiesUpdateSummary:
+        raise self._no("namespaces")
+
+
+def _drop(storage: Storage, root: str, whole: LoadedTable | None) -> None:
+    outside = purge.files_outside(whole, root) if whole is not None else []
+    if scheme_of(root) == "file":
+        storage.delete_tree(root)
+    else:  # no stroke takes it all: the newest version goes last of the versions, so that no older one shows meanwhile
+        for version in path_files.versions(storage, root):
+            storage.delete_many([version.location])
+        storage.delete_tree(root)
+    purge.delete(storage, outside)
+
+
+def load_location(location: str, properties: Mapping[str, str] | None = None) -> tuple[CatalogBackend | None, LoadedTable]:
+    """A path table by its directory, or the state in one `…metadata.json` file, which is read-only (no back end).
+
+    Raises NoSuchTableError, NoSuchFileError, CorruptData.
+    """
+    properties, location = dict(properties or {}), absolute(check_location(location))
+    if metadata_files.is_metadata_file(location):
+        storage = storage_for(location, properties)
+        return None, LoadedTable((), location, metadata_files.read(storage, location), storage, properties)
+    backend = LocationBackend(location, properties)
+    return backend, backend.load()
+
+
+def create_at(location: str, metadata: TableMetadata, properties: Mapping[str, str] | None = None) -> Outcome:
+    """A new path table at a bare location."""
+    return LocationBackend(location, properties or {}).create((), metadata)
+
+
+def table_name_of(location: str) -> str:
+    """`namespace.table` from the last two names of a location, to show."""
+    return f"{base_name(parent(location))}.{base_name(location)}"

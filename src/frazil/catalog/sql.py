@@ -1,0 +1,238 @@
+"""The SQL catalog: a row per table in a database, shared with Java's JDBC catalog and PyIceberg's SQL catalog.
+
+The compare-and-swap is one UPDATE that names the old metadata location; one row touched means won.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Mapping, Sequence
+
+from frazil.catalog import metadata_files, purge, sql_statements
+from frazil.catalog.base import (
+    Committed,
+    Conflict,
+    Identifier,
+    Identifiers,
+    LoadedTable,
+    Outcome,
+    Unknown,
+    check_identifier,
+    check_namespace,
+    flag,
+    full_name,
+    shown,
+)
+from frazil.catalog.database import Contended, Database, DuplicateKey, Unclear
+from frazil.catalog.sql_namespaces import SqlNamespaces
+from frazil.catalog.sql_setup import open_database, set_up
+from frazil.errors import (
+    FrazilError,
+    InvalidInput,
+    NoSuchFileError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.updates import Requirement, Update
+from frazil.storage import Storage, absolute, check_location, normalise, storage_for
+from frazil.storage.locations import join, strip_slash
+
+_MAX_LOCATION = 1000
+
+
+class SqlCatalog(SqlNamespaces):
+    """`uri` is the database (sqlite, postgresql, mysql, mariadb; JDBC URLs too), `warehouse` the place of new tables."""
+
+    def __init__(self, name: str, properties: Mapping[str, str], database: Database | None = None):
+        self.name, self.properties = name, dict(properties)
+        self.warehouse = absolute(self.properties["warehouse"]) if self.properties.get("warehouse") else None
+        if self.warehouse is not None:
+            storage_for(self.warehouse, self.properties)  # a scheme that has no storage is told now, not at the first table
+        self._strict = flag(self.properties, "jdbc.strict-mode", default=True)
+        self._unique_locations = flag(self.properties, "unique-table-location", default=False)
+        self.database: Database = database or open_database(name, self.properties)
+        self._v1 = set_up(self.database, self.properties)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({shown(self.name, self.properties)})"
+
+    def close(self) -> None:
+        self.database.close()
+
+    def _row(self, identifier: Identifier) -> dict[str, str]:
+        *namespace, name = check_identifier(identifier)
+        if len(name) > 255:
+            raise InvalidInput(f"A table name has at most 255 characters, not {len(name)}.")
+        return {"catalog": self.name, "namespace": self._joined(tuple(namespace)), "name": name}
+
+    def _pointer(self, identifier: Identifier) -> str | None:
+        """The metadata location of a table, None when there is none (or a view)."""
+        row = self._row(identifier)
+        for location, namespace, name, kind in self.database.query(sql_statements.get(self._v1), row):
+            # MySQL compares without regard to case
+            if (namespace, name) == (row["namespace"], row["name"]) and kind in (None, "TABLE") and location:
+                return str(location)
+        return None
+
+    def _no_table(self, identifier: Identifier) -> NoSuchTableError:
+        name = f"{self.name}.{full_name(identifier)}"
+        return NoSuchTableError(f"Table does not exist: {name}.", table=name)
+
+    def _storage(self, location: str) -> Storage:
+        return storage_for(location, self.properties)
+
+    # --- tables
+
+    def table_location(self, identifier: Identifier) -> str:
+        """`location` of the namespace, else `<warehouse>/<namespace>`, and the table's name; made unique (Java's property
+        unique-table-location) when asked for, or when another table's files are there: a renamed one keeps its place."""
+        *namespace, name = check_identifier(identifier)
+        above = self._stored_properties(tuple(namespace)).get("location")
+        if above is None:
+            if self.warehouse is None:
+                raise InvalidInput(
+                    f"Catalog {self.name!r} has no property warehouse, so a new table needs a location.", hint="Set one of them."
+                )
+            above = join(self.warehouse, *namespace)
+        place = join(check_location(strip_slash(above)), name)
+        if self._unique_locations or self._storage(place).is_directory(join(place, "metadata")):
+            place += f"-{uuid.uuid4().hex}"
+        return place
+
+    def load(self, identifier: Identifier) -> LoadedTable:
+        location = self._pointer(identifier)
+        while location is not None:
+            storage = self._storage(location)
+            try:
+                return LoadedTable(tuple(identifier), location, metadata_files.read(storage, location), storage, dict(self.properties))
+            except NoSuchFileError as error:
+                newer = self._pointer(identifier)  # others committed and removed the file in between
+                if newer == location:
+                    message = f"The metadata file of table {full_name(identifier)} is missing: {location}."
+                    raise NoSuchFileError(message, table=full_name(identifier), file=location) from error
+                location = newer
+        raise self._no_table(identifier)
+
+    def table_exists(self, identifier: Identifier) -> bool:
+        return self._pointer(identifier) is not None
+
+    def create(self, identifier: Identifier, metadata: TableMetadata) -> Outcome:
+        row = self._row(identifier)
+        if self._strict and not self.namespace_exists(tuple(identifier[:-1])):
+            raise NoSuchNamespaceError(
+                f"Namespace does not exist: {full_name(identifier[:-1])}.", hint="Make it with create_namespace first.",
+                namespace=full_name(identifier[:-1]),
+            )  # fmt: skip
+        if self.database.query(sql_statements.get(self._v1), row):
+            return Conflict(f"Table or view exists: {full_name(identifier)}")
+        storage = self._storage(metadata.location)
+        location = self._write(storage, None, metadata)
+        table = LoadedTable(tuple(identifier), location, metadata, storage, dict(self.properties))
+        try:
+            self._point(storage, location, sql_statements.insert(self._v1), row | {"new": location})
+        except DuplicateKey:
+            return Conflict(f"Table or view exists: {full_name(identifier)}")
+        except Unclear as error:
+            return self._after_unclear(table, error)
+        return Committed(table)
+
+    def swap(
+        self, base: LoadedTable, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()
+    ) -> Outcome:
+        complete, fallen = metadata_files.with_log(base, metadata)
+        location = self._write(base.storage, base, complete)
+        table = LoadedTable(base.identifier, location, complete, base.storage, base.config)
+        values = self._row(base.identifier) | {"new": location, "old": base.metadata_location}
+        try:
+            won = self._point(base.storage, location, sql_statements.swap(self._v1), values) == 1
+        except Contended as error:
+            return Conflict(str(error))
+        except Unclear as error:
+            return self._after_unclear(table, error)
+        if not won:
+            metadata_files.discard(base.storage, location)
+            return Conflict(f"The metadata location of {full_name(base.identifier)} is no longer {base.metadata_location}")
+        metadata_files.delete_fallen(base.storage, complete, fallen)
+        return Committed(table)
+
+    def _write(self, storage: Storage, base: LoadedTable | None, metadata: TableMetadata) -> str:
+        location = metadata_files.new_location(base, metadata)
+        if len(location) > _MAX_LOCATION:
+            raise InvalidInput(
+                f"A SQL catalog holds metadata locations of at most {_MAX_LOCATION} characters; this one has {len(location)}."
+            )
+        storage.write(location, metadata_files.encode(metadata, metadata_files.wants_gzip(metadata)))
+        return location
+
+    def _point(self, storage: Storage, location: str, statement: str, values: Mapping[str, str]) -> int:
+        """Run the one statement that makes `location` current; a failure that is certain takes the file with it."""
+        try:
+            return self.database.execute([(statement, values)])[0]
+        except Unclear:
+            raise
+        except FrazilError:
+            metadata_files.discard(storage, location)
+            raise
+
+    def _after_unclear(self, table: LoadedTable, error: Unclear) -> Outcome:
+        """Applied if the new file is current, or in the log of what is. Else nobody knows: the answer may still be under way."""
+        with contextlib.suppress(FrazilError):
+            current = self.load(table.identifier)
+            mine = normalise(table.metadata_location)
+            if mine in {normalise(current.metadata_location), *(normalise(e.metadata_file) for e in current.metadata.metadata_log)}:
+                return Committed(table)
+        return Unknown(error)
+
+    def drop_table(self, identifier: Identifier, purge: bool = False) -> None:
+        loaded = self.load(identifier) if purge else None
+        if self.database.execute([(sql_statements.drop(self._v1), self._row(identifier))])[0] == 0:
+            raise self._no_table(identifier)
+        if loaded is not None:
+            _purge(loaded)
+
+    def rename_table(self, source: Identifier, target: Identifier) -> None:
+        to = self._row(target)
+        if not self.table_exists(source):
+            raise self._no_table(source)
+        if not self.namespace_exists(tuple(target[:-1])):
+            raise NoSuchNamespaceError(f"Namespace does not exist: {full_name(target[:-1])}.", namespace=full_name(target[:-1]))
+        values = self._row(source) | {"to_namespace": to["namespace"], "to_name": to["name"]}
+        try:
+            moved = self.database.execute([(sql_statements.rename(self._v1), values)])[0]
+        except DuplicateKey as error:
+            raise TableAlreadyExistsError(f"Table already exists: {self.name}.{full_name(target)}.", table=full_name(target)) from error
+        if moved == 0:
+            raise self._no_table(source)
+
+    def register_table(self, identifier: Identifier, metadata_location: str, overwrite: bool = False) -> LoadedTable:
+        location = absolute(metadata_location)
+        if not metadata_files.is_metadata_file(location):
+            raise InvalidInput(f"{location} is no metadata file: its name ends in .metadata.json.", file=location)
+        storage, row = self._storage(location), self._row(identifier)
+        metadata = metadata_files.read(storage, location)
+        if self._strict and not self.namespace_exists(tuple(identifier[:-1])):
+            raise NoSuchNamespaceError(f"Namespace does not exist: {full_name(identifier[:-1])}.", namespace=full_name(identifier[:-1]))
+        old = self._pointer(identifier)
+        try:
+            if old is not None and overwrite:
+                if self.database.execute([(sql_statements.swap(self._v1), row | {"new": location, "old": old})])[0] == 0:
+                    raise Contended(f"Table {full_name(identifier)} changed while it was registered.")
+            else:
+                self.database.execute([(sql_statements.insert(self._v1), row | {"new": location})])
+        except DuplicateKey as error:
+            name = f"{self.name}.{full_name(identifier)}"
+            raise TableAlreadyExistsError(f"Table already exists: {name}.", hint="overwrite=True replaces it.", table=name) from error
+        return LoadedTable(tuple(identifier), location, metadata, storage, dict(self.properties))
+
+    def list_tables(self, namespace: Identifier) -> Identifiers:
+        self._check_exists(check_namespace(namespace))
+        joined = self._joined(namespace)
+        found = self.database.query(sql_statements.names(self._v1), {"catalog": self.name, "namespace": joined})
+        return sorted((*namespace, str(name)) for there, name in found if there == joined)
+
+
+def _purge(table: LoadedTable) -> None:
+    purge.delete(table.storage, purge.reachable(table))

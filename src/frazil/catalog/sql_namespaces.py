@@ -1,0 +1,117 @@
+"""Namespaces of the SQL catalog. One exists when it has properties (every new one is marked `exists=true`), a table, or a child."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from frazil.catalog import sql_statements
+from frazil.catalog.base import Identifier, Identifiers, PropertiesUpdateSummary, check_namespace, full_name
+from frazil.catalog.database import Database, DuplicateKey, Step
+from frazil.errors import (
+    CommitFailedException,
+    InvalidInput,
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
+    NoSuchNamespaceError,
+)
+
+_MARK = "exists"
+
+
+class SqlNamespaces:
+    name: str
+    properties: dict[str, str]
+    database: Database
+
+    def _joined(self, namespace: Identifier) -> str:
+        """Levels joined by dots, as in the database; so a level cannot hold one."""
+        for level in check_namespace(namespace):
+            if "." in level:
+                raise InvalidInput(f"A namespace of a SQL catalog cannot hold a dot: {level!r}.")
+        if len(joined := ".".join(namespace)) > 255:
+            raise InvalidInput(f"A namespace has at most 255 characters, not {len(joined)}.")
+        return joined
+
+    def _values(self, namespace: Identifier) -> dict[str, str]:
+        return {"catalog": self.name, "namespace": self._joined(namespace)}
+
+    def _all(self) -> set[Identifier]:
+        """Every namespace, with its parents."""
+        rows = self.database.query(sql_statements.ALL_NAMESPACES, {"catalog": self.name})
+        levels = [tuple(str(r[0]).split(".")) for r in rows if r[0]]
+        return {space[:depth] for space in levels for depth in range(1, len(space) + 1)}
+
+    def namespace_exists(self, namespace: Identifier) -> bool:
+        values = self._values(namespace)
+        if any(r[0] == values["namespace"] for r in self.database.query(sql_statements.PROPERTIES, values)):
+            return True
+        return tuple(namespace) in self._all()
+
+    def _check_exists(self, namespace: Identifier) -> None:
+        if not self.namespace_exists(namespace):
+            raise NoSuchNamespaceError(f"Namespace does not exist: {full_name(namespace)}.", namespace=full_name(namespace))
+
+    def create_namespace(self, namespace: Identifier, properties: Mapping[str, str] = {}) -> None:
+        values = self._values(namespace)
+        exists = NamespaceAlreadyExistsError(f"Namespace already exists: {full_name(namespace)}.", namespace=full_name(namespace))
+        if self.namespace_exists(namespace):
+            raise exists
+        try:
+            self.database.execute([_adding(values, k, v) for k, v in ({_MARK: "true"} | dict(properties)).items()])
+        except DuplicateKey:
+            raise exists from None
+
+    def drop_namespace(self, namespace: Identifier) -> None:
+        self._check_exists(namespace)
+        inside = self.database.query(sql_statements.ANY_IN_NAMESPACE, self._values(namespace))
+        children = self.list_namespaces(namespace)
+        if inside or children:
+            what = f"it holds {len(inside)} tables or views and {len(children)} namespaces"
+            raise NamespaceNotEmptyError(f"Namespace {full_name(namespace)} is not empty: {what}.", namespace=full_name(namespace))
+        self.database.execute([(sql_statements.DROP_NAMESPACE, self._values(namespace))])
+
+    def list_namespaces(self, parent: Identifier = ()) -> Identifiers:
+        """The direct children."""
+        if parent:
+            self._check_exists(parent)
+        depth = len(parent)
+        return sorted(n for n in self._all() if len(n) == depth + 1 and n[:depth] == tuple(parent))
+
+    def _stored_properties(self, namespace: Identifier) -> dict[str, str]:
+        values = self._values(namespace)
+        rows = self.database.query(sql_statements.PROPERTIES, values)
+        return {str(k): str(v) for there, k, v in rows if there == values["namespace"] and k != _MARK}
+
+    def load_namespace_properties(self, namespace: Identifier) -> dict[str, str]:
+        self._check_exists(namespace)
+        return self._stored_properties(namespace)
+
+    def update_namespace_properties(
+        self, namespace: Identifier, removals: set[str] | None = None, updates: Mapping[str, str] = {}
+    ) -> PropertiesUpdateSummary:
+        removals = set(removals or ())
+        if both := sorted(removals & set(updates)):
+            raise InvalidInput(f"A namespace property cannot be set and removed at once: {', '.join(both)}.")
+        self._check_exists(namespace)
+        values = self._values(namespace)
+        for _ in range(10):
+            before = self._stored_properties(namespace)
+            steps: list[Step] = [(sql_statements.DROP_PROPERTY, values | {"key": k}) for k in sorted(removals | set(updates))]
+            try:
+                self.database.execute([*steps, *(_adding(values, k, v) for k, v in updates.items())])
+                break
+            except DuplicateKey:  # another process set the same key in between
+                continue
+        else:
+            raise CommitFailedException(f"Properties of namespace {full_name(namespace)} kept changing.", namespace=full_name(namespace))
+        return PropertiesUpdateSummary(
+            removed=tuple(sorted(removals & set(before))), updated=tuple(sorted(updates)), missing=tuple(sorted(removals - set(before)))
+        )
+
+
+def _adding(values: Mapping[str, str], key: str, value: object) -> Step:
+    if not key or len(key) > 255:
+        raise InvalidInput(f"The key of a namespace property has 1 to 255 characters: {key!r}.")
+    if len(str(value)) > 1000:
+        raise InvalidInput(f"The value of namespace property {key!r} has more than 1000 characters.")
+    return sql_statements.ADD_PROPERTY, {**values, "key": key, "value": str(value)}

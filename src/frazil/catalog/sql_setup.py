@@ -1,0 +1,99 @@
+"""Opening the database of a SQL catalog, from SQLAlchemy's and JDBC's URLs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from urllib.parse import unquote
+
+from frazil.catalog.base import flag, option
+from frazil.catalog.database import Database, DuplicateKey, MissingTable, SqliteDatabase
+from frazil.catalog.database_remote import RemoteDatabase
+from frazil.catalog.sql_statements import CREATE_TABLES, NAMESPACES, TABLES, UPGRADE_TO_V1
+from frazil.errors import FrazilError, InvalidInput, StorageError, Unsupported
+from frazil.storage import redact_text
+
+_JDBC_OPTIONS = {"jdbc.user", "jdbc.password", "jdbc.schema-version", "jdbc.strict-mode", "jdbc.init-catalog-tables"}
+_JDBC = re.compile(r"jdbc:(?P<kind>postgresql|mysql|mariadb):(?P<rest>//.*)")
+
+
+def open_database(name: str, properties: Mapping[str, str]) -> Database:
+    uri = properties.get("uri")
+    if not uri:
+        raise InvalidInput(f"Catalog {name!r} of type sql needs the property uri, as in sqlite:////data/catalog.db.")
+    for key in properties:
+        if key.startswith("jdbc.") and key not in _JDBC_OPTIONS:
+            raise Unsupported(f"Catalog property {key} is not served.", hint=f"Of jdbc.* it serves {', '.join(sorted(_JDBC_OPTIONS))}.")
+    echo = flag(properties, "echo", default=False)
+    if (path := sqlite_path(uri)) is not None:
+        return SqliteDatabase(path, echo=echo)
+    if found := _JDBC.fullmatch(uri):
+        uri = found["kind"] + ":" + found["rest"]
+    if ":" not in uri or uri.startswith("jdbc:"):
+        raise InvalidInput(
+            f"The property uri of catalog {name!r} is no database URL: {redact_text(uri)}.",
+            hint="As in sqlite:////data/catalog.db or postgresql://user:password@host/database.",
+        )
+    user, password = properties.get("jdbc.user"), properties.get("jdbc.password")
+    return RemoteDatabase(uri, user=user, password=password, pre_ping=flag(properties, "pool_pre_ping", default=True), echo=echo)
+
+
+def sqlite_path(uri: str) -> str | None:
+    """The file of a SQLite URL (sqlite:///relative, sqlite:////absolute, jdbc:sqlite:path), ":memory:", or None for other URLs."""
+    if uri.startswith("jdbc:sqlite:"):
+        path = uri[len("jdbc:sqlite:") :].removeprefix("file:")
+    elif found := re.match(r"sqlite(\+pysqlite)?:(//)?", uri):
+        path = uri[found.end() :]
+        if found[2]:
+            if path and not path.startswith("/"):
+                raise InvalidInput(
+                    f"The property uri names a host for SQLite: {uri}.", hint="Use sqlite:////absolute or sqlite:///relative."
+                )
+            path = path[1:]
+        path = unquote(path)
+    else:
+        return None
+    if path in ("", ":memory:"):
+        return ":memory:"
+    if "?" in path:
+        raise Unsupported(f"Options in the property uri are not served for SQLite: {path.partition('?')[2]}.")
+    return path
+
+
+def set_up(database: Database, properties: Mapping[str, str]) -> bool:
+    """Make the two tables if they are missing (init_catalog_tables, true); whether they are of V1.
+
+    V0 tables are left as they are unless schema_version=v1 (Java: jdbc.schema-version=V1) asks for the change.
+    """
+    asked = (option(properties, "schema_version", "jdbc.schema-version") or "").lower()
+    if asked not in ("", "v0", "v1"):
+        raise InvalidInput(f"Catalog property schema_version must be v0 or v1, not {asked!r}.")
+    try:
+        v1 = "iceberg_type" in database.columns(TABLES)
+        database.columns(NAMESPACES)
+    except MissingTable:
+        if not flag(properties, "init_catalog_tables", "jdbc.init-catalog-tables", default=True):
+            raise InvalidInput("The database has no catalog tables, and init_catalog_tables=false forbids making them.") from None
+        _create(database)
+        v1 = "iceberg_type" in database.columns(TABLES)
+    if asked == "v1" and not v1:
+        database.execute_ddl([UPGRADE_TO_V1])
+        v1 = True
+    return v1
+
+
+def _create(database: Database) -> None:
+    """Several processes may do so at once; whoever is second finds them there."""
+    problem: FrazilError | None = None
+    for _ in range(5):
+        try:
+            database.execute_ddl(CREATE_TABLES)
+            return
+        except (DuplicateKey, StorageError) as error:
+            problem = error
+            try:
+                database.columns(TABLES), database.columns(NAMESPACES)
+                return
+            except MissingTable:
+                continue
+    raise problem or StorageError("The catalog's tables could not be made.")

@@ -1,0 +1,65 @@
+"""The two tables of Java's JDBC catalog and PyIceberg's SQL catalog, and what is asked of them.
+
+V0 lacks the column iceberg_type (no views); it is served as it is. New databases get V1.
+"""
+
+from __future__ import annotations
+
+TABLES, NAMESPACES = "iceberg_tables", "iceberg_namespace_properties"
+
+CREATE_TABLES = (
+    f"CREATE TABLE IF NOT EXISTS {TABLES} (catalog_name VARCHAR(255) NOT NULL, table_namespace VARCHAR(255) NOT NULL, "
+    "table_name VARCHAR(255) NOT NULL, metadata_location VARCHAR(1000), previous_metadata_location VARCHAR(1000), "
+    "iceberg_type VARCHAR(5), PRIMARY KEY (catalog_name, table_namespace, table_name))",
+    f"CREATE TABLE IF NOT EXISTS {NAMESPACES} (catalog_name VARCHAR(255) NOT NULL, namespace VARCHAR(255) NOT NULL, "
+    "property_key VARCHAR(255) NOT NULL, property_value VARCHAR(1000) NOT NULL, PRIMARY KEY (catalog_name, namespace, property_key))",
+)
+UPGRADE_TO_V1 = f"ALTER TABLE {TABLES} ADD COLUMN iceberg_type VARCHAR(5)"
+
+_ROW = "catalog_name = :catalog AND table_namespace = :namespace AND table_name = :name"
+_IS_TABLE = " AND (iceberg_type = 'TABLE' OR iceberg_type IS NULL)"
+
+
+def get(v1: bool) -> str:
+    kind = "iceberg_type" if v1 else "NULL"
+    return f"SELECT metadata_location, table_namespace, table_name, {kind} FROM {TABLES} WHERE {_ROW}"
+
+
+def insert(v1: bool) -> str:
+    column, value = (", iceberg_type", ", 'TABLE'") if v1 else ("", "")
+    columns = "catalog_name, table_namespace, table_name, metadata_location, previous_metadata_location"
+    return f"INSERT INTO {TABLES} ({columns}{column}) VALUES (:catalog, :namespace, :name, :new, NULL{value})"
+
+
+def swap(v1: bool) -> str:
+    return (
+        f"UPDATE {TABLES} SET metadata_location = :new, previous_metadata_location = :old "
+        f"WHERE {_ROW} AND metadata_location = :old{_IS_TABLE if v1 else ''}"
+    )
+
+
+def drop(v1: bool) -> str:
+    return f"DELETE FROM {TABLES} WHERE {_ROW}{_IS_TABLE if v1 else ''}"
+
+
+def rename(v1: bool) -> str:
+    return f"UPDATE {TABLES} SET table_namespace = :to_namespace, table_name = :to_name WHERE {_ROW}{_IS_TABLE if v1 else ''}"
+
+
+def names(v1: bool) -> str:
+    return f"SELECT table_namespace, table_name FROM {TABLES} WHERE catalog_name = :catalog AND table_namespace = :namespace" + (
+        _IS_TABLE if v1 else ""
+    )
+
+
+ALL_NAMESPACES = (
+    f"SELECT table_namespace FROM {TABLES} WHERE catalog_name = :catalog "
+    f"UNION SELECT namespace FROM {NAMESPACES} WHERE catalog_name = :catalog"
+)
+ANY_IN_NAMESPACE = f"SELECT table_name FROM {TABLES} WHERE catalog_name = :catalog AND table_namespace = :namespace"
+PROPERTIES = f"SELECT namespace, property_key, property_value FROM {NAMESPACES} WHERE catalog_name = :catalog AND namespace = :namespace"
+ADD_PROPERTY = (
+    f"INSERT INTO {NAMESPACES} (catalog_name, namespace, property_key, property_value) VALUES (:catalog, :namespace, :key, :value)"
+)
+DROP_PROPERTY = f"DELETE FROM {NAMESPACES} WHERE catalog_name = :catalog AND namespace = :namespace AND property_key = :key"
+DROP_NAMESPACE = f"DELETE FROM {NAMESPACES} WHERE catalog_name = :catalog AND namespace = :namespace"
