@@ -76,7 +76,7 @@ def _castable(have: pa.DataType, want: IcebergType) -> bool:
         case FixedType():
             return _is_bytes(have)
         case TimeType():
-            return bool(t.is_time(have)) and have.unit != "ns" or have == pa.int64()
+            return (bool(t.is_time(have)) and have.unit != "ns") or have == pa.int64()
         case DateType():
             return bool(t.is_date(have))
     # what is left: double from float

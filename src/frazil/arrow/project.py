@@ -76,6 +76,18 @@ class ColumnsPlan:
         return all(place == i and isinstance(plan, AsIs) for i, (place, plan) in enumerate(self.columns))
 
 
+def merge_plans(first: ColumnsPlan, second: ColumnsPlan, *, pruned: bool) -> ColumnsPlan | None:
+    """One plan that makes the columns of both, first ones first; None when both reach into one nested column, pruned differently."""
+    fields = tuple(sorted({*first.fields, *second.fields}))
+    nested = {p.fields[at] for p in (first, second) for at, plan in p.columns if at is not None and not isinstance(plan, Converted | AsIs)}
+    both = set(first.fields) & set(second.fields)
+    if pruned and (both & nested):
+        return None
+    place = {at: i for i, at in enumerate(fields)}
+    columns = tuple((None if at is None else place[p.fields[at]], plan) for p in (first, second) for at, plan in p.columns)
+    return ColumnsPlan(columns, fields, tuple(sorted({*first.leaves, *second.leaves})))
+
+
 def plan_columns(wanted: tuple[NestedField, ...], file: FileSchema, constants: Mapping[int, Any], *, prune: bool, name: str) -> ColumnsPlan:
     """How to make `wanted` from a file.
 

@@ -1,0 +1,111 @@
+"""Statistics of Parquet column chunks as internal values of a table's types. Used for pruning row groups and for metrics of files."""
+
+from __future__ import annotations
+
+import decimal
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from frazil.spec.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    StringType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
+
+_DAY = {"us": 86_400_000_000, "ns": 86_400_000_000_000}
+_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_TIMESTAMPS = (TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)
+
+
+@dataclass(frozen=True)
+class ChunkStatistics:
+    """Of one column chunk: values with nulls, nulls (None: unknown), bounds as internal values of the table's type (None: unknown)."""
+
+    values: int
+    nulls: int | None
+    lower: Any = None
+    upper: Any = None
+
+
+def chunk_statistics(chunk: Any, have: pa.DataType, want: IcebergType) -> ChunkStatistics | None:
+    """None when the chunk has no statistics. `have` is the file's type of the column, `want` the table's."""
+    if not chunk.is_stats_set or (found := chunk.statistics) is None:
+        return None
+    nulls = found.null_count if found.has_null_count else None
+    if not found.has_min_max:
+        return ChunkStatistics(chunk.num_values, nulls)
+    lower, upper = decoded(found.min_raw, have, want), decoded(found.max_raw, have, want)
+    if isinstance(want, FloatType | DoubleType):  # a zero bound may stand for either zero (Parquet, "Statistics")
+        if lower is None or upper is None or lower != lower or upper != upper:
+            return ChunkStatistics(chunk.num_values, nulls)
+        lower, upper = (-0.0 if lower == 0 else lower), (0.0 if upper == 0 else upper)
+    return ChunkStatistics(chunk.num_values, nulls, lower, upper)
+
+
+def decoded(raw: Any, have: pa.DataType, want: IcebergType) -> Any:
+    """A physical value as an internal one of the table's type; None when it cannot be told."""
+    match want:
+        case BooleanType():
+            return raw if isinstance(raw, bool) else None
+        case IntegerType() | LongType():
+            return raw if isinstance(raw, int) and pa.types.is_signed_integer(have) else None
+        case FloatType() | DoubleType():
+            return float(raw) if isinstance(raw, float) else None
+        case DateType():
+            return raw if pa.types.is_date32(have) and isinstance(raw, int) else None
+        case TimeType():
+            if not isinstance(raw, int) or not pa.types.is_time(have):
+                return None
+            return raw * (1_000_000 // _PER_SECOND[have.unit]) if have.unit != "ns" else None
+        case DecimalType(scale=s):
+            return _decimal(raw, have, s)
+        case StringType():
+            return _text(raw)
+        case UUIDType():
+            return raw if isinstance(raw, bytes) and len(raw) == 16 else None
+        case FixedType(length=n):
+            return raw if isinstance(raw, bytes) and len(raw) == n else None
+        case BinaryType():
+            return raw if isinstance(raw, bytes) else None
+    return _moment(raw, have, want) if isinstance(want, _TIMESTAMPS) else None
+
+
+def _decimal(raw: Any, have: pa.DataType, scale: int) -> decimal.Decimal | None:
+    if not pa.types.is_decimal(have) or have.scale != scale:
+        return None
+    number = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else raw
+    return decimal.Decimal(number).scaleb(-scale, decimal.Context(prec=60)) if isinstance(number, int) else None
+
+
+def _text(raw: Any) -> str | None:
+    try:
+        return raw.decode() if isinstance(raw, bytes) else None
+    except UnicodeDecodeError:
+        return None
+
+
+def _moment(raw: Any, have: pa.DataType, want: IcebergType) -> int | None:
+    unit = "ns" if isinstance(want, TimestampNanoType | TimestamptzNanoType) else "us"
+    if not isinstance(raw, int):
+        return None
+    if pa.types.is_date32(have):
+        return raw * _DAY[unit]
+    if not pa.types.is_timestamp(have):
+        return None
+    return raw * _PER_SECOND[unit] // _PER_SECOND[have.unit]

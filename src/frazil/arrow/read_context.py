@@ -1,0 +1,102 @@
+"""What a reader of data files must know beside its task: the wanted columns, the filter, and the table's metadata as far as reading needs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from frazil.arrow.schema import to_arrow_schema
+from frazil.codec.name_mapping import NameMapping, parse_name_mapping
+from frazil.errors import InvalidInput
+from frazil.expr.bound import Bound, Constant, references
+from frazil.spec.partitioning import PartitionSpec
+from frazil.spec.schema import METADATA_COLUMNS, Schema
+from frazil.spec.transforms import IdentityTransform
+from frazil.spec.types import NestedField
+from frazil.storage.base import Storage
+
+NAME_MAPPING = "schema.name-mapping.default"
+METADATA_IDS = frozenset(METADATA_COLUMNS.values())
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """`batch_size`: rows of a batch at most. `workers`: threads (None: one a core). `memory`: bytes of batches that may wait to be taken."""
+
+    batch_size: int = 131_072
+    workers: int | None = None
+    memory: int = 256 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class ReadContext:
+    """Frozen and picklable; one for all tasks of a scan.
+
+    `projection`: the wanted columns, metadata columns (`_file`, `_pos`, …) among them. `table_schema`: all columns of the snapshot, where the
+    filter finds those that are not wanted. `row_filter`: bound; rows are kept where it is TRUE. `name_mapping`: the table property's JSON.
+    `apply_residual=False`: tasks' residuals decide nothing, every row of a task comes.
+    """
+
+    projection: Schema
+    storage: Storage
+    table_schema: Schema
+    row_filter: Bound | None = None
+    name_mapping: str | None = None
+    options: ReadOptions = field(default_factory=ReadOptions)
+    apply_residual: bool = True
+
+    @classmethod
+    def of(cls, plan: Any, projection: Schema, storage: Storage, options: ReadOptions | None = None) -> ReadContext:
+        """The context of a scan plan; `storage` reads its files."""
+        return cls(
+            projection,
+            storage,
+            plan.schema,
+            plan.row_filter,
+            plan.metadata.properties.get(NAME_MAPPING),
+            options or ReadOptions(),
+        )
+
+    @cached_property
+    def arrow_schema(self) -> pa.Schema:
+        """The schema of the batches that come out."""
+        return to_arrow_schema(self.projection)
+
+    @cached_property
+    def mapping(self) -> NameMapping | None:
+        return parse_name_mapping(self.name_mapping) if self.name_mapping else None
+
+    @cached_property
+    def filter(self) -> Bound | None:
+        """None when every row is kept."""
+        return None if isinstance(self.row_filter, Constant) and self.row_filter.value is True else self.row_filter
+
+    @cached_property
+    def filter_columns(self) -> tuple[NestedField, ...]:
+        """Top-level columns that hold what the filter reads, pruned to it, in a batch of their own."""
+        if self.filter is None:
+            return ()
+        wanted = set(references(self.filter))
+        return self.table_schema.project(wanted).fields
+
+    @cached_property
+    def filter_paths(self) -> dict[int, tuple[str, ...]]:
+        """Field id -> names from the top in a batch of `filter_columns`."""
+        found = references(self.filter) if self.filter is not None else {}
+        names = {i: f.name for i, f in self.table_schema.by_id.items()}
+        return {i: (*(names[p] for p in self.table_schema.parents[i]), names[i]) for i in found}
+
+    def with_projection(self, projection: Schema) -> ReadContext:
+        return replace(self, projection=projection)
+
+
+def identity_values(spec: PartitionSpec, partition: tuple[Any, ...]) -> dict[int, Any]:
+    """Values of identity partition fields by source field id."""
+    if len(partition) != len(spec.fields):
+        if not partition:
+            return {}
+        raise InvalidInput(f"A file has {len(partition)} partition values, its spec {len(spec.fields)} fields.", spec_id=spec.spec_id)
+    return {f.source_id: v for f, v in zip(spec.fields, partition, strict=True) if isinstance(f.transform, IdentityTransform)}

@@ -1,0 +1,152 @@
+"""Work in parallel, results in order, memory bounded: reading many files without holding more than a stated number of bytes."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Generic, TypeVar
+
+U = TypeVar("U")
+R = TypeVar("R")
+MAX_OPEN = 64  # units started and not yet handed out
+
+
+def default_workers() -> int:
+    """Cores of this process, at least 1."""
+    return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+
+
+class _Slot(Generic[R]):
+    """Results of one unit: those ready, and whether it has ended (by an error)."""
+
+    __slots__ = ("done", "error", "ready")
+
+    def __init__(self) -> None:
+        self.ready: deque[tuple[R, int]] = deque()
+        self.done, self.error = False, None
+
+
+class InOrder(Generic[U, R]):
+    """`for result in InOrder(units, produce, …)`: results of `produce(unit)` in the order of units.
+
+    `size` tells the bytes of a result; at most `budget` bytes wait (a unit whose turn it is may always hand over one). Errors are raised
+    where their unit's results would come. `close`, or the end of the loop, stops the threads.
+    """
+
+    def __init__(self, units: Iterable[U], produce: Callable[[U], Iterator[R]], *, workers: int, budget: int, size: Callable[[R], int]):
+        self._units, self._produce, self._size, self._budget = iter(units), produce, size, budget
+        self._take, self._state = threading.Lock(), threading.Condition()
+        self._slots: deque[_Slot[R]] = deque()
+        self._held, self._stopped, self._exhausted = 0, False, False
+        self._working = workers
+        self._threads = [threading.Thread(target=self._work, daemon=True, name=f"frazil-read-{i}") for i in range(workers)]
+
+    def __iter__(self) -> Iterator[R]:
+        for thread in self._threads:
+            thread.start()
+        try:
+            while (found := self._next()) is not None:
+                yield found[0]
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        with self._state:
+            self._stopped = True
+            self._state.notify_all()
+
+    def _next(self) -> tuple[R, int] | None:
+        with self._state:
+            while True:
+                head = self._slots[0] if self._slots else None
+                if head is not None and head.ready:
+                    found = head.ready.popleft()
+                    self._held -= found[1]
+                    self._state.notify_all()
+                    return found
+                if head is not None and head.done:
+                    self._slots.popleft()
+                    self._state.notify_all()
+                    if head.error is not None:
+                        raise head.error
+                    continue
+                if head is None and (self._exhausted or self._working == 0):
+                    return None
+                self._state.wait()
+
+    def _work(self) -> None:
+        try:
+            while (slot := self._start()) is not None:
+                self._fill(*slot)
+        finally:
+            with self._state:
+                self._working -= 1
+                self._state.notify_all()
+
+    def _start(self) -> tuple[U | None, _Slot[R]] | None:
+        """The next unit and its place in the order; units are taken one at a time, so places follow their order."""
+        with self._take:
+            with self._state:
+                while len(self._slots) >= MAX_OPEN and not self._stopped:
+                    self._state.wait()
+                if self._stopped or self._exhausted:
+                    return None
+            slot: _Slot[R] = _Slot()
+            unit: U | None = None
+            try:
+                unit = next(self._units)
+            except StopIteration:
+                with self._state:
+                    self._exhausted = True
+                    self._state.notify_all()
+                return None
+            except BaseException as error:
+                slot.done, slot.error = True, error  # type: ignore[assignment]
+            with self._state:
+                if slot.done:
+                    self._exhausted = True
+                self._slots.append(slot)
+                self._state.notify_all()
+            return None if slot.done else (unit, slot)
+
+    def _fill(self, unit: Any, slot: _Slot[R]) -> None:
+        try:
+            for result in self._produce(unit):
+                size = self._size(result)
+                with self._state:
+                    while self._held >= self._budget and not self._stopped and not (slot is self._slots[0] and not slot.ready):
+                        self._state.wait()
+                    if self._stopped:
+                        return
+                    slot.ready.append((result, size))
+                    self._held += size
+                    self._state.notify_all()
+        except BaseException as error:
+            slot.error = error  # type: ignore[assignment]
+        finally:
+            with self._state:
+                slot.done = True
+                self._state.notify_all()
+
+
+def map_in_order(work: Callable[[U], R], units: Iterable[U], workers: int | None = None) -> Iterator[R]:
+    """`map` over a few threads, at most a handful of units ahead of the caller."""
+    count = workers or default_workers()
+    if count <= 1:
+        yield from map(work, units)
+        return
+    with ThreadPoolExecutor(count, thread_name_prefix="frazil-map") as pool:
+        waiting: deque[Future[R]] = deque()
+        try:
+            for unit in units:
+                waiting.append(pool.submit(work, unit))
+                if len(waiting) > 4 * count:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
