@@ -7,24 +7,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from frazil.codec.manifest import decode_manifest, encode_manifest, entries_from_table
-from frazil.codec.manifest_list import decode_manifest_list, encode_manifest_list
+from frazil.codec.manifest import encode_manifest, entries_from_table
+from frazil.codec.manifest_list import encode_manifest_list
 from frazil.codec.single_value import to_bytes
 from frazil.commit.properties import number
 from frazil.errors import ValidationError
+from frazil.scan.manifests import read_manifest
 from frazil.spec.data_file import ManifestEntry, ManifestEntryStatus
 from frazil.spec.manifest import FieldSummary, ManifestContent, ManifestFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.schema import Schema
-from frazil.spec.snapshot import Snapshot
 from frazil.spec.types import IcebergType
 from frazil.storage.base import Storage
 from frazil.storage.locations import metadata_location
 
 _MIN_ROWS_TO_ROLL = 250
-_READ_BY_PATH = 1 << 18
-"""Bytes from which a local manifest is read by its path, without passing through Python."""
 ADDED, EXISTING, DELETED = ManifestEntryStatus.ADDED, ManifestEntryStatus.EXISTING, ManifestEntryStatus.DELETED
 
 
@@ -140,25 +138,6 @@ def described(
 # -- reading ------------------------------------------------------------------------------------------------------------------------
 
 
-def manifests_of(snapshot: Snapshot | None, metadata: TableMetadata, storage: Storage) -> tuple[ManifestFile, ...]:
-    """The manifests of a snapshot, none for None; old v1 snapshots name their manifests themselves."""
-    if snapshot is None:
-        return ()
-    if snapshot.manifest_list is None:
-        paths = snapshot.manifests or ()
-        return tuple(_embedded(p, snapshot, storage) for p in paths)
-    return decode_manifest_list(storage.read(snapshot.manifest_list), snapshot.manifest_list)
-
-
-def _embedded(path: str, snapshot: Snapshot, storage: Storage) -> ManifestFile:
-    """A manifest named without a list: what a list would say is read from it."""
-    data = storage.read(path)
-    bare = ManifestFile(manifest_path=path, manifest_length=len(data), sequence_number=0, min_sequence_number=0, added_snapshot_id=snapshot.snapshot_id)
-    table = decode_manifest(data, bare)
-    spec_id = int((table.schema.metadata or {}).get(b"partition-spec-id", b"0"))
-    return with_counts(replace(bare, partition_spec_id=spec_id), table)
-
-
 def with_counts(manifest: ManifestFile, table: Any) -> ManifestFile:
     """The manifest with the counts that an old writer left out."""
     files, rows = [0, 0, 0], [0, 0, 0]
@@ -172,19 +151,11 @@ def with_counts(manifest: ManifestFile, table: Any) -> ManifestFile:
     )  # fmt: skip
 
 
-def read_table(manifest: ManifestFile, storage: Storage, columns: Sequence[str] | None = None) -> Any:
-    """The manifest's entries as columns, deleted ones included (see codec.manifest)."""
-    path = storage.local_path(manifest.manifest_path) if manifest.manifest_length >= _READ_BY_PATH else None
-    if path is not None:
-        return decode_manifest(None, manifest, path=path, columns=columns)
-    return decode_manifest(storage.read(manifest.manifest_path), manifest, columns=columns)
-
-
 def read_entries(manifest: ManifestFile, metadata: TableMetadata, storage: Storage, own: Mapping[str, Sequence[ManifestEntry]]) -> Sequence[ManifestEntry]:
     """The entries of a manifest; of `own` ones, written by this commit, as they were written."""
     if manifest.manifest_path in own:
         return own[manifest.manifest_path]
-    return entries_from_table(read_table(manifest, storage), metadata.spec_by_id(manifest.partition_spec_id))
+    return entries_from_table(read_manifest(storage, manifest), metadata.spec_by_id(manifest.partition_spec_id))
 
 
 # -- the list -----------------------------------------------------------------------------------------------------------------------
@@ -198,7 +169,7 @@ def numbered(
     for m in manifests:
         if m.added_files_count is None or m.existing_files_count is None or m.deleted_files_count is None or m.added_rows_count is None:
             if metadata.format_version > 1:
-                m = with_counts(m, read_table(m, storage, ("status", "record_count")))
+                m = with_counts(m, read_manifest(storage, m, ("status", "record_count")))
         if m.sequence_number is None:
             m = replace(m, sequence_number=sequence_number, min_sequence_number=sequence_number if m.min_sequence_number is None else m.min_sequence_number)
         if following is not None and m.content == ManifestContent.DATA and m.first_row_id is None:

@@ -1,0 +1,298 @@
+"""What a commit can do, as values: each is applied to the metadata at hand, and again to fresh metadata when the swap is lost.
+
+Conflict checks look at the snapshots after `starting_snapshot_id`, the one the writer read (None: the branch was empty, so all of them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from frazil.commit import conflicts
+from frazil.commit.conflicts import History, check_isolation
+from frazil.commit.context import Context
+from frazil.commit.filtering import DeleteRemoval, Removal, RemovesSomething
+from frazil.commit.keys import partition_key
+from frazil.commit.matching import TRUE, data_file_outcome
+from frazil.commit.new_table import replacement
+from frazil.commit.produce import Change, Target, parent_of, produce
+from frazil.errors import ValidationException
+from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, Predicate
+from frazil.spec.data_file import DataFile
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
+from frazil.spec.schema import Schema
+from frazil.spec.snapshot import MAIN_BRANCH
+from frazil.spec.sorting import UNSORTED_SORT_ORDER, SortOrder
+from frazil.spec.updates import SetPartitionStatistics, SetStatistics, Update
+
+
+class Action(Protocol):
+    """Turns metadata into the updates it wants. `context` carries what earlier attempts made; updates may be none."""
+
+    def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class SnapshotAction:
+    """Where the snapshot goes (see produce.Target) and what is written into its summary."""
+
+    branch: str = MAIN_BRANCH
+    snapshot_properties: Mapping[str, str] = field(default_factory=dict)
+    stage_only: bool = False
+    wap_id: str | None = None
+
+    @property
+    def target(self) -> Target:
+        return Target(self.branch, self.snapshot_properties, self.stage_only, self.wap_id)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckedAction(SnapshotAction):
+    """One that may conflict with others. `isolation` None: nothing is checked; "snapshot": no new deletes; "serializable": no new data either.
+
+    `conflict_filter`: the rows the writer relied on; None: those it removes, or all.
+    """
+
+    starting_snapshot_id: int | None = None
+    isolation: str | None = None
+    conflict_filter: Predicate | None = None
+    case_sensitive: bool = True
+
+    def history(self, metadata: TableMetadata, context: Context) -> History:
+        parent = parent_of(metadata, self.branch)
+        return History(metadata, context.storage, parent, self.starting_snapshot_id, self.case_sensitive)
+
+    @property
+    def checks_deletes(self) -> bool:
+        return self.isolation is not None
+
+    @property
+    def checks_data(self) -> bool:
+        return self.isolation is not None and check_isolation(self.isolation) == "serializable"
+
+
+@dataclass(frozen=True)
+class Append(SnapshotAction):
+    """New data files. `fast`: never merge manifests. An append of no files makes a snapshot too (it can carry properties)."""
+
+    files: Sequence[DataFile] = ()
+    fast: bool = field(default=False, kw_only=True)
+
+    def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]:
+        change = Change("append", added=self.files, merge=not self.fast, even_if_empty=True)
+        return produce(change, self.target, metadata, context)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverwriteFiles(CheckedAction):
+    """Files added; files removed by name and by a filter that must match whole files. `check_added`: added rows must match the filter."""
+
+    added: Sequence[DataFile] = ()
+    removed: Sequence[DataFile] = ()
+    row_filter: Predicate = AlwaysFalse()
+    check_added: bool = False
+
+    def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]:
+        if self.check_added:
+            self._check_added(metadata)
+        self._validate(metadata, context)
+        required = bool(self.removed)  # else their rows, rewritten in `added`, would be there twice
+        removal = Removal(tuple(self.removed), row_filter=self.row_filter, case_sensitive=self.case_sensitive, required=required)
+        everything = DeleteRemoval(everything=isinstance(self.row_filter, AlwaysTrue))
+        operation = "append" if removal.is_empty else "overwrite" if self.added else "delete"
+        change = Change(operation, added=self.added, removal=removal, delete_removal=everything)
+        return produce(change, self.target, metadata, context)
+
+    def _check_added(self, metadata: TableMetadata) -> None:
+        for f in self.added:
+            if data_file_outcome(f, self.row_filter, metadata, self.case_sensitive) != TRUE:
+                raise ValidationException(
+                    f"Cannot append file with rows that do not match filter: {self.row_filter}: {f.file_path}", file=f.file_path
+                )  # fmt: skip
+
+    def _validate(self, metadata: TableMetadata, context: Context) -> None:
+        history, by_filter = self.history(metadata, context), not isinstance(self.row_filter, AlwaysFalse)
+        if self.checks_data:
+            own = self.row_filter if by_filter and not self.removed else AlwaysTrue()
+            conflicts.no_added_data_files(history, own if self.conflict_filter is None else self.conflict_filter)
+        if self.checks_deletes and by_filter:
+            where = self.row_filter if self.conflict_filter is None else self.conflict_filter
+            conflicts.no_new_delete_files(history, where)
+            conflicts.no_deleted_data_files(history, where)
+        if self.checks_deletes and self.removed:
+            conflicts.no_new_deletes_for(history, self.removed, self.conflict_filter)
+
+
+@dataclass(frozen=True)
+class ReplacePartitions(CheckedAction):
+    """Dynamic overwrite: the partitions of the files are emptied first (all of an unpartitioned spec). No files: nothing is committed.
+
+    `append_only`: refuse when a partition holds files already.
+    """
+
+    files: Sequence[DataFile] = ()
+    append_only: bool = field(default=False, kw_only=True)
+
+    def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]:
+        if not self.files:
+            return ()
+        keys = frozenset(partition_key(f.spec_id, f.partition) for f in self.files)
+        whole = all(metadata.spec_by_id(f.spec_id).is_unpartitioned for f in self.files)
+        self._validate(keys, whole, metadata, context)
+        row_filter = AlwaysTrue() if whole else AlwaysFalse()
+        removal = Removal(partitions=keys, row_filter=row_filter, append_only=self.append_only)
+        change = Change(
+            "overwrite", added=self.files, removal=removal, delete_removal=DeleteRemoval(everything=whole), properties={"replace-partitions": "true"}
+        )  # fmt: skip
+        try:
+            return produce(change, self.target, metadata, context)
+        except RemovesSomething as e:
+            raise ValidationException(f"Cannot commit file that conflicts with existing partition: {e.partition}", table=metadata.location) from e
+
+    def _validate(self, keys: Collection[Any], whole: bool, metadata: TableMetadata, context: Context) -> None:
+        history = self.history(metadata, context)
+        if self.checks_data and whole:
+            conflicts.no_added_data_files(history, AlwaysTrue())
+        elif self.checks_data:
+            conflicts.no_added_data_files_in(history, keys)
+        if self.checks_deletes and whole:
+            conflicts.no_deleted_data_files(history, AlwaysTrue())
+            conflicts.no_new_delete_files(history, AlwaysTrue())
+        elif self.checks_deletes:
+            conflicts.no_deleted_data_files_in(history, keys)
+            conflicts.no_new_delete_files_in(history, keys)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeleteFiles(SnapshotAction):
+    """Whole files removed: by path, by file, and all whose rows all match a filter. `must_exist`: a named file that is not there is an error."""
+
+    paths: Collection[str] = ()
+    files: Sequence[DataFile] = ()
+    row_filter: Predicate = AlwaysFalse()
+    case_sensitive: bool = True
+    must_exist: bool = False
+
+    def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]:
+        removal = Removal(
+            tuple(self.files), frozenset(self.paths), row_filter=self.row_filter, case_sensitive=self.case_sensitive, required=self.must_exist
+        )  # fmt: skip
+        everything = DeleteRemoval(everything=isinstance(self.row_filter, AlwaysTrue))
+        return produce(Change("delete", removal=removal, delete_removal=everything), self.target, metadata, context)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewriteFiles(CheckedAction):
+    """The same rows in other files. `sequence_number`: kept for the new data files, so that later equality deletes still reach them."""
+
+    removed: Sequence[DataFile] = ()
+    added: Sequence[DataFile] = ()
+    removed_deletes: Sequence[DataFile] = ()
+    added_deletes: Sequence[DataFile] = ()
+    sequence_number: int | None = None
+
+    def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]:
+        if not self.removed and not self.removed_deletes:
+            raise ValidationException("Files to delete cannot be empty")
+        if self.added and not self.removed:
+            raise ValidationException("Data files to add must be empty because there's no data file to be rewritten")
+        if self.added_deletes and not self.removed_deletes:
+            raise ValidationException("Delete files to add must be empty because there's no delete file to be rewritten")
+        keeps = self.sequence_number is not None
+        conflicts.no_new_deletes_for(self.history(metadata, context), self.removed, ignore_equality=keeps)
+        change = Change(
+            "replace", added=self.added, added_deletes=self.added_deletes, removal=Removal(tuple(self.removed), required=True),
+            delete_removal=DeleteRemoval(tuple(self.removed_deletes), required=True), data_sequence_number=self.sequence_number,
+        )  # fmt: skip
+        return produce(change, self.target, metadata, context)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowDelta(CheckedAction):
+    """Rows added and rows deleted by delete files. `referenced`: paths of data files the delete files name, they must still be there.
+
+    `check_deleted_files`: not even a delete may have removed a referenced file.
+    """
+
+    added: Sequence[DataFile] = ()
+    added_deletes: Sequence[DataFile] = ()
+    removed: Sequence[DataFile] = ()
+    removed_deletes: Sequence[DataFile] = ()
+    referenced: Collection[str] = ()
+    check_deleted_files: bool = False
+    check_new_deletes: bool = False
+
+    def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]:
+        self._validate(metadata, context)
+        required = self.check_deleted_files
+        change = Change(
+            self._operation(), added=self.added, added_deletes=self.added_deletes, removal=Removal(tuple(self.removed), required=required),
+            delete_removal=DeleteRemoval(tuple(self.removed_deletes), required=required),
+        )  # fmt: skip
+        return produce(change, self.target, metadata, context)
+
+    def _operation(self) -> str:
+        if self.added and not self.added_deletes and not self.removed:
+            return "append"
+        return "delete" if self.added_deletes and not self.added else "overwrite"
+
+    def _validate(self, metadata: TableMetadata, context: Context) -> None:
+        history = self.history(metadata, context)
+        if history.parent is None:
+            return
+        start = self.starting_snapshot_id
+        if start is not None and all(s.snapshot_id != start for s in metadata.ancestors(history.parent)):
+            raise ValidationException(f"Snapshot {start} is not an ancestor of {history.parent.snapshot_id}", snapshot_id=start)
+        where = AlwaysTrue() if self.conflict_filter is None else self.conflict_filter
+        conflicts.data_files_exist(history, self.referenced, where, skip_deletes=not self.check_deleted_files)
+        if self.checks_data:
+            conflicts.no_added_data_files(history, where)
+        if self.check_new_deletes:
+            conflicts.no_new_deletes_for(history, self.removed, where)
+            conflicts.no_new_delete_files(history, where)
+        if both := sorted({f.file_path for f in self.removed} & set(self.referenced)):
+            raise ValidationException(f"Cannot delete data files {both} that are referenced by new delete files", files=both)
+        vectors = {f.referenced_data_file for f in self.added_deletes if f.is_dv and f.referenced_data_file is not None}
+        conflicts.no_added_vectors(history, vectors, where)
+
+
+@dataclass(frozen=True)
+class MetadataChange:
+    """Anything without files: schema, spec, order, properties, refs. `build` sees fresh metadata at each attempt."""
+
+    build: Callable[[TableMetadata], Sequence[Update]]
+
+    def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]:
+        return self.build(metadata)
+
+
+@dataclass(frozen=True)
+class AddStatistics:
+    """Statistics files made known to the table (JSON objects of the spec), each for a snapshot it holds."""
+
+    statistics: Sequence[Mapping[str, Any]] = ()
+    partition_statistics: Sequence[Mapping[str, Any]] = ()
+
+    def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]:
+        for s in (*self.statistics, *self.partition_statistics):
+            metadata.snapshot_by_id(s["snapshot-id"])
+        return [
+            *(SetStatistics(dict(s)) for s in self.statistics),
+            *(SetPartitionStatistics(dict(s)) for s in self.partition_statistics),
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplaceTable:
+    """CREATE OR REPLACE of an existing table: new schema, spec and order, main emptied, history kept. Further actions fill it."""
+
+    schema: Schema
+    spec: PartitionSpec = UNPARTITIONED_PARTITION_SPEC
+    sort_order: SortOrder = UNSORTED_SORT_ORDER
+    location: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]:
+        return replacement(metadata, self.schema, self.spec, self.sort_order, self.location, self.properties)

@@ -1,0 +1,83 @@
+"""What one commit carries from attempt to attempt: files written, snapshot ids given, manifests that can be used again."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from frazil.commit.apply import now_millis
+from frazil.commit.filtering import FilterCache
+from frazil.commit.manifests import ManifestWriter, Output
+from frazil.commit.merging import MergeCache
+from frazil.spec.manifest import ManifestFile
+from frazil.spec.metadata import TableMetadata
+from frazil.storage.base import Storage
+
+
+def new_snapshot_id(metadata: TableMetadata) -> int:
+    """A random positive long that the table does not use (the halves of a uuid4, as Java takes it)."""
+    while True:
+        bits = uuid.uuid4().int
+        found = ((bits >> 64) ^ bits) & (2**63 - 1)
+        if found and metadata.snapshots.by_id(found) is None:
+            return found
+
+
+@dataclass
+class SnapshotState:
+    """Of one action that makes a snapshot: its id stays over all attempts, so that one that landed unseen is recognised."""
+
+    snapshot_id: int
+    writer: ManifestWriter
+    new_data: list[ManifestFile] | None = None
+    new_deletes: list[ManifestFile] | None = None
+    filtered: FilterCache = field(default_factory=dict)
+    merged: MergeCache = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
+    """Paths of the manifests and of the list of the last attempt."""
+
+
+@dataclass
+class Context:
+    """Handed to every action. `attempt` counts from 1; `environment` goes into every summary (engine-name, …)."""
+
+    output: Output
+    environment: Mapping[str, str] = field(default_factory=dict)
+    attempt: int = 1
+    now_ms: int = field(default_factory=now_millis)
+    action: int = 0
+    states: dict[int, SnapshotState] = field(default_factory=dict)
+
+    @property
+    def storage(self) -> Storage:
+        return self.output.storage
+
+    def begin(self, action: int) -> None:
+        """The action of this index is about to be applied."""
+        self.action = action
+        if action in self.states:
+            self.states[action].used = set()
+
+    def state(self, metadata: TableMetadata) -> SnapshotState:
+        """The state of the action at hand; what was written for another format version or place is not used again."""
+        found = self.states.get(self.action)
+        if found is None:
+            snapshot_id = new_snapshot_id(metadata)
+            while any(s.snapshot_id == snapshot_id for s in self.states.values()):
+                snapshot_id = new_snapshot_id(metadata)
+            writer = ManifestWriter(self.output, metadata, snapshot_id, str(uuid.uuid4()))
+            found = self.states[self.action] = SnapshotState(snapshot_id, writer)
+        elif _place(found.writer.metadata) != _place(metadata):
+            found.new_data = found.new_deletes = None
+            found.filtered, found.merged = {}, {}
+            found.writer.entries.clear()
+        found.writer.metadata = metadata
+        return found
+
+    def snapshot_ids(self) -> Sequence[int]:
+        return [s.snapshot_id for s in self.states.values()]
+
+
+def _place(metadata: TableMetadata) -> tuple[int, str, str | None]:
+    return metadata.format_version, metadata.location, metadata.properties.get("write.metadata.path")

@@ -1,0 +1,84 @@
+"""Which files and manifests a filter can match, asked of the planner's own rules (scan.prune)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from frazil.commit.manifests import schema_of_spec
+from frazil.expr.bind import bind
+from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, Predicate
+from frazil.expr.values import array
+from frazil.scan.prune import file_outcomes as outcomes_of_files
+from frazil.scan.prune import manifest_outcomes, partition_outcomes
+from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import ManifestFile
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.schema import Schema
+
+Mask = npt.NDArray[np.uint8]
+TRUE = 1
+"""A mask of exactly this: every row matches. Without this bit: none does."""
+_COUNTS = pa.list_(pa.struct([("key", pa.int32()), ("value", pa.int64())]))
+_BOUNDS = pa.list_(pa.struct([("key", pa.int32()), ("value", pa.binary())]))
+
+
+def manifests_that_may_match(
+    manifests: Sequence[ManifestFile], where: Predicate, schema: Schema, metadata: TableMetadata, case_sensitive: bool = True
+) -> set[str]:
+    """Paths of the manifests whose partition summaries leave room for rows that match."""
+    if isinstance(where, AlwaysFalse) or not manifests:
+        return set()
+    if isinstance(where, AlwaysTrue):
+        return {m.manifest_path for m in manifests}
+    bound, found = bind(where, schema, case_sensitive=case_sensitive), set()
+    for spec_id in {m.partition_spec_id for m in manifests}:
+        group = [m for m in manifests if m.partition_spec_id == spec_id]
+        masks = manifest_outcomes(group, bound, schema, metadata.spec_by_id(spec_id))
+        found |= {m.manifest_path for m, mask in zip(group, masks, strict=True) if mask & TRUE}
+    return found
+
+
+def file_outcomes(
+    table: pa.Table, where: Predicate, schema: Schema, metadata: TableMetadata, spec_id: int, case_sensitive: bool = True,
+    partition_only: bool = False,
+) -> Mask:  # fmt: skip
+    """A mask per entry: 1 TRUE, 2 FALSE, 4 NULL possible for its rows. `partition_only`: statistics are not of the rows asked about."""
+    if isinstance(where, AlwaysTrue | AlwaysFalse):
+        return np.full(len(table), TRUE if isinstance(where, AlwaysTrue) else 2, dtype=np.uint8)
+    bound, spec = bind(where, schema, case_sensitive=case_sensitive), metadata.spec_by_id(spec_id)
+    if not partition_only:
+        return outcomes_of_files(table, bound, schema, spec)
+    found = partition_outcomes(table, bound, schema, spec)
+    return np.full(len(table), 7, dtype=np.uint8) if found is None else found
+
+
+def data_file_outcome(f: DataFile, where: Predicate, metadata: TableMetadata, case_sensitive: bool = True) -> int:
+    """The mask of one file that is not in a manifest yet."""
+    return int(file_outcomes(_as_entry(f, metadata), where, metadata.schema(), metadata, f.spec_id, case_sensitive)[0])
+
+
+def _as_entry(f: DataFile, metadata: TableMetadata) -> pa.Table:
+    spec = metadata.spec_by_id(f.spec_id)
+    fields = list(spec.partition_type(schema_of_spec(metadata, spec)))
+    children = [array([v], p.field_type) for v, p in zip(f.partition, fields, strict=True)]
+    partition = (
+        pa.StructArray.from_arrays(children, names=[str(p.field_id) for p in fields]) if fields else pa.array([{}], type=pa.struct([]))
+    )
+    return pa.table({
+        "partition": partition,
+        "record_count": pa.array([f.record_count], type=pa.int64()),
+        "value_counts": _one(f.value_counts, _COUNTS),
+        "null_value_counts": _one(f.null_value_counts, _COUNTS),
+        "nan_value_counts": _one(f.nan_value_counts, _COUNTS),
+        "lower_bounds": _one(f.lower_bounds, _BOUNDS),
+        "upper_bounds": _one(f.upper_bounds, _BOUNDS),
+    })  # fmt: skip
+
+
+def _one(values: dict[int, Any] | None, type_: pa.DataType) -> pa.Array:
+    return pa.array([None if values is None else [{"key": k, "value": v} for k, v in values.items()]], type=type_)

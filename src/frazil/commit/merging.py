@@ -1,0 +1,71 @@
+"""Small manifests merged into few: Java's bin packing (ManifestMergeManager, BinPacking with a look-back of one)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from frazil.commit.manifests import ADDED, DELETED, EXISTING, ManifestWriter, read_entries
+from frazil.commit.properties import boolean, number
+from frazil.spec.data_file import ManifestEntry
+from frazil.spec.manifest import ManifestFile
+from frazil.spec.metadata import TableMetadata
+
+T = TypeVar("T")
+MergeCache = dict[tuple[tuple[str, int | None], ...], ManifestFile]
+
+
+def pack_end(items: Sequence[T], target: int, weight: Callable[[T], int]) -> list[list[T]]:
+    """Bins of at most `target` filled from the end, order kept, so that the first bin is the one left under-filled."""
+    bins: list[list[T]] = []
+    room = -1
+    for item in reversed(items):
+        if bins and weight(item) <= room:
+            bins[-1].append(item)
+            room -= weight(item)
+        else:
+            bins.append([item])
+            room = target - weight(item)
+    return [list(reversed(b)) for b in reversed(bins)]
+
+
+def merge(manifests: Sequence[ManifestFile], writer: ManifestWriter, metadata: TableMetadata, cache: MergeCache) -> tuple[list[ManifestFile], int]:
+    """The manifests, merged where Java would; and how many of earlier snapshots were merged away. Results are kept for the next attempt.
+
+    Per spec, bins of `commit.manifest.target-size-bytes`; the bin with the newest manifest waits for `commit.manifest.min-count-to-merge`.
+    """
+    props = metadata.properties
+    if not manifests or not boolean(props, "commit.manifest-merge.enabled", True):
+        return list(manifests), 0
+    target, fewest = number(props, "commit.manifest.target-size-bytes"), number(props, "commit.manifest.min-count-to-merge")
+    first, result, replaced = manifests[0], list[ManifestFile](), 0
+    for spec_id in sorted({m.partition_spec_id for m in manifests}, reverse=True):
+        group = [m for m in manifests if m.partition_spec_id == spec_id]
+        for packed in pack_end(group, target, lambda m: m.manifest_length):
+            waits = any(m is first for m in packed) and len(packed) < fewest
+            if len(packed) == 1 or waits:
+                result += packed
+                continue
+            key = tuple((m.manifest_path, m.first_row_id) for m in packed)
+            if key not in cache:
+                cache[key] = writer.write(_merged_entries(packed, writer, metadata), spec_id, packed[0].content)
+            result.append(cache[key])
+            replaced += sum(m.added_snapshot_id != writer.snapshot_id for m in packed)
+    return result, replaced
+
+
+def _merged_entries(packed: Sequence[ManifestFile], writer: ManifestWriter, metadata: TableMetadata) -> list[ManifestEntry]:
+    """What this snapshot adds and removes stays so; all else that lives is EXISTING, what others removed is forgotten."""
+    found = []
+    for m in packed:
+        for e in read_entries(m, metadata, writer.output.storage, writer.entries):
+            mine = e.snapshot_id == writer.snapshot_id
+            if e.status == DELETED:
+                if mine:
+                    found.append(e)
+            elif e.status == ADDED and mine:
+                found.append(e)
+            else:
+                found.append(e if e.status == EXISTING else replace(e, status=EXISTING))
+    return found

@@ -1,0 +1,208 @@
+"""A change of files becomes a snapshot: new manifests, old ones filtered, merged, listed, summed up (Java SnapshotProducer)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from frazil.codec.partition_path import partition_path
+from frazil.commit.context import Context, SnapshotState
+from frazil.commit.filtering import DeleteRemoval, FilterResult, Removal, filter_data, filter_deletes
+from frazil.commit.manifests import ADDED, check_known_specs, numbered, schema_of_spec, write_list
+from frazil.commit.merging import merge
+from frazil.commit.properties import boolean, number
+from frazil.commit.summary import SummaryBuilder, with_totals
+from frazil.errors import ValidationError, ValidationException
+from frazil.scan.manifests import manifests_of
+from frazil.spec import updates as u
+from frazil.spec.data_file import DataFile, ManifestEntry
+from frazil.spec.manifest import ManifestContent, ManifestFile
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.snapshot import MAIN_BRANCH, Snapshot, SnapshotRef
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a snapshot goes. `stage_only`: it is added and no branch moves; so it is with a `wap_id` when the table has write.wap.enabled."""
+
+    branch: str = MAIN_BRANCH
+    properties: Mapping[str, str] = field(default_factory=dict)
+    stage_only: bool = False
+    wap_id: str | None = None
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a snapshot does to the files of its parent. `data_sequence_number`: of the added data files, None: the new snapshot's."""
+
+    operation: str
+    added: Sequence[DataFile] = ()
+    added_deletes: Sequence[DataFile] = ()
+    removal: Removal = Removal()
+    delete_removal: DeleteRemoval = DeleteRemoval()
+    data_sequence_number: int | None = None
+    merge: bool = True
+    properties: Mapping[str, str] = field(default_factory=dict)
+    even_if_empty: bool = False
+    """A snapshot is made although no file changes."""
+
+
+def parent_of(metadata: TableMetadata, branch: str) -> Snapshot | None:
+    """The snapshot a new one of `branch` follows: its head; main's for a branch that is made by this write. ValidationError for a tag."""
+    ref = metadata.refs.get(branch)
+    if ref is not None and not ref.is_branch:
+        raise ValidationError(
+            f"{branch} is a tag, not a branch. Tags cannot be targets for producing snapshots", table=metadata.location, ref=branch
+        )  # fmt: skip
+    return metadata.current_snapshot() if ref is None else metadata.snapshot_by_id(ref.snapshot_id)
+
+
+def is_staged(metadata: TableMetadata, target: Target) -> bool:
+    wap = target.wap_id is not None and boolean(metadata.properties, "write.wap.enabled", False)
+    if wap and target.branch != MAIN_BRANCH:
+        raise ValidationError(f"Cannot set both WAP ID and branch, but got ID [{target.wap_id}] and branch [{target.branch}]")
+    return wap or target.stage_only
+
+
+def produce(change: Change, target: Target, metadata: TableMetadata, context: Context) -> Sequence[u.Update]:
+    """The updates that add the snapshot of `change` to the target; none when it changes no file (unless `even_if_empty`)."""
+    check_known_specs(metadata, {f.spec_id for f in (*change.added, *change.added_deletes)})
+    _check_delete_files(change.added_deletes, metadata)
+    staged = is_staged(metadata, target)
+    parent = parent_of(metadata, target.branch)
+    state = context.state(metadata)
+    old = manifests_of(metadata, parent, context.storage) if parent is not None else ()
+    data = filter_data(
+        [m for m in old if m.content == ManifestContent.DATA], change.removal, metadata.schema(), state.writer, metadata, state.filtered
+    )  # fmt: skip
+    deletes = _filtered_deletes([m for m in old if m.content == ManifestContent.DELETES], data, change, state, metadata)
+    if not (change.even_if_empty or change.added or change.added_deletes or data.removed or deletes.removed):
+        return ()
+    _write_new(change, state, metadata)
+    manifests, replaced = _assembled(change, state, data, deletes, metadata)
+    summary = _summary(change, target, state, data, deletes, metadata)
+    summary |= _manifest_counts(manifests, state.snapshot_id, data.replaced + deletes.replaced + replaced)
+    if change.operation == "replace":
+        _check_replace(summary)
+    snapshot = _snapshot(summary, manifests, parent, state, metadata, context, target)
+    updates: list[u.Update] = [] if staged else [u.SetSnapshotRef(target.branch, _moved(metadata, target.branch, snapshot.snapshot_id))]
+    return [u.AddSnapshot(snapshot), *updates]
+
+
+def _check_delete_files(files: Sequence[DataFile], metadata: TableMetadata) -> None:
+    version = metadata.format_version
+    for f in files:
+        if version < 2:
+            raise ValidationError("Deletes are supported in V2 and above", table=metadata.location, file=f.file_path)
+        if version == 2 and f.is_dv:
+            raise ValidationError(f"Must not use DVs for position deletes in V2: {f.file_path}", file=f.file_path)
+        if version >= 3 and f.content == 1 and not f.is_dv:
+            raise ValidationError(f"Must use DVs for position deletes in V{version}: {f.file_path}", file=f.file_path)
+
+
+def _filtered_deletes(
+    manifests: Sequence[ManifestFile], data: FilterResult, change: Change, state: SnapshotState, metadata: TableMetadata
+) -> FilterResult:
+    """Delete manifests without what cannot apply to any row any more. They are not kept for the next attempt: others may add to them."""
+    if not manifests:
+        return filter_deletes((), change.delete_removal, state.writer, metadata)
+    known = [m.min_sequence_number for m in data.manifests if m.min_sequence_number is not None and m.has_live_files]
+    oldest = min([metadata.last_sequence_number, *known])
+    removal = replace(
+        change.delete_removal,
+        partitions=change.delete_removal.partitions | change.removal.partitions,
+        before_sequence_number=oldest,
+        referenced=frozenset(f.file_path for f in data.removed),
+    )
+    return filter_deletes(manifests, removal, state.writer, metadata)
+
+
+def _write_new(change: Change, state: SnapshotState, metadata: TableMetadata) -> None:
+    """Manifests of the new files: written by the first attempt, used by all."""
+    if state.new_data is None:
+        state.new_data = _written(change.added, change.data_sequence_number, ManifestContent.DATA, state)
+    if state.new_deletes is None:
+        state.new_deletes = _written(change.added_deletes, None, ManifestContent.DELETES, state)
+
+
+def _written(files: Sequence[DataFile], sequence_number: int | None, content: ManifestContent, state: SnapshotState) -> list[ManifestFile]:
+    by_spec: dict[int, dict[tuple[str, int | None], DataFile]] = {}
+    for f in files:
+        by_spec.setdefault(f.spec_id, {}).setdefault((f.file_path, f.content_offset), f)
+    found: list[ManifestFile] = []
+    for spec_id, group in by_spec.items():
+        plain = (f if f.first_row_id is None else replace(f, first_row_id=None) for f in group.values())
+        entries = [ManifestEntry(ADDED, f, state.snapshot_id, sequence_number) for f in plain]
+        found += state.writer.write_rolling(entries, spec_id, content)
+    return found
+
+
+def _assembled(
+    change: Change, state: SnapshotState, data: FilterResult, deletes: FilterResult, metadata: TableMetadata
+) -> tuple[list[ManifestFile], int]:
+    """All manifests of the new snapshot, data before deletes, new before old; and how many old ones were merged away."""
+    mine = state.snapshot_id
+    new_data, new_deletes = state.new_data or (), state.new_deletes or ()
+    kept = [m for m in (*new_data, *data.manifests) if m.has_live_files or m.added_snapshot_id == mine]
+    kept_deletes = [m for m in (*new_deletes, *deletes.manifests) if m.has_live_files or m.added_snapshot_id == mine]
+    if not change.merge:
+        return [*kept, *kept_deletes], 0
+    merged, replaced = merge(kept, state.writer, metadata, state.merged)
+    merged_deletes, replaced_deletes = merge(kept_deletes, state.writer, metadata, state.merged)
+    return [*merged, *merged_deletes], replaced + replaced_deletes
+
+
+def _summary(
+    change: Change, target: Target, state: SnapshotState, data: FilterResult, deletes: FilterResult, metadata: TableMetadata
+) -> dict[str, str]:
+    def path(spec_id: int, values: tuple[object, ...]) -> str:
+        spec = metadata.spec_by_id(spec_id)
+        return partition_path(spec, schema_of_spec(metadata, spec), values)
+
+    builder = SummaryBuilder(path)
+    builder.files({f.file_path: f for f in change.added}.values(), added=True)
+    builder.files({(f.file_path, f.content_offset): f for f in change.added_deletes}.values(), added=True)
+    builder.files(data.removed, added=False)
+    builder.files(deletes.removed, added=False)
+    builder.duplicates = data.duplicates + deletes.duplicates
+    given = {"operation": change.operation, **target.properties, **change.properties}
+    if target.wap_id is not None and is_staged(metadata, target) and not target.stage_only:
+        given["wap.id"] = target.wap_id
+    return {**given, "operation": change.operation, **builder.build(number(metadata.properties, "write.summary.partition-limit"))}
+
+
+def _manifest_counts(manifests: Sequence[ManifestFile], snapshot_id: int, replaced: int) -> dict[str, str]:
+    created = sum(m.added_snapshot_id == snapshot_id for m in manifests)
+    return {"manifests-created": str(created), "manifests-kept": str(len(manifests) - created), "manifests-replaced": str(replaced)}
+
+
+def _check_replace(summary: Mapping[str, str]) -> None:
+    added, replaced = int(summary.get("added-records", "0")), int(summary.get("deleted-records", "0"))
+    if added > replaced:
+        raise ValidationException(f"Invalid REPLACE operation: {added} added records > {replaced} replaced records")
+
+
+def _snapshot(
+    summary: Mapping[str, str], manifests: Sequence[ManifestFile], parent: Snapshot | None, state: SnapshotState, metadata: TableMetadata,
+    context: Context, target: Target,
+) -> Snapshot:  # fmt: skip
+    version = metadata.format_version
+    sequence_number = metadata.last_sequence_number + 1 if version > 1 else 0
+    first_row_id = (metadata.next_row_id or 0) if version >= 3 else None
+    listed, following = numbered(manifests, sequence_number, first_row_id, metadata, context.storage)
+    parent_id = None if parent is None else parent.snapshot_id
+    location = write_list(state.writer, listed, context.attempt, parent_id, sequence_number, first_row_id)
+    state.used = {location, *(m.manifest_path for m in listed)}
+    logged = metadata.snapshot_log[-1].timestamp_ms if metadata.snapshot_log else 0
+    return Snapshot(
+        snapshot_id=state.snapshot_id, timestamp_ms=max(context.now_ms, metadata.last_updated_ms, logged), manifest_list=location,
+        parent_snapshot_id=parent_id, sequence_number=sequence_number,
+        summary={**with_totals(summary, None if parent is None else parent.summary), **context.environment},
+        schema_id=metadata.current_schema_id, first_row_id=first_row_id,
+        added_rows=None if following is None or first_row_id is None else following - first_row_id,
+    )  # fmt: skip
+
+
+def _moved(metadata: TableMetadata, branch: str, snapshot_id: int) -> SnapshotRef:
+    held = metadata.refs.get(branch)
+    return SnapshotRef(snapshot_id) if held is None else replace(held, snapshot_id=snapshot_id)

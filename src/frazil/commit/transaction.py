@@ -1,0 +1,313 @@
+"""The commit loop: actions applied to the metadata, one swap, tried again on fresh metadata when another writer was first.
+
+A lost race is a value. Only metadata is redone: data files are written once, manifests are used again, the snapshot id stays, so that a try
+that landed without an answer is recognised. Unknown outcome: nothing is deleted. Certain failure: exactly what this commit wrote is.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from frazil.catalog.base import CatalogBackend, Committed, Conflict, Identifier, LoadedTable, Unknown
+from frazil.commit.actions import Action, ReplaceTable
+from frazil.commit.apply import apply_updates, check_schema
+from frazil.commit.cleanup import remove
+from frazil.commit.context import Context
+from frazil.commit.manifests import Output
+from frazil.commit.properties import number
+from frazil.commit.requirements import requirements_for
+from frazil.errors import (
+    CommitFailedException,
+    CommitStateUnknownException,
+    FrazilError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+    ValidationException,
+)
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.snapshot import Snapshot
+from frazil.spec.updates import AssignUUID, Requirement, Update
+from frazil.storage import storage_for
+
+log = logging.getLogger(__name__)
+Sleep = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class CommitOutcome:
+    """`snapshot` is the last one this commit made, None when it made none; `attempts` 0: nothing to change, nothing committed."""
+
+    table: LoadedTable
+    snapshot: Snapshot | None
+    attempts: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One attempt made ready: what the actions make of one state of the table."""
+
+    metadata: TableMetadata
+    updates: tuple[Update, ...]
+    requirements: tuple[Requirement, ...]
+
+
+def plan(base: TableMetadata, actions: Sequence[Action], context: Context) -> Plan | None:
+    """The actions applied one after the other; None when they change nothing."""
+    updates: list[Update] = []
+    current = base
+    for index, action in enumerate(actions):
+        context.begin(index)
+        wanted = list(action.apply(current, context))
+        updates += wanted
+        if index < len(actions) - 1 and wanted:
+            current = apply_updates(current, wanted, now_ms=context.now_ms)
+    if updates and base.table_uuid is None:
+        updates.insert(0, AssignUUID(str(uuid.uuid4())))
+    final = apply_updates(base, updates, now_ms=context.now_ms)
+    if final is base:
+        return None
+    replaces = any(isinstance(a, ReplaceTable) for a in actions)
+    return Plan(final, tuple(updates), requirements_for(base, updates, replace=replaces))
+
+
+@dataclass
+class _Commit:
+    backend: CatalogBackend
+    base: LoadedTable
+    actions: Sequence[Action]
+    written: Sequence[str]
+    context: Context
+    sleep: Sleep
+    started: float = field(default_factory=time.monotonic)
+    swapping: bool = False
+
+    def run(self) -> CommitOutcome:
+        properties = self.base.metadata.properties
+        retries, limit = number(properties, "commit.retry.num-retries"), number(properties, "commit.retry.total-timeout-ms") / 1000
+        while True:
+            ready = plan(self.base.metadata, self.actions, self.context)
+            if ready is None:
+                self.take_back()
+                return self.outcome(self.base, 0)
+            outcome = self.swap(ready)
+            if isinstance(outcome, Committed):
+                return self.succeeded(outcome.table)
+            if isinstance(outcome, Unknown):
+                return self.recognised(ready, outcome.cause)
+            attempt, waited = self.context.attempt, time.monotonic() - self.started
+            self.next_base()
+            if self.landed(self.base.metadata, ready):
+                return self.succeeded(self.base)
+            if attempt > retries or waited > limit:
+                raise CommitFailedException(
+                    f"Could not commit to {_name(self.base)} after {attempt} attempts: {outcome.reason}", table=_name(self.base),
+                    attempts=attempt, hint="Others commit to it at the same time; try again, or raise commit.retry.num-retries.",
+                )  # fmt: skip
+            self.sleep(_pause(attempt, properties))
+            self.context.attempt += 1
+            self.context.now_ms = max(self.context.now_ms, time.time_ns() // 1_000_000)
+
+    def swap(self, ready: Plan) -> Committed | Conflict | Unknown:
+        """The back end's answer. It raises only when nothing was applied; anything else that comes out of it leaves that open."""
+        self.swapping = True  # stays so when an interrupt comes out of it
+        outcome = self._swap(ready)
+        self.swapping = False
+        return outcome
+
+    def _swap(self, ready: Plan) -> Committed | Conflict | Unknown:
+        try:
+            return self.backend.swap(self.base, ready.metadata, updates=ready.updates, requirements=ready.requirements)
+        except CommitFailedException as e:
+            return Conflict(str(e))
+        except CommitStateUnknownException as e:
+            return Unknown(e)
+        except FrazilError:
+            raise  # the back end's promise: nothing was applied and nothing is left
+        except Exception as e:
+            return Unknown(e)
+
+    def next_base(self) -> None:
+        """Fresh metadata of the same table. An id that does not match is another table under the same name: it is left alone."""
+        fresh = self.backend.load(self.base.identifier)
+        known, now = self.base.metadata.table_uuid, fresh.metadata.table_uuid
+        if known is not None and now is not None and known != now:
+            raise ValidationException(
+                f"Table UUID does not match: {_name(self.base)} was {known}, is {now}: it was dropped and made again meanwhile.",
+                hint="Load the table again.", table=_name(self.base),
+            )  # fmt: skip
+        self.base = fresh
+
+    def landed(self, metadata: TableMetadata, ready: Plan) -> bool:
+        """Whether one of our attempts is in this state of the table."""
+        ids = self.context.snapshot_ids()
+        if ids:
+            return any(metadata.snapshots.by_id(i) is not None for i in ids)
+        return same_state(metadata, ready.metadata)
+
+    def recognised(self, ready: Plan, cause: BaseException) -> CommitOutcome:
+        """After an answer that tells nothing: success if our snapshot is found; else the outcome stays unknown and every file stays."""
+        properties = self.base.metadata.properties
+        retries, begun = number(properties, "commit.status-check.num-retries"), time.monotonic()
+        pause, longest = (number(properties, f"commit.status-check.{k}-wait-ms") / 1000 for k in ("min", "max"))
+        for check in range(retries + 1):
+            try:
+                fresh = self.backend.load(self.base.identifier)
+            except Exception as e:
+                log.warning("Could not look at %s after an unclear commit: %s", _name(self.base), e)
+                if check == retries or time.monotonic() - begun > number(properties, "commit.status-check.total-timeout-ms") / 1000:
+                    break
+                self.sleep(min(longest, pause * 2**check))
+                continue
+            same = fresh.metadata.table_uuid in (None, self.base.metadata.table_uuid) or self.base.metadata.table_uuid is None
+            if same and self.landed(fresh.metadata, ready):
+                return self.succeeded(fresh)
+            break
+        raise CommitStateUnknownException(
+            f"Cannot tell whether the commit to {_name(self.base)} was applied: {cause}", table=_name(self.base),
+            snapshot_id=next(iter(self.context.snapshot_ids()), None),
+            hint="All its files are kept. Load the table and look for the snapshot before you try again.",
+        ) from (cause if isinstance(cause, Exception) else None)  # fmt: skip
+
+    def succeeded(self, table: LoadedTable) -> CommitOutcome:
+        """Drop what lost attempts left; a failure to do so is no failure of the commit."""
+        try:
+            used = self.used(table)
+            if used is not None:
+                remove(self.context.storage, (w for w in self.context.output.written if w not in used), "attempts that lost")
+        except Exception as e:
+            log.warning("Could not clean up after the commit to %s: %s", _name(table), e)
+        return self.outcome(table, self.context.attempt)
+
+    def used(self, table: LoadedTable) -> set[str] | None:
+        """Manifests and lists of ours that the table refers to; None when that is not sure: an attempt before the last was the one."""
+        found: set[str] = set()
+        for state in self.context.states.values():
+            saved = table.metadata.snapshots.by_id(state.snapshot_id) if state.used else None
+            if state.used and (saved is None or saved.manifest_list not in state.used):
+                return None
+            found |= state.used
+        return found
+
+    def outcome(self, table: LoadedTable, attempts: int) -> CommitOutcome:
+        made = [table.metadata.snapshots.by_id(i) for i in self.context.snapshot_ids()]
+        last = next((s for s in reversed(made) if s is not None), None)
+        return CommitOutcome(table, last, attempts, time.monotonic() - self.started)
+
+    def take_back(self) -> None:
+        remove(self.context.storage, self.context.output.written, "a commit that changes nothing")
+
+    def give_up(self) -> None:
+        """Certainly not applied: what this commit wrote goes, and the data files that were written for it."""
+        remove(self.context.storage, [*self.context.output.written, *self.written], "a failed commit")
+
+
+def same_state(found: TableMetadata, wanted: TableMetadata) -> bool:
+    """Equal but for the metadata log, which the catalog keeps."""
+    return found.last_updated_ms == wanted.last_updated_ms and replace(found, metadata_log=()) == replace(wanted, metadata_log=())
+
+
+def _name(table: LoadedTable) -> str:
+    return ".".join(table.identifier) or table.metadata.location
+
+
+def _pause(attempt: int, properties: Mapping[str, str]) -> float:
+    """Seconds before the next attempt: doubling from commit.retry.min-wait-ms; the first is soon, for the base was likely just old."""
+    shortest, longest = number(properties, "commit.retry.min-wait-ms"), number(properties, "commit.retry.max-wait-ms")
+    return min(longest, shortest * 2.0 ** (attempt - 1)) / 1000 * random.uniform(1.0, 1.5) if attempt > 1 else shortest / 1000 * random.random()
+
+
+def commit(
+    backend: CatalogBackend,
+    base: LoadedTable,
+    actions: Sequence[Action],
+    *,
+    written: Iterable[str] = (),
+    environment: Mapping[str, str] | None = None,
+    sleep: Sleep = time.sleep,
+) -> CommitOutcome:
+    """Commit all actions as one new version of the table's metadata; several are one transaction.
+
+    `written`: data files made for this commit; they are deleted when it certainly failed. `environment` goes into the summaries.
+    Raises CommitFailedException (retries used up), ValidationException (others changed what it relies on), CommitStateUnknownException.
+    """
+    context = Context(Output(base.storage), dict(environment or {}))
+    work = _Commit(backend, base, list(actions), list(written), context, sleep)
+    try:
+        return work.run()
+    except CommitStateUnknownException:
+        raise
+    except Exception:
+        work.give_up()
+        raise
+    except BaseException:  # KeyboardInterrupt, SystemExit: out of the swap it may have come after the moment that counts
+        if not work.swapping:
+            work.give_up()
+        raise
+
+
+def create(
+    backend: CatalogBackend,
+    identifier: Identifier,
+    metadata: TableMetadata,
+    actions: Sequence[Action] = (),
+    *,
+    written: Iterable[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> CommitOutcome:
+    """Create a table, with snapshots if there are actions, in one step. Raises TableAlreadyExistsError when the name is taken."""
+    check_schema(metadata.schema(), metadata.format_version)
+    storage = storage_for(metadata.location, backend.properties)
+    context = Context(Output(storage), dict(environment or {}))
+    base = LoadedTable(identifier, "", metadata, storage, dict(backend.properties))
+    work = _Commit(backend, base, list(actions), list(written), context, time.sleep)
+    try:
+        ready = plan(metadata, actions, context)
+        final = metadata if ready is None else ready.metadata
+        work.swapping = True
+        outcome = _try_create(backend, identifier, final)
+        work.swapping = False
+        match outcome:
+            case Committed(table=table):
+                return work.outcome(table, 1)
+            case Conflict(reason=reason):
+                raise TableAlreadyExistsError(f"Table already exists: {'.'.join(identifier)} ({reason})", table=".".join(identifier))
+            case Unknown(cause=cause):
+                return _created(work, final, cause)
+    except CommitStateUnknownException:
+        raise
+    except Exception:
+        work.give_up()
+        raise
+    except BaseException:
+        if not work.swapping:
+            work.give_up()
+        raise
+
+
+def _try_create(backend: CatalogBackend, identifier: Identifier, metadata: TableMetadata) -> Committed | Conflict | Unknown:
+    try:
+        return backend.create(identifier, metadata)
+    except FrazilError:
+        raise
+    except Exception as e:
+        return Unknown(e)
+
+
+def _created(work: _Commit, final: TableMetadata, cause: Exception) -> CommitOutcome:
+    """After an unclear create: the table is ours if it has our uuid."""
+    name = _name(work.base)
+    try:
+        fresh = work.backend.load(work.base.identifier)
+        if fresh.metadata.table_uuid == final.table_uuid:
+            return work.outcome(fresh, 1)
+    except NoSuchTableError:
+        pass
+    except Exception as e:
+        log.warning("Could not look for %s after an unclear creation: %s", name, e)
+    raise CommitStateUnknownException(f"Cannot tell whether table {name} was created: {cause}", table=name, hint="All files are kept.") from cause

@@ -1,0 +1,81 @@
+"""A catalog back end around another one, whose swaps go wrong as a script says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from frazil.catalog.base import CatalogBackend, Conflict, Identifier, LoadedTable, Outcome, Unknown
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.updates import Requirement, Update
+
+WORDS = ("ok", "conflict", "lost", "applied", "applied-conflict", "raise", "applied-raise")
+
+
+class LostAnswer(Exception):
+    """Stands for a connection that broke before the answer came."""
+
+
+@dataclass
+class FlakyBackend:
+    """Each swap or create takes the next word of `script`; after the last one all goes well.
+
+    ok · conflict: refused · lost: not applied, no answer · applied: applied, no answer · applied-conflict: applied, answers conflict
+    · raise / applied-raise: `error` is raised, without or after applying it. `stale_loads`: so many loads after a swap show the state
+    before it. `unreachable_loads`: so many loads fail. `fired` lists the words that were used, so that a test can prove its fault.
+    """
+
+    inner: CatalogBackend
+    script: Sequence[str] = ()
+    error: BaseException = field(default_factory=lambda: LostAnswer("connection reset"))
+    stale_loads: int = 0
+    unreachable_loads: int = 0
+    fired: list[str] = field(default_factory=list)
+    loads: int = 0
+    before_swap: Any = None
+    """Called with the number of the swap (from 1) before it: the place to let another writer go first."""
+    _before: LoadedTable | None = None
+
+    def __post_init__(self) -> None:
+        if unknown := [w for w in self.script if w not in WORDS]:
+            raise ValueError(f"Unknown words in the script: {unknown}; known: {WORDS}")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def load(self, identifier: Identifier) -> LoadedTable:
+        self.loads += 1
+        if self.fired and self.unreachable_loads > 0:
+            self.unreachable_loads -= 1
+            raise LostAnswer("the catalog cannot be reached")
+        if self._before is not None and self.stale_loads > 0:
+            self.stale_loads -= 1
+            return self._before
+        return self.inner.load(identifier)
+
+    def swap(
+        self, base: LoadedTable, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()
+    ) -> Outcome:
+        self._before = base
+        return self._answer(lambda: self.inner.swap(base, metadata, updates=updates, requirements=requirements))
+
+    def create(self, identifier: Identifier, metadata: TableMetadata) -> Outcome:
+        return self._answer(lambda: self.inner.create(identifier, metadata))
+
+    def _answer(self, apply: Any) -> Outcome:
+        turn = len(self.fired)
+        word = self.script[turn] if turn < len(self.script) else "ok"
+        if self.before_swap is not None:
+            self.before_swap(turn + 1)
+        self.fired.append(word)
+        outcome: Outcome | None = apply() if word in ("ok", "applied", "applied-conflict", "applied-raise") else None
+        match word:
+            case "conflict" | "applied-conflict":
+                return Conflict("another writer was first (injected)")
+            case "lost" | "applied":
+                return Unknown(self.error if isinstance(self.error, Exception) else LostAnswer(str(self.error)))
+            case "raise" | "applied-raise":
+                raise self.error
+        assert outcome is not None
+        return outcome

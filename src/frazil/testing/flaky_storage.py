@@ -1,0 +1,82 @@
+"""A store around another one, whose n-th change fails."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from frazil.storage import Storage
+from frazil.storage.base import storage_error
+
+CHANGES = ("write", "open_output", "publish", "delete", "delete_many")
+
+
+@dataclass
+class FlakyStorage:
+    """The `fail_at`-th call (from 1) of one of `operations` fails with the errno `error`, and the following ones as well while `lasting`.
+
+    `after`: the call is carried out first. `calls` lists (operation, location) of all counted calls, `fired` those that failed.
+    """
+
+    inner: Storage
+    fail_at: int = 0
+    error: int = errno.EIO
+    operations: Collection[str] = ("write", "open_output", "publish")
+    lasting: bool = False
+    after: bool = False
+    calls: list[tuple[str, str]] = field(default_factory=list)
+    fired: list[tuple[str, str]] = field(default_factory=list)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "inner":
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+    def _due(self, operation: str, location: str) -> bool:
+        if operation not in self.operations:
+            return False
+        self.calls.append((operation, location))
+        due = len(self.calls) == self.fail_at or (self.lasting and 0 < self.fail_at < len(self.calls))
+        if due:
+            self.fired.append((operation, location))
+        return due
+
+    def _fail(self, location: str, doing: str) -> Exception:
+        return storage_error(OSError(self.error, os.strerror(self.error)), location, doing)
+
+    def write(self, location: str, data: bytes, overwrite: bool = False, *, durable: bool = True) -> None:
+        due = self._due("write", location)
+        if not due or self.after:
+            self.inner.write(location, data, overwrite, durable=durable)
+        if due:
+            raise self._fail(location, "write")
+
+    def publish(self, location: str, data: bytes) -> bool:
+        due = self._due("publish", location)
+        done = self.inner.publish(location, data) if not due or self.after else False
+        if due:
+            raise self._fail(location, "publish")
+        return done
+
+    @contextlib.contextmanager
+    def open_output(self, location: str, *, overwrite: bool = False) -> Iterator[Any]:
+        due = self._due("open_output", location)
+        with self.inner.open_output(location, overwrite=overwrite) as sink:
+            yield sink
+            if due:
+                raise self._fail(location, "write")
+
+    def delete(self, location: str) -> None:
+        if self._due("delete", location):
+            raise self._fail(location, "delete")
+        self.inner.delete(location)
+
+    def delete_many(self, locations: Iterable[str]) -> list[tuple[str, Exception]]:
+        wanted = list(locations)
+        if wanted and self._due("delete_many", wanted[0]):
+            return [(w, self._fail(w, "delete")) for w in wanted]
+        return self.inner.delete_many(wanted)
