@@ -1,0 +1,484 @@
+"""Avro object container files (Avro 1.11 specification), read within bounds: no length in a file is believed before it is checked.
+
+`read_container` gives the header and the blocks, decompressed; `record_reader` compiles a schema into a function from bytes to values.
+Values: records are tuples in field order, maps and arrays lists (a string-keyed map a list of pairs), enums their symbol, logical
+types their stored value (decimal: the unscaled bytes).
+"""
+
+from __future__ import annotations
+
+import bz2
+import functools
+import lzma
+import struct
+import zlib
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from frazil.codec.guard import MAX_DEPTH, inflate, reading
+from frazil.errors import CorruptData, NotInstalledError, Unsupported
+
+MAGIC = b"Obj\x01"
+MAX_RATIO, FREE_BYTES = 200, 1 << 25  # what a file may grow to: 32 MiB, or 200 times its size
+Reader = Callable[[bytes, int], tuple[Any, int]]
+_PLAIN = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))
+
+
+@dataclass(frozen=True)
+class Node:
+    """One type of an Avro schema. `fields` of a record: (name, field-id or None, type); `inside`: items, map values or union branches."""
+
+    kind: str
+    name: str = ""
+    size: int = 0
+    fields: tuple[tuple[str, int | None, Node], ...] = ()
+    inside: tuple[Node, ...] = ()
+    symbols: tuple[str, ...] = ()
+    properties: Mapping[str, Any] = field(default_factory=dict, compare=False, hash=False)
+
+    @property
+    def logical(self) -> str | None:
+        found = self.properties.get("logicalType")
+        return found if isinstance(found, str) else None
+
+    @property
+    def not_null(self) -> Node:
+        """The other branch of an optional type, or the type itself."""
+        others = [n for n in self.inside if n.kind != "null"] if self.kind == "union" else []
+        return others[0] if len(others) == 1 else self
+
+
+@dataclass(frozen=True)
+class Container:
+    """A container file: its metadata (without avro.*), schema, and blocks as (entries, bytes)."""
+
+    metadata: dict[str, bytes]
+    schema: Node
+    blocks: tuple[tuple[int, bytes], ...]
+
+    @property
+    def count(self) -> int:
+        return sum(n for n, _ in self.blocks)
+
+    @property
+    def size(self) -> int:
+        return sum(len(b) for _, b in self.blocks)
+
+
+def read_container(data: bytes, file: str = "") -> Container:
+    """Header and decompressed blocks. Raises CorruptData for anything torn, damaged or swollen."""
+    with reading("the Avro file", file):
+        metadata, at = _header(data)
+        schema_text, codec = metadata.pop("avro.schema", None), metadata.pop("avro.codec", b"null").decode()
+        if schema_text is None:
+            raise CorruptData("The Avro header has no schema.")
+        schema = parse_schema(schema_text)
+        return Container(metadata, schema, tuple(_blocks(data, at, codec)))
+
+
+def stream_container(data: bytes, file: str = "") -> tuple[Node, Iterator[tuple[int, bytes]]]:
+    """Schema and blocks as `read_container` gives them, one block decompressed at a time: for data files."""
+    with reading("the Avro file", file):
+        metadata, at = _header(data)
+        if (text := metadata.get("avro.schema")) is None:
+            raise CorruptData("The Avro header has no schema.")
+        return parse_schema(text), _blocks(data, at, metadata.get("avro.codec", b"null").decode())
+
+
+def _header(data: bytes) -> tuple[dict[str, bytes], int]:
+    """The metadata map, and where the sync marker after it begins."""
+    if data[:4] != MAGIC:
+        raise CorruptData("This is no Avro file: its first bytes are wrong.", offset=0)
+    metadata, at = {}, 4
+    while True:
+        count, at = read_long(data, at)
+        if count < 0:
+            _, at = read_long(data, at)
+        if count == 0:
+            break
+        for _ in range(abs(count)):
+            key, at = read_bytes(data, at)
+            value, at = read_bytes(data, at)
+            metadata[key.decode()] = value
+    if at + 16 > len(data):
+        raise CorruptData("The Avro header ends early.", offset=at)
+    return metadata, at
+
+
+def _blocks(data: bytes, at: int, codec: str) -> Iterator[tuple[int, bytes]]:
+    sync, end, left = data[at : at + 16], len(data), max(FREE_BYTES, MAX_RATIO * len(data))
+    decompress = _codec(codec)
+    at += 16
+    while at < end:
+        count, at = read_long(data, at)
+        size, at = read_long(data, at)
+        if count < 0 or size < 0 or at + size + 16 > end or data[at + size : at + size + 16] != sync:
+            raise CorruptData("A block of the Avro file is torn.", offset=at)
+        block = decompress(data[at : at + size], left)
+        left -= len(block)
+        if left < 0:
+            raise CorruptData("The Avro file is far larger inside than outside.", offset=at)
+        yield count, block
+        at += size + 16
+
+
+# Codecs
+
+
+def _codec(name: str) -> Callable[[bytes, int], bytes]:
+    found = _CODECS.get(name)
+    if found is None:
+        raise Unsupported(f"Cannot read Avro compression {name[:40]!r}.", hint=f"Known: {', '.join(sorted(_CODECS))}.")
+    return found
+
+
+def _deflated(data: bytes, limit: int) -> bytes:
+    if len(data) < 1 << 16:  # cannot grow beyond 64 MiB: the one-shot form is twice as fast
+        return zlib.decompress(data, -15)
+    return inflate(data, -15, limit)
+
+
+def _snappy(data: bytes, limit: int) -> bytes:
+    size, _ = _unsigned(data, 0)
+    if size > limit or size > 64 * len(data) + 64:  # a snappy copy of 3 bytes gives at most 64
+        raise CorruptData("A snappy block claims an impossible size.")
+    found = _arrow_codec("snappy").decompress(data[:-4], size, asbytes=True)
+    if zlib.crc32(found) != int.from_bytes(data[-4:], "big"):
+        raise CorruptData("A snappy block fails its checksum.")
+    return bytes(found)
+
+
+def _zstandard(data: bytes, limit: int) -> bytes:
+    pa = _pyarrow()
+    with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
+        try:
+            found = stream.read(limit + 1)
+        except OSError as e:
+            raise CorruptData(f"A zstandard block is damaged: {e}") from e
+    return bytes(found)
+
+
+def _bzip2(data: bytes, limit: int) -> bytes:
+    stream = bz2.BZ2Decompressor()
+    return _whole(stream.decompress(data, limit + 1), stream.eof)
+
+
+def _xz(data: bytes, limit: int) -> bytes:
+    stream = lzma.LZMADecompressor(memlimit=1 << 28)
+    return _whole(stream.decompress(data, limit + 1), stream.eof)
+
+
+def _whole(found: bytes, ended: bool) -> bytes:
+    if not ended:
+        raise CorruptData("A compressed block ends early or is far too large.")
+    return found
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow
+    except ImportError as e:  # pragma: no cover - pyarrow is a base dependency
+        raise NotInstalledError("Avro with snappy or zstandard needs pyarrow: pip install pyarrow") from e
+    return pyarrow
+
+
+def _arrow_codec(name: str) -> Any:
+    return _pyarrow().Codec(name)
+
+
+_CODECS: dict[str, Callable[[bytes, int], bytes]] = {
+    "null": lambda data, _: data, "deflate": _deflated, "snappy": _snappy, "zstandard": _zstandard, "bzip2": _bzip2, "xz": _xz,
+}  # fmt: skip
+
+
+# Schemas
+
+
+@functools.lru_cache(maxsize=256)
+def parse_schema(text: bytes) -> Node:
+    """The schema of a file; the same text gives the same Node. Raises CorruptData, Unsupported for a type that holds itself."""
+    with reading("an Avro schema"):
+        return _node(msgspec.json.decode(text), {}, 0)
+
+
+def _node(obj: Any, named: dict[str, Node | None], depth: int) -> Node:
+    if depth > MAX_DEPTH:
+        raise CorruptData(f"Avro types are nested more than {MAX_DEPTH} deep.")
+    if isinstance(obj, str):
+        return _by_name(obj, named)
+    if isinstance(obj, list):
+        branches = tuple(_node(o, named, depth + 1) for o in obj)
+        if not branches:
+            raise CorruptData("An Avro union has no branches.")
+        return Node("union", inside=branches)
+    if not isinstance(obj, dict):
+        raise CorruptData(f"This is no Avro type: {str(obj)[:100]}")
+    kind = obj.get("type")
+    if not isinstance(kind, str):
+        return _node(kind, named, depth + 1)
+    properties = {k: v for k, v in obj.items() if k not in ("type", "name", "fields", "items", "values", "doc", "default")}
+    match kind:
+        case "array":
+            return Node("array", inside=(_node(obj.get("items"), named, depth + 1),), properties=properties)
+        case "map":
+            return Node("map", inside=(_node(obj.get("values"), named, depth + 1),), properties=properties)
+        case "record" | "error" | "fixed" | "enum":
+            return _named_node(kind, obj, properties, named, depth)
+    plain = _by_name(kind, named)
+    return Node(plain.kind, properties=properties) if plain.kind in _PLAIN else plain
+
+
+def _by_name(name: str, named: dict[str, Node | None]) -> Node:
+    if name in _PLAIN:
+        return Node(name)
+    found = named.get(name, named.get(name.rpartition(".")[2]))
+    if found is None:
+        if name in named:
+            raise Unsupported(f"Avro type {name[:100]!r} holds itself.")
+        raise CorruptData(f"Unknown Avro type {name[:100]!r}.")
+    return found
+
+
+def _named_node(kind: str, obj: dict[str, Any], properties: dict[str, Any], named: dict[str, Node | None], depth: int) -> Node:
+    name = str(obj.get("name", ""))
+    named[name] = None
+    match kind:
+        case "fixed":
+            size = obj.get("size")
+            if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 2**31:
+                raise CorruptData(f"Fixed type {name[:100]!r} has size {str(size)[:40]}.")
+            node = Node("fixed", name, size=size, properties=properties)
+        case "enum":
+            node = Node("enum", name, symbols=tuple(map(str, obj["symbols"])), properties=properties)
+        case _:
+            fields = []
+            for f in obj["fields"]:
+                field_id = f.get("field-id")
+                fields.append((str(f["name"]), field_id if isinstance(field_id, int) else None, _node(f.get("type"), named, depth + 1)))
+            node = Node("record", name, fields=tuple(fields), properties=properties)
+    named[name] = node
+    return node
+
+
+def least_size(node: Node) -> int:
+    """The fewest bytes a value takes."""
+    match node.kind:
+        case "null":
+            return 0
+        case "float":
+            return 4
+        case "double":
+            return 8
+        case "fixed":
+            return node.size
+        case "record":
+            return sum(least_size(n) for _, _, n in node.fields)
+        case "union":
+            return 1 + min(least_size(n) for n in node.inside)
+    return 1
+
+
+# Values
+
+
+def read_long(data: bytes, at: int) -> tuple[int, int]:
+    """A zigzag varint and where it ends. Raises IndexError past the end, CorruptData for one of more than 64 bits."""
+    byte = data[at]
+    at += 1
+    if byte < 128:
+        return (byte >> 1) ^ -(byte & 1), at
+    number, shift = byte & 127, 7
+    while True:
+        byte = data[at]
+        at += 1
+        number |= (byte & 127) << shift
+        if byte < 128:
+            break
+        shift += 7
+        if shift > 63:
+            raise CorruptData("An Avro number has more than 64 bits.", offset=at)
+    return (number >> 1) ^ -(number & 1), at
+
+
+def _unsigned(data: bytes, at: int) -> tuple[int, int]:
+    number, shift = 0, 0
+    while True:
+        byte = data[at]
+        at += 1
+        number |= (byte & 127) << shift
+        if byte < 128:
+            return number, at
+        shift += 7
+        if shift > 63:
+            raise CorruptData("A number has more than 64 bits.", offset=at)
+
+
+def read_bytes(data: bytes, at: int) -> tuple[bytes, int]:
+    """Length and bytes; the length is checked against what is there."""
+    size, at = read_long(data, at)
+    end = at + size
+    if size < 0 or end > len(data):
+        raise CorruptData(f"A value of {size} bytes does not fit in what is left.", offset=at)
+    return data[at:end], end
+
+
+def _read_text(data: bytes, at: int) -> tuple[str, int]:
+    found, at = read_bytes(data, at)
+    return found.decode(), at
+
+
+def _read_null(data: bytes, at: int) -> tuple[None, int]:
+    return None, at
+
+
+def _read_boolean(data: bytes, at: int) -> tuple[bool, int]:
+    if (byte := data[at]) > 1:
+        raise CorruptData(f"A boolean is {byte}.", offset=at)
+    return byte == 1, at + 1
+
+
+def _read_float(data: bytes, at: int) -> tuple[float, int]:
+    return struct.unpack_from("<f", data, at)[0], at + 4
+
+
+def _read_double(data: bytes, at: int) -> tuple[float, int]:
+    return struct.unpack_from("<d", data, at)[0], at + 8
+
+
+_READERS: dict[str, Reader] = {
+    "null": _read_null, "boolean": _read_boolean, "int": read_long, "long": read_long, "float": _read_float, "double": _read_double,
+    "bytes": read_bytes, "string": _read_text,
+}  # fmt: skip
+
+
+def record_reader(node: Node, wanted: Collection[str] | None = None) -> Reader:
+    """A function (bytes, offset) -> (value, next offset). With `wanted`, other fields of this record are passed over and left out."""
+    if node.kind in _READERS:
+        return _READERS[node.kind]
+    match node.kind:
+        case "record":
+            return _record(tuple((record_reader(n), wanted is None or name in wanted) for name, _, n in node.fields))
+        case "union":
+            return _union(tuple(record_reader(n) for n in node.inside), node.inside[0].kind == "null" and len(node.inside) == 2)
+        case "array":
+            return _array(record_reader(node.inside[0]), least_size(node.inside[0]))
+        case "map":
+            value = record_reader(node.inside[0])
+            return _array(_record(((_read_text, True), (value, True))), 1 + least_size(node.inside[0]))
+        case "fixed":
+            return _fixed(node.size)
+        case "enum":
+            return _enum(node.symbols)
+    raise CorruptData(f"Unknown Avro type {node.kind!r}.")  # pragma: no cover - _node makes no other
+
+
+def _record(fields: tuple[tuple[Reader, bool], ...]) -> Reader:
+    if all(kept for _, kept in fields):
+        readers = tuple(r for r, _ in fields)
+        if len(readers) == 2:  # entries of metric maps: the most frequent by far
+            first, second = readers
+
+            def pair(data: bytes, at: int) -> tuple[tuple[Any, Any], int]:
+                a, at = first(data, at)
+                b, at = second(data, at)
+                return (a, b), at
+
+            return pair
+
+        def whole(data: bytes, at: int) -> tuple[tuple[Any, ...], int]:
+            values = []
+            for read in readers:
+                value, at = read(data, at)
+                values.append(value)
+            return tuple(values), at
+
+        return whole
+
+    def some(data: bytes, at: int) -> tuple[tuple[Any, ...], int]:
+        values = []
+        for read, kept in fields:
+            value, at = read(data, at)
+            if kept:
+                values.append(value)
+        return tuple(values), at
+
+    return some
+
+
+def _union(branches: tuple[Reader, ...], optional: bool) -> Reader:
+    if optional:
+        inner = branches[1]
+
+        def maybe(data: bytes, at: int) -> tuple[Any, int]:
+            if (branch := data[at]) == 0:
+                return None, at + 1
+            if branch != 2:
+                raise CorruptData(f"A union of two has branch {branch >> 1}.", offset=at)
+            return inner(data, at + 1)
+
+        return maybe
+
+    def any_of(data: bytes, at: int) -> tuple[Any, int]:
+        branch, at = read_long(data, at)
+        if not 0 <= branch < len(branches):
+            raise CorruptData(f"A union of {len(branches)} has branch {branch}.", offset=at)
+        return branches[branch](data, at)
+
+    return any_of
+
+
+def _array(item: Reader, least: int) -> Reader:
+    def items(data: bytes, at: int) -> tuple[list[Any], int]:
+        values: list[Any] = []
+        while True:
+            count, at = read_long(data, at)
+            if count == 0:
+                return values, at
+            if count < 0:
+                count = -count
+                _, at = read_long(data, at)
+            if count * max(least, 1) > len(data) - at:  # also arrays of nothing may not be longer than the file
+                raise CorruptData(f"{count} items do not fit in what is left.", offset=at)
+            for _ in range(count):
+                value, at = item(data, at)
+                values.append(value)
+
+    return items
+
+
+def _fixed(size: int) -> Reader:
+    def exactly(data: bytes, at: int) -> tuple[bytes, int]:
+        if at + size > len(data):
+            raise CorruptData(f"A value of {size} bytes does not fit in what is left.", offset=at)
+        return data[at : at + size], at + size
+
+    return exactly
+
+
+def _enum(symbols: tuple[str, ...]) -> Reader:
+    def one_of(data: bytes, at: int) -> tuple[str, int]:
+        number, at = read_long(data, at)
+        if not 0 <= number < len(symbols):
+            raise CorruptData(f"An enum of {len(symbols)} has number {number}.", offset=at)
+        return symbols[number], at
+
+    return one_of
+
+
+def read_records(container: Container, read: Reader, file: str = "") -> list[Any]:
+    """All entries of all blocks; every block must hold exactly what it claims. Raises CorruptData."""
+    found: list[Any] = []
+    with reading("the Avro file", file):
+        for count, block in container.blocks:
+            if count * max(least_size(container.schema), 1) > len(block):
+                raise CorruptData(f"A block claims {count} entries in {len(block)} bytes.")
+            at = 0
+            for _ in range(count):
+                value, at = read(block, at)
+                found.append(value)
+            if at != len(block):
+                raise CorruptData(f"A block holds {len(block) - at} bytes more than its entries.")
+    return found

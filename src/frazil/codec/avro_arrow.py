@@ -1,0 +1,203 @@
+"""Avro records to Arrow columns: many entries by datafusion's native reader, few of them here in Python.
+
+datafusion takes a path, not bytes, and stumbles over records without fields, so it is handed a file in memory whose header we wrote:
+flat, without logical types but decimal, all entries in one block. What it cannot read, or a damaged file, goes through Python, which
+says what is wrong.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.machinery
+import importlib.util
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from frazil.codec.avro import Container, Node, least_size, read_records, record_reader
+from frazil.codec.avro_write import header, write_long
+from frazil.codec.single_value import scaled
+from frazil.errors import CorruptData, Unsupported
+
+NATIVE_FROM_BYTES = 24_000  # decompressed; below, starting the native reader costs more than it saves
+_SYNC = bytes(range(16))
+
+
+def storage_type(node: Node) -> pa.DataType:
+    """The Arrow type of an Avro type's stored value: dates and times are integers, uuids binary. Raises Unsupported."""
+    node = node.not_null
+    match node.kind:
+        case "fixed" | "bytes" if node.logical == "decimal":
+            precision, scale = node.properties.get("precision"), node.properties.get("scale", 0)
+            if not isinstance(precision, int) or not isinstance(scale, int) or not 0 < precision <= 38 or not -38 <= scale <= 38:
+                raise CorruptData(f"A decimal has precision {str(precision)[:20]} and scale {str(scale)[:20]}.")
+            return pa.decimal128(precision, scale)
+        case "fixed" | "bytes":
+            return pa.binary()
+        case "array":
+            return pa.list_(_field("item", node.inside[0]))
+        case "record":
+            return pa.struct([_field(name, n) for name, _, n in node.fields])
+    found = _SIMPLE.get(node.kind)
+    if found is None:
+        raise Unsupported(f"Cannot read Avro type {node.kind} as a column.")
+    return found
+
+
+_SIMPLE = {"null": pa.null(), "boolean": pa.bool_(), "int": pa.int32(), "long": pa.int64(), "float": pa.float32(), "double": pa.float64(),
+           "string": pa.string()}  # fmt: skip
+
+
+def _field(name: str, node: Node) -> pa.Field:
+    return pa.field(name, storage_type(node), nullable=node.kind in ("union", "null"))
+
+
+def read_columns(container: Container, record: Node, wanted: Mapping[str, pa.DataType], file: str) -> dict[str, pa.Array]:
+    """The wanted fields of a flat `record` as arrays of their type, one value an entry. Raises CorruptData."""
+    if container.size >= NATIVE_FROM_BYTES and (found := _native(container, record, wanted)) is not None:
+        return found
+    names = [name for name, _, _ in record.fields if name in wanted]
+    flat = Container(container.metadata, record, container.blocks)
+    rows = read_records(flat, record_reader(record, set(names)), file)
+    nodes = {name: node.not_null for name, _, node in record.fields}
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
+    try:
+        return {name: _array(values, nodes[name], wanted[name]) for name, values in zip(names, columns, strict=True)}
+    except (pa.ArrowException, OverflowError) as e:
+        raise CorruptData(f"A value in {file or 'an Avro file'} does not fit its type: {e}", file=file or None) from e
+
+
+def _array(values: tuple[Any, ...], node: Node, type_: pa.DataType) -> pa.Array:
+    if pa.types.is_decimal(type_):
+        values = tuple(None if v is None else scaled(_unscaled(v), type_.scale) for v in values)
+    return pa.array(values, type=type_)
+
+
+def _unscaled(data: bytes) -> int:
+    if len(data) > 20:
+        raise CorruptData(f"A decimal has {len(data)} bytes.")
+    return int.from_bytes(data, "big", signed=True)
+
+
+# The native reader
+
+
+def _native(container: Container, record: Node, wanted: Mapping[str, pa.DataType]) -> dict[str, pa.Array] | None:
+    """None when it cannot: not installed, a type it does not take, or damaged data."""
+    engine = _engine()
+    if engine is None or not _takes(record) or container.count * max(least_size(record), 1) > container.size:
+        return None
+    fields = [_field(name, node) for name, _, node in record.fields if name in wanted]
+    text = msgspec.json.encode(_json(record, iter(range(1 << 30))))
+    try:
+        with _memory_file(container, text) as path:
+            context = engine.SessionContext(engine.SessionConfig().with_target_partitions(1))  # a new one: contexts remember paths
+            batches = context.read_avro(path, pa.schema(fields), [], "").collect()
+        table = pa.Table.from_batches(batches, schema=pa.schema(fields)) if batches else pa.schema(fields).empty_table()
+        if table.num_rows != container.count:
+            return None
+        table.validate(full=True)
+        return {f.name: _as(table.column(f.name), wanted[f.name]) for f in fields}
+    except BaseException as e:  # a Rust panic is no Exception
+        if isinstance(e, Exception) or type(e).__name__ == "PanicException":
+            return None
+        raise
+
+
+def _as(column: pa.ChunkedArray, type_: pa.DataType) -> pa.Array:
+    array = column.combine_chunks()
+    array = array if isinstance(array, pa.Array) else pa.concat_arrays(array.chunks)
+    return array if array.type == type_ else array.cast(type_)
+
+
+def _takes(node: Node) -> bool:
+    """Types that cannot make it loop or allocate beyond the file: no lists of nothing, no unions but optional ones."""
+    match node.kind:
+        case "array" | "map":
+            return least_size(node.inside[0]) > 0 and _takes(node.inside[0])
+        case "union":
+            return len(node.inside) == 2 and node.inside[0].kind == "null" and node.inside[1].kind not in ("null", "union") and _takes(node.inside[1])
+        case "record":
+            return bool(node.fields) and all(_takes(n) for _, _, n in node.fields)
+        case "null" | "enum":
+            return False
+    return True
+
+
+def _json(node: Node, numbers: Iterator[int]) -> Any:
+    """An Avro schema of the same bytes with invented names and without logical types, except decimal."""
+    match node.kind:
+        case "record":
+            fields = [{"name": name, "type": _json(n, numbers)} for name, _, n in node.fields]
+            return {"type": "record", "name": f"r{next(numbers)}", "fields": fields}
+        case "fixed":
+            return {"type": "fixed", "name": f"f{next(numbers)}", "size": node.size, **_decimal(node)}
+        case "bytes":
+            return {"type": "bytes", **_decimal(node)} if node.logical == "decimal" else "bytes"
+        case "array":
+            return {"type": "array", "items": _json(node.inside[0], numbers)}
+        case "map":
+            return {"type": "map", "values": _json(node.inside[0], numbers)}
+        case "union":
+            return [_json(n, numbers) for n in node.inside]
+    return node.kind
+
+
+def _decimal(node: Node) -> dict[str, Any]:
+    if node.logical != "decimal":
+        return {}
+    return {"logicalType": "decimal", "precision": node.properties.get("precision"), "scale": node.properties.get("scale", 0)}
+
+
+@contextlib.contextmanager
+def _memory_file(container: Container, schema: bytes) -> Iterator[str]:
+    """A path to the container, rewritten as one block under `schema`; it is gone afterwards."""
+    parts = [header(schema, {}, "null", _SYNC), write_long(container.count), write_long(container.size), *(b for _, b in container.blocks), _SYNC]
+    if hasattr(os, "memfd_create"):
+        with os.fdopen(os.memfd_create("manifest"), "wb") as memory:
+            memory.writelines(parts)
+            memory.flush()
+            yield f"/proc/self/fd/{memory.fileno()}"
+        return
+    with tempfile.NamedTemporaryFile(suffix=".avro") as disk:
+        disk.writelines(parts)
+        disk.flush()
+        yield disk.name
+
+
+_loaded: list[tuple[int, Any]] = []
+
+
+def _engine() -> Any:
+    """datafusion's extension module alone: its package imports pandas (over a second), its core takes 6 ms.
+
+    None where it is not installed, and in a process forked after it was used (its threads stay behind in the parent).
+    """
+    if not _loaded:
+        _loaded.append((os.getpid(), _load()))
+    pid, engine = _loaded[0]
+    return engine if pid == os.getpid() else None
+
+
+def _load() -> Any:
+    name = "datafusion._internal"
+    if name in sys.modules:
+        return sys.modules[name]
+    package = importlib.util.find_spec("datafusion")
+    if package is None or not package.submodule_search_locations:
+        return None
+    spec = importlib.machinery.PathFinder.find_spec(name, list(package.submodule_search_locations))
+    if spec is None or spec.loader is None:
+        return None
+    try:
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    except ImportError:
+        return None
+    sys.modules[name] = module
+    return module if hasattr(module, "SessionContext") and hasattr(module, "SessionConfig") else None

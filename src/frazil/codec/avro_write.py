@@ -1,0 +1,182 @@
+"""Writing Avro: numbers and bytes as the format has them, container files, and types as Avro schemas (spec, "Appendix A: Avro")."""
+
+from __future__ import annotations
+
+import os
+import re
+import zlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from frazil.codec.avro import MAGIC
+from frazil.errors import InvalidInput, Unsupported
+from frazil.spec.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    GeographyType,
+    GeometryType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    StringType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
+
+BLOCK_BYTES = 64_000  # before compression, as Avro's writer in Java
+
+# Numbers
+
+
+def _zigzag(number: int) -> bytes:
+    if not -(2**63) <= number < 2**63:
+        raise InvalidInput(f"{number} does not fit in 64 bits.")
+    left = (number << 1) ^ (number >> 63)
+    out = bytearray()
+    while left > 127:
+        out.append(left & 127 | 128)
+        left >>= 7
+    out.append(left)
+    return bytes(out)
+
+
+_SMALL = tuple(_zigzag(n) for n in range(8192))
+
+
+def write_long(number: int) -> bytes:
+    """A zigzag varint. Raises InvalidInput beyond 64 bits."""
+    return _SMALL[number] if 0 <= number < 8192 else _zigzag(number)
+
+
+def write_bytes(data: bytes) -> bytes:
+    return write_long(len(data)) + data
+
+
+def write_text(text: str) -> bytes:
+    return write_bytes(text.encode())
+
+
+# Containers
+
+_CODEC_NAMES = {"gzip": "deflate", "deflate": "deflate", "uncompressed": "null", "none": "null", "null": "null",
+                "zstd": "zstandard", "zstandard": "zstandard", "snappy": "snappy"}  # fmt: skip
+
+
+def codec_name(codec: str) -> str:
+    """Avro's name of an Iceberg compression codec. Raises Unsupported."""
+    found = _CODEC_NAMES.get(codec.lower())
+    if found is None:
+        raise Unsupported(f"Cannot write Avro with compression codec {codec!r}.", hint=f"Known: {', '.join(_CODEC_NAMES)}.")
+    return found
+
+
+def _compress(data: bytes, codec: str, level: int | None) -> bytes:
+    match codec:
+        case "deflate":
+            stream = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, -15)
+            return stream.compress(data) + stream.flush()
+        case "zstandard" | "snappy":
+            import pyarrow as pa
+
+            if codec == "snappy":
+                return pa.Codec("snappy").compress(data, asbytes=True) + zlib.crc32(data).to_bytes(4, "big")
+            return bytes(pa.Codec("zstd", compression_level=3 if level is None else level).compress(data, asbytes=True))
+    return data
+
+
+def header(schema: bytes, metadata: Mapping[str, bytes], codec: str, sync: bytes) -> bytes:
+    """The beginning of a container file, sync marker included; `codec` is Avro's name."""
+    entries = {"avro.schema": schema, "avro.codec": codec.encode(), **metadata}
+    body = b"".join(write_text(k) + write_bytes(v) for k, v in entries.items())
+    return MAGIC + write_long(len(entries)) + body + b"\x00" + sync
+
+
+def container(schema: bytes, metadata: Mapping[str, bytes], entries: Iterable[bytes], codec: str = "gzip", level: int | None = None) -> bytes:
+    """A whole file of encoded entries, many in a block. Raises Unsupported for a codec we cannot write."""
+    name, sync = codec_name(codec), os.urandom(16)
+    parts = [header(schema, metadata, name, sync)]
+    pending: list[bytes] = []
+    size = 0
+
+    def flush() -> None:
+        block = _compress(b"".join(pending), name, level)
+        parts.append(write_long(len(pending)) + write_long(len(block)) + block + sync)
+
+    for entry in entries:
+        pending.append(entry)
+        size += len(entry)
+        if size >= BLOCK_BYTES:
+            flush()
+            pending, size = [], 0
+    if pending:
+        flush()
+    return b"".join(parts)
+
+
+# Schemas
+
+_LOGICAL: dict[type, Any] = {
+    BooleanType: "boolean", IntegerType: "int", LongType: "long", FloatType: "float", DoubleType: "double", StringType: "string",
+    BinaryType: "bytes", GeometryType: "bytes", GeographyType: "bytes",
+    DateType: {"type": "int", "logicalType": "date"},
+    TimeType: {"type": "long", "logicalType": "time-micros"},
+    TimestampType: {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": False},
+    TimestamptzType: {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": True},
+    TimestampNanoType: {"type": "long", "logicalType": "timestamp-nanos", "adjust-to-utc": False},
+    TimestamptzNanoType: {"type": "long", "logicalType": "timestamp-nanos", "adjust-to-utc": True},
+    UUIDType: {"type": "fixed", "name": "uuid_fixed", "size": 16, "logicalType": "uuid"},
+}  # fmt: skip
+
+
+def decimal_size(precision: int) -> int:
+    """Bytes of a decimal stored as fixed."""
+    return ((10**precision - 1).bit_length() + 8) // 8
+
+
+def primitive_schema(type_: IcebergType, named: set[str]) -> Any:
+    """The Avro type of a primitive; a named type is written out once and by name afterwards (`named` remembers)."""
+    match type_:
+        case DecimalType(precision=p, scale=s):
+            found: Any = {"type": "fixed", "name": f"decimal_{p}_{s}", "size": decimal_size(p), "logicalType": "decimal", "precision": p, "scale": s}
+        case FixedType(length=n):
+            found = {"type": "fixed", "name": f"fixed_{n}", "size": n}
+        case _:
+            found = _LOGICAL.get(type(type_))
+    if found is None:
+        raise Unsupported(f"Values of type {type_} cannot be written in Avro metadata.")
+    if isinstance(found, dict) and found["type"] == "fixed":
+        if found["name"] in named:
+            return found["name"]
+        named.add(found["name"])
+    return found
+
+
+def avro_name(name: str) -> str:
+    """A name that Avro allows, as Java makes it: `a.b` is `a_x2Eb`, `1st` is `_1st`."""
+    if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        return name
+    units = name.encode("utf-16-be", "surrogatepass")
+    out = []
+    for i in range(0, len(units), 2):
+        code = int.from_bytes(units[i : i + 2], "big")
+        char = chr(code)
+        if re.fullmatch(r"[A-Za-z_]" if i == 0 else r"[A-Za-z0-9_]", char):
+            out.append(char)
+        else:
+            out.append(f"_{char}" if char in "0123456789" else f"_x{code:X}")
+    return "".join(out) or "_"
+
+
+def to_text(schema: Any) -> bytes:
+    return msgspec.json.encode(schema)

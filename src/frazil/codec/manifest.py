@@ -1,0 +1,245 @@
+"""Manifests as Arrow tables, one row an entry (spec, "Manifests"), with inheritance applied; `encode_manifest` writes them.
+
+Columns are those of `manifest_schema.COLUMNS`. `partition` is a struct with a child per partition field, named by its id ("1000"),
+that holds internal values as the manifest stores them: a column widened since then still has its old type there.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.codec.avro import Container, Node, read_container
+from frazil.codec.avro_arrow import read_columns, storage_type
+from frazil.codec.guard import reading
+from frazil.codec.manifest_schema import BY_ID, BY_NAME, COLUMNS, DATA_FILE_ID, PARTITION_ID, arrow_value_type
+from frazil.codec.manifest_write import encode_manifest
+from frazil.errors import CorruptData, InvalidInput, NoSuchFileError, StorageError
+from frazil.spec.data_file import DataFile, ManifestEntry, ManifestEntryStatus
+from frazil.spec.manifest import ManifestContent, ManifestFile
+from frazil.spec.partitioning import PartitionSpec
+
+__all__ = ["arrow_value_type", "decode_manifest", "encode_manifest", "entries_from_table", "manifest_header"]
+
+_NEEDS = {"sequence_number": ("status",), "file_sequence_number": ("status",), "first_row_id": ("status", "record_count")}
+_REQUIRED = ("status", "file_path", "file_format", "record_count", "file_size_in_bytes")
+_PARTITION_PREFIX = "p"
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """How the entries of one Avro schema are read: a flat record (nesting has no bytes in Avro) with our names, and the partition fields."""
+
+    record: Node
+    partition: tuple[tuple[str, pa.DataType], ...]
+
+
+def manifest_header(data: bytes, file: str = "") -> dict[str, str]:
+    """The header of a manifest: schema, partition-spec (JSON), partition-spec-id, format-version, content. Raises CorruptData."""
+    found = read_container(data, file)
+    with reading("manifest", file):
+        return {k: v.decode() for k, v in found.metadata.items()}
+
+
+def decode_manifest(
+    data: bytes | None, manifest: ManifestFile, *, path: str | None = None, columns: Collection[str] | None = None
+) -> pa.Table:
+    """The entries of a manifest, DELETED ones included, from its bytes or from a local `path`; `columns` None: all of them.
+
+    Raises CorruptData, NoSuchFileError for a path that is not there, InvalidInput for a column that manifests do not have.
+    """
+    file = manifest.manifest_path or path or ""
+    if unknown := [c for c in columns or () if c not in BY_NAME]:
+        raise InvalidInput(f"Manifests have no column {unknown[0]!r}.")
+    wanted = [c.name for c in COLUMNS if columns is None or c.name in columns]
+    if data is None:
+        data = _read(path, file)
+    if len(data) < manifest.manifest_length:
+        raise CorruptData(f"Manifest {file} is {len(data)} bytes, the manifest list says {manifest.manifest_length}.", file=file)
+    container = read_container(data, file)
+    with reading("manifest", file):
+        plan = _plan(container.schema)
+        return _table(container, plan, manifest, wanted, file)
+
+
+def _read(path: str | None, file: str) -> bytes:
+    if path is None:
+        raise InvalidInput("decode_manifest takes the bytes of a manifest or a path to it.")
+    try:
+        with open(path, "rb") as source:
+            return source.read()
+    except FileNotFoundError as e:
+        raise NoSuchFileError(f"Manifest {file} is not there.", file=file) from e
+    except OSError as e:
+        raise StorageError(f"Cannot read manifest {file}: {e}", file=file) from e
+
+
+@functools.lru_cache(maxsize=128)
+def _plan(schema: Node) -> _Plan:
+    fields: list[tuple[str, int | None, Node]] = []
+    partition: list[tuple[str, pa.DataType]] = []
+
+    def flatten(node: Node, what: str) -> None:
+        if node.kind != "record":
+            raise CorruptData(f"{what} of a manifest is no record.")
+        for name, field_id, inner in node.fields:
+            known = BY_ID.get(field_id) if field_id is not None else BY_NAME.get(name)
+            if field_id == DATA_FILE_ID or (field_id is None and name == "data_file"):
+                flatten(inner, "data_file")
+            elif known is not None and known.field_id == PARTITION_ID:
+                flatten_partition(inner)
+            elif known is not None and all(known.name != n for n, _, _ in fields):
+                fields.append((known.name, field_id, inner))
+            else:
+                fields.append((f"x{len(fields)}", field_id, inner))
+
+    def flatten_partition(node: Node) -> None:
+        if node.kind != "record":
+            raise CorruptData("The partition of a manifest is no record.")
+        for number, (_, field_id, inner) in enumerate(node.fields):
+            label = str(field_id if field_id is not None else 1000 + number)
+            if any(label == known for known, _ in partition):
+                raise CorruptData(f"Partition field {label} occurs twice in a manifest.")
+            partition.append((label, storage_type(inner)))
+            fields.append((_PARTITION_PREFIX + label, field_id, inner))
+
+    flatten(schema, "The entry")
+    present = {name for name, _, _ in fields}
+    if missing := [name for name in _REQUIRED if name not in present]:
+        raise CorruptData(f"The manifest has no field {missing[0]}.")
+    for name, _, node in fields:
+        if name in BY_NAME and not _fits(storage_type(node), BY_NAME[name].type):
+            raise CorruptData(f"Field {name} of the manifest has type {node.not_null.kind}.")
+    return _Plan(Node("record", "entry", fields=tuple(fields)), tuple(partition))
+
+
+def _fits(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Equal but for names, nullability and the width of integers."""
+    if pa.types.is_list(wanted):
+        return pa.types.is_list(found) and _fits(found.value_type, wanted.value_type)
+    if pa.types.is_struct(wanted):
+        return pa.types.is_struct(found) and found.num_fields == 2 and all(_fits(found.field(i).type, wanted.field(i).type) for i in (0, 1))
+    return bool(found == wanted or (pa.types.is_integer(found) and pa.types.is_integer(wanted)))
+
+
+def _table(container: Container, plan: _Plan, manifest: ManifestFile, wanted: list[str], file: str) -> pa.Table:
+    needed = {*wanted, "status", *(n for w in wanted for n in _NEEDS.get(w, ()))}
+    types = {c.name: c.type for c in COLUMNS if c.name in needed and c.name != "partition"}
+    present = {name for name, _, _ in plan.record.fields}
+    reads = {name: type_ for name, type_ in types.items() if name in present}
+    if "partition" in needed:
+        reads.update((_PARTITION_PREFIX + label, type_) for label, type_ in plan.partition)
+    found = read_columns(container, plan.record, reads, file)
+    rows = container.count
+    columns = {name: found[name] if name in found else pa.nulls(rows, type_) for name, type_ in types.items()}
+    if "partition" in needed:
+        columns["partition"] = _partition([found[_PARTITION_PREFIX + label] for label, _ in plan.partition], plan, rows)
+    _check(columns, file)
+    _inherit(columns, manifest)
+    if "file_format" in columns:
+        columns["file_format"] = pc.utf8_lower(columns["file_format"])
+    return pa.table({name: columns[name] for name in wanted}) if wanted else pa.table({"status": columns["status"]}).select([])
+
+
+def _partition(children: list[pa.Array], plan: _Plan, rows: int) -> pa.Array:
+    if not children:
+        return pa.array([{}] * rows, type=pa.struct([]))
+    return pa.StructArray.from_arrays(children, fields=[pa.field(label, type_) for label, type_ in plan.partition])
+
+
+def _check(columns: dict[str, pa.Array], file: str) -> None:
+    """Numbers that cannot be: they would make wrong plans, not errors."""
+    limits = (("status", 0, 2), ("content", 0, 2), ("record_count", 0, None), ("file_size_in_bytes", 0, None))
+    for name, low, high in limits:
+        if name not in columns or len(columns[name]) == 0:
+            continue
+        ends = pc.min_max(columns[name])
+        least, most = ends["min"].as_py(), ends["max"].as_py()
+        if least is not None and (least < low or (high is not None and most > high)):
+            raise CorruptData(f"{name} of an entry in manifest {file} is {least if least < low else most}.", file=file)
+    for name in _REQUIRED:
+        if name in columns and columns[name].null_count:
+            raise CorruptData(f"An entry in manifest {file} has no {name}.", file=file)
+
+
+def _inherit(columns: dict[str, pa.Array], manifest: ManifestFile) -> None:
+    """Fill in what entries take from their manifest (spec, "Sequence Number Inheritance", "First Row ID Inheritance")."""
+    if "content" in columns:
+        columns["content"] = columns["content"].fill_null(0)
+    if "snapshot_id" in columns and manifest.added_snapshot_id is not None:
+        columns["snapshot_id"] = columns["snapshot_id"].fill_null(manifest.added_snapshot_id)
+    number = manifest.sequence_number
+    for name in ("sequence_number", "file_sequence_number"):
+        if name in columns and number is not None and columns[name].null_count:
+            inherited = columns[name].fill_null(number)
+            if number != 0:  # only added files inherit; version 1 has no numbers, there all are 0
+                added = pc.equal(columns["status"], int(ManifestEntryStatus.ADDED))
+                inherited = pc.if_else(added, inherited, columns[name])
+            columns[name] = inherited
+    if "first_row_id" in columns:
+        columns["first_row_id"] = _first_row_ids(columns, manifest)
+
+
+def _first_row_ids(columns: dict[str, pa.Array], manifest: ManifestFile) -> pa.Array:
+    ids = columns["first_row_id"]
+    if manifest.first_row_id is None or manifest.content != ManifestContent.DATA:
+        committed = manifest.sequence_number is not None
+        return pa.nulls(len(ids), pa.int64()) if committed else ids  # one not yet in a list keeps what its entries say
+    if ids.null_count == 0:
+        return ids
+    status = columns["status"].to_numpy(zero_copy_only=False)
+    assigned = ids.is_null().to_numpy(zero_copy_only=False) & (status != int(ManifestEntryStatus.DELETED))
+    counts = np.where(assigned, columns["record_count"].to_numpy(zero_copy_only=False), 0)
+    following = manifest.first_row_id + np.cumsum(counts) - counts
+    return pc.if_else(pa.array(assigned), pa.array(following, pa.int64()), ids)
+
+
+# Objects
+
+
+def entries_from_table(table: pa.Table, spec: PartitionSpec) -> list[ManifestEntry]:
+    """Entries as objects, for the rows asked for; columns that are not there take their defaults."""
+    columns = {name: _python(table.column(name)) for name in table.column_names if name != "partition"}
+    rows = table.num_rows
+    partitions = _partitions(table.column("partition"), spec) if "partition" in table.column_names else [()] * rows
+    nothing = [None] * rows
+    entry = [columns.pop(name, nothing) for name in ("status", "snapshot_id", "sequence_number", "file_sequence_number")]
+    absent = {"content": 0, "file_path": "", "file_format": "", "record_count": 0, "file_size_in_bytes": 0}
+    values = [columns.get(c.name, [absent.get(c.name)] * rows) for c in COLUMNS[4:] if c.name != "partition"]
+    names = [c.name for c in COLUMNS[4:] if c.name != "partition"]
+    found = []
+    for status, snapshot_id, number, file_number, partition, *rest in zip(*entry, partitions, *values, strict=True):
+        file = DataFile(partition=partition, spec_id=spec.spec_id, **dict(zip(names, rest, strict=True)))
+        found.append(ManifestEntry(status if status is not None else 0, file, snapshot_id, number, file_number))
+    return found
+
+
+def _partitions(column: pa.ChunkedArray, spec: PartitionSpec) -> list[tuple[Any, ...]]:
+    array = _one(column)
+    have = {array.type.field(i).name: array.field(i).to_pylist() for i in range(array.type.num_fields)}
+    nothing = [None] * len(array)
+    return list(zip(*(have.get(str(f.field_id), nothing) for f in spec.fields), strict=True)) if spec.fields else [()] * len(array)
+
+
+def _one(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _python(column: pa.ChunkedArray) -> list[Any]:
+    """Python values; a map becomes a dict and a list a tuple, without a Python object for each of their items in between."""
+    array = _one(column)
+    if not pa.types.is_list(array.type):
+        return array.to_pylist()  # type: ignore[no-any-return]
+    offsets, valid = array.offsets.to_pylist(), array.is_valid().to_pylist()
+    spans = [(a, b) if known else None for a, b, known in zip(offsets, offsets[1:], valid, strict=False)]
+    if not pa.types.is_struct(array.type.value_type):
+        items = array.values.to_pylist()
+        return [None if s is None else tuple(items[s[0] : s[1]]) for s in spans]
+    keys, values = array.values.field(0).to_pylist(), array.values.field(1).to_pylist()
+    return [None if s is None else dict(zip(keys[s[0] : s[1]], values[s[0] : s[1]], strict=True)) for s in spans]

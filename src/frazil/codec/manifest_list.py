@@ -1,0 +1,161 @@
+"""Manifest lists (spec, "Manifest Lists"): which manifests a snapshot is made of, with what they hold."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from typing import Any
+
+from frazil.codec.avro import Node, Reader, read_container, read_records, record_reader
+from frazil.codec.avro_write import container, to_text, write_bytes, write_long, write_text
+from frazil.codec.guard import reading
+from frazil.errors import CorruptData, ValidationError
+from frazil.spec.manifest import FieldSummary, ManifestFile
+
+# (field id, our name, Avro type, required from version, first version)
+_FIELDS: tuple[tuple[int, str, str, int, int, str], ...] = (
+    (500, "manifest_path", "string", 1, 1, "Location URI with FS scheme"),
+    (501, "manifest_length", "long", 1, 1, "Total file size in bytes"),
+    (502, "partition_spec_id", "int", 1, 1, "Spec ID used to write"),
+    (517, "content", "int", 2, 2, "Contents of the manifest: 0=data, 1=deletes"),
+    (515, "sequence_number", "long", 2, 2, "Sequence number when the manifest was added"),
+    (516, "min_sequence_number", "long", 2, 2, "Lowest sequence number in the manifest"),
+    (503, "added_snapshot_id", "long", 1, 1, "Snapshot ID that added the manifest"),
+    (504, "added_files_count", "int", 2, 1, "Added entry count"),
+    (505, "existing_files_count", "int", 2, 1, "Existing entry count"),
+    (506, "deleted_files_count", "int", 2, 1, "Deleted entry count"),
+    (512, "added_rows_count", "long", 2, 1, "Added rows count"),
+    (513, "existing_rows_count", "long", 2, 1, "Existing rows count"),
+    (514, "deleted_rows_count", "long", 2, 1, "Deleted rows count"),
+    (507, "partitions", "summaries", 9, 1, "Summary for each partition"),
+    (519, "key_metadata", "bytes", 9, 1, "Encryption key metadata blob"),
+    (520, "first_row_id", "long", 9, 3, "Starting row ID to assign to new rows in ADDED data files"),
+)
+_NAMES = {field_id: name for field_id, name, *_ in _FIELDS}
+_SUMMARY = {509: "contains_null", 518: "contains_nan", 510: "lower_bound", 511: "upper_bound"}
+_DEFAULTS = {"content": 0, "sequence_number": 0, "min_sequence_number": 0}
+
+
+def decode_manifest_list(data: bytes, file: str = "") -> tuple[ManifestFile, ...]:
+    """Manifests in the list's order. Fields go by id, also in lists with older names; what version 1 lacks reads as 0.
+
+    Raises CorruptData.
+    """
+    found = read_container(data, file)
+    with reading("manifest list", file):
+        read, names, summary = _plan(found.schema)
+        rows = read_records(found, read, file)
+        return tuple(_manifest(dict(zip(names, row, strict=True)), summary) for row in rows)
+
+
+@functools.lru_cache(maxsize=64)
+def _plan(schema: Node) -> tuple[Reader, tuple[str | None, ...], tuple[str | None, ...]]:
+    """The reader of a list's entries, our names of its fields, and of the fields of a summary."""
+    if schema.kind != "record":
+        raise CorruptData("A manifest list holds records.")
+    names = tuple(_NAMES.get(field_id) if field_id is not None else name for name, field_id, _ in schema.fields)
+    summary: tuple[str | None, ...] = ()
+    for name, (_, _, node) in zip(names, schema.fields, strict=True):
+        if name == "partitions" and node.not_null.kind == "array":
+            summary = tuple(_SUMMARY.get(i) if i is not None else n for n, i, _ in node.not_null.inside[0].fields)
+    return record_reader(schema), names, summary
+
+
+def _manifest(row: dict[str | None, Any], summary: tuple[str | None, ...]) -> ManifestFile:
+    values: dict[str, Any] = {**_DEFAULTS}
+    for _, name, kind, *_ in _FIELDS:
+        value = row.get(name)
+        if value is None:
+            continue
+        if name == "partitions":
+            value = tuple(_summary(dict(zip(summary, s, strict=True))) for s in value)
+        elif not isinstance(value, {"string": str, "bytes": bytes}.get(kind, int)) or isinstance(value, bool):
+            raise CorruptData(f"{name} is {str(value)[:40]!r}.")
+        values[name] = value
+    for needed in ("manifest_path", "manifest_length", "added_snapshot_id"):
+        if needed not in values:
+            raise CorruptData(f"A manifest of the list has no {needed}.")
+    if values["manifest_length"] < 0 or not values["manifest_path"] or values["content"] not in (0, 1):
+        raise CorruptData(f"Manifest {values['manifest_path'][:200]!r} has impossible values.")
+    return ManifestFile(**values)
+
+
+def _summary(row: dict[str | None, Any]) -> FieldSummary:
+    contains_null, contains_nan = row.get("contains_null"), row.get("contains_nan")
+    lower, upper = row.get("lower_bound"), row.get("upper_bound")
+    if not isinstance(contains_null, bool) or not all(isinstance(b, bytes | None) for b in (lower, upper)):
+        raise CorruptData("A partition summary is malformed.")
+    return FieldSummary(contains_null, contains_nan, lower, upper)
+
+
+# Writing
+
+
+def encode_manifest_list(
+    manifests: Iterable[ManifestFile],
+    *,
+    snapshot_id: int,
+    parent_snapshot_id: int | None,
+    sequence_number: int | None,
+    first_row_id: int | None = None,
+    format_version: int = 2,
+    codec: str = "gzip",
+    level: int | None = None,
+) -> bytes:
+    """A list file; numbers of the manifests must be assigned already. Raises ValidationError for one that lacks what its version needs."""
+    metadata = {"snapshot-id": str(snapshot_id), "parent-snapshot-id": "null" if parent_snapshot_id is None else str(parent_snapshot_id)}
+    if format_version >= 2:
+        metadata["sequence-number"] = str(sequence_number or 0)
+    if format_version >= 3:
+        metadata["first-row-id"] = "null" if first_row_id is None else str(first_row_id)
+    metadata["format-version"] = str(format_version)
+    fields = [(name, kind, required <= format_version) for _, name, kind, required, since, _ in _FIELDS if since <= format_version]
+    entries = (b"".join([_field(manifest, name, kind, required) for name, kind, required in fields]) for manifest in manifests)
+    return container(_schema(format_version), {k: v.encode() for k, v in metadata.items()}, entries, codec, level)
+
+
+@functools.lru_cache(maxsize=8)
+def _schema(format_version: int) -> bytes:
+    summary = [
+        {"name": "contains_null", "type": "boolean", "field-id": 509, "doc": "True if any file has a null partition value"},
+        {"name": "contains_nan", "type": ["null", "boolean"], "default": None, "field-id": 518, "doc": "True if any file has a nan partition value"},
+        {"name": "lower_bound", "type": ["null", "bytes"], "default": None, "field-id": 510, "doc": "Partition lower bound for all files"},
+        {"name": "upper_bound", "type": ["null", "bytes"], "default": None, "field-id": 511, "doc": "Partition upper bound for all files"},
+    ]
+    summaries = {"type": "array", "items": {"type": "record", "name": "r508", "fields": summary}, "element-id": 508}
+    fields: list[dict[str, Any]] = []
+    for field_id, name, kind, required, since, doc in _FIELDS:
+        type_: Any = summaries if kind == "summaries" else kind
+        if since <= format_version:
+            form = {"type": type_} if required <= format_version else {"type": ["null", type_], "default": None}
+            fields.append({"name": name, **form, "field-id": field_id, "doc": doc})
+    return to_text({"type": "record", "name": "manifest_file", "fields": fields})
+
+
+def _field(manifest: ManifestFile, name: str, kind: str, required: bool) -> bytes:
+    value = getattr(manifest, name)
+    if value is None:
+        if required:
+            raise ValidationError(f"Manifest {manifest.manifest_path} has no {name}; a manifest list needs it.", file=manifest.manifest_path)
+        return b"\x00"
+    match kind:
+        case "string":
+            body = write_text(value)
+        case "bytes":
+            body = write_bytes(value)
+        case "summaries":
+            body = _summaries(value)
+        case _:
+            body = write_long(value)
+    return body if required else b"\x02" + body
+
+
+def _summaries(summaries: tuple[FieldSummary, ...]) -> bytes:
+    if not summaries:
+        return b"\x00"
+    parts = [write_long(len(summaries))]
+    for s in summaries:
+        parts.append(b"\x01" if s.contains_null else b"\x00")
+        parts.append(b"\x00" if s.contains_nan is None else b"\x02\x01" if s.contains_nan else b"\x02\x00")
+        parts += [b"\x00" if bound is None else b"\x02" + write_bytes(bound) for bound in (s.lower_bound, s.upper_bound)]
+    return b"".join(parts) + b"\x00"

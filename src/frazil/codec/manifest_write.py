@@ -1,0 +1,227 @@
+"""Manifests from entries (spec, "Manifests"): encoded by hand for their fixed schema, many entries in a block."""
+
+from __future__ import annotations
+
+import functools
+import struct
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from frazil.codec import json_nouns
+from frazil.codec.avro_write import avro_name, container, decimal_size, primitive_schema, to_text, write_bytes, write_long, write_text
+from frazil.codec.manifest_schema import ENTRY_COLUMNS, FILE_COLUMNS, Column
+from frazil.codec.single_value import unscaled
+from frazil.errors import InvalidInput, Unsupported, ValidationError
+from frazil.spec.data_file import DataFile, ManifestEntry
+from frazil.spec.manifest import ManifestContent
+from frazil.spec.partitioning import PartitionSpec
+from frazil.spec.schema import Schema
+from frazil.spec.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    StringType,
+    StructType,
+    UnknownType,
+    UUIDType,
+)
+
+_V1_BLOCK_SIZE = 64 * 1024 * 1024  # what Java writes; nobody reads it
+_Writer = Callable[[Any], bytes]
+
+
+def encode_manifest(
+    entries: Iterable[ManifestEntry],
+    *,
+    spec: PartitionSpec,
+    schema: Schema,
+    format_version: int,
+    content: int = ManifestContent.DATA,
+    snapshot_id: int | None = None,
+    codec: str = "gzip",
+    level: int | None = None,
+) -> bytes:
+    """A manifest file. Numbers that an entry leaves None are written null, to be inherited; version 1 takes `snapshot_id` for them.
+
+    `schema` holds the sources of `spec`. Raises InvalidInput for values that do not fit, Unsupported for an unknown codec or transform.
+    """
+    if unknown := [f for f in spec.fields if not f.transform.is_known]:
+        raise Unsupported(f"Cannot write with unknown transform {unknown[0].transform} of partition field {unknown[0].name}.")
+    partition_type = spec.partition_type(schema)
+    metadata = {
+        "schema": to_text(json_nouns.schema_to_json(schema)),
+        "partition-spec": to_text(json_nouns.partition_fields_to_json(spec)),
+        "partition-spec-id": str(spec.spec_id).encode(),
+        "format-version": str(format_version).encode(),
+        "schema-id": str(schema.schema_id).encode(),
+    }
+    if format_version >= 2:
+        metadata["content"] = b"deletes" if content == ManifestContent.DELETES else b"data"
+    elif content != ManifestContent.DATA:
+        raise ValidationError("Format version 1 has no delete manifests.")
+    write = _entry_writer(format_version, partition_type, snapshot_id)
+    return container(_avro_schema(format_version, partition_type), metadata, map(write, entries), codec, level)
+
+
+# Schema
+
+
+@functools.lru_cache(maxsize=64)
+def _avro_schema(format_version: int, partition_type: StructType) -> bytes:
+    named: set[str] = set()
+    partition = {"type": "record", "name": "r102", "fields": [_partition_field(f, named) for f in partition_type.fields]}
+    file = {"type": "record", "name": "r2", "fields": [_field(c, format_version, partition) for c in _columns(FILE_COLUMNS, format_version)]}
+    fields = [_field(c, format_version, None) for c in _columns(ENTRY_COLUMNS, format_version)]
+    return to_text({"type": "record", "name": "manifest_entry", "fields": [*fields, {"name": "data_file", "type": file, "field-id": 2}]})
+
+
+def _columns(columns: Iterable[Column], format_version: int) -> list[Column]:
+    return [c for c in columns if c.since <= format_version <= c.until]
+
+
+def _partition_field(f: Any, named: set[str]) -> dict[str, Any]:
+    name = avro_name(f.name)
+    kept = {"iceberg-field-name": f.name} if name != f.name else {}
+    if isinstance(f.field_type, UnknownType):
+        return {"name": name, "type": "null", "field-id": f.field_id, **kept}
+    return {"name": name, "type": ["null", primitive_schema(f.field_type, named)], "default": None, "field-id": f.field_id, **kept}
+
+
+def _field(column: Column, format_version: int, partition: Any) -> dict[str, Any]:
+    type_: Any = column.kind
+    if column.kind == "partition":
+        type_ = partition
+    elif column.kind == "list":
+        type_ = {"type": "array", "items": column.item, "element-id": column.inner_ids[0]}
+    elif "->" in column.kind:
+        key, value = column.inner_ids
+        pair = [{"name": "key", "type": "int", "field-id": key}, {"name": "value", "type": column.kind.partition("->")[2], "field-id": value}]
+        type_ = {"type": "array", "items": {"type": "record", "name": f"k{key}_v{value}", "fields": pair}, "logicalType": "map"}
+    doc = {"doc": column.doc} if column.doc else {}
+    if column.required <= format_version:
+        return {"name": column.name, "type": type_, **doc, "field-id": column.field_id}
+    return {"name": column.name, "type": ["null", type_], **doc, "default": None, "field-id": column.field_id}
+
+
+# Values
+
+
+def _entry_writer(format_version: int, partition_type: StructType, snapshot_id: int | None) -> Callable[[ManifestEntry], bytes]:
+    optional: dict[str, _Writer] = {}
+    for column in _columns(FILE_COLUMNS, format_version):
+        if column.required > format_version:
+            optional[column.name] = _writer(column)
+    partition = [(f.name, _value_writer(f.field_type), f.field_type) for f in partition_type.fields]
+
+    def write(entry: ManifestEntry) -> bytes:
+        file = entry.data_file
+        own = entry.snapshot_id
+        if format_version == 1:
+            parts = [write_long(entry.status), _optional_long(snapshot_id if own is None else own)]
+        else:
+            numbers = (own, entry.sequence_number, entry.file_sequence_number)
+            parts = [write_long(entry.status), *map(_optional_long, numbers), write_long(file.content)]
+        parts += [write_text(file.file_path), write_text(file.file_format.upper())]
+        if partition or file.partition:
+            parts.append(_partition(file, partition))
+        parts += [write_long(file.record_count), write_long(file.file_size_in_bytes)]
+        if format_version == 1:
+            parts.append(write_long(_V1_BLOCK_SIZE))
+        for name, writer in optional.items():
+            value = getattr(file, name)
+            parts.append(b"\x00" if value is None else b"\x02" + writer(value))
+        return b"".join(parts)
+
+    return write
+
+
+def _optional_long(number: int | None) -> bytes:
+    return b"\x00" if number is None else b"\x02" + write_long(number)
+
+
+def _partition(file: DataFile, writers: list[tuple[str, _Writer | None, IcebergType]]) -> bytes:
+    if len(file.partition) != len(writers):
+        raise InvalidInput(f"{file.file_path} has {len(file.partition)} partition values, its spec {len(writers)} fields.", file=file.file_path)
+    parts = []
+    for value, (name, write, type_) in zip(file.partition, writers, strict=True):
+        try:
+            parts.append(b"" if write is None else b"\x00" if value is None else b"\x02" + write(value))
+        except (TypeError, ValueError, OverflowError, AttributeError, struct.error) as e:
+            raise InvalidInput(f"{value!r} is no {type_} for partition field {name} of {file.file_path}.", file=file.file_path) from e
+    return b"".join(parts)
+
+
+def _writer(column: Column) -> _Writer:
+    match column.kind:
+        case "string":
+            return write_text
+        case "bytes":
+            return write_bytes
+        case "list":
+            return _list
+        case "int->long":
+            return _longs_by_id
+        case "int->bytes":
+            return _bytes_by_id
+    return write_long
+
+
+def _list(items: tuple[int, ...]) -> bytes:
+    return write_long(len(items)) + b"".join(map(write_long, items)) + b"\x00" if items else b"\x00"
+
+
+def _longs_by_id(values: dict[int, int]) -> bytes:
+    if not values:
+        return b"\x00"
+    return write_long(len(values)) + b"".join([write_long(k) + write_long(v) for k, v in values.items()]) + b"\x00"
+
+
+def _bytes_by_id(values: dict[int, bytes]) -> bytes:
+    if not values:
+        return b"\x00"
+    return write_long(len(values)) + b"".join([write_long(k) + write_long(len(v)) + v for k, v in values.items()]) + b"\x00"
+
+
+def _value_writer(type_: IcebergType) -> _Writer | None:
+    """How a partition value of that type is written; None for the type that has none."""
+    match type_:
+        case UnknownType():
+            return None
+        case BooleanType():
+            return lambda v: b"\x01" if v else b"\x00"
+        case FloatType():
+            return struct.Struct("<f").pack
+        case DoubleType():
+            return struct.Struct("<d").pack
+        case StringType():
+            return write_text
+        case BinaryType():
+            return write_bytes
+        case DecimalType(precision=precision, scale=scale):
+            size = decimal_size(precision)
+            return lambda v: unscaled(v, scale).to_bytes(size, "big", signed=True)
+        case UUIDType():
+            return lambda v: _exactly(v, 16)
+        case FixedType(length=n):
+            return lambda v: _exactly(v, n)
+        case IntegerType() | DateType():
+            return _int32
+    return write_long
+
+
+def _exactly(data: bytes, size: int) -> bytes:
+    if len(data) != size:
+        raise ValueError(f"{len(data)} bytes instead of {size}")
+    return bytes(data)
+
+
+def _int32(number: int) -> bytes:
+    if not -(2**31) <= number < 2**31:
+        raise OverflowError(number)
+    return write_long(number)
