@@ -6,6 +6,7 @@
     │   │   └── ValidationException        a commit would break what its writer assumed (conflicting files)
     │   ├── SchemaMismatch                 a frame does not fit the table
     │   ├── ParseError                     text that is no predicate, DDL or transform
+    │   ├── EvaluationError                a row's value breaks an expression (overflow, division by zero, invalid cast)
     │   ├── Unsupported                    right, but not done by Frazil (yet); see KNOWN_GAPS.md
     │   ├── AlreadyExists: TableAlreadyExistsError NamespaceAlreadyExistsError ViewAlreadyExistsError
     │   ├── NamespaceNotEmptyError
@@ -60,6 +61,10 @@ class SchemaMismatch(InvalidInput):
 
 class ParseError(InvalidInput):
     """Text that is no predicate, type, transform or identifier."""
+
+
+class EvaluationError(InvalidInput, ArithmeticError):
+    """A value breaks an expression under Spark's ANSI rules: overflow, division by zero, an invalid cast."""
 
 
 class Unsupported(InvalidInput, NotImplementedError):

@@ -1,6 +1,23 @@
-"""Dates and points in time as numbers: text as Spark reads it, any year, zones with Java's choice at gaps and overlaps."""
+"""Dates and points in time as numbers: text as Spark reads it, any year, zones with Java's choice at gaps and overlaps of a clock."""
 
 from __future__ import annotations
+
+import datetime as dt
+import re
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+DAY_MICROS = 86_400_000_000
+_EPOCH = dt.datetime(1970, 1, 1)
+_DATE = r"(?P<year>[+-]?\d{4,7})(?:-(?P<month>\d{1,2})(?:-(?P<day>\d{1,2})(?P<tail>[ T].*)?)?)?"
+_DATE_TEXT = re.compile(_DATE, re.DOTALL)
+_CLOCK = re.compile(r"(?P<hour>\d{1,2}):(?P<minute>\d{1,2})(?::(?P<second>\d{1,2})(?:\.(?P<fraction>\d*))?)?\s*(?P<zone>\S.*)?")
+_OFFSET = re.compile(r"(?:UTC|GMT|UT)?(?P<sign>[+-])(?P<hours>\d{1,2})(?::?(?P<minutes>\d{2})(?::?(?P<seconds>\d{2}))?)?")
+
+
+class NoTime(ValueError):
+    """Text that is no date, time or point in time."""
+
 
 def civil(days: int) -> tuple[int, int, int]:
     """(year, month, day) of days since 1970-01-01, proleptic Gregorian, any year (datetime ends at 1 and 9999)."""
@@ -18,3 +35,118 @@ def days_of(year: int, month: int, day: int) -> int:
     era, yoe = divmod(year, 400)
     doy = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
     return era * 146_097 + yoe * 365 + yoe // 4 - yoe // 100 + doy - 719_468
+
+
+def parse_date(text: str) -> int:
+    """Days since the epoch of `yyyy[-m[m][-d[d]]]`; what follows after a blank or T is ignored, as Spark's cast does. Raises NoTime."""
+    found = _DATE_TEXT.fullmatch(text.strip())
+    if not found:
+        raise NoTime(text)
+    return _date(found)
+
+
+def _date(found: re.Match[str]) -> int:
+    year, month, day = int(found["year"]), int(found["month"] or 1), int(found["day"] or 1)
+    if not 1 <= month <= 12 or day < 1 or civil(days := days_of(year, month, day)) != (year, month, day):
+        raise NoTime(found.string)
+    return days
+
+
+def parse_moment(text: str, zone: str | None) -> int:
+    """Nanoseconds since the epoch of a date with or without a time, fraction (9 digits at most) and zone.
+
+    Without a zone in the text it is local time of `zone`; `zone` None: the time as written, a zone in the text is ignored (timestamp_ntz).
+    Raises NoTime.
+    """
+    found = _DATE_TEXT.fullmatch(text.strip())
+    if not found:
+        raise NoTime(text)
+    days, tail = _date(found), (found["tail"] or "")[1:].strip()
+    clock, written = _clock(tail) if tail else (0, None)
+    local = days * DAY_MICROS * 1000 + clock
+    if zone is None:
+        return local
+    return to_utc(local // 1000, written or zone) * 1000 + local % 1000
+
+
+def _clock(text: str) -> tuple[int, str | None]:
+    """(nanoseconds of the day, zone or None)."""
+    found = _CLOCK.fullmatch(text)
+    if not found:
+        raise NoTime(text)
+    hour, minute, second = int(found["hour"]), int(found["minute"]), int(found["second"] or 0)
+    if hour > 23 or minute > 59 or second > 59:
+        raise NoTime(text)
+    fraction = int((found["fraction"] or "")[:9].ljust(9, "0"))
+    zone = found["zone"]
+    if zone is not None and offset_of(zone) is None:
+        _zone(zone)
+    return ((hour * 60 + minute) * 60 + second) * 1_000_000_000 + fraction, zone
+
+
+def has_zone(text: str) -> bool:
+    """Whether a point in time is written with a zone."""
+    found = _DATE_TEXT.fullmatch(text.strip())
+    tail = (found["tail"] or "")[1:].strip() if found else ""
+    return bool(tail) and _clock(tail)[1] is not None
+
+
+def parse_time(text: str) -> int:
+    """Microseconds of the day of `h[h]:m[m][:s[s][.fraction]]`. Raises NoTime."""
+    nanos, zone = _clock(text.strip())
+    if zone is not None:
+        raise NoTime(text)
+    return nanos // 1000
+
+
+def offset_of(zone: str) -> int | None:
+    """Seconds east of UTC of a fixed zone (`Z`, `UTC`, `+02:00`, `GMT+2`), None for one with rules."""
+    if zone.upper() in ("Z", "UTC", "GMT", "UT"):
+        return 0
+    found = _OFFSET.fullmatch(zone)
+    if not found:
+        return None
+    seconds = int(found["hours"]) * 3600 + int(found["minutes"] or 0) * 60 + int(found["seconds"] or 0)
+    if seconds > 18 * 3600:
+        raise NoTime(zone)
+    return -seconds if found["sign"] == "-" else seconds
+
+
+@lru_cache(64)
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as e:
+        raise NoTime(f"{name!r} is no time zone") from e
+
+
+def to_utc(local_micros: int, zone: str) -> int:
+    """The instant of a local time; in a gap the clock is moved on by the gap, in an overlap the earlier instant is taken (as Java does)."""
+    fixed = offset_of(zone)
+    if fixed is None:
+        fixed = int(_naive(local_micros).replace(tzinfo=_zone(zone)).utcoffset().total_seconds())  # type: ignore[union-attr]
+    return local_micros - fixed * 1_000_000
+
+
+def to_local(utc_micros: int, zone: str) -> int:
+    """The local time of an instant."""
+    fixed = offset_of(zone)
+    if fixed is None:
+        aware = _naive(utc_micros).replace(tzinfo=dt.UTC).astimezone(_zone(zone))
+        fixed = int(aware.utcoffset().total_seconds())  # type: ignore[union-attr]
+    return utc_micros + fixed * 1_000_000
+
+
+def _naive(micros: int) -> dt.datetime:
+    """A datetime of the same day and clock; years beyond datetime's take the rules of a year 400 n away."""
+    days, rest = divmod(micros, DAY_MICROS)
+    year = civil(days)[0]
+    if not 2 <= year <= 9998:
+        days += ((2000 if year > 9998 else 400) - year) // 400 * 146_097
+    return _EPOCH + dt.timedelta(days=days, microseconds=rest)
+
+
+def check_zone(zone: str) -> None:
+    """Raises NoTime for a zone that is not known."""
+    if offset_of(zone) is None:
+        _zone(zone)

@@ -9,9 +9,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.expr.ranges import Bounds, Flag, Range, flags
-from frazil.expr.values import FLOATS, array, scalar
+from frazil.expr.values import FLOATS, MICROS, NANOS, array, scalar
 from frazil.spec.transform_values import bucket
-from frazil.spec.types import BinaryType, FixedType, IcebergType, StringType
+from frazil.spec.types import (
+    BinaryType,
+    DateType,
+    DecimalType,
+    FixedType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    StringType,
+    TimeType,
+    UUIDType,
+)
 
 Answer = tuple[Flag, Flag, Flag]
 _FEW = 12  # below this many values of IN, one pass a value is faster than ranking
@@ -122,7 +133,7 @@ def after_prefix(prefix: str | bytes) -> str | bytes | None:
 
 def bucket_allows(a: Range, values: tuple[Any, ...], type_: IcebergType) -> Flag:
     """Whether one of the values can be in the file's buckets."""
-    if a.hashed is None or type(a.hashed.type) is not type(type_) and not {type(a.hashed.type).__name__, type(type_).__name__} <= _SAME_HASH:
+    if a.hashed is None or not any(isinstance(a.hashed.type, kinds) and isinstance(type_, kinds) for kinds in _SAME_HASH):
         return True
     allowed: Flag = False
     for number in {bucket(type_, v, a.hashed.num_buckets) for v in values if v is not None}:
@@ -131,7 +142,9 @@ def bucket_allows(a: Range, values: tuple[Any, ...], type_: IcebergType) -> Flag
     return _any((allowed,), (a.nulls, any(v is None for v in values)))
 
 
-_SAME_HASH = {"IntegerType", "LongType"}
+_SAME_HASH = (
+    (IntegerType, LongType), (DecimalType,), (DateType,), (TimeType,), MICROS, NANOS, (StringType,), (UUIDType,), (BinaryType, FixedType),
+)  # fmt: skip
 
 
 def _less(x: Bounds, y: Bounds) -> Flag:

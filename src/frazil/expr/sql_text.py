@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
+import struct
 import uuid
 from decimal import Decimal
 from typing import Any
@@ -65,15 +66,15 @@ def literal_text(value: Any, type_: IcebergType | None) -> str:
         case None:
             return _untyped_text(value)
         case DateType():
-            return f"DATE'{_date_text(value)}'"
+            return f"DATE'{date_text(value)}'"
         case TimeType():
-            return f"TIME'{_clock_text(value * 1000, 6)}'"
+            return f"TIME'{clock_text(value * 1000, 6)}'"
         case TimestampType():
-            return f"TIMESTAMP_NTZ'{_moment_text(value * 1000, 6)}'"
+            return f"TIMESTAMP_NTZ'{moment_text(value * 1000, 6)}'"
         case TimestamptzType():
-            return f"TIMESTAMP'{_moment_text(value * 1000, 6)}Z'"
+            return f"TIMESTAMP'{moment_text(value * 1000, 6)}Z'"
         case TimestampNanoType() | TimestamptzNanoType():
-            return f"CAST('{_moment_text(value, 9)}{'Z' if isinstance(type_, TimestamptzNanoType) else ''}' AS {type_})"
+            return f"CAST('{moment_text(value, 9)}{'Z' if isinstance(type_, TimestamptzNanoType) else ''}' AS {type_})"
         case UUIDType():
             return f"CAST('{uuid.UUID(bytes=value)}' AS uuid)"
         case BinaryType() | FixedType():
@@ -129,17 +130,47 @@ def _decimal_text(value: Decimal, type_: DecimalType) -> str:
     return f"{text}BD" if exact else f"CAST({text}BD AS decimal({type_.precision}, {type_.scale}))"
 
 
-def _date_text(days: int) -> str:
+def date_text(days: int) -> str:
     year, month, day = civil(days)
     return f"{year:04d}-{month:02d}-{day:02d}" if 0 <= year <= 9999 else f"{year:+05d}-{month:02d}-{day:02d}"
 
 
-def _clock_text(nanos: int, digits: int) -> str:
+def clock_text(nanos: int, digits: int) -> str:
     seconds, fraction = divmod(nanos, 1_000_000_000)
     tail = f"{fraction:09d}"[:digits].rstrip("0")
     return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}" + (f".{tail}" if tail else "")
 
 
-def _moment_text(nanos: int, digits: int) -> str:
+def moment_text(nanos: int, digits: int) -> str:
     days, rest = divmod(nanos, 86_400_000_000_000)
-    return f"{_date_text(days)} {_clock_text(rest, digits)}"
+    return f"{date_text(days)} {clock_text(rest, digits)}"
+
+
+def java_double(value: float) -> str:
+    """A double as Java (and so Spark) writes it: 1.0, 1.0E10, 1.0E-4, NaN, -Infinity."""
+    return _java(repr(value), value)
+
+
+def java_float(value: float) -> str:
+    """The same for a float: the shortest digits that tell floats apart."""
+    if math.isnan(value) or math.isinf(value):
+        return _java("", value)
+    digits = next(t for t in (f"{value:.{n}e}" for n in range(9)) if struct.pack("<f", float(t)) == struct.pack("<f", value))
+    return _java(digits, value)
+
+
+def _java(text: str, value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    sign, digits, exponent = Decimal(text).normalize().as_tuple()
+    number, minus = "".join(map(str, digits)), "-" if sign else ""
+    point = len(number) + int(exponent)  # digits before the point
+    if value == 0:
+        return f"{minus}0.0"
+    if -3 < point <= 7:
+        padded = number.ljust(point, "0") if point > 0 else "0" * (1 - point) + number
+        at = max(point, 1)
+        return f"{minus}{padded[:at]}.{padded[at:] or '0'}"
+    return f"{minus}{number[0]}.{number[1:] or '0'}E{point - 1}"

@@ -1,0 +1,357 @@
+"""From names to field ids: `bind` gives every node its type, casts as Spark's ANSI mode does, and folds what holds no column.
+
+Errors: ValidationError for a column that is not there, InvalidInput for types that do not go together (it names both), Unsupported for a
+function that is not in `functions`, EvaluationError for a constant that breaks (`CAST('x' AS int)`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from frazil.errors import InvalidInput, Unsupported, ValidationError
+from frazil.expr import nodes as n
+from frazil.expr.bound import (
+    FALSE,
+    NULL,
+    TRUE,
+    Bound,
+    BoundAnd,
+    BoundCall,
+    BoundCast,
+    BoundLiteral,
+    BoundNot,
+    BoundOr,
+    BoundReference,
+    Comparison,
+    Constant,
+    LikeTest,
+    Membership,
+    NaNTest,
+    NullTest,
+    PrefixTest,
+    references,
+)
+from frazil.expr.calendar import NoTime, check_zone
+from frazil.expr.casts import castable
+from frazil.expr.coerce import common_type, comparable
+from frazil.expr.compute import evaluate_constant
+from frazil.expr.functions import find_function, function_names
+from frazil.expr.literals import typed_literal
+from frazil.expr.patterns import pattern_pieces
+from frazil.expr.rewrite import rewritten
+from frazil.expr.values import FLOATS, INTEGERS
+from frazil.spec.schema import Schema
+from frazil.spec.types import (
+    BinaryType,
+    BooleanType,
+    DecimalType,
+    FixedType,
+    IcebergType,
+    ListType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+    UnknownType,
+)
+
+_OPS: dict[type, tuple[str, bool]] = {
+    n.EqualTo: ("eq", False), n.NotEqualTo: ("eq", True), n.LessThan: ("lt", False), n.LessThanOrEqual: ("le", False),
+    n.GreaterThan: ("gt", False), n.GreaterThanOrEqual: ("ge", False), n.NullSafeEqualTo: ("nseq", False),
+}  # fmt: skip
+_FLIPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "nseq": "nseq"}
+
+
+def bind(predicate: n.Expression, schema: Schema, *, case_sensitive: bool = True, zone: str = "UTC") -> Bound:
+    """The predicate over `schema`'s columns. `zone` is that of literals without one (UTC, or the Spark session's)."""
+    try:
+        check_zone(zone)
+    except NoTime as e:
+        raise InvalidInput(f"{zone!r} is no time zone.") from e
+    return _Binder(schema, case_sensitive, zone).condition(predicate)
+
+
+def bind_term(term: n.Expression, schema: Schema, *, case_sensitive: bool = True, zone: str = "UTC") -> Bound:
+    """Any expression, not only predicates (the right sides of UPDATE)."""
+    return _Binder(schema, case_sensitive, zone).term(term)
+
+
+@dataclass(frozen=True)
+class _Binder:
+    schema: Schema
+    case_sensitive: bool
+    zone: str
+
+    def condition(self, node: n.Expression) -> Bound:
+        """A node that answers TRUE, FALSE or NULL."""
+        match node:
+            case n.AlwaysTrue():
+                return TRUE
+            case n.AlwaysFalse():
+                return FALSE
+            case n.And(parts=parts):
+                return conjunction(self.condition(p) for p in parts)
+            case n.Or(parts=parts):
+                return disjunction(self.condition(p) for p in parts)
+            case n.Not(child=child):
+                return negation(self.condition(child))
+            case n.IsNull(term=term) | n.NotNull(term=term):
+                test = _null_test(self.term(term))
+                return negation(test) if isinstance(node, n.NotNull) else test
+            case n.IsNaN(term=term) | n.NotNaN(term=term):
+                test = self.is_nan(self.term(term))
+                return negation(test) if isinstance(node, n.NotNaN) else test
+            case n.In(term=term, literals=literals) | n.NotIn(term=term, literals=literals):
+                test = self.member(self.term(term), [self.term(v) for v in literals])
+                return negation(test) if isinstance(node, n.NotIn) else test
+            case n.StartsWith(term=term, literal=literal) | n.NotStartsWith(term=term, literal=literal):
+                test = self.as_condition(self.call("startswith", [self.term(term), self.term(literal)]))
+                return negation(test) if isinstance(node, n.NotStartsWith) else test
+            case n.Like(term=term, pattern=pattern, escape=escape, ignore_case=ignore_case):
+                test = self.like(self.term(term), pattern, escape, ignore_case)
+                return negation(test) if isinstance(node, n.NotLike) else test
+        if type(node) in _OPS:
+            op, negated = _OPS[type(node)]
+            test = self.compare(op, self.term(node.term), self.term(node.literal))  # type: ignore[attr-defined]
+            return negation(test) if negated else test
+        return self.as_condition(self.term(node))
+
+    def as_condition(self, term: Bound) -> Bound:
+        match term:
+            case BoundLiteral(value=None, type=UnknownType() | BooleanType()):
+                return NULL
+            case BoundLiteral(value=bool() as value):
+                return Constant(value)
+            case BoundReference(type=BooleanType()) | BoundCast(type=BooleanType()):
+                return Comparison("eq", term, BoundLiteral(True, BooleanType()))
+            case BoundCall(type=BooleanType()):
+                return _known_test(term) or Comparison("eq", term, BoundLiteral(True, BooleanType()))
+        if isinstance(term.type, BooleanType):
+            return term
+        raise InvalidInput(f"{_shown(term)} is of type {term.type}, not boolean, and cannot be a filter.")
+
+    def term(self, node: n.Expression) -> Bound:
+        """A node that gives a value."""
+        match node:
+            case n.Reference(name=name, parts=parts):
+                return resolve(self.schema, name, parts, self.case_sensitive)
+            case n.Literal(value=value, type=type_):
+                return typed_literal(value, type_)
+            case n.Cast(term=term, type=type_, attempt=attempt):
+                return self.cast(self.term(term), type_, attempt)
+            case n.Call(function="isnull" | "isnotnull" as function, arguments=(argument,)):
+                return self.condition(n.IsNull(argument) if function == "isnull" else n.NotNull(argument))
+            case n.Call(function="isnan", arguments=(argument,)):
+                return self.condition(n.IsNaN(argument))
+            case n.Call(function=function, arguments=arguments):
+                return self.call(function, [self.term(a) for a in arguments])
+        found = self.condition(node)
+        return BoundLiteral(found.value, BooleanType()) if isinstance(found, Constant) else found
+
+    def cast(self, term: Bound, type_: IcebergType, attempt: bool = False) -> Bound:
+        if term.type == type_ or isinstance(term.type, FixedType) and isinstance(type_, BinaryType):
+            return term
+        if not castable(term.type, type_):
+            raise InvalidInput(f"Cannot cast {_shown(term)} of type {term.type} to {type_}.")
+        return fold(BoundCast(term, type_, self.zone, attempt))
+
+    def compare(self, op: str, left: Bound, right: Bound) -> Bound:
+        for side in (left, right):
+            if not comparable(side.type):
+                raise InvalidInput(f"Values of type {side.type} cannot be compared: {_shown(left)} and {_shown(right)}.")
+        common = common_type(left.type, right.type)
+        if common is None:
+            raise InvalidInput(f"Cannot compare {_shown(left)} of type {left.type} with {_shown(right)} of type {right.type}.")
+        if _is_null(left) or _is_null(right):
+            return NULL if op != "nseq" else _null_test(right if _is_null(left) else left)
+        if isinstance(left, BoundLiteral) and not isinstance(right, BoundLiteral):
+            return self.compare(_FLIPPED[op], right, left)
+        if isinstance(right, BoundLiteral):
+            right = self._near(left, right, common)
+            if not isinstance(left, BoundLiteral) and (found := rewritten(op, left, right, self.zone)):
+                return found
+        return as_constant(Comparison(op, self.cast(left, common), self.cast(right, common)))
+
+    def _near(self, column: Bound, literal: BoundLiteral, common: IcebergType) -> BoundLiteral:
+        """A text literal read as what it is compared as (`id = '5'`, `ts > '2026-01-01'`)."""
+        if isinstance(literal.type, StringType) and not isinstance(common, StringType):
+            cast = self.cast(literal, common)
+            assert isinstance(cast, BoundLiteral)
+            return cast
+        return literal
+
+    def member(self, term: Bound, values: Sequence[Bound]) -> Bound:
+        if any(not isinstance(v, BoundLiteral) for v in values) or isinstance(term, BoundLiteral):
+            return disjunction(self.compare("eq", term, v) for v in values)
+        common, known = self._common(term, values), [v for v in values if not _is_null(v)]
+        has_null = len(known) < len(values)
+        direct, cast_needed = [], False
+        for v in known:
+            assert isinstance(v, BoundLiteral)
+            match rewritten("eq", term, self._near(term, v, common), self.zone) if term.type != common or v.type != common else None:
+                case Comparison(right=BoundLiteral(value=value)):
+                    direct.append(value)
+                case None:
+                    cast_needed = cast_needed or term.type != common
+                    direct.append(self.cast(v, common).value)  # type: ignore[attr-defined]
+        if cast_needed:
+            term = self.cast(term, common)
+            direct = [self.cast(v, common).value for v in known]  # type: ignore[attr-defined]
+        if not direct and not has_null and not values:
+            return FALSE
+        return Membership(term, _sorted(direct), has_null)
+
+    def _common(self, term: Bound, values: Sequence[Bound]) -> IcebergType:
+        common = term.type
+        for v in values:
+            found = common_type(common, v.type) if comparable(common) and comparable(v.type) else None
+            if found is None:
+                raise InvalidInput(f"Cannot compare {_shown(term)} of type {term.type} with {_shown(v)} of type {v.type}.")
+            common = found
+        return common
+
+    def is_nan(self, term: Bound) -> Bound:
+        if isinstance(term.type, FLOATS):
+            return as_constant(NaNTest(term))
+        if isinstance(term.type, (*INTEGERS, DecimalType, UnknownType)):
+            return FALSE  # as Spark: cast to double, which is never NaN; false for null
+        raise InvalidInput(f"isnan takes a float or double, not {_shown(term)} of type {term.type}.")
+
+    def like(self, term: Bound, pattern: str, escape: str, ignore_case: bool) -> Bound:
+        if _is_null(term):
+            return NULL
+        if not isinstance(term.type, StringType):
+            if isinstance(term.type, BinaryType) or not castable(term.type, StringType()):
+                raise InvalidInput(f"LIKE takes text, not {_shown(term)} of type {term.type}.")
+            term = self.cast(term, StringType())
+        pieces = pattern_pieces(pattern, escape)
+        if not ignore_case:
+            match pieces:
+                case ():
+                    return self.compare("eq", term, BoundLiteral("", StringType()))
+                case (str() as text,):
+                    return self.compare("eq", term, BoundLiteral(text, StringType()))
+                case (str() as text, None):
+                    return as_constant(PrefixTest(term, text))
+        return as_constant(LikeTest(term, pieces, ignore_case))
+
+    def call(self, name: str, arguments: list[Bound]) -> Bound:
+        function = find_function(name)
+        if function is None:
+            raise Unsupported(
+                f"The function {name} is not known to Frazil's filters.", hint=f"Known: {', '.join(function_names())}.", function=name
+            )
+        types = tuple(_literal_type(a, arguments) for a in arguments)
+        signature = function.bind(types)
+        if isinstance(signature, str):
+            raise InvalidInput(f"{name}({', '.join(map(str, types))}): {signature}")
+        cast = [self.cast(a, t) for a, t in zip(arguments, signature.arguments, strict=True)]
+        return fold(BoundCall(function.name, tuple(cast), signature.result, self.zone))
+
+
+def resolve(schema: Schema, name: str, parts: Sequence[str], case_sensitive: bool = True) -> BoundReference:
+    """The column of a dotted name; steps go through structs only. A full name with dots in it is tried when the steps do not fit."""
+    fields, found = schema.fields, []
+    for at, part in enumerate(parts):
+        near = [f for f in fields if f.name == part] or ([] if case_sensitive else [f for f in fields if f.name.lower() == part.lower()])
+        if len(near) > 1:
+            raise ValidationError(f"Column {name!r} is ambiguous without case: {', '.join(f.name for f in near)}.")
+        if not near:
+            break
+        found.append(near[0])
+        inside = near[0].field_type
+        if at + 1 < len(parts) and isinstance(inside, ListType | MapType):
+            raise Unsupported(f"A filter cannot look inside the list or map {'.'.join(f.name for f in found)!r} ({name}).", column=name)
+        fields = inside.fields if isinstance(inside, StructType) else ()
+    else:
+        return _reference(found)
+    field = schema.find_field(".".join(parts), case_sensitive)  # raises, listing the columns
+    around = [schema.by_id[i] for i in schema.parents[field.field_id]]
+    if any(isinstance(f.field_type, ListType | MapType) for f in around):
+        raise Unsupported(f"A filter cannot look inside a list or map ({name}).", column=name)
+    return _reference([*around, field])
+
+
+def _reference(found: Sequence[NestedField]) -> BoundReference:
+    last = found[-1]
+    return BoundReference(last.field_id, last.field_type, tuple(f.name for f in found), tuple(f.field_id for f in found))
+
+
+def _null_test(term: Bound) -> Bound:
+    if isinstance(term, BoundLiteral):
+        return Constant(term.value is None)
+    return FALSE if isinstance(term, Constant) and term.value is not None else as_constant(NullTest(term))
+
+
+def _known_test(call: BoundCall) -> Bound | None:
+    """A call that is one of the tests which pruning knows."""
+    match call:
+        case BoundCall(function="startswith", arguments=(term, BoundLiteral(value=str() | bytes() as prefix))) if prefix:
+            return PrefixTest(term, prefix)
+    return None
+
+
+def _literal_type(term: Bound, beside: Sequence[Bound]) -> IcebergType:
+    """Beside decimals a whole literal counts with its own digits, as in Spark: `dec * 2` is decimal times decimal(1, 0)."""
+    if isinstance(term, BoundLiteral) and isinstance(term.type, INTEGERS) and term.value is not None:
+        if any(isinstance(b.type, DecimalType) for b in beside):
+            return DecimalType(len(str(abs(term.value))), 0)
+    return term.type
+
+
+def conjunction(parts: Iterable[Bound]) -> Bound:
+    """AND, flat, without TRUEs; FALSE as soon as one part is."""
+    kept: list[Bound] = []
+    for p in parts:
+        if p == FALSE:
+            return FALSE
+        kept.extend(p.parts if isinstance(p, BoundAnd) else () if p == TRUE else (p,))
+    return TRUE if not kept else kept[0] if len(kept) == 1 else BoundAnd(tuple(kept))
+
+
+def disjunction(parts: Iterable[Bound]) -> Bound:
+    """OR, flat, without FALSEs; TRUE as soon as one part is."""
+    kept: list[Bound] = []
+    for p in parts:
+        if p == TRUE:
+            return TRUE
+        kept.extend(p.parts if isinstance(p, BoundOr) else () if p == FALSE else (p,))
+    return FALSE if not kept else kept[0] if len(kept) == 1 else BoundOr(tuple(kept))
+
+
+def negation(child: Bound) -> Bound:
+    match child:
+        case Constant(value=value):
+            return NULL if value is None else Constant(not value)
+        case BoundNot(child=inner):
+            return inner
+    return BoundNot(child)
+
+
+def fold(term: Bound) -> Bound:
+    """A term without columns as the literal that it is."""
+    if isinstance(term, BoundLiteral) or not term.type.is_primitive or references(term):
+        return term
+    return BoundLiteral(evaluate_constant(term), term.type)
+
+
+def as_constant(test: Bound) -> Bound:
+    """A test without columns as TRUE, FALSE or NULL."""
+    return test if references(test) else Constant(evaluate_constant(test))
+
+
+def _is_null(term: Bound) -> bool:
+    return isinstance(term, BoundLiteral) and term.value is None
+
+
+def _sorted(values: Iterable[Any]) -> tuple[Any, ...]:
+    """Different values in order, NaN last; -0.0 is 0.0."""
+    found = {repr(v) if isinstance(v, float) and v != v else v: v for v in values}
+    return tuple(sorted(found.values(), key=lambda v: (v != v, 0 if v != v else v)))
+
+
+def _shown(term: Bound) -> str:
+    text = str(term)
+    return text if len(text) <= 80 else text[:77] + "…"

@@ -1,0 +1,89 @@
+"""Constants as bound literals: those of the parser have a type, those of Python's own types get the one that they are."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from decimal import Decimal
+from typing import Any
+
+from frazil.errors import InvalidInput
+from frazil.expr.bound import BoundLiteral
+from frazil.spec.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    StringType,
+    TimestampType,
+    TimestamptzType,
+    TimeType,
+    UnknownType,
+    UUIDType,
+)
+from frazil.spec.values import internal_value
+
+
+def typed_literal(value: Any, type_: IcebergType | None = None) -> BoundLiteral:
+    """A literal with its internal value. Raises InvalidInput for a value of no known type."""
+    if type_ is not None:
+        return BoundLiteral(value, type_)
+    if hasattr(value, "item") and not isinstance(value, str | bytes | dt.date):  # numpy's scalars
+        value = value.item()
+    if hasattr(value, "as_py"):
+        value = value.as_py()
+    if hasattr(value, "to_pydatetime"):
+        value = value.to_pydatetime()
+    found = type_of(value)
+    return BoundLiteral(None if value is None else internal_value(found, value), found)
+
+
+def type_of(value: Any) -> IcebergType:
+    """The type that a Python value is."""
+    match value:
+        case None:
+            return UnknownType()
+        case bool():
+            return BooleanType()
+        case int():
+            return whole_type(value)
+        case float():
+            return DoubleType()
+        case Decimal():
+            return decimal_type(value)
+        case str():
+            return StringType()
+        case bytes() | bytearray() | memoryview():
+            return BinaryType()
+        case dt.datetime():
+            return TimestampType() if value.tzinfo is None else TimestamptzType()
+        case dt.date():
+            return DateType()
+        case dt.time():
+            return TimeType()
+        case uuid.UUID():
+            return UUIDType()
+    raise InvalidInput(f"{value!r} ({type(value).__name__}) cannot be a literal of a filter.")
+
+
+def whole_type(value: int) -> IcebergType:
+    """int, bigint or decimal, the first that holds the number, as Spark types whole literals."""
+    if -(2**31) <= value < 2**31:
+        return IntegerType()
+    return LongType() if -(2**63) <= value < 2**63 else decimal_type(Decimal(value))
+
+
+def decimal_type(value: Decimal) -> DecimalType:
+    """The smallest decimal that holds the digits as written: 2.50 is decimal(3, 2)."""
+    _, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int):
+        raise InvalidInput(f"{value} is no decimal.")
+    scale = max(-exponent, 0)
+    precision = max(len(digits) + max(exponent, 0), scale, 1)
+    if precision > 38:
+        raise InvalidInput(f"{value} has more than 38 digits.")
+    return DecimalType(precision, scale)

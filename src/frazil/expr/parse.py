@@ -1,0 +1,395 @@
+"""Spark SQL predicates as nodes: a tokenizer (`tokens`) and a parser by precedence, nothing else.
+
+From loose to tight: OR, AND, NOT, then BETWEEN IN LIKE IS, then comparisons, + - ||, * / % div, signs, `::type`. Accepted besides Spark's
+words: `IS NAN` (PyIceberg).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from frazil.errors import FrazilError, ParseError
+from frazil.expr import nodes as n
+from frazil.expr.calendar import NoTime, has_zone, parse_date, parse_moment, parse_time
+from frazil.expr.literals import decimal_type, whole_type
+from frazil.expr.tokens import Token, error, tokens
+from frazil.spec.ddl import parse_type
+from frazil.spec.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    StringType,
+    TimestampType,
+    TimestamptzType,
+    TimeType,
+)
+
+_DEPTH = 150
+_COMPARISONS: dict[str, Callable[[Any, Any], n.Expression]] = {
+    "=": n.EqualTo, "==": n.EqualTo, "<>": n.NotEqualTo, "!=": n.NotEqualTo, "<": n.LessThan, "<=": n.LessThanOrEqual,
+    ">": n.GreaterThan, ">=": n.GreaterThanOrEqual, "<=>": n.NullSafeEqualTo,
+}  # fmt: skip
+_SUFFIX = re.compile(r"(.*?)(BD|bd|[LlSsYyDdFf])?", re.DOTALL)
+_MOMENTS = ("date", "time", "timestamp", "timestamp_ntz", "timestamp_ltz")
+_CASTS: dict[str, IcebergType] = {
+    "boolean": BooleanType(), "int": IntegerType(), "bigint": LongType(), "float": FloatType(), "double": DoubleType(),
+    "decimal": DecimalType(10, 0), "string": StringType(), "binary": BinaryType(), "date": DateType(), "timestamp": TimestamptzType(),
+}  # fmt: skip
+_NO_NAMES = {"and", "or", "not", "in", "is", "like", "ilike", "between", "when", "then", "else", "end", "as", "from", "select"}
+
+
+def parse(text: str) -> n.Expression:
+    """The predicate that the text is. Raises ParseError, which shows the place."""
+    parser = _Parser(text)
+    if parser.peek().kind == "end":
+        raise ParseError("An empty text is no filter; leave the filter out, or say TRUE.")
+    found = parser.disjunction()
+    if parser.peek().kind != "end":
+        raise parser.error("expected an operator or the end")
+    return found
+
+
+class _Parser:
+    def __init__(self, text: str):
+        self.text, self.tokens, self.at, self.depth = text, tokens(text), 0, 0
+
+    # tokens
+    def peek(self, ahead: int = 0) -> Token:
+        return self.tokens[min(self.at + ahead, len(self.tokens) - 1)]
+
+    def next(self) -> Token:
+        token = self.peek()
+        self.at += 1
+        return token
+
+    def take(self, *words: str) -> bool:
+        """The words one after the other, if they are next."""
+        for i, word in enumerate(words):
+            token = self.peek(i)
+            if token.kind not in ("word", "mark") or token.value != word:
+                return False
+        self.at += len(words)
+        return True
+
+    def expect(self, word: str) -> None:
+        if not self.take(word):
+            raise self.error(f"expected {word.upper()}")
+
+    def error(self, what: str, token: Token | None = None) -> ParseError:
+        token = token or self.peek()
+        return error(self.text, token.at, f"{what}, got {token.text!r}" if token.kind != "end" else f"{what}, got the end")
+
+    # predicates
+    def disjunction(self) -> n.Expression:
+        self.depth += 1
+        if self.depth > _DEPTH:
+            raise self.error(f"more than {_DEPTH} levels of nesting")
+        parts = [self.conjunction()]
+        while self.take("or"):
+            parts.append(self.conjunction())
+        self.depth -= 1
+        return parts[0] if len(parts) == 1 else n.Or(*parts)
+
+    def conjunction(self) -> n.Expression:
+        parts = [self.negation()]
+        while self.take("and"):
+            parts.append(self.negation())
+        return parts[0] if len(parts) == 1 else n.And(*parts)
+
+    def negation(self) -> n.Expression:
+        count = 0
+        while self.take("not") or self.take("!"):
+            count += 1
+        found = self.predicate()
+        if count > _DEPTH:
+            raise self.error(f"more than {_DEPTH} NOTs")
+        for _ in range(count):
+            found = n.Not(found)
+        return found
+
+    def predicate(self) -> n.Expression:
+        term = self.comparison()
+        while True:
+            negated = self.peek().value == "not" and self.peek(1).value in ("in", "between", "like", "ilike")
+            if negated:
+                self.next()
+            if self.take("between"):
+                low = self.comparison()
+                self.expect("and")
+                found = n.Between(term, low, self.comparison())
+                term = n.Not(found) if negated else found
+            elif self.take("in"):
+                values = self.arguments("a list of values")
+                if not values:
+                    raise self.error("expected a list of values", self.peek(-1))
+                term = n.NotIn(term, values) if negated else n.In(term, values)
+            elif self.peek().kind == "word" and self.peek().value in ("like", "ilike"):
+                term = self.like(term, negated, ignore_case=self.next().value == "ilike")
+            elif self.take("is"):
+                term = self.is_(term)
+            else:
+                return term
+
+    def like(self, term: n.Expression, negated: bool, ignore_case: bool) -> n.Expression:
+        pattern, escape = self.string("the pattern of LIKE"), "\\"
+        if self.take("escape"):
+            token = self.peek()
+            escape = self.string("the escape of LIKE")
+            if len(escape) != 1:
+                raise self.error("the escape of LIKE is one character", token)
+        return (n.NotLike if negated else n.Like)(term, pattern, escape, ignore_case)
+
+    def is_(self, term: n.Expression) -> n.Expression:
+        negated = self.take("not")
+        token = self.next()
+        match token.value if token.kind == "word" else "":
+            case "null" | "unknown":
+                return n.NotNull(term) if negated else n.IsNull(term)
+            case "nan":
+                return n.NotNaN(term) if negated else n.IsNaN(term)
+            case "true" | "false":
+                found: n.Expression = n.NullSafeEqualTo(term, n.Literal(token.value == "true", BooleanType()))
+                return n.Not(found) if negated else found
+            case "distinct":
+                self.expect("from")
+                found = n.NullSafeEqualTo(term, self.comparison())
+                return found if negated else n.Not(found)
+        raise self.error("expected NULL, NAN, TRUE, FALSE, UNKNOWN or DISTINCT FROM", token)
+
+    # terms
+    def comparison(self) -> n.Expression:
+        found = self.sum()
+        while self.peek().kind == "mark" and (make := _COMPARISONS.get(self.peek().value)):
+            self.next()
+            found = make(found, self.sum())
+        return found
+
+    def sum(self) -> n.Expression:
+        found = self.product()
+        while self.peek().kind == "mark" and self.peek().value in ("+", "-", "||"):
+            found = n.Call(self.next().value, (found, self.product()))
+        return found
+
+    def product(self) -> n.Expression:
+        found = self.signed()
+        while self.peek().kind == "mark" and self.peek().value in ("*", "/", "%") or self.peek().kind == "word" and self.peek().value == "div":
+            found = n.Call(self.next().value, (found, self.signed()))
+        return found
+
+    def signed(self) -> n.Expression:
+        signs = 0
+        while self.peek().kind == "mark" and self.peek().value in ("-", "+"):
+            if self.next().value == "-":
+                if self.peek().kind == "number" and signs == 0:
+                    return self.cast_suffix(self.number("-"))
+                signs += 1
+                if signs > _DEPTH:
+                    raise self.error(f"more than {_DEPTH} signs")
+        found = self.cast_suffix(self.primary())
+        for _ in range(signs):
+            found = n.Call("negative", (found,))
+        return found
+
+    def cast_suffix(self, found: n.Expression) -> n.Expression:
+        while self.take("::"):
+            found = n.Cast(found, self.type())
+        return found
+
+    def primary(self) -> n.Expression:
+        token = self.peek()
+        match token.kind:
+            case "number":
+                return self.number("")
+            case "string":
+                return n.Literal(self.string("a text"), StringType())
+            case "hex":
+                return self.hex()
+            case "quoted":
+                return self.reference()
+            case "mark" if self.take("("):
+                found = self.disjunction()
+                self.expect(")")
+                return found
+            case "word":
+                return self.word(token)
+        raise self.error("expected a column or a value")
+
+    def word(self, token: Token) -> n.Expression:
+        word, after = token.value, self.peek(1)
+        if word in ("true", "false") and after.text not in (".", "("):
+            self.next()
+            return n.AlwaysTrue() if word == "true" else n.AlwaysFalse()
+        if word == "null" and after.text not in (".", "("):
+            self.next()
+            return n.Literal(None)
+        if word in _MOMENTS and after.kind == "string":
+            return self.moment(word)
+        if word == "case" and after.text not in (".", ")"):
+            return self.case()
+        if word in ("cast", "try_cast") and after.text == "(":
+            return self.cast(word == "try_cast")
+        if word == "interval" and after.kind in ("string", "number"):
+            raise self.error("intervals are not supported")
+        if after.text == "(" and after.kind == "mark" and word not in _NO_NAMES:
+            return self.call()
+        if word in _NO_NAMES:
+            raise self.error("expected a column or a value")
+        return self.reference()
+
+    def reference(self) -> n.Expression:
+        parts = [self.name()]
+        while self.take("."):
+            parts.append(self.name())
+        if self.peek().text == "[" and self.peek().kind == "mark":
+            raise self.error("elements of lists and maps are not supported in filters")
+        return n.Reference(".".join(parts), parts)
+
+    def name(self) -> str:
+        token = self.next()
+        if token.kind not in ("word", "quoted"):
+            raise self.error("expected a name", token)
+        return token.text if token.kind == "word" else token.value
+
+    def call(self) -> n.Expression:
+        token = self.next()
+        name, arguments = token.value, self.arguments("arguments")
+        if name in _CASTS and len(arguments) == 1:
+            return n.Cast(arguments[0], _CASTS[name])
+        if name == "isnan" and len(arguments) == 1:
+            return n.IsNaN(arguments[0])
+        if name in ("isnull", "isnotnull") and len(arguments) == 1:
+            return n.IsNull(arguments[0]) if name == "isnull" else n.NotNull(arguments[0])
+        if name == "startswith" and len(arguments) == 2:
+            return n.StartsWith(*arguments)
+        if name == "if" and len(arguments) == 3:
+            return n.Call("case", arguments)
+        if name == "nullif" and len(arguments) == 2:
+            return n.Call("case", (n.EqualTo(*arguments), n.Literal(None), arguments[0]))
+        return n.Call(name, arguments)
+
+    def arguments(self, what: str) -> list[n.Expression]:
+        if not self.take("("):
+            raise self.error(f"expected {what} in parentheses")
+        if self.take(")"):
+            return []
+        found = [self.disjunction()]
+        while self.take(","):
+            found.append(self.disjunction())
+        self.expect(")")
+        return found
+
+    def case(self) -> n.Expression:
+        self.next()
+        subject = None if self.peek().value == "when" else self.disjunction()
+        found: list[n.Expression] = []
+        while self.take("when"):
+            condition = self.disjunction()
+            self.expect("then")
+            found += [condition if subject is None else n.EqualTo(subject, condition), self.disjunction()]
+        if not found:
+            raise self.error("expected WHEN")
+        if self.take("else"):
+            found.append(self.disjunction())
+        self.expect("end")
+        return n.Call("case", found)
+
+    def cast(self, attempt: bool) -> n.Expression:
+        self.next()
+        self.expect("(")
+        term = self.disjunction()
+        self.expect("as")
+        type_ = self.type()
+        self.expect(")")
+        return n.Cast(term, type_, attempt)
+
+    # constants
+    def type(self) -> IcebergType:
+        start = self.next()
+        text, end = start.text, start.at + len(start.text)
+        if self.peek().text in ("(", "["):
+            close = ")" if self.peek().text == "(" else "]"
+            while (token := self.next()).text != close:
+                if token.kind == "end":
+                    raise self.error(f"expected {close!r}", token)
+            text = self.text[start.at : token.at + 1]
+            end = token.at + 1
+        try:
+            found = parse_type(text)
+        except FrazilError as e:
+            raise self.error(f"{self.text[start.at : end]!r} is no type", start) from e
+        if not found.is_primitive or start.value in ("tinyint", "smallint", "byte", "short", "varchar", "char"):
+            raise self.error(f"casts to {start.text} are not supported in filters", start)
+        return found
+
+    def string(self, what: str) -> str:
+        if self.peek().kind != "string":
+            raise self.error(f"expected {what} in quotes")
+        found = self.next().value
+        while self.peek().kind == "string":  # 'a' 'b' is one text
+            found += self.next().value
+        return found
+
+    def hex(self) -> n.Expression:
+        token = self.next()
+        digits = token.value if len(token.value) % 2 == 0 else "0" + token.value
+        try:
+            return n.Literal(bytes.fromhex(digits) if digits.isalnum() or not digits else bytes.fromhex("?"), BinaryType())
+        except ValueError as e:
+            raise self.error("expected hexadecimal digits", token) from e
+
+    def number(self, sign: str) -> n.Expression:
+        token = self.next()
+        match = _SUFFIX.fullmatch(token.value)
+        assert match
+        digits, suffix = sign + match[1], (match[2] or "").lower()
+        try:
+            return self.typed_number(digits, suffix, token)
+        except (ValueError, InvalidOperation, FrazilError) as e:
+            raise self.error(str(e) if isinstance(e, FrazilError) else "expected a number", token) from e
+
+    def typed_number(self, digits: str, suffix: str, token: Token) -> n.Expression:
+        fraction, exponent = "." in digits, "e" in digits.lower()
+        match suffix:
+            case "bd":
+                return n.Literal(Decimal(digits), decimal_type(Decimal(digits)))
+            case "d":
+                return n.Literal(float(digits), DoubleType())
+            case "f":
+                return n.Cast(n.Literal(float(digits), DoubleType()), FloatType())
+            case "l" | "s" | "y":
+                bits = {"l": 64, "s": 16, "y": 8}[suffix]
+                if not -(2 ** (bits - 1)) <= int(digits) < 2 ** (bits - 1):
+                    raise self.error(f"out of the range of {bits} bits", token)
+                return n.Literal(int(digits), LongType() if suffix == "l" else IntegerType())
+        if exponent:
+            return n.Literal(float(digits), DoubleType())
+        if fraction:
+            return n.Literal(Decimal(digits), decimal_type(Decimal(digits)))
+        type_ = whole_type(int(digits))
+        return n.Literal(Decimal(digits) if isinstance(type_, DecimalType) else int(digits), type_)
+
+    def moment(self, word: str) -> n.Expression:
+        token, text_token = self.next(), self.peek()
+        text = self.string("a text")
+        try:
+            if word == "date":
+                return n.Literal(parse_date(text), DateType())
+            if word == "time":
+                return n.Literal(parse_time(text), TimeType())
+            if word == "timestamp_ntz":
+                return n.Literal(parse_moment(text, None) // 1000, TimestampType())
+            if has_zone(text):
+                return n.Literal(parse_moment(text, "UTC") // 1000, TimestamptzType())
+            parse_moment(text, "UTC")
+        except NoTime as e:
+            raise self.error(f"{text!r} is no {token.text.lower()}", text_token) from e
+        return n.Cast(n.Literal(text, StringType()), TimestamptzType())  # local time of the zone that `bind` is given

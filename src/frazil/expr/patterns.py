@@ -1,0 +1,39 @@
+"""Patterns of LIKE, taken apart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from frazil.errors import InvalidInput
+
+Pieces = tuple[str | int | None, ...]
+
+
+def pattern_pieces(pattern: str, escape: str = "\\") -> Pieces:
+    """Text, None for `%` (any text) and 1 for `_` (one character). The escape goes before `%`, `_` or itself, as in Spark."""
+    pieces: list[str | int | None] = []
+    text, at = "", 0
+    while at < len(pattern):
+        c = pattern[at]
+        if c == escape:
+            at += 1
+            if at == len(pattern) or pattern[at] not in ("%", "_", escape):
+                raise InvalidInput(f"The pattern {pattern!r} of LIKE has the escape {escape!r} before {pattern[at : at + 1] or 'its end'!r}.")
+            text += pattern[at]
+        elif c in "%_":
+            if text:
+                pieces.append(text)
+                text = ""
+            if c == "_" or not pieces or pieces[-1] is not None:
+                pieces.append(1 if c == "_" else None)
+        else:
+            text += c
+        at += 1
+    return (*pieces, text) if text else tuple(pieces)
+
+
+def as_regex(pieces: Sequence[str | int | None], ignore_case: bool = False) -> str:
+    """A regular expression (RE2) for the whole text."""
+    body = "".join(".*" if p is None else "." if p == 1 else re.escape(str(p)) for p in pieces)
+    return rf"\A(?s{'i' if ignore_case else ''}:{body})\z"

@@ -1,0 +1,84 @@
+"""Text of a predicate as tokens, as Spark's lexer cuts it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from frazil.errors import ParseError
+
+_TOKEN = re.compile(
+    r"""(?P<blank>\s+|--[^\n]*|/\*.*?\*/)
+    |(?P<raw>[rR](?:'[^']*'|"[^"]*"))
+    |(?P<hex>[xX]'[^']*')
+    |(?P<string>'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*")
+    |(?P<quoted>`(?:[^`]|``)+`)
+    |(?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?(?:BD|bd|[LlSsYyDdFf])?(?![A-Za-z0-9_]))
+    |(?P<word>[^\W\d]\w*)
+    |(?P<mark><=>|<>|<=|>=|==|!=|\|\||::|[-+*/%=<>!(),.\[\]])""",
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
+_ESCAPE_OR_QUOTE = re.compile(r"""\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([0-3][0-7]{2})|(.))|''|\"\"""", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Token:
+    """`kind` is word, quoted, string, hex, number, mark or end; `value` what it says (words in lower case), `text` as written, `at` where."""
+
+    kind: str
+    value: str
+    text: str
+    at: int
+
+
+def tokens(text: str) -> list[Token]:
+    """All tokens and one of kind end. Raises ParseError with the place."""
+    found: list[Token] = []
+    at = 0
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if not match:
+            raise error(text, at, f"cannot read {text[at : at + 20]!r}")
+        if (kind := match.lastgroup or "") != "blank":
+            found.append(_token(match, kind))
+        at = match.end()
+    return [*found, Token("end", "", "", len(text))]
+
+
+def _token(match: re.Match[str], kind: str) -> Token:
+    raw = match[0]
+    match kind:
+        case "raw":
+            return Token("string", raw[2:-1], raw, match.start())
+        case "string":
+            return Token("string", unescaped(raw), raw, match.start())
+        case "quoted":
+            return Token(kind, raw[1:-1].replace("``", "`"), raw, match.start())
+        case "hex":
+            return Token(kind, raw[2:-1], raw, match.start())
+        case "word":
+            return Token(kind, raw.lower(), raw, match.start())
+    return Token(kind, raw, raw, match.start())
+
+
+def unescaped(quoted: str) -> str:
+    """The text of a quoted string: backslash escapes as Spark's, a doubled quote is one. `\\%` and `\\_` keep their backslash, for LIKE."""
+    quote, body = quoted[0], quoted[1:-1]
+
+    def one(match: re.Match[str]) -> str:
+        if match[1] or match[2]:
+            code = int(match[1] or match[2], 16)
+            return chr(code) if code < 0x110000 else match[0]
+        if match[3]:
+            return chr(int(match[3], 8))
+        return _ESCAPES.get(match[4], match[4])
+
+    return _ESCAPE_OR_QUOTE.sub(lambda m: quote if m[0] in ("''", '""') and m[0][0] == quote else one(m) if m[0][0] == "\\" else m[0], body)
+
+
+def error(text: str, at: int, what: str) -> ParseError:
+    """A ParseError that shows the place."""
+    start = max(text.rfind("\n", 0, at) + 1, at - 60)
+    line = text[start:].split("\n", 1)[0][:120]
+    return ParseError(f"Cannot read the filter at position {at + 1}: {what}.\n  {line}\n  {' ' * (at - start)}^", position=at)
