@@ -187,7 +187,7 @@ class _locked:
         self.path = path
 
     def __enter__(self) -> None:
-        self.file = open(self.path, "w")  # noqa: SIM115
+        self.file = open(self.path, "w")
         fcntl.flock(self.file, fcntl.LOCK_EX)
 
     def __exit__(self, *_: object) -> None:
