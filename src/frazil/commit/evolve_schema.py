@@ -27,7 +27,7 @@ from frazil.spec.types import (
     children,
     with_children,
 )
-from frazil.spec.updates import AddSchema, SetCurrentSchema, SetProperties, RemoveProperties, Update
+from frazil.spec.updates import AddSchema, RemoveProperties, SetCurrentSchema, SetProperties, Update
 from frazil.spec.values import internal_value
 
 ROOT = -1
@@ -92,7 +92,11 @@ class SchemaDraft:
     def build(self) -> Schema:
         fields = self._level(self.schema.fields, ROOT)
         draft = Schema(*fields)
-        names = self.identifiers if self.identifiers is not None else {draft.find_column_name(i) or "" for i in self.schema.identifier_field_ids}
+        names = (
+            self.identifiers
+            if self.identifiers is not None
+            else {draft.find_column_name(i) or "" for i in self.schema.identifier_field_ids}
+        )
         identifier_ids = sorted(draft.find_field(n).field_id for n in names)
         built = Schema(*fields, schema_id=_next_schema_id(self.metadata), identifier_field_ids=identifier_ids)
         check_unique_names(built)

@@ -41,7 +41,7 @@ class UpdateSortOrder:
         source = self._metadata.schema().find_field(column, self._case_sensitive)
         if not known.is_known or not known.can_transform(source.field_type):
             raise ValidationError(f"Cannot sort by {known}({column}): its type is {source.field_type}")
-        self._fields.append(SortField(source.field_id, known, direction, NullOrder(null_order)))
+        self._fields.append(SortField(source.field_id, known, direction, NullOrder(nulls)))
         return self
 
     def sort_order(self) -> SortOrder:

@@ -52,7 +52,9 @@ class SpecDraft:
         for f in self.spec.fields:
             if f.name == name:
                 return f
-        raise ValidationError(f"Cannot find partition field {name!r}; fields are: {', '.join(f.name for f in self.spec.fields) or '(none)'}.")
+        raise ValidationError(
+            f"Cannot find partition field {name!r}; fields are: {', '.join(f.name for f in self.spec.fields) or '(none)'}."
+        )
 
     def build(self) -> PartitionSpec:
         fields = []
@@ -70,7 +72,9 @@ class SpecDraft:
 
 
 def same_fields(a: PartitionSpec, b: PartitionSpec) -> bool:
-    return [(f.source_id, f.transform, f.name, f.field_id) for f in a.fields] == [(f.source_id, f.transform, f.name, f.field_id) for f in b.fields]
+    return [(f.source_id, f.transform, f.name, f.field_id) for f in a.fields] == [
+        (f.source_id, f.transform, f.name, f.field_id) for f in b.fields
+    ]
 
 
 class UpdateSpec:

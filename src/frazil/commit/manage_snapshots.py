@@ -1,4 +1,4 @@
-"""Branches, tags, rollback, fast-forward: PyIceberg's ManageSnapshots with Java's checks (ManageSnapshots, UpdateSnapshotReferencesOperation)."""
+"""Branches, tags, rollback, fast-forward: PyIceberg's ManageSnapshots with the checks of Java's."""
 
 from __future__ import annotations
 
@@ -181,7 +181,11 @@ class ManageSnapshots:
         min_snapshots_to_keep: int | None = None,
     ) -> ManageSnapshots:
         """snapshot_id None: the current snapshot."""
-        retention = {"max_ref_age_ms": max_ref_age_ms, "max_snapshot_age_ms": max_snapshot_age_ms, "min_snapshots_to_keep": min_snapshots_to_keep}
+        retention = {
+            "max_ref_age_ms": max_ref_age_ms,
+            "max_snapshot_age_ms": max_snapshot_age_ms,
+            "min_snapshots_to_keep": min_snapshots_to_keep,
+        }
         return self._do(create_ref(snapshot_id, branch_name, "branch", **retention))
 
     def remove_tag(self, tag_name: str) -> ManageSnapshots:
@@ -207,7 +211,11 @@ class ManageSnapshots:
         max_ref_age_ms: int | None = None,
     ) -> ManageSnapshots:
         """How long a branch or tag and the snapshots of a branch are kept; what is not given stays."""
-        given = {"min_snapshots_to_keep": min_snapshots_to_keep, "max_snapshot_age_ms": max_snapshot_age_ms, "max_ref_age_ms": max_ref_age_ms}
+        given = {
+            "min_snapshots_to_keep": min_snapshots_to_keep,
+            "max_snapshot_age_ms": max_snapshot_age_ms,
+            "max_ref_age_ms": max_ref_age_ms,
+        }
         return self._do(set_retention(name, **given))
 
     def set_current_snapshot(self, snapshot_id: int | None = None, ref_name: str | None = None) -> ManageSnapshots:

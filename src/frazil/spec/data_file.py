@@ -21,7 +21,7 @@ class ManifestEntryStatus(IntEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class DataFile:
-    """A data or delete file. `partition` holds internal values in the order of the spec's fields; bounds are single-value bytes by field id.
+    """A data or delete file. `partition` holds internal values in the order of the spec's fields; bounds are single-value bytes by id.
 
     `file_format` is lower case (parquet, orc, avro, puffin). `first_row_id`, and the sequence numbers of the entry around it, are resolved
     when it was read from a manifest.

@@ -42,9 +42,9 @@ from frazil.spec.types import (
 
 _NAMES: dict[str, IcebergType] = {
     "boolean": BooleanType(), "bool": BooleanType(),
-    "tinyint": IntegerType(), "byte": IntegerType(), "smallint": IntegerType(), "short": IntegerType(), "int": IntegerType(), "integer": IntegerType(),
+    **dict.fromkeys(("tinyint", "byte", "smallint", "short", "int", "integer"), IntegerType()),
     "bigint": LongType(), "long": LongType(), "float": FloatType(), "real": FloatType(), "double": DoubleType(),
-    "date": DateType(), "time": TimeType(), "timestamp": TimestamptzType(), "timestamp_ltz": TimestamptzType(), "timestamptz": TimestamptzType(),
+    "date": DateType(), "time": TimeType(), **dict.fromkeys(("timestamp", "timestamp_ltz", "timestamptz"), TimestamptzType()),
     "timestamp_ntz": TimestampType(), "timestamp_ns": TimestampNanoType(), "timestamptz_ns": TimestamptzNanoType(),
     "string": StringType(), "varchar": StringType(), "char": StringType(), "uuid": UUIDType(), "binary": BinaryType(),
     "void": UnknownType(), "unknown": UnknownType(), "variant": VariantType(),

@@ -76,7 +76,9 @@ class PartitionSpec:
 
 
 def _result_without_source(transform: Transform) -> Any:
-    return StringType() if isinstance(transform, IdentityTransform | TruncateTransform | VoidTransform) else transform.result_type(StringType())
+    if isinstance(transform, IdentityTransform | TruncateTransform | VoidTransform):
+        return StringType()
+    return transform.result_type(StringType())
 
 
 UNPARTITIONED_PARTITION_SPEC = PartitionSpec()

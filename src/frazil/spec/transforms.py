@@ -162,10 +162,11 @@ class UnknownTransform(Transform):
 _SIMPLE: dict[str, Transform] = {
     "identity": IdentityTransform(),
     "void": VoidTransform(),
-    **{n + s: t for n, t in (("year", YearTransform()), ("month", MonthTransform()), ("day", DayTransform()), ("hour", HourTransform())) for s in ("", "s")},
-    "date": DayTransform(),
-    "date_hour": HourTransform(),
-}  # fmt: skip
+    **dict.fromkeys(("year", "years"), YearTransform()),
+    **dict.fromkeys(("month", "months"), MonthTransform()),
+    **dict.fromkeys(("day", "days", "date"), DayTransform()),
+    **dict.fromkeys(("hour", "hours", "date_hour"), HourTransform()),
+}
 
 
 def parse_transform(text: str) -> Transform:
@@ -207,7 +208,8 @@ def parse_term(text: str) -> TransformTerm:
         return TransformTerm(kind(int(width)), unquote(column), name)
     if function in _SIMPLE and len(arguments) == 1:
         return TransformTerm(_SIMPLE[function], unquote(arguments[0]), name)
-    raise ParseError(f"{text!r} is no partition transform.", hint="Known: identity, bucket(n, c), truncate(w, c), years, months, days, hours, void.")
+    known = "Known: identity, bucket(n, c), truncate(w, c), years, months, days, hours, void."
+    raise ParseError(f"{text!r} is no partition transform.", hint=known)
 
 
 def unquote(column: str) -> str:

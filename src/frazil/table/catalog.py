@@ -17,6 +17,7 @@ from frazil.errors import (
 )
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.sorting import SortOrder
+from frazil.storage import redact
 from frazil.table.create import table_metadata
 from frazil.table.creation import CreateTableTransaction
 from frazil.table.table import Table
@@ -37,7 +38,7 @@ class Catalog(AbstractContextManager["Catalog"]):
     @property
     def properties(self) -> dict[str, str]:
         """As configured; secrets are shown as ***."""
-        return dict(self._backend.properties)
+        return redact(self._backend.properties)
 
     def __exit__(self, *_: Any) -> None:
         self.close()
@@ -133,8 +134,10 @@ class Catalog(AbstractContextManager["Catalog"]):
         except TableAlreadyExistsError:
             return self.load_table(identifier)
 
-    def create_table_transaction(self, identifier: Identifier, schema: Any, location: str | None = None, **named: Any) -> CreateTableTransaction:
-        """A table that becomes visible with its first rows: `with catalog.create_table_transaction("db.t", schema) as tx: tx.append(frame)`."""
+    def create_table_transaction(
+        self, identifier: Identifier, schema: Any, location: str | None = None, **named: Any
+    ) -> CreateTableTransaction:
+        """A table that becomes visible with its first rows: `with catalog.create_table_transaction("db.t", s) as tx: tx.append(df)`."""
         return self._creation(identifier, schema, location, named, replace=False, create=True)
 
     def replace_table_transaction(
@@ -206,9 +209,7 @@ class Catalog(AbstractContextManager["Catalog"]):
     def load_namespace_properties(self, namespace: Identifier) -> dict[str, str]:
         return self._backend.load_namespace_properties(self.identifier_to_tuple(namespace))
 
-    def update_namespace_properties(
-        self, namespace: Identifier, removals: set[str] | None = None, updates: Mapping[str, str] = {}
-    ) -> Any:
+    def update_namespace_properties(self, namespace: Identifier, removals: set[str] | None = None, updates: Mapping[str, str] = {}) -> Any:
         return self._backend.update_namespace_properties(self.identifier_to_tuple(namespace), removals or set(), dict(updates))
 
     def _views(self) -> Unsupported:

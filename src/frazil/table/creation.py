@@ -2,48 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.catalog import Identifier as Parts
-from frazil.commit.actions import Action, CreateTable, ReplaceTable
-from frazil.commit.commit import commit
+from frazil.commit.actions import ReplaceTable
+from frazil.commit.apply import apply_updates
+from frazil.commit.new_table import replacement
+from frazil.commit.transaction import CommitOutcome, commit, create
 from frazil.errors import CommitFailedException, TableAlreadyExistsError
 from frazil.spec.metadata import TableMetadata
 from frazil.storage import storage_for
-from frazil.table.result import result_of
 from frazil.table.table import Table
-from frazil.table.transaction import Transaction
+from frazil.table.transaction import Transaction, environment
 
 
 class CreateTableTransaction(Transaction):
     """A transaction on a table that is not there yet, or that is replaced; after the block `tx.table` is the table."""
 
     def __init__(self, backend: CatalogBackend, parts: Parts, metadata: TableMetadata, base: LoadedTable | None, name: str):
-        self._first: Action = CreateTable(metadata) if base is None else ReplaceTable(metadata)
-        staged = metadata if base is None else self._replaced(base.metadata)
-        storage = base.storage if base else storage_for(metadata.location, backend.properties)
-        loaded = LoadedTable(parts, base.metadata_location if base else "", staged, storage, dict(backend.properties))
+        self._backend, self._replaced = backend, base
+        if base is None:
+            storage = storage_for(metadata.location, backend.properties)
+            loaded = LoadedTable(parts, "", metadata, storage, dict(backend.properties))
+        else:
+            self._replacement = ReplaceTable(
+                schema=metadata.schema(),
+                spec=metadata.spec(),
+                sort_order=metadata.sort_order(),
+                location=metadata.location,
+                properties=metadata.properties,
+            )
+            given = self._replacement
+            changes = replacement(base.metadata, given.schema, given.spec, given.sort_order, given.location, given.properties)
+            loaded = LoadedTable(parts, base.metadata_location, apply_updates(base.metadata, changes), base.storage, base.config)
         super().__init__(Table(backend, loaded, name))
-        self._real_base, self._backend, self._parts, self._full_name = base, backend, parts, name
 
-    def _replaced(self, metadata: TableMetadata) -> TableMetadata:
-        from_actions: Any = self._first
-        return from_actions.preview(metadata)  # type: ignore[no-any-return]
-
-    def commit_transaction(self) -> Table:
-        self._open()
-        self._done = True
+    def _commit(self) -> CommitOutcome:
         pending = self._pending
-        base: Any = self._real_base if self._real_base is not None else self._parts
+        if self._replaced is not None:
+            actions = [self._replacement, *pending.actions]
+            return commit(self._backend, self._replaced, actions, written=pending.written, environment=environment())
+        parts, metadata = self._base.identifier, self._base.metadata
         try:
-            outcome = commit(self._backend, base, [self._first, *pending.actions], written=pending.written)
+            return create(self._backend, parts, metadata, pending.actions, written=pending.written, environment=environment())
         except CommitFailedException as e:
-            if self._real_base is None and self._backend.table_exists(self._parts):
-                raise TableAlreadyExistsError(f"Table was created concurrently: {self._full_name}", table=self._full_name) from e
+            if self._backend.table_exists(parts):
+                raise TableAlreadyExistsError(f"Table was created concurrently: {self.table._name}", table=self.table._name) from e
             raise
-        self.table._loaded = outcome.table
-        self.result = result_of(
-            outcome.snapshot, attempts=outcome.attempts, seconds_writing=pending.seconds, seconds_committing=outcome.seconds
-        )
-        return self.table
+
+    @property
+    def _has_work(self) -> bool:
+        return True

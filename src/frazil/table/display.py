@@ -17,7 +17,9 @@ def facts(name: str, metadata: TableMetadata, metadata_location: str) -> list[tu
     schema, spec, order = metadata.schema(), metadata.spec(), metadata.sort_order()
     names = {i: schema.find_column_name(i) or f"#{i}" for i in schema.by_id}
     partition = ", ".join(
-        names.get(f.source_id, f"#{f.source_id}") if str(f.transform) == "identity" else f"{f.transform}({names.get(f.source_id, f.source_id)})"
+        names.get(f.source_id, f"#{f.source_id}")
+        if str(f.transform) == "identity"
+        else f"{f.transform}({names.get(f.source_id, f.source_id)})"
         for f in spec.fields
     )
     sort = ", ".join(f"{names.get(f.source_id, f.source_id)} {f.direction.value}" for f in order.fields)
@@ -36,9 +38,16 @@ def facts(name: str, metadata: TableMetadata, metadata_location: str) -> list[tu
     ]
 
 
+def _term(column: str, transform: str) -> str:
+    return column if transform == "identity" else f"{transform}({column})"
+
+
 def columns(metadata: TableMetadata) -> list[tuple[str, str, str]]:
     """(name, type, remark) of the top-level columns."""
-    return [(f.name, str(f.field_type), " ".join([*(["required"] if f.required else []), *([f.doc] if f.doc else [])])) for f in metadata.schema().fields]
+    return [
+        (f.name, str(f.field_type), " ".join([*(["required"] if f.required else []), *([f.doc] if f.doc else [])]))
+        for f in metadata.schema().fields
+    ]
 
 
 def text(name: str, metadata: TableMetadata, metadata_location: str) -> str:

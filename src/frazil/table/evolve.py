@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from frazil.commit.actions import Action, CherryPick, MetadataChange
+from frazil.commit.actions import Action, MetadataChange
+from frazil.commit.cherry_pick import CherryPick
 from frazil.commit.evolve_schema import UpdateSchema
 from frazil.commit.evolve_sort_order import UpdateSortOrder
 from frazil.commit.evolve_spec import UpdateSpec

@@ -20,9 +20,7 @@ class InspectTable:
 
     def table(self, name: str, snapshot_id: int | None = None, **arguments: Any) -> pa.Table:
         """A metadata table by Java's name."""
-        return metadata_table(
-            name, self._metadata, self._storage, metadata_location=self._location, snapshot_id=snapshot_id, **arguments
-        )
+        return metadata_table(name, self._metadata, self._storage, metadata_location=self._location, snapshot_id=snapshot_id, **arguments)
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *METADATA_TABLES]

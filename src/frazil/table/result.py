@@ -39,7 +39,9 @@ class CommitResult:
 def result_of(snapshot: Any, *, attempts: int, seconds_writing: float, seconds_committing: float) -> CommitResult:
     """A result out of a snapshot (None: no commit); counts come from its summary."""
     if snapshot is None:
-        return CommitResult(None, None, {}, {"attempts": attempts, "seconds_writing": seconds_writing, "seconds_committing": seconds_committing})
+        return CommitResult(
+            None, None, {}, {"attempts": attempts, "seconds_writing": seconds_writing, "seconds_committing": seconds_committing}
+        )
     summary = snapshot.summary
 
     def count(key: str) -> int:

@@ -126,7 +126,7 @@ class DataScan:
     def to_arrow_batch_reader(self) -> pa.RecordBatchReader:
         """Rows as a stream of Arrow batches; memory stays bounded whatever the table's size."""
         found = self._readable(self.plan())
-        context = arrow_read.ReadContext.of(found, self.projection())
+        context = arrow_read.ReadContext.of(found, self.projection(), self.source.storage)
         return arrow_read.read(found.tasks(), context, limit=self.limit)
 
     def to_arrow(self) -> pa.Table:
@@ -160,7 +160,7 @@ class DataScan:
             return self.limit
         undecided = found.undecided_tasks()
         if undecided:
-            context = arrow_read.ReadContext.of(found, found.filter_schema())
+            context = arrow_read.ReadContext.of(found, found.filter_schema(), self.source.storage)
             known += sum(batch.num_rows for batch in arrow_read.read(undecided, context))
         return known if self.limit is None else min(known, self.limit)
 
@@ -215,7 +215,8 @@ def refuse_deletes(name: str, found: Plan) -> None:
         snapshot_id = found.snapshot.snapshot_id if found.snapshot else None
         raise Unsupported(
             f"Snapshot {snapshot_id} of table {name} has row-level deletes, which Frazil cannot read yet.",
-            hint="Snapshots before the first delete can be read with snapshot_id=…; see KNOWN_GAPS.md.", table=name, snapshot_id=snapshot_id,
+            hint="Snapshots before the first delete can be read with snapshot_id=…; see KNOWN_GAPS.md.",
+            table=name, snapshot_id=snapshot_id,
         )  # fmt: skip
 
 

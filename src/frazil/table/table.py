@@ -19,7 +19,7 @@ from frazil.spec.sorting import SortOrder
 from frazil.spec.values import milliseconds
 from frazil.storage import Storage
 from frazil.table import display
-from frazil.table.evolve import ManageSnapshots, Updating, UpdateProperties, UpdateStatistics
+from frazil.table.evolve import ManageSnapshots, UpdateProperties, UpdateStatistics, Updating
 from frazil.table.inspect import InspectTable
 from frazil.table.result import CommitResult
 from frazil.table.scan import DataScan, IncrementalAppendScan, RowFilter, Source
@@ -129,7 +129,7 @@ class Table:
         fresh = self._writable().load(self._loaded.identifier or (self.location(),))
         if fresh.metadata.table_uuid != self.metadata.table_uuid:
             raise ValidationError(
-                f"Table {self._name} was dropped and created anew: its uuid was {self.metadata.table_uuid}, is {fresh.metadata.table_uuid}.",
+                f"Table {self._name} was dropped and made anew: its uuid was {self.metadata.table_uuid}, is {fresh.metadata.table_uuid}.",
                 hint="Load it again.", table=self._name,
             )  # fmt: skip
         self._loaded = fresh
@@ -137,7 +137,9 @@ class Table:
 
     def _writable(self) -> CatalogBackend:
         if self._backend is None:
-            raise ValidationError(f"{self._name} was opened from a metadata file and is read-only.", hint="Load it by its location or name.")
+            raise ValidationError(
+                f"{self._name} was opened from a metadata file and is read-only.", hint="Load it by its location or name."
+            )
         return self._backend
 
     # --- read

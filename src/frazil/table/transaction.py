@@ -6,13 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from frazil.commit import cleanup
-from frazil.commit.actions import Action, CherryPick, DeleteFiles, MetadataChange
+from frazil import __version__
+from frazil.commit.actions import Action, DeleteFiles, MetadataChange
 from frazil.commit.apply import apply_updates
-from frazil.commit.commit import commit
+from frazil.commit.cherry_pick import CherryPick
+from frazil.commit.cleanup import remove
 from frazil.commit.evolve_schema import UpdateSchema
 from frazil.commit.evolve_sort_order import UpdateSortOrder
 from frazil.commit.evolve_spec import UpdateSpec
+from frazil.commit.transaction import CommitOutcome, commit
 from frazil.errors import CommitStateUnknownException, InvalidInput
 from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.expr.parse import parse
@@ -22,6 +24,7 @@ from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.spec.updates import RemoveProperties, SetLocation, SetProperties, UpgradeFormatVersion
 from frazil.table import write
 from frazil.table.evolve import ManageSnapshots, UpdateProperties, UpdateStatistics, Updating
+from frazil.table.frames import active_session
 from frazil.table.result import CommitResult, result_of
 
 if TYPE_CHECKING:
@@ -62,20 +65,27 @@ class Transaction:
         elif not self._done:
             self._done = True
             if not isinstance(error, CommitStateUnknownException):
-                cleanup.delete_files(self._base.storage, self._pending.written)
+                remove(self._base.storage, self._pending.written, "a transaction that failed")
 
     def commit_transaction(self) -> Table:
         """Makes all of it visible at once; afterwards the transaction cannot be used again."""
         self._open()
         self._done = True
-        pending = self._pending
-        if pending.actions:
-            outcome = commit(self.table._writable(), self._base, pending.actions, written=pending.written)
+        if self._has_work:
+            outcome = self._commit()
             self.table._loaded = outcome.table
             self.result = result_of(
-                outcome.snapshot, attempts=outcome.attempts, seconds_writing=pending.seconds, seconds_committing=outcome.seconds
+                outcome.snapshot, attempts=outcome.attempts, seconds_writing=self._pending.seconds, seconds_committing=outcome.seconds
             )
         return self.table
+
+    def _commit(self) -> CommitOutcome:
+        pending = self._pending
+        return commit(self.table._writable(), self._base, pending.actions, written=pending.written, environment=environment())
+
+    @property
+    def _has_work(self) -> bool:
+        return bool(self._pending.actions)
 
     def _open(self) -> None:
         if self._done:
@@ -180,9 +190,7 @@ class Transaction:
         return self._stage(MetadataChange(lambda _: (SetLocation(location),)))
 
     def upgrade_table_version(self, format_version: int) -> Transaction:
-        return self._stage(
-            MetadataChange(lambda m: () if m.format_version == format_version else (UpgradeFormatVersion(format_version),))
-        )
+        return self._stage(MetadataChange(lambda m: () if m.format_version == format_version else (UpgradeFormatVersion(format_version),)))
 
     def cherrypick_snapshot(self, snapshot_id: int) -> Transaction:
         """Applies a staged (or other branch's) append or partition overwrite to main, as Java's cherrypick_snapshot does."""
@@ -205,6 +213,14 @@ class Transaction:
 
     def manage_snapshots(self) -> Updating[ManageSnapshots]:
         return Updating(self, ManageSnapshots(), commit_at_end=False)
+
+
+def environment() -> dict[str, str]:
+    """What every snapshot's summary says of the engine that made it."""
+    spark = active_session()
+    if spark is None:
+        return {"engine-name": "frazil", "engine-version": __version__}
+    return {"engine-name": "spark", "engine-version": spark.version, "spark.app.id": spark.conf.get("spark.app.id", "")}
 
 
 def _text(value: Any) -> str:

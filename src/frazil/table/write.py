@@ -62,11 +62,6 @@ def target(metadata: TableMetadata, branch: str | None, snapshot_properties: Map
             raise InvalidInput(f"Cannot write to both branch and WAP branch, but got branch [{chosen}] and WAP branch [{wap_branch}]")
         chosen = wap_branch
     properties = {**options.snapshot_properties, **snapshot_properties}
-    spark = active_session()
-    if spark is not None:
-        properties.setdefault("spark.app.id", spark.conf.get("spark.app.id", ""))
-    if not properties.get("spark.app.id"):
-        properties.pop("spark.app.id", None)
     # PyIceberg's branch=None: the snapshot is staged, no branch moves.
     return Target(chosen or MAIN_BRANCH, properties, options, stage_only=branch is None and not chosen or wap_id is not None, wap_id=wap_id)
 
@@ -118,6 +113,14 @@ def _with_schema(metadata: TableMetadata, frame: Any, options: WriteOptions, app
     return apply(metadata, update.updates(metadata)), (MetadataChange(update.updates),)
 
 
+def _start(metadata: TableMetadata, to: Target) -> int | None:
+    """The snapshot from which conflicts count: the one named, else the branch's head as this write found it."""
+    if to.options.validate_from_snapshot_id is not None:
+        return metadata.snapshot_by_id(to.options.validate_from_snapshot_id).snapshot_id
+    head = metadata.ref_snapshot(to.branch) if to.branch in metadata.refs else metadata.current_snapshot()
+    return head.snapshot_id if head else None
+
+
 def stage_append(frame: Any, metadata: TableMetadata, storage: Storage, to: Target, apply: Any) -> Staged:
     evolved, changes = _with_schema(metadata, frame, to.options, apply)
     staged = write_files(frame, evolved, storage, to.options)
@@ -126,7 +129,9 @@ def stage_append(frame: Any, metadata: TableMetadata, storage: Storage, to: Targ
     return replace(staged, actions=(*changes, action))
 
 
-def stage_overwrite(frame: Any, metadata: TableMetadata, storage: Storage, to: Target, row_filter: Predicate, apply: Any, case_sensitive: bool) -> Staged:
+def stage_overwrite(
+    frame: Any, metadata: TableMetadata, storage: Storage, to: Target, row_filter: Predicate, apply: Any, case_sensitive: bool
+) -> Staged:
     evolved, changes = _with_schema(metadata, frame, to.options, apply)
     staged = write_files(frame, evolved, storage, to.options)
     action = OverwriteFiles(
@@ -136,8 +141,8 @@ def stage_overwrite(frame: Any, metadata: TableMetadata, storage: Storage, to: T
         snapshot_properties=to.properties,
         stage_only=to.stage_only,
         wap_id=to.wap_id,
-        isolation_level=to.options.isolation_level,
-        validate_from_snapshot_id=to.options.validate_from_snapshot_id,
+        isolation=to.options.isolation_level,
+        starting_snapshot_id=_start(metadata, to),
         case_sensitive=case_sensitive,
     )
     return replace(staged, actions=(*changes, action))
@@ -154,8 +159,8 @@ def stage_replace_partitions(frame: Any, metadata: TableMetadata, storage: Stora
         snapshot_properties=to.properties,
         stage_only=to.stage_only,
         wap_id=to.wap_id,
-        isolation_level=to.options.isolation_level,
-        validate_from_snapshot_id=to.options.validate_from_snapshot_id,
+        isolation=to.options.isolation_level,
+        starting_snapshot_id=_start(metadata, to),
     )
     return replace(staged, actions=(*changes, action))
 
@@ -165,6 +170,9 @@ def stage_add_files(paths: Sequence[str], metadata: TableMetadata, storage: Stor
     if len(set(paths)) != len(paths):
         raise InvalidInput("add_files: a path is given twice.", table=metadata.location)
     if twice := sorted(set(paths) & live):
-        raise ValidationError(f"Cannot add files that are already referenced by table, files: {', '.join(twice[:10])}", table=metadata.location)
+        raise ValidationError(
+            f"Cannot add files that are already referenced by table, files: {', '.join(twice[:10])}", table=metadata.location
+        )
     files = tuple(data_files_of(paths, metadata, storage))
-    return Staged((Append(files=files, branch=to.branch, snapshot_properties=to.properties, stage_only=to.stage_only, wap_id=to.wap_id),))
+    action = Append(files=files, branch=to.branch, snapshot_properties=to.properties, stage_only=to.stage_only, wap_id=to.wap_id)
+    return Staged((action,))
