@@ -13,13 +13,15 @@ import importlib.util
 import os
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 
-from frazil.codec.avro import Container, Node, least_size, read_records, record_reader
+from frazil.codec.avro import Container, read_records, record_reader
+from frazil.codec.avro_schema import Node, least_size
 from frazil.codec.avro_write import header, write_long
 from frazil.codec.single_value import scaled
 from frazil.errors import CorruptData, Unsupported
@@ -121,7 +123,12 @@ def _takes(node: Node) -> bool:
         case "array" | "map":
             return least_size(node.inside[0]) > 0 and _takes(node.inside[0])
         case "union":
-            return len(node.inside) == 2 and node.inside[0].kind == "null" and node.inside[1].kind not in ("null", "union") and _takes(node.inside[1])
+            return (
+                len(node.inside) == 2
+                and node.inside[0].kind == "null"
+                and node.inside[1].kind not in ("null", "union")
+                and _takes(node.inside[1])
+            )
         case "record":
             return bool(node.fields) and all(_takes(n) for _, _, n in node.fields)
         case "null" | "enum":
@@ -157,7 +164,13 @@ def _decimal(node: Node) -> dict[str, Any]:
 @contextlib.contextmanager
 def _memory_file(container: Container, schema: bytes) -> Iterator[str]:
     """A path to the container, rewritten as one block under `schema`; it is gone afterwards."""
-    parts = [header(schema, {}, "null", _SYNC), write_long(container.count), write_long(container.size), *(b for _, b in container.blocks), _SYNC]
+    parts = [
+        header(schema, {}, "null", _SYNC),
+        write_long(container.count),
+        write_long(container.size),
+        *(b for _, b in container.blocks),
+        _SYNC,
+    ]
     if hasattr(os, "memfd_create"):
         with os.fdopen(os.memfd_create("manifest"), "wb") as memory:
             memory.writelines(parts)
@@ -170,6 +183,7 @@ def _memory_file(container: Container, schema: bytes) -> Iterator[str]:
         yield disk.name
 
 
+_loading = threading.Lock()
 _loaded: list[tuple[int, Any]] = []
 
 
@@ -178,8 +192,9 @@ def _engine() -> Any:
 
     None where it is not installed, and in a process forked after it was used (its threads stay behind in the parent).
     """
-    if not _loaded:
-        _loaded.append((os.getpid(), _load()))
+    with _loading:  # two threads that load it at once make it panic
+        if not _loaded:
+            _loaded.append((os.getpid(), _load()))
     pid, engine = _loaded[0]
     return engine if pid == os.getpid() else None
 

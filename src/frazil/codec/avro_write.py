@@ -90,7 +90,7 @@ def _compress(data: bytes, codec: str, level: int | None) -> bytes:
             import pyarrow as pa
 
             if codec == "snappy":
-                return pa.Codec("snappy").compress(data, asbytes=True) + zlib.crc32(data).to_bytes(4, "big")
+                return bytes(pa.Codec("snappy").compress(data, asbytes=True)) + zlib.crc32(data).to_bytes(4, "big")
             return bytes(pa.Codec("zstd", compression_level=3 if level is None else level).compress(data, asbytes=True))
     return data
 
@@ -102,7 +102,9 @@ def header(schema: bytes, metadata: Mapping[str, bytes], codec: str, sync: bytes
     return MAGIC + write_long(len(entries)) + body + b"\x00" + sync
 
 
-def container(schema: bytes, metadata: Mapping[str, bytes], entries: Iterable[bytes], codec: str = "gzip", level: int | None = None) -> bytes:
+def container(
+    schema: bytes, metadata: Mapping[str, bytes], entries: Iterable[bytes], codec: str = "gzip", level: int | None = None
+) -> bytes:
     """A whole file of encoded entries, many in a block. Raises Unsupported for a codec we cannot write."""
     name, sync = codec_name(codec), os.urandom(16)
     parts = [header(schema, metadata, name, sync)]
@@ -141,14 +143,21 @@ _LOGICAL: dict[type, Any] = {
 
 def decimal_size(precision: int) -> int:
     """Bytes of a decimal stored as fixed."""
-    return ((10**precision - 1).bit_length() + 8) // 8
+    return (int(10**precision - 1).bit_length() + 8) // 8
 
 
 def primitive_schema(type_: IcebergType, named: set[str]) -> Any:
     """The Avro type of a primitive; a named type is written out once and by name afterwards (`named` remembers)."""
     match type_:
         case DecimalType(precision=p, scale=s):
-            found: Any = {"type": "fixed", "name": f"decimal_{p}_{s}", "size": decimal_size(p), "logicalType": "decimal", "precision": p, "scale": s}
+            found: Any = {
+                "type": "fixed",
+                "name": f"decimal_{p}_{s}",
+                "size": decimal_size(p),
+                "logicalType": "decimal",
+                "precision": p,
+                "scale": s,
+            }
         case FixedType(length=n):
             found = {"type": "fixed", "name": f"fixed_{n}", "size": n}
         case _:

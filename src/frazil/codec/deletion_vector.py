@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterable
 
 import numpy as np
-from pyroaring import BitMap, BitMap64
+from pyroaring import BitMap64
 
 from frazil.codec.guard import reading
 from frazil.codec.puffin import Blob
@@ -30,7 +30,7 @@ def encode_vector(positions: BitMap64 | Iterable[int]) -> bytes:
     if bitmap and bitmap.max() >> 32 > _MAX_KEY:
         raise InvalidInput(f"Position {bitmap.max()} is larger than a deletion vector can hold.")
     bitmap.run_optimize()
-    body = _MAGIC + bitmap.serialize()
+    body = _MAGIC + bytes(bitmap.serialize())
     return struct.pack(">I", len(body)) + body + struct.pack(">I", zlib.crc32(body))
 
 
@@ -114,7 +114,7 @@ def _check_container(vector: bytes, at: int, size: int, is_run: bool) -> int:
         first, last = pairs[::2], pairs[::2] + pairs[1::2]
         if not count or int(last[-1]) >= _CONTAINER or np.any(first[1:] <= last[:-1]) or int((last - first + 1).sum()) != size:
             raise CorruptData("The runs of a bitmap overlap or do not add up.")
-        return at + 2 + 4 * count
+        return at + 2 + 4 * int(count)
     if size > 4096:
         words = np.frombuffer(vector, np.uint8, 8192, at)
         if int(np.unpackbits(words).sum()) != size:

@@ -37,7 +37,7 @@ def _named(what: str, file: str) -> str:
 
 
 def inflate(data: bytes | memoryview, wbits: int, limit: int) -> bytes:
-    """Decompressed deflate (wbits -15) or gzip (31) data of at most `limit` bytes, all of it. Raises CorruptData for a bomb or a torn end."""
+    """Decompressed deflate (wbits -15) or gzip (31) data of at most `limit` bytes. Raises CorruptData for a bomb or a torn end."""
     out, rest = [], bytes(data) if wbits == 31 else data
     while True:
         stream = zlib.decompressobj(wbits)

@@ -65,7 +65,8 @@ def parse_time(text: str, digits: int = 6) -> int:
     fraction = (match[4] or "").ljust(digits, "0")
     if fraction[digits:].strip("0"):
         raise ValueError(f"{text!r} is finer than {digits} digits of a second")
-    return ((int(match[1]) * 60 + int(match[2])) * 60 + int(match[3] or 0)) * 10**digits + int(fraction[:digits])
+    seconds = (int(match[1]) * 60 + int(match[2])) * 60 + int(match[3] or 0)
+    return seconds * int(10**digits) + int(fraction[:digits])
 
 
 def parse_timestamp(text: str, digits: int = 6, zone: bool = False) -> int:

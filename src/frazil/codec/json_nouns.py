@@ -49,7 +49,9 @@ def integer(obj: Mapping[str, Any], key: str, bound: int = _LONG) -> int:
     value = obj.get(key)
     if isinstance(value, bool) or not isinstance(value, int) or not -bound <= value < bound:
         kind = "int" if bound == _INT else "long"
-        raise CorruptData(f"Cannot parse missing {kind}: {key}" if value is None else f"Cannot parse to an integer value: {key}: {str(value)[:100]}")
+        raise CorruptData(
+            f"Cannot parse missing {kind}: {key}" if value is None else f"Cannot parse to an integer value: {key}: {str(value)[:100]}"
+        )
     return value
 
 
@@ -61,7 +63,9 @@ def text(obj: Mapping[str, Any], key: str) -> str:
     """The string under `key`. Raises CorruptData."""
     value = obj.get(key)
     if not isinstance(value, str):
-        raise CorruptData(f"Cannot parse missing string: {key}" if value is None else f"Cannot parse to a string value: {key}: {str(value)[:100]}")
+        raise CorruptData(
+            f"Cannot parse missing string: {key}" if value is None else f"Cannot parse to a string value: {key}: {str(value)[:100]}"
+        )
     return value
 
 
@@ -73,7 +77,9 @@ def truth(obj: Mapping[str, Any], key: str) -> bool:
     """The boolean under `key`. Raises CorruptData."""
     value = obj.get(key)
     if not isinstance(value, bool):
-        raise CorruptData(f"Cannot parse missing boolean: {key}" if value is None else f"Cannot parse to a boolean value: {key}: {str(value)[:100]}")
+        raise CorruptData(
+            f"Cannot parse missing boolean: {key}" if value is None else f"Cannot parse to a boolean value: {key}: {str(value)[:100]}"
+        )
     return value
 
 
@@ -251,7 +257,9 @@ def sort_order_from_json(obj: Any) -> SortOrder:
         item = fields_of(item, "sort field")
         source, sources = _sources(item)
         direction, nulls = SortDirection(text(item, "direction").lower()), NullOrder(text(item, "null-order").lower())
-        fields.append(SortField(source, parse_transform(text(item, "transform")), direction, nulls, sources, _extra(item, _SORT_FIELD_KEYS)))
+        fields.append(
+            SortField(source, parse_transform(text(item, "transform")), direction, nulls, sources, _extra(item, _SORT_FIELD_KEYS))
+        )
     return SortOrder(*fields, order_id=integer(obj, "order-id", _INT), extra=_extra(obj, frozenset(("order-id", "fields"))))
 
 
@@ -283,12 +291,21 @@ def snapshot_from_json(obj: Any) -> Snapshot:
     manifests = obj.get("manifests")
     if manifests is not None and not all(isinstance(m, str) for m in items_of(manifests, "manifests")):
         raise CorruptData("Cannot parse manifests: not a list of paths.")
+    summary = obj.get("summary")
     return Snapshot(
-        integer(obj, "snapshot-id"), integer(obj, "timestamp-ms"), text_or_none(obj, "manifest-list"), integer_or_none(obj, "parent-snapshot-id"),
-        integer_or_none(obj, "sequence-number") or 0, texts(obj["summary"], "summary") if obj.get("summary") is not None else {},
-        integer_or_none(obj, "schema-id", _INT), None if manifests is None else tuple(manifests), integer_or_none(obj, "first-row-id"),
-        integer_or_none(obj, "added-rows"), text_or_none(obj, "key-id"), _extra(obj, _SNAPSHOT_KEYS),
-    )  # fmt: skip
+        snapshot_id=integer(obj, "snapshot-id"),
+        timestamp_ms=integer(obj, "timestamp-ms"),
+        manifest_list=text_or_none(obj, "manifest-list"),
+        parent_snapshot_id=integer_or_none(obj, "parent-snapshot-id"),
+        sequence_number=integer_or_none(obj, "sequence-number") or 0,
+        summary={} if summary is None else texts(summary, "summary"),
+        schema_id=integer_or_none(obj, "schema-id", _INT),
+        manifests=None if manifests is None else tuple(manifests),
+        first_row_id=integer_or_none(obj, "first-row-id"),
+        added_rows=integer_or_none(obj, "added-rows"),
+        key_id=text_or_none(obj, "key-id"),
+        extra=_extra(obj, _SNAPSHOT_KEYS),
+    )
 
 
 def ref_to_json(ref: SnapshotRef) -> dict[str, Any]:

@@ -7,16 +7,17 @@ that holds internal values as the manifest stores them: a column widened since t
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.codec.avro import Container, Node, read_container
+from frazil.codec.avro import Container, read_container
 from frazil.codec.avro_arrow import read_columns, storage_type
+from frazil.codec.avro_schema import Node
 from frazil.codec.guard import reading
 from frazil.codec.manifest_schema import BY_ID, BY_NAME, COLUMNS, DATA_FILE_ID, PARTITION_ID, arrow_value_type
 from frazil.codec.manifest_write import encode_manifest
@@ -34,7 +35,7 @@ _PARTITION_PREFIX = "p"
 
 @dataclass(frozen=True)
 class _Plan:
-    """How the entries of one Avro schema are read: a flat record (nesting has no bytes in Avro) with our names, and the partition fields."""
+    """How entries of one Avro schema are read: a flat record (nesting has no bytes in Avro) with our names, and the partition."""
 
     record: Node
     partition: tuple[tuple[str, pa.DataType], ...]

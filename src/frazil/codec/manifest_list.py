@@ -6,7 +6,8 @@ import functools
 from collections.abc import Iterable
 from typing import Any
 
-from frazil.codec.avro import Node, Reader, read_container, read_records, record_reader
+from frazil.codec.avro import Reader, read_container, read_records, record_reader
+from frazil.codec.avro_schema import Node
 from frazil.codec.avro_write import container, to_text, write_bytes, write_long, write_text
 from frazil.codec.guard import reading
 from frazil.errors import CorruptData, ValidationError
@@ -118,7 +119,13 @@ def encode_manifest_list(
 def _schema(format_version: int) -> bytes:
     summary = [
         {"name": "contains_null", "type": "boolean", "field-id": 509, "doc": "True if any file has a null partition value"},
-        {"name": "contains_nan", "type": ["null", "boolean"], "default": None, "field-id": 518, "doc": "True if any file has a nan partition value"},
+        {
+            "name": "contains_nan",
+            "type": ["null", "boolean"],
+            "default": None,
+            "field-id": 518,
+            "doc": "True if any file has a nan partition value",
+        },
         {"name": "lower_bound", "type": ["null", "bytes"], "default": None, "field-id": 510, "doc": "Partition lower bound for all files"},
         {"name": "upper_bound", "type": ["null", "bytes"], "default": None, "field-id": 511, "doc": "Partition upper bound for all files"},
     ]
@@ -136,7 +143,9 @@ def _field(manifest: ManifestFile, name: str, kind: str, required: bool) -> byte
     value = getattr(manifest, name)
     if value is None:
         if required:
-            raise ValidationError(f"Manifest {manifest.manifest_path} has no {name}; a manifest list needs it.", file=manifest.manifest_path)
+            raise ValidationError(
+                f"Manifest {manifest.manifest_path} has no {name}; a manifest list needs it.", file=manifest.manifest_path
+            )
         return b"\x00"
     match kind:
         case "string":

@@ -81,7 +81,7 @@ FILE_COLUMNS = (
     Column(135, "equality_ids", "list", _INT_LIST, "Equality comparison field IDs", since=2, inner_ids=(136,), item="int"),
     Column(140, "sort_order_id", "int", _INT, "Sort order ID"),
     Column(142, "first_row_id", "long", _LONG, "The first row ID assigned to the first row in the data file", since=3),
-    Column(143, "referenced_data_file", "string", _TEXT, "Fully qualified location (URI with FS scheme) of a data file that all deletes reference",
+    Column(143, "referenced_data_file", "string", _TEXT, "Location (URI with FS scheme) of the data file that all deletes reference",
            since=2),
     Column(144, "content_offset", "long", _LONG, "The offset in the file where the content starts", since=3),
     Column(145, "content_size_in_bytes", "long", _LONG, "The length of referenced content stored in the file", since=3),
@@ -99,7 +99,7 @@ _VALUE_TYPES: dict[type, pa.DataType] = {
 
 
 def arrow_value_type(type_: IcebergType) -> pa.DataType:
-    """The Arrow type that holds internal values: int32 for date, int64 for times, binary for uuid, fixed, binary, geo and variant bounds."""
+    """The Arrow type that holds internal values: int32 for date, int64 for times, binary for uuid, fixed, binary, geo, variant."""
     if isinstance(type_, DecimalType):
         return pa.decimal128(type_.precision, type_.scale)
     return _VALUE_TYPES.get(type(type_), pa.binary())

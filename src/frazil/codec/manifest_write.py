@@ -76,7 +76,11 @@ def encode_manifest(
 def _avro_schema(format_version: int, partition_type: StructType) -> bytes:
     named: set[str] = set()
     partition = {"type": "record", "name": "r102", "fields": [_partition_field(f, named) for f in partition_type.fields]}
-    file = {"type": "record", "name": "r2", "fields": [_field(c, format_version, partition) for c in _columns(FILE_COLUMNS, format_version)]}
+    file = {
+        "type": "record",
+        "name": "r2",
+        "fields": [_field(c, format_version, partition) for c in _columns(FILE_COLUMNS, format_version)],
+    }
     fields = [_field(c, format_version, None) for c in _columns(ENTRY_COLUMNS, format_version)]
     return to_text({"type": "record", "name": "manifest_entry", "fields": [*fields, {"name": "data_file", "type": file, "field-id": 2}]})
 
@@ -101,7 +105,10 @@ def _field(column: Column, format_version: int, partition: Any) -> dict[str, Any
         type_ = {"type": "array", "items": column.item, "element-id": column.inner_ids[0]}
     elif "->" in column.kind:
         key, value = column.inner_ids
-        pair = [{"name": "key", "type": "int", "field-id": key}, {"name": "value", "type": column.kind.partition("->")[2], "field-id": value}]
+        pair = [
+            {"name": "key", "type": "int", "field-id": key},
+            {"name": "value", "type": column.kind.partition("->")[2], "field-id": value},
+        ]
         type_ = {"type": "array", "items": {"type": "record", "name": f"k{key}_v{value}", "fields": pair}, "logicalType": "map"}
     doc = {"doc": column.doc} if column.doc else {}
     if column.required <= format_version:
@@ -147,7 +154,9 @@ def _optional_long(number: int | None) -> bytes:
 
 def _partition(file: DataFile, writers: list[tuple[str, _Writer | None, IcebergType]]) -> bytes:
     if len(file.partition) != len(writers):
-        raise InvalidInput(f"{file.file_path} has {len(file.partition)} partition values, its spec {len(writers)} fields.", file=file.file_path)
+        raise InvalidInput(
+            f"{file.file_path} has {len(file.partition)} partition values, its spec {len(writers)} fields.", file=file.file_path
+        )
     parts = []
     for value, (name, write, type_) in zip(file.partition, writers, strict=True):
         try:

@@ -68,7 +68,9 @@ def _decode(top: _Top) -> TableMetadata:
     plain = {k: _ANY.decode(v) for k, v in top.items() if k not in ("schemas", "schema", "snapshots", "snapshot-log", "metadata-log")}
     version = nouns.integer(plain, "format-version", _INT)
     if not 1 <= version <= SUPPORTED_FORMAT_VERSION:
-        raise Unsupported(f"Cannot read unsupported version {version}.", hint=f"Frazil reads format versions 1 to {SUPPORTED_FORMAT_VERSION}.")
+        raise Unsupported(
+            f"Cannot read unsupported version {version}.", hint=f"Frazil reads format versions 1 to {SUPPORTED_FORMAT_VERSION}."
+        )
     uuid = nouns.text_or_none(plain, "table-uuid")
     if uuid is None and version > 1:
         raise CorruptData(f"UUID is required in format v{version}.")
@@ -187,7 +189,7 @@ def _snapshots(top: _Top, last_sequence_number: int | None) -> Snapshots:
     ids = tuple(h.snapshot_id for h in heads)
     if len(set(ids)) != len(ids):
         raise CorruptData("A snapshot id occurs twice in the metadata.")
-    return Snapshots(ids, _RAWS.decode(found), _snapshot_of)  # type: ignore[arg-type]  # a Raw is the bytes without a copy
+    return Snapshots(ids, _RAWS.decode(found), _snapshot_of)  # a Raw is the bytes without a copy
 
 
 def _refs(plain: dict[str, Any]) -> dict[str, SnapshotRef]:

@@ -122,12 +122,12 @@ def update_name_mapping(mapping_json: str, old: Schema, new: Schema) -> str:
 def _updated(
     fields: Sequence[MappedField], parent: int | None, renamed: Mapping[int, NestedField], added: Mapping[int | None, list[NestedField]]
 ) -> tuple[MappedField, ...]:
-    changes = [renamed[f.field_id] for f in fields if f.field_id in renamed]
     fresh = added.get(parent, [])
-    owner = {f.name: f.field_id for f in (*changes, *fresh)}
+    now = {f.field_id: renamed[f.field_id].name for f in fields if f.field_id is not None and f.field_id in renamed}
+    owner = {**{name: i for i, name in now.items()}, **{f.name: f.field_id for f in fresh}}
     made = []
     for f in fields:
-        names = [*f.names, renamed[f.field_id].name] if f.field_id in renamed else f.names
+        names = [*f.names, now[f.field_id]] if f.field_id is not None and f.field_id in now else f.names
         kept = tuple(n for n in dict.fromkeys(names) if owner.get(n, f.field_id) == f.field_id)
         inner = f.fields if f.field_id is None else _updated(f.fields, f.field_id, renamed, added)
         made.append(replace(f, names=kept, fields=inner))

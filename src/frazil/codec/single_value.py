@@ -43,7 +43,13 @@ from frazil.spec.types import (
 _EXACT = decimal.Context(prec=100, Emax=1_000_000, Emin=-1_000_000)
 _INT, _LONG, _FLOAT, _DOUBLE = struct.Struct("<i"), struct.Struct("<q"), struct.Struct("<f"), struct.Struct("<d")
 _LONGS = (LongType, TimeType, TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)
-_PACKERS: dict[type, struct.Struct] = {IntegerType: _INT, DateType: _INT, FloatType: _FLOAT, DoubleType: _DOUBLE, **dict.fromkeys(_LONGS, _LONG)}
+_PACKERS: dict[type, struct.Struct] = {
+    IntegerType: _INT,
+    DateType: _INT,
+    FloatType: _FLOAT,
+    DoubleType: _DOUBLE,
+    **dict.fromkeys(_LONGS, _LONG),
+}
 _RAW = (BinaryType, FixedType, UUIDType, GeometryType, GeographyType, VariantType)
 _TIMESTAMPS: dict[type, tuple[int, bool]] = {  # digits of a second, zone
     TimestampType: (6, False), TimestamptzType: (6, True), TimestampNanoType: (9, False), TimestamptzNanoType: (9, True),
@@ -164,7 +170,9 @@ def from_json(type_: IcebergType, obj: Any, depth: int = 0) -> Any:
     if depth > MAX_DEPTH:
         raise InvalidInput("A value is nested too deeply.")
     try:
-        found = _nested_from_json(type_, obj, depth + 1) if isinstance(type_, StructType | ListType | MapType) else _leaf_from_json(type_, obj)
+        found = (
+            _nested_from_json(type_, obj, depth + 1) if isinstance(type_, StructType | ListType | MapType) else _leaf_from_json(type_, obj)
+        )
     except InvalidInput:
         raise
     except (ValueError, TypeError, AttributeError, ArithmeticError, LookupError) as e:

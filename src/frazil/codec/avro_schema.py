@@ -1,0 +1,123 @@
+"""Avro schemas as trees, checked before anything is read by them (Avro 1.11 specification, "Schema Declaration")."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from frazil.codec.guard import MAX_DEPTH, reading
+from frazil.errors import CorruptData, Unsupported
+
+_PLAIN = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))
+
+
+@dataclass(frozen=True)
+class Node:
+    """One type of an Avro schema. `fields` of a record: (name, field-id or None, type); `inside`: items, map values or union branches."""
+
+    kind: str
+    name: str = ""
+    size: int = 0
+    fields: tuple[tuple[str, int | None, Node], ...] = ()
+    inside: tuple[Node, ...] = ()
+    symbols: tuple[str, ...] = ()
+    properties: Mapping[str, Any] = field(default_factory=dict, compare=False, hash=False)
+
+    @property
+    def logical(self) -> str | None:
+        found = self.properties.get("logicalType")
+        return found if isinstance(found, str) else None
+
+    @property
+    def not_null(self) -> Node:
+        """The other branch of an optional type, or the type itself."""
+        others = [n for n in self.inside if n.kind != "null"] if self.kind == "union" else []
+        return others[0] if len(others) == 1 else self
+
+
+@functools.lru_cache(maxsize=256)
+def parse_schema(text: bytes) -> Node:
+    """The schema of a file; the same text gives the same Node. Raises CorruptData, Unsupported for a type that holds itself."""
+    with reading("an Avro schema"):
+        return _node(msgspec.json.decode(text), {}, 0)
+
+
+def _node(obj: Any, named: dict[str, Node | None], depth: int) -> Node:
+    if depth > MAX_DEPTH:
+        raise CorruptData(f"Avro types are nested more than {MAX_DEPTH} deep.")
+    if isinstance(obj, str):
+        return _by_name(obj, named)
+    if isinstance(obj, list):
+        branches = tuple(_node(o, named, depth + 1) for o in obj)
+        if not branches:
+            raise CorruptData("An Avro union has no branches.")
+        return Node("union", inside=branches)
+    if not isinstance(obj, dict):
+        raise CorruptData(f"This is no Avro type: {str(obj)[:100]}")
+    kind = obj.get("type")
+    if not isinstance(kind, str):
+        return _node(kind, named, depth + 1)
+    properties = {k: v for k, v in obj.items() if k not in ("type", "name", "fields", "items", "values", "doc", "default")}
+    match kind:
+        case "array":
+            return Node("array", inside=(_node(obj.get("items"), named, depth + 1),), properties=properties)
+        case "map":
+            return Node("map", inside=(_node(obj.get("values"), named, depth + 1),), properties=properties)
+        case "record" | "error" | "fixed" | "enum":
+            return _named_node(kind, obj, properties, named, depth)
+    plain = _by_name(kind, named)
+    return Node(plain.kind, properties=properties) if plain.kind in _PLAIN else plain
+
+
+def _by_name(name: str, named: dict[str, Node | None]) -> Node:
+    if name in _PLAIN:
+        return Node(name)
+    found = named.get(name, named.get(name.rpartition(".")[2]))
+    if found is None:
+        if name in named:
+            raise Unsupported(f"Avro type {name[:100]!r} holds itself.")
+        raise CorruptData(f"Unknown Avro type {name[:100]!r}.")
+    return found
+
+
+def _named_node(kind: str, obj: dict[str, Any], properties: dict[str, Any], named: dict[str, Node | None], depth: int) -> Node:
+    name = str(obj.get("name", ""))
+    named[name] = None
+    match kind:
+        case "fixed":
+            size = obj.get("size")
+            if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 2**31:
+                raise CorruptData(f"Fixed type {name[:100]!r} has size {str(size)[:40]}.")
+            node = Node("fixed", name, size=size, properties=properties)
+        case "enum":
+            node = Node("enum", name, symbols=tuple(map(str, obj["symbols"])), properties=properties)
+        case _:
+            fields = []
+            for f in obj["fields"]:
+                field_id = f.get("field-id")
+                fields.append((str(f["name"]), field_id if isinstance(field_id, int) else None, _node(f.get("type"), named, depth + 1)))
+            node = Node("record", name, fields=tuple(fields), properties=properties)
+    named[name] = node
+    return node
+
+
+def least_size(node: Node) -> int:
+    """The fewest bytes a value takes."""
+    match node.kind:
+        case "null":
+            return 0
+        case "float":
+            return 4
+        case "double":
+            return 8
+        case "fixed":
+            return node.size
+        case "record":
+            return sum(least_size(n) for _, _, n in node.fields)
+        case "union":
+            return 1 + min(least_size(n) for n in node.inside)
+    return 1
