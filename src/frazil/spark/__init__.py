@@ -1,0 +1,4 @@
+"""Data files as Spark DataFrames and back. Doors: `types` (schemas), `session`, `native_read.read`, `native_write.write`, `datasource`.
+
+Takes plans, metadata and storages, never a table. Only here, in `sql` and in `dropin` is pyspark known.
+"""

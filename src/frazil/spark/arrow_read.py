@@ -1,0 +1,88 @@
+"""Files that Spark's own scan cannot read (ORC, Avro, unreadable schemes, odd names and defaults): read by Arrow in tasks of Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame
+from pyspark.sql import types as s
+from pyspark.sql.pandas.types import to_arrow_type
+
+from frazil.arrow.read import read_task
+from frazil.arrow.read_context import NAME_MAPPING, ReadContext
+from frazil.errors import Unsupported
+from frazil.scan.combine import combine_for
+from frazil.scan.plan import Plan
+from frazil.scan.tasks import PlannedFiles, TaskSequence
+from frazil.spark.logical import arrow_type, from_arrow
+from frazil.spark.types import spark_type
+from frazil.spark.workers import check_workers, guarded
+from frazil.spec.schema import Schema
+from frazil.storage import Storage
+from frazil.storage.locations import scheme_of
+
+
+def arrow_frame(
+    spark: Any, plan: Plan, files: Sequence[PlannedFiles], wanted: Schema, storage: Storage, time: bool
+) -> DataFrame:
+    """A DataFrame over these files of a plan, a task of Spark for each group of about one split size."""
+    tasks = TaskSequence(tuple(files), plan.row_filter)
+    for task in tasks[:1]:
+        if scheme_of(task.file.file_path) == "memory":
+            raise Unsupported("A table in memory: lives in this process; Spark's workers cannot see it.", hint="Use to_arrow().", table=plan.metadata.location)
+    check_workers(spark)
+    context = ReadContext(wanted, storage, plan.schema, plan.row_filter, plan.metadata.properties.get(NAME_MAPPING))
+    packed = [cloudpickle.dumps(c.tasks) for c in combine_for(tasks, plan.options.split, parallelism(spark))]
+    schema = s.StructType([s.StructField(f.name, spark_type(arrow_type(f.field_type), f.name, time=time), True) for f in wanted.fields])
+    frame = spark.range(0, len(packed), 1, len(packed)).mapInArrow(
+        guarded("frazil.spark.arrow_read", "read_groups", context, packed, arrow_types(schema)), schema
+    )
+    columns = []
+    for at, f in enumerate(wanted.fields):
+        column = from_arrow(_at(frame, at), f.field_type)
+        columns.append(column.alias(f.name, metadata={"comment": f.doc} if f.doc else {}))
+    return frame.select(*columns)
+
+
+def _at(frame: DataFrame, position: int) -> Any:
+    return frame[position]
+
+
+def parallelism(spark: Any) -> int:
+    context = getattr(spark, "sparkContext", None) if hasattr(spark, "_jsc") else None
+    return context.defaultParallelism if context is not None else int(spark.conf.get("spark.sql.shuffle.partitions", "200"))
+
+
+def arrow_types(schema: s.StructType) -> pa.Schema:
+    """The batches that mapInArrow must give for a Spark schema."""
+    return pa.schema([pa.field(f.name, to_arrow_type(f.dataType, timezone="UTC")) for f in schema.fields])
+
+
+def read_groups(context: ReadContext, packed: Sequence[bytes], schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The worker's side: each number that comes in is a group of tasks to read."""
+    for numbers in batches:
+        for number in numbers.column(0).to_pylist():
+            for task in cloudpickle.loads(packed[number]):
+                for batch in read_task(task, context):
+                    yield fitted(batch, schema)
+
+
+def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The same rows in exactly these types."""
+    if batch.schema.equals(schema):
+        return batch
+    columns = [_cast(c, f.type) for c, f in zip(batch.columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _cast(column: pa.Array, type_: pa.DataType) -> pa.Array:
+    if column.type.equals(type_):
+        return column
+    if pa.types.is_null(column.type):
+        return pa.nulls(len(column), type_)
+    return column.cast(type_)
+
+

@@ -1,0 +1,147 @@
+"""Which files of a plan Spark's own scan may read, and in what company; all others take the Arrow path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from frazil.codec.name_mapping import MappedField, NameMapping, parse_name_mapping
+from frazil.scan.plan import Plan
+from frazil.scan.tasks import PlannedFiles
+from frazil.spark.parquet_footer import Node
+from frazil.spark.paths import is_hidden, jvm_can_open
+from frazil.spark.presence import file_schemas, lacking
+from frazil.spark.shape import Shape, is_readable
+from frazil.spec import types as i
+from frazil.spec.partitioning import PartitionSpec
+from frazil.spec.transforms import IdentityTransform
+from frazil.storage import Storage
+
+NAME_MAPPING = "schema.name-mapping.default"
+_INT32, _INT64, _INT96 = 1, 2, 3
+_CONVERTED = 6  # SchemaElement.converted_type
+_UTC_MILLIS, _UTC_MICROS = 9, 10
+
+
+@dataclass(frozen=True)
+class ScanGroup:
+    """Files that one Parquet scan reads alike. `rows`: their places in the planned table.
+
+    `constants`: columns the files lack, whose value is their identity partition's. `file_names`: for files without ids, the name of each
+    column in the files (id -> name); None: read by id.
+    """
+
+    planned: PlannedFiles
+    constants: frozenset[int] = frozenset()
+    file_names: tuple[tuple[int, str], ...] | None = None
+    rows: list[int] = field(default_factory=list, compare=False, hash=False)
+
+
+def split(spark: Any, plan: Plan, shape: Shape, storage: Storage) -> tuple[list[ScanGroup], list[PlannedFiles]]:
+    """Groups for Spark's scan, and what is left for Arrow."""
+    mapping = _mapping(plan)
+    native: dict[Any, ScanGroup] = {}
+    arrow: list[PlannedFiles] = []
+    schemes: dict[str, bool] = {}
+    can_scan = all(is_readable(f.field_type) or isinstance(f.field_type, i.UnknownType) for f in shape.fields)
+    for planned in plan.groups:
+        paths = planned.table.column("file_path").to_pylist()
+        formats = planned.table.column("file_format").to_pylist()
+        possible = [
+            n for n, (path, kind) in enumerate(zip(paths, formats, strict=True))
+            if can_scan and kind == "parquet" and not is_hidden(path) and jvm_can_open(spark, path, schemes)
+        ]  # fmt: skip
+        taken: set[int] = set()
+        for n, key in _placed(plan, planned.spec, shape, storage, mapping, paths, possible):
+            group = native.setdefault((planned.spec_id, *key), ScanGroup(planned, *key))
+            group.rows.append(n)
+            taken.add(n)
+        if len(taken) < len(paths):
+            rest = [n for n in range(len(paths)) if n not in taken]
+            arrow.append(PlannedFiles(planned.spec, planned.table.take(rest)))
+    return list(native.values()), arrow
+
+
+_Key = tuple[frozenset[int], tuple[tuple[int, str], ...] | None]
+
+
+def _placed(
+    plan: Plan, spec: PartitionSpec, shape: Shape, storage: Storage, mapping: NameMapping | None, paths: Sequence[str], possible: Sequence[int]
+) -> Iterable[tuple[int, _Key]]:
+    """The rows that Spark may read, each with what decides its group."""
+    identity = {f.source_id for f in spec.fields if isinstance(f.transform, IdentityTransform)}
+    held = {x.field_id for f in shape.fields for x in _inside(f)}
+    constants, asked = identity & held, identity & held | shape.sensitive
+    with_ids = list(possible)
+    if mapping is not None:
+        schemas = file_schemas([paths[n] for n in possible], storage)
+        with_ids = []
+        for n in possible:
+            root = schemas[paths[n]]
+            if any(x.field_id is not None for x in root.walk()):
+                with_ids.append(n)
+            elif (key := _by_name(root, shape, mapping, constants)) is not None:
+                yield n, key
+    if not asked:
+        yield from ((n, (frozenset(), None)) for n in with_ids)
+        return
+    tops = {f.field_id for f in shape.fields}
+    missing = lacking(plan, storage, [paths[n] for n in with_ids], asked)
+    for n in with_ids:
+        absent = missing.get(paths[n], frozenset())
+        if absent <= constants & tops:
+            yield n, (absent, None)
+
+
+def _inside(f: i.NestedField) -> Iterable[i.NestedField]:
+    yield f
+    if isinstance(f.field_type, i.StructType):
+        for inner in f.field_type.fields:
+            yield from _inside(inner)
+
+
+def _mapping(plan: Plan) -> NameMapping | None:
+    text = plan.metadata.properties.get(NAME_MAPPING)
+    return parse_name_mapping(text) if text else None
+
+
+def _by_name(root: Node, shape: Shape, mapping: NameMapping, constants: set[int]) -> _Key | None:
+    """How a file without ids is read by name, or None when Spark could take a column for another or a value for another value."""
+    mapped = {m.field_id: m for m in mapping.fields if m.field_id is not None}
+    columns = {c.name: c for c in root.children}
+    lowered = [c.name.lower() for c in root.children]
+    names, absent = [], set()
+    for f in shape.fields:
+        name = next((x for x in _names(mapped.get(f.field_id)) if x in columns), None)
+        if name is None:
+            if f.field_id in constants:
+                absent.add(f.field_id)
+            elif f.field_id in shape.sensitive:
+                return None
+            continue
+        if lowered.count(name.lower()) > 1 or not _same_by_name(columns[name], f.field_type):
+            return None
+        names.append((f.field_id, name))
+    if len({n.lower() for _, n in names}) < len(names):
+        return None
+    return frozenset(absent), tuple(names)
+
+
+def _names(m: MappedField | None) -> tuple[str, ...]:
+    return m.names if m is not None else ()
+
+
+def _same_by_name(column: Node, type_: i.IcebergType) -> bool:
+    """Whether Spark reads the column of a foreign file as the format means it; INT96, zoneless times and nested columns are left to Arrow."""
+    if column.children or column.physical in (None, _INT96):
+        return False
+    match type_:
+        case i.TimestamptzType():
+            converted = next((value[0] >> 1 for number, _, value in column.others if number == _CONVERTED), None)
+            return column.physical == _INT64 and converted in (_UTC_MILLIS, _UTC_MICROS)
+        case i.IntegerType() | i.LongType():
+            return column.physical in (_INT32, _INT64)
+        case i.BooleanType() | i.FloatType() | i.DoubleType() | i.StringType() | i.DateType() | i.BinaryType() | i.DecimalType():
+            return True
+    return False

@@ -1,0 +1,88 @@
+"""Which columns a data file holds: asked of manifests first (a column that was counted is there), of footers where they do not tell."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.scan.manifests import is_data, manifests_of, read_manifest
+from frazil.scan.plan import Plan
+from frazil.spark.parquet_footer import Node, read_footer
+from frazil.storage import Storage
+
+_THREADS = 16
+_KEPT = 20_000
+_footers: OrderedDict[str, Node] = OrderedDict()  # data files never change; schemas are small
+_lock = threading.Lock()
+
+
+def clear_caches() -> None:
+    with _lock:
+        _footers.clear()
+
+
+def file_schemas(paths: Sequence[str], storage: Storage) -> dict[str, Node]:
+    """The Parquet schema of each file, from its footer; the last 20,000 are remembered."""
+    with _lock:
+        found = {p: _footers[p] for p in paths if p in _footers}
+    missing = [p for p in paths if p not in found]
+    if missing:
+        with ThreadPoolExecutor(min(_THREADS, len(missing))) as pool:
+            for path, root in zip(missing, pool.map(lambda p: _schema_of(p, storage), missing), strict=True):
+                found[path] = root
+                with _lock:
+                    _footers[path] = root
+                    while len(_footers) > _KEPT:
+                        _footers.popitem(last=False)
+    return found
+
+
+def _schema_of(path: str, storage: Storage) -> Node:
+    local = storage.local_path(path)
+    if local is not None:
+        try:
+            with open(local, "rb", buffering=0) as f:
+                return read_footer(f, f.seek(0, 2), path).root
+        except OSError:
+            pass  # the storage tells the same failure in the project's words
+    with storage.open_input(path) as source:
+        return read_footer(source, source.size(), path).root
+
+
+def lacking(plan: Plan, storage: Storage, paths: Sequence[str], ids: Iterable[int]) -> dict[str, frozenset[int]]:
+    """Of these files, those that lack some of the columns, and which."""
+    wanted = sorted(ids)
+    counted = _counted(plan, storage, paths, wanted)
+    unsure = [p for p, has in zip(paths, counted, strict=True) if len(has) < len(wanted)]
+    schemas = file_schemas(unsure, storage)
+    found = {}
+    for path in unsure:
+        held = {n.field_id for n in schemas[path].walk()}
+        if missing := frozenset(i for i in wanted if i not in held):
+            found[path] = missing
+    return found
+
+
+def _counted(plan: Plan, storage: Storage, paths: Sequence[str], ids: Sequence[int]) -> list[set[int]]:
+    """For each path the ids whose values its manifest entry counts."""
+    found: list[set[int]] = [set() for _ in paths]
+    known = pa.array(paths, pa.string())
+    if plan.snapshot is None or not ids:
+        return found
+    for manifest in manifests_of(plan.metadata, plan.snapshot, storage):
+        if not is_data(manifest):
+            continue
+        table = read_manifest(storage, manifest, ("file_path", "value_counts"))
+        places = pc.index_in(table.column("file_path").combine_chunks(), known)
+        counts = table.column("value_counts").combine_chunks()
+        keys, parents = counts.flatten().field("key"), pc.list_parent_indices(counts)
+        for field_id in ids:
+            rows = parents.filter(pc.equal(keys, field_id))
+            for place in places.take(rows).drop_null().to_pylist():
+                found[place].add(field_id)
+    return found

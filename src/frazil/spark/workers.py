@@ -1,0 +1,87 @@
+"""Python tasks on Spark's workers: the same Frazil there as here, or one clear error."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import pyarrow as pa
+
+from frazil.errors import NotInstalledError
+
+_checked: set[str] = set()
+
+
+def frazil_version() -> str:
+    try:
+        return version("frazil")
+    except PackageNotFoundError:
+        return "0"
+
+
+def guarded(module: str, function: str, *arguments: Any) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """`module.function(*arguments, batches)` as a task of mapInArrow. The task itself needs nothing of Frazil until it has checked it."""
+    from pyspark import cloudpickle
+
+    here, payload = frazil_version(), cloudpickle.dumps(arguments)
+
+    def task(batches: Any) -> Any:
+        import importlib
+        import pickle
+        import sys as worker
+
+        try:
+            found = importlib.import_module("frazil.spark.workers").frazil_version()
+            call = getattr(importlib.import_module(module), function)
+        except ImportError as e:
+            raise RuntimeError(
+                f"FRAZIL_WORKER: the Python of a Spark worker ({worker.executable}) cannot import Frazil {here}: {e}. "
+                "Install frazil there, or ship a packed environment (spark.archives and PYSPARK_PYTHON)."
+            ) from None
+        if found != here:
+            raise RuntimeError(f"FRAZIL_WORKER: a Spark worker ({worker.executable}) has Frazil {found}, the driver has {here}.")
+        yield from call(*pickle.loads(payload), batches)  # noqa: S301 - bytes of our own driver
+
+    return task
+
+
+def check_workers(spark: Any) -> None:
+    """Before any work: every worker that answers must have this Frazil. Once a session; local sessions with our own Python need no asking.
+
+    Raises NotInstalledError, naming the worker's Python, when one has none or another version.
+    """
+    master = str(spark.conf.get("spark.master", ""))
+    python = shutil.which(os.environ.get("PYSPARK_PYTHON") or str(spark.conf.get("spark.pyspark.python", None) or "python3"))
+    if master.startswith("local") and python and os.path.samefile(os.path.dirname(python), os.path.dirname(sys.executable)):
+        return
+    key = str(spark.conf.get("spark.app.id", master))
+    if key in _checked:
+        return
+    slots = max(2, 2 * int(spark._jsc.sc().defaultParallelism()) if hasattr(spark, "_jsc") else 2)
+    try:
+        spark.range(0, slots, 1, slots).mapInArrow(guarded("frazil.spark.workers", "answer"), "ok long").collect()
+    except Exception as e:
+        raise worker_error(e) or e from e
+    _checked.add(key)
+
+
+def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    rows = sum(b.num_rows for b in batches)
+    yield pa.record_batch({"ok": pa.array([rows], pa.int64())})
+
+
+def worker_error(error: BaseException) -> NotInstalledError | None:
+    """The clear error behind a failed Spark job, when the job failed because of a worker's Python."""
+    text = str(error)
+    at = text.find("FRAZIL_WORKER: ")
+    if at >= 0:
+        return NotInstalledError(text[at + 15 :].splitlines()[0], hint="docs/spark.md has the recipe of a packed environment.")
+    for line in text.splitlines():
+        if "ModuleNotFoundError" in line or "PYTHON_VERSION_MISMATCH" in line:
+            hint = "Set PYSPARK_PYTHON to this Python before the session starts; docs/spark.md has the recipe of a packed environment."
+            return NotInstalledError(f"A Spark worker cannot run Frazil: {line.strip()}", hint=hint)
+    return None
