@@ -82,3 +82,9 @@ def java_check() -> checks.JavaCheck:
 def pyiceberg_check() -> checks.PyIcebergCheck:
     """Real PyIceberg opens tables: `pyiceberg_check(locations)` -> results by location, with `ok`, `problems`, `rows`, `sum` or `cannot`."""
     return checks.PyIcebergCheck(checks.environment("pyiceberg", CACHE / "peers"))
+
+
+@pytest.fixture(scope="session")
+def worker_python() -> Path:
+    """The Python of a packed environment as docs/spark.md has it: Frazil installed, another than ours."""
+    return checks.environment("worker", CACHE / "peers").python

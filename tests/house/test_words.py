@@ -69,7 +69,7 @@ def test_links_between_documents_lead_somewhere() -> None:
     for path in tracked():
         if path.suffix == ".md":
             prose = re.sub(r"```.*?```|`[^`\n]*`", "", path.read_text(), flags=re.S)
-            for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", prose):
+            for target in re.findall(r"\]\(([^)#\s]*(?:/|\.md|\.py|\.sh)[^)#\s]*)[^)]*\)", prose):
                 if "://" not in target and not (path.parent / target).exists():
                     broken.append(f"{path.relative_to(ROOT)}: {target}")
     assert broken == []

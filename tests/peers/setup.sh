@@ -1,9 +1,10 @@
 #!/bin/bash
-# Environments beside our own: setup.sh java|pyiceberg|spark41|spark42|benchdata DIR. What is there already is kept; parallel starts wait.
+# Environments beside our own: setup.sh java|pyiceberg|spark41|spark42|worker|benchdata DIR. What is there already is kept; parallel starts wait.
 #   java       PySpark 4.1 and Java Iceberg's published jar      pyiceberg   PyIceberg
-#   spark41    our own locked packages, with that Spark    benchdata    what makes the inputs of the benchmark
+#   spark41    our own locked packages, with that Spark    worker    what a cluster's workers need: Frazil, installed, without PySpark
+#      benchdata    what makes the inputs of the benchmark
 set -euo pipefail
-usage="usage: setup.sh java|pyiceberg|spark41|spark42|benchdata DIR"
+usage="usage: setup.sh java|pyiceberg|spark41|spark42|worker|benchdata DIR"
 what=${1:?$usage}
 mkdir -p "${2:?$usage}"
 dir=$(cd "$2" && pwd)
@@ -38,7 +39,16 @@ spark() { # name, version of PySpark
     touch "$dir/$1/.spark"
 }
 
+worker() { # what a user would pack for a cluster: Frazil itself, no PySpark
+    local lock=$dir/worker.txt
+    awk '/^[a-z]/ {keep = /^(pyarrow|numpy|msgspec|fastavro|datafusion|pyroaring|cloudpickle|typing-extensions|sortedcontainers|pandas|python-dateutil|tzdata)=/} keep' \
+        "$root/requirements.lock" >"$lock"
+    venv worker "$(sha256sum <"$root/requirements.lock")" -r "$lock"
+    "$dir/worker/bin/python" -m pip install -q --disable-pip-version-check --no-deps --force-reinstall "$root" >&2
+}
+
 case $what in
+worker) worker ;;
 java)
     packages java pyspark==4.1.0 pyarrow==26.0.1 numpy pandas
     if [ ! -s "$jar" ]; then
