@@ -7,11 +7,8 @@ from collections.abc import Iterable, Iterator
 
 from frazil.catalog.base import LoadedTable
 
-try:  # TEMPORARY until codec is complete
-    from frazil.codec.manifest import decode_manifest
-    from frazil.codec.manifest_list import decode_manifest_list
-except ImportError:
-    pass
+from frazil.codec.manifest import decode_manifest
+from frazil.codec.manifest_list import decode_manifest_list
 from frazil.errors import CorruptData, NoSuchFileError
 from frazil.spec.manifest import ManifestFile
 from frazil.storage import Storage, is_inside, normalise

@@ -187,6 +187,8 @@ class SqlCatalog(SqlNamespaces):
         return Unknown(error)
 
     def drop_table(self, identifier: Identifier, purge: bool = False) -> None:
+        if self._pointer(identifier) is None:
+            raise self._no_table(identifier)
         loaded = self.load(identifier) if purge else None
         if self.database.execute([(sql_statements.drop(self._v1), self._row(identifier))])[0] == 0:
             raise self._no_table(identifier)

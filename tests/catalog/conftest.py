@@ -1,0 +1,94 @@
+"""Back ends for the contract: path, SQLite, memory, and PostgreSQL or MariaDB where FRAZIL_TEST_POSTGRES / _MARIADB hold a URL."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from frazil.catalog import CatalogBackend, Committed, LoadedTable, load_backend
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.schema import Schema
+from frazil.spec.types import LongType, NestedField
+from tests.storage.conftest import s3_place
+
+REMOTE = {"postgres": "FRAZIL_TEST_POSTGRES", "mariadb": "FRAZIL_TEST_MARIADB"}
+KINDS = [
+    "path",
+    "sqlite",
+    "memory",
+    *(k for k, v in REMOTE.items() if os.environ.get(v)),
+    *(["s3"] if os.environ.get("FRAZIL_TEST_S3") else []),
+]
+NAMESPACE, TABLE = ("db",), ("db", "t")
+
+
+def open_backend(kind: str, folder: Path, name: str | None = None, **more: Any) -> CatalogBackend:
+    """A back end of that kind; of the same folder and name, the same catalog."""
+    folder.mkdir(exist_ok=True)
+    name = name or kind
+    match kind:
+        case "path":
+            return load_backend(name, type="path", warehouse=f"{folder}/warehouse", **more)
+        case "sqlite":
+            return load_backend(name, type="sql", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"{folder}/warehouse", **more)
+        case "memory":
+            return load_backend(name, type="memory", **more)
+        case "s3":
+            place, properties = s3_place()
+            return load_backend(name, type="path", warehouse=more.pop("warehouse", place), **properties, **more)
+        case _:
+            return load_backend(name, type="sql", uri=os.environ[REMOTE[kind]], warehouse=f"{folder}/warehouse", **more)
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def backend(kind: str, tmp_path: Path) -> Iterator[CatalogBackend]:
+    made = open_backend(kind, tmp_path, f"c{uuid.uuid4().hex}" if kind in REMOTE else None)
+    yield made
+    made.close()
+
+
+def new_metadata(location: str, **properties: str) -> TableMetadata:
+    """An empty table of one column."""
+    return TableMetadata(
+        format_version=2,
+        table_uuid=str(uuid.uuid4()),
+        location=location,
+        last_updated_ms=1_700_000_000_000,
+        last_column_id=1,
+        schemas=(Schema(NestedField(1, "id", LongType(), required=True)),),
+        properties={k.replace("__", ".").replace("_", "-"): v for k, v in properties.items()},
+    )
+
+
+def changed(table: LoadedTable, **properties: str) -> TableMetadata:
+    """The table's metadata with more properties and a later time."""
+    before = table.metadata
+    return replace(before, properties={**before.properties, **properties}, last_updated_ms=before.last_updated_ms + 1000)
+
+
+def made(backend: CatalogBackend, identifier: tuple[str, ...] = TABLE, **properties: str) -> LoadedTable:
+    """A new table; its namespace is made if need be."""
+    if not backend.namespace_exists(identifier[:-1]):
+        backend.create_namespace(identifier[:-1])
+    return committed(backend.create(identifier, new_metadata(backend.table_location(identifier), **properties)))
+
+
+def committed(outcome: object) -> LoadedTable:
+    assert isinstance(outcome, Committed), outcome
+    return outcome.table
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Callable[..., CatalogBackend]:
+    return lambda kind, **more: open_backend(kind, tmp_path, **more)

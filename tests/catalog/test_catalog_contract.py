@@ -1,0 +1,299 @@
+"""What every catalog promises, run over each of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from frazil.catalog import CatalogBackend, Committed, Conflict
+from frazil.errors import (
+    InvalidInput,
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+    Unsupported,
+    ValidationError,
+)
+from frazil.spec.snapshot import MetadataLogEntry
+from frazil.storage import normalise
+from tests.catalog.conftest import TABLE, changed, committed, made, new_metadata, open_backend
+
+PATHS = ("path", "s3")
+
+
+def test_a_new_table_is_found_again(backend: CatalogBackend) -> None:
+    table = made(backend, owner="me")
+    found = backend.load(TABLE)
+    assert found.metadata == table.metadata and found.metadata_location == table.metadata_location
+    assert found.metadata.properties == {"owner": "me"} and found.identifier == TABLE
+    assert backend.table_exists(TABLE) and backend.list_tables(("db",)) == [TABLE]
+
+
+def test_a_table_that_is_not_there_is_told_by_its_name(backend: CatalogBackend) -> None:
+    made(backend)
+    for name in (("db", "other"), ("nowhere", "t"), ("db", "T")):
+        assert not backend.table_exists(name)
+        with pytest.raises(NoSuchTableError, match=".".join(name)):
+            backend.load(name)
+        with pytest.raises(NoSuchTableError):
+            backend.drop_table(name)
+
+
+def test_a_swap_moves_the_table_and_logs_the_file_before(backend: CatalogBackend) -> None:
+    first = made(backend)
+    second = committed(backend.swap(first, changed(first, a="1")))
+    third = committed(backend.swap(second, changed(second, b="2")))
+    found = backend.load(TABLE)
+    assert found.metadata.properties == {"a": "1", "b": "2"} and found.metadata == third.metadata
+    log = [(e.metadata_file, e.timestamp_ms) for e in found.metadata.metadata_log]
+    assert log == [(t.metadata_location, t.metadata.last_updated_ms) for t in (first, second)]
+
+
+def test_a_swap_on_a_stale_base_is_a_conflict_and_leaves_nothing(backend: CatalogBackend) -> None:
+    base = made(backend)
+    won = committed(backend.swap(base, changed(base, a="1")))
+    before = {i.location for i in base.storage.list(base.metadata.location)}
+    assert isinstance(backend.swap(base, changed(base, a="2")), Conflict)
+    assert backend.load(TABLE).metadata == won.metadata
+    assert {i.location for i in base.storage.list(base.metadata.location)} == before
+
+
+def test_two_handles_that_start_from_one_base_have_one_winner(backend: CatalogBackend) -> None:
+    made(backend)
+    one, two = backend.load(TABLE), backend.load(TABLE)
+    assert isinstance(backend.swap(two, changed(two, who="two")), Committed)
+    assert isinstance(backend.swap(one, changed(one, who="one")), Conflict)
+    assert backend.load(TABLE).metadata.properties == {"who": "two"}
+
+
+def test_a_second_create_is_a_conflict_and_keeps_the_first(backend: CatalogBackend) -> None:
+    first = made(backend)
+    files = {i.location for i in first.storage.list(first.metadata.location)}
+    again = backend.create(TABLE, new_metadata(first.metadata.location))
+    assert isinstance(again, Conflict)
+    assert backend.load(TABLE).metadata.table_uuid == first.metadata.table_uuid
+    assert {i.location for i in first.storage.list(first.metadata.location)} == files
+
+
+def test_a_commit_on_a_dropped_table_never_brings_it_back(backend: CatalogBackend) -> None:
+    base = made(backend)
+    backend.drop_table(TABLE)
+    assert isinstance(backend.swap(base, changed(base, a="1")), Conflict)
+    assert not backend.table_exists(TABLE)
+    with pytest.raises(NoSuchTableError):
+        backend.load(TABLE)
+
+
+def test_a_commit_on_a_table_that_was_made_anew_leaves_the_new_one_alone(backend: CatalogBackend) -> None:
+    base = made(backend)
+    backend.drop_table(TABLE)
+    anew = made(backend, new="yes")
+    assert isinstance(backend.swap(base, changed(base, old="yes")), Conflict)
+    assert backend.load(TABLE).metadata == anew.metadata
+
+
+def test_old_metadata_files_are_kept_up_to_the_limit_and_deleted_when_asked_for(backend: CatalogBackend) -> None:
+    limits = {"write.metadata.previous-versions-max": "2", "write.metadata.delete-after-commit.enabled": "true"}
+    table = made(backend)
+    locations = [table.metadata_location]
+    for i in range(5):
+        table = committed(backend.swap(table, changed(table, i=str(i), **limits)))
+        locations.append(table.metadata_location)
+    assert [e.metadata_file for e in backend.load(TABLE).metadata.metadata_log] == locations[-3:-1]
+    there = [table.storage.exists(f) for f in locations]
+    assert there == [False, False, False, True, True, True]
+
+
+def test_without_being_asked_no_metadata_file_is_deleted(backend: CatalogBackend) -> None:
+    table = made(backend, write__metadata__previous_versions_max="1")
+    locations = [table.metadata_location]
+    for i in range(3):
+        table = committed(backend.swap(table, changed(table, i=str(i))))
+        locations.append(table.metadata_location)
+    assert len(table.metadata.metadata_log) == 1 and all(table.storage.exists(f) for f in locations)
+
+
+def test_a_log_that_names_files_elsewhere_deletes_none_of_them(backend: CatalogBackend, tmp_path: Path) -> None:
+    precious = tmp_path / "precious.metadata.json"
+    precious.write_text("{}")
+    table = made(backend, write__metadata__previous_versions_max="1", write__metadata__delete_after_commit__enabled="true")
+    hostile = (MetadataLogEntry(1, str(precious)), MetadataLogEntry(2, f"{table.metadata.location}/data/rows.parquet"))
+    table.storage.write(f"{table.metadata.location}/data/rows.parquet", b"rows")
+    table = replace(table, metadata=replace(table.metadata, metadata_log=hostile))
+    committed(backend.swap(table, changed(table, a="1")))
+    assert precious.exists() and table.storage.exists(f"{table.metadata.location}/data/rows.parquet")
+
+
+def test_gzipped_metadata_is_written_and_read(backend: CatalogBackend) -> None:
+    table = made(backend)
+    for i in range(3):
+        table = committed(backend.swap(table, changed(table, i=str(i), **{"write.metadata.compression-codec": "gzip"})))
+    assert table.metadata_location.endswith(".gz.metadata.json") and table.storage.read(table.metadata_location)[:2] == b"\x1f\x8b"
+    assert backend.load(TABLE).metadata == table.metadata
+    table = committed(backend.swap(table, changed(table, **{"write.metadata.compression-codec": "none"})))
+    table = committed(backend.swap(table, changed(table, last="1")))
+    assert not table.metadata_location.endswith(".gz.metadata.json") and backend.load(TABLE).metadata == table.metadata
+
+
+def test_properties_of_metadata_files_that_cannot_be_are_refused(backend: CatalogBackend) -> None:
+    table = made(backend)
+    with pytest.raises(ValidationError, match="compression-codec"):
+        backend.swap(table, changed(table, **{"write.metadata.compression-codec": "zstd"}))
+    with pytest.raises(ValidationError, match="previous-versions-max"):
+        backend.swap(table, changed(table, **{"write.metadata.previous-versions-max": "many"}))
+    assert backend.load(TABLE).metadata == table.metadata
+
+
+@pytest.mark.parametrize("bad", ["..", "a/b", "/etc", "a\0b", "", ".", "a\\..\\b", "x\ny"])
+def test_names_that_would_leave_the_warehouse_are_refused(backend: CatalogBackend, bad: str, tmp_path: Path) -> None:
+    before = sorted(str(p) for p in tmp_path.rglob("*"))
+    for identifier in ((bad, "t"), ("db", bad), ("db", bad, "t")):
+        for ask in (backend.load, backend.table_location, backend.table_exists, backend.drop_table):
+            with pytest.raises(InvalidInput):
+                ask(identifier)
+        with pytest.raises(InvalidInput):
+            backend.create(identifier, new_metadata("/x"))
+    for ask in (backend.create_namespace, backend.drop_namespace, backend.list_tables, backend.load_namespace_properties):
+        with pytest.raises(InvalidInput):
+            ask(("db", bad))
+    with pytest.raises(InvalidInput):
+        backend.load("db.t")  # type: ignore[arg-type]
+    assert sorted(str(p) for p in tmp_path.rglob("*")) == before
+
+
+def test_namespaces_are_made_listed_and_dropped(backend: CatalogBackend) -> None:
+    for namespace in (("a",), ("b",), ("a", "x"), ("a", "x", "deep")):
+        backend.create_namespace(namespace)
+    assert backend.list_namespaces() == [("a",), ("b",)]
+    assert backend.list_namespaces(("a",)) == [("a", "x")] and backend.list_namespaces(("b",)) == []
+    assert backend.namespace_exists(("a", "x", "deep")) and not backend.namespace_exists(("x",))
+    with pytest.raises(NamespaceAlreadyExistsError, match=r"a\.x"):
+        backend.create_namespace(("a", "x"))
+    with pytest.raises(NamespaceNotEmptyError):
+        backend.drop_namespace(("a", "x"))
+    backend.drop_namespace(("a", "x", "deep"))
+    backend.drop_namespace(("a", "x"))
+    assert backend.list_namespaces(("a",)) == []
+    made(backend, ("b", "t"))
+    with pytest.raises(NamespaceNotEmptyError):
+        backend.drop_namespace(("b",))
+    for ask in (backend.drop_namespace, backend.list_tables, backend.list_namespaces, backend.load_namespace_properties):
+        with pytest.raises(NoSuchNamespaceError, match="nowhere"):
+            ask(("nowhere",))
+
+
+def test_a_dropped_namespace_is_gone(backend: CatalogBackend) -> None:
+    backend.create_namespace(("a",))
+    backend.drop_namespace(("a",))
+    assert not backend.namespace_exists(("a",)) and backend.list_namespaces() == []
+    backend.create_namespace(("a",))
+
+
+def test_tables_of_one_namespace_are_not_those_of_another(backend: CatalogBackend) -> None:
+    for identifier in (("db", "t"), ("db", "u"), ("db2", "t"), ("db", "inner", "t")):
+        made(backend, identifier)
+    assert sorted(backend.list_tables(("db",))) == [("db", "t"), ("db", "u")]
+    assert backend.list_tables(("db", "inner")) == [("db", "inner", "t")]
+    backend.drop_table(("db", "t"))
+    assert backend.list_tables(("db",)) == [("db", "u")]
+    assert backend.table_exists(("db2", "t")) and backend.table_exists(("db", "inner", "t"))
+
+
+def test_namespace_properties_are_kept_or_refused(backend: CatalogBackend, kind: str) -> None:
+    if kind in PATHS:
+        with pytest.raises(Unsupported):
+            backend.create_namespace(("a",), {"k": "v"})
+        backend.create_namespace(("a",))
+        assert backend.load_namespace_properties(("a",))["location"].endswith("/a")
+        with pytest.raises(Unsupported):
+            backend.update_namespace_properties(("a",), set(), {"k": "v"})
+        return
+    backend.create_namespace(("a",), {"k": "v", "l": "w"})
+    summary = backend.update_namespace_properties(("a",), {"l", "zzz"}, {"k": "2", "m": "3"})
+    assert backend.load_namespace_properties(("a",)) == {"k": "2", "m": "3"}
+    assert (summary.removed, summary.updated, summary.missing) == (("l",), ("k", "m"), ("zzz",))
+    backend.update_namespace_properties(("a",), {"k", "m"}, {})
+    assert backend.namespace_exists(("a",)) and backend.load_namespace_properties(("a",)) == {}
+    with pytest.raises(InvalidInput):
+        backend.update_namespace_properties(("a",), {"k"}, {"k": "v"})
+    with pytest.raises(InvalidInput, match="1000"):
+        backend.update_namespace_properties(("a",), set(), {"k": "v" * 1001})
+
+
+def test_a_renamed_table_keeps_its_files_and_frees_its_name(backend: CatalogBackend, kind: str) -> None:
+    table = made(backend)
+    if kind in PATHS:
+        with pytest.raises(Unsupported, match="renamed"):
+            backend.rename_table(TABLE, ("db", "u"))
+        return
+    backend.rename_table(TABLE, ("db", "u"))
+    assert not backend.table_exists(TABLE) and backend.load(("db", "u")).metadata == table.metadata
+    other = made(backend)  # the old name again: the other table's files must be safe from it
+    assert other.metadata.location != table.metadata.location
+    backend.drop_table(TABLE, purge=True)
+    assert backend.load(("db", "u")).metadata == table.metadata
+    made(backend, ("db", "v"))
+    with pytest.raises(TableAlreadyExistsError):
+        backend.rename_table(("db", "u"), ("db", "v"))
+    with pytest.raises(NoSuchTableError):
+        backend.rename_table(("db", "nothing"), ("db", "w"))
+    with pytest.raises(NoSuchNamespaceError):
+        backend.rename_table(("db", "u"), ("nowhere", "u"))
+
+
+def test_a_commit_on_a_renamed_table_is_a_conflict(backend: CatalogBackend, kind: str) -> None:
+    if kind in PATHS:
+        pytest.skip("path tables are not renamed")
+    base = made(backend)
+    backend.rename_table(TABLE, ("db", "u"))
+    assert isinstance(backend.swap(base, changed(base, a="1")), Conflict)
+    assert backend.load(("db", "u")).metadata == base.metadata
+
+
+def test_tables_are_registered_from_their_metadata_file(backend: CatalogBackend, kind: str) -> None:
+    table = made(backend)
+    if kind in PATHS:
+        with pytest.raises(Unsupported, match="registered"):
+            backend.register_table(("db", "r"), table.metadata_location)
+        return
+    found = backend.register_table(("db", "r"), table.metadata_location)
+    assert found.metadata == table.metadata == backend.load(("db", "r")).metadata
+    with pytest.raises(TableAlreadyExistsError):
+        backend.register_table(("db", "r"), table.metadata_location)
+    newer = committed(backend.swap(table, changed(table, a="1")))
+    assert backend.register_table(("db", "r"), newer.metadata_location, overwrite=True).metadata == newer.metadata
+    with pytest.raises(InvalidInput, match=r"\.metadata\.json"):
+        backend.register_table(("db", "x"), f"{table.metadata.location}/data/x.parquet")
+
+
+def test_purge_takes_the_files_and_drop_alone_leaves_a_sql_tables_files(backend: CatalogBackend, kind: str) -> None:
+    kept, gone = made(backend, ("db", "kept")), made(backend, ("db", "gone"))
+    committed(backend.swap(gone, changed(gone, a="1")))
+    backend.drop_table(("db", "gone"), purge=True)
+    assert list(gone.storage.list(gone.metadata.location)) == []
+    backend.drop_table(("db", "kept"))
+    assert bool(list(kept.storage.list(kept.metadata.location))) == (kind not in PATHS)
+
+
+def test_no_secret_shows_in_reprs(kind: str, tmp_path: Path) -> None:
+    if kind == "s3":
+        pytest.skip("has secrets of its own")
+    backend = open_backend(kind, tmp_path, **{"s3.secret-access-key": "hunter2", "token": "hunter2"})
+    try:
+        assert "hunter2" not in repr(backend)
+        table = made(backend, ("db", "secret"))
+        assert "hunter2" not in repr(table) and "hunter2" not in repr(Committed(table)) and "hunter2" not in repr(table.storage)
+        assert backend.properties["token"] == "hunter2"
+        assert b"hunter2" not in table.storage.read(table.metadata_location)
+        backend.drop_table(("db", "secret"))
+    finally:
+        backend.close()
+
+
+def test_the_place_of_a_new_table_lies_in_the_warehouse(backend: CatalogBackend) -> None:
+    table = made(backend, ("a", "b", "t"))
+    assert normalise(table.metadata.location).endswith("/a/b/t")

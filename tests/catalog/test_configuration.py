@@ -1,0 +1,181 @@
+"""Where a catalog's properties come from, and what is said when they are missing or contradict each other."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from frazil.catalog import load_backend
+from frazil.catalog.configuration import configuration, configured_names
+from frazil.catalog.memory import MemoryCatalog
+from frazil.catalog.path import PathCatalog
+from frazil.catalog.sql import SqlCatalog
+from frazil.errors import InvalidInput, Unsupported
+
+NOTHING = {"HOME": "/nowhere"}
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_sources_are_asked_in_their_order_key_by_key(tmp_path: Path) -> None:
+    (tmp_path / ".frazil.yaml").write_text("catalog: {prod: {a: yaml, b: yaml, c: yaml, d: yaml, e: yaml}}")
+    (tmp_path / ".pyiceberg.yaml").write_text("catalog: {prod: {a: old, b: old, c: old, d: old, e: old, f: old}}")
+    env = {
+        **NOTHING,
+        "PYICEBERG_CATALOG__PROD__A": "pyenv", "PYICEBERG_CATALOG__PROD__B": "pyenv", "PYICEBERG_CATALOG__PROD__C": "pyenv",
+        "PYICEBERG_CATALOG__PROD__D": "pyenv", "FRAZIL_CATALOG__PROD__A": "env", "FRAZIL_CATALOG__PROD__B": "env", "FRAZIL_CATALOG__PROD__C": "env",
+    }  # fmt: skip
+    conf = {
+        "spark.sql.catalog.prod": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.prod.a": "spark",
+        "spark.sql.catalog.prod.b": "spark",
+    }
+    found = configuration("prod", {"a": "given"}, spark_conf=conf, environ=env)
+    assert found.properties == {"a": "given", "b": "spark", "c": "env", "d": "pyenv", "e": "yaml", "f": "old"}
+    assert (
+        "keyword" in found.sources["a"] and "spark.sql.catalog.prod" in found.sources["b"] and "FRAZIL_CATALOG__PROD" in found.sources["c"]
+    )
+    assert found.sources["f"].endswith(".pyiceberg.yaml")
+
+
+def test_environment_keys_become_dots_and_dashes() -> None:
+    env = {**NOTHING, "FRAZIL_CATALOG__MY_CAT__S3__ACCESS_KEY_ID": "k", "FRAZIL_CATALOG__MY_CAT__POOL_PRE_PING": "true"}
+    found = configuration("my-cat", environ=env).properties
+    assert found == {"s3.access-key-id": "k", "pool-pre-ping": "true"}
+
+
+def test_nested_yaml_becomes_dotted_and_values_become_text(tmp_path: Path) -> None:
+    (tmp_path / ".frazil.yaml").write_text(
+        "catalog:\n  prod:\n    s3:\n      region: eu\n      path-style-access: true\n    n: 5\n    nothing:\n"
+    )
+    assert configuration("PROD", environ=NOTHING).properties == {"s3.region": "eu", "s3.path-style-access": "true", "n": "5"}
+
+
+@pytest.mark.parametrize("text", ["catalog: [1]", "catalog: {prod: 3}", "- x", "a: b: c: {", "\x00"])
+def test_a_file_that_is_wrong_is_named_and_not_quoted(tmp_path: Path, text: str) -> None:
+    (tmp_path / ".frazil.yaml").write_text(text + " # hunter2")
+    with pytest.raises(InvalidInput, match=r"\.frazil\.yaml") as told:
+        configuration("prod", environ=NOTHING)
+    assert "hunter2" not in str(told.value)
+
+
+def test_nothing_configured_gives_a_file_and_a_folder(tmp_path: Path) -> None:
+    backend = load_backend(environ=NOTHING)
+    assert isinstance(backend, SqlCatalog) and backend.name == "default" and backend.warehouse == f"{tmp_path}/warehouse"
+    backend.create_namespace(("db",))
+    assert (tmp_path / "warehouse/catalog.db").exists()
+    backend.close()
+    moved = load_backend(None, environ={**NOTHING, "FRAZIL_HOME": f"{tmp_path}/else where"})
+    assert moved.list_namespaces() == [] and (tmp_path / "else where/catalog.db").exists()
+    moved.close()
+
+
+def test_another_default_can_be_named(tmp_path: Path) -> None:
+    env = {
+        **NOTHING,
+        "FRAZIL_DEFAULT_CATALOG": "prod",
+        "FRAZIL_CATALOG__PROD__TYPE": "path",
+        "FRAZIL_CATALOG__PROD__WAREHOUSE": f"{tmp_path}/w",
+    }
+    backend = load_backend(environ=env)
+    assert isinstance(backend, PathCatalog) and backend.name == "prod"
+
+
+def test_types_have_aliases_and_may_follow_from_the_uri(tmp_path: Path) -> None:
+    w, uri = f"{tmp_path}/w", f"sqlite:///{tmp_path}/c.db"
+    assert isinstance(load_backend("a", type="hadoop", warehouse=w), PathCatalog)
+    assert isinstance(load_backend("a", type="PATH", warehouse=w), PathCatalog)
+    assert isinstance(load_backend("a", type="jdbc", uri=uri), SqlCatalog)
+    assert isinstance(load_backend("a", uri=uri), SqlCatalog)
+    assert isinstance(load_backend("a", type="in-memory"), MemoryCatalog)
+    assert isinstance(load_backend("a", **{"catalog-impl": "org.apache.iceberg.hadoop.HadoopCatalog"}, warehouse=w), PathCatalog)
+
+
+@pytest.mark.parametrize("kind", ["hive", "rest", "glue", "dynamodb", "bigquery", "nessie"])
+def test_types_that_are_not_served_are_refused_by_name(kind: str) -> None:
+    with pytest.raises(Unsupported, match=kind):
+        load_backend("a", type=kind)
+
+
+@pytest.mark.parametrize(("uri", "kind"), [("http://x", "rest"), ("https://x", "rest"), ("thrift://x", "hive")])
+def test_uris_of_types_that_are_not_served_are_refused_by_name(uri: str, kind: str) -> None:
+    with pytest.raises(Unsupported, match=kind):
+        load_backend("a", uri=uri)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({}, "key type is missing"),
+        ({"type": "sqll", "uri": "sqlite:///x"}, "type .*'sqll'"),
+        ({"type": "path"}, "lacks the key warehouse"),
+        ({"type": "sql", "warehouse": "/w"}, "lacks the key uri"),
+        ({"type": "path", "warehouse": "/w", "uri": "sqlite:///x"}, "uri .*is one of type sql"),
+        ({"type": "sql", "uri": "thrift://h"}, "uri .*is one of type hive"),
+        ({"type": "path", "warehouse": "sqlite:///x"}, "warehouse .*no place for files"),
+        ({"type": "path", "warehouse": "/a/../b"}, "climbs out"),
+        ({"type": "path", "catalog-impl": "org.apache.iceberg.hadoop.HadoopCatalog"}, "both type"),
+        ({"uri": "gopher://x"}, "uri .*gopher"),
+        ({"type": "memory", "uri": "sqlite:///x"}, "uri"),
+        ({"type": None, "uri": "sqlite:///x"}, "must be text"),
+    ],
+)
+def test_what_is_missing_or_contradictory_names_the_key_and_the_source(given: dict[str, str], told: str) -> None:
+    with pytest.raises(InvalidInput, match=told) as error:
+        load_backend("cat", environ=NOTHING, **given)
+    if "key" in told:
+        assert (
+            "keyword arguments" in str(error.value)
+            and "FRAZIL_CATALOG__CAT__" in str(error.value)
+            and ".pyiceberg.yaml" in str(error.value)
+        )
+
+
+def test_a_bad_value_says_which_source_it_came_from() -> None:
+    with pytest.raises(InvalidInput, match=r"FRAZIL_CATALOG__CAT__"):
+        load_backend("cat", environ={**NOTHING, "FRAZIL_CATALOG__CAT__TYPE": "typo"})
+
+
+def test_classes_of_other_products_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(Unsupported, match="py-catalog-impl"):
+        load_backend("a", **{"py-catalog-impl": "x.Y"})
+    with pytest.raises(Unsupported, match="catalog-impl"):
+        load_backend("a", **{"catalog-impl": "com.x.Y"})
+    with pytest.raises(Unsupported, match="io-impl"):
+        load_backend("a", type="path", warehouse=str(tmp_path), **{"io-impl": "com.x.IO"})
+    load_backend("a", type="path", warehouse=str(tmp_path), **{"io-impl": "org.apache.iceberg.aws.s3.S3FileIO"})
+
+
+def test_configured_names_are_those_of_iceberg_catalogs(tmp_path: Path) -> None:
+    (tmp_path / ".frazil.yaml").write_text("catalog: {y: {type: path}}")
+    conf = {
+        "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog", "spark.sql.catalog.ice.type": "hadoop",
+        "spark.sql.catalog.delta": "io.delta.Catalog", "spark.sql.catalog.delta.type": "x", "spark.sql.catalog.bare.warehouse": "/w",
+        "spark.sql.catalogImplementation": "in-memory",
+    }  # fmt: skip
+    env = {**NOTHING, "PYICEBERG_CATALOG__E__URI": "x"}
+    assert configured_names(conf, env) == {"ice", "bare", "y", "e"}
+
+
+@pytest.mark.parametrize("name", ["a.b", " ", "a\0"])
+def test_names_of_catalogs_have_no_dot(name: str) -> None:
+    with pytest.raises(InvalidInput, match="name"):
+        load_backend(name, environ=NOTHING)
+
+
+def test_a_relative_warehouse_stays_where_it_was_when_the_process_moves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = load_backend("a", type="path", warehouse="w")
+    backend.create_namespace(("db",))
+    os.mkdir("sub")
+    monkeypatch.chdir("sub")
+    assert backend.list_namespaces() == [("db",)] and backend.table_location(("db", "t")) == f"{tmp_path}/w/db/t"
+
+
+def test_no_secret_shows_in_the_configuration() -> None:
+    found = configuration("a", {"token": "hunter2", "uri": "postgresql://u:hunter2@h/d"}, environ=NOTHING)
+    assert "hunter2" not in repr(found) + str(found) + found.searched() + found.where("token")

@@ -1,0 +1,146 @@
+"""Races between processes, and writers that are killed: what was acknowledged is there, once, in one line (hazards A01, A09, A11, B01).
+
+Short form 4 processes x 10 commits; FRAZIL_SOAK=1 runs 16 x 50.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import frazil
+from frazil.catalog import Committed, Conflict, load_backend
+from frazil.catalog.base import CatalogBackend
+from tests.catalog.conftest import KINDS, REMOTE, TABLE, changed, made, new_metadata
+from tests.storage.conftest import s3_place
+
+PROCESSES, ROUNDS = (16, 50) if os.environ.get("FRAZIL_SOAK") else (4, 10)
+RACER = Path(__file__).with_name("racer.py")
+SOURCES = str(Path(frazil.__file__).parent.parent)
+SHARED = [k for k in KINDS if k != "memory"]
+
+
+def settings_for(kind: str, folder: Path) -> dict[str, str]:
+    folder.mkdir(exist_ok=True)
+    match kind:
+        case "path":
+            return {"type": "path", "warehouse": f"{folder}/w"}
+        case "sqlite":
+            return {"type": "sql", "uri": f"sqlite:///{folder}/c.db", "warehouse": f"{folder}/w"}
+        case "s3":
+            place, properties = s3_place()
+            return {"type": "path", "warehouse": place, **properties}
+        case _:
+            return {"type": "sql", "uri": os.environ[REMOTE[kind]], "warehouse": f"{folder}/w"}
+
+
+def race(folder: Path, settings: dict[str, str], processes: int, rounds: int, **environment: str) -> list[subprocess.Popen[bytes]]:
+    start = folder / "start"
+    env = {**os.environ, "PYTHONPATH": SOURCES, "FRAZIL_START": str(start), **environment}
+    arguments = [f"{k}={v}" for k, v in settings.items()]
+    running = [
+        subprocess.Popen([sys.executable, str(RACER), f"{folder}/ack{i}", str(i), str(rounds), *arguments], env=env, stderr=subprocess.PIPE)
+        for i in range(processes)
+    ]
+    start.touch()
+    return running
+
+
+def acknowledged(folder: Path) -> set[str]:
+    return {line for file in folder.glob("ack*") for line in file.read_text().split("\n") if line}
+
+
+def properties(backend: CatalogBackend) -> set[str]:
+    return {k for k in backend.load(TABLE).metadata.properties if k.startswith("p.")}
+
+
+def fresh(kind: str, folder: Path) -> tuple[CatalogBackend, dict[str, str]]:
+    settings: dict[str, Any] = settings_for(kind, folder)
+    backend = load_backend("race", **settings)
+    if backend.namespace_exists(("db",)) and backend.table_exists(TABLE):
+        backend.drop_table(TABLE)
+    made(backend, write__metadata__previous_versions_max="100000")
+    return backend, settings
+
+
+@pytest.mark.parametrize("kind", SHARED)
+def test_no_acknowledged_commit_is_lost_between_processes(kind: str, tmp_path: Path) -> None:
+    backend, settings = fresh(kind, tmp_path)
+    for process in race(tmp_path, settings, PROCESSES, ROUNDS):
+        _, problems = process.communicate(timeout=600)
+        assert process.returncode == 0, problems.decode()
+    done = acknowledged(tmp_path)
+    assert done == properties(backend) and len(done) == PROCESSES * ROUNDS
+    log = backend.load(TABLE).metadata.metadata_log
+    assert len(log) == PROCESSES * ROUNDS == len({e.metadata_file for e in log}), "one line of versions, none twice"
+    backend.close()
+
+
+@pytest.mark.parametrize("kind", ["path", "memory", "sqlite"])
+def test_no_acknowledged_commit_is_lost_between_threads(kind: str, tmp_path: Path) -> None:
+    backend = load_backend("threads", **({"type": "memory"} if kind == "memory" else settings_for(kind, tmp_path)))  # type: ignore[arg-type]
+    made(backend)
+
+    def writer(number: int) -> None:
+        for i in range(10):
+            while True:
+                base = backend.load(TABLE)
+                if isinstance(backend.swap(base, changed(base, **{f"p.{number}.{i}": "1"})), Committed):
+                    break
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(writer, range(4)))
+    assert len(properties(backend)) == 40
+    backend.close()
+
+
+@pytest.mark.parametrize("kind", ["path", "sqlite"])
+def test_a_writer_killed_at_any_file_call_leaves_a_table_that_loads_and_goes_on(kind: str, tmp_path: Path) -> None:
+    """Swept from the first call on until a writer gets through; old and new state are whole, and the next commit works."""
+    backend, settings = fresh(kind, tmp_path)
+    killed = 0
+    for k in range(1, 60):
+        before = properties(backend)
+        environment = {"FRAZIL_KILL_AT": str(k), "FRAZIL_KILL_UNDER": f"{tmp_path}/w"}
+        (process,) = race(tmp_path, settings, 1, 1, **environment)
+        process.communicate(timeout=60)
+        now = properties(backend)
+        assert before <= now and acknowledged(tmp_path) <= now
+        if process.returncode == 0:
+            break
+        assert process.returncode == -9, "the fault fired"
+        killed += 1
+        base = backend.load(TABLE)
+        assert isinstance(backend.swap(base, changed(base, **{f"after.{k}": "1"})), Committed)
+    assert killed >= 3
+    assert {f"after.{i}" for i in range(1, killed + 1)} <= set(backend.load(TABLE).metadata.properties)
+    backend.close()
+
+
+def test_processes_that_make_one_database_at_once_all_start(tmp_path: Path) -> None:
+    code = "import sys; from frazil.catalog import load_backend; b = load_backend('x', type='sql', uri=sys.argv[1]); b.list_namespaces()"
+    env = {**os.environ, "PYTHONPATH": SOURCES}
+    arguments = [sys.executable, "-c", code, f"sqlite:///{tmp_path}/c.db"]
+    running = [subprocess.Popen(arguments, env=env, stderr=subprocess.PIPE) for _ in range(4)]
+    for process in running:
+        _, problems = process.communicate(timeout=60)
+        assert process.returncode == 0, problems.decode()
+
+
+def test_a_create_raced_by_threads_has_one_winner(tmp_path: Path) -> None:
+    for kind in ("path", "sqlite"):
+        backend = load_backend("race", **settings_for(kind, tmp_path))  # type: ignore[arg-type]
+        backend.create_namespace(("db",)) if not backend.namespace_exists(("db",)) else None
+        one = [new_metadata(f"{tmp_path}/w/db/{kind}") for _ in range(8)]
+        with ThreadPoolExecutor(8) as pool:
+            outcomes = list(pool.map(lambda m: backend.create(("db", kind), m), one))  # noqa: B023
+        assert sum(isinstance(o, Committed) for o in outcomes) == 1 and sum(isinstance(o, Conflict) for o in outcomes) == 7
+        winner = next(o.table for o in outcomes if isinstance(o, Committed))
+        assert backend.load(("db", kind)).metadata.table_uuid == winner.metadata.table_uuid
+        backend.close()

@@ -1,0 +1,385 @@
+"""The SQL catalog's own traits: V0 and V1, SQLite's durability and locks, unclear answers, other spellings of URLs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+import frazil
+from frazil.catalog import CatalogBackend, Committed, Conflict, Unknown, load_backend
+from frazil.catalog.database import Contended, SqliteDatabase, Unclear
+from frazil.catalog.sql import SqlCatalog
+from frazil.errors import (
+    CommitFailedException,
+    InvalidInput,
+    NoSuchFileError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    StorageError,
+    Unsupported,
+)
+from frazil.storage import storage_for
+from tests.catalog.conftest import TABLE, changed, committed, made, new_metadata
+
+V0 = (
+    "CREATE TABLE iceberg_tables (catalog_name VARCHAR(255) NOT NULL, table_namespace VARCHAR(255) NOT NULL, table_name VARCHAR(255) NOT NULL,"
+    " metadata_location VARCHAR(1000), previous_metadata_location VARCHAR(1000), PRIMARY KEY (catalog_name, table_namespace, table_name))",
+    "CREATE TABLE iceberg_namespace_properties (catalog_name VARCHAR(255) NOT NULL, namespace VARCHAR(255) NOT NULL, property_key VARCHAR(255),"
+    " property_value VARCHAR(1000), PRIMARY KEY (catalog_name, namespace, property_key))",
+)
+
+
+def sql(folder: Path, name: str = "c", **properties: str) -> SqlCatalog:
+    found = load_backend(name, type="sql", uri=f"sqlite:///{folder}/c.db", warehouse=f"{folder}/w", **properties)
+    assert isinstance(found, SqlCatalog)
+    return found
+
+
+def ask(folder: Path, statement: str) -> list[tuple[object, ...]]:
+    connection = sqlite3.connect(folder / "c.db")
+    try:
+        return connection.execute(statement).fetchall()
+    finally:
+        connection.close()
+
+
+def columns(folder: Path) -> list[object]:
+    return [row[1] for row in ask(folder, "PRAGMA table_info(iceberg_tables)")]
+
+
+def test_a_new_database_has_the_tables_of_java_and_pyiceberg_and_is_durable(tmp_path: Path) -> None:
+    backend = sql(tmp_path)
+    table = committed(backend.swap(made(backend), changed(backend.load(TABLE), a="1")))
+    (row,) = ask(tmp_path, "SELECT * FROM iceberg_tables")
+    assert row[:4] == ("c", "db", "t", table.metadata_location) and row[5] == "TABLE"
+    assert row[4] == table.metadata.metadata_log[-1].metadata_file
+    assert ask(tmp_path, "SELECT * FROM iceberg_namespace_properties") == [("c", "db", "exists", "true")]
+    assert ask(tmp_path, "PRAGMA journal_mode") == [("wal",)]
+    assert backend.database.query("PRAGMA synchronous", {}) == [(2,)]
+    backend.close()
+
+
+def test_a_v0_database_is_served_as_it_is(tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "c.db")
+    for statement in V0:
+        connection.execute(statement)
+    connection.close()
+    backend = sql(tmp_path)
+    table = committed(backend.swap(made(backend), changed(backend.load(TABLE), a="1")))
+    backend.rename_table(TABLE, ("db", "u"))
+    assert backend.load(("db", "u")).metadata == table.metadata and backend.list_tables(("db",)) == [("db", "u")]
+    backend.drop_table(("db", "u"))
+    assert "iceberg_type" not in columns(tmp_path), "it is never altered unasked"
+    assert ask(tmp_path, "PRAGMA journal_mode") == [("delete",)]
+    assert backend.database.query("PRAGMA synchronous", {}) == [(3,)]
+    backend.close()
+    sql(tmp_path, **{"jdbc.schema-version": "V1"}).close()
+    assert "iceberg_type" in columns(tmp_path), "asked, it is"
+
+
+def test_views_are_no_tables_but_hold_their_name(tmp_path: Path) -> None:
+    backend = sql(tmp_path)
+    backend.create_namespace(("db",))
+    with sqlite3.connect(tmp_path / "c.db") as connection:
+        connection.execute("INSERT INTO iceberg_tables VALUES ('c', 'db', 't', '/view.metadata.json', NULL, 'VIEW')")
+    connection.close()
+    assert not backend.table_exists(TABLE) and backend.list_tables(("db",)) == []
+    with pytest.raises(NoSuchTableError):
+        backend.load(TABLE)
+    with pytest.raises(NoSuchTableError):
+        backend.drop_table(TABLE)
+    assert isinstance(backend.create(TABLE, new_metadata(f"{tmp_path}/w/db/t")), Conflict)
+    backend.close()
+
+
+def test_rows_of_another_catalog_name_are_not_seen(tmp_path: Path) -> None:
+    backend, other = sql(tmp_path), sql(tmp_path, "other")
+    made(backend)
+    assert other.list_namespaces() == [] and not other.table_exists(TABLE)
+    backend.close(), other.close()
+
+
+def test_a_stale_base_in_another_catalog_object_is_a_conflict(tmp_path: Path) -> None:
+    """A08"""
+    one, two = sql(tmp_path), sql(tmp_path)
+    base = made(one)
+    committed(two.swap(two.load(TABLE), changed(base, a="1")))
+    files = sorted(os.listdir(tmp_path / "w/db/t/metadata"))
+    assert isinstance(one.swap(base, changed(base, b="1")), Conflict)
+    assert sorted(os.listdir(tmp_path / "w/db/t/metadata")) == files
+    one.close(), two.close()
+
+
+def test_a_locked_database_ends_in_a_conflict_and_never_in_success(tmp_path: Path) -> None:
+    """A11"""
+    backend = sql(tmp_path)
+    base = made(backend)
+    backend.database.close()
+    backend.database = SqliteDatabase(str(tmp_path / "c.db"), timeout=0.05)
+    holder = sqlite3.connect(tmp_path / "c.db", isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    outcome = backend.swap(base, changed(base, a="1"))
+    assert isinstance(outcome, Conflict) and "locked" in outcome.reason
+    with pytest.raises(CommitFailedException):
+        backend.create_namespace(("x",))
+    assert backend.load(TABLE).metadata == base.metadata, "readers do not wait"
+    holder.execute("ROLLBACK")
+    holder.close()
+    committed(backend.swap(base, changed(base, a="1")))
+    backend.close()
+
+
+def test_a_writer_waits_for_a_short_lock(tmp_path: Path) -> None:
+    backend = sql(tmp_path)
+    base = made(backend)
+    holder = sqlite3.connect(tmp_path / "c.db", isolation_level=None, check_same_thread=False)
+    holder.execute("BEGIN IMMEDIATE")
+    timer = threading.Timer(0.2, holder.execute, ["COMMIT"])
+    timer.start()
+    committed(backend.swap(base, changed(base, a="1")))
+    timer.join()
+    holder.close()
+    backend.close()
+
+
+class LosesAnswers(SqliteDatabase):
+    """Applies the transaction or not, and in either case tells nothing."""
+
+    applies, then = True, None
+    fired = 0
+
+    def execute(self, steps: Sequence[tuple[str, Mapping[str, object]]]) -> list[int]:
+        LosesAnswers.fired += 1
+        if self.applies:
+            super().execute(steps)
+        if self.then is not None:
+            self.then()
+        raise Unclear("The connection broke.")
+
+
+def unsure(backend: SqlCatalog, folder: Path, applies: bool) -> LosesAnswers:
+    backend.database.close()
+    LosesAnswers.fired = 0
+    backend.database = broken = LosesAnswers(str(folder / "c.db"))
+    broken.applies = applies
+    return broken
+
+
+def test_a_lost_answer_of_a_commit_that_was_applied_is_found_out(tmp_path: Path) -> None:
+    backend = sql(tmp_path)
+    base = made(backend)
+    unsure(backend, tmp_path, applies=True)
+    found = committed(backend.swap(base, changed(base, a="1")))
+    assert LosesAnswers.fired == 1 and backend.load(TABLE).metadata == found.metadata
+    backend.close()
+
+
+def test_a_lost_answer_is_found_out_in_the_log_when_others_went_on(tmp_path: Path) -> None:
+    """A19"""
+    backend, other = sql(tmp_path), sql(tmp_path)
+    base = made(backend)
+
+    def others() -> None:
+        ahead = other.load(TABLE)
+        committed(other.swap(ahead, changed(ahead, b="1")))
+
+    unsure(backend, tmp_path, applies=True).then = others  # type: ignore[assignment]
+    committed(backend.swap(base, changed(base, a="1")))
+    assert backend.load(TABLE).metadata.properties == {"a": "1", "b": "1"}
+    backend.close(), other.close()
+
+
+def test_a_lost_answer_that_cannot_be_told_is_unknown_and_keeps_the_file(tmp_path: Path) -> None:
+    """A20: it may still be applied later."""
+    backend = sql(tmp_path)
+    base = made(backend)
+    unsure(backend, tmp_path, applies=False)
+    files = sorted(os.listdir(tmp_path / "w/db/t/metadata"))
+    assert isinstance(backend.swap(base, changed(base, a="1")), Unknown) and LosesAnswers.fired == 1
+    assert len(os.listdir(tmp_path / "w/db/t/metadata")) == len(files) + 1
+    assert isinstance(backend.create(("db", "u"), new_metadata(f"{tmp_path}/w/db/u")), Unknown)
+    backend.close()
+
+
+def test_a_disk_that_is_full_is_an_error_that_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = sql(tmp_path)
+    base = made(backend)
+    fired = []
+
+    def full(steps: object) -> list[int]:
+        fired.append(1)
+        raise StorageError("database or disk is full")
+
+    files = sorted(os.listdir(tmp_path / "w/db/t/metadata"))
+    with monkeypatch.context() as patch:
+        patch.setattr(backend.database, "execute", full)
+        with pytest.raises(StorageError, match="full"):
+            backend.swap(base, changed(base, a="1"))
+    assert fired and sorted(os.listdir(tmp_path / "w/db/t/metadata")) == files and backend.load(TABLE).metadata == base.metadata
+    backend.close()
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_process_killed_around_the_commit_leaves_the_pointer_old_or_new(tmp_path: Path, when: str) -> None:
+    """B19"""
+    backend = sql(tmp_path)
+    base = made(backend)
+    code = f"""
+import os, signal
+from pathlib import Path
+from frazil.catalog.database import SqliteDatabase
+from tests.catalog.test_sql_catalog import TABLE, changed, sql
+backend, real = sql(Path({str(tmp_path)!r})), SqliteDatabase._commit
+def killed(self, connection):
+    if {when!r} == "after":
+        real(self, connection)
+    os.kill(os.getpid(), signal.SIGKILL)
+SqliteDatabase._commit = killed
+base = backend.load(TABLE)
+backend.swap(base, changed(base, a="1"))
+"""
+    root, source = Path(__file__).parent.parent.parent, Path(frazil.__file__).parent.parent
+    process = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": f"{source}:{root}"}, capture_output=True)
+    assert process.returncode == -signal.SIGKILL, process.stderr.decode()
+    found = backend.load(TABLE)
+    assert found.metadata.properties == ({} if when == "before" else {"a": "1"})
+    committed(backend.swap(found, changed(found, b="1")))
+    assert base.metadata.table_uuid == found.metadata.table_uuid
+    backend.close()
+
+
+def test_a_forked_child_does_not_disturb_its_parent(tmp_path: Path) -> None:
+    backend = sql(tmp_path)
+    made(backend)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            base = backend.load(TABLE)
+            code = 0 if isinstance(backend.swap(base, changed(base, child="1")), Committed) else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    base = backend.load(TABLE)
+    committed(backend.swap(base, changed(base, parent="1")))
+    assert backend.load(TABLE).metadata.properties == {"child": "1", "parent": "1"}
+    backend.close()
+
+
+def test_closing_leaves_no_descriptor_open(tmp_path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    backend = sql(tmp_path)
+    made(backend)
+    assert len(os.listdir("/proc/self/fd")) > before
+    backend.close()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_missing_metadata_file_is_told_with_table_and_file(tmp_path: Path) -> None:
+    backend = sql(tmp_path)
+    table = made(backend)
+    os.unlink(table.metadata_location)
+    with pytest.raises(NoSuchFileError, match=r"db\.t"):
+        backend.load(TABLE)
+    backend.close()
+
+
+def test_a_table_without_namespace_is_refused_unless_java_is_to_be_followed(tmp_path: Path) -> None:
+    backend = sql(tmp_path)
+    with pytest.raises(NoSuchNamespaceError):
+        backend.create(TABLE, new_metadata(f"{tmp_path}/w/db/t"))
+    backend.close()
+    loose = sql(tmp_path, **{"jdbc.strict-mode": "false"})
+    committed(loose.create(TABLE, new_metadata(f"{tmp_path}/w/db/t")))
+    assert loose.namespace_exists(("db",))
+    loose.close()
+
+
+def test_new_tables_follow_the_location_of_their_namespace_and_may_be_unique(tmp_path: Path) -> None:
+    backend = sql(tmp_path)
+    backend.create_namespace(("far",), {"location": f"{tmp_path}/far/"})
+    assert backend.table_location(("far", "t")) == f"{tmp_path}/far/t"
+    backend.close()
+    unique = sql(tmp_path, **{"unique-table-location": "true"})
+    assert unique.table_location(("far", "t")) != unique.table_location(("far", "t"))
+    unique.close()
+
+
+def test_a_level_with_a_dot_is_refused_since_the_database_joins_levels_by_dots(tmp_path: Path) -> None:
+    backend = sql(tmp_path)
+    with pytest.raises(InvalidInput, match="dot"):
+        backend.create_namespace(("a.b",))
+    with pytest.raises(InvalidInput, match="255"):
+        backend.create_namespace(("a" * 256,))
+    backend.close()
+
+
+@pytest.mark.parametrize("text", ["sqlite:///{p}/c.db", "jdbc:sqlite:{p}/c.db", "jdbc:sqlite:file:{p}/c.db", "sqlite+pysqlite:///{p}/c.db"])
+def test_all_spellings_of_a_sqlite_url_open_one_file(tmp_path: Path, text: str) -> None:
+    made(sql(tmp_path))
+    backend = load_backend("c", type="jdbc", uri=text.format(p=tmp_path))
+    assert backend.table_exists(TABLE)
+    with pytest.raises(InvalidInput, match="warehouse"):
+        backend.table_location(("db", "u"))
+    backend.close()
+
+
+@pytest.mark.parametrize(
+    ("uri", "told"),
+    [("sqlite:////nowhere/at/all/c.db", "does not exist"), ("sqlite://host/c.db", "host"), ("oracle://x", "oracle"), ("garbage", "no database URL"),
+     ("jdbc:oracle:thin:@x", "no database URL")],
+)  # fmt: skip
+def test_urls_that_cannot_be_are_refused_with_the_key(uri: str, told: str) -> None:
+    with pytest.raises(InvalidInput, match=told):
+        load_backend("c", type="sql", uri=uri)
+
+
+def test_options_are_served_or_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(Unsupported, match=r"jdbc\.useSSL"):
+        sql(tmp_path, **{"jdbc.useSSL": "true"})
+    with pytest.raises(InvalidInput, match="init_catalog_tables"):
+        sql(tmp_path, **{"jdbc.init-catalog-tables": "false"})
+    with pytest.raises(InvalidInput, match="schema_version"):
+        sql(tmp_path, schema_version="v7")
+    with pytest.raises(InvalidInput, match=r"jdbc\.strict-mode"):
+        sql(tmp_path, **{"jdbc.strict-mode": "maybe"})
+
+
+def test_a_password_never_shows_when_a_server_cannot_be_reached() -> None:
+    pytest.importorskip("psycopg")
+    with pytest.raises(StorageError) as told:
+        load_backend("c", type="sql", uri="postgresql://app:hunter2@127.0.0.1:1/app")
+    shown = str(told.value) + repr(told.value.facts) + str(told.value.__cause__)
+    assert "hunter2" not in shown and "127.0.0.1" in shown
+
+
+def test_pyicebergs_database_is_read_and_written(golden: Mapping[str, object], tmp_path: Path) -> None:
+    database = Path(str(golden["py_plain_v2"].location).removeprefix("file://")).parent / "catalog.db"  # type: ignore[attr-defined]
+    if not database.exists():
+        pytest.skip("the packed golden tables hold no catalog.db")
+    shutil.copy(database, tmp_path / "c.db")
+    backend = sql(tmp_path, "py")
+    names = backend.list_tables(("py",))
+    assert ("py", "py_plain_v2") in names and len(names) == 7
+    for name in names:
+        assert len(backend.load(name).metadata.snapshots) >= 1
+    source = backend.load(("py", "py_plain_v2"))
+    copy = storage_for(str(tmp_path))
+    copy.write(f"{tmp_path}/copy/metadata/00000-a.metadata.json", copy.read(source.metadata_location))
+    backend.register_table(("py", "copy"), f"{tmp_path}/copy/metadata/00000-a.metadata.json")
+    assert "iceberg_type" in columns(tmp_path) and ask(tmp_path, "PRAGMA journal_mode") == [("delete",)]
+    backend.close()
+
+
+def test_contended_is_a_conflict_that_can_be_tried_again() -> None:
+    assert Contended("x").retryable and not Unclear("x").retryable
+    assert isinstance(CatalogBackend, type)

@@ -1,0 +1,47 @@
+"""The stores that the contract is run over: local disk, memory, and S3 when FRAZIL_TEST_S3 names an endpoint."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.fs
+import pytest
+
+from frazil.storage import Storage, storage_for
+
+KINDS = ["local", "memory", *(["s3"] if os.environ.get("FRAZIL_TEST_S3") else [])]
+
+
+@pytest.fixture(params=KINDS)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Storage, str]]:
+    """(storage, an empty directory in it)"""
+    match request.param:
+        case "local":
+            yield storage_for(str(tmp_path)), str(tmp_path / "root")
+        case "memory":
+            location = f"memory://{uuid.uuid4().hex}/root"
+            yield storage_for(location), location
+        case _:
+            location, properties = s3_place()
+            yield storage_for(location, properties), location
+
+
+def s3_place() -> tuple[str, dict[str, str]]:
+    """FRAZIL_TEST_S3 is an endpoint; the bucket frazil-test is made when it is missing."""
+    properties = {
+        "s3.endpoint": os.environ["FRAZIL_TEST_S3"],
+        "s3.access-key-id": os.environ.get("FRAZIL_TEST_S3_ACCESS_KEY", "testuser"),
+        "s3.secret-access-key": os.environ.get("FRAZIL_TEST_S3_SECRET_KEY", "testtest"),
+        "s3.path-style-access": "true",
+    }
+    pyarrow.fs.S3FileSystem(
+        endpoint_override=properties["s3.endpoint"],
+        access_key=properties["s3.access-key-id"],
+        secret_key=properties["s3.secret-access-key"],
+        region="us-east-1",
+        allow_bucket_creation=True,
+    ).create_dir("frazil-test")
+    return f"s3://frazil-test/{uuid.uuid4().hex}", properties

@@ -1,0 +1,135 @@
+"""Locations: one text for one file, Java's layout of object stores, and nothing that leaves its place."""
+
+from __future__ import annotations
+
+import mmh3
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frazil.errors import InvalidInput, Unsupported, ValidationError
+from frazil.storage import absolute, check_location, check_name, data_location, is_inside, metadata_location, normalise
+from frazil.storage.locations import local_path_of, murmur3_32, scheme_of
+
+HASHED = {"write.object-storage.enabled": "true"}
+
+
+@pytest.mark.parametrize("text", ["/a/b", "file:/a/b", "file:///a/b", "file://localhost/a/b", "/a//b/", "FILE:/a/b"])
+def test_a_local_file_has_one_normal_text(text: str) -> None:
+    assert normalise(text) == "/a/b"
+
+
+def test_aliases_of_object_stores_are_one_scheme() -> None:
+    assert normalise("s3a://b/k") == normalise("s3n://b/k/") == "s3://b/k"
+    assert normalise("s3://b/a//k") != normalise("s3://b/a/k"), "keys keep their slashes"
+    assert normalise("memory:/b/k") == normalise("memory:///b/k") == "memory://b/k"
+    assert scheme_of("/a:b/c") == "file" and scheme_of("C:/x") == "file" and scheme_of("gs://b") == "gs"
+
+
+def test_nothing_is_decoded() -> None:
+    assert local_path_of("file:/p=a%2Fb c") == "/p=a%2Fb c"
+
+
+def test_another_host_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="otherhost"):
+        local_path_of("file://otherhost/a")
+
+
+def test_relative_paths_start_at_the_current_directory(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(str(tmp_path))
+    assert absolute("w/db/") == f"{tmp_path}/w/db"
+    assert absolute("s3://b/x/") == "s3://b/x" and absolute("file:/x/") == "file:/x"
+
+
+@pytest.mark.parametrize("name", ["..", ".", "", "a/b", "/", "a\0b", "..\\x", "a\nb", "\x7f", None, 3])
+def test_names_that_would_leave_their_place_are_refused(name: object) -> None:
+    with pytest.raises(InvalidInput):
+        check_name(name)
+
+
+@pytest.mark.parametrize("name", ["a", "A b", "ü", "a.b", "...", "a..b", "%2e%2e", "-", "~"])
+def test_other_names_are_taken(name: str) -> None:
+    assert check_name(name) == name
+
+
+@pytest.mark.parametrize("location", ["/a/../b", "s3://b/..", "../x", "/a\0b", "", "  ", "s3://b/x\ny"])
+def test_locations_that_climb_are_refused(location: str) -> None:
+    with pytest.raises(InvalidInput):
+        check_location(location)
+
+
+def test_inside_is_told_by_names_not_by_letters() -> None:
+    assert is_inside("file:/w/db/t/x", "/w/db/t") and is_inside("/w", "/w/")
+    assert not is_inside("/w/db/tt", "/w/db/t") and not is_inside("/w/db/t/../u", "/w/db/t")
+
+
+def test_data_files_go_below_the_table_or_below_the_data_path() -> None:
+    assert data_location("/w/t/", {}, "", "f.parquet") == "/w/t/data/f.parquet"
+    assert data_location("/w/t", {}, "a=1/b=x", "f") == "/w/t/data/a=1/b=x/f"
+    assert data_location("/w/t", {"write.data.path": "s3://other/d/"}, "a=1", "f") == "s3://other/d/a=1/f"
+    assert metadata_location("/w/t", {}, "m.avro") == "/w/t/metadata/m.avro"
+    assert metadata_location("/w/t", {"write.metadata.path": "/m/"}, "m.avro") == "/m/m.avro"
+
+
+def test_the_layout_for_object_stores_is_javas() -> None:
+    """Java's documented vector: name `a`."""
+    assert data_location("s3://b/db/t", HASHED, "", "a") == "s3://b/db/t/data/0101/0110/1001/10110010/a"
+    flat = HASHED | {"write.object-storage.partitioned-paths": "false"}
+    assert data_location("s3://b/db/t", flat, "p=1", "a") == "s3://b/db/t/data/0101/0110/1001/10110010-a"
+    away = HASHED | {"write.data.path": "s3://shared/d"}
+    assert data_location("s3://b/db/t", away, "", "a") == "s3://shared/d/0101/0110/1001/10110010/db/t/a"
+
+
+def test_the_layout_matches_files_that_java_wrote(golden: object) -> None:
+    table = golden["object_store"]  # type: ignore[index]
+    files = [line for _, _, line in _walk(f"{table.location}/data")]
+    assert files
+    for path in files:
+        entropy, rest = path[:23], path[24:]
+        folders, name = rest.rpartition("/")[0], rest.rpartition("/")[2]
+        assert data_location("/t", HASHED, folders, name) == f"/t/data/{entropy}/{rest}"
+
+
+def _walk(root: str) -> list[tuple[str, str, str]]:
+    import os
+
+    root = local_path_of(root)
+    return [
+        (base, n, os.path.relpath(os.path.join(base, n), root)) for base, _, names in os.walk(root) for n in names if n.endswith(".parquet")
+    ]
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "", "..", "a\0"])
+def test_file_names_that_climb_are_refused(name: str) -> None:
+    for make in (lambda: data_location("/t", {}, "", name), lambda: metadata_location("/t", {}, name)):
+        with pytest.raises(InvalidInput):
+            make()
+
+
+def test_properties_that_climb_or_name_java_classes_are_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"write\.data\.path"):
+        data_location("/w/t", {"write.data.path": "/w/t/../../etc"}, "", "f")
+    with pytest.raises(InvalidInput, match=r"write\.metadata\.path"):
+        metadata_location("/w/t", {"write.metadata.path": "/w/../x"}, "f")
+    with pytest.raises(InvalidInput):
+        data_location("/w/t", {}, "p=1/../..", "f")
+    with pytest.raises(Unsupported, match=r"location-provider"):
+        data_location("/t", {"write.location-provider.impl": "com.x.Y"}, "", "f")
+    with pytest.raises(ValidationError, match=r"write\.object-storage\.path"):
+        data_location("/t", {"write.object-storage.path": "s3://x"}, "", "f")
+    with pytest.raises(ValidationError, match="true or false"):
+        data_location("/t", {"write.object-storage.enabled": "yes"}, "", "f")
+
+
+@given(st.binary(max_size=40), st.integers(0, 2**32 - 1))
+def test_murmur3_is_murmur3(data: bytes, seed: int) -> None:
+    assert murmur3_32(data, seed) == mmh3.hash(data, seed, signed=False)
+
+
+@given(st.text(max_size=30), st.text(max_size=30))
+def test_no_name_or_partition_path_leads_out_of_the_data_directory(path: str, name: str) -> None:
+    try:
+        location = data_location("/w/t", {}, path, name)
+    except InvalidInput:
+        return
+    assert is_inside(location, "/w/t/data") and "\0" not in location
