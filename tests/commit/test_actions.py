@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from frazil.catalog import CatalogBackend
 from frazil.commit.actions import (
     AddStatistics,
     Append,
@@ -17,8 +18,8 @@ from frazil.commit.actions import (
     RewriteFiles,
     RowDelta,
 )
-from frazil.commit.transaction import create
 from frazil.commit.new_table import new_metadata
+from frazil.commit.transaction import create
 from frazil.errors import NoSuchSnapshotError, TableAlreadyExistsError, ValidationError, ValidationException
 from frazil.expr.nodes import AlwaysTrue, EqualTo, GreaterThanOrEqual, LessThan, Reference
 from frazil.spec import updates as u
@@ -27,7 +28,6 @@ from frazil.spec.partitioning import build_spec
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import SnapshotRef
 from frazil.spec.types import LongType, NestedField
-from frazil.catalog import CatalogBackend
 from tests.commit.support import SCHEMA, append, backend_of, data_file, do, entries, live, make_table, name_in, nothing_left_over
 
 VERSIONS = pytest.mark.parametrize("version", [1, 2, 3])
@@ -87,11 +87,11 @@ def test_an_append_waits_with_merging_for_the_minimum_count(memory: CatalogBacke
 
 def test_a_merged_table_of_v3_keeps_the_row_ids_of_all_rows(memory: CatalogBackend) -> None:
     make_table(memory, 3, properties={"commit.manifest.min-count-to-merge": "3"})
+    before: dict[str, int] = {}
     for n in range(1, 8):
         done = do(memory, append(n, n + 100))
         firsts = {e["file_path"]: e["first_row_id"] for e in entries(done.table)}
-        if n > 1:
-            assert {k: firsts[k] for k in before} == before, "row ids of committed rows never change"  # noqa: F821
+        assert {k: firsts[k] for k in before} == before, "row ids of committed rows never change"
         before = firsts
         ranges = sorted((f, f + 10) for f in firsts.values())
         assert all(a[1] <= b[0] for a, b in zip(ranges, ranges[1:], strict=False)) and ranges[-1][1] <= (done.table.metadata.next_row_id or 0)

@@ -50,7 +50,7 @@ class SnapshotAction:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedAction(SnapshotAction):
-    """One that may conflict with others. `isolation` None: nothing is checked; "snapshot": no new deletes; "serializable": no new data either.
+    """One that may conflict with others. `isolation` None: unchecked; "snapshot": no new deletes; "serializable": no new data either.
 
     `conflict_filter`: the rows the writer relied on; None: those it removes, or all.
     """
@@ -144,12 +144,14 @@ class ReplacePartitions(CheckedAction):
         row_filter = AlwaysTrue() if whole else AlwaysFalse()
         removal = Removal(partitions=keys, row_filter=row_filter, append_only=self.append_only)
         change = Change(
-            "overwrite", added=self.files, removal=removal, delete_removal=DeleteRemoval(everything=whole), properties={"replace-partitions": "true"}
+            "overwrite", added=self.files, removal=removal, delete_removal=DeleteRemoval(everything=whole),
+            properties={"replace-partitions": "true"},
         )  # fmt: skip
         try:
             return produce(change, self.target, metadata, context)
         except RemovesSomething as e:
-            raise ValidationException(f"Cannot commit file that conflicts with existing partition: {e.partition}", table=metadata.location) from e
+            text = f"Cannot commit file that conflicts with existing partition: {e.partition}"
+            raise ValidationException(text, table=metadata.location) from e
 
     def _validate(self, keys: Collection[Any], whole: bool, metadata: TableMetadata, context: Context) -> None:
         history = self.history(metadata, context)
@@ -167,7 +169,7 @@ class ReplacePartitions(CheckedAction):
 
 @dataclass(frozen=True, kw_only=True)
 class DeleteFiles(SnapshotAction):
-    """Whole files removed: by path, by file, and all whose rows all match a filter. `must_exist`: a named file that is not there is an error."""
+    """Whole files removed: by path, by file, by a filter all of whose rows match. `must_exist`: a named file not there is an error."""
 
     paths: Collection[str] = ()
     files: Sequence[DataFile] = ()
@@ -177,7 +179,8 @@ class DeleteFiles(SnapshotAction):
 
     def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]:
         removal = Removal(
-            tuple(self.files), frozenset(self.paths), row_filter=self.row_filter, case_sensitive=self.case_sensitive, required=self.must_exist
+            tuple(self.files), frozenset(self.paths), row_filter=self.row_filter, case_sensitive=self.case_sensitive,
+            required=self.must_exist,
         )  # fmt: skip
         everything = DeleteRemoval(everything=isinstance(self.row_filter, AlwaysTrue))
         return produce(Change("delete", removal=removal, delete_removal=everything), self.target, metadata, context)

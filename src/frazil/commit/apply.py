@@ -263,7 +263,9 @@ def _add_snapshot(draft: _Draft, update: u.AddSnapshot) -> None:
 
 def _set_ref(draft: _Draft, update: u.SetSnapshotRef) -> None:
     md, name, ref = draft.md, update.ref_name, update.ref
-    held = md.refs.get(name) or (SnapshotRef(md.current_snapshot_id) if name == MAIN_BRANCH and md.current_snapshot_id is not None else None)
+    held = md.refs.get(name)
+    if held is None and name == MAIN_BRANCH and md.current_snapshot_id is not None:
+        held = SnapshotRef(md.current_snapshot_id)
     if held == ref:
         return
     snapshot = md.snapshots.by_id(ref.snapshot_id)

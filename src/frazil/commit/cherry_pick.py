@@ -1,4 +1,4 @@
-"""Cherry-pick: the change of one snapshot made again on top of main; also how a staged snapshot (WAP) is published (Java CherryPickOperation)."""
+"""Cherry-pick: the change of one snapshot made again on top of main; so a staged snapshot (WAP) is published (Java CherryPickOperation)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def changes_of(snapshot: Snapshot, metadata: TableMetadata, storage: Storage) ->
         if m.content != ManifestContent.DATA or m.added_snapshot_id != snapshot.snapshot_id:
             continue
         table = read_manifest(storage, m)
-        own = pc.and_(pc.equal(table["snapshot_id"], snapshot.snapshot_id), pc.is_in(table["status"], value_set=pa.array([1, 2], pa.int32())))
+        changed = pc.is_in(table["status"], value_set=pa.array([int(ADDED), int(DELETED)], pa.int32()))
+        own = pc.and_(pc.equal(table["snapshot_id"], snapshot.snapshot_id), changed)
         yield from entries_from_table(table.filter(own), metadata.spec_by_id(m.partition_spec_id))
 
 
@@ -39,7 +40,8 @@ def check_not_published(metadata: TableMetadata, wap_id: str) -> None:
     for s in metadata.ancestors(metadata.current_snapshot()):
         if wap_id in (s.summary.get("wap.id"), s.summary.get("published-wap-id")):
             raise ValidationException(
-                f"Duplicate request to cherry pick wap id that was published already: {wap_id}", table=metadata.location, snapshot_id=s.snapshot_id
+                f"Duplicate request to cherry pick wap id that was published already: {wap_id}",
+                table=metadata.location, snapshot_id=s.snapshot_id,
             )  # fmt: skip
 
 
@@ -59,7 +61,8 @@ class CherryPick:
         replaces = picked.operation == "overwrite" and picked.summary.get("replace-partitions", "").lower() == "true"
         if picked.operation != "append" and not replaces:
             raise ValidationException(
-                f"Cannot cherry-pick snapshot {self.snapshot_id}: not append, dynamic overwrite, or fast-forward", snapshot_id=self.snapshot_id
+                f"Cannot cherry-pick snapshot {self.snapshot_id}: not append, dynamic overwrite, or fast-forward",
+                table=metadata.location, snapshot_id=self.snapshot_id,
             )  # fmt: skip
         self._check_new(metadata)
         properties = {**self.snapshot_properties, "source-snapshot-id": str(self.snapshot_id)}
@@ -83,10 +86,12 @@ class CherryPick:
     def _check_new(self, metadata: TableMetadata) -> None:
         for s in metadata.ancestors(metadata.current_snapshot()):
             if s.snapshot_id == self.snapshot_id:
-                raise ValidationException(f"Cannot cherrypick snapshot {self.snapshot_id}: already an ancestor", snapshot_id=self.snapshot_id)
+                text = f"Cannot cherrypick snapshot {self.snapshot_id}: already an ancestor"
+                raise ValidationException(text, snapshot_id=self.snapshot_id)
             if s.summary.get("source-snapshot-id") == str(self.snapshot_id):
                 raise ValidationException(
-                    f"Cannot cherrypick snapshot {self.snapshot_id}: already picked to create ancestor {s.snapshot_id}", snapshot_id=self.snapshot_id
+                    f"Cannot cherrypick snapshot {self.snapshot_id}: already picked to create ancestor {s.snapshot_id}",
+                    snapshot_id=self.snapshot_id,
                 )  # fmt: skip
 
     def _check_partitions(self, picked: Snapshot, added: Sequence[DataFile], metadata: TableMetadata, context: Context) -> None:
@@ -95,7 +100,8 @@ class CherryPick:
         ancestors = list(metadata.ancestors(metadata.current_snapshot()))
         if parent_id is not None and all(s.snapshot_id != parent_id for s in ancestors):
             raise ValidationException(
-                f"Cannot cherry-pick overwrite not based on an ancestor of the current state: {self.snapshot_id}", snapshot_id=self.snapshot_id
+                f"Cannot cherry-pick overwrite not based on an ancestor of the current state: {self.snapshot_id}",
+                snapshot_id=self.snapshot_id,
             )  # fmt: skip
         replaced = {partition_key(f.spec_id, f.partition) for f in added}
         for s in ancestors:

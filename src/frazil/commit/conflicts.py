@@ -1,4 +1,4 @@
-"""Whether others changed what a commit relies on, looked up in the snapshots since the one it started from (Java MergingSnapshotProducer)."""
+"""Whether others changed what a commit relies on: a look at the snapshots since the one it started from (Java MergingSnapshotProducer)."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ REMOVE_FILES_BUT_DELETES = frozenset({"overwrite", "replace"})
 ADD_DELETE_FILES = frozenset({"overwrite", "delete"})
 ADD_VECTORS = frozenset({"overwrite", "delete", "replace"})
 _SHOWN = 10
+Found = tuple[ManifestFile, pa.Table]
 
 ISOLATION_LEVELS = ("serializable", "snapshot")
 
@@ -80,10 +81,10 @@ class History:
         return 0 if start is None else start.sequence_number
 
     def entries(
-        self, operations: Collection[str], statuses: Collection[int], where: Predicate | None, content: ManifestContent = ManifestContent.DATA
-    ) -> Iterator[tuple[ManifestFile, pa.Table]]:
-        """Entries with one of the statuses that those snapshots wrote and that can hold rows matching `where`."""
-        manifests, ids = self.manifests(operations, content)
+        self, operations: Collection[str], statuses: Collection[int], where: Predicate | None
+    ) -> Iterator[Found]:
+        """Data file entries with one of the statuses that those snapshots wrote and that can hold rows matching `where`."""
+        manifests, ids = self.manifests(operations, ManifestContent.DATA)
         md, schema = self.metadata, self.metadata.schema()
         chosen = None if where is None else manifests_that_may_match(manifests, where, schema, md, self.case_sensitive)
         for m in manifests:
@@ -101,7 +102,7 @@ def _is_in(column: pa.ChunkedArray, values: list[int]) -> np.ndarray[Any, Any]:
     return np.asarray(pc.is_in(column, value_set=pa.array(values, type=column.type)).to_numpy(zero_copy_only=False))
 
 
-def _paths(found: Iterable[tuple[ManifestFile, pa.Table]]) -> list[str]:
+def _paths(found: Iterable[Found]) -> list[str]:
     return [p for _, table in found for p in table["file_path"].to_pylist()]
 
 
@@ -133,7 +134,7 @@ def no_deleted_data_files_in(history: History, partitions: Collection[PartitionK
     _refuse(f"Found conflicting deleted files that can apply to records matching {_shown(history, partitions)}", found, history)
 
 
-def _within(found: Iterable[tuple[ManifestFile, pa.Table]], partitions: Collection[PartitionKey]) -> Iterator[tuple[ManifestFile, pa.Table]]:
+def _within(found: Iterable[Found], partitions: Collection[PartitionKey]) -> Iterator[Found]:
     for m, table in found:
         yield m, table.filter(pa.array(in_partitions(table, m.partition_spec_id, partitions)))
 
@@ -181,7 +182,7 @@ class AddedDelete:
     unpartitioned: bool
 
     def may_apply_to(self, f: DataFile) -> bool:
-        """A file named by the delete, else one of its partition; an unpartitioned equality delete reaches all (its bounds are not asked)."""
+        """A file named by the delete, else one of its partition; an unpartitioned equality delete reaches all (bounds are not asked)."""
         if self.referenced_data_file is not None:
             return self.referenced_data_file == f.file_path
         if self.content == DataFileContent.EQUALITY_DELETES and self.unpartitioned:
@@ -215,7 +216,9 @@ def added_delete_files(history: History, where: Predicate | None, operations: Co
     return found
 
 
-def no_new_deletes_for(history: History, files: Collection[DataFile], where: Predicate | None = None, ignore_equality: bool = False) -> None:
+def no_new_deletes_for(
+    history: History, files: Collection[DataFile], where: Predicate | None = None, ignore_equality: bool = False
+) -> None:
     """No delete that applies to one of the files was added. `ignore_equality`: the rewritten files keep their sequence number."""
     if history.parent is None or not files:
         return

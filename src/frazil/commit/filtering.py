@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.codec.manifest import entries_from_table
 from frazil.codec.single_value import from_bytes
-from frazil.commit.keys import FloatKey, PartitionKey, partition_key, plain_values
+from frazil.commit.keys import PartitionKey, partition_key, plain_values
 from frazil.commit.manifests import DELETED, EXISTING, ManifestWriter, schema_of_spec
 from frazil.commit.matching import TRUE, file_outcomes, manifests_that_may_match
 from frazil.errors import ValidationException
@@ -23,6 +24,7 @@ from frazil.spec.manifest import ManifestFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
 
+Rows = npt.NDArray[np.bool_]
 _MOST_KEYS = 1000
 """More partitions than this are not compared with each manifest's bounds."""
 
@@ -154,7 +156,7 @@ def may_hold_partition(m: ManifestFile, keys: Iterable[PartitionKey], metadata: 
     if len(types) != len(m.partitions):
         return True
     bounds = [
-        (s, from_bytes(t, s.lower_bound) if s.lower_bound is not None else None, from_bytes(t, s.upper_bound) if s.upper_bound is not None else None)
+        (s, *(None if b is None else from_bytes(t, b) for b in (s.lower_bound, s.upper_bound)))
         for s, t in zip(m.partitions, types, strict=True)
     ]
     return any(all(_room(b, v) for b, v in zip(bounds, plain_values(k), strict=True)) for k in of_spec)
@@ -184,7 +186,7 @@ def _filter_one(m: ManifestFile, chosen: _Chosen, schema: Schema, writer: Manife
     return rewrite_without(table, marked, live, m, writer, metadata)
 
 
-def _marked(table: pa.Table, m: ManifestFile, chosen: _Chosen) -> np.ndarray[Any, Any]:
+def _marked(table: pa.Table, m: ManifestFile, chosen: _Chosen) -> Rows:
     """Rows of named files and dropped partitions."""
     found = np.zeros(len(table), dtype=bool)
     if len(chosen.paths):
@@ -195,7 +197,7 @@ def _marked(table: pa.Table, m: ManifestFile, chosen: _Chosen) -> np.ndarray[Any
     return found
 
 
-def in_partitions(table: pa.Table, spec_id: int, wanted: Iterable[PartitionKey]) -> np.ndarray[Any, Any]:
+def in_partitions(table: pa.Table, spec_id: int, wanted: Iterable[PartitionKey]) -> Rows:
     keys = set(wanted)
     return np.fromiter((partition_key(spec_id, values) in keys for values in partitions_of(table)), dtype=bool, count=len(table))
 
@@ -210,8 +212,8 @@ def partitions_of(table: pa.Table) -> list[tuple[Any, ...]]:
 
 
 def _wholly_matching(
-    table: pa.Table, m: ManifestFile, chosen: _Chosen, schema: Schema, metadata: TableMetadata, asked: np.ndarray[Any, Any]
-) -> np.ndarray[Any, Any]:
+    table: pa.Table, m: ManifestFile, chosen: _Chosen, schema: Schema, metadata: TableMetadata, asked: Rows
+) -> Rows:
     removal = chosen.removal
     outcomes = file_outcomes(table, removal.row_filter, schema, metadata, m.partition_spec_id, removal.case_sensitive)
     partly = asked & ((outcomes & TRUE) != 0) & (outcomes != TRUE)
@@ -229,7 +231,7 @@ def _partition_path(table: pa.Table, row: int, m: ManifestFile, metadata: TableM
 
 
 def rewrite_without(
-    table: pa.Table, marked: np.ndarray[Any, Any], live: np.ndarray[Any, Any], m: ManifestFile, writer: ManifestWriter, metadata: TableMetadata
+    table: pa.Table, marked: Rows, live: Rows, m: ManifestFile, writer: ManifestWriter, metadata: TableMetadata
 ) -> Filtered:
     """A copy of the manifest: marked entries DELETED by this snapshot, other live ones EXISTING, old DELETED ones gone."""
     rows = np.flatnonzero(live)
@@ -251,10 +253,14 @@ def rewrite_without(
 
 def _without_metrics(f: DataFile) -> DataFile:
     """What summaries need of a removed file; its statistics would only hold memory."""
-    return replace(f, column_sizes=None, value_counts=None, null_value_counts=None, nan_value_counts=None, lower_bounds=None, upper_bounds=None)
+    return replace(
+        f, column_sizes=None, value_counts=None, null_value_counts=None, nan_value_counts=None, lower_bounds=None, upper_bounds=None
+    )  # fmt: skip
 
 
-def filter_deletes(manifests: Sequence[ManifestFile], removal: DeleteRemoval, writer: ManifestWriter, metadata: TableMetadata) -> FilterResult:
+def filter_deletes(
+    manifests: Sequence[ManifestFile], removal: DeleteRemoval, writer: ManifestWriter, metadata: TableMetadata
+) -> FilterResult:
     """Delete manifests without the delete files of `removal`."""
     result = FilterResult()
     named = {(f.file_path, f.content_offset) for f in removal.files}
@@ -273,16 +279,18 @@ def filter_deletes(manifests: Sequence[ManifestFile], removal: DeleteRemoval, wr
 
 def _may_change(m: ManifestFile, removal: DeleteRemoval) -> bool:
     old = (m.min_sequence_number or 0) < removal.before_sequence_number
-    return bool(removal.files or removal.referenced or removal.everything or old or any(k[0] == m.partition_spec_id for k in removal.partitions))
+    dropped = any(k[0] == m.partition_spec_id for k in removal.partitions)
+    return bool(removal.files or removal.referenced or removal.everything or old or dropped)
 
 
-def _marked_deletes(table: pa.Table, m: ManifestFile, removal: DeleteRemoval, named: set[tuple[str, int | None]]) -> np.ndarray[Any, Any]:
+def _marked_deletes(table: pa.Table, m: ManifestFile, removal: DeleteRemoval, named: set[tuple[str, int | None]]) -> Rows:
     if removal.everything:
         return np.ones(len(table), dtype=bool)
     sequence = pc.fill_null(table["sequence_number"], 0).to_numpy(zero_copy_only=False)
-    found = (sequence > 0) & (sequence < removal.before_sequence_number)
+    found: Rows = (sequence > 0) & (sequence < removal.before_sequence_number)
     if removal.referenced:
-        vectors = pc.and_(pc.equal(table["file_format"], "puffin"), pc.is_in(table["referenced_data_file"], value_set=pa.array(sorted(removal.referenced))))
+        gone = pc.is_in(table["referenced_data_file"], value_set=pa.array(sorted(removal.referenced)))
+        vectors = pc.and_(pc.equal(table["file_format"], "puffin"), gone)
         found |= pc.fill_null(vectors, False).to_numpy(zero_copy_only=False)
     if named:
         pairs = zip(table["file_path"].to_pylist(), table["content_offset"].to_pylist(), strict=True)

@@ -73,7 +73,7 @@ class Output:
 
 @dataclass
 class ManifestWriter:
-    """Writes the manifests of one snapshot: `<uuid>-m<n>.avro`. Entries are kept, so that merging never reads back what was just written."""
+    """Writes the manifests of one snapshot: `<uuid>-m<n>.avro`. Entries are kept: merging never reads back what was just written."""
 
     output: Output
     metadata: TableMetadata
@@ -100,11 +100,16 @@ class ManifestWriter:
 
     def _encode(self, entries: Sequence[ManifestEntry], spec_id: int, content: int) -> bytes:
         md, spec = self.metadata, self.metadata.spec_by_id(spec_id)
-        level = md.properties.get("write.manifest.compression-level")
         return encode_manifest(
-            entries, spec=spec, schema=schema_of_spec(md, spec), format_version=md.format_version, content=content, snapshot_id=self.snapshot_id,
-            codec=md.properties.get("write.manifest.compression-codec", "gzip"), level=int(level) if level is not None else None,
+            entries, spec=spec, schema=schema_of_spec(md, spec), format_version=md.format_version, content=content,
+            snapshot_id=self.snapshot_id, codec=md.properties.get("write.manifest.compression-codec", "gzip"), level=self._level(),
         )  # fmt: skip
+
+    def _level(self) -> int | None:
+        text = self.metadata.properties.get("write.manifest.compression-level")
+        if text is not None and not text.isdigit():
+            raise ValidationError(f"Table property write.manifest.compression-level must be a number, not {text!r}.")
+        return None if text is None else int(text)
 
     def _store(self, data: bytes, entries: Sequence[ManifestEntry], spec_id: int, content: int) -> ManifestFile:
         spec = self.metadata.spec_by_id(spec_id)
@@ -151,7 +156,9 @@ def with_counts(manifest: ManifestFile, table: Any) -> ManifestFile:
     )  # fmt: skip
 
 
-def read_entries(manifest: ManifestFile, metadata: TableMetadata, storage: Storage, own: Mapping[str, Sequence[ManifestEntry]]) -> Sequence[ManifestEntry]:
+def read_entries(
+    manifest: ManifestFile, metadata: TableMetadata, storage: Storage, own: Mapping[str, Sequence[ManifestEntry]]
+) -> Sequence[ManifestEntry]:
     """The entries of a manifest; of `own` ones, written by this commit, as they were written."""
     if manifest.manifest_path in own:
         return own[manifest.manifest_path]
@@ -164,14 +171,15 @@ def read_entries(manifest: ManifestFile, metadata: TableMetadata, storage: Stora
 def numbered(
     manifests: Sequence[ManifestFile], sequence_number: int, first_row_id: int | None, metadata: TableMetadata, storage: Storage
 ) -> tuple[list[ManifestFile], int | None]:
-    """Manifests with what the commit gives them: sequence numbers, and (v3) first row ids to data manifests; also the row id after the last."""
+    """Manifests with the numbers a commit gives: sequence numbers and (v3) first row ids of data manifests; and the row id after the last."""
     found, following = [], first_row_id
     for m in manifests:
         if m.added_files_count is None or m.existing_files_count is None or m.deleted_files_count is None or m.added_rows_count is None:
             if metadata.format_version > 1:
                 m = with_counts(m, read_manifest(storage, m, ("status", "record_count")))
         if m.sequence_number is None:
-            m = replace(m, sequence_number=sequence_number, min_sequence_number=sequence_number if m.min_sequence_number is None else m.min_sequence_number)
+            oldest = sequence_number if m.min_sequence_number is None else m.min_sequence_number
+            m = replace(m, sequence_number=sequence_number, min_sequence_number=oldest)
         if following is not None and m.content == ManifestContent.DATA and m.first_row_id is None:
             m = replace(m, first_row_id=following)
             following += (m.added_rows_count or 0) + (m.existing_rows_count or 0)
@@ -180,8 +188,9 @@ def numbered(
 
 
 def write_list(
-    writer: ManifestWriter, manifests: Sequence[ManifestFile], attempt: int, parent_id: int | None, sequence_number: int, first_row_id: int | None
-) -> str:
+    writer: ManifestWriter, manifests: Sequence[ManifestFile], attempt: int, parent_id: int | None, sequence_number: int,
+    first_row_id: int | None,
+) -> str:  # fmt: skip
     """One manifest list an attempt: `snap-<snapshot>-<attempt>-<uuid>.avro`; its location."""
     md = writer.metadata
     location = writer.location(f"snap-{writer.snapshot_id}-{attempt}-{writer.uuid}.avro")
@@ -196,4 +205,5 @@ def write_list(
 def check_known_specs(metadata: TableMetadata, spec_ids: Iterable[int]) -> None:
     known = {s.spec_id for s in metadata.partition_specs}
     if unknown := sorted(set(spec_ids) - known):
-        raise ValidationError(f"Cannot find partition spec {unknown[0]} for the files to commit in {metadata.location}.", table=metadata.location)
+        text = f"Cannot find partition spec {unknown[0]} for the files to commit in {metadata.location}."
+        raise ValidationError(text, table=metadata.location)

@@ -30,7 +30,9 @@ def pack_end(items: Sequence[T], target: int, weight: Callable[[T], int]) -> lis
     return [list(reversed(b)) for b in reversed(bins)]
 
 
-def merge(manifests: Sequence[ManifestFile], writer: ManifestWriter, metadata: TableMetadata, cache: MergeCache) -> tuple[list[ManifestFile], int]:
+def merge(
+    manifests: Sequence[ManifestFile], writer: ManifestWriter, metadata: TableMetadata, cache: MergeCache
+) -> tuple[list[ManifestFile], int]:
     """The manifests, merged where Java would; and how many of earlier snapshots were merged away. Results are kept for the next attempt.
 
     Per spec, bins of `commit.manifest.target-size-bytes`; the bin with the newest manifest waits for `commit.manifest.min-count-to-merge`.

@@ -95,7 +95,8 @@ def check_metrics_properties(properties: Mapping[str, str], schema: Schema) -> N
             if not (match := _METRICS_MODE.fullmatch(value)) or match[1] == "0":
                 raise ValidationError(f"Table property {key}: {value!r} is no metrics mode (none, counts, truncate(n), full).")
         if key.startswith(_METRICS_COLUMN) and schema.get_field(key.removeprefix(_METRICS_COLUMN)) is None:
-            raise ValidationError(f"Invalid metrics config, could not find column {key.removeprefix(_METRICS_COLUMN)} from table prop {key}")
+            column = key.removeprefix(_METRICS_COLUMN)
+            raise ValidationError(f"Invalid metrics config, could not find column {column} from table prop {key}")
 
 
 def _moved_ids(old: Schema, new: Schema) -> dict[int, int]:

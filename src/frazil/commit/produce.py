@@ -23,7 +23,7 @@ from frazil.spec.snapshot import MAIN_BRANCH, Snapshot, SnapshotRef
 
 @dataclass(frozen=True)
 class Target:
-    """Where a snapshot goes. `stage_only`: it is added and no branch moves; so it is with a `wap_id` when the table has write.wap.enabled."""
+    """Where a snapshot goes. `stage_only`: it is added and no branch moves; so it is with a `wap_id` if the table has write.wap.enabled."""
 
     branch: str = MAIN_BRANCH
     properties: Mapping[str, str] = field(default_factory=dict)

@@ -11,7 +11,8 @@ RESERVED_PROPERTIES = frozenset({
     "current-schema", "default-partition-spec", "default-sort-order",
 })  # fmt: skip
 DEFAULTS = {
-    "commit.retry.num-retries": 4, "commit.retry.min-wait-ms": 100, "commit.retry.max-wait-ms": 60_000, "commit.retry.total-timeout-ms": 1_800_000,
+    "commit.retry.num-retries": 4, "commit.retry.min-wait-ms": 100, "commit.retry.max-wait-ms": 60_000,
+    "commit.retry.total-timeout-ms": 1_800_000,
     "commit.status-check.num-retries": 3, "commit.status-check.min-wait-ms": 1_000, "commit.status-check.max-wait-ms": 60_000,
     "commit.status-check.total-timeout-ms": 1_800_000,
     "commit.manifest.target-size-bytes": 8_388_608, "commit.manifest.min-count-to-merge": 100,

@@ -219,7 +219,9 @@ def _name(table: LoadedTable) -> str:
 def _pause(attempt: int, properties: Mapping[str, str]) -> float:
     """Seconds before the next attempt: doubling from commit.retry.min-wait-ms; the first is soon, for the base was likely just old."""
     shortest, longest = number(properties, "commit.retry.min-wait-ms"), number(properties, "commit.retry.max-wait-ms")
-    return min(longest, shortest * 2.0 ** (attempt - 1)) / 1000 * random.uniform(1.0, 1.5) if attempt > 1 else shortest / 1000 * random.random()
+    if attempt == 1:
+        return shortest / 1000 * random.random()
+    return min(longest, shortest * 2.0 ** (attempt - 1)) / 1000 * random.uniform(1.0, 1.5)
 
 
 def commit(
@@ -310,4 +312,5 @@ def _created(work: _Commit, final: TableMetadata, cause: Exception) -> CommitOut
         pass
     except Exception as e:
         log.warning("Could not look for %s after an unclear creation: %s", name, e)
-    raise CommitStateUnknownException(f"Cannot tell whether table {name} was created: {cause}", table=name, hint="All files are kept.") from cause
+    text = f"Cannot tell whether table {name} was created: {cause}"
+    raise CommitStateUnknownException(text, table=name, hint="All files are kept.") from cause
