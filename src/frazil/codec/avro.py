@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import bz2
 import lzma
+import random
 import struct
 import zlib
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from frazil.codec.avro_schema import Node, least_size, parse_schema
@@ -26,30 +28,66 @@ Reader = Callable[[bytes, int], tuple[Any, int]]
 
 @dataclass(frozen=True)
 class Container:
-    """A container file: its metadata (without avro.*), schema, and blocks as (entries, bytes)."""
+    """A container file: its metadata (without avro.*), schema, and what follows, decompressed when it is asked for."""
 
     metadata: dict[str, bytes]
     schema: Node
-    blocks: tuple[tuple[int, bytes], ...]
+    codec: str
+    data: bytes
+    start: int
+    """Where the sync marker of the header begins."""
 
     @property
+    def sync(self) -> bytes:
+        return self.data[self.start : self.start + 16]
+
+    @cached_property
+    def blocks(self) -> tuple[tuple[int, bytes], ...]:
+        """(entries, bytes) of each block. Raises CorruptData for anything torn, damaged or swollen."""
+        return tuple(_blocks(self.data, self.start, self.codec))
+
+    @cached_property
     def count(self) -> int:
-        return sum(n for n, _ in self.blocks)
+        """Entries that the blocks claim to hold."""
+        return sum([n for n, _ in self.blocks])
 
-    @property
+    @cached_property
     def size(self) -> int:
-        return sum(len(b) for _, b in self.blocks)
+        return sum([len(b) for _, b in self.blocks])
+
+    def small_blocks(self) -> int | None:
+        """How many entries there are, found without decompressing; None unless this is a file of many small sound blocks of deflate.
+
+        A few blocks are tried, so that files made to swell are left to `blocks`, which stops them.
+        """
+        chunks = self.data[self.start + 16 :].split(self.sync)
+        if self.codec != "deflate" or len(chunks) < _MANY or chunks.pop() != b"" or len(max(chunks, key=len)) > _SMALL:
+            return None
+        count = 0
+        for chunk in chunks:
+            entries, at = read_long(chunk, 0)
+            size, at = read_long(chunk, at)
+            if entries < 0 or size != len(chunk) - at:
+                return None
+            count += entries
+        for chunk in random.sample(chunks, _TRIED):
+            _, at = read_long(chunk, read_long(chunk, 0)[1])
+            if len(zlib.decompress(chunk[at:], -15)) > _TRIED_RATIO * len(chunk) + _FEW_BYTES:
+                return None
+        return count
+
+
+_MANY, _SMALL, _TRIED, _TRIED_RATIO, _FEW_BYTES = 32, 1 << 14, 16, 20, 4096
 
 
 def read_container(data: bytes, file: str = "") -> Container:
-    """Header and decompressed blocks. Raises CorruptData for anything torn, damaged or swollen."""
+    """Header and blocks, which are decompressed later. Raises CorruptData."""
     with reading("the Avro file", file):
         metadata, at = _header(data)
         schema_text, codec = metadata.pop("avro.schema", None), metadata.pop("avro.codec", b"null").decode()
         if schema_text is None:
             raise CorruptData("The Avro header has no schema.")
-        schema = parse_schema(schema_text)
-        return Container(metadata, schema, tuple(_blocks(data, at, codec)))
+        return Container(metadata, parse_schema(schema_text), codec, data, at)
 
 
 def stream_container(data: bytes, file: str = "") -> tuple[Node, Iterator[tuple[int, bytes]]]:
@@ -88,14 +126,15 @@ def _blocks(data: bytes, at: int, codec: str) -> Iterator[tuple[int, bytes]]:
     while at < end:
         count, at = read_long(data, at)
         size, at = read_long(data, at)
-        if count < 0 or size < 0 or at + size + 16 > end or data[at + size : at + size + 16] != sync:
+        stop = at + size
+        if count < 0 or size < 0 or data[stop : stop + 16] != sync:
             raise CorruptData("A block of the Avro file is torn.", offset=at)
-        block = decompress(data[at : at + size], left)
+        block = decompress(data[at:stop], left)
         left -= len(block)
         if left < 0:
             raise CorruptData("The Avro file is far larger inside than outside.", offset=at)
         yield count, block
-        at += size + 16
+        at = stop + 16
 
 
 # Codecs
@@ -358,8 +397,9 @@ def read_records(container: Container, read: Reader, file: str = "") -> list[Any
     """All entries of all blocks; every block must hold exactly what it claims. Raises CorruptData."""
     found: list[Any] = []
     with reading("the Avro file", file):
+        least = max(least_size(container.schema), 1)
         for count, block in container.blocks:
-            if count * max(least_size(container.schema), 1) > len(block):
+            if count * least > len(block):
                 raise CorruptData(f"A block claims {count} entries in {len(block)} bytes.")
             at = 0
             for _ in range(count):

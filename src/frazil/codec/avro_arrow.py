@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib.machinery
 import importlib.util
+import itertools
 import os
 import sys
 import tempfile
@@ -59,25 +60,26 @@ def _field(name: str, node: Node) -> pa.Field:
     return pa.field(name, storage_type(node), nullable=node.kind in ("union", "null"))
 
 
-def read_columns(container: Container, record: Node, wanted: Mapping[str, pa.DataType], file: str) -> dict[str, pa.Array]:
-    """The wanted fields of a flat `record` as arrays of their type, one value an entry. Raises CorruptData."""
-    if container.size >= NATIVE_FROM_BYTES and (found := _native(container, record, wanted)) is not None:
-        return found
+def read_columns(container: Container, record: Node, wanted: Mapping[str, pa.DataType], file: str) -> tuple[int, dict[str, pa.Array]]:
+    """How many entries there are, and the wanted fields of a flat `record` as arrays of their type. Raises CorruptData."""
+    if len(container.data) >= NATIVE_FROM_BYTES // 8 and (native := _native(container, record, wanted)) is not None:
+        return native
     names = [name for name, _, _ in record.fields if name in wanted]
-    flat = Container(container.metadata, record, container.blocks)
-    rows = read_records(flat, record_reader(record, set(names)), file)
+    rows = read_records(container, record_reader(record, set(names)), file)
     nodes = {name: node.not_null for name, _, node in record.fields}
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
     try:
-        return {name: _array(values, nodes[name], wanted[name]) for name, values in zip(names, columns, strict=True)}
+        return len(rows), {name: _array(values, nodes[name], wanted[name]) for name, values in zip(names, columns, strict=True)}
     except (pa.ArrowException, OverflowError) as e:
         raise CorruptData(f"A value in {file or 'an Avro file'} does not fit its type: {e}", file=file or None) from e
 
 
 def _array(values: tuple[Any, ...], node: Node, type_: pa.DataType) -> pa.Array:
-    if pa.types.is_decimal(type_):
-        values = tuple(None if v is None else scaled(_unscaled(v), type_.scale) for v in values)
-    return pa.array(values, type=type_)
+    if not pa.types.is_decimal(type_):
+        return pa.array(values, type=type_)
+    numbers = tuple(None if v is None else scaled(_unscaled(v), type_.scale) for v in values)
+    wide = pa.array(numbers, type=pa.decimal128(38, type_.scale))
+    return pa.Array.from_buffers(type_, len(wide), wide.buffers())  # truncate may give a digit more than the type has
 
 
 def _unscaled(data: bytes) -> int:
@@ -89,31 +91,43 @@ def _unscaled(data: bytes) -> int:
 # The native reader
 
 
-def _native(container: Container, record: Node, wanted: Mapping[str, pa.DataType]) -> dict[str, pa.Array] | None:
-    """None when it cannot: not installed, a type it does not take, or damaged data."""
+def _native(container: Container, record: Node, wanted: Mapping[str, pa.DataType]) -> tuple[int, dict[str, pa.Array]] | None:
+    """None when it cannot: too little to be worth it, not installed, a type it does not take, or damaged data."""
     engine = _engine()
-    if engine is None or not _takes(record) or container.count * max(least_size(record), 1) > container.size:
+    if engine is None or not _takes(record):
         return None
-    fields = [_field(name, node) for name, _, node in record.fields if name in wanted]
-    text = msgspec.json.encode(_json(record, iter(range(1 << 30))))
-    try:
-        with _memory_file(container, text) as path:
-            context = engine.SessionContext(engine.SessionConfig().with_target_partitions(1))  # a new one: contexts remember paths
-            batches = context.read_avro(path, pa.schema(fields), [], "").collect()
-        table = pa.Table.from_batches(batches, schema=pa.schema(fields)) if batches else pa.schema(fields).empty_table()
-        if table.num_rows != container.count:
+    count = container.small_blocks()
+    if count is not None:  # decompressing many small blocks is quicker over there
+        parts = [header(_schema(record), {}, container.codec, container.sync), memoryview(container.data)[container.start + 16 :]]
+    else:
+        count, size = container.count, container.size
+        if size < NATIVE_FROM_BYTES or count * max(least_size(record), 1) > size:
             return None
-        table.validate(full=True)
-        return {f.name: _as(table.column(f.name), wanted[f.name]) for f in fields}
+        parts = [header(_schema(record), {}, "null", _SYNC), write_long(count), write_long(size), *(b for _, b in container.blocks), _SYNC]
+    fields = [_field(name, node) for name, _, node in record.fields if name in wanted]
+    try:
+        table = _collect(engine, parts, pa.schema(fields))
+        if table.num_rows != count:
+            return None
+        return count, {f.name: _as(table.column(f.name), wanted[f.name]) for f in fields}
     except BaseException as e:  # a Rust panic is no Exception
         if isinstance(e, Exception) or type(e).__name__ == "PanicException":
             return None
         raise
 
 
+def _collect(engine: Any, parts: list[Any], schema: pa.Schema) -> pa.Table:
+    with _memory_file(parts) as path:
+        context = engine.SessionContext(engine.SessionConfig().with_target_partitions(1))  # a new one: contexts remember paths
+        batches = context.read_avro(path, schema, [], "").collect()
+    return pa.Table.from_batches(batches, schema=schema) if batches else schema.empty_table()
+
+
 def _as(column: pa.ChunkedArray, type_: pa.DataType) -> pa.Array:
     array = column.combine_chunks()
     array = array if isinstance(array, pa.Array) else pa.concat_arrays(array.chunks)
+    if pa.types.is_string(type_):
+        array.validate(full=True)  # UTF-8
     return array if array.type == type_ else array.cast(type_)
 
 
@@ -134,6 +148,10 @@ def _takes(node: Node) -> bool:
         case "null" | "enum":
             return False
     return True
+
+
+def _schema(record: Node) -> bytes:
+    return msgspec.json.encode(_json(record, itertools.count()))
 
 
 def _json(node: Node, numbers: Iterator[int]) -> Any:
@@ -162,15 +180,8 @@ def _decimal(node: Node) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _memory_file(container: Container, schema: bytes) -> Iterator[str]:
-    """A path to the container, rewritten as one block under `schema`; it is gone afterwards."""
-    parts = [
-        header(schema, {}, "null", _SYNC),
-        write_long(container.count),
-        write_long(container.size),
-        *(b for _, b in container.blocks),
-        _SYNC,
-    ]
+def _memory_file(parts: list[Any]) -> Iterator[str]:
+    """A path to a file of these bytes; it is gone afterwards."""
     if hasattr(os, "memfd_create"):
         with os.fdopen(os.memfd_create("manifest"), "wb") as memory:
             memory.writelines(parts)
@@ -192,11 +203,13 @@ def _engine() -> Any:
 
     None where it is not installed, and in a process forked after it was used (its threads stay behind in the parent).
     """
+    if _loaded:
+        pid, engine = _loaded[0]
+        return engine if pid == os.getpid() else None
     with _loading:  # two threads that load it at once make it panic
         if not _loaded:
             _loaded.append((os.getpid(), _load()))
-    pid, engine = _loaded[0]
-    return engine if pid == os.getpid() else None
+    return _loaded[0][1]
 
 
 def _load() -> Any:

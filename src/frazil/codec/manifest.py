@@ -136,8 +136,7 @@ def _table(container: Container, plan: _Plan, manifest: ManifestFile, wanted: li
     reads = {name: type_ for name, type_ in types.items() if name in present}
     if "partition" in needed:
         reads.update((_PARTITION_PREFIX + label, type_) for label, type_ in plan.partition)
-    found = read_columns(container, plan.record, reads, file)
-    rows = container.count
+    rows, found = read_columns(container, plan.record, reads, file)
     columns = {name: found[name] if name in found else pa.nulls(rows, type_) for name, type_ in types.items()}
     if "partition" in needed:
         columns["partition"] = _partition([found[_PARTITION_PREFIX + label] for label, _ in plan.partition], plan, rows)
