@@ -6,7 +6,6 @@ import logging
 from collections.abc import Iterable, Iterator
 
 from frazil.catalog.base import LoadedTable
-
 from frazil.codec.manifest import decode_manifest
 from frazil.codec.manifest_list import decode_manifest_list
 from frazil.errors import CorruptData, NoSuchFileError
@@ -50,7 +49,7 @@ def reachable(table: LoadedTable) -> Iterator[str]:
 def _data_files(storage: Storage, manifest: ManifestFile) -> Iterator[str]:
     try:
         data = storage.read(manifest.manifest_path)
-        yield from decode_manifest(data, manifest, columns=("file_path",)).column("file_path").to_pylist()
+        yield from map(str, decode_manifest(data, manifest, columns=("file_path",)).column("file_path").to_pylist())
     except (CorruptData, NoSuchFileError) as error:
         logger.warning("Purge leaves the files of %s: %s", manifest.manifest_path, error)
 
