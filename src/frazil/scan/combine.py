@@ -7,10 +7,10 @@ at least `open_file_cost`. Pieces of one file that meet again in a bin become on
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from frazil.scan.options import SplitOptions, adjusted_split_size
-from frazil.scan.tasks import FileScanTask
+from frazil.scan.tasks import FileScanTask, TaskSequence
 
 _SPLITTABLE = ("parquet", "orc")
 
@@ -42,7 +42,9 @@ def combine(
     return [CombinedTask(tuple(_merge(b.items))) for b in bins]
 
 
-def combine_for(tasks: Sequence[FileScanTask], options: SplitOptions, parallelism: int = 1, scan_size: int | None = None) -> list[CombinedTask]:
+def combine_for(
+    tasks: Sequence[FileScanTask], options: SplitOptions, parallelism: int = 1, scan_size: int | None = None
+) -> list[CombinedTask]:
     """As `combine`, with Java's adaptive split size for `parallelism` slots. `scan_size`: bytes of all tasks, when known."""
     size = options.split_size
     if options.adaptive:
@@ -53,30 +55,49 @@ def combine_for(tasks: Sequence[FileScanTask], options: SplitOptions, parallelis
 
 @dataclass(slots=True)
 class _Piece:
-    """[start, end) of a task's file; `whole` when it was not cut."""
+    """[start, end) of a task's file, whose end is `size`."""
 
     task: FileScanTask
     start: int
     end: int
-    deletes: int
-    delete_count: int
+    size: int
+    deletes: int = 0
+    delete_count: int = 0
 
 
 def _pieces(tasks: Iterable[FileScanTask], split_size: int) -> Iterator[_Piece]:
+    if isinstance(tasks, TaskSequence):
+        yield from _whole_files(tasks, split_size)
+        return
     for task in tasks:
         deletes, count = sum(d.size for d in task.delete_files), len(task.delete_files)
-        for start, end in _cuts(task, split_size):
-            yield _Piece(task, start, end, deletes, count)
+        if task.is_whole_file:
+            cuts = _cuts(task.length, task.file.file_format, task.file.split_offsets, split_size)
+        else:
+            cuts = ((task.start, task.start + task.length),)
+        for start, end in cuts:
+            yield _Piece(task, start, end, task.start + task.length, deletes, count)
 
 
-def _cuts(task: FileScanTask, split_size: int) -> Iterable[tuple[int, int]]:
+def _whole_files(tasks: TaskSequence, split_size: int) -> Iterator[_Piece]:
+    """Pieces of a plan's own tasks, from its columns: no DataFile is made."""
+    each = iter(tasks)
+    for group in tasks.groups:
+        for batch in group.table.select(["file_size_in_bytes", "file_format", "split_offsets"]).to_batches():
+            for size, file_format, offsets in zip(*(c.to_pylist() for c in batch.columns), strict=True):
+                task = next(each)
+                for start, end in _cuts(size, file_format, offsets, split_size):
+                    yield _Piece(task, start, end, size)
+
+
+def _cuts(length: int, file_format: str, offsets: Sequence[int] | None, split_size: int) -> Iterable[tuple[int, int]]:
     """Where the row groups begin if the file says so soundly, else every `split_size` bytes; files that cannot be cut stay whole."""
-    start, length = task.start, task.length
-    if not task.is_whole_file or task.file.file_format not in _SPLITTABLE or length <= 0:
-        return ((start, start + length),)
-    offsets = task.file.split_offsets
+    if file_format not in _SPLITTABLE or length <= 0:
+        return ((0, length),)
     if offsets and offsets[-1] < length and offsets[0] >= 0 and all(a < b for a, b in zip(offsets, offsets[1:], strict=False)):
         edges = [0, *offsets[1:], length]  # the first piece starts at 0: the pieces cover the file
+    elif length <= split_size:
+        return ((0, length),)
     else:
         edges = [*range(0, length, split_size), length]
     return zip(edges, edges[1:], strict=False)
@@ -109,7 +130,7 @@ def _merge(pieces: Iterable[_Piece]) -> Iterator[FileScanTask]:
     last: _Piece | None = None
     for piece in pieces:
         if last is not None and last.task is piece.task and last.end == piece.start:
-            last = _Piece(last.task, last.start, piece.end, last.deletes, last.delete_count)
+            last = replace(last, end=piece.end)
             continue
         if last is not None:
             yield _task(last)
@@ -119,7 +140,7 @@ def _merge(pieces: Iterable[_Piece]) -> Iterator[FileScanTask]:
 
 
 def _task(piece: _Piece) -> FileScanTask:
-    task = piece.task
-    if (piece.start, piece.end - piece.start) == (task.start, task.length):
-        return task
-    return task.part(piece.start, piece.end - piece.start)
+    """The task itself when all of it is in the piece."""
+    if piece.start == piece.task.start and piece.end == piece.size:
+        return piece.task
+    return piece.task.part(piece.start, piece.end - piece.start)

@@ -8,12 +8,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from frazil.codec.avro import read_container
 from frazil.codec.manifest import decode_manifest
 from frazil.codec.manifest_list import decode_manifest_list
 from frazil.errors import CorruptData, Unsupported
 from frazil.scan.cache import ByteCache
+from frazil.spec.data_file import ManifestEntryStatus
 from frazil.spec.manifest import ManifestContent, ManifestFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import Snapshot
@@ -86,8 +88,11 @@ def _header_spec(data: bytes, path: str, metadata: TableMetadata) -> int:
     return int(text)
 
 
-def read_manifest(storage: Storage, manifest: ManifestFile, columns: Collection[str] | None = None) -> pa.Table:
-    """Entries of a manifest, one a row, DELETED ones included, numbers inherited; `columns` None: all of them."""
+def read_manifest(storage: Storage, manifest: ManifestFile, columns: Collection[str] | None = None, *, keep: bool = True) -> pa.Table:
+    """Entries of a manifest, one a row, DELETED ones included, numbers inherited; `columns` None: all of them.
+
+    `keep=False`: what is read does not go into the cache (who wants all columns of everything would only drive out the rest).
+    """
     wanted = ALL_COLUMNS if columns is None else tuple(columns)
     key = (
         "manifest", manifest.manifest_path, manifest.manifest_length, manifest.sequence_number, manifest.added_snapshot_id,
@@ -98,11 +103,13 @@ def read_manifest(storage: Storage, manifest: ManifestFile, columns: Collection[
         have = set(found.column_names)
         if have.issuperset(wanted):
             return found.select([c for c in found.column_names if c in set(wanted)])
-        wanted = tuple(dict.fromkeys((*found.column_names, *wanted)))
+        if keep:
+            wanted = tuple(dict.fromkeys((*found.column_names, *wanted)))
     local = storage.local_path(manifest.manifest_path)
     data = None if local is not None else storage.read(manifest.manifest_path)
     table = decode_manifest(data, manifest, path=local, columns=wanted)
-    manifest_cache.put(key, table, table.nbytes + 4000)
+    if keep:
+        manifest_cache.put(key, table, table.nbytes + 4000)
     return table if columns is None else table.select([c for c in table.column_names if c in set(columns)])
 
 
@@ -129,3 +136,17 @@ def each(function: Callable[[T], R], items: Iterable[T], workers: int) -> Iterat
 
 def is_data(manifest: ManifestFile) -> bool:
     return manifest.content == ManifestContent.DATA
+
+
+def live(entries: pa.Table) -> pa.Table:
+    """Entries that are not DELETED."""
+    alive = pc.not_equal(entries.column("status"), int(ManifestEntryStatus.DELETED))
+    return entries if pc.all(alive).as_py() is not False else entries.filter(alive)
+
+
+def column_of(table: pa.Table, name: str) -> pa.Array:
+    """A column as one array."""
+    column = table.column(name)
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)

@@ -40,7 +40,7 @@ class ScanOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, str] | None, properties: Mapping[str, str], *, with_stats: bool = False) -> ScanOptions:
-        """From read options (Java's names, `_` for `-` allowed) and table properties. Raises InvalidInput for an option that is not known."""
+        """From read options (Java's names, `_` for `-` allowed) and table properties. Raises InvalidInput for an unknown option."""
         given = {k.lower().replace("_", "-"): str(v) for k, v in (options or {}).items()}
         if unknown := sorted(set(given) - set(SPLIT_OPTIONS)):
             raise InvalidInput(f"Unknown read option: {', '.join(unknown)}.", hint=f"Known: {', '.join(SPLIT_OPTIONS)}.")

@@ -1,4 +1,7 @@
-"""Planning a scan: snapshot -> manifest list -> manifests -> files, each step leaving out what the filter excludes (spec, "Scan Planning")."""
+"""Planning a scan: snapshot -> manifest list -> manifests -> files, each step leaving out what the filter excludes.
+
+Source: spec, "Scan Planning".
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,7 @@ from frazil.scan.manifests import (
     clear_caches,
     each,
     is_data,
+    live,
     manifests_of,
     read_manifest,
 )
@@ -30,7 +34,6 @@ from frazil.scan.options import ScanOptions
 from frazil.scan.prune import file_pruner, manifest_outcomes
 from frazil.scan.report import Explanation, ScanReport, explain
 from frazil.scan.tasks import WHOLLY, PlannedFiles, TaskSequence
-from frazil.spec.data_file import ManifestEntryStatus
 from frazil.spec.manifest import ManifestFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.partitioning import PartitionSpec
@@ -146,14 +149,14 @@ def plan(
 
 def may_match(manifests: Sequence[ManifestFile], metadata: TableMetadata, bound: Bound, schema: Schema) -> list[ManifestFile]:
     """Manifests with live files whose partition summaries do not exclude the filter, in their order."""
-    live = [m for m in manifests if m.has_live_files]
-    keep = np.ones(len(live), dtype=bool)
-    specs = np.array([m.partition_spec_id for m in live], dtype=np.int64)
+    alive = [m for m in manifests if m.has_live_files]
+    keep = np.ones(len(alive), dtype=bool)
+    specs = np.array([m.partition_spec_id for m in alive], dtype=np.int64)
     for spec_id in np.unique(specs):
         rows = np.flatnonzero(specs == spec_id)
         spec = metadata.spec_by_id(int(spec_id))
-        keep[rows] = manifest_outcomes([live[i] for i in rows], bound, schema, spec) & 1 != 0
-    return [m for m, kept in zip(live, keep, strict=True) if kept]
+        keep[rows] = manifest_outcomes([alive[i] for i in rows], bound, schema, spec) & 1 != 0
+    return [m for m, kept in zip(alive, keep, strict=True) if kept]
 
 
 def plan_manifests(
@@ -168,7 +171,7 @@ def plan_manifests(
 ) -> tuple[tuple[PlannedFiles, ...], ScanReport]:
     """Planned files of data manifests, a group a spec, and the report with its counters. `choose` limits the entries beforehand."""
     chosen = may_match(data, metadata, bound, schema)
-    read = partial(_read, metadata=metadata, storage=storage, bound=bound, schema=schema, options=options, choose=choose or _live)
+    read = partial(_read, metadata=metadata, storage=storage, bound=bound, schema=schema, options=options, choose=choose or live)
     by_spec: dict[int, list[pa.Table]] = {}
     by_partition = by_statistics = 0
     for spec_id, table, partition, statistics in each(read, chosen, options.workers):
@@ -194,14 +197,15 @@ def _together(tables: list[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables, promote_options="permissive") if len(tables) > 1 else tables[0]
 
 
-def _live(entries: pa.Table) -> pa.Table:
-    """Entries that are not DELETED."""
-    alive = pc.not_equal(entries.column("status"), int(ManifestEntryStatus.DELETED))
-    return entries if pc.all(alive).as_py() is not False else entries.filter(alive)
-
-
 def _read(
-    manifest: ManifestFile, *, metadata: TableMetadata, storage: Storage, bound: Bound, schema: Schema, options: ScanOptions, choose: EntryChoice
+    manifest: ManifestFile,
+    *,
+    metadata: TableMetadata,
+    storage: Storage,
+    bound: Bound,
+    schema: Schema,
+    options: ScanOptions,
+    choose: EntryChoice,
 ) -> tuple[int, pa.Table, int, int]:
     spec = metadata.spec_by_id(manifest.partition_spec_id)
     wanted = ALL_COLUMNS if options.with_stats else (*PLAN_COLUMNS, *STATISTICS) if references(bound) else PLAN_COLUMNS
@@ -225,9 +229,8 @@ def _refuse_encrypted(metadata: TableMetadata, group: PlannedFiles) -> None:
     keys = group.table.column("key_metadata")
     if keys.null_count < len(keys):
         file = group.table.filter(keys.is_valid()).column("file_path")[0].as_py()
-        raise Unsupported(
-            f"Table {metadata.location} has encrypted data files ({file}); encrypted tables are not supported.", table=metadata.location, file=file
-        )
+        text = f"Table {metadata.location} has encrypted data files ({file}); encrypted tables are not supported."
+        raise Unsupported(text, table=metadata.location, file=file)
 
 
 def _delete_manifests(
@@ -241,7 +244,7 @@ def _delete_manifests(
     found = []
     for manifest in may_match(deletes, metadata, bound, schema):
         if manifest.added_files_count is None or manifest.existing_files_count is None:
-            if not _live(read_manifest(storage, manifest, ("status",))).num_rows:
+            if not live(read_manifest(storage, manifest, ("status",))).num_rows:
                 continue
         found.append(manifest)
     return found

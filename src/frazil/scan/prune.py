@@ -21,7 +21,7 @@ from frazil.expr.prune import outcomes
 from frazil.expr.ranges import Range
 from frazil.expr.values import FLOATS, arrow_type
 from frazil.scan.bounds import MapColumn, decode_bounds
-from frazil.scan.manifests import STATISTICS
+from frazil.scan.manifests import STATISTICS, column_of
 from frazil.spec.manifest import ManifestFile
 from frazil.spec.partitioning import PartitionField, PartitionSpec
 from frazil.spec.schema import Schema
@@ -102,8 +102,9 @@ def statistics_ranges(entries: pa.Table, schema: Schema, columns: Sequence[int])
     if not set(STATISTICS).issubset(entries.column_names) or not entries.num_rows:
         return {}
     metrics = {name: MapColumn(entries.column(name)) for name in STATISTICS}
-    records = _one(entries, "record_count")
-    return {i: [_statistics_range(metrics, records, schema, i)] for i in columns if i in schema.by_id and schema.by_id[i].field_type.is_primitive}
+    records = column_of(entries, "record_count")
+    known = [i for i in columns if i in schema.by_id and schema.by_id[i].field_type.is_primitive]
+    return {i: [_statistics_range(metrics, records, schema, i)] for i in known}
 
 
 def _statistics_range(metrics: dict[str, MapColumn], records: pa.Array, schema: Schema, field_id: int) -> Range:
@@ -140,17 +141,12 @@ def _always_counted(schema: Schema, field_id: int) -> bool:
     return all(p.required and isinstance(p.field_type, StructType) for p in around)
 
 
-def _one(table: pa.Table, name: str) -> pa.Array:
-    column = table.column(name)
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-
-
 def partition_outcomes(entries: pa.Table, bound: Bound, schema: Schema, spec: PartitionSpec) -> Mask | None:
     """One mask an entry, from partition values alone; None: they say nothing about the filter."""
     columns = list(references(bound))
     if not telling_fields(spec, schema, columns):
         return None
-    found = partition_ranges(_one(entries, "partition"), spec, schema, columns)
+    found = partition_ranges(column_of(entries, "partition"), spec, schema, columns)
     return outcomes(bound, lambda i: found.get(i, ()), entries.num_rows) if found else None
 
 
@@ -158,9 +154,10 @@ def file_outcomes(entries: pa.Table, bound: Bound, schema: Schema, spec: Partiti
     """One mask an entry, from partition values, counts and bounds (those of `STATISTICS` that the table has)."""
     columns = list(references(bound))
     by_statistics = statistics_ranges(entries, schema, columns)
-    by_partition = partition_ranges(_one(entries, "partition"), spec, schema, columns) if columns and "partition" in entries.column_names else {}
+    has_partition = bool(columns) and "partition" in entries.column_names
+    by_partition = partition_ranges(column_of(entries, "partition"), spec, schema, columns) if has_partition else {}
     result = outcomes(bound, lambda i: (*by_partition.get(i, ()), *by_statistics.get(i, ())), entries.num_rows)
-    empty = pc.equal(_one(entries, "record_count"), 0).to_numpy(zero_copy_only=False)
+    empty = pc.equal(column_of(entries, "record_count"), 0).to_numpy(zero_copy_only=False)
     return np.where(empty, 0, result).astype(np.uint8) if empty.any() else result
 
 

@@ -56,8 +56,6 @@ class Explanation:
         return "\n".join(self.lines)
 
     def _repr_html_(self) -> str:
-        import html
-
         return f"<pre>{html.escape(str(self))}</pre>"
 
 
@@ -69,7 +67,8 @@ def explain(report: ScanReport) -> Explanation:
     lines = [
         f"Scan of {r.table}, snapshot {r.snapshot_id}",
         f"  filter: {r.filter}",
-        f"  manifests: {r.scanned_data_manifests} of {r.total_data_manifests} read, {r.skipped_data_manifests} skipped by partition summaries",
+        f"  manifests: {r.scanned_data_manifests} of {r.total_data_manifests} read, "
+        f"{r.skipped_data_manifests} skipped by partition summaries",
         f"  files: {r.result_data_files} of {files} in them kept; skipped {r.skipped_by_partition} by partition values, "
         f"{r.skipped_by_statistics} by counts and bounds",
         f"  of the kept files {r.wholly_matching_files} match wholly (no row is tested)",

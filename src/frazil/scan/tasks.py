@@ -8,8 +8,8 @@ from typing import Any, overload
 
 import pyarrow as pa
 
-from frazil.scan.rows import data_file
-from frazil.spec.data_file import DataFile
+from frazil.codec.manifest import entries_from_table
+from frazil.spec.data_file import DataFile, ManifestEntry
 from frazil.spec.partitioning import PartitionSpec
 
 WHOLLY = 1  # the outcome mask "TRUE only": every row of the file matches
@@ -26,7 +26,7 @@ class PlannedFiles:
 
     def __init__(self, spec: PartitionSpec, table: pa.Table):
         self.spec, self.table = spec, table
-        self._block: tuple[int, list[dict[str, Any]]] | None = None
+        self._block: tuple[int, list[ManifestEntry], list[int]] | None = None
 
     @property
     def spec_id(self) -> int:
@@ -35,14 +35,16 @@ class PlannedFiles:
     def __len__(self) -> int:
         return int(self.table.num_rows)
 
-    def row(self, index: int) -> dict[str, Any]:
-        """One entry as Python values; rows are decoded in blocks, of which the last is kept."""
+    def entry(self, index: int) -> tuple[ManifestEntry, int]:
+        """(entry, outcome mask); entries are made in blocks, of which the last is kept."""
         number = index // _BLOCK
         block = self._block
         if block is None or block[0] != number:
-            block = (number, self.table.slice(number * _BLOCK, _BLOCK).to_pylist())
+            rows = self.table.slice(number * _BLOCK, _BLOCK)
+            block = (number, entries_from_table(rows.drop_columns(["_match"]), self.spec), rows.column("_match").to_pylist())
             self._block = block
-        return block[1][index - number * _BLOCK]
+        place = index - number * _BLOCK
+        return block[1][place], block[2][place]
 
     def __reduce__(self) -> Any:
         return PlannedFiles, (self.spec, self.table)
@@ -78,10 +80,8 @@ class FileScanTask:
     def facts(self) -> TaskFacts:
         if self._facts is None:
             assert self._planned is not None
-            row = self._planned.row(self._index)
-            self._facts = TaskFacts(
-                data_file(row, self.spec), row.get("sequence_number"), row.get("file_sequence_number"), row.get("snapshot_id"), row["_match"]
-            )
+            entry, match = self._planned.entry(self._index)
+            self._facts = TaskFacts(entry.data_file, entry.sequence_number, entry.file_sequence_number, entry.snapshot_id, match)
         return self._facts
 
     @property

@@ -10,10 +10,9 @@ import pyarrow.compute as pc
 
 from frazil.scan.inspect.partition_type import coerce_partition, partition_arrow_type, partition_struct
 from frazil.scan.inspect.readable import readable_metrics, readable_type
-from frazil.scan.manifests import ALL_COLUMNS, each, is_data, manifests_of, read_manifest
+from frazil.scan.manifests import ALL_COLUMNS, column_of, each, is_data, live, manifests_of, read_manifest
 from frazil.scan.options import default_workers
 from frazil.scan.partition_union import unified_partition_type
-from frazil.spec.data_file import ManifestEntryStatus
 from frazil.spec.manifest import ManifestFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import Snapshot
@@ -110,20 +109,8 @@ def _read(metadata: TableMetadata, storage: Storage, chosen: Iterable[ManifestFi
 def _manifest(
     manifest: ManifestFile, *, metadata: TableMetadata, storage: Storage, unified: StructType, schema: pa.Schema, batch: Batch
 ) -> pa.Table:
-    table = read_manifest(storage, manifest, ALL_COLUMNS)
+    table = read_manifest(storage, manifest, ALL_COLUMNS, keep=False)
     return batch(table, manifest.partition_spec_id, unified, metadata, schema)
-
-
-def live(table: pa.Table) -> pa.Table:
-    """Entries that are not DELETED."""
-    status = table.column("status")
-    alive = pc.not_equal(status, int(ManifestEntryStatus.DELETED))
-    return table if pc.all(alive).as_py() is not False else table.filter(alive)
-
-
-def _one(table: pa.Table, name: str) -> pa.Array:
-    column = table.column(name)
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
 def file_arrays(table: pa.Table, spec_id: int, unified: StructType) -> list[pa.Array]:
@@ -134,11 +121,11 @@ def file_arrays(table: pa.Table, spec_id: int, unified: StructType) -> list[pa.A
             case "spec_id":
                 arrays.append(pa.repeat(pa.scalar(spec_id, pa.int32()), table.num_rows))
             case "partition":
-                arrays.append(partition_struct(coerce_partition(_one(table, "partition"), unified), unified))
+                arrays.append(partition_struct(coerce_partition(column_of(table, "partition"), unified), unified))
             case "file_format":
-                arrays.append(pc.utf8_upper(_one(table, "file_format")))
+                arrays.append(pc.utf8_upper(column_of(table, "file_format")))
             case _:
-                arrays.append(_as(_one(table, field.name), field.type))
+                arrays.append(_as(column_of(table, field.name), field.type))
     return arrays
 
 
@@ -166,5 +153,5 @@ def _file_batch(table: pa.Table, spec_id: int, unified: StructType, metadata: Ta
 
 def _entry_batch(table: pa.Table, spec_id: int, unified: StructType, metadata: TableMetadata, schema: pa.Schema) -> pa.Table:
     data_file = pa.StructArray.from_arrays(file_arrays(table, spec_id, unified), fields=file_fields(unified))
-    arrays = [_one(table, f.name) for f in _ENTRY_FIELDS]
+    arrays = [column_of(table, f.name) for f in _ENTRY_FIELDS]
     return pa.Table.from_arrays([*arrays, data_file, readable_metrics(table, metadata.schema())], schema=schema)

@@ -14,10 +14,9 @@ import pyarrow.compute as pc
 from frazil.expr.bind import bind
 from frazil.expr.bound import Bound, Constant, references
 from frazil.expr.nodes import AlwaysTrue, Predicate
-from frazil.scan.inspect.files import live
 from frazil.scan.inspect.partition_type import coerce_partition, partition_arrow_type, partition_struct
 from frazil.scan.inspect.types import TIMESTAMP
-from frazil.scan.manifests import ENTRY, STATISTICS, each, manifests_of, read_manifest
+from frazil.scan.manifests import ENTRY, STATISTICS, column_of, each, live, manifests_of, read_manifest
 from frazil.scan.options import default_workers
 from frazil.scan.partition_union import projected_fields, unified_partition_type
 from frazil.scan.plan import may_match
@@ -52,7 +51,7 @@ def partitions(
     schema, unified = partitions_schema(metadata), unified_partition_type(metadata)
     if snapshot is None:
         return schema.empty_table()
-    bound = bind(row_filter or AlwaysTrue(), metadata.schema(), case_sensitive=case_sensitive)
+    bound = bind(row_filter if row_filter is not None else AlwaysTrue(), metadata.schema(), case_sensitive=case_sensitive)
     chosen = may_match(manifests_of(metadata, snapshot, storage), metadata, bound, metadata.schema())
     ranks = _Ranks(metadata)
     work = partial(_manifest, metadata=metadata, storage=storage, bound=bound, unified=unified, ranks=ranks)
@@ -87,25 +86,20 @@ def _manifest(
     if bound != Constant(True):
         entries = file_pruner(bound, metadata.schema(), spec)(entries)[0]
     entries = entries.combine_chunks()
-    partition = _array(entries, "partition")
+    partition = column_of(entries, "partition")
     keys = [_one_nan(c) for c in coerce_partition(partition, unified)]
-    content = _array(entries, "content").fill_null(0)
-    records, sizes = _array(entries, "record_count"), _array(entries, "file_size_in_bytes")
+    content = column_of(entries, "content").fill_null(0)
+    records, sizes = column_of(entries, "record_count"), column_of(entries, "file_size_in_bytes")
     counted: list[pa.Array] = []
     for kind in (DataFileContent.DATA, DataFileContent.POSITION_DELETES, DataFileContent.EQUALITY_DELETES):
         mine = pc.equal(content, int(kind))
         counted += [pc.if_else(mine, records, 0), mine.cast(pa.int64())]
         if kind == DataFileContent.DATA:
             counted.append(pc.if_else(mine, sizes, 0))
-    newest = pc.add(pc.multiply(ranks.of(_array(entries, "snapshot_id")), _SPECS), spec.spec_id)
+    newest = pc.add(pc.multiply(ranks.of(column_of(entries, "snapshot_id")), _SPECS), spec.spec_id)
     fields = pa.repeat(pa.scalar(projected_fields(spec, unified), pa.int32()), len(entries))
     names = [*(f"k{i}" for i in range(len(keys))), "fields", *(name for name, _ in _COUNTS), "newest"]
     return _sum(pa.Table.from_arrays([*keys, fields, *counted, newest], names=names), unified)
-
-
-def _array(table: pa.Table, name: str) -> pa.Array:
-    column = table.column(name)
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
 def _one_nan(values: pa.Array) -> pa.Array:
@@ -124,13 +118,13 @@ def _sum(table: pa.Table, unified: StructType) -> pa.Table:
 
 def _finish(table: pa.Table, unified: StructType, ranks: _Ranks, schema: pa.Schema) -> pa.Table:
     table = table.combine_chunks()
-    newest = _array(table, "newest")
+    newest = column_of(table, "newest")
     rank = pc.shift_right(newest, 24)
     spec_ids = pc.subtract(newest, pc.multiply(rank, _SPECS)).cast(pa.int32())
     known = pc.if_else(pc.less(rank, 0), pa.scalar(None, pa.int64()), rank)
     columns: list[pa.Array] = []
     if unified.fields:
-        columns += [partition_struct([_array(table, f"k{i}") for i in range(len(unified.fields))], unified), spec_ids]
-    columns += [_array(table, name).cast(type_) for name, type_ in _COUNTS]
+        columns += [partition_struct([column_of(table, f"k{i}") for i in range(len(unified.fields))], unified), spec_ids]
+    columns += [column_of(table, name).cast(type_) for name, type_ in _COUNTS]
     columns += [ranks.times.take(known), ranks.ids.take(known)]
     return pa.Table.from_arrays(columns, schema=schema)

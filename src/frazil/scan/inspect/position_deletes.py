@@ -1,4 +1,4 @@
-"""Metadata table `position_deletes`: every deleted position of a snapshot, from position delete files and deletion vectors (java_spark 1.6)."""
+"""Metadata table `position_deletes`: every deleted position, from position delete files and deletion vectors (java_spark 1.6)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
-from frazil.codec.deletion_vector import decode_deletion_vector
+from frazil.codec.deletion_vector import decode_vector, positions_array
 from frazil.errors import CorruptData, FrazilError, Unsupported
-from frazil.scan.inspect.files import delete_manifest, live
+from frazil.scan.inspect.files import delete_manifest
 from frazil.scan.inspect.partition_type import coerce_partition, partition_arrow_type, partition_struct
 from frazil.scan.inspect.types import door_type
-from frazil.scan.manifests import DELETE, PLAN_COLUMNS, each, manifests_of, read_manifest
+from frazil.scan.manifests import DELETE, PLAN_COLUMNS, column_of, each, live, manifests_of, read_manifest
 from frazil.scan.options import default_workers
 from frazil.scan.partition_union import unified_partition_type
 from frazil.spec.data_file import DataFileContent
@@ -60,8 +60,7 @@ def _manifest(manifest: ManifestFile, *, storage: Storage, unified: StructType, 
     entries = entries.filter(pc.equal(entries.column("content"), int(DataFileContent.POSITION_DELETES))).combine_chunks()
     if not entries.num_rows:
         return []
-    column = entries.column("partition")
-    partitions = coerce_partition(column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks), unified)
+    partitions = coerce_partition(column_of(entries, "partition"), unified)
     rows = entries.drop_columns(["partition"]).to_pylist()
     found = []
     for at, row in enumerate(rows):
@@ -72,7 +71,13 @@ def _manifest(manifest: ManifestFile, *, storage: Storage, unified: StructType, 
 
 
 def _table(
-    paths: pa.Array, positions: pa.Array, partition: list[pa.Array], row: dict[str, Any], spec_id: int, unified: StructType, schema: pa.Schema
+    paths: pa.Array,
+    positions: pa.Array,
+    partition: list[pa.Array],
+    row: dict[str, Any],
+    spec_id: int,
+    unified: StructType,
+    schema: pa.Schema,
 ) -> pa.Table:
     count = len(positions)
     columns: list[pa.Array] = []
@@ -126,7 +131,11 @@ def _vector(row: dict[str, Any], storage: Storage) -> tuple[pa.Array, pa.Array]:
             raise CorruptData(f"The deletion vector at {offset} of {path} ends after the file.", file=path, offset=offset)
         source.seek(offset)
         blob = source.read(size)
-    positions = pa.array(decode_deletion_vector(blob, file=path).to_numpy(), type=pa.int64())
+    bitmap = decode_vector(blob, path)
+    if len(bitmap) != row["record_count"]:
+        text = f"The deletion vector at {offset} of {path} holds {len(bitmap)} positions, its manifest says {row['record_count']}."
+        raise CorruptData(text, file=path, offset=offset)
+    positions = pa.array(positions_array(bitmap), type=pa.int64())
     return pa.repeat(pa.scalar(referenced), len(positions)), positions
 
 
