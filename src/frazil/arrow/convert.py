@@ -1,4 +1,4 @@
-"""From a leaf column as a file holds it to the table's type: promotions (spec, "Schema Evolution") and what other writers do differently."""
+"""From a leaf column as a file holds it to the table's type: promotions (spec, "Schema Evolution") and other writers' habits."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ def _castable(have: pa.DataType, want: IcebergType) -> bool:
         case IntegerType():
             return have in (pa.int8(), pa.int16(), pa.uint8(), pa.uint16())
         case LongType():
-            return bool(t.is_integer(have)) and have != pa.uint64()
+            return bool(t.is_integer(have) and have != pa.uint64())
         case DecimalType(precision=p, scale=s):
-            return bool(t.is_decimal(have)) and have.scale == s and have.precision <= p
+            return bool(t.is_decimal(have) and have.scale == s and have.precision <= p)
         case StringType():
             return _is_text(have) or _is_bytes(have)
         case BinaryType() | GeometryType() | GeographyType():
@@ -76,11 +76,11 @@ def _castable(have: pa.DataType, want: IcebergType) -> bool:
         case FixedType():
             return _is_bytes(have)
         case TimeType():
-            return (bool(t.is_time(have)) and have.unit != "ns") or have == pa.int64()
+            return bool(have == pa.int64() or (t.is_time(have) and have.unit != "ns"))
         case DateType():
             return bool(t.is_date(have))
     # what is left: double from float
-    return have == pa.float32() and to_arrow_type(want) == pa.float64()
+    return bool(have == pa.float32() and to_arrow_type(want) == pa.float64())
 
 
 def _timestamp(have: pa.DataType, want: IcebergType, target: pa.DataType) -> Convert | None:

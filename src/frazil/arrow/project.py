@@ -1,7 +1,7 @@
 """Projection by field id, at any depth: which columns of a file to read, and what to make of them (spec, "Column Projection").
 
-`plan_columns` compares a file's columns with the wanted schema once; `build` then applies the plan to every batch. A column that already has
-the wanted type is passed on as it is.
+`plan_columns` compares a file's columns with the wanted schema once; `build` then applies the plan to every batch. A column that has the
+wanted type already is passed on as it is.
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ from frazil.arrow.file_schema import FileField, FileSchema, file_schema
 from frazil.arrow.project import ColumnsPlan
 from frazil.arrow.schema import PARQUET_FIELD_ID
 from frazil.arrow.source import Piece, RawBatch
-from frazil.codec.avro import Node, record_reader, stream_container
+from frazil.codec.avro import record_reader, stream_container
+from frazil.codec.avro_schema import Node
 from frazil.codec.name_mapping import NameMapping
 from frazil.errors import CorruptData, Unsupported
 from frazil.expr.bound import Bound

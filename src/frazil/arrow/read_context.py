@@ -1,4 +1,4 @@
-"""What a reader of data files must know beside its task: the wanted columns, the filter, and the table's metadata as far as reading needs it."""
+"""What a reader of data files must know beside its task: the wanted columns, the filter, and what reading needs of the metadata."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ METADATA_IDS = frozenset(METADATA_COLUMNS.values())
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """`batch_size`: rows of a batch at most. `workers`: threads (None: one a core). `memory`: bytes of batches that may wait to be taken."""
+    """`batch_size`: rows of a batch at most. `workers`: threads (None: one a core). `memory`: bytes of batches that may wait."""
 
     batch_size: int = 131_072
     workers: int | None = None
@@ -35,7 +35,7 @@ class ReadOptions:
 class ReadContext:
     """Frozen and picklable; one for all tasks of a scan.
 
-    `projection`: the wanted columns, metadata columns (`_file`, `_pos`, …) among them. `table_schema`: all columns of the snapshot, where the
+    `projection`: the wanted columns, metadata columns (`_file`, …) among them. `table_schema`: all columns of the snapshot, where the
     filter finds those that are not wanted. `row_filter`: bound; rows are kept where it is TRUE. `name_mapping`: the table property's JSON.
     `apply_residual=False`: tasks' residuals decide nothing, every row of a task comes.
     """

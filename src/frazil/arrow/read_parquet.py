@@ -53,7 +53,7 @@ def first_byte(group: Any) -> int:
         return 4
     chunk = group.column(0)
     offset = chunk.dictionary_page_offset if chunk.has_dictionary_page else None
-    return min(x for x in (offset, chunk.data_page_offset) if x)
+    return int(min(x for x in (offset, chunk.data_page_offset) if x))
 
 
 def prune(

@@ -1,6 +1,6 @@
 """Iceberg schemas as Arrow schemas and back.
 
-At the doors of this room a uuid is a string, a variant JSON text, geometry and geography WKB; `storage=True` gives the types as they are held
+At the doors of this room a uuid is a string, a variant JSON text, geo types WKB; `storage=True` gives the types as they are held
 in files instead (uuid: 16 bytes, variant: a struct of metadata and value).
 """
 
@@ -118,7 +118,8 @@ def arrow_children(type_: pa.DataType) -> list[pa.Field]:
 
 def is_list(type_: pa.DataType) -> bool:
     t = pa.types
-    return t.is_list(type_) or t.is_large_list(type_) or t.is_fixed_size_list(type_) or t.is_list_view(type_) or t.is_large_list_view(type_)
+    kinds = (t.is_list, t.is_large_list, t.is_fixed_size_list, t.is_list_view, t.is_large_list_view)
+    return any(is_kind(type_) for is_kind in kinds)
 
 
 def _from_field(f: pa.Field, given: bool, fresh: Callable[[], int], path: str) -> NestedField:
@@ -147,8 +148,9 @@ def _from_type(type_: pa.DataType, given: bool, fresh: Callable[[], int], path: 
 _SIGNED_SMALL = {pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16()}
 _BY_TYPE: dict[pa.DataType, IcebergType] = {
     pa.bool_(): BooleanType(), pa.int64(): LongType(), pa.uint32(): LongType(), pa.float16(): FloatType(), pa.float32(): FloatType(),
-    pa.float64(): DoubleType(), pa.date32(): DateType(), pa.date64(): DateType(), pa.string(): StringType(), pa.large_string(): StringType(),
-    pa.string_view(): StringType(), pa.binary(): BinaryType(), pa.large_binary(): BinaryType(), pa.binary_view(): BinaryType(),
+    pa.float64(): DoubleType(), pa.date32(): DateType(), pa.date64(): DateType(), pa.string(): StringType(),
+    pa.large_string(): StringType(), pa.string_view(): StringType(), pa.binary(): BinaryType(),
+    pa.large_binary(): BinaryType(), pa.binary_view(): BinaryType(),
     pa.null(): UnknownType(), pa.time32("s"): TimeType(), pa.time32("ms"): TimeType(), pa.time64("us"): TimeType(),
 }  # fmt: skip
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from frazil.arrow.schema import to_arrow_type
-from frazil.arrow.uuids import uuid_to_text
+from frazil.arrow.uuids import uuid_from_text, uuid_to_text
 from frazil.spec.types import (
     DateType,
     IcebergType,
@@ -78,3 +78,15 @@ def repeated(type_: IcebergType, value: Any, count: int) -> pa.Array:
     if isinstance(type_, StructType | ListType | MapType):
         return one.take(pa.array([0] * count, pa.int64()))
     return pa.repeat(one[0], count)
+
+
+def internal_values(type_: IcebergType, array: pa.Array) -> list[Any]:
+    """The internal values of a primitive column, typed as at the doors of this room."""
+    match type_:
+        case DateType():
+            return list(array.view(pa.int32()).to_pylist())
+        case UUIDType():
+            return list((uuid_from_text(array) if array.type != pa.binary(16) else array).to_pylist())
+        case _ if isinstance(type_, _LONGS):
+            return list(array.view(pa.int64()).to_pylist())
+    return list(array.to_pylist())

@@ -1,0 +1,118 @@
+"""Which metrics a table keeps of which column (`write.metadata.metrics.*`), and how long bounds are (Java's MetricsConfig)."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from frazil.spec.schema import Schema
+from frazil.spec.sorting import SortOrder
+from frazil.spec.transforms import (
+    DayTransform,
+    HourTransform,
+    IdentityTransform,
+    MonthTransform,
+    TruncateTransform,
+    YearTransform,
+)
+from frazil.spec.types import ListType, MapType, NestedField, StructType, children
+
+DEFAULT, COLUMN = "write.metadata.metrics.default", "write.metadata.metrics.column."
+MAX_INFERRED = "write.metadata.metrics.max-inferred-column-defaults"
+_KEEP_ORDER = (IdentityTransform, TruncateTransform, YearTransform, MonthTransform, DayTransform, HourTransform)
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Mode:
+    """`kind` is none, counts, truncate or full; `length`: code points (bytes of binary) of truncated bounds."""
+
+    kind: str
+    length: int = 0
+
+    @property
+    def has_bounds(self) -> bool:
+        return self.kind in ("truncate", "full")
+
+
+NONE, COUNTS, FULL, TRUNCATE_16 = Mode("none"), Mode("counts"), Mode("full"), Mode("truncate", 16)
+
+
+def parse_mode(text: str, otherwise: Mode = TRUNCATE_16) -> Mode:
+    """A mode as the properties write it; one that is none of them counts as `otherwise`, as in Java, with a warning."""
+    lowered = text.strip().lower()
+    if lowered in ("none", "counts", "full"):
+        return Mode(lowered)
+    if (match := re.fullmatch(r"truncate\((\d+)\)", lowered)) and int(match[1]) > 0:
+        return Mode("truncate", int(match[1]))
+    _log.warning("Ignoring metrics mode %r: it is none of none, counts, truncate(n), full.", text)
+    return otherwise
+
+
+@dataclass(frozen=True)
+class MetricsConfig:
+    """Modes by field id; `default` for the others."""
+
+    modes: Mapping[int, Mode]
+    default: Mode = TRUNCATE_16
+
+    def mode(self, field_id: int) -> Mode:
+        return self.modes.get(field_id, self.default)
+
+
+def metrics_config(properties: Mapping[str, str], schema: Schema, order: SortOrder | None = None) -> MetricsConfig:
+    """As Java derives it: the default for all columns up to the inferred limit, at least truncate(16) for sort columns, then overrides."""
+    modes: dict[int, Mode] = {}
+    default = TRUNCATE_16
+    if (given := properties.get(DEFAULT)) is not None:
+        default = parse_mode(given)
+    elif len(_measured(schema)) > (limit := _limit(properties)):
+        modes = dict.fromkeys(_first_ids(schema.as_struct(), limit, []), TRUNCATE_16)
+        default = NONE
+    sorted_mode = TRUNCATE_16 if default in (NONE, COUNTS) else default
+    for f in order.fields if order else ():
+        if isinstance(f.transform, _KEEP_ORDER) and f.source_id in schema.by_id:
+            modes[f.source_id] = sorted_mode
+    for key, text in properties.items():
+        if key.startswith(COLUMN) and (column := schema.get_field(key[len(COLUMN) :])) is not None:
+            modes[column.field_id] = parse_mode(text, default)
+    return MetricsConfig(modes, default)
+
+
+def _limit(properties: Mapping[str, str]) -> int:
+    text = properties.get(MAX_INFERRED, "100").strip()
+    if not text.isdigit():
+        _log.warning("Ignoring %s=%r: it must be a whole number of at least 0.", MAX_INFERRED, text)
+        return 100
+    return int(text)
+
+
+def _measured(schema: Schema) -> list[int]:
+    """Ids that Java counts against the limit: all leaves."""
+    return [i for i, f in schema.by_id.items() if not children(f.field_type)]
+
+
+def _first_ids(struct: StructType, limit: int, found: list[int]) -> list[int]:
+    """The first `limit` leaves: a struct's own before those of its children."""
+    for f in struct.fields:
+        if len(found) < limit and not children(f.field_type):
+            found.append(f.field_id)
+    for f in struct.fields:
+        if len(found) < limit:
+            _inside(f, limit, found)
+    return found
+
+
+def _inside(f: NestedField, limit: int, found: list[int]) -> None:
+    match f.field_type:
+        case StructType():
+            _first_ids(f.field_type, limit, found)
+        case ListType() | MapType():
+            members = children(f.field_type)
+            found.extend(m.field_id for m in members if not children(m.field_type))
+            del found[limit:]
+            for m in members:
+                if len(found) < limit:
+                    _inside(m, limit, found)

@@ -1,0 +1,105 @@
+"""ORC files with Iceberg's attributes (spec, "ORC"): ids, requiredness, and what an ORC type leaves open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import orc
+
+from frazil.arrow.file_layout import Layout, layout
+from frazil.arrow.metrics import BatchMetrics, Metrics
+from frazil.arrow.metrics_config import MetricsConfig
+from frazil.errors import InvalidInput, Unsupported
+from frazil.spec.schema import Schema
+from frazil.spec.types import (
+    BinaryType,
+    FixedType,
+    IcebergType,
+    LongType,
+    NestedField,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+    VariantType,
+)
+
+PREFIX = "write.orc."
+_CODECS = ("none", "uncompressed", "zlib", "snappy", "lz4", "zstd")
+
+
+def orc_layout(schema: Schema) -> Layout:
+    return layout(schema, _leaf, _attributes)
+
+
+def _leaf(type_: IcebergType) -> pa.DataType | None:
+    if isinstance(type_, UUIDType | FixedType):
+        return pa.binary()
+    return pa.int64() if isinstance(type_, TimeType) else None
+
+
+def _attributes(f: NestedField) -> dict[bytes, bytes]:
+    found = {b"iceberg.id": str(f.field_id).encode(), b"iceberg.required": b"true" if f.required else b"false"}
+    match f.field_type:
+        case LongType():
+            found[b"iceberg.long-type"] = b"LONG"
+        case TimeType():
+            found[b"iceberg.long-type"] = b"TIME"
+        case TimestampType() | TimestamptzType():
+            found[b"iceberg.timestamp-unit"] = b"MICROS"
+        case TimestampNanoType() | TimestamptzNanoType():
+            found[b"iceberg.timestamp-unit"] = b"NANOS"
+        case UUIDType():
+            found[b"iceberg.binary-type"] = b"UUID"
+        case FixedType(length=n):
+            found |= {b"iceberg.binary-type": b"FIXED", b"iceberg.length": str(n).encode()}
+        case BinaryType():
+            found[b"iceberg.binary-type"] = b"BINARY"
+        case VariantType():
+            found[b"iceberg.struct-type"] = b"VARIANT"
+    return found
+
+
+def orc_settings(properties: Mapping[str, str], *, codec: str | None = None, strategy: str | None = None) -> dict[str, Any]:
+    """What `write.orc.*` says, as arguments of pyarrow's writer."""
+    name = (codec or properties.get(PREFIX + "compression-codec", "zlib")).lower()
+    if name not in _CODECS:
+        raise Unsupported(f"ORC compression {name!r} is not supported.", hint=f"Known: {', '.join(_CODECS)}.")
+    found: dict[str, Any] = {
+        "compression": "uncompressed" if name == "none" else name,
+        "compression_strategy": (strategy or properties.get(PREFIX + "compression-strategy", "speed")).lower(),
+    }
+    try:
+        found["stripe_size"] = int(properties.get(PREFIX + "stripe-size-bytes", 67_108_864))
+        found["bloom_filter_fpp"] = float(properties.get(PREFIX + "bloom.filter.fpp", 0.05))
+    except ValueError as e:
+        raise InvalidInput(f"A property {PREFIX}* is no number: {e}.") from e
+    if columns := properties.get(PREFIX + "bloom.filter.columns"):
+        found["bloom_filter_columns"] = [c.strip() for c in columns.split(",")]
+    return found
+
+
+class OrcFileWriter:
+    def __init__(self, sink: Any, schema: Schema, laid: Layout, settings: Mapping[str, Any], config: MetricsConfig):
+        arguments = dict(settings)
+        if names := arguments.get("bloom_filter_columns"):
+            arguments["bloom_filter_columns"] = [laid.schema.get_field_index(n) for n in names if n in laid.schema.names]
+        self._layout, self._sink, self._writer = laid, sink, orc.ORCWriter(sink, **arguments)
+        self._metrics = BatchMetrics(schema, config)
+
+    def write(self, batches: Sequence[pa.RecordBatch]) -> None:
+        for batch in batches:
+            self._metrics.add(batch)
+        self._writer.write(pa.Table.from_batches([self._layout.batch(b) for b in batches], self._layout.schema))
+
+    @property
+    def position(self) -> int:
+        return int(self._sink.tell())
+
+    def close(self) -> Metrics:
+        self._writer.close()
+        return self._metrics.finish()
