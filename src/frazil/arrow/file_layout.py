@@ -79,6 +79,8 @@ def laid_down(array: pa.Array, type_: IcebergType, want: pa.DataType) -> pa.Arra
         case StructType():
             pairs = [(array.field(i), f) for i, f in enumerate(type_.fields) if not isinstance(f.field_type, UnknownType)]
             inside = [laid_down(a, f.field_type, want.field(n).type) for n, (a, f) in enumerate(pairs)]
+            if array.null_count:  # writers refuse nulls in a required member, even where the struct itself is null
+                inside = [_without_nulls(a) if a.null_count and f.required else a for a, (_, f) in zip(inside, pairs, strict=True)]
             return pa.StructArray.from_arrays(inside, fields=list(want), mask=array.is_null() if array.null_count else None)
         case ListType():
             values = laid_down(array.values, type_.element_type, want.value_type)
@@ -93,7 +95,27 @@ def laid_down(array: pa.Array, type_: IcebergType, want: pa.DataType) -> pa.Arra
             array = uuid_from_text(array) if pa.types.is_string(array.type) else array
     if isinstance(want, pa.BaseExtensionType):
         return pa.ExtensionArray.from_storage(want, array)
-    return array if array.type == want else (array.view(want) if pa.types.is_time(array.type) else array.cast(want))
+    if array.type == want:
+        return array
+    try:
+        return array.view(want) if pa.types.is_time(array.type) else array.cast(want)
+    except pa.ArrowInvalid as e:
+        raise InvalidInput(f"A value of type {type_} cannot be written to this format: {str(e).splitlines()[0]}") from e
+
+
+def _without_nulls(array: pa.Array) -> pa.Array:
+    """The same values with anything in place of nulls."""
+    if isinstance(array, pa.ExtensionArray):
+        return pa.ExtensionArray.from_storage(array.type, _without_nulls(array.storage))
+    if pa.types.is_struct(array.type):
+        return pa.StructArray.from_arrays([array.field(i) for i in range(array.type.num_fields)], fields=list(array.type))
+    inside = [array.values] if pa.types.is_list(array.type) or pa.types.is_map(array.type) else None
+    return pa.Array.from_buffers(array.type, len(array), [None, *array.buffers()[1 : _own_buffers(array.type)]], 0, array.offset, inside)
+
+
+def _own_buffers(type_: pa.DataType) -> int:
+    """How many buffers an array has of its own, its children's left out."""
+    return 3 if pa.types.is_string(type_) or pa.types.is_binary(type_) else 2
 
 
 def _variant(array: pa.Array) -> pa.Array:

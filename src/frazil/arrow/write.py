@@ -212,9 +212,11 @@ class _OpenFile:
                 missing_bounds(metrics, source, self._context.schema, self._context.metrics)
 
     def abort(self) -> None:
-        error = RuntimeError("the write failed")
+        """Removes the file; the store's context does that when it ends by an error, and raises it again."""
+        self.writer.abort()
+        error = _Stopped()
         with contextlib.suppress(Exception):
-            self._output.__exit__(RuntimeError, error, None)
+            self._output.__exit__(_Stopped, error, None)
 
 
 class Rolling:

@@ -76,6 +76,9 @@ class AvroFileWriter:
     def position(self) -> int:
         return int(self._sink.tell())
 
+    def abort(self) -> None:
+        """Nothing to do: what is buffered is dropped."""
+
     def close(self) -> Metrics:
         self._writer.flush()
         return self._metrics.finish()

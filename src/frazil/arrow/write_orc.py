@@ -39,6 +39,11 @@ def orc_layout(schema: Schema) -> Layout:
 def _leaf(type_: IcebergType) -> pa.DataType | None:
     if isinstance(type_, UUIDType | FixedType):
         return pa.binary()
+    match type_:  # what pyarrow's ORC reader cannot read (timestamps beyond nanoseconds' range) is refused here, not written
+        case TimestampType():
+            return pa.timestamp("ns")
+        case TimestamptzType():
+            return pa.timestamp("ns", "UTC")
     return pa.int64() if isinstance(type_, TimeType) else None
 
 
@@ -99,6 +104,9 @@ class OrcFileWriter:
     @property
     def position(self) -> int:
         return int(self._sink.tell())
+
+    def abort(self) -> None:
+        self._writer.is_open = False
 
     def close(self) -> Metrics:
         self._writer.close()

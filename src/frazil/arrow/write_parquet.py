@@ -171,6 +171,10 @@ class ParquetFileWriter:
         """Bytes written so far."""
         return self._tail.position if self._tail else int(self._sink.tell())
 
+    def abort(self) -> None:
+        """The writer must not write a footer when it is forgotten."""
+        self._writer.is_open = False
+
     def close(self) -> Metrics:
         if self._tail:
             self._tail.keep()
