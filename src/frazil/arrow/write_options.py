@@ -79,7 +79,7 @@ def write_options(given: Mapping[str, Any]) -> WriteOptions:
         if name not in _KINDS or name == "snapshot_properties":
             known = ", ".join(sorted(k.replace("_", "-") for k in _KINDS))
             raise InvalidInput(f"Unknown write option {key!r}.", hint=f"Known: {known}, snapshot-property.<name>.")
-        found[name] = _value(key, name, value)
+        found[name] = _value(name.replace("_", "-"), name, value)
     return WriteOptions(**found, snapshot_properties=properties)
 
 

@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from frazil.commit.actions import Action, MetadataChange
 from frazil.commit.cherry_pick import CherryPick
-from frazil.commit.evolve_schema import UpdateSchema
-from frazil.commit.evolve_sort_order import UpdateSortOrder
-from frazil.commit.evolve_spec import UpdateSpec
 from frazil.commit.manage_snapshots import ManageSnapshots as RefChanges
 from frazil.spec.updates import (
     RemovePartitionStatistics,
@@ -96,7 +93,11 @@ class ManageSnapshots(RefChanges):
         return tuple(self._steps)
 
 
-T = TypeVar("T", UpdateSchema, UpdateSpec, UpdateSortOrder, UpdateProperties, UpdateStatistics, ManageSnapshots)
+T = TypeVar("T")
+
+
+def _steps(update: Any) -> Sequence[Action]:
+    return update.steps if isinstance(update, ManageSnapshots) else (MetadataChange(update.updates),)
 
 
 class Updating(Generic[T]):
@@ -115,8 +116,7 @@ class Updating(Generic[T]):
 
     def commit(self) -> None:
         """Ends the update; inside a transaction it is staged, and committed with the rest."""
-        steps = self._update.steps if isinstance(self._update, ManageSnapshots) else (MetadataChange(self._update.updates),)
-        self._transaction._stage(*steps)
+        self._transaction._stage(*_steps(self._update))
         if self._commit_at_end:
             self._transaction.commit_transaction()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -23,7 +23,7 @@ from frazil.spec.snapshot import Snapshot
 from frazil.storage import Storage
 from frazil.table.frames import is_spark_column, session, spark_room
 
-RowFilter = str | Predicate | Any
+RowFilter: TypeAlias = str | Predicate | Any
 
 
 @dataclass(frozen=True)

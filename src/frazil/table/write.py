@@ -12,18 +12,18 @@ from frazil.arrow import write as arrow_write
 from frazil.arrow.add_files import data_files_of
 from frazil.arrow.write_options import WriteOptions, write_options
 from frazil.commit.actions import Action, Append, MetadataChange, OverwriteFiles, ReplacePartitions
-from frazil.commit.evolve_schema import UpdateSchema
+from frazil.commit.evolve_schema import UpdateSchema, name_mapping_of
 from frazil.errors import InvalidInput, ValidationError
 from frazil.expr.nodes import Predicate
 from frazil.spec.data_file import DataFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import MAIN_BRANCH
+from frazil.spec.updates import SetProperties
 from frazil.storage import Storage
 from frazil.table.frames import active_session, is_spark_frame, spark_room
 
-_ACCEPT_ANY = "write.spark.accept-any-schema"
-_AUTO_EVOLUTION = "write.spark.auto-schema-evolution.enabled"
+_NAME_MAPPING = "schema.name-mapping.default"
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def target(metadata: TableMetadata, branch: str | None, snapshot_properties: Map
         chosen = wap_branch
     properties = {**options.snapshot_properties, **snapshot_properties}
     # PyIceberg's branch=None: the snapshot is staged, no branch moves.
-    return Target(chosen or MAIN_BRANCH, properties, options, stage_only=branch is None and not chosen or wap_id is not None, wap_id=wap_id)
+    return Target(chosen or MAIN_BRANCH, properties, options, stage_only=branch is None and not chosen and wap_id is None, wap_id=wap_id)
 
 
 def _wap(metadata: TableMetadata, options: WriteOptions) -> tuple[str | None, str | None]:
@@ -174,5 +174,8 @@ def stage_add_files(paths: Sequence[str], metadata: TableMetadata, storage: Stor
             f"Cannot add files that are already referenced by table, files: {', '.join(twice[:10])}", table=metadata.location
         )
     files = tuple(data_files_of(paths, metadata, storage))
+    mapping: tuple[Action, ...] = ()
+    if _NAME_MAPPING not in metadata.properties:  # files of others seldom hold field ids: today's names tell which column is which
+        mapping = (MetadataChange(lambda m: (SetProperties({_NAME_MAPPING: name_mapping_of(m.schema())}),)),)
     action = Append(files=files, branch=to.branch, snapshot_properties=to.properties, stage_only=to.stage_only, wap_id=to.wap_id)
-    return Staged((action,))
+    return Staged((*mapping, action))

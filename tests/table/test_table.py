@@ -1,0 +1,370 @@
+"""The table as users hold it, without Spark: write, read, travel, evolve, inspect; each verb is one snapshot."""
+
+import datetime as dt
+import pickle
+
+import frazil
+import pyarrow as pa
+import pytest
+from frazil.errors import (
+    CommitFailedException,
+    InvalidInput,
+    NoSuchRefError,
+    NoSuchSnapshotError,
+    NoSuchTableError,
+    ParseError,
+    SchemaMismatch,
+    TableAlreadyExistsError,
+    Unsupported,
+    ValidationError,
+    ValidationException,
+)
+from frazil.expressions import EqualTo, GreaterThan, IsNull
+
+
+@pytest.fixture
+def catalog(tmp_path):
+    with frazil.load_catalog("test", type="sql", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "wh")) as made:
+        made.create_namespace("db")
+        yield made
+
+
+@pytest.fixture
+def events(catalog):
+    return catalog.create_table("db.events", "id bigint, day date, s string", partition_by=["day"])
+
+
+def rows(ids, day="2026-01-01", s="x"):
+    when = dt.date.fromisoformat(day)
+    return pa.table({"id": pa.array(ids, pa.int64()), "day": pa.array([when] * len(ids), pa.date32()), "s": [s] * len(ids)})
+
+
+def ids(table_or_scan):
+    scan = table_or_scan.scan() if hasattr(table_or_scan, "scan") else table_or_scan
+    return sorted(scan.to_arrow()["id"].to_pylist())
+
+
+def test_an_append_is_one_snapshot_with_its_metrics(events):
+    result = events.append(rows([1, 2, 3]), snapshot_properties={"job": "nightly"})
+    assert (result.operation, result.rows_inserted, result.files_added, result.attempts) == ("append", 3, 1, 1)
+    assert result.summary["job"] == "nightly" and result.summary["engine-name"] == "frazil"
+    assert events.current_snapshot().snapshot_id == result.snapshot_id
+    assert len(events.snapshots()) == 1 and ids(events) == [1, 2, 3]
+    assert "rows_inserted=3" in repr(result)
+
+
+def test_reads_see_columns_filters_limits_and_counts(events):
+    events.append(rows([1, 2, 3]))
+    events.append(rows([4, 5], "2026-01-02", None))
+    assert events.scan("id >= 2", ("id",)).to_arrow().column_names == ["id"]
+    assert ids(events.scan(GreaterThan("id", 1) & IsNull("s"))) == [4, 5]
+    assert events.scan("day = DATE '2026-01-02'").count() == 2 and events.scan("id % 2 = 0").count() == 2
+    assert len(events.scan(limit=2).to_arrow()) == 2 and events.scan(limit=2).count() == 2
+    assert [t.file.record_count for t in events.scan("day = DATE '2026-01-02'").plan_files()] == [2]
+    assert "1 of 2" in str(events.scan("day = DATE '2026-01-02'").explain())
+    narrow = events.scan().filter("id > 1").filter("id < 3").select("id")
+    assert narrow.to_arrow().to_pydict() == {"id": [2]}
+    with pytest.raises(ParseError):
+        events.scan("id >").count()
+    with pytest.raises(ValidationError, match="nope"):
+        events.scan("nope = 1").count()
+
+
+def test_names_are_matched_with_case_unless_told_otherwise(events):
+    events.append(rows([1]))
+    with pytest.raises(ValidationError):
+        events.scan("ID = 1").count()
+    assert events.scan("ID = 1", ("Id",), case_sensitive=False).to_arrow().num_rows == 1
+
+
+def test_time_travel_by_id_time_branch_and_tag(events):
+    first = events.append(rows([1])).snapshot_id
+    with events.manage_snapshots() as manage:
+        manage.create_tag(first, "v1").create_branch(first, "audit")
+    events.append(rows([2]))
+    events.append(rows([9]), branch="audit")
+    assert ids(events) == [1, 2]
+    assert ids(events.scan(snapshot_id=first)) == [1] and ids(events.scan(tag="v1")) == [1]
+    assert ids(events.scan(branch="audit")) == [1, 9] and ids(events.scan().use_ref("audit")) == [1, 9]
+    when = events.snapshot_by_id(first).timestamp_ms
+    assert ids(events.scan(as_of=when)) == [1]
+    assert ids(events.scan(as_of=dt.datetime.fromtimestamp(when / 1000, dt.UTC))) == [1]
+    for bad, error in (({"snapshot_id": 7}, NoSuchSnapshotError), ({"tag": "nope"}, NoSuchRefError), ({"as_of": 5}, ValidationError)):
+        with pytest.raises((error, frazil.errors.NotFound)):
+            events.scan(**bad).to_arrow()
+    with pytest.raises(frazil.errors.FrazilError):
+        events.append(rows([3]), branch="v1")
+
+
+def test_a_snapshot_is_read_with_its_own_schema(events):
+    first = events.append(rows([1])).snapshot_id
+    with events.update_schema() as update:
+        update.rename_column("s", "text").add_column("n", frazil.LongType())
+    assert events.to_arrow().column_names == ["id", "day", "text", "n"]
+    assert events.scan(snapshot_id=first).to_arrow().column_names == ["id", "day", "s"]
+
+
+def test_overwrite_by_filter_replaces_whole_files_only(events):
+    events.append(rows([1, 2]))
+    events.append(rows([3], "2026-01-02"))
+    result = events.overwrite(rows([10]), overwrite_filter="day = DATE '2026-01-01'")
+    assert (result.operation, result.files_removed, result.rows_deleted) == ("overwrite", 1, 2)
+    assert ids(events) == [3, 10]
+    with pytest.raises(ValidationException, match="some, but not all, rows"):
+        events.append(rows([11, 12])) and events.overwrite(rows([0]), overwrite_filter=EqualTo("id", 11))
+    assert ids(events) == [3, 10, 11, 12]
+    events.overwrite(rows([7]))
+    assert ids(events) == [7]
+
+
+def test_dynamic_overwrite_replaces_the_partitions_of_the_frame(events):
+    events.append(rows([1, 2]))
+    events.append(rows([3], "2026-01-02"))
+    result = events.dynamic_partition_overwrite(rows([4], "2026-01-02"))
+    assert result.summary["replace-partitions"] == "true" and ids(events) == [1, 2, 4]
+    assert events.overwrite(rows([5], "2026-01-02"), **{"overwrite-mode": "dynamic"}).files_removed == 1
+    assert events.dynamic_partition_overwrite(rows([])).snapshot_id is None
+
+
+def test_delete_of_whole_files_reads_no_data(events):
+    events.append(rows([1, 2]))
+    events.append(rows([3], "2026-01-02"))
+    result = events.delete("day = DATE '2026-01-01'")
+    assert (result.operation, result.rows_deleted) == ("delete", 2) and ids(events) == [3]
+    with pytest.raises(ValidationException, match="some, but not all"):
+        events.append(rows([5, 6])) and events.delete("id = 5")
+
+
+def test_frames_of_every_kind_are_taken_and_checked(events):
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    events.append(rows([1]).to_reader())
+    events.append(pandas.DataFrame({"s": ["p"], "id": [2], "day": [dt.date(2026, 1, 1)]}))
+    events.append(polars.DataFrame({"id": [3], "day": [dt.date(2026, 1, 1)]}))
+    assert ids(events) == [1, 2, 3]
+    with pytest.raises(SchemaMismatch, match="nope"):
+        events.append(pa.table({"id": [1], "nope": [1]}))
+    with pytest.raises(SchemaMismatch):
+        events.append(pa.table({"id": ["text"]}))
+    assert len(events.snapshots()) == 3
+
+
+def test_merge_schema_adds_the_new_columns_in_the_same_commit(events):
+    events.append(rows([1]))
+    events.append(rows([2]).append_column("extra", pa.array([5.0])), merge_schema=True)
+    assert events.to_arrow().sort_by("id")["extra"].to_pylist() == [None, 5.0]
+    assert len(events.snapshots()) == 2
+
+
+def test_options_are_honoured_or_refused_by_name(events):
+    with pytest.raises(InvalidInput, match="no-such-option"):
+        events.append(rows([1]), **{"no-such-option": "1"})
+    with pytest.raises(InvalidInput, match="distribution-mode"):
+        events.append(rows([1]), distribution_mode="sideways")
+    with pytest.raises(Unsupported, match="shred-variants"):
+        events.append(rows([1]), **{"shred-variants": "true"})
+    assert len(events.snapshots()) == 0
+    events.append(rows([1]), **{"snapshot-property.k": "v", "write-format": "avro"})
+    assert events.current_snapshot().summary["k"] == "v"
+    assert [t.file.file_format for t in events.scan().plan_files()] == ["avro"]
+
+
+def test_a_transaction_is_one_commit_or_none(events, tmp_path):
+    with events.transaction() as tx:
+        tx.append(rows([1]))
+        tx.append(rows([2]))
+        tx.set_properties(k="v")
+        with tx.update_schema() as update:
+            update.add_column("n", frazil.LongType())
+    assert ids(events) == [1, 2] and events.properties["k"] == "v" and events.metadata_location.rsplit("/", 1)[-1].startswith("00001-")
+    files = sorted(p for p in tmp_path.rglob("*") if p.is_file() and "catalog.db" not in p.name)
+    with pytest.raises(RuntimeError, match="on purpose"), events.transaction() as tx:
+        tx.append(rows([3]).append_column("n", pa.array([1])))
+        raise RuntimeError("on purpose")
+    assert sorted(p for p in tmp_path.rglob("*") if p.is_file() and "catalog.db" not in p.name) == files
+    with pytest.raises(InvalidInput, match="committed or has failed"):
+        tx.append(rows([4]))
+    assert ids(events) == [1, 2]
+
+
+def test_a_write_staged_for_audit_is_published_by_cherry_pick(events):
+    events.append(rows([1]))
+    events.set_properties(**{"write.wap.enabled": True})
+    staged = events.append(rows([2]), wap_id="w1")
+    assert ids(events) == [1] and staged.summary["wap.id"] == "w1"
+    with events.manage_snapshots() as manage:
+        manage.cherrypick_snapshot(staged.snapshot_id)
+    assert ids(events) == [1, 2]
+    with pytest.raises(ValidationException):
+        events.transaction().cherrypick_snapshot(staged.snapshot_id).commit_transaction()
+
+
+def test_rollback_and_properties_and_upgrade(events):
+    first = events.append(rows([1])).snapshot_id
+    events.append(rows([2]))
+    events.manage_snapshots().rollback_to_snapshot(first).commit()
+    assert ids(events) == [1] and len(events.history()) == 3
+    events.set_properties({"a": 1}, b=True)
+    assert (events.properties["a"], events.properties["b"]) == ("1", "true")
+    events.remove_properties("a")
+    assert "a" not in events.properties
+    events.upgrade(3)
+    result = events.append(rows([3]))
+    assert events.format_version == 3 and events.metadata.next_row_id == 2
+    assert events.scan(selected_fields=("id", "_row_id")).to_arrow().num_rows == 2 and result.rows_inserted == 1
+    with pytest.raises(ValidationError):
+        events.upgrade(2)
+
+
+def test_spec_and_order_evolve_and_old_files_stay_readable(events):
+    events.append(rows([1, 2]))
+    with events.update_spec() as update:
+        update.add_field("bucket(4, id)").remove_field("day")
+    with events.update_sort_order() as update:
+        update.desc("id")
+    events.append(rows([3, 4]))
+    assert ids(events) == [1, 2, 3, 4] and events.spec().spec_id == 1 and len(events.specs()) == 2
+    assert ids(events.scan("day = DATE '2026-01-01' and id = 3")) == [3]
+
+
+def test_two_handles_both_append_and_the_second_rebases(catalog, events):
+    other = catalog.load_table("db.events")
+    events.append(rows([1]))
+    result = other.append(rows([2]))
+    assert result.attempts == 2 and ids(other) == [1, 2]
+    assert ids(events) == [1] and ids(events.refresh()) == [1, 2]
+
+
+def test_a_lost_race_without_retries_leaves_no_file(catalog, events, tmp_path):
+    events.set_properties(**{"commit.retry.num-retries": 0})
+    other = catalog.load_table("db.events")
+    events.append(rows([1]))
+    files = sorted(p for p in tmp_path.rglob("*.parquet"))
+    with pytest.raises(CommitFailedException) as caught:
+        other.append(rows([2]))
+    assert caught.value.retryable and sorted(p for p in tmp_path.rglob("*.parquet")) == files
+
+
+def test_metadata_columns_say_where_a_row_lies(events):
+    events.append(rows([5, 6]))
+    got = events.scan(selected_fields=("id", "_file", "_pos", "_spec_id", "_partition", "_deleted")).to_arrow()
+    assert got["_pos"].to_pylist() == [0, 1] and got["_file"].to_pylist()[0].endswith(".parquet")
+    assert got["_partition"].to_pylist()[0] == {"day": dt.date(2026, 1, 1)} and got["_deleted"].to_pylist() == [False, False]
+
+
+def test_inspect_and_incremental_append(events):
+    one = events.append(rows([1])).snapshot_id
+    two = events.append(rows([2])).snapshot_id
+    assert events.inspect.snapshots().num_rows == 2 and events.inspect.files()["record_count"].to_pylist() == [1, 1]
+    assert ids(events.incremental_append_scan(from_snapshot_id_exclusive=one)) == [2]
+    assert ids(events.incremental_append_scan(to_snapshot_id_inclusive=one)) == [1]
+    assert ids(events.incremental_append_scan(from_snapshot_id_exclusive=one, to_snapshot_id_inclusive=two)) == [2]
+    with pytest.raises(AttributeError, match="snapshots"):
+        events.inspect.nothing()
+
+
+def test_add_files_takes_over_what_lies_there(catalog, tmp_path):
+    import pyarrow.parquet as pq
+
+    t = catalog.create_table("db.added", "id bigint, s string")
+    path = tmp_path / "outside.parquet"
+    pq.write_table(pa.table({"id": [1, 2], "s": ["a", None]}), path)
+    assert t.add_files([str(path)]).rows_inserted == 2 and ids(t) == [1, 2]
+    with pytest.raises(ValidationError, match="already referenced"):
+        t.add_files([str(path)])
+    with pytest.raises(frazil.errors.FrazilError):
+        t.add_files([str(tmp_path / "missing.parquet")])
+
+
+def test_what_is_not_there_yet_is_refused_by_name(events):
+    for call in (events.update, events.upsert, events.merge, events.changes, events.read_stream, events.write_stream):
+        with pytest.raises(Unsupported, match=call.__name__):
+            call()
+    with pytest.raises(Unsupported, match="aintenance"):
+        _ = events.maintenance
+
+
+def test_tables_are_created_in_every_form_and_refused_with_reasons(catalog):
+    keyed = catalog.create_table(
+        "db.keyed",
+        pa.schema([("id", pa.int64()), ("v", pa.string())]),
+        identifier_fields=["id"],
+        sort_by=["id desc nulls last"],
+        format_version=3,
+    )
+    assert keyed.schema().identifier_field_names() == {"id"} and keyed.schema().find_field("id").required
+    assert keyed.sort_order().fields[0].direction.value == "desc" and keyed.format_version == 3
+    with pytest.raises(TableAlreadyExistsError):
+        catalog.create_table("db.keyed", "id int")
+    assert catalog.create_table_if_not_exists("db.keyed", "id int").format_version == 3
+    with pytest.raises(ValidationError, match="v4"):
+        catalog.create_table("db.v4", "id int", format_version=4)
+    with pytest.raises(InvalidInput):
+        catalog.create_table("justaname", "id int")
+    with pytest.raises(ValidationError):
+        catalog.create_table("db.ns", "t timestamp_ns", format_version=2)
+
+
+def test_create_and_replace_transactions_show_the_table_with_its_rows(catalog):
+    with catalog.create_table_transaction("db.fresh", "id bigint") as tx:
+        tx.append(pa.table({"id": [1]}))
+        assert not catalog.table_exists("db.fresh")
+    assert ids(tx.table) == [1] and len(catalog.load_table("db.fresh").snapshots()) == 1
+    with catalog.replace_table_transaction("db.fresh", "id bigint, more string", partition_by=["more"]) as tx:
+        tx.append(pa.table({"id": [2], "more": ["m"]}))
+    replaced = catalog.load_table("db.fresh")
+    assert ids(replaced) == [2] and len(replaced.snapshots()) == 2 and not replaced.spec().is_unpartitioned
+    assert ids(replaced.scan(snapshot_id=replaced.snapshots()[0].snapshot_id)) == [1]
+
+
+def test_tables_are_renamed_registered_dropped_and_listed(catalog, events):
+    events.append(rows([1]))
+    moved = catalog.rename_table("db.events", "db.moved")
+    assert ids(moved) == [1] and catalog.list_tables("db") == [("db", "moved")]
+    catalog.drop_table("db.moved")
+    with pytest.raises(NoSuchTableError):
+        catalog.load_table("db.moved")
+    again = catalog.register_table("db.again", moved.metadata_location)
+    assert ids(again) == [1]
+    catalog.purge_table("db.again")
+    assert not catalog.table_exists("db.again")
+
+
+def test_a_table_by_location_and_by_metadata_file(tmp_path):
+    path_catalog = frazil.load_catalog("files", type="path", warehouse=str(tmp_path / "wh"))
+    t = path_catalog.create_table("db.t", "id bigint")
+    t.append(pa.table({"id": [1]}))
+    by_location = frazil.load_table(t.location())
+    by_location.append(pa.table({"id": [2]}))
+    assert ids(frazil.load_table("file://" + t.location())) == [1, 2]
+    static = frazil.StaticTable.from_metadata(by_location.metadata_location)
+    assert ids(static) == [1, 2]
+    with pytest.raises(ValidationError, match="read-only"):
+        static.append(pa.table({"id": [3]}))
+    with pytest.raises(ValidationError, match="read-only"):
+        frazil.load_table(by_location.metadata_location).append(pa.table({"id": [3]}))
+    with pytest.raises(NoSuchTableError):
+        frazil.load_table(str(tmp_path / "nothing" / "here"))
+
+
+def test_with_nothing_configured_tables_live_in_the_warehouse_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("FRAZIL_HOME", raising=False)
+    catalog = frazil.load_catalog()
+    catalog.create_namespace("db")
+    catalog.create_table("db.t", "id bigint").append(pa.table({"id": [1]}))
+    assert ids(frazil.load_table("db.t")) == [1] and ids(frazil.load_table("default.db.t")) == [1]
+    assert (tmp_path / "warehouse").is_dir()
+
+
+def test_a_table_looks_like_one_in_text_and_html(events):
+    events.append(rows([1]))
+    text = repr(events)
+    assert "test.db.events" in text and "partitioned by  day" in text and "rows  1 in 1 files" in text
+    assert "<table>" in events._repr_html_()
+
+
+def test_tasks_travel_to_workers(events):
+    events.append(rows([1, 2]))
+    task = events.scan().plan_files()[0]
+    assert pickle.loads(pickle.dumps(task)).file == task.file
+    assert len(pickle.dumps(task)) < 20_000
