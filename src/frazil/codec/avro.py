@@ -65,8 +65,13 @@ class Container:
             return None
         count = 0
         for chunk in chunks:
-            entries, at = read_long(chunk, 0)
-            size, at = read_long(chunk, at)
+            if len(chunk) > 66 and chunk[0] < 128 and chunk[2] < 128:  # nearly all: one byte of count, two of size
+                entries, size, at = chunk[0] >> 1, (chunk[1] & 127 | chunk[2] << 7) >> 1, 3
+                if chunk[0] & 1 or chunk[1] < 128:
+                    return None
+            else:
+                entries, at = read_long(chunk, 0)
+                size, at = read_long(chunk, at)
             if entries < 0 or size != len(chunk) - at:
                 return None
             count += entries

@@ -84,8 +84,8 @@ def truth(obj: Mapping[str, Any], key: str) -> bool:
 
 
 def texts(obj: Any, what: str) -> dict[str, str]:
-    """A map of strings; numbers and booleans become their text, as Java reads them. Raises CorruptData."""
-    found = fields_of(obj, what)
+    """A map of strings, empty for null; numbers and booleans become their text, as Java reads them. Raises CorruptData."""
+    found = {} if obj is None else fields_of(obj, what)
     for key, value in found.items():
         if not isinstance(value, str):
             if isinstance(value, dict | list | None):
@@ -189,10 +189,13 @@ def schema_from_json(obj: Any) -> Schema:
     schema = Schema(
         *(_field_from_json(f, 0) for f in items_of(obj.get("fields"), "struct fields")),
         schema_id=integer_or_none(obj, "schema-id", _INT) or 0,
-        identifier_field_ids=integers(obj.get("identifier-field-ids") or [], "identifier-field-ids", _INT),
+        identifier_field_ids=()
+        if obj.get("identifier-field-ids") is None
+        else integers(obj["identifier-field-ids"], "identifier-field-ids", _INT),
         extra=_extra(obj, _SCHEMA_KEYS),
     )
-    if unknown := [i for i in schema.identifier_field_ids if i not in schema.by_id]:
+    known = schema.by_id  # raises for an id that occurs twice
+    if unknown := [i for i in schema.identifier_field_ids if i not in known]:
         raise CorruptData(f"Identifier field {unknown[0]} is not in schema {schema.schema_id}.")
     return schema
 
@@ -291,14 +294,13 @@ def snapshot_from_json(obj: Any) -> Snapshot:
     manifests = obj.get("manifests")
     if manifests is not None and not all(isinstance(m, str) for m in items_of(manifests, "manifests")):
         raise CorruptData("Cannot parse manifests: not a list of paths.")
-    summary = obj.get("summary")
     return Snapshot(
         snapshot_id=integer(obj, "snapshot-id"),
         timestamp_ms=integer(obj, "timestamp-ms"),
         manifest_list=text_or_none(obj, "manifest-list"),
         parent_snapshot_id=integer_or_none(obj, "parent-snapshot-id"),
         sequence_number=integer_or_none(obj, "sequence-number") or 0,
-        summary={} if summary is None else texts(summary, "summary"),
+        summary=texts(obj.get("summary"), "summary"),
         schema_id=integer_or_none(obj, "schema-id", _INT),
         manifests=None if manifests is None else tuple(manifests),
         first_row_id=integer_or_none(obj, "first-row-id"),

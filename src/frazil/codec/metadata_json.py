@@ -93,7 +93,7 @@ def _decode(top: _Top) -> TableMetadata:
         last_partition_id=last_partition_id,
         sort_orders=orders,
         default_sort_order_id=order_id,
-        properties=nouns.texts(plain.get("properties") or {}, "properties"),
+        properties=nouns.texts(plain.get("properties"), "properties"),
         last_sequence_number=last_sequence_number,
         current_snapshot_id=None if current == -1 else current,
         next_row_id=nouns.integer(plain, "next-row-id") if version > 2 else None,
@@ -123,7 +123,8 @@ def _list_in(top: _Top, key: str) -> bytes | msgspec.Raw:
 
 
 def _objects(plain: dict[str, Any], key: str) -> tuple[dict[str, Any], ...]:
-    return tuple(nouns.fields_of(item, key) for item in nouns.items_of(plain.get(key) or [], key))
+    items = plain.get(key)
+    return () if items is None else tuple(nouns.fields_of(item, key) for item in nouns.items_of(items, key))
 
 
 @functools.lru_cache(maxsize=512)

@@ -78,7 +78,7 @@ def decode_footer(data: bytes, file: str = "") -> PuffinFooter:
 def _footer(obj: Any, size: int) -> PuffinFooter:
     obj = fields_of(obj, "Puffin footer")
     blobs = tuple(_blob(fields_of(b, "blob")) for b in items_of(obj.get("blobs"), "blobs"))
-    return PuffinFooter(blobs, texts(obj.get("properties") or {}, "properties"), size)
+    return PuffinFooter(blobs, texts(obj.get("properties"), "properties"), size)
 
 
 def _blob(obj: dict[str, Any]) -> BlobMetadata:
@@ -88,7 +88,7 @@ def _blob(obj: dict[str, Any]) -> BlobMetadata:
     return BlobMetadata(
         type=text(obj, "type"), fields=integers(obj.get("fields"), "fields", 2**31), snapshot_id=integer(obj, "snapshot-id"),
         sequence_number=integer(obj, "sequence-number"), offset=offset, length=length,
-        compression_codec=text_or_none(obj, "compression-codec"), properties=texts(obj.get("properties") or {}, "properties"),
+        compression_codec=text_or_none(obj, "compression-codec"), properties=texts(obj.get("properties"), "properties"),
     )  # fmt: skip
 
 
