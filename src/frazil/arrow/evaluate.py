@@ -20,7 +20,8 @@ Path = Sequence[str | int]
 
 
 def evaluate(bound: Bound, batch: pa.RecordBatch, columns: Mapping[int, Path] | None = None) -> pa.BooleanArray:
-    """Three-valued answer, one a row. `columns`: where a field id lies in the batch, names or positions from the top (None: by bound names).
+    """Three-valued answer, one a row. `columns`: where a field id lies in the batch, by names or positions from the top
+    (None: by bound names).
 
     Raises EvaluationError when a value breaks the expression, ValidationError when a column is not in the batch.
     """

@@ -40,7 +40,7 @@ from frazil.expr.compute import evaluate_constant
 from frazil.expr.functions import find_function, function_names
 from frazil.expr.literals import typed_literal
 from frazil.expr.patterns import pattern_pieces
-from frazil.expr.rewrite import rewritten
+from frazil.expr.rewrite import limits, rewritten
 from frazil.expr.values import FLOATS, INTEGERS
 from frazil.spec.schema import Schema
 from frazil.spec.types import (
@@ -188,8 +188,12 @@ class _Binder:
         common, known = self._common(term, values), [v for v in values if not _is_null(v)]
         has_null = len(known) < len(values)
         direct, cast_needed = [], False
+        low, high = limits(term.type) if isinstance(term.type, INTEGERS) else (0, -1)
         for v in known:
             assert isinstance(v, BoundLiteral)
+            if isinstance(v.value, int) and isinstance(v.type, INTEGERS) and low <= v.value <= high:
+                direct.append(v.value)  # as `rewritten` would say, quickly: lists are long
+                continue
             match rewritten("eq", term, self._near(term, v, common), self.zone) if term.type != common or v.type != common else None:
                 case Comparison(right=BoundLiteral(value=value)):
                     direct.append(value)
@@ -205,7 +209,7 @@ class _Binder:
 
     def _common(self, term: Bound, values: Sequence[Bound]) -> IcebergType:
         common = term.type
-        for v in values:
+        for v in {v.type: v for v in values}.values():
             found = common_type(common, v.type) if comparable(common) and comparable(v.type) else None
             if found is None:
                 raise InvalidInput(f"Cannot compare {_shown(term)} of type {term.type} with {_shown(v)} of type {v.type}.")
@@ -318,7 +322,22 @@ def disjunction(parts: Iterable[Bound]) -> Bound:
         if p == TRUE:
             return TRUE
         kept.extend(p.parts if isinstance(p, BoundOr) else () if p == FALSE else (p,))
+    kept = _merged(kept) if len(kept) > 1 else kept
     return FALSE if not kept else kept[0] if len(kept) == 1 else BoundOr(tuple(kept))
+
+
+def _merged(parts: list[Bound]) -> list[Bound]:
+    """`a = 1 OR a = 2 OR …` as `a IN (1, 2, …)`, which means the same and is judged in one step."""
+    values: dict[BoundReference, list[Any]] = {}
+    for p in parts:
+        match p:
+            case Comparison(op="eq", left=BoundReference() as column, right=BoundLiteral(value=value, type=type_)) if type_ == column.type:
+                values.setdefault(column, []).append(value)
+    many = {c for c, v in values.items() if len(v) > 1}
+    if not many:
+        return parts
+    rest = [p for p in parts if not (isinstance(p, Comparison) and p.op == "eq" and isinstance(p.right, BoundLiteral) and p.left in many)]
+    return [*(Membership(c, _sorted(values[c])) for c in values if c in many), *rest]
 
 
 def negation(child: Bound) -> Bound:

@@ -38,6 +38,7 @@ from frazil.spec.types import (
     UUIDType,
 )
 
+HINT = "TRY_CAST gives null instead."
 _BYTES = (BinaryType, FixedType)
 _ZONED = (TimestamptzType, TimestamptzNanoType)
 _INTEGER = re.compile(r"[+-]?\d+")
@@ -92,7 +93,7 @@ def each(
             found.append(None if value is None else convert(value))
         except (ValueError, ArithmeticError) as e:
             if not attempt:
-                raise EvaluationError(message(value) if message else str(e), hint="TRY_CAST gives null instead.", value=str(value)[:80]) from e
+                raise EvaluationError(message(value) if message else str(e), hint=HINT, value=str(value)[:80]) from e
             found.append(None)
     return pa.array(found, to).take(encoded.indices)
 

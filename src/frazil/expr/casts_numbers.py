@@ -1,4 +1,4 @@
-"""Casts among numbers and booleans, as Spark's ANSI mode does them: fractions are cut off, decimals rounded half up, overflow is an error."""
+"""Casts among numbers and booleans, as in Spark's ANSI mode: fractions are cut, decimals rounded half up, overflow is an error."""
 
 from __future__ import annotations
 
@@ -91,9 +91,9 @@ def _from_decimal(values: pa.Array, source: DecimalType, target: IcebergType, at
 
 def rescale(values: pa.Array, source: DecimalType, target: DecimalType) -> pa.Array:
     """Another precision and scale, half up. Raises ArrowInvalid when a value does not fit."""
+    wide = values.cast(pa.decimal256(_WIDE, max(target.scale, source.scale)))  # decimal128 may round beyond its precision to 0
     if target.scale < source.scale:
-        values = pc.round(values, target.scale, round_mode="half_towards_infinity")
-    wide = values.cast(pa.decimal256(_WIDE, max(target.scale, source.scale)))
+        wide = pc.round(wide, target.scale, round_mode="half_towards_infinity")
     return wide.cast(pa.decimal256(_WIDE, target.scale)).cast(arrow_type(target))
 
 

@@ -34,7 +34,7 @@ from frazil.expr.bound import (
 from frazil.expr.casts import cast_values
 from frazil.expr.functions import FUNCTIONS
 from frazil.expr.patterns import as_regex
-from frazil.expr.values import FLOATS, arrow_type, array, scalar
+from frazil.expr.values import FLOATS, array, arrow_type, scalar
 from frazil.spec.types import IcebergType
 
 Column = Callable[[BoundReference], pa.Array]
@@ -81,7 +81,7 @@ def _test(bound: Bound, column: Column, rows: int) -> pa.Array:
             return _filled(pc.is_nan(compute(term, column, rows)), False)
         case NullOr(term=term, value=answer):
             values = compute(term, column, rows)
-            return pc.if_else(values.is_valid(), answer, pa.scalar(None, _BOOL)) if values.null_count else pa.repeat(pa.scalar(answer), rows)
+            return pc.if_else(values.is_valid(), pa.scalar(answer), pa.scalar(None, _BOOL))
         case PrefixTest(term=term, prefix=prefix):
             return pc.starts_with(compute(term, column, rows), prefix)
         case LikeTest(term=term, pieces=pieces, ignore_case=ignore_case):
@@ -218,10 +218,11 @@ def compare_arrays(op: str, left: pa.Array, right: pa.Array, floats: bool) -> pa
 
 def _member(found: pa.Array, values: tuple[Any, ...], has_null: bool, type_: IcebergType) -> pa.Array:
     plain = [v for v in values if v == v]
+    has_nan = len(plain) < len(values)
     if isinstance(type_, FLOATS) and 0.0 in plain:
         plain = [*plain, -0.0, 0.0]  # a hash set tells them apart
     answer = pc.is_in(found, value_set=array(plain, type_))
-    if len(plain) < len(values) and any(v != v for v in values):
+    if has_nan:
         answer = pc.or_(answer, _filled(pc.is_nan(found), False))
     if has_null:
         return pc.if_else(answer, True, pa.scalar(None, _BOOL))

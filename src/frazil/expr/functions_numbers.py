@@ -10,14 +10,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.errors import EvaluationError
-from frazil.expr.casts import over_numpy
+from frazil.expr.casts import cast_values
 from frazil.expr.coerce import as_decimal, bounded, common_type
 from frazil.expr.function import Bind, Function, Kernel, Signature
 from frazil.expr.values import FLOATS, INTEGERS, NUMBERS, arrow_type
 from frazil.spec.transform_values import scaled, unscaled
 from frazil.spec.types import DecimalType, DoubleType, IcebergType, LongType, StringType, UnknownType
 
-_SIGNS = {"+": "addition", "-": "subtraction", "*": "multiplication", "/": "division", "%": "remainder", "div": "division", "pmod": "remainder"}
+_SIGNS = {
+    "+": "addition", "-": "subtraction", "*": "multiplication", "/": "division", "div": "division", "%": "remainder", "pmod": "remainder",
+}  # fmt: skip
 
 
 # Types ---------------------------------------------------------------------------------------------------------------------------------
@@ -134,7 +136,7 @@ def _decimals(op: str, a: pa.Array, b: pa.Array, types: Sequence[IcebergType], r
     """Exact, then half up to the result's scale, row by row on whole numbers."""
     x_type, y_type = types
     assert isinstance(x_type, DecimalType) and isinstance(y_type, DecimalType)
-    found = []
+    found: list[Any] = []
     for x, y in zip(a.to_pylist(), b.to_pylist(), strict=True):
         if x is None or y is None:
             found.append(None)
@@ -193,21 +195,14 @@ def _rounding(name: str) -> Kernel:
         (v,) = values
         if isinstance(types[0], INTEGERS):
             return v.cast(pa.int64())
-        rounded = pc.ceil(v) if name == "ceil" else pc.floor(v)
         if isinstance(types[0], DecimalType):
-            return rounded.cast(pa.decimal256(76, types[0].scale)).cast(arrow_type(result))
-        with np.errstate(invalid="ignore"):  # Java's toLong: NaN is 0, beyond the range is its end
-            return over_numpy(rounded.cast(pa.float64()), _saturated, pa.int64())
+            v = v.cast(pa.decimal256(76, types[0].scale))  # decimal128 may round beyond its precision to 0
+        if isinstance(types[0], FLOATS):
+            v = pc.if_else(pc.is_nan(v), pa.scalar(0, v.type), v)  # Java's: NaN as a whole number is 0
+        rounded = pc.ceil(v) if name == "ceil" else pc.floor(v)
+        return rounded.cast(arrow_type(result)) if isinstance(types[0], DecimalType) else cast_values(rounded, types[0], result)
 
     return kernel
-
-
-def _saturated(numbers: Any) -> Any:
-    inside = np.nan_to_num(numbers, nan=0.0, posinf=2.0**63, neginf=-(2.0**63))
-    high, low = inside >= 2.0**63, inside <= -(2.0**63)
-    found = np.where(high | low, 0, inside).astype(np.int64)
-    found[high], found[low] = 2**63 - 1, -(2**63)
-    return found
 
 
 def _rounded_type(type_: IcebergType) -> IcebergType | None:
@@ -240,8 +235,8 @@ NUMBER_FUNCTIONS = (
     Function("negative", _one(_itself), _negative, can_fail=True),
     Function("positive", _one(_itself), _same),
     Function("abs", _one(_itself), _abs, can_fail=True),
-    Function("ceil", _one(_rounded_type), _rounding("ceil"), ("ceiling",)),
-    Function("floor", _one(_rounded_type), _rounding("floor")),
+    Function("ceil", _one(_rounded_type), _rounding("ceil"), ("ceiling",), can_fail=True),
+    Function("floor", _one(_rounded_type), _rounding("floor"), can_fail=True),
     Function("sign", _one(_double), _sign, ("signum",)),
     Function("sqrt", _one(_double), _sqrt),
 )

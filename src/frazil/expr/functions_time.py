@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,6 @@ from frazil.spec.types import (
     IcebergType,
     IntegerType,
     StringType,
-    TimestampType,
-    TimestamptzNanoType,
     TimestamptzType,
     TimeType,
     UnknownType,
@@ -100,7 +99,9 @@ def _clock(seconds: int, modulus: int) -> Kernel:
 
 def _dates_and_int(types: tuple[IcebergType, ...]) -> Signature | str:
     ok = len(types) == 2 and isinstance(types[0], (DateType, *MOMENTS, StringType, UnknownType))
-    return Signature((DATE, INT), DATE) if ok and isinstance(types[1], IntegerType | UnknownType | StringType) else "takes a date and a number of days."
+    if not ok or not isinstance(types[1], IntegerType | UnknownType | StringType):
+        return "takes a date and a number of days."
+    return Signature((DATE, INT), DATE)
 
 
 def _shifted(sign: int) -> Kernel:
@@ -133,10 +134,7 @@ _MICROS = {"hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000, "mi
 def _trunc_bind(types: tuple[IcebergType, ...]) -> Signature | str:
     if len(types) != 2 or not isinstance(types[0], StringType) or not isinstance(types[1], (DateType, *MOMENTS, StringType, UnknownType)):
         return "takes a unit and a timestamp, as in date_trunc('day', ts)."
-    moment = types[1] if isinstance(types[1], MOMENTS) and not isinstance(types[1], NANOS) else TimestamptzType()
-    if isinstance(types[1], NANOS):
-        moment = TimestamptzType() if isinstance(types[1], TimestamptzNanoType) else TimestampType()
-    return Signature((types[0], moment), moment)
+    return Signature((types[0], TimestamptzType()), TimestamptzType())  # as Spark, also for timestamps without zone
 
 
 def _trunc(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str) -> pa.Array:
@@ -145,11 +143,11 @@ def _trunc(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: 
     local = local_values(values[1], types[1], zone)
     for text in units:
         if unit := _UNITS.get(text.lower()):
-            found = pc.if_else(pc.equal(values[0], text), over_numpy(local, lambda v, u=unit: _floored(v, u)), found)
-    return shift_zone(found, zone, 1, to_instant=True) if isinstance(types[1], TimestamptzType) else found
+            found = pc.if_else(pc.equal(values[0], text), over_numpy(local, partial(_floored, unit)), found)
+    return shift_zone(found, zone, 1, to_instant=True)
 
 
-def _floored(micros: Any, unit: str) -> Any:
+def _floored(unit: str, micros: Any) -> Any:
     if unit in _MICROS:
         return micros // _MICROS[unit] * _MICROS[unit]
     days = (micros // DAY_MICROS).astype("datetime64[D]")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from frazil.errors import InvalidInput
 from frazil.expr.sql_text import case_text, literal_text, quoted_name, quoted_text, sql_type
@@ -34,7 +34,8 @@ class Expression:
         raise InvalidInput("An expression has no truth value of its own; combine with & | ~, not with and, or, not.")
 
 
-Predicate = BooleanExpression = Expression
+Predicate: TypeAlias = Expression
+BooleanExpression: TypeAlias = Expression
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -136,7 +137,7 @@ class _Junction(Expression):
     def __init__(self, *parts: Expression):
         if len(parts) < 2:
             raise InvalidInput(f"{type(self).__name__} joins two or more expressions.")
-        flat = [q for p in parts for q in (p.parts if type(p) is type(self) else (p,))]  # type: ignore[attr-defined]
+        flat = [q for p in parts for q in (p.parts if type(p) is type(self) else (p,))]
         object.__setattr__(self, "parts", tuple(flat))
 
     @property
@@ -309,7 +310,7 @@ class NotLike(Like):
         return "NOT ILIKE" if self.ignore_case else "NOT LIKE"
 
 
-def Between(term: Any, lower: Any, upper: Any) -> Expression:  # noqa: N802 - reads as the nodes do
+def Between(term: Any, lower: Any, upper: Any) -> Expression:
     """`term BETWEEN lower AND upper`, both included."""
     return And(GreaterThanOrEqual(term, lower), LessThanOrEqual(term, upper))
 

@@ -34,6 +34,7 @@ from frazil.spec.types import (
 )
 
 _DEPTH = 150
+_PRODUCTS = {("mark", "*"), ("mark", "/"), ("mark", "%"), ("word", "div")}
 _COMPARISONS: dict[str, Callable[[Any, Any], n.Expression]] = {
     "=": n.EqualTo, "==": n.EqualTo, "<>": n.NotEqualTo, "!=": n.NotEqualTo, "<": n.LessThan, "<=": n.LessThanOrEqual,
     ">": n.GreaterThan, ">=": n.GreaterThanOrEqual, "<=>": n.NullSafeEqualTo,
@@ -181,7 +182,7 @@ class _Parser:
 
     def product(self) -> n.Expression:
         found = self.signed()
-        while self.peek().kind == "mark" and self.peek().value in ("*", "/", "%") or self.peek().kind == "word" and self.peek().value == "div":
+        while (self.peek().kind, self.peek().value) in _PRODUCTS:
             found = n.Call(self.next().value, (found, self.signed()))
         return found
 
@@ -281,11 +282,17 @@ class _Parser:
             raise self.error(f"expected {what} in parentheses")
         if self.take(")"):
             return []
-        found = [self.disjunction()]
+        found = [self.argument()]
         while self.take(","):
-            found.append(self.disjunction())
+            found.append(self.argument())
         self.expect(")")
         return found
+
+    def argument(self) -> n.Expression:
+        token, after = self.peek(), self.peek(1)
+        if token.kind in ("number", "string") and after.kind == "mark" and after.value in (",", ")"):
+            return self.primary()  # lists of constants are long
+        return self.disjunction()
 
     def case(self) -> n.Expression:
         self.next()

@@ -75,9 +75,11 @@ def range_of_summaries(
     if lower is not None and contains_null is not None:
         without = flags(lower.is_null(), False)
         sure = flags(contains_null, False)
-        values = ~(without & sure & (~nans if isinstance(nans, np.ndarray) else not nans))
+        values = np.logical_not(without & sure & np.logical_not(nans))
     if isinstance(transform, BucketTransform):
-        hashed = None if lower is None or upper is None else Hashed(transform.num_buckets, source_type, lower.cast(pa.int32()), upper.cast(pa.int32()))
+        if lower is None or upper is None:
+            return Range(None, None, nulls, False, values)
+        hashed = Hashed(transform.num_buckets, source_type, lower.cast(pa.int32()), upper.cast(pa.int32()))
         return Range(None, None, nulls, False, values, hashed)
     low, high = _source_bounds(transform, source_type, lower, upper)
     return Range(low, high, nulls, nans, values)

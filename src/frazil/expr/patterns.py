@@ -11,7 +11,7 @@ Pieces = tuple[str | int | None, ...]
 
 
 def pattern_pieces(pattern: str, escape: str = "\\") -> Pieces:
-    """Text, None for `%` (any text) and 1 for `_` (one character). The escape goes before `%`, `_` or itself, as in Spark."""
+    """Text, None for `%` (any text) and 1 for `_` (one character). The escape goes before `%`, `_`, itself."""
     pieces: list[str | int | None] = []
     text, at = "", 0
     while at < len(pattern):
@@ -19,7 +19,7 @@ def pattern_pieces(pattern: str, escape: str = "\\") -> Pieces:
         if c == escape:
             at += 1
             if at == len(pattern) or pattern[at] not in ("%", "_", escape):
-                raise InvalidInput(f"The pattern {pattern!r} of LIKE has the escape {escape!r} before {pattern[at : at + 1] or 'its end'!r}.")
+                raise InvalidInput(f"The pattern {pattern!r} of LIKE has its escape before {pattern[at : at + 1] or 'its end'!r}.")
             text += pattern[at]
         elif c in "%_":
             if text:

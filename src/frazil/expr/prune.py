@@ -1,8 +1,8 @@
 """One tri-state walk over ranges: which truth values can a predicate have for the rows of each file?
 
-`outcomes` answers one byte a file: a set of bits TRUE (1), FALSE (2), NULL (4). A file can hold a row to keep iff TRUE is in the set (inclusive
-projection, file pruning); all of its rows are kept iff the set is just TRUE (strict projection); what is neither is a residual. An empty set
-(0) is a file without rows. The set may be too large, never too small.
+`outcomes` answers one byte a file: a set of bits TRUE (1), FALSE (2), NULL (4). A file can hold a row to keep iff TRUE is in the set
+(inclusive projection, file pruning); all of its rows are kept iff the set is just TRUE (strict projection); what is neither is a
+residual. An empty set (0) is a file without rows. The set may be too large, never too small.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ Outcomes = npt.NDArray[np.uint8]
 
 
 def outcomes(bound: Bound, ranges: Callable[[int], Sequence[Range]], rows: int) -> Outcomes:
-    """Possible truth values of `bound`, one uint8 a row of the ranges. `ranges(field_id)` gives all that is known of a column, () if nothing."""
+    """Possible truth values of `bound`, one uint8 a row. `ranges(field_id)` gives all that is known of a column, () if nothing."""
     return _walk(bound, ranges, rows)
 
 
 def may_match(found: Outcomes) -> npt.NDArray[np.bool_]:
     """Files that may hold a row to keep."""
-    return (found & TRUE) != 0
+    return np.not_equal(np.bitwise_and(found, TRUE), 0)
 
 
 def all_match(found: Outcomes) -> npt.NDArray[np.bool_]:
     """Files whose rows are all kept."""
-    return found == TRUE
+    return np.equal(found, TRUE)
 
 
 def _walk(bound: Bound, ranges: Ranges, rows: int) -> Outcomes:

@@ -13,7 +13,7 @@ from frazil.expr.bound import Bound, BoundCall, BoundCast, BoundLiteral, BoundRe
 from frazil.expr.casts import cast_values
 from frazil.expr.functions import FUNCTIONS
 from frazil.expr.ranges import Bounds, Flag, Range, clean_bound, constant, unknown
-from frazil.expr.values import FLOATS, INTEGERS, MOMENTS, NUMBERS
+from frazil.expr.values import FLOATS, MOMENTS, NUMBERS
 from frazil.spec.types import BinaryType, DateType, FixedType, IcebergType, StringType, TimestamptzNanoType, TimestamptzType, UUIDType
 
 Ranges = Callable[[int], Sequence[Range]]
@@ -44,7 +44,7 @@ def _clean(r: Range, type_: IcebergType) -> Range:
 def _cast(r: Range, cast: BoundCast) -> Range:
     source, target = cast.term.type, cast.type
     nulls: Flag = True if cast.attempt else r.nulls
-    nans: Flag = r.nans if isinstance(target, FLOATS) and isinstance(source, FLOATS) else isinstance(target, FLOATS) and isinstance(source, StringType)
+    nans: Flag = isinstance(target, FLOATS) and (r.nans if isinstance(source, FLOATS) else isinstance(source, StringType))
     if not keeps_order(source, target) or cast.attempt:
         return Range(None, None, nulls, nans, r.values)
     slack = _slack(source, target, cast.zone)
@@ -61,7 +61,8 @@ def keeps_order(source: IcebergType, target: IcebergType) -> bool:
         return True
     if isinstance(source, (DateType, *MOMENTS)) and isinstance(target, (DateType, *MOMENTS)):
         return True
-    return isinstance(source, UUIDType) and isinstance(target, StringType) or isinstance(source, FixedType) and isinstance(target, BinaryType)
+    pairs = ((UUIDType, StringType), (FixedType, BinaryType))
+    return any(isinstance(source, s) and isinstance(target, t) for s, t in pairs)
 
 
 def _slack(source: IcebergType, target: IcebergType, zone: str) -> int:

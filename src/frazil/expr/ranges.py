@@ -4,8 +4,8 @@ A `Range` over-approximates: every value that the column really has in file i is
 
 - `lower`, `upper`: Arrow arrays (or one scalar for all rows) of `values.arrow_type(type)`: every value that is neither null nor NaN lies
   between them, both included; a null entry, or None for all, is "not known". Truncated bounds are bounds. NaN as a bound is "not known".
-- `nulls`, `nans`, `values`: numpy bool arrays (or one bool): whether the file *may* hold nulls, NaNs, and values that are neither. False is a
-  promise. All three False: no rows.
+- `nulls`, `nans`, `values`: numpy bool arrays (or one bool): whether the file *may* hold nulls, NaNs, and values that are neither.
+  False is a promise. All three False: no rows.
 - `hashed`: for bucket partitions, the buckets in which all values lie.
 
 Several ranges of one column (from its bounds and from partition values) hold together: outcomes are cut with each other.
@@ -14,7 +14,7 @@ Several ranges of one column (from its bounds and from partition values) hold to
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ from frazil.spec.types import FloatType, IcebergType, UnknownType
 
 Mask = npt.NDArray[np.bool_]
 Flag = Mask | bool
-Bounds = pa.Array | pa.Scalar | None
+Bounds: TypeAlias = Any  # pa.Array | pa.Scalar | None
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,8 @@ def flags(answer: pa.Array | pa.Scalar, otherwise: bool) -> Flag:
         return bool(answer.as_py()) if answer.is_valid else otherwise
     if answer.null_count:
         answer = pc.fill_null(answer, otherwise)
-    return answer.to_numpy(zero_copy_only=False)
+    found: Mask = answer.to_numpy(zero_copy_only=False)
+    return found
 
 
 def _not_zero(counts: pa.Array) -> Mask:

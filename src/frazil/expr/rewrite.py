@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import uuid
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -16,13 +15,12 @@ import numpy as np
 
 from frazil.expr.bound import FALSE, Bound, BoundLiteral, Comparison, NullOr
 from frazil.expr.calendar import DAY_MICROS, offset_of, to_utc
-from frazil.expr.values import FLOATS, INTEGERS, MOMENTS, NANOS
+from frazil.expr.values import FLOATS, INTEGERS, MOMENTS, NANOS, NUMBERS
 from frazil.spec.transform_values import scaled
 from frazil.spec.types import (
     DateType,
     DecimalType,
     DoubleType,
-    FloatType,
     IcebergType,
     IntegerType,
     LongType,
@@ -61,12 +59,9 @@ def as_uuid(text: str) -> bytes | None:
 
 def _as_float(type_: IcebergType, literal: BoundLiteral) -> float | None:
     """The literal as a value of the float column when that is exact (a double column takes any number, rounded as a cast does)."""
-    if isinstance(literal.type, FLOATS):
-        number = float(literal.value)
-    elif isinstance(literal.type, (*INTEGERS, DecimalType)):
-        number = float(literal.value)
-    else:
+    if not isinstance(literal.type, NUMBERS):
         return None
+    number = float(literal.value)
     if isinstance(type_, DoubleType):
         return number
     with np.errstate(over="ignore"):
@@ -81,8 +76,9 @@ def position(type_: IcebergType, literal: BoundLiteral, zone: str) -> Fraction |
         case IntegerType() | LongType() | DecimalType():
             scale = type_.scale if isinstance(type_, DecimalType) else 0
             if isinstance(literal.type, (*INTEGERS, DecimalType)):
-                return Fraction(value) * 10**scale
-            exact = isinstance(type_, IntegerType) or isinstance(type_, LongType) and isinstance(value, float) and abs(value) < 2**53
+                return Fraction(value) * int(10**scale)
+            small = isinstance(value, float) and abs(value) < 2**53  # beyond, a long may round up to the literal
+            exact = isinstance(type_, IntegerType) or (isinstance(type_, LongType) and small)
             return Fraction(value) if isinstance(literal.type, FLOATS) and exact else None
         case DateType():
             return _moment(literal, DAY_MICROS * 1000, zone, zoned=None)
@@ -118,7 +114,7 @@ def _beside_infinity(op: str, column: Bound, value: float) -> Bound:
 
 def _discrete(op: str, column: Bound, at: Fraction) -> Bound:
     """Values of the column are whole numbers in its range; so is what they are compared with."""
-    low, high = _limits(column.type)
+    low, high = limits(column.type)
     whole = at.denominator == 1
     if op in ("eq", "nseq"):
         if whole and low <= at <= high:
@@ -139,7 +135,7 @@ def _never_null(op: str, column: Bound, answer: bool) -> Bound:
     return FALSE if op == "nseq" else NullOr(column, answer)
 
 
-def _limits(type_: IcebergType) -> tuple[int, int]:
+def limits(type_: IcebergType) -> tuple[int, int]:
     if isinstance(type_, DecimalType):
         return 1 - 10**type_.precision, 10**type_.precision - 1
     bits = 31 if isinstance(type_, IntegerType | DateType) else 63

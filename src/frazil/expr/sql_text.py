@@ -54,7 +54,7 @@ def case_text(args: list[str]) -> str:
 
 
 def sql_type(type_: IcebergType) -> str:
-    spark = {TimestamptzType: "timestamp", TimestampType: "timestamp_ntz", LongType: "bigint"}
+    spark: dict[type, str] = {TimestamptzType: "timestamp", TimestampType: "timestamp_ntz", LongType: "bigint"}
     return spark.get(type(type_), str(type_))
 
 

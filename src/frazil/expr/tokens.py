@@ -24,7 +24,7 @@ _ESCAPE_OR_QUOTE = re.compile(r"""\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([0-3
 
 @dataclass(frozen=True)
 class Token:
-    """`kind` is word, quoted, string, hex, number, mark or end; `value` what it says (words in lower case), `text` as written, `at` where."""
+    """`kind` is word, quoted, string, hex, number, mark or end; `value` what it says (words in lower case), `text` as written."""
 
     kind: str
     value: str

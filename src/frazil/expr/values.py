@@ -39,7 +39,7 @@ _PLAIN: dict[type, pa.DataType] = {
 
 
 def arrow_type(type_: IcebergType) -> pa.DataType:
-    """Arrow type of *internal values*: int32 for int and date, int64 for long, time and timestamps, binary for uuid, fixed, binary and geo."""
+    """Arrow type of *internal values*: int32 for int and date, int64 for long, time and timestamps, binary for uuid, fixed and geo."""
     if found := _PLAIN.get(type(type_)):
         return found
     if isinstance(type_, DecimalType):

@@ -1,6 +1,6 @@
 """What a partition transform does to one internal value (spec, "Partition Transforms" and "32-bit Hash Requirements").
 
-Vectorised over Arrow: `arrow.transforms`. All transforms give null for null; time ordinals floor, so years and days before 1970 are negative.
+Vectorised over Arrow: `arrow.transforms`. Null gives null; time ordinals floor, so those before 1970 are negative.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _EPOCH_ORDINAL = dt.date(1970, 1, 1).toordinal()
 def apply(transform: Transform, source_type: IcebergType, value: Any) -> Any:
     """The partition value of one value. Raises Unsupported for a transform we do not know, ValidationError for a type it cannot take."""
     if not transform.is_known:
-        raise Unsupported(f"Transform {transform} is not known to this version; tables with it can be read, not written.", transform=str(transform))
+        raise Unsupported(f"Transform {transform} is not known, so nothing can be written with it.", transform=str(transform))
     if value is None or isinstance(transform, VoidTransform):
         return None
     if not transform.can_transform(source_type):
@@ -79,11 +79,11 @@ def _hash_bytes(type_: IcebergType, value: Any) -> bytes:
         case IntegerType() | LongType() | DateType() | TimeType() | TimestampType() | TimestamptzType():
             return int(value).to_bytes(8, "little", signed=True)
         case TimestampNanoType() | TimestamptzNanoType():
-            return (value // 1000).to_bytes(8, "little", signed=True)
+            return int(value // 1000).to_bytes(8, "little", signed=True)
         case DecimalType(scale=scale):
             return minimal_bytes(unscaled(value, scale))
         case StringType():
-            return bytes(value.encode())
+            return str(value).encode()
         case UUIDType() | FixedType() | BinaryType():
             return bytes(value)
     raise ValidationError(f"Values of type {type_} have no bucket.")
@@ -94,7 +94,7 @@ def unscaled(value: Decimal, scale: int) -> int:
     sign, digits, exponent = value.as_tuple()
     number = int("".join(map(str, digits))) if digits else 0
     shift = int(exponent) + scale
-    number = number * 10**shift if shift >= 0 else number // 10**-shift
+    number = number * int(10**shift) if shift >= 0 else number // int(10**-shift)
     return -number if sign else number
 
 
