@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import shutil
@@ -11,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from frazil.catalog import CatalogBackend, Committed, Conflict, Unknown, create_at, load_backend, load_location, path_files
-from frazil.errors import CorruptData, NoSuchFileError, NoSuchTableError, Unsupported, ValidationError
+from frazil.errors import CorruptData, NoSuchFileError, NoSuchTableError, StorageError, Unsupported, ValidationError
 from tests.catalog.conftest import TABLE, changed, committed, made, new_metadata
+from tests.storage.test_local_durability import Tape
 
 
 @pytest.fixture
@@ -206,11 +208,11 @@ def test_others_that_build_on_a_version_at_once_do_not_unsettle_its_writer(
     base = made(backend)
     real = path_files._in_line
 
-    def slow(storage: object, root: str, table: object, number: int) -> object:
+    def slow(*arguments: object) -> object:
         monkeypatch.setattr(path_files, "_in_line", real)
         ahead = backend.load(TABLE)
         committed(backend.swap(ahead, changed(ahead, b="2")))
-        return real(storage, root, table, number)  # type: ignore[arg-type]
+        return real(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(path_files, "_in_line", slow)
     committed(backend.swap(base, changed(base, a="1")))
@@ -312,3 +314,35 @@ def test_a_table_that_was_copied_elsewhere_goes_on_where_it_was_opened(tmp_path:
     newer = committed(backend.swap(table, changed(table, a="1")))
     assert newer.metadata_location.startswith(str(tmp_path / "copy")), "the version goes where the table was opened"
     assert load_location(location)[1].metadata.properties == {}
+
+
+# --- faults
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
+def test_a_fault_at_any_step_of_a_commit_is_told_and_leaves_the_old_or_the_new_state(
+    backend: CatalogBackend, metadata_folder: Path, number: int
+) -> None:
+    """B11, at every call that the store makes: what raised left nothing, what is unknown is there, and the next commit works."""
+    made(backend)
+    told = set()
+    for k in range(100):
+        base = backend.load(TABLE)
+        before = sorted(os.listdir(metadata_folder))
+        with pytest.MonkeyPatch.context() as patch:
+            tape = Tape(patch, k, number)
+            try:
+                outcome: object = backend.swap(base, changed(base, **{f"k{k}": "1"}))
+            except StorageError as error:
+                assert error.facts["errno"] == errno.errorcode[number]
+                outcome = error
+        told.add(type(outcome).__name__)
+        now = backend.load(TABLE)
+        if isinstance(outcome, StorageError):
+            assert now.metadata == base.metadata and sorted(os.listdir(metadata_folder)) == before
+        else:
+            assert f"k{k}" in now.metadata.properties
+        committed(backend.swap(now, changed(now, **{f"after{k}": "1"})))
+        if not tape.fired:
+            break
+    assert told == {"StorageError", "Unknown", "Committed"} and k >= 8

@@ -82,6 +82,18 @@ def test_no_acknowledged_commit_is_lost_between_processes(kind: str, tmp_path: P
     backend.close()
 
 
+def test_no_acknowledged_commit_is_lost_while_old_versions_are_removed(tmp_path: Path) -> None:
+    """Names of versions become free again then; a slow writer must not take one of them for the next."""
+    backend, settings = fresh("path", tmp_path)
+    base = backend.load(TABLE)
+    limits = {"write.metadata.previous-versions-max": "1", "write.metadata.delete-after-commit.enabled": "true"}
+    assert isinstance(backend.swap(base, changed(base, **limits)), Committed)
+    for process in race(tmp_path, settings, PROCESSES, ROUNDS):
+        _, problems = process.communicate(timeout=600)
+        assert process.returncode == 0, problems.decode()
+    assert acknowledged(tmp_path) == properties(backend) and len(properties(backend)) == PROCESSES * ROUNDS
+
+
 @pytest.mark.parametrize("kind", ["path", "memory", "sqlite"])
 def test_no_acknowledged_commit_is_lost_between_threads(kind: str, tmp_path: Path) -> None:
     backend = load_backend("threads", **({"type": "memory"} if kind == "memory" else settings_for(kind, tmp_path)))  # type: ignore[arg-type]

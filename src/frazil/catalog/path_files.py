@@ -12,7 +12,7 @@ import re
 import zlib
 from dataclasses import dataclass
 
-from frazil.catalog import metadata_files
+from frazil.catalog import metadata_files, path_line
 from frazil.catalog.base import Committed, Conflict, Identifier, LoadedTable, Outcome, Unknown
 from frazil.codec.metadata_json import decode_metadata
 from frazil.errors import CorruptData, FrazilError, NoSuchFileError, ValidationError
@@ -92,7 +92,7 @@ def create(storage: Storage, root: str, identifier: Identifier, metadata: TableM
     # Plain, whatever the codec: creators that wish for different codecs must meet at one name.
     location = join(root, "metadata", "v1.metadata.json")
     fresh = LoadedTable(identifier, location, metadata, storage, config)
-    return _publish(storage, root, fresh, metadata_files.encode(metadata, gzipped=False), 1)
+    return _publish(storage, root, None, fresh, metadata_files.encode(metadata, gzipped=False), 1)
 
 
 def swap(storage: Storage, root: str, base: LoadedTable, metadata: TableMetadata) -> Outcome:
@@ -110,33 +110,36 @@ def swap(storage: Storage, root: str, base: LoadedTable, metadata: TableMetadata
     gzipped = metadata_files.wants_gzip(base.metadata)
     location = join(root, "metadata", f"v{number + 1}{'.gz' if gzipped else ''}.metadata.json")
     table = LoadedTable(base.identifier, location, complete, storage, base.config)
-    outcome = _publish(storage, root, table, metadata_files.encode(complete, gzipped), number + 1)
+    outcome = _publish(storage, root, base, table, metadata_files.encode(complete, gzipped), number + 1)
     if isinstance(outcome, Committed):
         metadata_files.delete_fallen(storage, complete, fallen)
     return outcome
 
 
 def _stale(storage: Storage, root: str, base: LoadedTable, number: int) -> str | None:
-    """Why `base` is not the newest version any more; None when it is. The name of the next version alone does not tell: it may be free
-    again since old versions were removed, or since the table was dropped and made anew."""
-    newest = head(storage, root)
-    if newest is None:
-        return f"The table is gone: {root}"
-    if newest.number != number or base_name(newest.location) != base_name(base.metadata_location):
-        return f"Version {number + 1} already exists: the newest is {newest.location}"
-    if base.metadata.table_uuid is None:
-        return None
+    """Why `base` is surely not the newest version any more; None when it may be, then publishing decides.
+
+    That the next version's name is free does not tell: the table may have been dropped, and made anew.
+    """
     try:
-        data = storage.read(newest.location)
-        data = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
-    except (NoSuchFileError, OSError, EOFError, zlib.error):
-        return f"Version {number} changed while the commit was prepared: {newest.location}"
-    if base.metadata.table_uuid.encode() not in data:
-        return f"Another table was made in place of this one: {root}"
-    return None
+        if base.metadata.table_uuid is None or _holds(storage, base.metadata_location, base.metadata.table_uuid.encode()):
+            return None
+    except (FrazilError, OSError, EOFError, zlib.error):
+        return f"Version {number} is no longer there: {base.metadata_location}"
+    return f"Another table was made in place of this one: {root}"
 
 
-def _publish(storage: Storage, root: str, table: LoadedTable, data: bytes, number: int) -> Outcome:
+def _holds(storage: Storage, location: str, text: bytes) -> bool:
+    """Writers put the table's uuid among the first keys, so a look at the beginning is enough as a rule."""
+    with storage.open_input(location) as file:
+        start = file.read(2048)
+    if text in start:
+        return True
+    data = storage.read(location)
+    return text in (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
+
+
+def _publish(storage: Storage, root: str, base: LoadedTable | None, table: LoadedTable, data: bytes, number: int) -> Outcome:
     location = table.metadata_location
     try:
         won = storage.publish(location, data)
@@ -145,7 +148,7 @@ def _publish(storage: Storage, root: str, table: LoadedTable, data: bytes, numbe
     if not won:
         return Conflict(f"Version {number} already exists: {location}")
     try:
-        outcome = _in_line(storage, root, table, number)
+        outcome = _in_line(storage, root, base, table, number)
     except Exception as error:  # it is published: from here on, no failure may read as "not applied"
         return Unknown(error)
     if isinstance(outcome, Committed):
@@ -160,24 +163,16 @@ def _after_unclear(storage: Storage, location: str, data: bytes, error: PublishU
     return Unknown(error)
 
 
-def _in_line(storage: Storage, root: str, table: LoadedTable, number: int) -> Outcome:
-    """A name can have been free because others went far ahead and removed it: then this version stands beside the table's line.
-
-    Whoever removed it left higher versions, so with none above, all is well. Else the next one tells what it was built on.
-    """
+def _in_line(storage: Storage, root: str, base: LoadedTable | None, table: LoadedTable, number: int) -> Outcome:
+    """A version may have taken a name that is free again since others went far ahead: those left higher ones, and these tell."""
     above = [v for v in versions(storage, root) if v.number > number]
     if not above:
         return Committed(table)
-    follower = metadata_files.read(storage, above[0].location) if above[0].number == number + 1 else None
-    if follower is None or not follower.metadata_log:
-        return Unknown(
-            CorruptData(f"It cannot be told whether {table.metadata_location} belongs to the table.", file=table.metadata_location)
-        )
-    before = follower.metadata_log[-1]
-    if base_name(before.metadata_file) == base_name(table.metadata_location) and before.timestamp_ms == table.metadata.last_updated_ms:
-        return Committed(table)
-    storage.delete(table.metadata_location)
-    return Conflict(f"Version {number} was made and removed by others; the newest is {above[-1].location}")
+    later = metadata_files.read(storage, above[0].location)
+    outcome = path_line.settle(base.metadata if base else None, table, later, above[0].number == number + 1)
+    if isinstance(outcome, Conflict):
+        storage.delete(table.metadata_location)
+    return outcome
 
 
 def write_hint(storage: Storage, root: str, number: int) -> None:
@@ -189,7 +184,7 @@ def write_hint(storage: Storage, root: str, number: int) -> None:
             if newest is not None and newest.number > number:
                 return
         storage.delete_many([join(root, "metadata", f".{_HINT}.crc")])  # a checksum left by Hadoop would no longer fit
-        storage.write(location, str(number).encode(), overwrite=True, durable=False)
+        storage.write(location, str(number).encode(), overwrite=True, synced=False)
 
 
 def read_hint(storage: Storage, root: str) -> int | None:

@@ -41,9 +41,10 @@ class Storage(Protocol):
     def open_output(self, location: str, *, overwrite: bool = False) -> contextlib.AbstractContextManager[Any]:
         """A binary sink. When the context ends well the file is complete and durable; when it ends by an error there is no file."""
 
-    def write(self, location: str, data: bytes, overwrite: bool = False, *, durable: bool = True) -> None:
+    def write(self, location: str, data: bytes, overwrite: bool = False, *, durable: bool = True, synced: bool = True) -> None:
         """All of `data`, whole and on disk on return. `durable=False`: the bytes are synced, the directory's entry is not yet; a
-        later durable write or `publish` into the same directory makes up for it. `overwrite=True` replaces the file at one stroke."""
+        later durable write or `publish` into the same directory makes up for it. `synced=False`: not even the bytes, for files
+        that nobody relies on. `overwrite=True` replaces the file at one stroke."""
 
     def publish(self, location: str, data: bytes) -> bool:
         """Create the file, whole and durable, if no file of that name exists; False: there is one, untouched. Atomic between

@@ -70,22 +70,22 @@ class LocalStorage:
             _try_unlink(path)
             raise
 
-    def write(self, location: str, data: bytes, overwrite: bool = False, *, durable: bool = True) -> None:
+    def write(self, location: str, data: bytes, overwrite: bool = False, *, durable: bool = True, synced: bool = True) -> None:
         path = local_path_of(location)
         directory = os.path.dirname(path)
         with told(location, "write"):
             make_directories(directory)
             if overwrite:
                 temporary = _beside(path)
-                _write_new(temporary, data)
+                _write_new(temporary, data, synced)
                 try:
                     os.rename(temporary, path)
                 except BaseException:
                     _try_unlink(temporary)
                     raise
             else:
-                _write_new(path, data)
-            if durable:
+                _write_new(path, data, synced)
+            if durable and synced:
                 sync_directory(directory)
 
     def publish(self, location: str, data: bytes) -> bool:
@@ -208,7 +208,7 @@ def _create(path: str, exclusive: bool) -> int:
     return os.open(path, flags, 0o666)
 
 
-def _write_new(path: str, data: bytes) -> None:
+def _write_new(path: str, data: bytes, synced: bool = True) -> None:
     """Create, write, fsync, close; on any failure the file is removed."""
     descriptor = _create(path, exclusive=True)
     try:
@@ -216,7 +216,8 @@ def _write_new(path: str, data: bytes) -> None:
             rest = memoryview(data)
             while rest:
                 rest = rest[os.write(descriptor, rest) :]
-            os.fsync(descriptor)
+            if synced:
+                os.fsync(descriptor)
         finally:
             os.close(descriptor)
     except BaseException:

@@ -50,7 +50,7 @@ class MemoryStorage:
         yield sink
         self.write(location, sink.getvalue().to_pybytes(), overwrite)
 
-    def write(self, location: str, data: bytes, overwrite: bool = False, *, durable: bool = True) -> None:
+    def write(self, location: str, data: bytes, overwrite: bool = False, *, durable: bool = True, synced: bool = True) -> None:
         if not self._put(location, data, overwrite):
             raise AlreadyExists(f"There is a file {location} already.", file=location)
 

@@ -75,7 +75,7 @@ class ObjectStorage:
         with _told(location, "write"):
             writer.close()
 
-    def write(self, location: str, data: bytes, overwrite: bool = False, *, durable: bool = True) -> None:
+    def write(self, location: str, data: bytes, overwrite: bool = False, *, durable: bool = True, synced: bool = True) -> None:
         if overwrite:
             library, store, key = self._at(location)
             with _told(location, "write"):

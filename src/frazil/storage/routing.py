@@ -45,8 +45,8 @@ class RoutedStorage:
     def open_output(self, location: str, *, overwrite: bool = False) -> AbstractContextManager[Any]:
         return self.of(location).open_output(location, overwrite=overwrite)
 
-    def write(self, location: str, data: bytes, overwrite: bool = False, *, durable: bool = True) -> None:
-        self.of(location).write(location, data, overwrite, durable=durable)
+    def write(self, location: str, data: bytes, overwrite: bool = False, *, durable: bool = True, synced: bool = True) -> None:
+        self.of(location).write(location, data, overwrite, durable=durable, synced=synced)
 
     def publish(self, location: str, data: bytes) -> bool:
         return self.of(location).publish(location, data)
