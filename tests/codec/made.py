@@ -79,13 +79,17 @@ def schemas() -> st.SearchStrategy[Schema]:
         fields = []
         for n, (t, required, doc) in enumerate(draw_types):
             default = t[1] if isinstance(t[0], IcebergType) else None
-            fields.append(NestedField(next(ids), f"c{n}", made(t), required, doc or None, default, default, {"x-kept": n} if n % 3 == 0 else {}))
+            fields.append(
+                NestedField(next(ids), f"c{n}", made(t), required, doc or None, default, default, {"x-kept": n} if n % 3 == 0 else {})
+            )
         return Schema(*fields, schema_id=7, extra={"x-schema": [1]})
 
     nested = st.recursive(
         leaf,
         lambda inner: st.one_of(
-            st.tuples(st.just("struct"), st.lists(inner, min_size=1, max_size=3)), st.tuples(st.just("list"), inner), st.tuples(st.just("map"), inner, inner)
+            st.tuples(st.just("struct"), st.lists(inner, min_size=1, max_size=3)),
+            st.tuples(st.just("list"), inner),
+            st.tuples(st.just("map"), inner, inner),
         ),
         max_leaves=6,
     )
@@ -105,7 +109,14 @@ def data_files(partition: st.SearchStrategy[tuple[Any, ...]], spec_id: int = 0) 
     )  # fmt: skip
 
 
-def entry(path: str = "s3://b/t/data/f.parquet", *, status: int = 1, rows: int = 10, numbers: tuple[int | None, ...] = (None, None, None), **more: Any) -> ManifestEntry:
+def entry(
+    path: str = "s3://b/t/data/f.parquet",
+    *,
+    status: int = 1,
+    rows: int = 10,
+    numbers: tuple[int | None, ...] = (None, None, None),
+    **more: Any,
+) -> ManifestEntry:
     file = DataFile(file_path=path, file_format="parquet", record_count=rows, file_size_in_bytes=1000, **more)
     return ManifestEntry(status, file, *numbers)
 

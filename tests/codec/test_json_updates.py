@@ -58,13 +58,17 @@ def test_older_names_of_property_updates_are_read() -> None:
     assert update_from_json({"action": "remove-properties", "removed": ["a"]}) == u.RemoveProperties(("a",))
 
 
-@pytest.mark.parametrize("obj", [5, {}, {"action": "add-schema"}, {"action": "set-location", "location": 5}, {"action": "remove-snapshots", "snapshot-ids": "x"}])
+@pytest.mark.parametrize(
+    "obj", [5, {}, {"action": "add-schema"}, {"action": "set-location", "location": 5}, {"action": "remove-snapshots", "snapshot-ids": "x"}]
+)
 def test_malformed_updates_are_refused(obj: Any) -> None:
     with pytest.raises(CorruptData):
         update_from_json(obj)
 
 
-@pytest.mark.parametrize("obj", [[], {"type": "assert-table-uuid"}, {"type": "assert-ref-snapshot-id", "ref": "main"}, {"type": "assert-default-spec-id"}])
+@pytest.mark.parametrize(
+    "obj", [[], {"type": "assert-table-uuid"}, {"type": "assert-ref-snapshot-id", "ref": "main"}, {"type": "assert-default-spec-id"}]
+)
 def test_malformed_requirements_are_refused(obj: Any) -> None:
     with pytest.raises(CorruptData):
         requirement_from_json(obj)

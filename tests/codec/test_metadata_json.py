@@ -44,13 +44,13 @@ SAMPLE: dict[str, Any] = {
 
 def with_(**changes: Any) -> bytes:
     """The sample with keys changed (`_` is `-`); None takes the key away."""
-    return json.dumps({**{k: v for k, v in SAMPLE.items()}, **{k.replace("_", "-"): v for k, v in changes.items()}}).encode()
+    return json.dumps({**dict(SAMPLE.items()), **{k.replace("_", "-"): v for k, v in changes.items()}}).encode()
 
 
 def test_unknown_keys_are_kept_at_every_level() -> None:
     data = encode_metadata(decode_metadata(json.dumps(SAMPLE).encode()))
     assert json.loads(data) == SAMPLE
-    assert [k for k in json.loads(data)] == list(SAMPLE)  # Java's order
+    assert list(json.loads(data)) == list(SAMPLE)  # Java's order
 
 
 def test_a_snapshot_made_new_is_written_with_its_extra_keys() -> None:
@@ -173,7 +173,9 @@ def test_unsound_metadata_is_refused_with_its_file(what: str) -> None:
     assert "v3.metadata.json" in str(refused.value)
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b"5", b"\xff\xfe", b"\x1f\x8b", b"\x1f\x8b\x08\x00" + b"\x00" * 20, b"{}", b'{"format-version":2}'])
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b"[]", b"null", b"5", b"\xff\xfe", b"\x1f\x8b", b"\x1f\x8b\x08\x00" + b"\x00" * 20, b"{}", b'{"format-version":2}']
+)
 def test_what_is_no_metadata_at_all_is_refused(data: bytes) -> None:
     with pytest.raises(CorruptData):
         decode_metadata(data)

@@ -66,7 +66,17 @@ def test_bounds_written_before_a_column_was_widened_are_understood() -> None:
 
 
 @pytest.mark.parametrize(
-    "type_", [t.IntegerType(), t.LongType(), t.BooleanType(), t.UUIDType(), t.FixedType(4), t.DecimalType(9, 2), t.TimestamptzType(), t.DoubleType()]
+    "type_",
+    [
+        t.IntegerType(),
+        t.LongType(),
+        t.BooleanType(),
+        t.UUIDType(),
+        t.FixedType(4),
+        t.DecimalType(9, 2),
+        t.TimestamptzType(),
+        t.DoubleType(),
+    ],
 )
 @pytest.mark.parametrize("size", [0, 3, 5, 17, 1000])
 def test_bytes_of_the_wrong_length_are_refused(type_: t.IcebergType, size: int) -> None:
@@ -81,7 +91,9 @@ def test_text_that_is_no_utf8_is_refused() -> None:
         from_bytes(t.StringType(), b"\xff\xfe")
 
 
-@pytest.mark.parametrize("type_,value", [(t.IntegerType(), 2**31), (t.IntegerType(), "x"), (t.DecimalType(9, 2), Decimal("1.234")), (t.StructType(), {})])
+@pytest.mark.parametrize(
+    "type_,value", [(t.IntegerType(), 2**31), (t.IntegerType(), "x"), (t.DecimalType(9, 2), Decimal("1.234")), (t.StructType(), {})]
+)
 def test_a_value_that_is_none_of_the_type_is_refused(type_: t.IcebergType, value: Any) -> None:
     with pytest.raises(InvalidInput):
         to_bytes(type_, value)

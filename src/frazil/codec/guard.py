@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import struct
 import zlib
 from collections.abc import Iterator
@@ -12,8 +13,10 @@ import msgspec
 from frazil.errors import CorruptData, FrazilError, Unsupported
 
 MAX_DEPTH = 100  # of types inside types, and of JSON values we walk
-_SYMPTOMS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError, EOFError, struct.error, zlib.error,
-             msgspec.MsgspecError)  # fmt: skip
+_SYMPTOMS = (  # decoding does no I/O: an OSError comes from a decompressor
+    ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError, EOFError, OSError, NotImplementedError, struct.error,
+    zlib.error, lzma.LZMAError, msgspec.MsgspecError,
+)  # fmt: skip
 
 
 @contextmanager
