@@ -248,5 +248,3 @@ def _delete_manifests(
                 continue
         found.append(manifest)
     return found
-
-

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-import fastavro
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
+from frazil.codec.avro import read_container
+from frazil.codec.avro_arrow import read_columns
 from frazil.codec.deletion_vector import decode_vector, positions_array
 from frazil.errors import CorruptData, FrazilError, Unsupported
 from frazil.scan.inspect.files import delete_manifest
@@ -157,12 +158,13 @@ def _orc(source: pa.NativeFile, path: str) -> pa.Table:
 
 
 def _avro(source: pa.NativeFile, path: str) -> pa.Table:
-    paths, positions = [], []
-    for record in fastavro.reader(source):
-        _no_rows([name for name, value in record.items() if value is not None], path)
-        paths.append(record["file_path"])
-        positions.append(record["pos"])
-    return pa.table({"file_path": pa.array(paths, pa.string()), "pos": pa.array(positions, pa.int64())})
+    container = read_container(source.read(), path)
+    record = container.schema
+    if record.kind != "record":
+        raise CorruptData(f"Position delete file {path} holds no records.", file=path)
+    _no_rows([name for name, _, _ in record.fields], path)
+    _, columns = read_columns(container, record, {"file_path": pa.string(), "pos": pa.int64()}, path)
+    return pa.table(columns)
 
 
 _READERS = {"parquet": _parquet, "orc": _orc, "avro": _avro}
