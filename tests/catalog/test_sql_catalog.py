@@ -105,7 +105,8 @@ def test_rows_of_another_catalog_name_are_not_seen(tmp_path: Path) -> None:
     backend, other = sql(tmp_path), sql(tmp_path, "other")
     made(backend)
     assert other.list_namespaces() == [] and not other.table_exists(TABLE)
-    backend.close(), other.close()
+    backend.close()
+    other.close()
 
 
 def test_a_stale_base_in_another_catalog_object_is_a_conflict(tmp_path: Path) -> None:
@@ -116,7 +117,8 @@ def test_a_stale_base_in_another_catalog_object_is_a_conflict(tmp_path: Path) ->
     files = sorted(os.listdir(tmp_path / "w/db/t/metadata"))
     assert isinstance(one.swap(base, changed(base, b="1")), Conflict)
     assert sorted(os.listdir(tmp_path / "w/db/t/metadata")) == files
-    one.close(), two.close()
+    one.close()
+    two.close()
 
 
 def test_a_locked_database_ends_in_a_conflict_and_never_in_success(tmp_path: Path) -> None:
@@ -195,7 +197,8 @@ def test_a_lost_answer_is_found_out_in_the_log_when_others_went_on(tmp_path: Pat
     unsure(backend, tmp_path, applies=True).then = others  # type: ignore[assignment]
     committed(backend.swap(base, changed(base, a="1")))
     assert backend.load(TABLE).metadata.properties == {"a": "1", "b": "1"}
-    backend.close(), other.close()
+    backend.close()
+    other.close()
 
 
 def test_a_lost_answer_that_cannot_be_told_is_unknown_and_keeps_the_file(tmp_path: Path) -> None:
@@ -257,6 +260,7 @@ backend.swap(base, changed(base, a="1"))
     backend.close()
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_child_does_not_disturb_its_parent(tmp_path: Path) -> None:
     backend = sql(tmp_path)
     made(backend)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from frazil.catalog import metadata_files, path_files, purge
@@ -31,6 +32,8 @@ from frazil.spec.metadata import TableMetadata
 from frazil.spec.updates import Requirement, Update
 from frazil.storage import Storage, absolute, check_location, normalise, storage_for
 from frazil.storage.locations import base_name, join, parent, scheme_of
+
+_LEFTOVER = re.compile(r"\..*\.[0-9a-f]{32}\.tmp")  # of a drop that was cut off
 
 
 class PathCatalog:
@@ -115,7 +118,7 @@ class PathCatalog:
         return self._place(namespace)
 
     def _visible(self, place: str) -> list[str]:
-        return [n for n in self.storage.directories(place) if not n.startswith((".", "_"))]
+        return [n for n in self.storage.directories(place) if not _LEFTOVER.fullmatch(n)]
 
     def namespace_exists(self, namespace: Identifier) -> bool:
         place = self._place(check_namespace(namespace))
