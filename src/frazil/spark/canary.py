@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
-from frazil.spark.parquet_footer import Node
+from frazil.arrow.parquet_footer import Node
 from frazil.spark.paths import as_glob
 from frazil.spark.presence import file_schemas
 from frazil.storage import Storage

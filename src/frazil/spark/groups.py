@@ -9,7 +9,7 @@ from typing import Any
 from frazil.codec.name_mapping import MappedField, NameMapping, parse_name_mapping
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import PlannedFiles
-from frazil.spark.parquet_footer import Node
+from frazil.arrow.parquet_footer import Node
 from frazil.spark.paths import is_hidden, jvm_can_open
 from frazil.spark.presence import file_schemas, lacking
 from frazil.spark.shape import Shape, is_readable

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from frazil.scan.manifests import is_data, manifests_of, read_manifest
 from frazil.scan.plan import Plan
-from frazil.spark.parquet_footer import Node, read_footer
+from frazil.arrow.parquet_footer import Node, read_footer
 from frazil.storage import Storage
 
 _THREADS = 16

@@ -1,0 +1,82 @@
+"""A DataFrame written by Arrow in tasks of Spark: every type, format and store; each task reports its files, the driver collects reports."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext, cloudpickle
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as s
+
+from frazil.arrow.schema import to_arrow_schema
+from frazil.arrow.write import write
+from frazil.arrow.write_context import WriteContext
+from frazil.errors import InvalidInput, Unsupported
+from frazil.spark.arrow_read import fitted
+from frazil.spark.layout import spread
+from frazil.spark.settings import temporarily
+from frazil.spark.types import contains
+from frazil.spark.workers import check_workers, guarded
+from frazil.spec import types as i
+from frazil.spec.data_file import DataFile
+from frazil.storage.locations import data_root, scheme_of
+
+REPORT = s.StructType([s.StructField("files", s.BinaryType()), s.StructField("again", s.BooleanType())])
+
+
+def write_by_arrow(spark: Any, frame: DataFrame, context: WriteContext) -> list[DataFile]:
+    """Files of the frame, written in place by tasks. What tasks wrote that failed or ran twice is removed; after an error all is."""
+    if scheme_of(context.location) == "memory":
+        raise Unsupported("A table in memory: lives in this process; Spark's workers cannot write to it.", hint="Append Arrow frames instead.")
+    check_workers(spark)
+    rows = spread(spark, frame, context, context.properties, folders=False)
+    shown = rows.frame.select(*(_to_arrow(rows.frame, n, f.field_type).alias(f.name) for n, f in enumerate(context.schema.fields)))
+    try:
+        with temporarily(spark, rows.settings):
+            reports = shown.mapInArrow(guarded("frazil.spark.arrow_write", "write_part", context), REPORT).collect()
+    except BaseException:
+        _remove(context, frozenset())
+        raise
+    files = [f for r in reports for f in cloudpickle.loads(bytes(r["files"]))]
+    speculating = str(spark.conf.get("spark.speculation", "false")).lower() == "true"
+    if speculating or any(r["again"] for r in reports):
+        _remove(context, frozenset(f.file_path for f in files))
+    return files
+
+
+def _to_arrow(frame: DataFrame, at: int, type_: i.IcebergType) -> Any:
+    """A column as the Arrow writer takes it: variant as JSON text."""
+    if not contains(type_, i.VariantType):
+        return frame[at]
+    if isinstance(type_, i.VariantType):
+        return F.to_json(frame[at])
+    raise Unsupported("A variant inside a struct, list or map cannot be written together with types that need the Arrow writer.")
+
+
+def write_part(context: WriteContext, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The worker's side: the rows of one task to files, and one report."""
+    task = TaskContext.get()
+    again = False
+    if task is not None:
+        again = task.attemptNumber() > 0
+        context = replace(context, partition_id=task.partitionId(), task_id=task.taskAttemptId(), workers=1)
+    schema = to_arrow_schema(context.schema)
+    try:
+        files = write((fitted(b, schema) for b in batches), context)
+    except InvalidInput as e:
+        raise RuntimeError(f"FRAZIL_INPUT: {e}") from None
+    yield pa.record_batch({"files": pa.array([cloudpickle.dumps(files)], pa.binary()), "again": pa.array([again])})
+
+
+def _remove(context: WriteContext, kept: frozenset[str]) -> None:
+    """Files of this operation that are not kept; best effort, since what stays is an orphan and harmless."""
+    with contextlib.suppress(Exception):
+        storage = context.storage
+        root = data_root(context.location, context.properties)
+        gone = [f.location for f in storage.list(root) if context.operation_id in f.location and f.location not in kept]
+        storage.delete_many(gone)

@@ -1,0 +1,210 @@
+"""The Python data source behind `format("iceberg")` in sessions on which `frazil.install` was not called.
+
+PySpark runs it in processes of its own, which see options, environment and yaml files, but no session settings, and it can neither prune
+columns nor push filters there; so rows are right and whole columns are read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext, cloudpickle
+from pyspark.sql import types as s
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, InputPartition, WriterCommitMessage
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+from frazil.arrow.conform import conform
+from frazil.arrow.read import read_task
+from frazil.arrow.read_context import NAME_MAPPING, ReadContext
+from frazil.arrow.write import write
+from frazil.arrow.write_context import WriteContext
+from frazil.arrow.write_options import WriteOptions, write_options
+from frazil.catalog import CatalogBackend, load_backend
+from frazil.catalog.path import load_location
+from frazil.commit.actions import Action, Append, OverwriteFiles, ReplacePartitions
+from frazil.commit.transaction import commit
+from frazil.errors import InvalidInput, Unsupported
+from frazil.expr.nodes import AlwaysTrue
+from frazil.scan.combine import combine_for
+from frazil.scan.inspect import metadata_table, metadata_table_schema
+from frazil.spark.arrow_read import fitted
+from frazil.spark.types import contains, to_spark
+from frazil.spark.target import Target, locate, read_request
+from frazil.spec import types as i
+from frazil.spec.data_file import DataFile
+from frazil.spec.snapshot import MAIN_BRANCH
+from frazil.storage.locations import data_root
+
+_log = logging.getLogger("frazil")
+_HINT = (
+    'format("iceberg") is served by Frazil\'s Python data source here, which reads whole columns. '
+    "frazil.install(spark) before the read gives Spark's own scan: column pruning, filter push-down, several times the speed."
+)
+
+
+class IcebergSource(DataSource):
+    """`spark.read.format("iceberg")`, `df.write.format("iceberg")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "iceberg"
+
+    def schema(self) -> s.StructType:
+        _log.warning(_HINT)
+        return schema_of(self._target())
+
+    def _target(self) -> Target:
+        return locate(read_request(self.options), {})
+
+    def reader(self, schema: s.StructType) -> DataSourceReader:
+        return IcebergReader(self._target(), schema)
+
+    def writer(self, schema: s.StructType, overwrite: bool) -> DataSourceArrowWriter:
+        return IcebergWriter(dict(self.options), schema, overwrite)
+
+    def streamReader(self, schema: s.StructType) -> Any:  # noqa: N802 - PySpark's name
+        raise Unsupported('readStream.format("iceberg") is not supported yet.')
+
+    def simpleStreamReader(self, schema: s.StructType) -> Any:  # noqa: N802 - PySpark's name
+        raise Unsupported('readStream.format("iceberg") is not supported yet.')
+
+    def streamWriter(self, schema: s.StructType, overwrite: bool) -> Any:  # noqa: N802 - PySpark's name
+        raise Unsupported('writeStream.format("iceberg") is not supported yet.')
+
+
+def schema_of(target: Target) -> s.StructType:
+    if target.metadata_table is not None:
+        return from_arrow_schema(metadata_table_schema(target.metadata_table, target.loaded.metadata), prefer_timestamp_ntz=True)
+    _, schema = target.snapshot_and_schema()
+    if bad := [f.name for f in schema.fields if contains(f.field_type, i.VariantType)]:
+        raise Unsupported(f"Columns {', '.join(bad)} are variants, which the Python data source cannot hand over.", hint="Call frazil.install(spark) first.")
+    return to_spark(schema)
+
+
+@dataclass
+class Group(InputPartition):
+    """Tasks of one partition, pickled; None: a metadata table."""
+
+    tasks: bytes | None
+
+    def __init__(self, tasks: bytes | None):
+        self.tasks = tasks
+
+
+class IcebergReader(DataSourceReader):
+    """Rows as Arrow batches. Planned once, in the driver's side process."""
+
+    def __init__(self, target: Target, schema: s.StructType):
+        self._schema, self._groups = schema, []
+        self._arrow = to_arrow_schema(schema, timezone="UTC")
+        self._target = target if target.metadata_table is not None else None
+        if target.metadata_table is not None:
+            self._groups = [Group(None)]
+            return
+        found = target.plan()
+        if to_spark(found.schema) != schema:
+            raise InvalidInput(f"The columns of {target.name} are not those that were asked for.", hint="It may have changed meanwhile; load it again.")
+        metadata, storage = target.loaded.metadata, target.loaded.storage
+        self._context = ReadContext(found.schema, storage, found.schema, found.row_filter, metadata.properties.get(NAME_MAPPING))
+        packed = combine_for(found.tasks(), found.options.split, 8)
+        self._groups = [Group(cloudpickle.dumps(c.tasks)) for c in packed] or [Group(cloudpickle.dumps(()))]
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return self._groups
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Group)
+        if partition.tasks is None:
+            yield from self._metadata_rows()
+            return
+        for task in cloudpickle.loads(partition.tasks):
+            for batch in read_task(task, self._context):
+                yield fitted(batch, self._arrow)
+
+    def _metadata_rows(self) -> Iterator[pa.RecordBatch]:
+        target = self._target
+        assert target is not None and target.metadata_table is not None
+        snapshot = target.snapshot_and_schema()[0] if target.selectors else None
+        table = metadata_table(
+            target.metadata_table, target.loaded.metadata, target.loaded.storage, metadata_location=target.loaded.metadata_location,
+            snapshot_id=snapshot.snapshot_id if snapshot else None,
+        )  # fmt: skip
+        for batch in table.to_batches():
+            yield fitted(batch, self._arrow)
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    files: list[DataFile]
+
+
+class IcebergWriter(DataSourceArrowWriter):
+    """Rows to data files in tasks, one commit on the driver's side. Files of tries that did not count are removed."""
+
+    def __init__(self, options: dict[str, str], schema: s.StructType, overwrite: bool):
+        catalog = {k[8:]: v for k, v in options.items() if k.lower().startswith("catalog.")}
+        path = options.get("path", "")
+        self._options: WriteOptions = write_options({k: v for k, v in options.items() if k.lower() != "path" and not k.lower().startswith("catalog.")})
+        if self._options.merge_schema:
+            raise Unsupported("merge-schema needs frazil.install(spark) before the write.")
+        self._place, self._catalog, self._overwrite = path, catalog, overwrite
+        _, loaded = self._load()
+        self._base = loaded
+        self._context = WriteContext.of(loaded.metadata, loaded.storage, self._options)
+        assert self._context.settings is not None
+        conform(to_arrow_schema(schema, timezone="UTC").empty_table(), self._context.schema, self._options, case_sensitive=False)
+
+    def _load(self) -> tuple[CatalogBackend | None, Any]:
+        if "/" in self._place:
+            return load_location(self._place, self._catalog)
+        target = locate(read_request({"path": self._place, **{f"catalog.{k}": v for k, v in self._catalog.items()}}), {})
+        parts = tuple(self._place.replace("`", "").split("."))
+        name = parts[0] if parts[1:] == tuple(target.loaded.identifier) else None
+        return load_backend(name, **self._catalog), target.loaded
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        first = next(iterator, None)
+        if first is None:
+            return Written([])
+        task = TaskContext.get()
+        number, attempt = (task.partitionId(), task.taskAttemptId()) if task is not None else (0, 0)
+        context = replace(self._context, partition_id=number, task_id=attempt, workers=1)
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            yield first
+            yield from iterator
+
+        frame = conform(pa.RecordBatchReader.from_batches(first.schema, batches()), context.schema, self._options, case_sensitive=False)
+        return Written(write(frame, context))
+
+    def commit(self, messages: list[Any]) -> None:
+        files = tuple(f for m in messages if m is not None for f in m.files)
+        backend, base = self._load()
+        if backend is None:
+            raise InvalidInput(f"{self._place} is one state of a table; it cannot be written to.", table=self._place)
+        self._remove({f.file_path for f in files})
+        commit(backend, base, [self._action(files)], written=[f.file_path for f in files])
+
+    def _action(self, files: tuple[DataFile, ...]) -> Action:
+        options = self._options
+        to: dict[str, Any] = {"branch": options.branch or MAIN_BRANCH, "snapshot_properties": dict(options.snapshot_properties)}
+        if not self._overwrite:
+            return Append(files=files, **to)
+        if options.overwrite_mode == "dynamic":
+            return ReplacePartitions(files=files, isolation=options.isolation_level, **to)
+        return OverwriteFiles(added=files, row_filter=AlwaysTrue(), isolation=options.isolation_level, **to)
+
+    def abort(self, messages: list[Any]) -> None:
+        self._remove(set())
+
+    def _remove(self, kept: set[str]) -> None:
+        """Files of this write that are not kept; best effort."""
+        with contextlib.suppress(Exception):
+            context = self._context
+            found = context.storage.list(data_root(context.location, context.properties))
+            context.storage.delete_many([f.location for f in found if context.operation_id in f.location and f.location not in kept])

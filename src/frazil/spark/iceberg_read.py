@@ -1,0 +1,50 @@
+"""`format("iceberg").load(x)` in a prepared session: a DataFrame on the fast path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from frazil.scan.inspect import metadata_table
+from frazil.spark.native_read import read
+from frazil.spark.target import Target, locate, read_request
+
+_CATALOGS = "spark.sql.catalog."
+
+
+def session_catalogs(spark: Any) -> dict[str, str]:
+    """The session's settings of catalogs."""
+    settings = spark.conf.getAll
+    settings = settings() if callable(settings) else settings
+    return {k: v for k, v in settings.items() if k.startswith(_CATALOGS)}
+
+
+def load(spark: Any, options: Mapping[str, Any]) -> DataFrame:
+    """Reads as the options say; Java's names."""
+    return frame_of(spark, locate(read_request(options), session_catalogs(spark)))
+
+
+def frame_of(spark: Any, target: Target) -> DataFrame:
+    """A metadata table (read now: it is small), or the table's rows, lazily."""
+    if target.metadata_table is not None:
+        return metadata_frame(spark, target)
+    sensitive = str(spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
+    found = target.plan(case_sensitive=sensitive)
+    return read(spark, found, projection=found.schema, storage=target.loaded.storage, case_sensitive=sensitive)
+
+
+def metadata_frame(spark: Any, target: Target) -> DataFrame:
+    assert target.metadata_table is not None
+    loaded = target.loaded
+    snapshot_id = None
+    if target.selectors:
+        snapshot, _ = target.snapshot_and_schema()
+        snapshot_id = snapshot.snapshot_id if snapshot is not None else None
+    table = metadata_table(
+        target.metadata_table, loaded.metadata, loaded.storage, metadata_location=loaded.metadata_location, snapshot_id=snapshot_id
+    )
+    schema = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
+    return spark.createDataFrame(table, schema=schema)  # type: ignore[no-any-return]

@@ -1,0 +1,73 @@
+"""A DataFrame as data files of a table: Spark's own Parquet writer into a private folder, from there to Java's names; or Arrow tasks.
+
+Nothing of the rows comes to the driver. A job that fails leaves nothing; tasks that are tried again or run twice leave no second copy,
+since Spark's committer keeps one attempt's files in the private folder, and the Arrow tasks' files count only when they are reported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from frazil.arrow.write_context import WriteContext
+from frazil.arrow.write_options import WriteOptions
+from frazil.errors import InvalidInput, ValidationError
+from frazil.spark.arrow_write import write_by_arrow
+from frazil.spark.conform import REQUIRED, conform
+from frazil.spark.folder_write import can_write, write_by_folder
+from frazil.spark.layout import distribution_mode
+from frazil.spark.workers import worker_error
+from frazil.spec.data_file import DataFile
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.partitioning import check_source
+from frazil.storage import Storage
+
+_WHOLE_TARGET = 128 << 20  # from here on a task of Spark does not fill a file
+
+
+def write(df: DataFrame, metadata: TableMetadata, storage: Storage, options: WriteOptions | None = None) -> list[DataFile]:
+    """Write the rows of a frame as data files of the table and list them, durable and complete; after an error none is left.
+
+    Raises SchemaMismatch when the frame does not fit, ValidationException for nulls in required columns, NotInstalledError when workers
+    lack this Frazil and are needed.
+    """
+    options = options or WriteOptions()
+    spark = df.sparkSession
+    context = WriteContext.of(metadata, storage, options)
+    assert context.settings is not None
+    for field in context.spec.fields:
+        if field.source_id in context.schema.by_id:
+            check_source(context.schema, field.source_id, field.transform)
+    sensitive = str(spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
+    frame = conform(df, context.schema, options, case_sensitive=sensitive)
+    with clear_errors(metadata):
+        if can_write(context) and not _needs_rolling(spark, context, metadata):
+            return write_by_folder(spark, frame, context)
+        return write_by_arrow(spark, frame, context)
+
+
+def _needs_rolling(spark: Any, context: WriteContext, metadata: TableMetadata) -> bool:
+    """Whether files must end before their task does: a small target size, and no shuffle that could cut tasks to it."""
+    return context.target_size < _WHOLE_TARGET and distribution_mode(spark, context, metadata.properties) == "none"
+
+
+@contextlib.contextmanager
+def clear_errors(metadata: TableMetadata) -> Iterator[None]:
+    """What a failed Spark job says, in the project's words where it was the project that made it fail."""
+    try:
+        yield
+    except Exception as error:
+        text = str(error)
+        at = text.find(REQUIRED)
+        if at >= 0:
+            message = text[at + len(REQUIRED) :].split(". SQLSTATE")[0].split(" SQLSTATE")[0].splitlines()[0]
+            raise ValidationError(f"Cannot write to {metadata.location}: {message}.", table=metadata.location) from error
+        if (missing := worker_error(error)) is not None:
+            raise missing from error
+        if "FRAZIL_INPUT: " in text:
+            message = text[text.find("FRAZIL_INPUT: ") + 14 :].splitlines()[0]
+            raise InvalidInput(message, table=metadata.location) from error
+        raise

@@ -1,0 +1,44 @@
+"""A SparkSession that is ready for Iceberg tables. `settings` lists what else is set, when and why."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+SETTINGS = {
+    "spark.sql.parquet.fieldId.read.enabled": "true",
+    "spark.sql.parquet.fieldId.write.enabled": "true",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.python.filterPushdown.enabled": "true",
+}
+
+
+def configure(builder: Any) -> Any:
+    """The same settings on a builder of your own; what it has set already stays. Workers get this Python, unless PYSPARK_PYTHON is set."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    given = getattr(builder, "_options", {})
+    for key, value in SETTINGS.items():
+        if key not in given:
+            builder = builder.config(key, value)
+    return builder
+
+
+def spark_session(app_name: str | None = None, master: str | None = None, config: Mapping[str, Any] | None = None) -> SparkSession:
+    """The running session or a new one, made ready (`configure`); `frazil.spark_session` installs it, too.
+
+    `master` defaults to what Spark itself would take (spark-submit's, else local[*]); `config` are settings of Spark, catalogs included.
+    """
+    builder = SparkSession.builder
+    if app_name is not None:
+        builder = builder.appName(app_name)
+    if master is not None:
+        builder = builder.master(master)
+    for key, value in (config or {}).items():
+        builder = builder.config(key, value)
+    return configure(builder).getOrCreate()  # type: ignore[no-any-return]

@@ -1,0 +1,159 @@
+"""What `format("iceberg").load(x)` means: a table, one of its metadata tables, a snapshot, or the rows appended between two."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from frazil.catalog import LoadedTable, load_backend
+from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names
+from frazil.catalog.path import load_location
+from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
+from frazil.expr.nodes import Predicate
+from frazil.scan.incremental import plan_appends
+from frazil.scan.inspect import METADATA_TABLES, TIME_TRAVEL_TABLES
+from frazil.scan.options import SPLIT_OPTIONS, ScanOptions
+from frazil.scan.plan import Plan, plan
+from frazil.scan.snapshot_ref import resolve, selector_options, selector_suffix
+from frazil.spec.schema import Schema
+from frazil.spec.snapshot import Snapshot
+
+_SELECTORS = ("snapshot-id", "as-of-timestamp", "branch", "tag", "versionasof", "timestampasof")
+_RANGE = ("start-snapshot-id", "end-snapshot-id")
+_HINTS = ("vectorization-enabled", "batch-size", "locality", "aggregate-push-down-enabled")  # how rows are read, never which
+_REFUSED = {
+    "start-timestamp": "it belongs to changelogs", "end-timestamp": "it belongs to changelogs",
+    "stream-from-timestamp": "it belongs to streams", "file-scan-task-set-id": "it belongs to Java's compaction",
+    "scan-task-set-id": "it belongs to Java's compaction",
+}  # fmt: skip
+_CATALOG = "catalog."
+
+
+@dataclass(frozen=True)
+class ReadRequest:
+    """Options of a read, checked. `selectors`: keyword arguments of `scan.snapshot_ref.resolve`."""
+
+    path: str
+    selectors: Mapping[str, Any] = field(default_factory=dict)
+    start: int | None = None
+    end: int | None = None
+    split: Mapping[str, str] = field(default_factory=dict)
+    catalog: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Target:
+    """A request resolved against a table. `metadata_table`: one of the 16, None for the table's rows."""
+
+    name: str
+    loaded: LoadedTable
+    request: ReadRequest
+    metadata_table: str | None = None
+    selectors: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_incremental(self) -> bool:
+        return self.request.start is not None
+
+    def snapshot_and_schema(self) -> tuple[Snapshot | None, Schema]:
+        if self.is_incremental:
+            return None, self.loaded.metadata.schema()
+        return resolve(self.loaded.metadata, **self.selectors)
+
+    def plan(self, predicate: Predicate | None = None, *, case_sensitive: bool = True, zone: str = "UTC") -> Plan:
+        """Files to read. Raises Unsupported when the snapshot has row-level deletes."""
+        metadata, storage = self.loaded.metadata, self.loaded.storage
+        options = ScanOptions.of(self.request.split, metadata.properties)
+        if self.is_incremental:
+            return plan_appends(
+                metadata, storage, from_snapshot_id_exclusive=self.request.start, to_snapshot_id_inclusive=self.request.end,
+                row_filter=predicate, case_sensitive=case_sensitive, zone=zone, options=options,
+            )  # fmt: skip
+        snapshot, schema = self.snapshot_and_schema()
+        found = plan(
+            metadata, storage, snapshot=snapshot, schema=schema, row_filter=predicate, case_sensitive=case_sensitive, zone=zone, options=options
+        )
+        if found.has_deletes:
+            snapshot_id = snapshot.snapshot_id if snapshot else None
+            raise Unsupported(
+                f"Snapshot {snapshot_id} of table {self.name} has row-level deletes, which Frazil cannot read yet.",
+                hint="Snapshots before the first delete can be read; see KNOWN_GAPS.md.", table=self.name, snapshot_id=snapshot_id,
+            )  # fmt: skip
+        return found
+
+
+def read_request(options: Mapping[str, Any]) -> ReadRequest:
+    """Options of `format("iceberg")`, in any case. Raises InvalidInput for unknown and contradictory ones, Unsupported for Java's that
+    are not served."""
+    given = {str(k).lower(): str(v) for k, v in options.items() if v is not None}
+    path = given.pop("path", "")
+    if not path:
+        raise InvalidInput('format("iceberg") needs a table: load("db.events") or load("/path/to/events").')
+    catalog = {str(k)[len(_CATALOG) :]: str(v) for k, v in options.items() if str(k).lower().startswith(_CATALOG)}
+    for key in given:
+        if reason := _REFUSED.get(key) or ("it belongs to streams" if key.startswith(("streaming-", "async-")) else None):
+            raise Unsupported(f"Read option {key!r} is not supported here: {reason}.")
+        if not key.startswith(_CATALOG) and key not in (*_SELECTORS, *_RANGE, *_HINTS, *SPLIT_OPTIONS):
+            known = ", ".join(sorted((*_SELECTORS, *_RANGE, *_HINTS, *SPLIT_OPTIONS, "catalog.<key>")))
+            raise InvalidInput(f"Unknown read option {key!r}.", hint=f"Known: {known}.")
+    start, end = (_number(given, k) for k in _RANGE)
+    selectors = selector_options({k: v for k, v in given.items() if k in _SELECTORS})
+    if start is None and end is not None:
+        raise InvalidInput("Cannot set only end-snapshot-id for incremental scans. Please, set start-snapshot-id too.")
+    if start is not None and selectors:
+        raise InvalidInput(f"Cannot set start-snapshot-id and end-snapshot-id for incremental scans when {', '.join(selectors)} is set.")
+    return ReadRequest(path, selectors, start, end, {k: v for k, v in given.items() if k in SPLIT_OPTIONS}, catalog)
+
+
+def _number(given: Mapping[str, str], key: str) -> int | None:
+    if (text := given.get(key)) is None:
+        return None
+    if not text.strip().lstrip("+-").isdigit():
+        raise InvalidInput(f"Option {key} takes a whole number, not {text!r}.")
+    return int(text)
+
+
+def locate(request: ReadRequest, spark_conf: Mapping[str, str]) -> Target:
+    """The table of a request. `spark_conf`: the session's catalog settings (empty where there is no session to ask).
+
+    Raises NoSuchTableError, InvalidInput for selectors that contradict each other.
+    """
+    if "/" in request.path:
+        location, _, suffix = request.path.partition("#")
+        _, loaded = load_location(location, dict(request.catalog))
+        return _with_suffixes(Target(location, loaded, request, None, request.selectors), suffix.split(",") if suffix else [])
+    parts = tuple(request.path.replace("`", "").split("."))
+    known = {*configured_names(spark_conf), *([DEFAULT_CATALOG] if len(parts) > 2 else [])}
+    catalog = parts[0] if len(parts) > 1 and parts[0] in known else None
+    backend = load_backend(catalog, spark_conf=spark_conf, **request.catalog)
+    rest = parts[1:] if catalog else parts
+    if len(rest) < 2 or not all(rest):
+        raise InvalidInput(f"{request.path!r} is no table identifier: it has a namespace and a name, as in db.events.")
+    try:
+        return Target(request.path, backend.load(rest), request, None, request.selectors)
+    except NoSuchTableError:
+        last = rest[-1]
+        if len(rest) < 3 or (last.lower() not in METADATA_TABLES and selector_suffix(last) is None and last.lower() != "changes"):
+            raise
+        return _with_suffixes(Target(request.path, backend.load(rest[:-1]), request, None, request.selectors), [last])
+
+
+def _with_suffixes(target: Target, suffixes: list[str]) -> Target:
+    metadata_table, selectors = None, dict(target.selectors)
+    for suffix in suffixes:
+        if suffix.lower() in METADATA_TABLES:
+            metadata_table = suffix.lower()
+        elif suffix.lower() == "changes":
+            raise Unsupported("The changelog of a table (.changes) is not supported yet.", table=target.name)
+        elif (found := selector_suffix(suffix)) is not None:
+            if selectors:
+                raise InvalidInput(f"{suffix} and {', '.join(selectors)} each select a snapshot.", table=target.name)
+            selectors.update(found)
+        else:
+            raise InvalidInput(f"{suffix!r} is no metadata table and selects no snapshot.", hint=f"Metadata tables: {', '.join(METADATA_TABLES)}.")
+    if metadata_table is not None and target.request.start is not None:
+        raise InvalidInput(f"The metadata table {metadata_table} has no incremental reads.", table=target.name)
+    if metadata_table is not None and selectors and metadata_table not in TIME_TRAVEL_TABLES:
+        raise InvalidInput(f"Cannot select snapshot in table: {metadata_table.upper()}", table=target.name)
+    return Target(target.name, target.loaded, target.request, metadata_table, selectors)
