@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -73,7 +74,7 @@ def _type(type_: IcebergType, leaf: Leaf, metadata: Metadata, path: str) -> pa.D
 
 def laid_down(array: pa.Array, type_: IcebergType, want: pa.DataType) -> pa.Array:
     """One column in a file's type; as it is when it has it already."""
-    if array.type == want and str(array.type) == str(want):
+    if array.type == want and not _has_required_members(type_) and str(array.type) == str(want):
         return array
     match type_:
         case StructType():
@@ -101,6 +102,13 @@ def laid_down(array: pa.Array, type_: IcebergType, want: pa.DataType) -> pa.Arra
         return array.view(want) if pa.types.is_time(array.type) else array.cast(want)
     except pa.ArrowInvalid as e:
         raise InvalidInput(f"A value of type {type_} cannot be written to this format: {str(e).splitlines()[0]}") from e
+
+
+@lru_cache(maxsize=4096)
+def _has_required_members(type_: IcebergType) -> bool:
+    """Whether a struct inside has a required field, under which writers refuse nulls."""
+    inside = children(type_)
+    return any((f.required and isinstance(type_, StructType)) or _has_required_members(f.field_type) for f in inside)
 
 
 def _without_nulls(array: pa.Array) -> pa.Array:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import orc
 
 from frazil.arrow.file_layout import Layout, layout
@@ -17,8 +18,11 @@ from frazil.spec.types import (
     BinaryType,
     FixedType,
     IcebergType,
+    ListType,
     LongType,
+    MapType,
     NestedField,
+    StructType,
     TimestampNanoType,
     TimestampType,
     TimestamptzNanoType,
@@ -88,17 +92,42 @@ def orc_settings(properties: Mapping[str, str], *, codec: str | None = None, str
     return found
 
 
+def check_moments(type_: IcebergType, array: Any, name: str) -> None:
+    """Raises InvalidInput for fractions of seconds before 1970: pyarrow cuts them towards zero, and Java then reads another second."""
+    match type_:
+        case StructType():
+            for f, inside in zip(type_.fields, array.flatten() if type_.fields else (), strict=True):
+                check_moments(f.field_type, inside, f"{name}.{f.name}")
+        case ListType():
+            check_moments(type_.element_type, array.flatten(), name)
+        case MapType():
+            check_moments(type_.key_type, array.keys, name)
+            check_moments(type_.value_type, array.items, name)
+    if not pa.types.is_timestamp(array.type) or len(array) == array.null_count:
+        return
+    numbers = array.view(pa.int64())
+    early = numbers.filter(pc.less(numbers, 0))
+    per_second = 1_000_000 if array.type.unit == "us" else 1_000_000_000
+    if pc.any(pc.not_equal(pc.multiply(pc.divide(early, per_second), per_second), early)).as_py():
+        raise InvalidInput(
+            f"Column {name} holds a time before 1970 with a fraction of a second, which cannot be written to ORC rightly.",
+            hint="Write Parquet or Avro.", column=name,
+        )  # fmt: skip
+
+
 class OrcFileWriter:
     def __init__(self, sink: Any, schema: Schema, laid: Layout, settings: Mapping[str, Any], config: MetricsConfig):
         arguments = dict(settings)
         if names := arguments.get("bloom_filter_columns"):
             arguments["bloom_filter_columns"] = [laid.schema.get_field_index(n) for n in names if n in laid.schema.names]
-        self._layout, self._sink, self._writer = laid, sink, orc.ORCWriter(sink, **arguments)
+        self._schema, self._layout, self._sink, self._writer = schema, laid, sink, orc.ORCWriter(sink, **arguments)
         self._metrics = BatchMetrics(schema, config)
 
     def write(self, batches: Sequence[pa.RecordBatch]) -> None:
         for batch in batches:
             self._metrics.add(batch)
+            for f, column in zip(self._schema.fields, batch.columns, strict=True):
+                check_moments(f.field_type, column, f.name)
         self._writer.write(pa.Table.from_batches([self._layout.batch(b) for b in batches], self._layout.schema))
 
     @property
