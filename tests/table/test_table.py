@@ -3,9 +3,10 @@
 import datetime as dt
 import pickle
 
-import frazil
 import pyarrow as pa
 import pytest
+
+import frazil
 from frazil.errors import (
     CommitFailedException,
     InvalidInput,

@@ -65,7 +65,8 @@ def resolve(identifier: str | tuple[str, ...], **properties: Any) -> tuple[Catal
     parts = tuple(identifier) if isinstance(identifier, tuple | list) else tuple(identifier.replace("`", "").split("."))
     if not all(parts):
         raise InvalidInput(f"{identifier!r} is no table identifier.")
-    if len(parts) > 1 and parts[0] in list_catalogs():
+    named = {*configured_names(_spark_conf()), *([DEFAULT_CATALOG] if len(parts) > 2 else [])}  # "default.t" is a namespace and a table
+    if len(parts) > 1 and parts[0] in named:
         catalog, parts = load_catalog(parts[0], **properties), parts[1:]
     else:
         catalog = load_catalog(None, **properties)

@@ -1,0 +1,28 @@
+"""Scripts written for the Java jar run unchanged: in sessions it was called on, `install` sends Iceberg's reads and writes to Frazil.
+
+Door: `install(spark)`. PySpark's entry points are properties of classes, so those are hooked, once, at the first `install` of a process;
+each hook asks the session whether it was prepared, and in any other session what PySpark does is what happens.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from frazil.dropin.hooks import hook_classes, mark
+from frazil.spark.settings import enable_ids
+
+
+def install(spark: Any) -> Any:
+    """Prepares a running session, classic or Connect, and returns it. Calling it again changes nothing.
+
+    Afterwards `spark.table`, `spark.read.format("iceberg")`, `spark.read.table`, `df.write.format("iceberg")`, `saveAsTable`,
+    `insertInto`, `df.writeTo` and `spark.catalog.tableExists` know Frazil's catalogs. Streams, `mergeInto` and SQL text that name
+    Frazil's tables are refused by name.
+    """
+    hook_classes(spark)
+    enable_ids(spark)
+    mark(spark)
+    return spark
+
+
+__all__ = ["install"]

@@ -1,0 +1,44 @@
+"""`spark.catalog` of a prepared session: what it says of tables in Frazil's catalogs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from frazil.dropin.names import catalog_of, exists
+from frazil.errors import Unsupported
+
+_BY_TABLE = ("getTable", "listColumns", "cacheTable", "uncacheTable", "isCached", "recoverPartitions", "createTable", "dropTable",
+             "truncateTable", "analyzeTable", "listPartitions", "getTableProperties", "getCreateTableString")  # fmt: skip
+_BY_CATALOG = ("setCurrentCatalog", "setCurrentDatabase", "listTables", "listDatabases", "getDatabase", "databaseExists")
+
+
+class IcebergCatalog:
+    """Spark's Catalog, with answers of our own for names that begin with a catalog of Frazil."""
+
+    def __init__(self, own: Any, spark: Any):
+        self._own, self._spark = own, spark
+
+    def tableExists(self, tableName: str, dbName: str | None = None) -> bool:
+        name = f"{dbName}.{tableName}" if dbName else tableName
+        return exists(name) if catalog_of(self._spark, name) else self._own.tableExists(tableName, dbName)  # type: ignore[no-any-return]
+
+    def refreshTable(self, tableName: str) -> None:
+        """Frazil looks at the catalog whenever a table is opened: there is nothing to refresh."""
+        if catalog_of(self._spark, tableName) is None:
+            self._own.refreshTable(tableName)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._own, name)
+        if name not in (*_BY_TABLE, *_BY_CATALOG):
+            return found
+
+        def asked(*arguments: Any, **named: Any) -> Any:
+            for given in (*arguments, *named.values()):
+                if isinstance(given, str) and catalog_of(self._spark, given if name in _BY_TABLE else given + "."):
+                    raise Unsupported(
+                        f"spark.catalog.{name}({given!r}) is not supported yet for Frazil's catalogs.",
+                        hint="frazil.load_catalog gives the catalog itself.",
+                    )
+            return found(*arguments, **named)
+
+        return asked

@@ -1,0 +1,114 @@
+"""`df.writeTo(table)` of a prepared session."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from frazil.dropin.names import catalog_of, is_ours
+from frazil.dropin.tables import create, open_table, split_branch
+from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
+
+
+class IcebergWriterV2:
+    """A DataFrameWriterV2 that writes Frazil's tables itself; for any other name the calls are repeated on Spark's own."""
+
+    def __init__(self, frame: Any, table: str, own: Callable[..., Any]):
+        self._frame, self._table, self._own = frame, table, own
+        self._calls: list[tuple[str, tuple[Any, ...]]] = []
+        self._provider: str | None = None
+        self._given: dict[str, Any] = {}
+        self._properties: dict[str, str] = {}
+        self._partitions: list[Any] = []
+
+    def using(self, provider: str) -> IcebergWriterV2:
+        self._provider = provider.lower()
+        return self._note("using", provider)
+
+    def option(self, key: str, value: Any) -> IcebergWriterV2:
+        self._given[key] = value
+        return self._note("option", key, value)
+
+    def options(self, **options: Any) -> IcebergWriterV2:
+        for key, value in options.items():
+            self.option(key, value)
+        return self
+
+    def tableProperty(self, property: str, value: str) -> IcebergWriterV2:
+        self._properties[property] = value
+        return self._note("tableProperty", property, value)
+
+    def partitionedBy(self, col: Any, *cols: Any) -> IcebergWriterV2:
+        self._partitions = [col, *cols]
+        return self._note("partitionedBy", col, *cols)
+
+    def clusterBy(self, col: str, *cols: str) -> IcebergWriterV2:
+        return self._note("clusterBy", col, *cols)
+
+    def _note(self, name: str, *arguments: Any) -> IcebergWriterV2:
+        self._calls.append((name, arguments))
+        return self
+
+    def _spark(self) -> Any:
+        writer = self._own(self._table)
+        for name, arguments in self._calls:
+            writer = getattr(writer, name)(*arguments)
+        return writer
+
+    # --- ends
+
+    def create(self) -> None:
+        self._create("create", replace=False)
+
+    def replace(self) -> None:
+        self._create("replace", replace=True, must_exist=True)
+
+    def createOrReplace(self) -> None:
+        self._create("createOrReplace", replace=True)
+
+    def append(self) -> None:
+        self._write("append", lambda t, frame, options: t.append(frame, **options))
+
+    def overwritePartitions(self) -> None:
+        self._write("overwritePartitions", lambda t, frame, options: t.dynamic_partition_overwrite(frame, **options))
+
+    def overwrite(self, condition: Any) -> None:
+        where = column_text(condition)
+        self._write("overwrite", lambda t, frame, options: t.overwrite(frame, where, **options), condition)
+
+    def _create(self, verb: str, **named: Any) -> None:
+        spark = self._frame.sparkSession
+        if catalog_of(spark, self._table) is None and self._provider != "iceberg" and not is_ours(spark, self._table):
+            getattr(self._spark(), verb)()
+            return
+        if self._provider not in (None, "iceberg"):
+            raise Unsupported(f"using({self._provider!r}): tables of Frazil's catalogs are Iceberg tables.", table=self._table)
+        if any(name == "clusterBy" for name, _ in self._calls):
+            raise Unsupported("clusterBy is not for Iceberg tables.", hint="Partition by bucket(n, column), or set a sort order.")
+        partitions = [column_text(c) for c in self._partitions]
+        create(self._table, self._frame, self._given, partition_by=partitions, properties=self._properties, **named)
+
+    def _write(self, verb: str, call: Callable[[Any, Any, dict[str, Any]], Any], *arguments: Any) -> None:
+        name, branch = split_branch(self._table)
+        if not is_ours(self._frame.sparkSession, name):
+            getattr(self._spark(), verb)(*arguments)
+            return
+        options = {k: v for k, v in self._given.items() if not k.lower().startswith("catalog.")}
+        if branch is not None:
+            options["branch"] = branch
+        try:
+            table = open_table(name, self._given)
+        except NoSuchTableError as e:
+            raise NoSuchTableError(e.message, hint="create() makes a new table.", table=name) from e
+        call(table, self._frame, options)
+
+
+def column_text(column: Any) -> str:
+    """A Column (or text) as SQL text that both Spark and Frazil read."""
+    if isinstance(column, str):
+        return column
+    match = re.fullmatch(r"Column<'(.*)'>", str(column), re.DOTALL)
+    if match is None:
+        raise InvalidInput(f"Cannot read the column expression {column!r}.", hint="Give it as text.")
+    return match[1]

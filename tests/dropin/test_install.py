@@ -1,0 +1,157 @@
+"""What users of the Java jar type, in a prepared session: it goes to Frazil; the rest, and other sessions, stay Spark's."""
+
+import pytest
+
+import frazil
+from frazil.errors import InvalidInput, NoSuchTableError, TableAlreadyExistsError, Unsupported
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """The default catalog in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FRAZIL_HOME", str(tmp_path / "home"))
+    with frazil.load_catalog() as catalog:
+        catalog.create_namespace("db")
+        yield catalog
+
+
+@pytest.fixture
+def frame(spark):
+    return spark.range(10).selectExpr("id", "concat('s', id) as s", "id % 2 as p")
+
+
+def ids(df):
+    return sorted(r["id"] for r in df.collect())
+
+
+def test_install_returns_the_session_and_can_be_called_again(spark):
+    assert frazil.install(spark) is spark and frazil.install(frazil.install(spark)) is spark
+
+
+def test_create_append_and_read_in_every_spelling(spark, home, frame):
+    from pyspark.sql import functions as F
+
+    frame.writeTo("db.t").using("iceberg").partitionedBy(F.partitioning.bucket(2, "id"), "p").tableProperty("k", "v").create()
+    t = frazil.load_table("db.t")
+    assert [str(f.transform) for f in t.spec().fields] == ["bucket[2]", "identity"] and t.properties["k"] == "v"
+    frame.writeTo("db.t").append()
+    frame.write.format("iceberg").mode("append").save("default.db.t")
+    reads = (
+        spark.table("db.t"), spark.read.table("default.db.t"), spark.read.format("iceberg").load("db.t"), spark.read.load(t.location(), "iceberg"),
+        spark.read.format("iceberg").option("path", "db.t").load(),
+    )  # fmt: skip
+    assert [df.count() for df in reads] == [30] * 5
+    with pytest.raises(TableAlreadyExistsError):
+        frame.writeTo("db.t").using("iceberg").create()
+    with pytest.raises(NoSuchTableError, match="create"):
+        frame.writeTo("default.db.missing").append()
+
+
+def test_overwrites_static_dynamic_and_by_condition(spark, home, frame):
+    from pyspark.sql import functions as F
+
+    frame.writeTo("db.o").using("iceberg").partitionedBy("p").create()
+    frame.where("id = 2").write.format("iceberg").option("overwrite-mode", "dynamic").mode("overwrite").save("db.o")
+    assert ids(spark.table("db.o")) == [1, 2, 3, 5, 7, 9]
+    frame.where("id = 5").writeTo("db.o").overwritePartitions()
+    assert ids(spark.table("db.o")) == [2, 5]
+    frame.where("id = 4").writeTo("db.o").overwrite(F.col("p") == 0)
+    assert ids(spark.table("db.o")) == [4, 5]
+    frame.limit(1).write.format("iceberg").mode("overwrite").save("db.o")
+    assert ids(spark.table("db.o")) == [0]
+
+
+def test_save_as_table_insert_into_and_replace(spark, home, frame):
+    frame.write.format("iceberg").partitionBy("p").saveAsTable("db.s")
+    frame.limit(3).write.insertInto("db.s")
+    assert spark.table("db.s").count() == 13
+    frame.limit(2).write.insertInto("db.s", overwrite=True)
+    assert ids(spark.table("db.s")) == [0, 1]
+    frame.limit(4).writeTo("db.s").using("iceberg").createOrReplace()
+    assert spark.table("db.s").count() == 4 and len(frazil.load_table("db.s").snapshots()) == 4
+    with pytest.raises(TableAlreadyExistsError):
+        frame.write.format("iceberg").saveAsTable("db.s")
+    frame.write.format("iceberg").mode("ignore").saveAsTable("db.s")
+    assert spark.table("db.s").count() == 4
+    with pytest.raises(InvalidInput, match="columns"):
+        frame.select("id").write.insertInto("db.s")
+    with pytest.raises(InvalidInput, match="mode"):
+        frame.write.format("iceberg").save("db.s")
+
+
+def test_time_travel_branches_and_metadata_tables_by_option_and_name(spark, home, frame):
+    t = home.create_table("db.h", frame)
+    first = t.append(frame.limit(2)).snapshot_id
+    t.append(frame.where("id > 7"))
+    with t.manage_snapshots() as manage:
+        manage.create_branch(first, "audit").create_tag(first, "v1")
+    frame.where("id = 5").writeTo("db.h.branch_audit").append()
+    read = spark.read.format("iceberg")
+    assert ids(spark.read.option("snapshot-id", first).format("iceberg").load("db.h")) == [0, 1]
+    assert ids(spark.read.option("branch", "audit").table("db.h")) == [0, 1, 5]
+    assert ids(spark.table("db.h.tag_v1")) == [0, 1] and ids(spark.table(f"db.h.snapshot_id_{first}")) == [0, 1]
+    assert spark.read.format("iceberg").option("start-snapshot-id", first).load("db.h").count() == 2
+    assert spark.table("db.h.files").count() == 2 and read.load("db.h.snapshots").count() == 3
+    with pytest.raises(InvalidInput, match="no-such"):
+        spark.read.format("iceberg").option("no-such", 1).load("db.h")
+    with pytest.raises(InvalidInput, match="own schema"):
+        spark.read.format("iceberg").schema("id bigint").load("db.h")
+
+
+def test_what_is_not_there_yet_is_refused_by_name(spark, home, frame):
+    from pyspark.sql import functions as F
+
+    home.create_table("db.r", frame)
+    for what, call in {
+        "spark.sql over table db.r": lambda: spark.sql("SELECT * FROM db.r"),
+        "USING iceberg": lambda: spark.sql("CREATE TABLE db.q (id INT) USING iceberg"),
+        "Iceberg statement": lambda: spark.sql("ALTER TABLE db.r ADD PARTITION FIELD id"),
+        "readStream": lambda: spark.readStream.format("iceberg").load("db.r"),
+        "mergeInto": lambda: frame.mergeInto("db.r", F.lit(True)),
+        "listTables": lambda: spark.catalog.listTables("default.db"),
+        "bucketBy": lambda: frame.write.format("iceberg").bucketBy(2, "id").mode("append").saveAsTable("db.r"),
+        "readStream.table": lambda: spark.readStream.table("db.r"),
+    }.items():
+        with pytest.raises(Unsupported, match=what.replace(".", r"\.")):
+            call()
+
+
+def test_sparks_own_reads_and_writes_are_untouched(spark, home, frame, tmp_path):
+    frame.createOrReplaceTempView("plain_view")
+    assert spark.table("plain_view").count() == 10 and spark.sql("select sum(id) from plain_view").first()[0] == 45
+    frame.write.mode("overwrite").partitionBy("p").parquet(str(tmp_path / "plain"))
+    assert spark.read.schema("id bigint").parquet(str(tmp_path / "plain")).count() == 10
+    frame.write.option("header", True).csv(str(tmp_path / "csv"))
+    assert spark.read.option("header", True).format("csv").load(str(tmp_path / "csv")).columns == ["id", "s", "p"]
+    assert spark.catalog.tableExists("plain_view") and not spark.catalog.tableExists("db.nope")
+    with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
+        spark.table("nothing.here")
+    assert spark.readStream.format("rate").load().isStreaming
+
+
+def test_catalog_questions_about_our_tables_are_answered(spark, home, frame):
+    home.create_table("db.c", frame)
+    assert spark.catalog.tableExists("default.db.c") and not spark.catalog.tableExists("default.db.d")
+    spark.catalog.refreshTable("default.db.c")
+
+
+def test_a_catalog_of_the_session_is_used_by_its_name(spark, tmp_path, frame):
+    spark.conf.set("spark.sql.catalog.prod.type", "path")
+    spark.conf.set("spark.sql.catalog.prod.warehouse", str(tmp_path / "prod"))
+    try:
+        frame.writeTo("prod.db.t").create()
+        assert ids(spark.table("prod.db.t")) == list(range(10))
+        assert frazil.load_catalog("prod").list_tables("db") == [("db", "t")]
+    finally:
+        spark.conf.unset("spark.sql.catalog.prod.type")
+        spark.conf.unset("spark.sql.catalog.prod.warehouse")
+
+
+def test_another_session_keeps_pysparks_own_classes(spark, home):
+    from pyspark.sql.readwriter import DataFrameReader, DataFrameWriter
+
+    other = spark.newSession()
+    assert type(other.read) is DataFrameReader and type(other.range(1).write) is DataFrameWriter
