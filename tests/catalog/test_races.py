@@ -20,7 +20,9 @@ from frazil.catalog.base import CatalogBackend
 from tests.catalog.conftest import KINDS, REMOTE, TABLE, changed, made, new_metadata
 from tests.storage.conftest import s3_place
 
-PROCESSES, ROUNDS = (16, 50) if os.environ.get("FRAZIL_SOAK") else (4, 10)
+SOAK = bool(os.environ.get("FRAZIL_SOAK"))
+PROCESSES, ROUNDS = (16, 50) if SOAK else (4, 10)
+pytestmark = [pytest.mark.soak] if SOAK else []
 RACER = Path(__file__).with_name("racer.py")
 SOURCES = str(Path(frazil.__file__).parent.parent)
 SHARED = [k for k in KINDS if k != "memory"]

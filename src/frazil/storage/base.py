@@ -118,6 +118,8 @@ def told(location: str, doing: str) -> Iterator[None]:
     """Turn OSErrors inside into Frazil's."""
     try:
         yield
+    except FrazilError:
+        raise
     except OSError as error:
         raise storage_error(error, location, doing) from error
 

@@ -198,7 +198,7 @@ def _obstore() -> Any:
         import obstore.exceptions
         import obstore.store
     except ImportError as error:
-        raise NotInstalledError("Object stores need obstore.", hint="pip install obstore") from error
+        raise NotInstalledError("Object stores need obstore.", hint='pip install "frazil[s3]"') from error
     return obstore
 
 
