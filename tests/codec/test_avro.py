@@ -3,6 +3,7 @@ from __future__ import annotations
 import bz2
 import contextlib
 import io
+import json
 import lzma
 import zlib
 from typing import Any
@@ -121,6 +122,17 @@ def test_a_codec_nobody_knows_is_named() -> None:
 def test_schemas_that_are_none_are_refused(schema: bytes) -> None:
     with pytest.raises(CorruptData):
         parse_schema(schema)
+
+
+def test_records_of_records_of_records_are_refused_quickly() -> None:
+    levels: list[Any] = ["long"]
+    for n in range(40):
+        inner = levels[-1]
+        first = {"name": "f0", "type": inner}
+        name = inner if isinstance(inner, str) else inner["name"]
+        levels.append({"type": "record", "name": f"r{n}", "fields": [first, *({"name": f"f{i}", "type": name} for i in range(1, 10))]})
+    with pytest.raises(CorruptData, match="more than"):
+        parse_schema(json.dumps(levels[-1]).encode())
 
 
 def test_a_type_that_holds_itself_is_named() -> None:

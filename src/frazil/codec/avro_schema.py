@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ import msgspec
 from frazil.codec.guard import MAX_DEPTH, reading
 from frazil.errors import CorruptData, Unsupported
 
+_MAX_WEIGHT = 20_000
 _PLAIN = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))
 
 
@@ -26,6 +28,11 @@ class Node:
     inside: tuple[Node, ...] = ()
     symbols: tuple[str, ...] = ()
     properties: Mapping[str, Any] = field(default_factory=dict, compare=False, hash=False)
+
+    @cached_property
+    def weight(self) -> int:
+        """Types inside, each named one counted wherever it is used."""
+        return 1 + sum([n.weight for _, _, n in self.fields]) + sum([n.weight for n in self.inside])
 
     @property
     def logical(self) -> str | None:
@@ -101,6 +108,8 @@ def _named_node(kind: str, obj: dict[str, Any], properties: dict[str, Any], name
                 field_id = f.get("field-id")
                 fields.append((str(f["name"]), field_id if isinstance(field_id, int) else None, _node(f.get("type"), named, depth + 1)))
             node = Node("record", name, fields=tuple(fields), properties=properties)
+            if node.weight > _MAX_WEIGHT:  # records of records of records grow beyond all bounds
+                raise CorruptData(f"Avro type {name[:100]!r} holds more than {_MAX_WEIGHT} types.")
     named[name] = node
     return node
 

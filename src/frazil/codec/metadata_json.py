@@ -30,19 +30,19 @@ _INT = 2**31
 _MAX_UNZIPPED, _MAX_RATIO = 1 << 30, 200  # a gzip of JSON shrinks 5 to 50 times
 
 
-class _Head(msgspec.Struct, rename="kebab"):
+class _Head(msgspec.Struct, rename="kebab", gc=False):
     """What is needed of every snapshot at once."""
 
     snapshot_id: int
     sequence_number: int | None = None
 
 
-class _SnapshotLogItem(msgspec.Struct, rename="kebab"):
+class _SnapshotLogItem(msgspec.Struct, rename="kebab", gc=False):
     timestamp_ms: int
     snapshot_id: int
 
 
-class _MetadataLogItem(msgspec.Struct, rename="kebab"):
+class _MetadataLogItem(msgspec.Struct, rename="kebab", gc=False):
     timestamp_ms: int
     metadata_file: str
 
@@ -102,7 +102,7 @@ def _decode(top: _Top) -> TableMetadata:
         snapshots=snapshots,
         statistics=_objects(plain, "statistics"),
         partition_statistics=_objects(plain, "partition-statistics"),
-        snapshot_log=tuple(SnapshotLogEntry(e.timestamp_ms, e.snapshot_id) for e in _SNAPSHOT_LOG.decode(_list_in(top, "snapshot-log"))),
+        snapshot_log=tuple([SnapshotLogEntry(e.timestamp_ms, e.snapshot_id) for e in _SNAPSHOT_LOG.decode(_list_in(top, "snapshot-log"))]),
         metadata_log=tuple(MetadataLogEntry(e.timestamp_ms, e.metadata_file) for e in _METADATA_LOG.decode(_list_in(top, "metadata-log"))),
         extra={k: v for k, v in plain.items() if k not in _KNOWN},
     )
