@@ -23,8 +23,8 @@ _HOMES = {
     "frazil.table.static": ("StaticTable",),
     "frazil.table.result": ("CommitResult",),
     "frazil.table.caches": ("clear_caches",),
-    "frazil.spark.session": ("spark_session", "configure"),
-    "frazil.dropin": ("install",),
+    "frazil.spark.session": ("configure",),
+    "frazil.dropin": ("install", "spark_session"),
     "frazil.spec.schema": ("Schema",),
     "frazil.spec.types": (
         "BooleanType", "IntegerType", "LongType", "FloatType", "DoubleType", "DecimalType", "DateType", "TimeType", "TimestampType",
@@ -45,8 +45,8 @@ __all__ = ["__version__", *_HOME_OF, *_MODULES]
 
 if TYPE_CHECKING:
     from frazil.dropin import install as install
+    from frazil.dropin import spark_session as spark_session
     from frazil.spark.session import configure as configure
-    from frazil.spark.session import spark_session as spark_session
     from frazil.spec.partitioning import UNPARTITIONED_PARTITION_SPEC as UNPARTITIONED_PARTITION_SPEC
     from frazil.spec.partitioning import PartitionField as PartitionField
     from frazil.spec.partitioning import PartitionSpec as PartitionSpec

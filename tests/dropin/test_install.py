@@ -78,7 +78,7 @@ def test_save_as_table_insert_into_and_replace(spark, home, frame):
     assert spark.table("db.s").count() == 4
     with pytest.raises(InvalidInput, match="columns"):
         frame.select("id").write.insertInto("db.s")
-    with pytest.raises(InvalidInput, match="mode"):
+    with pytest.raises(TableAlreadyExistsError, match="append"):
         frame.write.format("iceberg").save("db.s")
 
 

@@ -6,9 +6,11 @@ each hook asks the session whether it was prepared, and in any other session wha
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from frazil.dropin.hooks import hook_classes, mark
+from frazil.spark import session
 from frazil.spark.settings import enable_ids
 
 
@@ -25,4 +27,10 @@ def install(spark: Any) -> Any:
     return spark
 
 
-__all__ = ["install"]
+def spark_session(app_name: str | None = None, master: str | None = None, config: Mapping[str, Any] | None = None) -> Any:
+    """The running session or a new one, ready for Iceberg and installed. `master` defaults to what Spark itself would take; `config`
+    are settings of Spark, catalogs included (`spark.sql.catalog.<name>.<key>`)."""
+    return install(session.spark_session(app_name, master, config))
+
+
+__all__ = ["install", "spark_session"]

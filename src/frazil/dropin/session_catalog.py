@@ -16,19 +16,19 @@ class IcebergCatalog:
     """Spark's Catalog, with answers of our own for names that begin with a catalog of Frazil."""
 
     def __init__(self, own: Any, spark: Any):
-        self._own, self._spark = own, spark
+        self.own, self._spark = own, spark
 
     def tableExists(self, tableName: str, dbName: str | None = None) -> bool:
         name = f"{dbName}.{tableName}" if dbName else tableName
-        return exists(name) if catalog_of(self._spark, name) else self._own.tableExists(tableName, dbName)  # type: ignore[no-any-return]
+        return exists(name) if catalog_of(self._spark, name) else self.own.tableExists(tableName, dbName)  # type: ignore[no-any-return]
 
     def refreshTable(self, tableName: str) -> None:
         """Frazil looks at the catalog whenever a table is opened: there is nothing to refresh."""
         if catalog_of(self._spark, tableName) is None:
-            self._own.refreshTable(tableName)
+            self.own.refreshTable(tableName)
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._own, name)
+        found = getattr(self.own, name)
         if name not in (*_BY_TABLE, *_BY_CATALOG):
             return found
 

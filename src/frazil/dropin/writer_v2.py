@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
 from frazil.dropin.names import catalog_of, is_ours
-from frazil.dropin.tables import create, open_table, split_branch
-from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
+from frazil.dropin.tables import create, insert, open_table, split_branch, sql_of, term_of
+from frazil.errors import NoSuchTableError, Unsupported
 
 
 class IcebergWriterV2:
@@ -68,47 +67,37 @@ class IcebergWriterV2:
         self._create("createOrReplace", replace=True)
 
     def append(self) -> None:
-        self._write("append", lambda t, frame, options: t.append(frame, **options))
+        self._write("append")
 
     def overwritePartitions(self) -> None:
-        self._write("overwritePartitions", lambda t, frame, options: t.dynamic_partition_overwrite(frame, **options))
+        self._write("overwritePartitions", overwrite=True, dynamic=True)
 
     def overwrite(self, condition: Any) -> None:
-        where = column_text(condition)
-        self._write("overwrite", lambda t, frame, options: t.overwrite(frame, where, **options), condition)
+        self._write("overwrite", condition, overwrite=True)
 
     def _create(self, verb: str, **named: Any) -> None:
         spark = self._frame.sparkSession
         if catalog_of(spark, self._table) is None and self._provider != "iceberg" and not is_ours(spark, self._table):
             getattr(self._spark(), verb)()
             return
-        if self._provider not in (None, "iceberg"):
+        if self._provider in ("parquet", "orc", "avro"):  # as in Java: the format of the data files
+            self._properties.setdefault("write.format.default", self._provider)
+        elif self._provider not in (None, "iceberg"):
             raise Unsupported(f"using({self._provider!r}): tables of Frazil's catalogs are Iceberg tables.", table=self._table)
         if any(name == "clusterBy" for name, _ in self._calls):
             raise Unsupported("clusterBy is not for Iceberg tables.", hint="Partition by bucket(n, column), or set a sort order.")
-        partitions = [column_text(c) for c in self._partitions]
+        partitions = [term_of(c) for c in self._partitions]
         create(self._table, self._frame, self._given, partition_by=partitions, properties=self._properties, **named)
 
-    def _write(self, verb: str, call: Callable[[Any, Any, dict[str, Any]], Any], *arguments: Any) -> None:
+    def _write(self, verb: str, *condition: Any, **how: bool) -> None:
+        spark = self._frame.sparkSession
         name, branch = split_branch(self._table)
-        if not is_ours(self._frame.sparkSession, name):
-            getattr(self._spark(), verb)(*arguments)
+        if not is_ours(spark, name):
+            getattr(self._spark(), verb)(*condition)
             return
-        options = {k: v for k, v in self._given.items() if not k.lower().startswith("catalog.")}
-        if branch is not None:
-            options["branch"] = branch
         try:
             table = open_table(name, self._given)
         except NoSuchTableError as e:
             raise NoSuchTableError(e.message, hint="create() makes a new table.", table=name) from e
-        call(table, self._frame, options)
-
-
-def column_text(column: Any) -> str:
-    """A Column (or text) as SQL text that both Spark and Frazil read."""
-    if isinstance(column, str):
-        return column
-    match = re.fullmatch(r"Column<'(.*)'>", str(column), re.DOTALL)
-    if match is None:
-        raise InvalidInput(f"Cannot read the column expression {column!r}.", hint="Give it as text.")
-    return match[1]
+        where = sql_of(spark, table, condition[0]) if condition else None
+        insert(self._frame, table, {**self._given, **({"branch": branch} if branch else {})}, where=where, **how)

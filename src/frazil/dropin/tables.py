@@ -1,0 +1,130 @@
+"""Opening, creating and filling Frazil's tables by what Spark's writers are told."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from frazil.catalog import Committed, create_at
+from frazil.errors import InvalidInput, TableAlreadyExistsError
+from frazil.scan.snapshot_ref import selector_suffix
+from frazil.spark.types import time_enabled, to_spark
+from frazil.table.create import table_metadata
+from frazil.table.load import at_location, load_table, resolve
+from frazil.table.table import Table
+
+_CATALOG = "catalog."
+
+
+def catalog_options(options: Mapping[str, Any]) -> dict[str, str]:
+    """`.option("catalog.<key>", …)` of a reader or writer."""
+    return {k[len(_CATALOG) :]: str(v) for k, v in options.items() if k.lower().startswith(_CATALOG)}
+
+
+def write_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in options.items() if not k.lower().startswith(_CATALOG) and k.lower() != "path"}
+
+
+def split_branch(name: str) -> tuple[str, str | None]:
+    """`db.t.branch_audit` (and `/path#branch_audit`) as ("db.t", "audit"); a tag or a snapshot takes no writes."""
+    head, _, last = name.rpartition("#" if "/" in name else ".")
+    found = selector_suffix(last) if head else None
+    if not found or (len(head.split(".")) < 2 and "/" not in name):
+        return name, None
+    if "branch" not in found:
+        raise InvalidInput(f"Cannot write to {name!r}: only branches take writes.")
+    return head, str(found["branch"])
+
+
+def open_table(name: str, options: Mapping[str, Any]) -> Table:
+    """The table to write to."""
+    return load_table(name, **catalog_options(options))
+
+
+def insert(
+    frame: Any, table: Table, options: Mapping[str, Any], *, overwrite: bool = False, dynamic: bool = False, where: Any = None
+) -> None:
+    """Append, overwrite by filter (everything unless `where` is given) or of the partitions that the frame touches."""
+    given = {k: v for k, v in write_options(options).items() if k.lower().replace("_", "-") != "overwrite-mode"}
+    if not overwrite:
+        table.append(frame, **given)
+    elif dynamic:
+        table.dynamic_partition_overwrite(frame, **given)
+    elif where is not None:
+        table.overwrite(frame, overwrite_filter=where, **given)
+    else:
+        table.overwrite(frame, **given)
+
+
+def is_dynamic(spark: Any, options: Mapping[str, Any]) -> bool:
+    """The option `overwrite-mode`, else the session's spark.sql.sources.partitionOverwriteMode."""
+    asked = next((str(v).lower() for k, v in options.items() if k.lower().replace("_", "-") == "overwrite-mode"), None)
+    if asked not in (None, "static", "dynamic"):
+        raise InvalidInput(f"Write option 'overwrite-mode' is static or dynamic, not {asked!r}.")
+    return (asked or str(spark.conf.get("spark.sql.sources.partitionOverwriteMode", "static")).lower()) == "dynamic"
+
+
+def create(
+    name: str,
+    frame: Any,
+    options: Mapping[str, Any],
+    *,
+    partition_by: Sequence[str] = (),
+    properties: Mapping[str, str] | None = None,
+    replace: bool = False,
+    must_exist: bool = False,
+) -> None:
+    """A table with the frame's schema and rows, in one commit; `replace` makes an existing one anew and keeps its history."""
+    given, stored = write_options(options), dict(properties or {})
+    if "/" in name:
+        _create_at(name, frame, given, catalog_options(options), partition_by, stored, replace)
+        return
+    catalog, parts = resolve(name, **catalog_options(options))
+    catalog.create_namespace_if_not_exists(parts[:-1])
+    location = given.pop("location", None)
+    if replace:
+        tx = catalog.replace_table_transaction(
+            parts, frame, location, create=not must_exist, partition_by=list(partition_by), properties=stored
+        )
+    else:
+        tx = catalog.create_table_transaction(parts, frame, location, partition_by=list(partition_by), properties=stored)
+    with tx:
+        tx.append(frame, **given)
+
+
+def _create_at(
+    location: str,
+    frame: Any,
+    given: Mapping[str, Any],
+    catalog: Mapping[str, str],
+    partition_by: Sequence[str],
+    properties: Mapping[str, str],
+    replace: bool,
+) -> None:
+    if replace:
+        raise InvalidInput(f"Replacing a table by its location is not possible: {location}.", hint="Use a catalog, or mode('overwrite').")
+    metadata = table_metadata(location.rstrip("/"), frame, None, None, properties, partition_by=list(partition_by))
+    if not isinstance(create_at(location, metadata, dict(catalog)), Committed):
+        raise TableAlreadyExistsError(f"Table already exists: {location}", table=location)
+    at_location(location, **catalog).append(frame, **given)
+
+
+_TERM = re.compile(r"Column<'(.*)'>", re.DOTALL)
+
+
+def term_of(column: Any) -> str:
+    """`F.partitioning.days("ts")`, a plain column or text as the text of a partition term."""
+    match = _TERM.fullmatch(str(column))
+    if isinstance(column, str) or match is None:
+        return str(column)
+    return match[1]
+
+
+def sql_of(spark: Any, table: Table, condition: Any) -> str:
+    """A condition over a table's columns as SQL text, as Spark's analyser understands it."""
+    if isinstance(condition, str):
+        return condition
+    empty = spark.createDataFrame([], to_spark(table.schema(), time=time_enabled(spark)))
+    plan = empty.filter(condition)._jdf.queryExecution().analyzed()
+    return str(plan.condition().sql()) if hasattr(plan, "condition") else str(condition)

@@ -1,0 +1,129 @@
+"""`df.write` of a prepared session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from frazil.dropin.names import is_ours
+from frazil.dropin.tables import create, insert, is_dynamic, open_table, split_branch
+from frazil.errors import InvalidInput, NoSuchTableError, SchemaMismatch, TableAlreadyExistsError, Unsupported
+
+_ERROR_MODES = ("error", "errorifexists", "default")
+_LAYOUTS = ("bucketBy", "sortBy", "clusterBy")
+
+
+class IcebergWriter:
+    """A DataFrameWriter that takes `format("iceberg")` and Frazil's tables itself and passes on everything else."""
+
+    def __init__(self, frame: Any, own: Any):
+        self._frame, self._own = frame, own
+        self._format, self._mode = "", "error"
+        self._given: dict[str, Any] = {}
+        self._partitions: list[str] = []
+        self._layout: str | None = None
+
+    def format(self, source: str) -> IcebergWriter:
+        self._format, self._own = source.lower(), self._own.format(source)
+        return self
+
+    def mode(self, saveMode: str | None) -> IcebergWriter:
+        self._own = self._own.mode(saveMode)
+        if saveMode is not None:
+            if saveMode.lower() not in ("append", "overwrite", "ignore", *_ERROR_MODES):
+                raise InvalidInput(f"Unknown save mode {saveMode!r}.", hint="append, overwrite, ignore, error.")
+            self._mode = saveMode.lower()
+        return self
+
+    def option(self, key: str, value: Any) -> IcebergWriter:
+        self._given[key], self._own = value, self._own.option(key, value)
+        return self
+
+    def options(self, **options: Any) -> IcebergWriter:
+        for key, value in options.items():
+            self.option(key, value)
+        return self
+
+    def partitionBy(self, *cols: Any) -> IcebergWriter:
+        self._partitions = list(cols[0] if len(cols) == 1 and isinstance(cols[0], list | tuple) else cols)
+        self._own = self._own.partitionBy(*cols)
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._own, name)
+        if name not in _LAYOUTS:
+            return found
+
+        def laid_out(*arguments: Any, **named: Any) -> IcebergWriter:
+            self._own, self._layout = found(*arguments, **named), name
+            return self
+
+        return laid_out
+
+    # --- ends
+
+    def save(
+        self, path: str | None = None, format: str | None = None, mode: str | None = None, partitionBy: Any = None, **options: Any
+    ) -> None:
+        self._also(format, mode, partitionBy, options)
+        if self._format != "iceberg":
+            self._own.save(path)
+            return
+        name = path or self._given.get("path")
+        if not name:
+            raise InvalidInput('format("iceberg") needs a table: save("db.events") or save("/path/to/events").')
+        self._write(str(name), replaces=False)
+
+    def saveAsTable(self, name: str, format: str | None = None, mode: str | None = None, partitionBy: Any = None, **options: Any) -> None:
+        self._also(format, mode, partitionBy, options)
+        if self._format != "iceberg" and not (not self._format and is_ours(self._frame.sparkSession, name)):
+            self._own.saveAsTable(name)
+            return
+        self._write(name, replaces=True)
+
+    def insertInto(self, tableName: str, overwrite: bool | None = None) -> None:
+        """By position, as Spark does: the frame's columns are taken as the table's, in order."""
+        if not is_ours(self._frame.sparkSession, tableName):
+            self._own.insertInto(tableName, overwrite)
+            return
+        table, given = self._open(tableName)
+        names = [f.name for f in table.schema().fields]
+        if len(names) != len(self._frame.columns):
+            raise SchemaMismatch(
+                f"insertInto goes by position: {tableName} has {len(names)} columns, the frame {len(self._frame.columns)}."
+            )
+        replaces = overwrite if overwrite is not None else self._mode == "overwrite"
+        insert(self._frame.toDF(*names), table, given, overwrite=replaces, dynamic=is_dynamic(self._frame.sparkSession, given))
+
+    def _also(self, format: str | None, mode: str | None, partition_by: Any, options: dict[str, Any]) -> None:
+        if format is not None:
+            self.format(format)
+        if mode is not None:
+            self.mode(mode)
+        if partition_by is not None:
+            self.partitionBy([partition_by] if isinstance(partition_by, str) else partition_by)
+        self.options(**options)
+
+    def _open(self, name: str) -> tuple[Any, dict[str, Any]]:
+        """The table, and the options with the branch that the name says."""
+        head, branch = split_branch(name)
+        return open_table(head, self._given), {**self._given, **({"branch": branch} if branch else {})}
+
+    def _write(self, name: str, replaces: bool) -> None:
+        """`replaces`: mode overwrite makes the table anew (saveAsTable), else it replaces rows (save)."""
+        if self._layout:
+            raise Unsupported(f"{self._layout} is not for Iceberg tables.", hint="Partition by bucket(n, column), or set a sort order.")
+        if replaces and self._mode == "overwrite":
+            create(name, self._frame, self._given, partition_by=self._partitions, replace=True)
+            return
+        try:
+            table, given = self._open(name)
+        except NoSuchTableError:
+            if self._mode in ("append", "overwrite") and not replaces:
+                raise
+            create(name, self._frame, self._given, partition_by=self._partitions)
+            return
+        if self._mode in _ERROR_MODES:
+            raise TableAlreadyExistsError(f"Table already exists: {name}", hint="mode('append') adds to it.", table=name)
+        if self._mode != "ignore":
+            replaced = self._mode == "overwrite"
+            insert(self._frame, table, given, overwrite=replaced, dynamic=is_dynamic(self._frame.sparkSession, given))
