@@ -172,7 +172,7 @@ def combine(inner):
 PREDICATES = st.recursive(leaf(), combine, max_leaves=4)
 
 
-@settings(max_examples=250, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(tables(), st.lists(PREDICATES, min_size=1, max_size=6))
 def test_no_filter_loses_a_row_and_wholly_matching_files_match_wholly(made, predicates):
     clear_caches()

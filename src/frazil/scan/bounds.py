@@ -37,28 +37,46 @@ _DAY_US, _DAY_NS = 86_400_000_000, 86_400_000_000_000
 
 
 class MapColumn:
-    """A statistics column of some entries (`list<struct<key int32, value>>`), asked for one field id at a time."""
+    """A statistics column of some entries (`list<struct<key int32, value>>`), asked for one field id at a time.
 
-    __slots__ = ("_keys", "_parents", "_values", "rows")
+    Most writers give every file of a manifest the same ids in the same order: `_even` is then that row of ids, and a value's place is
+    plain arithmetic.
+    """
+
+    __slots__ = ("_array", "_even", "_keys", "_parents", "_start", "_values", "rows")
 
     def __init__(self, column: pa.Array | pa.ChunkedArray):
-        array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        if isinstance(array, pa.ChunkedArray):
-            array = pa.concat_arrays(array.chunks)
+        if isinstance(column, pa.ChunkedArray):
+            column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+        array = column
+        self.rows, self._array = len(array), array
+        self._parents: np.ndarray[Any, Any] | None = None
+        self._even: list[int] | None = None
+        pairs = array.values
+        keys = pairs.field(0).to_numpy(zero_copy_only=False)
+        offsets = array.offsets.to_numpy(zero_copy_only=False)
+        if self.rows and not array.null_count:
+            width, begin = int(offsets[1] - offsets[0]), int(offsets[0])
+            if bool((np.diff(offsets) == width).all()):
+                first = keys[begin : begin + width]
+                if bool((keys[begin : begin + width * self.rows].reshape(self.rows, width) == first).all()):
+                    self._even, self._start, self._values = first.tolist(), begin, pairs.field(1)
+                    return
         flat = array.flatten()
-        self.rows = len(array)
-        self._values: pa.Array = flat.field(1)
-        self._keys = flat.field(0).to_numpy(zero_copy_only=False)
-        self._parents = pc.list_parent_indices(array).to_numpy(zero_copy_only=False)
+        self._values, self._keys = flat.field(1), flat.field(0).to_numpy(zero_copy_only=False)
 
     def at(self, field_id: int) -> pa.Array:
         """One value a row; null where the row has none for this id."""
+        if self._even is not None:
+            if field_id not in self._even:
+                return pa.nulls(self.rows, self._values.type)
+            place, width = self._even.index(field_id), len(self._even)
+            return self._values.take(pa.array(np.arange(self.rows) * width + (self._start + place)))
+        if self._parents is None:
+            self._parents = pc.list_parent_indices(self._array).to_numpy(zero_copy_only=False)
         found = np.flatnonzero(self._keys == field_id)
-        parents = self._parents[found]
-        if len(found) == self.rows and bool((parents == np.arange(self.rows)).all()):
-            return self._values.take(pa.array(found))
         places = np.full(self.rows, -1, dtype=np.int64)
-        places[parents] = found
+        places[self._parents[found]] = found
         return self._values.take(pa.array(places, mask=places < 0))
 
 

@@ -101,18 +101,31 @@ def statistics_ranges(entries: pa.Table, schema: Schema, columns: Sequence[int])
     """By column id, what counts and bounds of the files say."""
     if not set(STATISTICS).issubset(entries.column_names) or not entries.num_rows:
         return {}
-    metrics = {name: MapColumn(entries.column(name)) for name in STATISTICS}
+    metrics = _Metrics(entries)
     records = column_of(entries, "record_count")
     known = [i for i in columns if i in schema.by_id and schema.by_id[i].field_type.is_primitive]
     return {i: [_statistics_range(metrics, records, schema, i)] for i in known}
 
 
-def _statistics_range(metrics: dict[str, MapColumn], records: pa.Array, schema: Schema, field_id: int) -> Range:
+class _Metrics:
+    """The statistics columns of some entries, opened when they are asked for."""
+
+    def __init__(self, entries: pa.Table):
+        self._entries = entries
+        self._columns: dict[str, MapColumn] = {}
+
+    def of(self, name: str, field_id: int) -> pa.Array:
+        if name not in self._columns:
+            self._columns[name] = MapColumn(self._entries.column(name))
+        return self._columns[name].at(field_id)
+
+
+def _statistics_range(metrics: _Metrics, records: pa.Array, schema: Schema, field_id: int) -> Range:
     type_ = schema.by_id[field_id].field_type
-    lower = decode_bounds(metrics["lower_bounds"].at(field_id), type_)
-    upper = decode_bounds(metrics["upper_bounds"].at(field_id), type_)
+    lower = decode_bounds(metrics.of("lower_bounds", field_id), type_)
+    upper = decode_bounds(metrics.of("upper_bounds", field_id), type_)
     rows = _counts(records)
-    values, nulls, nans = (_counts(metrics[name].at(field_id)) for name in ("value_counts", "null_value_counts", "nan_value_counts"))
+    values, nulls = _counts(metrics.of("value_counts", field_id)), _counts(metrics.of("null_value_counts", field_id))
     complete = ((values == rows) & (rows >= 0)) | ((values < 0) & _always_counted(schema, field_id))
     may_null = ~((nulls == 0) & complete)
     counted = np.where(values >= 0, values, rows)  # no value is left out when the count of values is missing: all rows count
@@ -120,6 +133,7 @@ def _statistics_range(metrics: dict[str, MapColumn], records: pa.Array, schema: 
     only_null &= lower.is_null().to_numpy(zero_copy_only=False) & upper.is_null().to_numpy(zero_copy_only=False)
     if not isinstance(type_, FLOATS):
         return Range(_bound(lower), _bound(upper), may_null, False, ~only_null)
+    nans = _counts(metrics.of("nan_value_counts", field_id))
     only_nan = (nans > 0) & (nulls >= 0) & (counted >= 0) & (nulls + nans >= counted)
     only_nan &= lower.is_null().to_numpy(zero_copy_only=False) & upper.is_null().to_numpy(zero_copy_only=False)
     return Range(_bound(lower), _bound(upper), may_null, (nans != 0) & ~only_null, ~(only_null | only_nan))
