@@ -70,7 +70,10 @@ def bind(predicate: n.Expression, schema: Schema, *, case_sensitive: bool = True
         check_zone(zone)
     except NoTime as e:
         raise InvalidInput(f"{zone!r} is no time zone.") from e
-    return _Binder(schema, case_sensitive, zone).condition(predicate)
+    try:
+        return _Binder(schema, case_sensitive, zone).condition(predicate)
+    except RecursionError as e:
+        raise InvalidInput("The filter is nested too deeply.") from e
 
 
 def bind_term(term: n.Expression, schema: Schema, *, case_sensitive: bool = True, zone: str = "UTC") -> Bound:
@@ -151,8 +154,10 @@ class _Binder:
         return BoundLiteral(found.value, BooleanType()) if isinstance(found, Constant) else found
 
     def cast(self, term: Bound, type_: IcebergType, attempt: bool = False) -> Bound:
-        if term.type == type_ or isinstance(term.type, FixedType) and isinstance(type_, BinaryType):
+        if term.type == type_:
             return term
+        if isinstance(term.type, FixedType) and isinstance(type_, BinaryType):  # the same bytes
+            return BoundLiteral(term.value, type_) if isinstance(term, BoundLiteral) else term
         if not castable(term.type, type_):
             raise InvalidInput(f"Cannot cast {_shown(term)} of type {term.type} to {type_}.")
         return fold(BoundCast(term, type_, self.zone, attempt))

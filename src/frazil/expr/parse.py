@@ -33,7 +33,7 @@ from frazil.spec.types import (
     TimeType,
 )
 
-_DEPTH = 150
+_DEPTH = 50
 _PRODUCTS = {("mark", "*"), ("mark", "/"), ("mark", "%"), ("word", "div")}
 _COMPARISONS: dict[str, Callable[[Any, Any], n.Expression]] = {
     "=": n.EqualTo, "==": n.EqualTo, "<>": n.NotEqualTo, "!=": n.NotEqualTo, "<": n.LessThan, "<=": n.LessThanOrEqual,
@@ -53,7 +53,10 @@ def parse(text: str) -> n.Expression:
     parser = _Parser(text)
     if parser.peek().kind == "end":
         raise ParseError("An empty text is no filter; leave the filter out, or say TRUE.")
-    found = parser.disjunction()
+    try:
+        found = parser.disjunction()
+    except RecursionError as e:  # called from deep down already
+        raise ParseError("The filter is nested too deeply.") from e
     if parser.peek().kind != "end":
         raise parser.error("expected an operator or the end")
     return found
@@ -158,7 +161,7 @@ class _Parser:
             case "nan":
                 return n.NotNaN(term) if negated else n.IsNaN(term)
             case "true" | "false":
-                found: n.Expression = n.NullSafeEqualTo(term, n.Literal(token.value == "true", BooleanType()))
+                found: n.Expression = n.NullSafeEqualTo(term, n.AlwaysTrue() if token.value == "true" else n.AlwaysFalse())
                 return n.Not(found) if negated else found
             case "distinct":
                 self.expect("from")
