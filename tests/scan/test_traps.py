@@ -240,3 +240,13 @@ def test_planned_files_carry_their_statistics_when_asked():
     assert task.file.lower_bounds is None
     (task,) = planned(made, "id > 0", options=ScanOptions(with_stats=True)).tasks()
     assert task.file.value_counts[ID] == 2 and task.file.lower_bounds[ID] == (1).to_bytes(8, "little")
+
+
+def test_an_empty_manifest_list_of_a_snapshot_with_files_is_corrupt():
+    made = make_table(SCHEMA, [(PLAIN, [])])
+    assert count(made, "TRUE") == 0
+    clear_caches()
+    snapshot = replace(made.metadata.current_snapshot(), summary={"operation": "append", "total-data-files": "3"})
+    made.metadata = replace(made.metadata, snapshots=Snapshots.of([snapshot]))
+    with pytest.raises(CorruptData, match="3 data files"):
+        count(made, "TRUE")

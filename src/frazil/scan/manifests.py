@@ -52,11 +52,20 @@ def manifests_of(metadata: TableMetadata, snapshot: Snapshot, storage: Storage) 
     if found is None:
         data = storage.read(snapshot.manifest_list)
         found = decode_manifest_list(data, snapshot.manifest_list)
+        _refuse_torn(found, snapshot)
         manifest_cache.put(key, found, 8 * len(data) + 1000)
     for manifest in found:
         if manifest.key_metadata is not None:
             raise _encrypted(metadata, snapshot, "manifest", manifest.manifest_path)
     return found
+
+
+def _refuse_torn(found: tuple[ManifestFile, ...], snapshot: Snapshot) -> None:
+    """A list that was cut right behind its header reads as empty; the snapshot's own totals tell."""
+    totals = {name: snapshot.summary.get(name, "0") for name in ("total-data-files", "total-delete-files")}
+    if not found and any(text.isdigit() and int(text) for text in totals.values()):
+        text = f"Manifest list {snapshot.manifest_list} is empty, but its snapshot has {totals['total-data-files']} data files."
+        raise CorruptData(text, file=snapshot.manifest_list, snapshot_id=snapshot.snapshot_id)
 
 
 def _encrypted(metadata: TableMetadata, snapshot: Snapshot, what: str, file: str | None) -> Unsupported:
