@@ -64,11 +64,13 @@ class Output:
 
     storage: Storage
     written: list[str] = field(default_factory=list)
+    sync_folder: bool = False
+    """The list is the last file of this commit in the metadata folder: a catalog elsewhere keeps the table's metadata."""
 
-    def write(self, location: str, data: bytes, *, durable: bool = False) -> None:
-        """New files in the metadata folder are synced themselves; their folder is when the last of a commit is written there."""
+    def write(self, location: str, data: bytes, *, last: bool = False) -> None:
+        """Files are synced themselves; their folder is synced by what is written there last, as a rule the catalog's metadata file."""
         self.written.append(location)
-        self.storage.write(location, data, durable=durable)
+        self.storage.write(location, data, durable=last and self.sync_folder)
 
 
 @dataclass
@@ -198,7 +200,7 @@ def write_list(
         manifests, snapshot_id=writer.snapshot_id, parent_snapshot_id=parent_id, sequence_number=sequence_number, first_row_id=first_row_id,
         format_version=md.format_version, codec=md.properties.get("write.manifest.compression-codec", "gzip"),
     )  # fmt: skip
-    writer.output.write(location, data, durable=True)
+    writer.output.write(location, data, last=True)
     return location
 
 

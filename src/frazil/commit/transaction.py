@@ -224,6 +224,11 @@ def _pause(attempt: int, properties: Mapping[str, str]) -> float:
     return min(longest, shortest * 2.0 ** (attempt - 1)) / 1000 * random.uniform(1.0, 1.5)
 
 
+def _keeps_metadata_elsewhere(backend: CatalogBackend) -> bool:
+    """Whether the back end writes no metadata file beside the manifests (a REST catalog says so by `writes_metadata_files = False`)."""
+    return not getattr(backend, "writes_metadata_files", True)
+
+
 def commit(
     backend: CatalogBackend,
     base: LoadedTable,
@@ -238,7 +243,7 @@ def commit(
     `written`: data files made for this commit; they are deleted when it certainly failed. `environment` goes into the summaries.
     Raises CommitFailedException (retries used up), ValidationException (others changed what it relies on), CommitStateUnknownException.
     """
-    context = Context(Output(base.storage), dict(environment or {}))
+    context = Context(Output(base.storage, sync_folder=_keeps_metadata_elsewhere(backend)), dict(environment or {}))
     work = _Commit(backend, base, list(actions), list(written), context, sleep)
     try:
         return work.run()
@@ -265,7 +270,7 @@ def create(
     """Create a table, with snapshots if there are actions, in one step. Raises TableAlreadyExistsError when the name is taken."""
     check_schema(metadata.schema(), metadata.format_version)
     storage = storage_for(metadata.location, backend.properties)
-    context = Context(Output(storage), dict(environment or {}))
+    context = Context(Output(storage, sync_folder=_keeps_metadata_elsewhere(backend)), dict(environment or {}))
     base = LoadedTable(identifier, "", metadata, storage, dict(backend.properties))
     work = _Commit(backend, base, list(actions), list(written), context, time.sleep)
     try:

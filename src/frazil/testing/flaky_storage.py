@@ -48,10 +48,10 @@ class FlakyStorage:
     def _fail(self, location: str, doing: str) -> Exception:
         return storage_error(OSError(self.error, os.strerror(self.error)), location, doing)
 
-    def write(self, location: str, data: bytes, overwrite: bool = False, *, durable: bool = True) -> None:
+    def write(self, location: str, data: bytes, overwrite: bool = False, *, durable: bool = True, synced: bool = True) -> None:
         due = self._due("write", location)
         if not due or self.after:
-            self.inner.write(location, data, overwrite, durable=durable)
+            self.inner.write(location, data, overwrite, durable=durable, synced=synced)
         if due:
             raise self._fail(location, "write")
 
