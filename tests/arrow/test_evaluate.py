@@ -18,6 +18,7 @@ from frazil.codec.json_nouns import schema_from_json
 from frazil.errors import EvaluationError, InvalidInput, ValidationError
 from frazil.expr.bind import bind, bind_term
 from frazil.expr.bound import TRUE
+from frazil.expr.calendar import civil
 from frazil.expr.parse import parse
 from frazil.spec.ddl import parse_schema
 from tests.golden import Golden, index
@@ -172,6 +173,14 @@ def test_decimals_are_exact() -> None:
     assert _value("ceil(dec)", dec=dec) == [Decimal(2), Decimal(0), None, Decimal(10_000_000)]
     with pytest.raises(EvaluationError):
         _value("cast(dec AS decimal(5, 1))", dec=dec)
+
+
+def test_parts_of_dates_of_any_year_are_those_of_the_calendar() -> None:
+    near = [-719_163, -1, 0, 59, 11_016, 2_932_896]
+    for days in (near, [*near, -2_000_000_000, 2_000_000_000, 12_000_000]):  # beyond Arrow's own years too
+        batch = pa.record_batch({"dt": pa.array(days, pa.int32()).view(pa.date32())})
+        for at, part in enumerate(("year", "month", "day")):
+            assert compute_over(bind_term(parse(f"{part}(dt)"), SCHEMA), batch).to_pylist() == [civil(d)[at] for d in days]
 
 
 def test_points_in_time_are_taken_apart_in_the_zone() -> None:

@@ -196,10 +196,11 @@ class _Binder:
         low, high = limits(term.type) if isinstance(term.type, INTEGERS) else (0, -1)
         for v in known:
             assert isinstance(v, BoundLiteral)
-            if isinstance(v.value, int) and isinstance(v.type, INTEGERS) and low <= v.value <= high:
+            same = v.type == term.type == common
+            if same or (isinstance(v.value, int) and isinstance(v.type, INTEGERS) and low <= v.value <= high):
                 direct.append(v.value)  # as `rewritten` would say, quickly: lists are long
                 continue
-            match rewritten("eq", term, self._near(term, v, common), self.zone) if term.type != common or v.type != common else None:
+            match rewritten("eq", term, self._near(term, v, common), self.zone):
                 case Comparison(right=BoundLiteral(value=value)):
                     direct.append(value)
                 case None:

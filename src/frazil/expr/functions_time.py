@@ -39,18 +39,35 @@ def _of_date(result: IcebergType = INT) -> Bind:
     return bind
 
 
-def _days(values: pa.Array, type_: IcebergType, zone: str) -> pa.Array:
+_MICROS_TIME = pa.timestamp("us")
+_ARROW_TIME: dict[type, pa.DataType] = {DateType: pa.date32(), **{t: pa.timestamp("ns") for t in NANOS}}
+_MOST_DAYS = 30_000 * 365
+
+
+def _units(type_: IcebergType) -> int:
+    """Internal values a day."""
+    return 1 if isinstance(type_, DateType) else DAY_MICROS * (1000 if isinstance(type_, NANOS) else 1)
+
+
+def _within_years(local: pa.Array, type_: IcebergType) -> bool:
+    ends = pc.min_max(local).as_py()
+    most = _MOST_DAYS * _units(type_)
+    return ends["min"] is None or (ends["min"] > -most and ends["max"] < most)
+
+
+def _days(local: pa.Array, type_: IcebergType) -> pa.Array:
     """int32 days of a date or of a local point in time."""
-    if isinstance(type_, DateType):
-        return values
-    return floor_divide(local_values(values, type_, zone), DAY_MICROS * (1000 if isinstance(type_, NANOS) else 1)).cast(pa.int32())
+    return local if isinstance(type_, DateType) else floor_divide(local, _units(type_)).cast(pa.int32())
 
 
-def _part(function: Callable[[Any], Any]) -> Kernel:
-    """A whole number from days as numpy datetime64[D]."""
+def _part(function: Callable[[Any], Any], fast: Callable[[pa.Array], pa.Array] | None = None) -> Kernel:
+    """A whole number from days as numpy datetime64[D]; `fast` is Arrow's own, which knows years of 16 bits only."""
 
     def kernel(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str) -> pa.Array:
-        days = _days(values[0], types[0], zone)
+        local = local_values(values[0], types[0], zone)
+        if fast is not None and _within_years(local, types[0]):
+            return fast(local.view(_ARROW_TIME.get(type(types[0]), _MICROS_TIME))).cast(pa.int32())
+        days = _days(local, types[0])
         return over_numpy(days, lambda d: function(d.astype("datetime64[D]")).astype(np.int32), pa.int32())
 
     return kernel
@@ -193,10 +210,10 @@ def _last_day_bind(types: tuple[IcebergType, ...]) -> Signature | str:
 
 _DATE_BIND = _of_date()
 TIME_FUNCTIONS = (
-    Function("year", _DATE_BIND, _part(_year), monotone=0),
-    Function("quarter", _DATE_BIND, _part(lambda d: (_month(d) - 1) // 3 + 1)),
-    Function("month", _DATE_BIND, _part(_month)),
-    Function("day", _DATE_BIND, _part(_day), ("dayofmonth",)),
+    Function("year", _DATE_BIND, _part(_year, pc.year), monotone=0),
+    Function("quarter", _DATE_BIND, _part(lambda d: (_month(d) - 1) // 3 + 1, pc.quarter)),
+    Function("month", _DATE_BIND, _part(_month, pc.month)),
+    Function("day", _DATE_BIND, _part(_day, pc.day), ("dayofmonth",)),
     Function("dayofweek", _DATE_BIND, _part(lambda d: (_weekday(d) + 1) % 7 + 1)),
     Function("weekday", _DATE_BIND, _part(_weekday)),
     Function("dayofyear", _DATE_BIND, _part(_day_of_year)),

@@ -27,11 +27,15 @@ from frazil.spec.types import (
 )
 from frazil.spec.values import internal_value
 
+_SAME: dict[type, IcebergType] = {str: StringType(), bytes: BinaryType(), bool: BooleanType()}
+
 
 def typed_literal(value: Any, type_: IcebergType | None = None) -> BoundLiteral:
     """A literal with its internal value. Raises InvalidInput for a value of no known type."""
     if type_ is not None:
         return BoundLiteral(value, type_)
+    if type(value) in (str, bytes, bool):
+        return BoundLiteral(value, _SAME[type(value)])
     if hasattr(value, "item") and not isinstance(value, str | bytes | dt.date):  # numpy's scalars
         value = value.item()
     if hasattr(value, "as_py"):

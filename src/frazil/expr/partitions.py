@@ -39,7 +39,7 @@ _HOUR = DAY_MICROS // 24
 
 def range_of_values(transform: Transform, source_type: IcebergType, values: pa.Array) -> Range:
     """The source column's range from each file's partition value (internal values of the transform's result type; null: source is null)."""
-    if not _usable(transform, source_type) or pa.types.is_null(values.type) and not _tells_nulls(transform):
+    if not _usable(transform, source_type):
         return unknown(source_type)
     present = flags(values.is_valid(), False)
     nulls = ~present if isinstance(present, np.ndarray) else not present
@@ -87,10 +87,6 @@ def range_of_summaries(
 
 def _usable(transform: Transform, source_type: IcebergType) -> bool:
     return isinstance(transform, (IdentityTransform, BucketTransform, TruncateTransform, *_TIMES)) and transform.can_transform(source_type)
-
-
-def _tells_nulls(transform: Transform) -> bool:
-    return isinstance(transform, (IdentityTransform, BucketTransform, TruncateTransform, *_TIMES))
 
 
 def _source_bounds(transform: Transform, source_type: IcebergType, lower: pa.Array | None, upper: pa.Array | None) -> tuple[Bounds, Bounds]:

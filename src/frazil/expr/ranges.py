@@ -13,7 +13,7 @@ Several ranges of one column (from its bounds and from partition values) hold to
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -107,21 +107,6 @@ def clean_bound(bound: Bounds, type_: IcebergType) -> Bounds:
     if isinstance(type_, FLOATS):
         bound = pc.if_else(pc.is_nan(bound), pa.scalar(None, bound.type), bound)
     return bound
-
-
-def take(found: Range, rows: Any) -> Range:
-    """The range of only these rows (an index or bool array)."""
-
-    def bounds(b: Bounds) -> Bounds:
-        return b if b is None or isinstance(b, pa.Scalar) else (b.filter(rows) if rows.type == pa.bool_() else b.take(rows))
-
-    picked = rows.to_numpy(zero_copy_only=False)
-
-    def flags(f: Flag) -> Flag:
-        return f[picked] if isinstance(f, np.ndarray) else f
-
-    hashed = found.hashed and replace(found.hashed, lower=bounds(found.hashed.lower), upper=bounds(found.hashed.upper))
-    return Range(bounds(found.lower), bounds(found.upper), flags(found.nulls), flags(found.nans), flags(found.values), hashed)
 
 
 def flags(answer: pa.Array | pa.Scalar, otherwise: bool) -> Flag:
