@@ -93,8 +93,7 @@ def _unscaled(data: bytes) -> int:
 
 def _native(container: Container, record: Node, wanted: Mapping[str, pa.DataType]) -> tuple[int, dict[str, pa.Array]] | None:
     """None when it cannot: too little to be worth it, not installed, a type it does not take, or damaged data."""
-    engine = _engine()
-    if engine is None or not _takes(record):
+    if not _takes(record):
         return None
     count = container.small_blocks()
     if count is not None:  # decompressing many small blocks is quicker over there
@@ -104,6 +103,9 @@ def _native(container: Container, record: Node, wanted: Mapping[str, pa.DataType
         if size < NATIVE_FROM_BYTES or count * max(least_size(record), 1) > size:
             return None
         parts = [header(_schema(record), {}, "null", _SYNC), write_long(count), write_long(size), *(b for _, b in container.blocks), _SYNC]
+    engine = _engine()  # not before it is worth loading
+    if engine is None:
+        return None
     fields = [_field(name, node) for name, _, node in record.fields if name in wanted]
     try:
         table = _collect(engine, parts, pa.schema(fields))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from frazil.codec.avro import Reader, read_container, read_records, record_reader
@@ -34,6 +34,10 @@ _FIELDS: tuple[tuple[int, str, str, int, int, str], ...] = (
 )
 _NAMES = {field_id: name for field_id, name, *_ in _FIELDS}
 _SUMMARY = {509: "contains_null", 518: "contains_nan", 510: "lower_bound", 511: "upper_bound"}
+_KINDS: dict[str, tuple[str, ...]] = {
+    name: {"string": ("string",), "bytes": ("bytes",), "summaries": ("array",)}.get(kind, ("int", "long")) for _, name, kind, *_ in _FIELDS
+}
+_NEEDED = ("manifest_path", "manifest_length", "added_snapshot_id")
 _DEFAULTS = {"content": 0, "sequence_number": 0, "min_sequence_number": 0}
 
 
@@ -45,48 +49,49 @@ def decode_manifest_list(data: bytes, file: str = "") -> tuple[ManifestFile, ...
     found = read_container(data, file)
     with reading("manifest list", file):
         read, names, summary = _plan(found.schema)
-        rows = read_records(found, read, file)
-        return tuple(_manifest(dict(zip(names, row, strict=True)), summary) for row in rows)
+        return tuple([_manifest(names, row, summary) for row in read_records(found, read, file)])
 
 
 @functools.lru_cache(maxsize=64)
 def _plan(schema: Node) -> tuple[Reader, tuple[str | None, ...], tuple[str | None, ...]]:
-    """The reader of a list's entries, our names of its fields, and of the fields of a summary."""
+    """The reader of a list's entries, our names of its fields, and of the fields of a summary. Types are checked here, once."""
     if schema.kind != "record":
         raise CorruptData("A manifest list holds records.")
-    names = tuple(_NAMES.get(field_id) if field_id is not None else name for name, field_id, _ in schema.fields)
+    names = tuple(_NAMES.get(field_id) if field_id is not None else name if name in _KINDS else None for name, field_id, _ in schema.fields)
     summary: tuple[str | None, ...] = ()
     for name, (_, _, node) in zip(names, schema.fields, strict=True):
-        if name == "partitions" and node.not_null.kind == "array":
-            summary = tuple(_SUMMARY.get(i) if i is not None else n for n, i, _ in node.not_null.inside[0].fields)
+        if name is not None and node.not_null.kind not in _KINDS[name]:
+            raise CorruptData(f"{name} of a manifest list is {node.not_null.kind}.")
+        if name == "partitions":
+            inner = node.not_null.inside[0]
+            summary = tuple(_SUMMARY.get(i) if i is not None else n for n, i, _ in inner.fields)
+            for part, (_, _, n) in zip(summary, inner.fields, strict=True):
+                if part is not None and n.not_null.kind != ("boolean" if part.startswith("contains") else "bytes"):
+                    raise CorruptData(f"{part} of a partition summary is {n.not_null.kind}.")
+    if missing := [n for n in _NEEDED if n not in names]:
+        raise CorruptData(f"The manifest list has no field {missing[0]}.")
     return record_reader(schema), names, summary
 
 
-def _manifest(row: dict[str | None, Any], summary: tuple[str | None, ...]) -> ManifestFile:
-    values: dict[str, Any] = {**_DEFAULTS}
-    for _, name, kind, *_ in _FIELDS:
-        value = row.get(name)
-        if value is None:
-            continue
-        if name == "partitions":
-            value = tuple(_summary(dict(zip(summary, s, strict=True))) for s in value)
-        elif not isinstance(value, {"string": str, "bytes": bytes}.get(kind, int)) or isinstance(value, bool):
-            raise CorruptData(f"{name} is {str(value)[:40]!r}.")
-        values[name] = value
-    for needed in ("manifest_path", "manifest_length", "added_snapshot_id"):
-        if needed not in values:
-            raise CorruptData(f"A manifest of the list has no {needed}.")
-    if values["manifest_length"] < 0 or not values["manifest_path"] or values["content"] not in (0, 1):
-        raise CorruptData(f"Manifest {values['manifest_path'][:200]!r} has impossible values.")
-    return ManifestFile(**values)
+def _manifest(names: tuple[str | None, ...], row: tuple[Any, ...], summary: tuple[str | None, ...]) -> ManifestFile:
+    values: dict[Any, Any] = _DEFAULTS.copy()
+    for name, value in zip(names, row, strict=True):
+        if value is not None:
+            values[name] = value
+    values.pop(None, None)
+    if "partitions" in values:
+        values["partitions"] = tuple([_summary(summary, s) for s in values["partitions"]])
+    found = ManifestFile(**values)  # raises TypeError without what a manifest needs
+    if found.manifest_length < 0 or not found.manifest_path or found.content not in (0, 1) or found.added_snapshot_id is None:
+        raise CorruptData(f"Manifest {found.manifest_path[:200]!r} has impossible values.")
+    return found
 
 
-def _summary(row: dict[str | None, Any]) -> FieldSummary:
-    contains_null, contains_nan = row.get("contains_null"), row.get("contains_nan")
-    lower, upper = row.get("lower_bound"), row.get("upper_bound")
-    if not isinstance(contains_null, bool) or not all(isinstance(b, bytes | None) for b in (lower, upper)):
-        raise CorruptData("A partition summary is malformed.")
-    return FieldSummary(contains_null, contains_nan, lower, upper)
+def _summary(names: tuple[str | None, ...], row: tuple[Any, ...]) -> FieldSummary:
+    values = dict(zip(names, row, strict=True))
+    if values.get("contains_null") is None:
+        raise CorruptData("A partition summary does not say whether there are nulls.")
+    return FieldSummary(values["contains_null"], values.get("contains_nan"), values.get("lower_bound"), values.get("upper_bound"))
 
 
 # Writing
@@ -110,9 +115,24 @@ def encode_manifest_list(
     if format_version >= 3:
         metadata["first-row-id"] = "null" if first_row_id is None else str(first_row_id)
     metadata["format-version"] = str(format_version)
-    fields = [(name, kind, required <= format_version) for _, name, kind, required, since, _ in _FIELDS if since <= format_version]
-    entries = (b"".join([_field(manifest, name, kind, required) for name, kind, required in fields]) for manifest in manifests)
+    fields = [
+        (name, _WRITERS[kind], required <= format_version) for _, name, kind, required, since, _ in _FIELDS if since <= format_version
+    ]
+    entries = [_entry(manifest, fields) for manifest in manifests]
     return container(_schema(format_version), {k: v.encode() for k, v in metadata.items()}, entries, codec, level)
+
+
+def _entry(manifest: ManifestFile, fields: list[tuple[str, Callable[[Any], bytes], bool]]) -> bytes:
+    parts = []
+    for name, write, required in fields:
+        value = getattr(manifest, name)
+        if value is not None:
+            parts.append(write(value) if required else b"\x02" + write(value))
+        elif required:
+            raise ValidationError(f"Manifest {manifest.manifest_path} has no {name}; its list needs it.", file=manifest.manifest_path)
+        else:
+            parts.append(b"\x00")
+    return b"".join(parts)
 
 
 @functools.lru_cache(maxsize=8)
@@ -139,26 +159,6 @@ def _schema(format_version: int) -> bytes:
     return to_text({"type": "record", "name": "manifest_file", "fields": fields})
 
 
-def _field(manifest: ManifestFile, name: str, kind: str, required: bool) -> bytes:
-    value = getattr(manifest, name)
-    if value is None:
-        if required:
-            raise ValidationError(
-                f"Manifest {manifest.manifest_path} has no {name}; a manifest list needs it.", file=manifest.manifest_path
-            )
-        return b"\x00"
-    match kind:
-        case "string":
-            body = write_text(value)
-        case "bytes":
-            body = write_bytes(value)
-        case "summaries":
-            body = _summaries(value)
-        case _:
-            body = write_long(value)
-    return body if required else b"\x02" + body
-
-
 def _summaries(summaries: tuple[FieldSummary, ...]) -> bytes:
     if not summaries:
         return b"\x00"
@@ -168,3 +168,8 @@ def _summaries(summaries: tuple[FieldSummary, ...]) -> bytes:
         parts.append(b"\x00" if s.contains_nan is None else b"\x02\x01" if s.contains_nan else b"\x02\x00")
         parts += [b"\x00" if bound is None else b"\x02" + write_bytes(bound) for bound in (s.lower_bound, s.upper_bound)]
     return b"".join(parts) + b"\x00"
+
+
+_WRITERS: dict[str, Callable[[Any], bytes]] = {
+    "string": write_text, "bytes": write_bytes, "summaries": _summaries, "int": write_long, "long": write_long,
+}  # fmt: skip
