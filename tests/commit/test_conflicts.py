@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -72,9 +73,10 @@ def test_an_overwrite_by_filter_meets_a_delete_of_matching_files(memory: Catalog
 def test_copy_on_write_of_named_files_looks_at_its_scan_filter(memory: CatalogBackend, level: str, conflict: bool) -> None:
     begun = start(memory, data_file(1, 0, 9))
     do(memory, Append([data_file(2, 20, 29)]))
-    kept = dict(removed=[data_file(1)], added=[data_file(3, rows=9)], starting_snapshot_id=begun, isolation=level)
-    narrow = OverwriteFiles(conflict_filter=LessThan(ID, 10), **kept)  # type: ignore[arg-type]
-    wide = OverwriteFiles(conflict_filter=GreaterThan(ID, 5), **kept)  # type: ignore[arg-type]
+    narrow = OverwriteFiles(
+        removed=[data_file(1)], added=[data_file(3, rows=9)], starting_snapshot_id=begun, isolation=level, conflict_filter=LessThan(ID, 10)
+    )  # fmt: skip
+    wide = replace(narrow, conflict_filter=GreaterThan(ID, 5))
     if conflict:
         with pytest.raises(ValidationException, match="Found conflicting files"):
             do(memory, wide)

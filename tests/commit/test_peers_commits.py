@@ -37,7 +37,7 @@ def history(place: Path, version: int) -> str:
     head = backend.load(()).metadata.current_snapshot_id
     do(backend, OverwriteFiles(added=[written(at, 12, range(20, 29), "c")], removed=[one[2]], isolation="serializable", starting_snapshot_id=head))
     do(backend, ReplacePartitions([written(at, 13, range(200, 205), "d"), written(at, 14, range(30, 33), None)]))
-    do(backend, RewriteFiles(removed=[one[0], written(at, 10, range(100, 110), "a")], added=[written(at, 15, range(0, 20), "a")], sequence_number=1 if version > 1 else None))  # fmt: skip
+    do(backend, RewriteFiles(removed=[one[0], written(at, 10, range(100, 110), "a")], added=[written(at, 15, range(20), "a")], sequence_number=1 if version > 1 else None))  # fmt: skip
     staged = do(backend, Append([written(at, 16, range(300, 303), "e")], wap_id="w")).snapshot
     do(backend, Append([written(at, 17, range(310, 313), "e")]))
     do(backend, CherryPick(staged.snapshot_id if staged else 0))
@@ -70,7 +70,7 @@ def evolved(place: Path, version: int) -> str:
 
 def test_java_and_pyiceberg_read_and_java_writes_on_what_we_committed(tmp_path: Path, java_check: Any, pyiceberg_check: Any) -> None:
     places = [f(tmp_path, v) for v in (1, 2, 3) for f in (history, evolved)]
-    rows = {p: 0 for p in places}
+    rows = dict.fromkeys(places, 0)
     for p in places:
         table = LocationBackend(p, {}).load(())
         summary = table.metadata.current_snapshot().summary  # type: ignore[union-attr]

@@ -23,6 +23,7 @@ from frazil.spec.data_file import DataFile
 from frazil.spec.manifest import ManifestFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
+from frazil.spec.types import IcebergType
 
 Rows = npt.NDArray[np.bool_]
 _MOST_KEYS = 1000
@@ -157,11 +158,12 @@ def may_hold_partition(m: ManifestFile, keys: Iterable[PartitionKey], metadata: 
     types = [f.field_type for f in spec.partition_type(schema_of_spec(metadata, spec))]
     if len(types) != len(m.partitions):
         return True
-    bounds = [
-        (s, *(None if b is None else from_bytes(t, b) for b in (s.lower_bound, s.upper_bound)))
-        for s, t in zip(m.partitions, types, strict=True)
-    ]
+    bounds = [(s, _value(t, s.lower_bound), _value(t, s.upper_bound)) for s, t in zip(m.partitions, types, strict=True)]
     return any(all(_room(b, v) for b, v in zip(bounds, plain_values(k), strict=True)) for k in of_spec)
+
+
+def _value(type_: IcebergType, bound: bytes | None) -> Any:
+    return None if bound is None else from_bytes(type_, bound)
 
 
 def _room(bounds: tuple[Any, Any, Any], value: Any) -> bool:

@@ -173,10 +173,10 @@ def read_entries(
 def numbered(
     manifests: Sequence[ManifestFile], sequence_number: int, first_row_id: int | None, metadata: TableMetadata, storage: Storage
 ) -> tuple[list[ManifestFile], int | None]:
-    """Manifests with the numbers a commit gives: sequence numbers and (v3) first row ids of data manifests; and the row id after the last."""
+    """Manifests with the numbers a commit gives: sequence numbers, (v3) first row ids of data manifests; and the row id after the last."""
     found, following = [], first_row_id
     for m in manifests:
-        if m.added_files_count is None or m.existing_files_count is None or m.deleted_files_count is None or m.added_rows_count is None:
+        if None in (m.added_files_count, m.existing_files_count, m.deleted_files_count, m.added_rows_count, m.existing_rows_count):
             if metadata.format_version > 1:
                 m = with_counts(m, read_manifest(storage, m, ("status", "record_count")))
         if m.sequence_number is None:
