@@ -40,7 +40,7 @@ def test_create_append_and_read_in_every_spelling(spark, home, frame):
     frame.writeTo("db.t").append()
     frame.write.format("iceberg").mode("append").save("default.db.t")
     reads = (
-        spark.table("db.t"), spark.read.table("default.db.t"), spark.read.format("iceberg").load("db.t"), spark.read.load(t.location(), "iceberg"),
+        spark.table("db.t"), spark.read.table("default.db.t"), spark.read.format("iceberg").load("db.t"), spark.read.load(frazil.load_table("db.t").metadata_location, "iceberg"),
         spark.read.format("iceberg").option("path", "db.t").load(),
     )  # fmt: skip
     assert [df.count() for df in reads] == [30] * 5

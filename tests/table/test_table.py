@@ -1,6 +1,7 @@
 """The table as users hold it, without Spark: write, read, travel, evolve, inspect; each verb is one snapshot."""
 
 import datetime as dt
+import pathlib
 import pickle
 
 import pyarrow as pa
@@ -345,6 +346,18 @@ def test_a_table_by_location_and_by_metadata_file(tmp_path):
         frazil.load_table(by_location.metadata_location).append(pa.table({"id": [3]}))
     with pytest.raises(NoSuchTableError):
         frazil.load_table(str(tmp_path / "nothing" / "here"))
+
+
+def test_the_directory_of_a_catalogs_table_opens_read_only_at_its_newest_metadata(events):
+    events.append(rows([1]))
+    by_place = frazil.load_table(events.location())
+    assert ids(by_place) == [1] and by_place.metadata_location.endswith(events.metadata_location.rsplit("/", 1)[-1])
+    with pytest.raises(ValidationError, match="read-only"):
+        by_place.append(rows([2]))
+    rival = pathlib.Path(events.metadata_location)
+    rival.with_name(rival.name.split("-")[0] + "-rival.metadata.json").write_bytes(rival.read_bytes())
+    with pytest.raises(NoSuchTableError, match="only a catalog knows"):
+        frazil.load_table(events.location())
 
 
 def test_with_nothing_configured_tables_live_in_the_warehouse_folder(tmp_path, monkeypatch):

@@ -19,10 +19,20 @@ from frazil.storage.locations import metadata_location, metadata_root, parent
 logger = logging.getLogger("frazil.catalog")
 _NUMBER = re.compile(r"(\d{1,9})-")
 _METADATA_NAME = re.compile(r".*\.metadata\.json(\.gz)?")
+_OF_CATALOG = re.compile(r"(\d{1,9})-[^/]+\.metadata\.json(?:\.gz)?")
 
 
 def is_metadata_file(location: str) -> bool:
     return _METADATA_NAME.fullmatch(location.rpartition("/")[2]) is not None
+
+
+def newest_of_catalog(storage: Storage, root: str) -> list[str] | None:
+    """The files `<number>-<uuid>.metadata.json` with the highest number under a table's directory; None: there are none."""
+    numbered: dict[int, list[str]] = {}
+    for name in storage.names(f"{root}/metadata"):
+        if found := _OF_CATALOG.fullmatch(name):
+            numbered.setdefault(int(found[1]), []).append(f"{root}/metadata/{name}")
+    return sorted(numbered[max(numbered)]) if numbered else None
 
 
 def wants_gzip(metadata: TableMetadata) -> bool:

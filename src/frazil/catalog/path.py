@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping, Sequence
 
@@ -33,6 +34,7 @@ from frazil.spec.updates import Requirement, Update
 from frazil.storage import Storage, absolute, check_location, normalise, storage_for
 from frazil.storage.locations import base_name, join, parent, scheme_of
 
+log = logging.getLogger("frazil.catalog")
 _LEFTOVER = re.compile(r"\..*\.[0-9a-f]{32}\.tmp")  # of a drop that was cut off
 
 
@@ -248,7 +250,8 @@ def _drop(storage: Storage, root: str, whole: LoadedTable | None) -> None:
 
 
 def load_location(location: str, properties: Mapping[str, str] | None = None) -> tuple[CatalogBackend | None, LoadedTable]:
-    """A path table by its directory, or the state in one `…metadata.json` file, which is read-only (no back end).
+    """A path table by its directory, or the state in one `…metadata.json` file, which is read-only (no back end). The directory of a
+    catalog's table opens read-only as well, at its newest metadata file, when one stands out as that.
 
     Raises NoSuchTableError, NoSuchFileError, CorruptData.
     """
@@ -257,7 +260,17 @@ def load_location(location: str, properties: Mapping[str, str] | None = None) ->
         storage = storage_for(location, properties)
         return None, LoadedTable((), location, metadata_files.read(storage, location), storage, properties)
     backend = LocationBackend(location, properties)
-    return backend, backend.load()
+    try:
+        return backend, backend.load()
+    except NoSuchTableError as e:
+        newest = metadata_files.newest_of_catalog(backend.storage, location)
+        if newest is None:
+            raise
+        if len(newest) > 1:
+            names = ", ".join(base_name(n) for n in newest)
+            raise NoSuchTableError(f"{e.message} Of several newest metadata files only a catalog knows the current one: {names}.") from e
+        log.warning("%s is the table of a catalog; it is read as of %s, and is read-only.", location, base_name(newest[0]))
+        return None, LoadedTable((), newest[0], metadata_files.read(backend.storage, newest[0]), backend.storage, properties)
 
 
 def create_at(location: str, metadata: TableMetadata, properties: Mapping[str, str] | None = None) -> Outcome:

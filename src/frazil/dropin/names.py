@@ -7,7 +7,7 @@ from typing import Any
 from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names, home
 from frazil.errors import FrazilError, NotFound
 from frazil.spark.iceberg_read import session_catalogs
-from frazil.table.load import load_with_metadata_table
+from frazil.spark.target import locate, read_request
 
 _PREFIX = "spark.sql.catalog."
 
@@ -50,7 +50,7 @@ def is_ours(spark: Any, name: str) -> bool:
         return True
     if len(parts_of(name)) < 2 or _spark_knows(spark, name) or not _default_is_there(spark):
         return False
-    return exists(name)
+    return exists(spark, name)
 
 
 def _default_is_there(spark: Any) -> bool:
@@ -58,9 +58,10 @@ def _default_is_there(spark: Any) -> bool:
     return DEFAULT_CATALOG in configured_names(session_catalogs(spark)) or (home() / "catalog.db").exists()
 
 
-def exists(name: str) -> bool:
+def exists(spark: Any, name: str) -> bool:
+    """Whether Frazil has it: a table, one of its metadata tables, branches, tags or snapshots."""
     try:
-        load_with_metadata_table(name)
+        locate(read_request({"path": name}), session_catalogs(spark))
     except NotFound:
         return False
     except FrazilError:  # damaged or refused: it is Frazil's all the same, and the caller shall hear why

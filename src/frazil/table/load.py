@@ -7,8 +7,7 @@ from typing import Any
 from frazil.catalog import load_backend
 from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names
 from frazil.catalog.path import load_location
-from frazil.errors import InvalidInput, NoSuchTableError
-from frazil.scan.inspect import METADATA_TABLES
+from frazil.errors import InvalidInput
 from frazil.table.catalog import Catalog
 from frazil.table.frames import active_session
 from frazil.table.table import Table
@@ -73,19 +72,3 @@ def resolve(identifier: str | tuple[str, ...], **properties: Any) -> tuple[Catal
     if len(parts) < 2:
         raise InvalidInput(f"{'.'.join(parts)!r} is no table identifier: it has a namespace and a name, as in db.events.")
     return catalog, parts
-
-
-def load_with_metadata_table(identifier: str, **properties: Any) -> tuple[Table, str | None]:
-    """As load_table, for `db.events.files` and `/path/to/events#files` too: (table, name of the metadata table or None)."""
-    if "/" in identifier:
-        location, _, suffix = identifier.partition("#")
-        if suffix and suffix not in METADATA_TABLES:
-            raise InvalidInput(f"{suffix!r} is no metadata table; there are: {', '.join(METADATA_TABLES)}.")
-        return at_location(location, **properties), suffix or None
-    catalog, parts = resolve(identifier, **properties)
-    try:
-        return catalog.load_table(parts), None
-    except NoSuchTableError:
-        if len(parts) > 2 and parts[-1].lower() in METADATA_TABLES:
-            return catalog.load_table(parts[:-1]), parts[-1].lower()
-        raise

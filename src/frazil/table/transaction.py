@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.metadata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from frazil import __version__
 from frazil.commit.actions import Action, DeleteFiles, MetadataChange
 from frazil.commit.apply import apply_updates
 from frazil.commit.cherry_pick import CherryPick
@@ -219,8 +220,16 @@ def environment() -> dict[str, str]:
     """What every snapshot's summary says of the engine that made it."""
     spark = active_session()
     if spark is None:
-        return {"engine-name": "frazil", "engine-version": __version__}
+        return {"engine-name": "frazil", "engine-version": _version()}
     return {"engine-name": "spark", "engine-version": spark.version, "spark.app.id": spark.conf.get("spark.app.id", "")}
+
+
+@functools.cache
+def _version() -> str:
+    try:
+        return importlib.metadata.version("frazil")
+    except importlib.metadata.PackageNotFoundError:  # run from a source tree that is not installed
+        return "unknown"
 
 
 def _text(value: Any) -> str:
