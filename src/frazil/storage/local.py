@@ -86,7 +86,12 @@ class LocalStorage:
             else:
                 _write_new(path, data, synced)
             if durable and synced:
-                sync_directory(directory)
+                try:
+                    sync_directory(directory)
+                except BaseException:
+                    if not overwrite:  # it was not there before, and after an error it is not there either
+                        _try_unlink(path)
+                    raise
 
     def publish(self, location: str, data: bytes) -> bool:
         path = local_path_of(location)
