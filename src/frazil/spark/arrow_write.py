@@ -43,10 +43,14 @@ def write_by_arrow(spark: Any, frame: DataFrame, context: WriteContext) -> list[
         _remove(context, frozenset())
         raise
     files = [f for r in reports for f in cloudpickle.loads(bytes(r["files"]))]
-    speculating = str(spark.conf.get("spark.speculation", "false")).lower() == "true"
-    if speculating or any(r["again"] for r in reports):
+    if speculates(spark) or any(r["again"] for r in reports):
         _remove(context, frozenset(f.file_path for f in files))
     return files
+
+
+def speculates(spark: Any) -> bool:
+    """Whether Spark may run a task twice at the same time."""
+    return str(spark.conf.get("spark.speculation", "false")).lower() == "true"
 
 
 def _to_arrow(frame: DataFrame, at: int, type_: i.IcebergType) -> Any:
