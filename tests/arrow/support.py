@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import decimal
 import json
+import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,7 @@ from frazil.spec.types import (
 from frazil.storage import storage_for
 
 decimal.getcontext().prec = 60
-STORAGE = storage_for("/tmp", {})
+STORAGE, MEMORY = storage_for("/tmp", {}), storage_for("memory://tests", {})
 MOMENTS = (TimestampType(), TimestamptzType(), TimestampNanoType(), TimestamptzNanoType())
 LEAVES: list[IcebergType] = [
     BooleanType(), IntegerType(), LongType(), FloatType(), DoubleType(), DateType(), TimeType(), *MOMENTS, StringType(), UUIDType(),
@@ -152,8 +152,14 @@ def written(
     frame: Any, schema: Schema, where: Path | str, *, spec: PartitionSpec | None = None, order: SortOrder = UNSORTED_SORT_ORDER,
     properties: dict[str, str] | None = None, **more: Any,
 ) -> list[DataFile]:  # fmt: skip
-    context = WriteContext(schema, spec or PartitionSpec(), order, STORAGE, str(where), properties or {}, **more)
+    storage = MEMORY if str(where).startswith("memory:") else STORAGE
+    context = WriteContext(schema, spec or PartitionSpec(), order, storage, str(where), properties or {}, **more)
     return write(conform(frame, schema), context)
+
+
+def somewhere() -> str:
+    """A new place in memory: property tests write too many files for a disk."""
+    return f"memory://tests/{uuid.uuid4()}"
 
 
 def task_of(file: DataFile, spec: PartitionSpec | None = None, *, row_filter: Any = None, sequence_number: int | None = 1) -> FileScanTask:
@@ -165,7 +171,8 @@ def rows_of(
     files: Sequence[DataFile], schema: Schema, *, spec: PartitionSpec | None = None, table_schema: Schema | None = None, **more: Any
 ) -> pa.Table:
     """What reading these files gives."""
-    context = ReadContext(schema, STORAGE, table_schema or schema, **more)
+    storage = MEMORY if files and files[0].file_path.startswith("memory:") else STORAGE
+    context = ReadContext(schema, storage, table_schema or schema, **more)
     return read([task_of(f, spec, row_filter=more.get("row_filter")) for f in files], context).read_all()
 
 
@@ -193,6 +200,3 @@ def _plain(array: Any) -> list[Any]:
     if pa.types.is_date(t):
         return array.view(pa.int32()).to_pylist()
     return array.to_pylist()
-
-
-EPOCH = dt.datetime(1970, 1, 1)

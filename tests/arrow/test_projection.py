@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -198,7 +199,7 @@ def test_rows_come_in_the_order_of_tasks_however_many_threads_read(tmp_path, wor
 @pytest.mark.parametrize("format_", ["parquet", "orc", "avro"])
 def test_damaged_files_are_named_whatever_is_wrong_with_them(tmp_path, format_):
     (file,) = written(arrow_table(OLD, ROWS * 50), OLD, tmp_path, format=format_)
-    data = open(file.file_path, "rb").read()
+    data = Path(file.file_path).read_bytes()
     errors = 0
     for cut in {0, 1, len(data) // 3, len(data) - 1, *range(5, len(data), max(1, len(data) // 40))}:
         for broken in (data[:cut], data[:cut] + bytes([data[cut] ^ 0xFF]) + data[cut + 1 :] if cut < len(data) else data):

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import tempfile
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from frazil.errors import InvalidInput
 from frazil.spec.schema import Schema
-from frazil.spec.types import NestedField, StructType, TimestamptzType, TimeType, VariantType
+from frazil.spec.types import ListType, LongType, MapType, NestedField, StringType, StructType, TimestamptzType, TimeType, VariantType
 from tests.arrow.support import LEAVES, MOMENTS, arrow_table, comparable, orc_values, rows_of, tables, values_of, written
 
 SLOW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
@@ -77,3 +79,25 @@ def test_orc_refuses_times_that_would_be_read_wrong(tmp_path, value, why):
     with pytest.raises(InvalidInput, match=why):
         written(arrow_table(schema, [{1: value, 2: 0}]), schema, tmp_path, format="orc")
     assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
+
+
+@pytest.mark.parametrize("format_", ["parquet", "avro", "orc"])
+def test_what_lies_hidden_under_nulls_is_never_written(tmp_path, format_):
+    """Arrow may keep values under a null struct, list or map; they are no rows' values."""
+    bits = pa.py_buffer(b"\x05")  # the second of three is null
+    offsets = pa.py_buffer(np.array([0, 1, 3, 4], np.int32))
+    struct = pa.StructArray.from_arrays([pa.array([1, 2, 3])], names=["x"], mask=pa.array([False, True, False]))
+    lists = pa.Array.from_buffers(pa.list_(pa.field("element", pa.int64())), 3, [bits, offsets], 1, 0, [pa.array([1, 2, 3, 4])])
+    entries = pa.StructArray.from_arrays(
+        [pa.array(list("abcd")), pa.array([1, 2, 3, 4])], fields=list(pa.map_(pa.string(), pa.int64()).field(0).type)
+    )
+    maps = pa.Array.from_buffers(pa.map_(pa.string(), pa.int64()), 3, [bits, offsets], 1, 0, [entries])
+    frame = pa.table({"s": struct, "l": lists, "m": maps})
+    schema = Schema(
+        NestedField(1, "s", StructType(NestedField(2, "x", LongType(), True))),
+        NestedField(3, "l", ListType(4, LongType(), False)),
+        NestedField(5, "m", MapType(6, StringType(), 7, LongType(), False)),
+    )
+    for part in (frame, frame.slice(1), frame.slice(2)):
+        found = rows_of(written(part, schema, tmp_path, format=format_), schema)
+        assert found.to_pylist() == part.to_pylist()

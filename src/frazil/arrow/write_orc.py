@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import orc
@@ -92,6 +93,29 @@ def orc_settings(properties: Mapping[str, str], *, codec: str | None = None, str
     return found
 
 
+def without_hidden(array: Any) -> Any:
+    """The same values with nothing under nulls and no offsets: pyarrow's ORC writer takes what lies there for values."""
+    if pa.types.is_struct(array.type):
+        inside = [without_hidden(a) for a in array.flatten()]
+        return pa.StructArray.from_arrays(inside, fields=list(array.type), mask=array.is_null() if array.null_count else None)
+    if not (pa.types.is_list(array.type) or pa.types.is_map(array.type)):
+        return array.take(pa.array(np.arange(len(array)))) if array.offset else array
+    offsets, valid = array.offsets.to_numpy(), array.is_valid().to_numpy(zero_copy_only=False)
+    lengths = np.where(valid, np.diff(offsets), 0)
+    members = _entries(array) if pa.types.is_map(array.type) else array.values
+    if lengths.sum() != len(members):
+        keep = np.repeat(np.arange(len(lengths)), lengths)
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        members = members.take(pa.array(np.arange(len(keep)) - starts[keep] + offsets[keep], pa.int64()))
+    fresh = pa.py_buffer(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
+    validity = pc.and_(array.is_valid(), True).buffers()[1] if array.null_count else None
+    return pa.Array.from_buffers(array.type, len(array), [validity, fresh], array.null_count, 0, [without_hidden(members)])
+
+
+def _entries(array: Any) -> Any:
+    return pa.StructArray.from_arrays([array.keys, array.items], fields=[array.type.key_field, array.type.item_field])
+
+
 def check_moments(type_: IcebergType, array: Any, name: str) -> None:
     """Raises InvalidInput for fractions of seconds before 1970: pyarrow cuts them towards zero, and Java then reads another second."""
     match type_:
@@ -128,7 +152,9 @@ class OrcFileWriter:
             self._metrics.add(batch)
             for f, column in zip(self._schema.fields, batch.columns, strict=True):
                 check_moments(f.field_type, column, f.name)
-        self._writer.write(pa.Table.from_batches([self._layout.batch(b) for b in batches], self._layout.schema))
+        laid = [self._layout.batch(b) for b in batches]
+        cleaned = [pa.RecordBatch.from_arrays([without_hidden(c) for c in b.columns], schema=b.schema) for b in laid]
+        self._writer.write(pa.Table.from_batches(cleaned, self._layout.schema))
 
     @property
     def position(self) -> int:

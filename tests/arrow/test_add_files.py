@@ -1,0 +1,87 @@
+"""Existing Parquet files become data files: metrics from footers, partition values from metrics or paths."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from frazil.arrow.add_files import data_files_of
+from frazil.codec.single_value import to_bytes
+from frazil.errors import CorruptData, InvalidInput, NoSuchFileError, SchemaMismatch, Unsupported
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.partitioning import build_spec
+from frazil.spec.schema import Schema
+from frazil.spec.types import DateType, DoubleType, IntegerType, LongType, NestedField, StringType
+from tests.arrow.support import STORAGE, arrow_table, written
+
+N = NestedField
+SCHEMA = Schema(N(1, "id", LongType()), N(2, "p", StringType()), N(3, "d", DateType()), N(4, "f", DoubleType()))
+
+
+def metadata(*terms: str, **properties: str) -> TableMetadata:
+    return TableMetadata(
+        format_version=2, table_uuid="u", location="/t", last_updated_ms=0, last_column_id=4, schemas=(SCHEMA,),
+        partition_specs=(build_spec(SCHEMA, terms),), properties=properties,
+    )  # fmt: skip
+
+
+def parquet(where, table: pa.Table, name: str = "x.parquet") -> str:
+    path = where / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table, path)
+    return str(path)
+
+
+def test_metrics_come_from_the_footer(tmp_path):
+    path = parquet(tmp_path, pa.table({"id": [3, 1, None], "p": ["b", "a", "b"], "f": [1.0, float("nan"), 2.0]}))
+    (file,) = data_files_of([path], metadata(), STORAGE)
+    assert (file.record_count, file.file_size_in_bytes, file.split_offsets) == (3, (tmp_path / "x.parquet").stat().st_size, (4,))
+    assert (file.value_counts[1], file.null_value_counts[1], file.lower_bounds[1]) == (3, 1, to_bytes(LongType(), 1))
+    assert 4 not in (file.nan_value_counts or {})
+    assert file.partition == ()
+
+
+def test_partition_values_come_from_bounds_that_agree(tmp_path):
+    one = parquet(tmp_path, pa.table({"id": [1, 2], "p": ["a" * 30] * 2, "d": pa.array([10, 29], pa.int32()).view(pa.date32())}))
+    null = parquet(
+        tmp_path, pa.table({"id": [1], "p": pa.array([None], pa.string()), "d": pa.array([-1], pa.int32()).view(pa.date32())}), "n.parquet"
+    )
+    files = data_files_of([one, null], metadata("p", "months(d)"), STORAGE)
+    assert [f.partition for f in files] == [("a" * 30, 0), (None, -1)]
+    mixed = parquet(tmp_path, pa.table({"id": [1, 2], "p": ["a", "b"]}), "m.parquet")
+    with pytest.raises(InvalidInput, match="several partitions"):
+        data_files_of([mixed], metadata("p"), STORAGE)
+
+
+def test_partition_values_of_columns_outside_the_file_come_from_its_path(tmp_path):
+    path = parquet(tmp_path, pa.table({"id": [1]}), "p=a%20b/d=2020-01-02/x.parquet")
+    none = parquet(tmp_path, pa.table({"id": [1]}), "p=__HIVE_DEFAULT_PARTITION__/d=2020-01-02/x.parquet")
+    files = data_files_of([path, none], metadata("p", "d"), STORAGE)
+    assert [f.partition for f in files] == [("a b", 18263), (None, 18263)]
+    with pytest.raises(InvalidInput, match="d"):
+        data_files_of([parquet(tmp_path, pa.table({"id": [1]}), "p=a/d=soon/x.parquet")], metadata("p", "d"), STORAGE)
+    with pytest.raises(InvalidInput, match="neither"):
+        data_files_of([parquet(tmp_path, pa.table({"id": [1]}))], metadata("p"), STORAGE)
+
+
+def test_files_that_do_not_fit_are_refused_by_name(tmp_path):
+    with pytest.raises(SchemaMismatch, match=r"x\.parquet"):
+        data_files_of([parquet(tmp_path, pa.table({"id": ["text"]}))], metadata(), STORAGE)
+    with pytest.raises(NoSuchFileError):
+        data_files_of([str(tmp_path / "gone.parquet")], metadata(), STORAGE)
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1 no file PAR1")
+    with pytest.raises(CorruptData, match="bad"):
+        data_files_of([str(tmp_path / "bad.parquet")], metadata(), STORAGE)
+    with pytest.raises(Unsupported, match="orc"):
+        data_files_of([str(tmp_path / "x.orc")], metadata(), STORAGE)
+
+
+def test_ids_of_the_file_itself_must_mean_the_tables_columns(tmp_path):
+    other = Schema(N(1, "ID2", LongType()), N(9, "more", IntegerType()))
+    (strange,) = written(arrow_table(other, [{1: 1, 9: 2}]), other, tmp_path)
+    with pytest.raises(SchemaMismatch, match="ID2"):
+        data_files_of([strange.file_path], metadata(), STORAGE)
+    (own,) = written(arrow_table(SCHEMA, [{1: 1, 2: "a", 3: 0, 4: 0.5}]), SCHEMA, tmp_path / "own")
+    (file,) = data_files_of([own.file_path], metadata(), STORAGE)
+    assert (file.lower_bounds, file.value_counts) == (own.lower_bounds, own.value_counts)
