@@ -75,7 +75,7 @@ def load(spark: Any, catalog: Any, table: pa.Table) -> Any:
     for name, part in (("first half of 2013", early), ("second half", frame.where("month > 6"))):
         start = time.perf_counter()
         result = t.append(part)
-        say(f"   {name}: {result.metrics.rows_inserted:,} rows in {result.metrics.files_added} files, {time.perf_counter() - start:.1f} s,"
+        say(f"   {name}: {result.rows_inserted:,} rows in {result.files_added} files, {time.perf_counter() - start:.1f} s,"
             f" snapshot {result.snapshot_id}")  # fmt: skip
     say(f"   {t.location()}")
     return t
@@ -105,7 +105,7 @@ def evolve(spark: Any, t: Any) -> int:
     extra = now.where("month = 12").limit(1000).withColumn("gain", F.expr("cast(dep_delay - arr_delay as double)"))
     result = t.append(extra)
     say(f"   tailnum is now plane, gain is new, and new files are partitioned by {t.spec()}".replace("\n", " "))
-    say(f"   {result.metrics.rows_inserted:,} rows under the new layout; old rows have null for gain:"
+    say(f"   {result.rows_inserted:,} rows under the new layout; old rows have null for gain:"
         f" {t.scan(row_filter='gain IS NULL').count():,} of {t.scan().count():,}")  # fmt: skip
     return int(before)
 

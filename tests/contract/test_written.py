@@ -55,7 +55,7 @@ def by_arrow(tmp_path_factory: pytest.TempPathFactory) -> Written:
 
 
 @pytest.fixture(scope="module")
-def by_spark(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Written:
+def by_spark(plain_spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Written:
     """The same from Spark DataFrames: a choice of them, for time."""
     catalog, found = warehouse(tmp_path_factory, "spark"), {}
     for name in BY_SPARK:
@@ -64,7 +64,7 @@ def by_spark(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Written:
             table = catalog.create_table(f"db.{name}", made.ddl, **made.create)
             for frame in made.frames():
                 if frame.num_rows:
-                    table.append(spark.createDataFrame(frame, schema=table.to_spark(spark).schema))
+                    table.append(plain_spark.createDataFrame(frame, schema=table.to_spark(plain_spark).schema))
             found[name] = table
         except Exception as e:
             found[name] = e

@@ -36,7 +36,7 @@ def door(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def read(request: pytest.FixtureRequest, door: str) -> Read:
     """`read(location, where=…, select=…, snapshot_id=…)`: rows as dicts through one door."""
-    session = request.getfixturevalue("spark") if door == "spark" else None
+    session = request.getfixturevalue("plain_spark") if door == "spark" else None
 
     def rows(location: str, where: str | None = None, **ask: Any) -> Rows:
         what = Ask.of(where, **ask)
