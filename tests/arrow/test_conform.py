@@ -168,3 +168,11 @@ def test_a_frames_schema_takes_its_field_ids_or_fresh_ones():
     )
     with pytest.raises(Unsupported, match=r"Column d: .*duration"):
         frame_schema(pa.schema([("d", pa.duration("s"))]))
+
+
+def test_what_lies_under_null_structs_and_lists_is_not_cast():
+    schema = Schema(N(1, "s", StructType(N(2, "u", UUIDType()))), N(3, "l", ListType(4, UUIDType(), False)))
+    text = "00000000-0000-0000-0000-00000000000a"
+    struct = pa.StructArray.from_arrays([pa.array([text, ""])], names=["u"], mask=pa.array([False, True]))
+    lists = pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), pa.array([text, ""]), mask=pa.array([False, True]))
+    assert taken(pa.table({"s": struct, "l": lists}), schema).to_pylist() == [{"s": {"u": text}, "l": [text]}, {"s": None, "l": None}]

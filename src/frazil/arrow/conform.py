@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.arrow.casts import Cast, cast_for
+from frazil.arrow.hidden import without_hidden
 from frazil.arrow.schema import check_names, from_arrow_schema, to_arrow_schema, to_arrow_type
 from frazil.arrow.values import repeated
 from frazil.arrow.write_options import WriteOptions
@@ -61,7 +62,7 @@ class Conformed:
 
     def _batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         count = batch.num_rows
-        made = [make(None if at is None else batch.column(at), count) for at, make in self.columns]
+        made = [make(None if at is None else _clean(batch.column(at)), count) for at, make in self.columns]
         for at, name in self.required:
             if made[at].null_count:
                 raise SchemaMismatch(f"Column {name} is required, but the frame holds nulls in it.", column=name)
@@ -85,6 +86,12 @@ def conform(
         raise SchemaMismatch(mismatch_text(matcher.problems), columns=[p[0] for p in matcher.problems])
     required = tuple((i, f.name) for i, f in enumerate(schema.fields) if f.required)
     return Conformed(to_arrow_schema(schema), source, tuple(columns), required)
+
+
+def _clean(column: Any) -> Any:
+    """Nested columns without what lies under their nulls, on which a cast might fail."""
+    nested = pa.types.is_struct(column.type) or pa.types.is_list(column.type) or pa.types.is_map(column.type)
+    return without_hidden(column) if nested else column
 
 
 def mismatch_text(problems: Sequence[tuple[str, str, str, str]]) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import orc
 
 from frazil.arrow.file_layout import Layout, layout
+from frazil.arrow.hidden import without_hidden
 from frazil.arrow.metrics import BatchMetrics, Metrics
 from frazil.arrow.metrics_config import MetricsConfig
 from frazil.errors import InvalidInput, Unsupported
@@ -91,29 +91,6 @@ def orc_settings(properties: Mapping[str, str], *, codec: str | None = None, str
     if columns := properties.get(PREFIX + "bloom.filter.columns"):
         found["bloom_filter_columns"] = [c.strip() for c in columns.split(",")]
     return found
-
-
-def without_hidden(array: Any) -> Any:
-    """The same values with nothing under nulls and no offsets: pyarrow's ORC writer takes what lies there for values."""
-    if pa.types.is_struct(array.type):
-        inside = [without_hidden(a) for a in array.flatten()]
-        return pa.StructArray.from_arrays(inside, fields=list(array.type), mask=array.is_null() if array.null_count else None)
-    if not (pa.types.is_list(array.type) or pa.types.is_map(array.type)):
-        return array.take(pa.array(np.arange(len(array)))) if array.offset else array
-    offsets, valid = array.offsets.to_numpy(), array.is_valid().to_numpy(zero_copy_only=False)
-    lengths = np.where(valid, np.diff(offsets), 0)
-    members = _entries(array) if pa.types.is_map(array.type) else array.values
-    if lengths.sum() != len(members):
-        keep = np.repeat(np.arange(len(lengths)), lengths)
-        starts = np.concatenate([[0], np.cumsum(lengths)])
-        members = members.take(pa.array(np.arange(len(keep)) - starts[keep] + offsets[keep], pa.int64()))
-    fresh = pa.py_buffer(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
-    validity = pc.and_(array.is_valid(), True).buffers()[1] if array.null_count else None
-    return pa.Array.from_buffers(array.type, len(array), [validity, fresh], array.null_count, 0, [without_hidden(members)])
-
-
-def _entries(array: Any) -> Any:
-    return pa.StructArray.from_arrays([array.keys, array.items], fields=[array.type.key_field, array.type.item_field])
 
 
 def check_moments(type_: IcebergType, array: Any, name: str) -> None:
