@@ -103,7 +103,12 @@ def _check_delete_files(files: Sequence[DataFile], metadata: TableMetadata) -> N
 def _filtered_deletes(
     manifests: Sequence[ManifestFile], data: FilterResult, change: Change, state: SnapshotState, metadata: TableMetadata
 ) -> FilterResult:
-    """Delete manifests without what cannot apply to any row any more. They are not kept for the next attempt: others may add to them."""
+    """Delete manifests without what cannot apply to any row any more; an append leaves them as they are (Java tidies up then too).
+
+    The results are not kept for the next attempt: what is too old depends on what others did.
+    """
+    if change.removal.is_empty and change.delete_removal == DeleteRemoval():
+        return FilterResult(list(manifests))
     if not manifests:
         return filter_deletes((), change.delete_removal, state.writer, metadata)
     known = [m.min_sequence_number for m in data.manifests if m.min_sequence_number is not None and m.has_live_files]
