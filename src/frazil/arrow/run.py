@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,6 +19,16 @@ MAX_OPEN = 64  # units started and not yet handed out
 def default_workers() -> int:
     """Cores of this process, at least 1."""
     return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+
+
+_LIVE: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+@atexit.register
+def _stop_all() -> None:
+    """Readers that nobody read to their end: a thread inside Arrow must not outlive the interpreter."""
+    for reader in list(_LIVE):
+        reader.close()
 
 
 class _Slot(Generic[R]):
@@ -45,6 +57,7 @@ class InOrder(Generic[U, R]):
         self._threads = [threading.Thread(target=self._work, daemon=True, name=f"frazil-read-{i}") for i in range(workers)]
 
     def __iter__(self) -> Iterator[R]:
+        _LIVE.add(self)
         for thread in self._threads:
             thread.start()
         try:
@@ -54,9 +67,13 @@ class InOrder(Generic[U, R]):
             self.close()
 
     def close(self) -> None:
+        """Stops the threads and waits for them: each ends with the result it is at."""
         with self._state:
             self._stopped = True
             self._state.notify_all()
+        for thread in self._threads:
+            if thread.ident is not None and thread is not threading.current_thread():
+                thread.join()
 
     def _next(self) -> tuple[R, int] | None:
         with self._state:
