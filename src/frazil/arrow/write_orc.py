@@ -38,6 +38,11 @@ _CODECS = ("none", "uncompressed", "zlib", "snappy", "lz4", "zstd")
 
 
 def orc_layout(schema: Schema) -> Layout:
+    """Raises Unsupported for variants: Java Iceberg cannot read them from ORC."""
+    if variants := [i for i, f in schema.by_id.items() if isinstance(f.field_type, VariantType)]:
+        raise Unsupported(
+            f"Column {schema.find_column_name(variants[0])} is a variant, which ORC files cannot hold.", hint="Write Parquet or Avro."
+        )
     return layout(schema, _leaf, _attributes)
 
 
@@ -69,8 +74,6 @@ def _attributes(f: NestedField) -> dict[bytes, bytes]:
             found |= {b"iceberg.binary-type": b"FIXED", b"iceberg.length": str(n).encode()}
         case BinaryType():
             found[b"iceberg.binary-type"] = b"BINARY"
-        case VariantType():
-            found[b"iceberg.struct-type"] = b"VARIANT"
     return found
 
 
