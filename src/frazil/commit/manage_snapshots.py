@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from frazil.errors import NoSuchRefError, ValidationError
 from frazil.spec.metadata import TableMetadata
@@ -17,7 +18,7 @@ def is_ancestor(metadata: TableMetadata, snapshot_id: int, of: Snapshot | None) 
     return any(s.snapshot_id == snapshot_id for s in metadata.ancestors(of))
 
 
-def create_ref(snapshot_id: int | None, name: str, kind: str, replace_existing: bool = False, **retention: int | None) -> Change:
+def create_ref(snapshot_id: int | None, name: str, kind: str, replace_existing: bool = False, **retention: Any) -> Change:
     """A new branch or tag at a snapshot (None: the current one; a branch of an empty table has none and is refused)."""
 
     def change(metadata: TableMetadata) -> Sequence[Update]:
@@ -72,14 +73,14 @@ def replace_ref(name: str, snapshot_id: int, kind: str) -> Change:
     return change
 
 
-def set_retention(name: str, **retention: int | None) -> Change:
+def set_retention(name: str, **retention: Any) -> Change:
     """min_snapshots_to_keep and max_snapshot_age_ms (branches), max_ref_age_ms (both)."""
 
     def change(metadata: TableMetadata) -> Sequence[Update]:
         found = _existing(metadata, name)
         if not found.is_branch and (retention.get("min_snapshots_to_keep") or retention.get("max_snapshot_age_ms")):
             raise ValidationError(f"Tags do not support snapshot retention: {name}", table=metadata.location)
-        return _moved(metadata, name, replace(found, **{k: v for k, v in retention.items() if v is not None}))  # type: ignore[arg-type]
+        return _moved(metadata, name, replace(found, **{k: v for k, v in retention.items() if v is not None}))
 
     return change
 
@@ -181,7 +182,7 @@ class ManageSnapshots:
         min_snapshots_to_keep: int | None = None,
     ) -> ManageSnapshots:
         """snapshot_id None: the current snapshot."""
-        retention = {
+        retention: dict[str, Any] = {
             "max_ref_age_ms": max_ref_age_ms,
             "max_snapshot_age_ms": max_snapshot_age_ms,
             "min_snapshots_to_keep": min_snapshots_to_keep,

@@ -20,7 +20,7 @@ class IcebergCatalog:
 
     def tableExists(self, tableName: str, dbName: str | None = None) -> bool:
         name = f"{dbName}.{tableName}" if dbName else tableName
-        return exists(self._spark, name) if catalog_of(self._spark, name) else self.own.tableExists(tableName, dbName)  # type: ignore[no-any-return]
+        return exists(self._spark, name) if catalog_of(self._spark, name) else self.own.tableExists(tableName, dbName)
 
     def refreshTable(self, tableName: str) -> None:
         """Frazil looks at the catalog whenever a table is opened: there is nothing to refresh."""

@@ -161,7 +161,7 @@ def _arguments(reader: _Reader) -> list[str]:
     if close is None:
         return []
     reader.next()
-    arguments = []
+    arguments: list[str] = []
     while (token := reader.next()) != close:
         if token == ":":  # the CRS of geometry holds one: OGC:CRS84
             arguments[-1] += ":" + reader.next()

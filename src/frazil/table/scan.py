@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from frazil.arrow import read as arrow_read
 from frazil.errors import InvalidInput, NotInstalledError, Unsupported
-from frazil.expr.nodes import AlwaysTrue, Predicate
+from frazil.expr.nodes import AlwaysTrue, And, Predicate
 from frazil.expr.parse import parse
 from frazil.scan import columns
 from frazil.scan.incremental import plan_appends
@@ -70,8 +70,10 @@ class DataScan:
         if isinstance(self.row_filter, str) and isinstance(expr, str):
             return replace(self, row_filter=f"({self.row_filter}) AND ({expr})")
         if is_spark_column(self.row_filter) and is_spark_column(expr):
-            return replace(self, row_filter=self.row_filter & expr)
-        return replace(self, row_filter=_predicate(self.row_filter) & _predicate(expr))
+            column: Any = self.row_filter
+            return replace(self, row_filter=column & expr)
+        both: Predicate = And(_predicate(self.row_filter), _predicate(expr))
+        return replace(self, row_filter=both)
 
     def use_ref(self, name: str) -> DataScan:
         """A branch or a tag by name."""
