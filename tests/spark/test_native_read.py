@@ -82,6 +82,20 @@ def test_a_dropped_name_used_again_is_another_column(catalog, session, rows):
     assert frame.filter("B is null and s.x is null").count() == 1
 
 
+def test_parts_of_nested_columns_that_were_renamed_are_found(catalog, session, rows):
+    t = catalog.create_table("db.nested", "id int, s struct<x int, y int, z int>, l array<struct<p int, q int>>, plain struct<a int, b int>")
+    t.append(pa.Table.from_pylist([{"id": 1, "s": {"x": 1, "y": 2, "z": 3}, "l": [{"p": 4, "q": 5}], "plain": {"a": 6, "b": 7}}]))
+    for path, name in ((("s", "x"), "tmp"), (("s", "y"), "x"), (("s", "tmp"), "y"), (("l", "element", "p"), "r"), ("s", "t"), (("t", "z"), "new")):
+        with t.update_schema() as u:
+            u.rename_column(path, name)
+    frame = t.to_spark(session)
+    assert rows(frame.select("t.x")) == [{"x": 2}]
+    assert rows(frame.select("t.y", "t.new", "l.r", "plain.b")) == [{"y": 1, "new": 3, "r": [4], "b": 7}]
+    assert frame.filter("t.x = 2 and l.r[0] = 4").count() == 1
+    assert frame.filter("t.x = 1").count() == 0
+    assert "plain:struct<b:int>" in executed(frame.select("plain.b"))
+
+
 def test_defaults_hold_at_the_top_and_inside_structs(catalog, session, rows):
     t = catalog.create_table("db.defaults", "id int, s struct<a int>", format_version=3)
     t.append(pa.table({"id": pa.array([1, 2], pa.int32()), "s": pa.array([{"a": 1}, None], pa.struct([("a", pa.int32())]))}))

@@ -13,6 +13,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 
 from frazil.arrow.read import read_task
 from frazil.arrow.read_context import NAME_MAPPING, ReadContext
+from frazil.arrow.variant import json_to_variant
 from frazil.errors import Unsupported
 from frazil.scan.combine import combine_for
 from frazil.scan.plan import Plan
@@ -83,6 +84,15 @@ def _cast(column: pa.Array, type_: pa.DataType) -> pa.Array:
         return column
     if pa.types.is_null(column.type):
         return pa.nulls(len(column), type_)
+    if pa.types.is_struct(type_) and pa.types.is_string(column.type):
+        return _as_variant(column, type_)
     return column.cast(type_)
 
 
+
+
+def _as_variant(texts: pa.Array, type_: pa.DataType) -> pa.Array:
+    """JSON texts as Spark hands variants over: a struct of value and metadata."""
+    pairs = [p or (b"", b"") for p in json_to_variant(texts.to_pylist())]
+    parts = {"metadata": pa.array([p[0] for p in pairs], pa.binary()), "value": pa.array([p[1] for p in pairs], pa.binary())}
+    return pa.StructArray.from_arrays([parts[f.name] for f in type_], fields=list(type_), mask=texts.is_null())

@@ -32,7 +32,8 @@ def still_by_id(scan: DataFrame, spark: Any, paths: Sequence[str], storage: Stor
     one = spark.read.format("parquet").schema(schema).load(as_glob(path)).limit(1)
     seen = one.select(F.hash(F.col("`" + name.replace("`", "``") + "`")).alias("h")).agg(F.max("h").alias("h"))
     kept = F.coalesce(seen.scalar() == F.lit(_NULL_HASH), F.lit(True))
-    return scan.filter(F.assert_true(kept, _MESSAGE).isNull())
+    # not assert_true: its result is null for all that Spark knows, and Spark would leave it out
+    return scan.filter(F.when(kept, F.lit(True)).otherwise(F.raise_error(F.lit(_MESSAGE)).cast("boolean")))
 
 
 def _plain_column(root: Node) -> str | None:

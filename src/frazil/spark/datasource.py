@@ -41,6 +41,7 @@ from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.storage.locations import data_root
 
 _log = logging.getLogger("frazil")
+_INSTALL = "Call frazil.install(spark) first."
 _HINT = (
     'format("iceberg") is served by Frazil\'s Python data source here, which reads whole columns. '
     "frazil.install(spark) before the read gives Spark's own scan: column pruning, filter push-down, several times the speed."
@@ -81,8 +82,8 @@ def schema_of(target: Target) -> s.StructType:
     if target.metadata_table is not None:
         return from_arrow_schema(metadata_table_schema(target.metadata_table, target.loaded.metadata), prefer_timestamp_ntz=True)
     _, schema = target.snapshot_and_schema()
-    if bad := [f.name for f in schema.fields if contains(f.field_type, i.VariantType)]:
-        raise Unsupported(f"Columns {', '.join(bad)} are variants, which the Python data source cannot hand over.", hint="Call frazil.install(spark) first.")
+    if bad := [f.name for f in schema.fields if any(contains(c.field_type, i.VariantType) for c in i.children(f.field_type))]:
+        raise Unsupported(f"Columns {', '.join(bad)} hold variants inside, which the Python data source cannot hand over.", hint=_INSTALL)
     return to_spark(schema)
 
 

@@ -25,7 +25,7 @@ from frazil.spark.groups import ScanGroup, split
 from frazil.spark.logical import from_file, pruned
 from frazil.spark.paths import as_glob
 from frazil.spark.settings import enable_ids, temporarily
-from frazil.spark.shape import Shape, shape_of
+from frazil.spark.shape import Shape, read_type, shape_of, without_ids
 from frazil.spark.types import contains, spark_type, time_enabled
 from frazil.spec import types as i
 from frazil.spec.schema import METADATA_COLUMNS, Schema
@@ -177,7 +177,7 @@ def _scan(spark: Any, plan: Plan, shape: Shape, groups: list[ScanGroup], wanted:
     if not shape.by_name_too and groups[0].file_names is None:
         scan = still_by_id(scan, spark, paths, storage)
     scan = _with_metadata(spark, plan, scan, table, groups[0], wanted)
-    columns = [_column(f, sources, groups[0]) for f in wanted.columns] + [_metadata_column(f, groups[0]) for f in wanted.extra]
+    columns = [_column(f, sources, groups[0], shape, wanted.time) for f in wanted.columns] + [_metadata_column(f, groups[0]) for f in wanted.extra]
     return scan.select(*columns)
 
 
@@ -210,13 +210,16 @@ def _free(name: str, taken: Iterable[str]) -> str:
     return name
 
 
-def _column(f: i.NestedField, sources: dict[int, str], group: ScanGroup) -> Column:
+def _column(f: i.NestedField, sources: dict[int, str], group: ScanGroup, shape: Shape, time: bool) -> Column:
     if isinstance(f.field_type, i.UnknownType):
         made = F.lit(None)
     elif f.field_id in group.constants:
         made = lookup.checked(F.col(_constant(f.field_id)))
     else:
-        made = from_file(_unpushed(F.col(quoted(sources[f.field_id])), f.field_type), f.field_type)
+        made = F.col(quoted(sources[f.field_id]))
+        if f.field_id in shape.opaque:
+            made = made.cast(without_ids(read_type(f.field_type, time, f.name)))
+        made = from_file(_unpushed(made, f.field_type), f.field_type)
     return made.alias(f.name, metadata={"comment": f.doc} if f.doc else {})
 
 

@@ -28,8 +28,11 @@ from frazil.storage import Storage
 _WHOLE_TARGET = 128 << 20  # from here on a task of Spark does not fill a file
 
 
-def write(df: DataFrame, metadata: TableMetadata, storage: Storage, options: WriteOptions | None = None) -> list[DataFile]:
+def write(
+    df: DataFrame, metadata: TableMetadata, storage: Storage, options: WriteOptions | None = None, *, case_sensitive: bool | None = None
+) -> list[DataFile]:
     """Write the rows of a frame as data files of the table and list them, durable and complete; after an error none is left.
+    `case_sensitive` None: the session's spark.sql.caseSensitive.
 
     Raises SchemaMismatch when the frame does not fit, ValidationException for nulls in required columns, NotInstalledError when workers
     lack this Frazil and are needed.
@@ -41,7 +44,7 @@ def write(df: DataFrame, metadata: TableMetadata, storage: Storage, options: Wri
     for field in context.spec.fields:
         if field.source_id in context.schema.by_id:
             check_source(context.schema, field.source_id, field.transform)
-    sensitive = str(spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
+    sensitive = str(spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true" if case_sensitive is None else case_sensitive
     frame = conform(df, context.schema, options, case_sensitive=sensitive)
     with clear_errors(metadata):
         if can_write(context) and not _needs_rolling(spark, context, metadata):

@@ -2,6 +2,9 @@
 
 Spark projects by field id and pushes filters by name. A column whose name (or the name of something inside it, in any case) ever belonged
 to another id is therefore read under an invented name, which no file has: nothing is pushed for it, and its rows are right.
+Spark also forgets the ids of a nested column, its own included, when a query needs only parts of it; then it matches by name. So a nested
+column that has an invented name, or in which anything was renamed, is taken whole (`opaque`): a cast that changes nothing but the ids in
+its type keeps Spark from pruning it.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from frazil.spec.types import (
     StructType,
     UnknownType,
     UUIDType,
+    children,
 )
 
 ID = "parquet.field.id"
@@ -36,13 +40,14 @@ ID = "parquet.field.id"
 class Shape:
     """Columns to read, `names` in the read schema by id. `by_name_too`: matching by name would give the same rows, as nothing was renamed.
 
-    `sensitive`: ids whose absence from a file Spark's scan would answer wrongly (defaults inside structs, defaults of binary types).
+    `opaque`: nested columns that must not be pruned. `sensitive`: ids whose absence from a file Spark's scan would answer wrongly (defaults inside structs, defaults of binary types).
     """
 
     fields: tuple[NestedField, ...]
     names: dict[int, str]
     by_name_too: bool
     sensitive: frozenset[int]
+    opaque: frozenset[int] = frozenset()
 
     def read_schema(self, time: bool) -> s.StructType:
         return s.StructType([read_field(f, self.names[f.field_id], time) for f in self.fields if not isinstance(f.field_type, UnknownType)])
@@ -54,16 +59,19 @@ def shape_of(metadata: TableMetadata, fields: Iterable[NestedField], complete: b
     ids_of, names_of = _history(metadata)
     complete = complete and history_is_complete(metadata)
     unsafe: set[int] = set()
-    renamed = not complete
+    renamed: set[int] = set()
     for field_id in wanted.by_id:
         path = (wanted.find_column_name(field_id) or "").lower()
         top = (wanted.parents[field_id] or (field_id,))[0]
         if not complete or ids_of.get(path, set()) - {field_id} or path == "_metadata" or (top != field_id and _is_float(wanted, field_id)):
             unsafe.add(top)
-        renamed = renamed or len(names_of.get(field_id, ())) > 1
+        if not complete or len(names_of.get(field_id, ())) > 1:
+            renamed.add(top)
     taken = {path.partition(".")[0] for path in ids_of}
     names = {f.field_id: _invented(f.field_id, taken) if f.field_id in unsafe else f.name for f in wanted.fields}
-    return Shape(wanted.fields, names, not (unsafe or renamed), frozenset(_sensitive(wanted)))
+    nested = {f.field_id for f in wanted.fields if children(f.field_type)}
+    opaque = frozenset(nested & (unsafe | renamed))
+    return Shape(wanted.fields, names, not (unsafe or renamed), frozenset(_sensitive(wanted)), opaque)
 
 
 def _is_float(schema: Schema, field_id: int) -> bool:
@@ -143,6 +151,18 @@ def read_type(type_: IcebergType, time: bool, column: str) -> s.DataType:
         case UUIDType():
             return s.BinaryType()
     return spark_type(type_, column, time=time)
+
+
+def without_ids(type_: s.DataType) -> s.DataType:
+    """The same type as Spark reads it, without what the fields carry."""
+    match type_:
+        case s.StructType():
+            return s.StructType([s.StructField(f.name, without_ids(f.dataType)) for f in type_.fields])
+        case s.ArrayType():
+            return s.ArrayType(without_ids(type_.elementType))
+        case s.MapType():
+            return s.MapType(without_ids(type_.keyType), without_ids(type_.valueType))
+    return type_
 
 
 def is_readable(type_: IcebergType) -> bool:

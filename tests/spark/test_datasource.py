@@ -1,0 +1,89 @@
+"""`format("iceberg")` in a session that was not prepared."""
+
+import pyarrow as pa
+import pytest
+
+from frazil.errors import InvalidInput, Unsupported
+from frazil.spark.target import read_request
+from frazil.spec import types as i
+from frazil.spec.schema import Schema
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def table(catalog):
+    t = catalog.create_table("db.t", "id bigint, name string, s struct<a int, b array<int>>", partition_by=["bucket(2, id)"])
+    t.append(pa.Table.from_pylist([{"id": n, "name": f"n{n}", "s": {"a": n, "b": [n, None]} if n % 2 else None} for n in range(6)]))
+    return t
+
+
+def test_rows_come_through_the_python_data_source(session, table, rows):
+    assert rows(session.read.format("iceberg").load(table.location())) == sorted(table.to_arrow().to_pylist(), key=repr)
+
+
+def test_a_variant_is_handed_over_as_a_variant(catalog, session):
+    schema = Schema(i.NestedField(1, "v", i.VariantType()), i.NestedField(2, "n", i.UnknownType()))
+    t = catalog.create_table("db.v", Schema(i.NestedField(3, "id", i.LongType()), *schema.fields), format_version=3)
+    t.append(pa.table({"id": [1, 2], "v": ['{"a":1}', None]}))
+    found = session.read.format("iceberg").load(t.location()).selectExpr("id", "to_json(v) v", "n").collect()
+    assert sorted(tuple(r) for r in found) == [(1, '{"a":1}', None), (2, None, None)]
+
+
+def test_snapshots_are_chosen_by_options(session, table, rows):
+    first = table.current_snapshot().snapshot_id
+    table.append(pa.table({"id": [100]}))
+    read = session.read.format("iceberg")
+    assert read.load(table.location()).count() == 7
+    assert session.read.format("iceberg").option("snapshot-id", first).load(table.location()).count() == 6
+    assert session.read.format("iceberg").option("start-snapshot-id", first).load(table.location()).select("id").collect()[0].id == 100
+    assert session.read.format("iceberg").load(f"{table.location()}#snapshot_id_{first}").count() == 6
+
+
+def test_metadata_tables_are_read_by_suffix(session, table):
+    snapshots = session.read.format("iceberg").load(f"{table.location()}#snapshots")
+    assert [r.snapshot_id for r in snapshots.collect()] == [table.current_snapshot().snapshot_id]
+    files = session.read.format("iceberg").load(f"{table.location()}#files").select("record_count", "partition.id_bucket").collect()
+    assert sum(r.record_count for r in files) == 6
+
+
+def test_append_and_overwrite_are_one_commit_each(session, table, rows):
+    frame = session.sql("select 50L id, 'new' name")
+    frame.write.format("iceberg").mode("append").option("snapshot-property.job", "7").save(table.location())
+    assert table.refresh().current_snapshot().summary["job"] == "7"
+    assert table.to_spark(session).count() == 7
+    frame.write.format("iceberg").mode("overwrite").option("overwrite-mode", "dynamic").save(table.location())
+    assert table.refresh().to_spark(session).filter("id = 50").count() == 1
+    frame.write.format("iceberg").mode("overwrite").save(table.location())
+    assert rows(table.refresh().to_spark(session).select("id", "name")) == [{"id": 50, "name": "new"}]
+
+
+def test_a_failed_write_leaves_no_file(session, table):
+    before = {f.file.file_path for f in table.scan().plan_files()}
+    frame = session.range(0, 10, 1, 2).selectExpr("if(id < 9, id, raise_error('broken')) id")
+    with pytest.raises(Exception, match="broken"):
+        frame.write.format("iceberg").mode("append").save(table.location())
+    assert {x.location for x in table.io.list(f"{table.location()}/data")} == before
+
+
+@pytest.mark.parametrize(("option", "value"), [("snapshot-idd", "1"), ("end-snapshot-id", "1"), ("snapshot-id", "x")])
+def test_options_that_mean_nothing_are_refused(option, value):
+    with pytest.raises(InvalidInput):
+        read_request({"path": "/x", option: value})
+
+
+@pytest.mark.parametrize("option", ["streaming-max-files-per-micro-batch", "stream-from-timestamp", "start-timestamp", "scan-task-set-id"])
+def test_options_of_javas_that_are_not_served_are_refused_by_name(option):
+    with pytest.raises(Unsupported, match=option):
+        read_request({"path": "/x", option: "1"})
+
+
+def test_selectors_and_ranges_do_not_mix():
+    with pytest.raises(InvalidInput, match="start-snapshot-id"):
+        read_request({"path": "/x", "start-snapshot-id": "1", "branch": "b"})
+
+
+def test_streams_are_refused_by_name(session, table, tmp_path):
+    stream = session.readStream.format("rate").load().selectExpr("value as id").writeStream.format("iceberg")
+    with pytest.raises(Exception, match=r"not supported yet"):
+        stream.option("checkpointLocation", str(tmp_path)).start(table.location()).awaitTermination(30)
