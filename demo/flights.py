@@ -55,7 +55,7 @@ def flights(rows: int | None) -> pa.Table:
     options = csv.ConvertOptions(column_types=kinds, null_values=["NA", ""], strings_can_be_null=True)
     table = csv.read_csv(io.BytesIO(data), convert_options=options)
     table = table.set_column(table.column_names.index("time_hour"), "time_hour", hour_of(table["time_hour"]))
-    return table.slice(0, rows) if rows else table
+    return table.take(list(range(0, len(table), max(1, len(table) // rows)))) if rows else table  # a sample of the whole year
 
 
 def hour_of(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -101,10 +101,11 @@ def evolve(spark: Any, t: Any) -> int:
         update.add_column("gain", frazil.DoubleType(), doc="minutes made up in the air")
     with t.update_spec() as update:
         update.add_field("carrier", "identity")
-    now = t.to_spark(spark)
+    now = spark.table("demo.nyc.flights")
     extra = now.where("month = 12").limit(1000).withColumn("gain", F.expr("cast(dep_delay - arr_delay as double)"))
     result = t.append(extra)
-    say(f"   tailnum is now plane, gain is new, and new files are partitioned by {t.spec()}".replace("\n", " "))
+    by = ", ".join(f.name for f in t.spec().fields)
+    say(f"   tailnum is now plane, gain is new, and new files are partitioned by {by}")
     say(f"   {result.rows_inserted:,} rows under the new layout; old rows have null for gain:"
         f" {t.scan(row_filter='gain IS NULL').count():,} of {t.scan().count():,}")  # fmt: skip
     return int(before)
@@ -118,7 +119,7 @@ def travel(spark: Any, t: Any, before: int) -> None:
         frame = t.scan(snapshot_id=s.snapshot_id).to_spark(spark)
         names = ", ".join(c for c in frame.columns if c in ("tailnum", "plane", "gain"))
         say(f"   {s.snapshot_id} ({s.operation}): {frame.count():,} rows, columns … {names}")
-    tagged = spark.read.format("iceberg").option("tag", "before-evolution").load(t.location())
+    tagged = spark.read.format("iceberg").option("tag", "before-evolution").load("demo.nyc.flights")
     say(f"   format(\"iceberg\") with tag 'before-evolution': {tagged.count():,} rows, has tailnum: {'tailnum' in tagged.columns}")
     files = t.inspect.partitions()
     say(f"   {len(files)} partitions, as t.inspect.partitions() shows")
@@ -152,12 +153,19 @@ def main() -> int:
     logging.getLogger("py4j").setLevel(logging.ERROR)
     folder = given.keep or Path(tempfile.mkdtemp(prefix="frazil-demo-"))
     folder = folder.resolve()
-    spark = frazil.spark_session(app_name="flights", master="local[2]", config={"spark.driver.memory": "2g", "spark.ui.enabled": "false",
-                                 "spark.ui.showConsoleProgress": "false", "spark.sql.session.timeZone": "UTC"})  # fmt: skip
+    settings = {
+        "spark.driver.memory": "2g",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.catalog.demo.type": "sql",  # known to the session: spark.table("demo.nyc.flights") works as well
+        "spark.sql.catalog.demo.uri": f"sqlite:///{folder}/catalog.db",
+        "spark.sql.catalog.demo.warehouse": str(folder / "warehouse"),
+    }
+    spark = frazil.spark_session(app_name="flights", master="local[2]", config=settings)
     spark.sparkContext.setLogLevel("ERROR")
     try:
-        catalog = frazil.load_catalog("demo", type="sql", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder / "warehouse"))
-        t = load(spark, catalog, flights(given.rows))
+        t = load(spark, frazil.load_catalog("demo"), flights(given.rows))
         ask(t)
         before = evolve(spark, t)
         travel(spark, t, before)
