@@ -44,9 +44,9 @@ def opened(b, name):
 
 
 def created(b, name, schema, **arguments):
-    where = b.fresh(name)
-    catalog = frazil.load_catalog("bench", type="path", warehouse=str(where.parent))
-    return catalog.create_table(f"made.{name}", schema, location=str(where), **arguments), where
+    where = b.fresh(f"made/{name}")
+    catalog = frazil.load_catalog("bench", type="path", warehouse=str(where.parent.parent))
+    return catalog.create_table(f"made.{name}", schema, **arguments), where
 
 
 # --- reading through Spark ----------------------------------------------------------------------------------

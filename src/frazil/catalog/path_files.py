@@ -164,7 +164,14 @@ def _after_unclear(storage: Storage, location: str, data: bytes, error: PublishU
 
 
 def _in_line(storage: Storage, root: str, base: LoadedTable | None, table: LoadedTable, number: int) -> Outcome:
-    """A version may have taken a name that is free again since others went far ahead: those left higher ones, and these tell."""
+    """A version may have taken a name that is free again since others went far ahead: those left higher ones, and these tell.
+
+    Versions go oldest first: while the base is there and the hint tells of nothing newer, the name after it has not been freed, and
+    listing a long history is spared.
+    """
+    if base is not None and storage.local_path(base.metadata_location) is not None:
+        if (read_hint(storage, root) or number) <= number and storage.exists(base.metadata_location):
+            return Committed(table)
     above = [v for v in versions(storage, root) if v.number > number]
     if not above:
         return Committed(table)
