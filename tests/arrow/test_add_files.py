@@ -85,3 +85,14 @@ def test_ids_of_the_file_itself_must_mean_the_tables_columns(tmp_path):
     (own,) = written(arrow_table(SCHEMA, [{1: 1, 2: "a", 3: 0, 4: 0.5}]), SCHEMA, tmp_path / "own")
     (file,) = data_files_of([own.file_path], metadata(), STORAGE)
     assert (file.lower_bounds, file.value_counts) == (own.lower_bounds, own.value_counts)
+
+
+def test_one_partition_of_doubles_is_told_by_the_rows_not_by_the_footer(tmp_path):
+    """Footers leave NaN out of their bounds and say -0.0 for the least of any zeros."""
+    nan, by_f = float("nan"), metadata("f")
+    for name, rows in {"zero": [0.0, 0.0], "minus": [-0.0], "nan": [nan, nan], "one": [1.5]}.items():
+        (file,) = data_files_of([parquet(tmp_path, pa.table({"id": [1] * len(rows), "f": rows}), f"{name}.parquet")], by_f, STORAGE)
+        assert repr(file.partition) == repr((rows[0],))
+    for rows in ([1.5, nan], [0.0, -0.0], [0.0, None], [nan, None], [1.0, 2.0]):
+        with pytest.raises(InvalidInput, match="several partitions"):
+            data_files_of([parquet(tmp_path, pa.table({"id": [1, 2], "f": pa.array(rows, pa.float64())}))], by_f, STORAGE)

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+
 from frazil.commit.apply import apply_updates
 from frazil.commit.evolve_schema import UpdateSchema, name_mapping_of
 from frazil.commit.evolve_sort_order import UpdateSortOrder
@@ -14,7 +15,7 @@ from frazil.spec.ddl import parse_schema
 from frazil.spec.partitioning import build_spec
 from frazil.spec.snapshot import Snapshot, SnapshotRef
 from frazil.spec.sorting import NullOrder, SortDirection, build_sort_order
-from frazil.spec.types import DateType, DecimalType, DoubleType, IntegerType, LongType, StringType, StructType, TimestampType, NestedField
+from frazil.spec.types import DateType, DecimalType, DoubleType, IntegerType, LongType, NestedField, StringType, StructType, TimestampType
 from frazil.spec.updates import AddSnapshot, SetSnapshotRef
 
 SCHEMA = parse_schema("id bigint not null, n int, f float, d decimal(5,2), day date, s struct<a: int, b: string>, l array<int>, m map<string, int>")
@@ -48,6 +49,28 @@ def test_a_dropped_name_used_again_is_a_new_column():
     assert again.schema().find_field("n").field_id == base.last_column_id + 1
     both = changed(base, UpdateSchema(base).delete_column("n").add_column("n", StringType()))
     assert both.schema().find_field("n").field_id == base.last_column_id + 1
+
+
+def test_no_column_takes_the_name_of_a_partition_field_of_another():
+    """Java could not open such a table: it checks the names of all specs against the current schema."""
+    base = table(partition_by=["n"])
+    with pytest.raises(ValidationError, match="partition field of column"):
+        changed(base, UpdateSchema(base).rename_column("n", "f").rename_column("f", "n"))
+    renamed = changed(base, UpdateSchema(base).rename_column("n", "m2"))
+    with pytest.raises(ValidationError, match="partition field of column m2"):
+        changed(renamed, UpdateSchema(renamed).add_column("n", StringType()))
+    free = changed(renamed, UpdateSpec(renamed).remove_field("n"))
+    with pytest.raises(ValidationError, match="also those of older specs"):
+        changed(free, UpdateSchema(free).add_column("n", StringType()))
+    gone = changed(free, UpdateSchema(free).delete_column("m2"))
+    assert changed(gone, UpdateSchema(gone).add_column("n", StringType())).schema().find_field("n")
+
+
+def test_a_column_named_like_a_path_of_another_is_refused():
+    for schema in ("a bigint, a int", "`a.b` int, a struct<b: int>"):
+        with pytest.raises(ValidationError, match="multiple fields for name a"):
+            table(schema=parse_schema(schema))
+    assert table(schema=parse_schema("`a.b` int, a struct<c: int>")).schema().find_field("a.b").field_id == 1
 
 
 def test_two_columns_swap_names_in_one_update():

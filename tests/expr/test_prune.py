@@ -240,6 +240,19 @@ def test_days_before_1970_allow_what_old_writers_wrote_there() -> None:
     assert not _mask("ts < TIMESTAMP_NTZ'1970-01-11 00:00:00'", ts=day) & TRUE
 
 
+@pytest.mark.parametrize(("least", "type_"), [(-(2**31), IntegerType()), (-(2**63), LongType()), (-(2**31), LongType())])
+def test_truncated_numbers_that_wrapped_around_hide_no_rows(least: int, type_: Any) -> None:
+    written_as = IntegerType() if least == -(2**31) else LongType()  # an int may have been widened since
+    wrapped = apply(TruncateTransform(3), written_as, least)
+    assert wrapped > 0
+    name, kind = ("st", pa.int32()) if type_ == IntegerType() else ("i", pa.int64())
+    value = pa.array([wrapped], kind)
+    for r in (range_of_values(TruncateTransform(3), type_, value), range_of_summaries(TruncateTransform(3), type_, pa.array([0], kind), value)):
+        assert _mask(f"{name} <= {least + 1}", **{name: r}) & TRUE and _mask(f"{name} > 0", **{name: r}) & FALSE
+    ordinary = range_of_values(TruncateTransform(3), type_, pa.array([6], kind))
+    assert not _mask(f"{name} < 6", **{name: ordinary}) & TRUE and _mask(f"{name} > 5", **{name: ordinary}) == TRUE
+
+
 def test_year_and_casts_to_date_prune_by_timestamps() -> None:
     year = 365 * 86_400_000_000
     number = pa.int64()

@@ -16,6 +16,7 @@ from frazil.spec.types import (
     NestedField,
     StringType,
     StructType,
+    TimestampNanoType,
     TimestampType,
     TimestamptzType,
     TimeType,
@@ -109,6 +110,9 @@ def test_user_values_become_internal_ones():
     assert str(internal_value(DecimalType(5, 2), "1.5")) == "1.50"
     assert internal_value(TimestampType(), "1970-01-01T00:00:00.000001") == 1
     assert internal_value(TimeType(), "00:00:01") == 1_000_000
+    assert internal_value(TimestampNanoType(), "1970-01-01T00:00:00.000000001") == 1
+    assert internal_value(TimestampNanoType(), "1969-12-31 23:59:59.999999999+00:00") == -1
+    assert internal_value(TimestampNanoType(), "1970-01-01T00:00:00.0000012") == 1200
     assert internal_value(UUIDType(), "f79c3e09-677c-4bbd-a479-3f349cb785e7").hex() == "f79c3e09677c4bbda4793f349cb785e7"
     assert milliseconds("2026-01-01 01:00:00+01:00") == 1767225600000
     for type_, bad in ((IntegerType(), 2**31), (IntegerType(), True), (DecimalType(3, 2), "10.00"), (DateType(), "x"), (FixedType(2), b"abc")):

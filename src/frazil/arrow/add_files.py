@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from frazil.arrow.damage import reading
 from frazil.arrow.file_schema import FileField, FileSchema, file_schema
@@ -71,7 +72,7 @@ def _data_file(path: str, schema: Schema, spec: PartitionSpec, mapping: NameMapp
             if sources
             else found
         )
-    partition = tuple(_partition_value(path, f, schema, columns, exact) for f in spec.fields)
+        partition = tuple(_partition_value(path, f, schema, columns, exact, file) for f in spec.fields)
     _check_columns(path, schema, columns, {f.source_id for f, v in zip(spec.fields, partition, strict=True) if _is_identity(f)})
     return DataFile(file_path=path, file_format="parquet", partition=partition, file_size_in_bytes=size, spec_id=spec.spec_id, **found)
 
@@ -95,17 +96,21 @@ def _check_columns(path: str, schema: Schema, columns: FileSchema, constants: se
                 )
 
 
-def _partition_value(path: str, f: PartitionField, schema: Schema, columns: FileSchema, metrics: Mapping[str, Any]) -> Any:
+def _partition_value(
+    path: str, f: PartitionField, schema: Schema, columns: FileSchema, metrics: Mapping[str, Any], file: pq.ParquetFile
+) -> Any:
     if isinstance(f.transform, VoidTransform):
         return None
     source = schema.find_field(f.source_id)
     if not _holds(columns.fields, f.source_id):
         return _from_path(path, f, source)
+    if isinstance(source.field_type, FloatType | DoubleType):
+        return _only_float(path, f, file, _field(columns.fields, f.source_id))
     values, nulls = _count(metrics, "value_counts", source), _count(metrics, "null_value_counts", source)
     if values is not None and values == nulls:
         return None
     lower, upper = ((metrics[k] or {}).get(source.field_id) for k in ("lower_bounds", "upper_bounds"))
-    if lower is None or upper is None or nulls is None or _count(metrics, "nan_value_counts", source):
+    if lower is None or upper is None or nulls is None:
         raise InvalidInput(
             f"Cannot tell the value of partition field {f.name} for {path}: its footer has no exact statistics of column {source.name}.",
             file=path,
@@ -118,8 +123,31 @@ def _partition_value(path: str, f: PartitionField, schema: Schema, columns: File
     return ends[0]
 
 
+def _only_float(path: str, f: PartitionField, file: pq.ParquetFile, column: FileField | None) -> float | None:
+    """The one value of a column of floats, out of its rows: footers leave NaN out of their bounds and do not tell 0.0 from -0.0."""
+    assert column is not None
+    found: dict[str, float | None] = {}
+    for group in range(file.metadata.num_row_groups):
+        for chunk in file.reader.read_row_group(group, column_indices=[column.leaves[0]]).column(0).chunks:
+            while pa.types.is_struct(chunk.type):
+                (chunk,) = chunk.flatten()
+            bits = chunk.view(pa.int32() if pa.types.is_float32(chunk.type) else pa.int64()).unique()
+            found |= {repr(v): v for v in bits.view(chunk.type).to_pylist()}
+            if len(found) > 1:
+                raise InvalidInput(f"{path} holds rows of several partitions: {f.name} is {', '.join(list(found)[:5])}.", file=path)
+    return next(iter(found.values()), None)
+
+
+def _field(fields: Sequence[FileField], field_id: int) -> FileField | None:
+    for f in fields:
+        inside = _field(f.children, field_id) if pa.types.is_struct(f.type) else None
+        if f.field_id == field_id or inside:
+            return inside or f
+    return None
+
+
 def _holds(fields: Sequence[FileField], field_id: int) -> bool:
-    return any(f.field_id == field_id or (pa.types.is_struct(f.type) and _holds(f.children, field_id)) for f in fields)
+    return _field(fields, field_id) is not None
 
 
 def _count(metrics: Mapping[str, Any], key: str, source: NestedField) -> int | None:

@@ -224,6 +224,8 @@ def _struct_maker(type_: StructType, members: list[tuple[int | None, Make]], fie
         inside = [make(None if at is None else array.field(at), count) for at, make in members]
         for f, a in zip(fields, inside, strict=True):
             _no_nulls(a, array, f, name)
+        if not inside:  # from_arrays would not know how many rows
+            return array
         return pa.StructArray.from_arrays(inside, fields=want, mask=array.is_null() if array.null_count else None)
 
     return made

@@ -6,6 +6,7 @@ A REST catalog is sent the updates; every other catalog stores what `apply_updat
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -121,6 +122,9 @@ def check_schema(schema: Schema, format_version: int) -> None:
         if f.initial_default is not None and format_version < 3:
             raise ValidationError(f"Invalid initial default for {name}: non-null default ({f.initial_default!r}) is not supported until v3")
     check_identifier_fields(schema)
+    if len(schema.column_names) != len(schema.by_id):  # also a column "a.b" beside a struct a with a b: neither could be meant
+        count = Counter(schema.find_column_name(i) for i in schema.by_id)
+        raise ValidationError(f"Invalid schema: multiple fields for name {', '.join(str(n) for n, c in count.items() if c > 1)}")
 
 
 def _add_schema(draft: _Draft, update: u.AddSchema) -> None:
@@ -145,7 +149,20 @@ def _set_current_schema(draft: _Draft, update: u.SetCurrentSchema) -> None:
         return
     if all(s.schema_id != schema_id for s in draft.md.schemas):
         raise ValidationError(f"Cannot set current schema to unknown schema: {schema_id}")
+    _check_partition_names(draft.md, schema_id)
     draft.put(current_schema_id=schema_id)
+
+
+def _check_partition_names(metadata: TableMetadata, schema_id: int) -> None:
+    """No column takes the name of a partition field, of any spec, that comes from another column: Java could not open the table."""
+    schema = next(s for s in metadata.schemas if s.schema_id == schema_id)
+    for pf in (f for spec in metadata.partition_specs for f in spec.fields if f.source_id in schema.by_id):
+        column = schema.get_field(pf.name)
+        if column is not None and column.field_id != pf.source_id:
+            raise ValidationError(
+                f"Cannot name a column {pf.name}: that is a partition field of column {schema.find_column_name(pf.source_id)}",
+                hint="Choose another name: partition fields keep theirs, also those of older specs.", column=pf.name,
+            )  # fmt: skip
 
 
 def _last(asked: int, last: int | None, what: str) -> int:

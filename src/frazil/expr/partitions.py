@@ -31,7 +31,7 @@ from frazil.spec.transforms import (
     TruncateTransform,
     YearTransform,
 )
-from frazil.spec.types import BinaryType, DateType, DecimalType, IcebergType, StringType
+from frazil.spec.types import BinaryType, DateType, DecimalType, IcebergType, IntegerType, LongType, StringType
 
 _TIMES = (YearTransform, MonthTransform, DayTransform, HourTransform)
 _HOUR = DAY_MICROS // 24
@@ -95,6 +95,8 @@ def _source_bounds(transform: Transform, source_type: IcebergType, lower: pa.Arr
         return clean_bound(lower, source_type), clean_bound(upper, source_type)
     if isinstance(transform, TruncateTransform):
         low = clean_bound(lower, source_type)
+        if isinstance(source_type, IntegerType | LongType):
+            low = _wrapped_lower(transform.width, source_type, low, upper)
         return low, None if upper is None else _truncated_upper(transform.width, source_type, upper)
     unit = _unit(transform, source_type)
     exact = isinstance(source_type, DateType) and isinstance(transform, DayTransform)
@@ -116,6 +118,22 @@ def _truncated_upper(width: int, type_: IcebergType, upper: pa.Array) -> Bounds:
     limit = (2**31 if pa.types.is_int32(to) else 2**63) - width
     wide = upper.cast(pa.int64())
     return pc.add(pc.if_else(pc.less_equal(wide, limit), wide, pa.scalar(None, pa.int64())), width - 1).cast(to)
+
+
+def _wrapped_lower(width: int, type_: IcebergType, lower: Bounds, upper: Bounds) -> Bounds:
+    """`lower`, but the type's least value where partition values above may have wrapped around from there (see `truncate`).
+
+    A long may have been an int when they were made.
+    """
+    if lower is None or upper is None:
+        return None
+    lower, upper = lower.cast(arrow_type(type_)), upper.cast(arrow_type(type_))
+    for bits in (32,) if isinstance(type_, IntegerType) else (32, 64):
+        least, end = -(2 ** (bits - 1)), 2 ** (bits - 1)
+        above = pc.greater(upper, pa.scalar(end - width, pa.int64()).cast(upper.type))
+        within = pc.less_equal(lower, pa.scalar(end - 1, pa.int64()).cast(lower.type))
+        lower = pc.if_else(pc.and_(above, within), pc.min_element_wise(lower, pa.scalar(least, lower.type)), lower)
+    return lower
 
 
 def _units(number: int, type_: DecimalType) -> pa.Scalar:

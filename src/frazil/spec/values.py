@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import re
 import uuid
 from typing import Any
 
@@ -63,6 +64,12 @@ def _micros_of_text(text: str) -> int:
         raise InvalidInput(f"{text!r} is no point in time; write it as 2026-01-31 12:00:00, with a zone if it is not UTC.") from e
 
 
+def _nanos_of_text(text: str) -> int:
+    """Nine digits of a second's fraction, three more than Python's own times keep."""
+    last = re.search(r"\.\d{6}(\d{1,3})(?!\d)", text)
+    return 1000 * _micros_of_text(text) + (int(last[1].ljust(3, "0")) if last else 0)
+
+
 def internal_value(type_: IcebergType, value: Any) -> Any:
     """`value` as the internal value of a primitive type; None stays None. Raises InvalidInput when it does not fit."""
     if value is None:
@@ -115,5 +122,5 @@ def _internal_time(type_: IcebergType, value: Any) -> Any:
         case TimestampType() | TimestamptzType():
             return _micros_of_text(value) if isinstance(value, str) else micros(value)
         case TimestampNanoType() | TimestamptzNanoType():
-            return 1000 * (_micros_of_text(value) if isinstance(value, str) else micros(value))
+            return _nanos_of_text(value) if isinstance(value, str) else 1000 * micros(value) + getattr(value, "nanosecond", 0)
     return None
