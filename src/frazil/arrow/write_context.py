@@ -54,6 +54,7 @@ class WriteContext:
     ) -> WriteContext:
         """The context of a write on a table; options win over its properties. `more`: any other field."""
         options = options or WriteOptions()
+        refuse_encryption(metadata)
         spec = metadata.spec() if options.output_spec_id is None else metadata.spec_by_id(options.output_spec_id)
         order = metadata.sort_order() if options.output_sort_order_id is None else metadata.sort_order_by_id(options.output_sort_order_id)
         if not options.use_table_distribution_and_ordering:
@@ -111,6 +112,15 @@ class WriteContext:
     def file_name(self, number: int) -> str:
         """`%05d-%d-<operation>-%05d.<ext>`, counter from 1 (format: names and locations)."""
         return f"{self.partition_id:05d}-{self.task_id}-{self.operation_id}-{number:05d}.{_EXTENSIONS[self.format]}"
+
+
+def refuse_encryption(metadata: TableMetadata) -> None:
+    """A table that is to be encrypted gets no file that is not. Raises Unsupported."""
+    if metadata.properties.get("encryption.key-id") or metadata.encryption_keys:
+        raise Unsupported(
+            f"Table {metadata.location} is to be encrypted (encryption.key-id); writing encrypted tables is not supported.",
+            table=metadata.location,
+        )
 
 
 def _target(options: WriteOptions, properties: Mapping[str, str]) -> int:

@@ -174,6 +174,7 @@ class UpdateSchema:
 
     def __init__(self, metadata: TableMetadata, allow_incompatible_changes: bool = False, case_sensitive: bool = True):
         self._draft = SchemaDraft(metadata, allow_incompatible_changes, case_sensitive)
+        self._case_sensitive = case_sensitive
         self._calls: list[Callable[[SchemaDraft], None]] = []
 
     def _do(self, call: Callable[[SchemaDraft], None]) -> UpdateSchema:
@@ -235,7 +236,7 @@ class UpdateSchema:
 
     def updates(self, metadata: TableMetadata) -> Sequence[Update]:
         """The metadata updates that make these changes on `metadata`; none when nothing changes."""
-        draft = SchemaDraft(metadata, self._draft.allow_incompatible_changes, True)
+        draft = SchemaDraft(metadata, self._draft.allow_incompatible_changes, self._case_sensitive)
         for call in self._calls:
             call(draft)
         new = draft.build()

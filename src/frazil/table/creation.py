@@ -50,5 +50,9 @@ class CreateTableTransaction(Transaction):
             raise
 
     @property
+    def _known_columns(self) -> int:
+        return self._replaced.metadata.last_column_id if self._replaced is not None else 0
+
+    @property
     def _has_work(self) -> bool:
         return True

@@ -221,17 +221,24 @@ class Table:
         return tx.result
 
     def append(
-        self, df: Any, snapshot_properties: Mapping[str, str] = {}, branch: str | None = MAIN_BRANCH, **write_options: Any
+        self,
+        df: Any,
+        snapshot_properties: Mapping[str, str] = {},
+        branch: str | None = MAIN_BRANCH,
+        *,
+        case_sensitive: bool | None = None,
+        **write_options: Any,
     ) -> CommitResult:
-        """Adds the rows of a frame (Spark, Arrow, pandas, polars, anything with an Arrow stream)."""
-        return self._one("append", df, snapshot_properties, branch, **write_options)
+        """Adds the rows of a frame (Spark, Arrow, pandas, polars, anything with an Arrow stream). `case_sensitive`: how its columns are
+        matched; None: True, for Spark frames `spark.sql.caseSensitive`."""
+        return self._one("append", df, snapshot_properties, branch, case_sensitive=case_sensitive, **write_options)
 
     def overwrite(
         self,
         df: Any,
         overwrite_filter: RowFilter = AlwaysTrue(),
         snapshot_properties: Mapping[str, str] = {},
-        case_sensitive: bool = True,
+        case_sensitive: bool | None = None,
         branch: str | None = MAIN_BRANCH,
         **write_options: Any,
     ) -> CommitResult:
@@ -239,10 +246,16 @@ class Table:
         return self._one("overwrite", df, overwrite_filter, snapshot_properties, case_sensitive, branch, **write_options)
 
     def dynamic_partition_overwrite(
-        self, df: Any, snapshot_properties: Mapping[str, str] = {}, branch: str | None = MAIN_BRANCH, **write_options: Any
+        self,
+        df: Any,
+        snapshot_properties: Mapping[str, str] = {},
+        branch: str | None = MAIN_BRANCH,
+        *,
+        case_sensitive: bool | None = None,
+        **write_options: Any,
     ) -> CommitResult:
         """Replaces the partitions that the frame has rows for."""
-        return self._one("dynamic_partition_overwrite", df, snapshot_properties, branch, **write_options)
+        return self._one("dynamic_partition_overwrite", df, snapshot_properties, branch, case_sensitive=case_sensitive, **write_options)
 
     def add_files(
         self,
@@ -260,10 +273,13 @@ class Table:
         snapshot_properties: Mapping[str, str] = {},
         case_sensitive: bool = True,
         branch: str | None = MAIN_BRANCH,
+        *,
+        mode: str | None = None,
         **write_options: Any,
     ) -> CommitResult:
-        """Deletes the rows that match, file by file: files that match only in part are refused until row-level deletes are there."""
-        return self._one("delete", delete_filter, snapshot_properties, case_sensitive, branch, **write_options)
+        """Deletes the rows that match, file by file: files that match only in part are refused until row-level deletes are there.
+        `mode` (copy-on-write, merge-on-read, None: the table's) says how such files will be treated; whole files go in either."""
+        return self._one("delete", delete_filter, snapshot_properties, case_sensitive, branch, mode=mode, **write_options)
 
     def update(self, *_: Any, **__: Any) -> CommitResult:
         raise Unsupported(f"update() on table {self._name} is not supported yet.", hint=_LATER)

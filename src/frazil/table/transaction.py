@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from frazil.commit.actions import Action, DeleteFiles, MetadataChange
@@ -105,15 +105,30 @@ class Transaction:
         self._pending.seconds += staged.seconds
         self._stage(*staged.actions)
 
-    def _target(self, branch: str | None, snapshot_properties: Mapping[str, str], options: Mapping[str, Any]) -> write.Target:
+    def _target(
+        self, branch: str | None, snapshot_properties: Mapping[str, str], options: Mapping[str, Any], case_sensitive: bool | None = None
+    ) -> write.Target:
         self._open()
         self.table._writable()
-        return write.target(self._metadata, branch, snapshot_properties, options)
+        found = write.target(self._metadata, branch, snapshot_properties, options)
+        return replace(found, known_columns=self._known_columns, case_sensitive=case_sensitive)
+
+    @property
+    def _known_columns(self) -> int:
+        return self._base.metadata.last_column_id
 
     # --- data
 
-    def append(self, df: Any, snapshot_properties: Mapping[str, str] = {}, branch: str | None = MAIN_BRANCH, **write_options: Any) -> None:
-        to = self._target(branch, snapshot_properties, write_options)
+    def append(
+        self,
+        df: Any,
+        snapshot_properties: Mapping[str, str] = {},
+        branch: str | None = MAIN_BRANCH,
+        *,
+        case_sensitive: bool | None = None,
+        **write_options: Any,
+    ) -> None:
+        to = self._target(branch, snapshot_properties, write_options, case_sensitive)
         self._staged(write.stage_append(df, self._metadata, self._base.storage, to, apply_updates))
 
     def overwrite(
@@ -121,23 +136,29 @@ class Transaction:
         df: Any,
         overwrite_filter: Any = AlwaysTrue(),
         snapshot_properties: Mapping[str, str] = {},
-        case_sensitive: bool = True,
+        case_sensitive: bool | None = None,
         branch: str | None = MAIN_BRANCH,
         **write_options: Any,
     ) -> None:
-        to = self._target(branch, snapshot_properties, write_options)
+        to = self._target(branch, snapshot_properties, write_options, case_sensitive)
         if to.options.overwrite_mode == "dynamic":
             if not isinstance(overwrite_filter, AlwaysTrue):
                 raise InvalidInput("overwrite-mode=dynamic replaces partitions and takes no filter.")
             self._staged(write.stage_replace_partitions(df, self._metadata, self._base.storage, to, apply_updates))
             return
         predicate = _predicate(overwrite_filter)
-        self._staged(write.stage_overwrite(df, self._metadata, self._base.storage, to, predicate, apply_updates, case_sensitive))
+        self._staged(write.stage_overwrite(df, self._metadata, self._base.storage, to, predicate, apply_updates))
 
     def dynamic_partition_overwrite(
-        self, df: Any, snapshot_properties: Mapping[str, str] = {}, branch: str | None = MAIN_BRANCH, **write_options: Any
+        self,
+        df: Any,
+        snapshot_properties: Mapping[str, str] = {},
+        branch: str | None = MAIN_BRANCH,
+        *,
+        case_sensitive: bool | None = None,
+        **write_options: Any,
     ) -> None:
-        to = self._target(branch, snapshot_properties, write_options)
+        to = self._target(branch, snapshot_properties, write_options, case_sensitive)
         self._staged(write.stage_replace_partitions(df, self._metadata, self._base.storage, to, apply_updates))
 
     def add_files(
@@ -160,8 +181,12 @@ class Transaction:
         snapshot_properties: Mapping[str, str] = {},
         case_sensitive: bool = True,
         branch: str | None = MAIN_BRANCH,
+        *,
+        mode: str | None = None,
         **write_options: Any,
     ) -> None:
+        if mode not in (None, "copy-on-write", "merge-on-read"):
+            raise InvalidInput(f"mode is copy-on-write or merge-on-read, not {mode!r}.")
         to = self._target(branch, snapshot_properties, write_options)
         self._stage(
             DeleteFiles(

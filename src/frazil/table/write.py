@@ -10,15 +10,18 @@ from typing import Any
 from frazil.arrow import conform
 from frazil.arrow import write as arrow_write
 from frazil.arrow.add_files import data_files_of
+from frazil.arrow.write_context import refuse_encryption
 from frazil.arrow.write_options import WriteOptions, write_options
 from frazil.commit.actions import Action, Append, MetadataChange, OverwriteFiles, ReplacePartitions
 from frazil.commit.evolve_schema import UpdateSchema, name_mapping_of
+from frazil.commit.written import WrittenFor
 from frazil.errors import InvalidInput, ValidationError
 from frazil.expr.nodes import Predicate
 from frazil.spec.data_file import DataFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import MAIN_BRANCH
+from frazil.spec.types import IcebergType, ListType, MapType, NestedField, StructType
 from frazil.spec.updates import SetProperties
 from frazil.storage import Storage
 from frazil.table.frames import active_session, is_spark_frame, spark_room
@@ -48,6 +51,10 @@ class Target:
     options: WriteOptions
     stage_only: bool = False
     wap_id: str | None = None
+    known_columns: int = 0
+    """The highest field id of the table as it was loaded (see WrittenFor)."""
+    case_sensitive: bool | None = None
+    """How names of frames are matched; None: True, for Spark frames what the session says."""
 
 
 def target(metadata: TableMetadata, branch: str | None, snapshot_properties: Mapping[str, str], given: Mapping[str, Any]) -> Target:
@@ -80,13 +87,38 @@ def _wap(metadata: TableMetadata, options: WriteOptions) -> tuple[str | None, st
     return wap_id, wap_branch
 
 
-def evolve_to_frame(metadata: TableMetadata, frame: Any, options: WriteOptions) -> UpdateSchema | None:
+def evolve_to_frame(metadata: TableMetadata, frame: Any, options: WriteOptions, case_sensitive: bool = True) -> UpdateSchema | None:
     """The schema change that `merge_schema` asks for, or None. Java wants the table to accept any schema; we only want to be asked."""
     if not options.merge_schema:
         return None
-    update = UpdateSchema(metadata)
-    update.union_by_name(frame_schema(frame))
+    update = UpdateSchema(metadata, case_sensitive=case_sensitive)
+    update.union_by_name(_as_required(frame_schema(frame), metadata.schema(), case_sensitive))
     return update if not update.schema().same_fields(metadata.schema()) else None
+
+
+def _as_required(frame: Schema, table: Schema, case_sensitive: bool) -> Schema:
+    """Frames hardly ever say that a column has no nulls: merging one loosens no required column. Rows with nulls in it are refused."""
+
+    def required(name: str) -> bool:
+        mine = table.get_field(name, case_sensitive)
+        return mine is not None and mine.required
+
+    def inside(given: IcebergType, name: str) -> IcebergType:
+        match given:
+            case StructType():
+                return StructType(*(one(f, f"{name}.{f.name}") for f in given.fields))
+            case ListType():
+                element = inside(given.element_type, f"{name}.element")
+                return replace(given, element_type=element, element_required=required(f"{name}.element"))
+            case MapType():
+                value = inside(given.value_type, f"{name}.value")
+                return replace(given, value_type=value, value_required=required(f"{name}.value"))
+        return given
+
+    def one(f: NestedField, name: str) -> NestedField:
+        return replace(f, field_type=inside(f.field_type, name), required=required(name))
+
+    return Schema(*(one(f, f.name) for f in frame.fields))
 
 
 def frame_schema(frame: Any) -> Schema:
@@ -95,19 +127,23 @@ def frame_schema(frame: Any) -> Schema:
     return conform.frame_schema(frame)
 
 
-def write_files(frame: Any, metadata: TableMetadata, storage: Storage, options: WriteOptions) -> Staged:
+def write_files(frame: Any, metadata: TableMetadata, storage: Storage, to: Target) -> Staged:
     """The rows of a frame as data files of the table, through Spark for a Spark frame, through Arrow for any other."""
     start = time.perf_counter()
     if is_spark_frame(frame):
-        files = spark_room("native_write").write(frame, metadata, storage, options)
+        files = spark_room("native_write").write(frame, metadata, storage, to.options, case_sensitive=to.case_sensitive)
     else:
-        context = arrow_write.WriteContext.of(metadata, storage, options)
-        files = arrow_write.write(conform.conform(frame, metadata.schema(), options, metadata), context)
+        context = arrow_write.WriteContext.of(metadata, storage, to.options)
+        sensitive = to.case_sensitive is not False
+        files = arrow_write.write(conform.conform(frame, metadata.schema(), to.options, metadata, case_sensitive=sensitive), context)
     return Staged((), tuple(files), time.perf_counter() - start)
 
 
-def _with_schema(metadata: TableMetadata, frame: Any, options: WriteOptions, apply: Any) -> tuple[TableMetadata, tuple[Action, ...]]:
-    update = evolve_to_frame(metadata, frame, options)
+def _with_schema(metadata: TableMetadata, frame: Any, to: Target, apply: Any) -> tuple[TableMetadata, tuple[Action, ...]]:
+    sensitive = to.case_sensitive
+    if sensitive is None:
+        sensitive = not is_spark_frame(frame) or str(frame.sparkSession.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
+    update = evolve_to_frame(metadata, frame, to.options, sensitive)
     if update is None:
         return metadata, ()
     return apply(metadata, update.updates(metadata)), (MetadataChange(update.updates),)
@@ -122,18 +158,18 @@ def _start(metadata: TableMetadata, to: Target) -> int | None:
 
 
 def stage_append(frame: Any, metadata: TableMetadata, storage: Storage, to: Target, apply: Any) -> Staged:
-    evolved, changes = _with_schema(metadata, frame, to.options, apply)
-    staged = write_files(frame, evolved, storage, to.options)
+    evolved, changes = _with_schema(metadata, frame, to, apply)
+    staged = write_files(frame, evolved, storage, to)
     # An empty frame commits too, as in Java and PyIceberg: the snapshot says that the job ran.
     action = Append(files=staged.files, branch=to.branch, snapshot_properties=to.properties, stage_only=to.stage_only, wap_id=to.wap_id)
-    return replace(staged, actions=(*changes, action))
+    return replace(staged, actions=(*changes, WrittenFor(evolved, to.known_columns, staged.files), action))
 
 
 def stage_overwrite(
-    frame: Any, metadata: TableMetadata, storage: Storage, to: Target, row_filter: Predicate, apply: Any, case_sensitive: bool
+    frame: Any, metadata: TableMetadata, storage: Storage, to: Target, row_filter: Predicate, apply: Any
 ) -> Staged:
-    evolved, changes = _with_schema(metadata, frame, to.options, apply)
-    staged = write_files(frame, evolved, storage, to.options)
+    evolved, changes = _with_schema(metadata, frame, to, apply)
+    staged = write_files(frame, evolved, storage, to)
     action = OverwriteFiles(
         added=staged.files,
         row_filter=row_filter,
@@ -143,14 +179,14 @@ def stage_overwrite(
         wap_id=to.wap_id,
         isolation=to.options.isolation_level,
         starting_snapshot_id=_start(metadata, to),
-        case_sensitive=case_sensitive,
+        case_sensitive=to.case_sensitive is not False,
     )
-    return replace(staged, actions=(*changes, action))
+    return replace(staged, actions=(*changes, WrittenFor(evolved, to.known_columns, staged.files), action))
 
 
 def stage_replace_partitions(frame: Any, metadata: TableMetadata, storage: Storage, to: Target, apply: Any) -> Staged:
-    evolved, changes = _with_schema(metadata, frame, to.options, apply)
-    staged = write_files(frame, evolved, storage, to.options)
+    evolved, changes = _with_schema(metadata, frame, to, apply)
+    staged = write_files(frame, evolved, storage, to)
     if not staged.files:
         return staged
     action = ReplacePartitions(
@@ -162,11 +198,12 @@ def stage_replace_partitions(frame: Any, metadata: TableMetadata, storage: Stora
         isolation=to.options.isolation_level,
         starting_snapshot_id=_start(metadata, to),
     )
-    return replace(staged, actions=(*changes, action))
+    return replace(staged, actions=(*changes, WrittenFor(evolved, to.known_columns, staged.files), action))
 
 
 def stage_add_files(paths: Sequence[str], metadata: TableMetadata, storage: Storage, to: Target, live: set[str]) -> Staged:
     """Existing Parquet files become part of the table where they lie. `live`: paths that the table holds already."""
+    refuse_encryption(metadata)
     if len(set(paths)) != len(paths):
         raise InvalidInput("add_files: a path is given twice.", table=metadata.location)
     if twice := sorted(set(paths) & live):

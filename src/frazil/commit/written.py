@@ -1,0 +1,63 @@
+"""Files must mean in the table what they meant to their writer: field ids, spec and order of another commit may have come in between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from frazil.commit.context import Context
+from frazil.errors import ValidationException
+from frazil.spec.data_file import DataFile
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.types import NestedField, UnknownType, can_promote
+from frazil.spec.updates import Update
+
+_HINT = "Load the table again and repeat the write."
+
+
+@dataclass(frozen=True)
+class WrittenFor:
+    """Stands before the action that adds `files`, which were written for `written`; changes nothing. At each attempt it compares what
+    the table has become. `known_columns`: the highest field id of the table when the writer loaded it; higher ones are the writer's own
+    new columns, whose ids another writer may have taken."""
+
+    written: TableMetadata
+    known_columns: int
+    files: Sequence[DataFile] = ()
+
+    def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]:
+        if metadata is not self.written:
+            self._check_columns(metadata)
+            self._check_specs(metadata)
+        return ()
+
+    def _check_columns(self, metadata: TableMetadata) -> None:
+        mine, now = self.written.schema(), metadata.schema()
+        if mine is now or mine.same_fields(now):
+            return
+        for field_id, f in mine.by_id.items():
+            found = now.by_id.get(field_id)
+            name = mine.find_column_name(field_id) or f.name
+            if field_id > self.known_columns and (found is None or now.find_column_name(field_id) != name):
+                raise self._changed(metadata, f"column {name} was written as field {field_id}, which another writer took meanwhile")
+            if found is not None and not _readable(f, found, metadata.format_version):
+                raise self._changed(metadata, f"column {name} was written as {f.field_type} and is {found.field_type} now")
+
+    def _check_specs(self, metadata: TableMetadata) -> None:
+        for spec_id in {f.spec_id for f in self.files}:
+            if metadata.spec_by_id(spec_id).fields != self.written.spec_by_id(spec_id).fields:
+                raise self._changed(metadata, f"partition spec {spec_id} is another one now")
+        for order_id in {f.sort_order_id for f in self.files} - {None, 0}:
+            if metadata.sort_order_by_id(order_id or 0).fields != self.written.sort_order_by_id(order_id or 0).fields:
+                raise self._changed(metadata, f"sort order {order_id} is another one now")
+
+    def _changed(self, metadata: TableMetadata, what: str) -> ValidationException:
+        text = f"Table {metadata.location} changed while data was written: {what}."
+        return ValidationException(text, hint=_HINT, table=metadata.location)
+
+
+def _readable(written: NestedField, now: NestedField, version: int) -> bool:
+    old, new = written.field_type, now.field_type
+    if not (old.is_primitive and new.is_primitive):
+        return type(old) is type(new)
+    return isinstance(old, UnknownType) or can_promote(old, new, max(version, 3))
