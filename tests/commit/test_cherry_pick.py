@@ -37,6 +37,12 @@ def test_a_staged_append_on_the_current_head_is_fast_forwarded(backend: CatalogB
     assert do(backend, append(3, p="a")).snapshot.summary["total-data-files"] == "3"  # type: ignore[union-attr]
 
 
+def test_a_fast_forward_publishes_no_wap_id_twice(backend: CatalogBackend) -> None:
+    do(backend, CherryPick(staged(backend, 2)))
+    with pytest.raises(ValidationException, match="wap id that was published already: w"):
+        do(backend, CherryPick(staged(backend, 3)))
+
+
 def test_a_staged_append_is_made_again_on_top_of_what_came_between(backend: CatalogBackend) -> None:
     picked = staged(backend, 2)
     do(backend, append(3, p="b"))

@@ -1,6 +1,7 @@
 """Schemas: look-ups, projection, fresh ids, identifier fields; and schemas from DDL text."""
 
 import pytest
+
 from frazil.errors import InvalidInput, ParseError, ValidationError
 from frazil.spec.ddl import parse_schema, parse_type
 from frazil.spec.schema import Schema, assign_fresh_ids, check_identifier_fields

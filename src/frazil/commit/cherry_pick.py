@@ -56,9 +56,12 @@ class CherryPick:
         picked = metadata.snapshots.by_id(self.snapshot_id)
         if picked is None:
             raise ValidationException(f"Cannot cherry-pick unknown snapshot ID: {self.snapshot_id}", table=metadata.location)
-        if picked.parent_snapshot_id == metadata.current_snapshot_id:
-            return self._fast_forward(metadata)
+        wap_id = picked.summary.get("wap.id")
         replaces = picked.operation == "overwrite" and picked.summary.get("replace-partitions", "").lower() == "true"
+        if picked.parent_snapshot_id == metadata.current_snapshot_id:
+            if wap_id and (picked.operation == "append" or replaces):  # one id is published once
+                check_not_published(metadata, wap_id)
+            return self._fast_forward(metadata)
         if picked.operation != "append" and not replaces:
             raise ValidationException(
                 f"Cannot cherry-pick snapshot {self.snapshot_id}: not append, dynamic overwrite, or fast-forward",
@@ -66,7 +69,7 @@ class CherryPick:
             )  # fmt: skip
         self._check_new(metadata)
         properties = {**self.snapshot_properties, "source-snapshot-id": str(self.snapshot_id)}
-        if wap_id := picked.summary.get("wap.id"):
+        if wap_id:
             check_not_published(metadata, wap_id)
             properties["published-wap-id"] = wap_id
         entries = list(changes_of(picked, metadata, context.storage))
