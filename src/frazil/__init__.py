@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
-    "frazil.table.load": ("load_catalog", "load_table", "list_catalogs"),
+    "frazil.table.load": ("load_catalog", "load_table", "list_catalogs", "sql"),
     "frazil.table.table": ("Table",),
     "frazil.table.catalog": ("Catalog",),
     "frazil.table.static": ("StaticTable",),
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from frazil.table.load import list_catalogs as list_catalogs
     from frazil.table.load import load_catalog as load_catalog
     from frazil.table.load import load_table as load_table
+    from frazil.table.load import sql as sql
     from frazil.table.result import CommitResult as CommitResult
     from frazil.table.static import StaticTable as StaticTable
     from frazil.table.table import Table as Table

@@ -64,6 +64,19 @@ def test_overwrites_static_dynamic_and_by_condition(spark, home, frame):
     assert ids(spark.table("db.o")) == [0]
 
 
+def test_save_overwrites_all_whatever_the_session_says_and_insert_into_asks_it(spark, home, frame):
+    frame.writeTo("db.w").using("iceberg").partitionedBy("p").create()
+    assert all(f.optional for f in frazil.load_table("db.w").schema().fields)
+    spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    try:
+        frame.where("id = 2").write.mode("overwrite").insertInto("db.w")
+        assert ids(spark.table("db.w")) == [1, 2, 3, 5, 7, 9]
+        frame.where("id = 4").write.format("iceberg").mode("overwrite").save("db.w")
+        assert ids(spark.table("db.w")) == [4]
+    finally:
+        spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+
+
 def test_save_as_table_insert_into_and_replace(spark, home, frame):
     frame.write.format("iceberg").partitionBy("p").saveAsTable("db.s")
     frame.limit(3).write.insertInto("db.s")

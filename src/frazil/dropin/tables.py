@@ -57,12 +57,15 @@ def insert(
         table.overwrite(frame, **given)
 
 
-def is_dynamic(spark: Any, options: Mapping[str, Any]) -> bool:
-    """The option `overwrite-mode`, else the session's spark.sql.sources.partitionOverwriteMode."""
+def is_dynamic(spark: Any, options: Mapping[str, Any], table: Table | None = None) -> bool:
+    """The option `overwrite-mode`. `table`: of an insertInto, where the session's spark.sql.sources.partitionOverwriteMode counts as well
+    if it is partitioned; Spark's save() does not ask that setting for tables of catalogs."""
     asked = next((str(v).lower() for k, v in options.items() if k.lower().replace("_", "-") == "overwrite-mode"), None)
     if asked not in (None, "static", "dynamic"):
         raise InvalidInput(f"Write option 'overwrite-mode' is static or dynamic, not {asked!r}.")
-    return (asked or str(spark.conf.get("spark.sql.sources.partitionOverwriteMode", "static")).lower()) == "dynamic"
+    if asked is None and table is not None and table.spec().fields:
+        asked = str(spark.conf.get("spark.sql.sources.partitionOverwriteMode", "static")).lower()
+    return asked == "dynamic"
 
 
 def create(

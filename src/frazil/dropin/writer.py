@@ -92,7 +92,8 @@ class IcebergWriter:
                 f"insertInto goes by position: {tableName} has {len(names)} columns, the frame {len(self._frame.columns)}."
             )
         replaces = overwrite if overwrite is not None else self._mode == "overwrite"
-        insert(self._frame.toDF(*names), table, given, overwrite=replaces, dynamic=is_dynamic(self._frame.sparkSession, given))
+        dynamic = is_dynamic(self._frame.sparkSession, given, table)
+        insert(self._frame.toDF(*names), table, given, overwrite=replaces, dynamic=dynamic)
 
     def _also(self, format: str | None, mode: str | None, partition_by: Any, options: dict[str, Any]) -> None:
         if format is not None:

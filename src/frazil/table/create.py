@@ -14,6 +14,7 @@ from frazil.spec.metadata import DEFAULT_FORMAT_VERSION, SUPPORTED_FORMAT_VERSIO
 from frazil.spec.partitioning import PartitionSpec, build_spec
 from frazil.spec.schema import Schema
 from frazil.spec.sorting import SortOrder, build_sort_order
+from frazil.spec.types import IcebergType, ListType, MapType, NestedField, StructType
 from frazil.table.frames import is_spark_frame, is_spark_type, spark_room
 
 
@@ -23,11 +24,28 @@ def schema_of(given: Any) -> Schema:
         return given
     if isinstance(given, str):
         return parse_schema(given)
-    if is_spark_frame(given):
-        return spark_room("types").from_spark(given.schema)  # type: ignore[no-any-return]
+    if is_spark_frame(given):  # columns of a query are nullable, whatever Spark has found out about their values (as in Java)
+        return _all_optional(spark_room("types").from_spark(given.schema))
     if is_spark_type(given):
         return spark_room("types").from_spark(given)  # type: ignore[no-any-return]
     return conform.frame_schema(given)
+
+
+def _all_optional(schema: Schema) -> Schema:
+    def loose(given: IcebergType) -> IcebergType:
+        match given:
+            case StructType():
+                return StructType(*(one(f) for f in given.fields))
+            case ListType():
+                return replace(given, element_type=loose(given.element_type), element_required=False)
+            case MapType():
+                return replace(given, value_type=loose(given.value_type), value_required=False)
+        return given
+
+    def one(f: NestedField) -> NestedField:
+        return replace(f, field_type=loose(f.field_type), required=False)
+
+    return Schema(*(one(f) for f in schema.fields))
 
 
 def table_metadata(

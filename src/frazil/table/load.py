@@ -7,7 +7,8 @@ from typing import Any
 from frazil.catalog import load_backend
 from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names
 from frazil.catalog.path import load_location
-from frazil.errors import InvalidInput
+from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
+from frazil.scan.inspect import METADATA_TABLES
 from frazil.table.catalog import Catalog
 from frazil.table.frames import active_session
 from frazil.table.table import Table
@@ -50,7 +51,21 @@ def load_table(identifier: str | tuple[str, ...], **properties: Any) -> Table:
     if isinstance(identifier, str) and ("/" in identifier or identifier.startswith("file:")):
         return at_location(identifier, **properties)
     catalog, parts = resolve(identifier, **properties)
-    return catalog.load_table(parts)
+    try:
+        return catalog.load_table(parts)
+    except NoSuchTableError as e:
+        if len(parts) > 2 and parts[-1].lower() in METADATA_TABLES and catalog.table_exists(parts[:-1]):
+            owner = ".".join(parts[:-1])
+            hint = f'frazil.load_table({owner!r}).inspect.{parts[-1].lower()}() gives it, as does spark.read.format("iceberg").load(…).'
+            raise Unsupported(f"{'.'.join(parts)} is a metadata table, which load_table does not open.", hint=hint, table=owner) from e
+        raise
+
+
+def sql(sqlQuery: str, spark: Any = None) -> Any:  # noqa: N803 - PySpark's name
+    """Spark SQL over Frazil's catalogs: not served yet."""
+    raise Unsupported(
+        "frazil.sql is not supported yet.", hint="spark.table(name).createOrReplaceTempView(…) gives SQL a name; see KNOWN_GAPS.md."
+    )
 
 
 def at_location(location: str, **properties: Any) -> Table:
