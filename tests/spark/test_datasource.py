@@ -66,6 +66,20 @@ def test_a_failed_write_leaves_no_file(session, table):
     assert {x.location for x in table.io.list(f"{table.location()}/data")} == before
 
 
+def test_a_write_stages_under_its_wap_id_and_checks_what_it_read(session, table):
+    before = table.refresh().scan().count()
+    frame = session.range(3)
+    with pytest.raises(Exception, match=r"write\.wap\.enabled"):
+        frame.write.format("iceberg").mode("append").option("wap-id", "w1").save(table.location())
+    table.set_properties({"write.wap.enabled": True})
+    frame.write.format("iceberg").mode("append").option("wap-id", "w1").save(table.location())
+    table.refresh()
+    staged = next(s for s in table.snapshots() if s.summary.get("wap.id") == "w1")
+    assert staged.summary["engine-name"] == "spark" and table.scan().count() == before
+    frame.write.format("iceberg").mode("overwrite").option("isolation-level", "serializable").save(table.location())
+    assert table.refresh().scan().count() == 3
+
+
 @pytest.mark.parametrize(("option", "value"), [("snapshot-idd", "1"), ("end-snapshot-id", "1"), ("snapshot-id", "x")])
 def test_options_that_mean_nothing_are_refused(option, value):
     with pytest.raises(InvalidInput):

@@ -83,9 +83,18 @@ def test_a_dropped_name_used_again_is_another_column(catalog, session, rows):
 
 
 def test_parts_of_nested_columns_that_were_renamed_are_found(catalog, session, rows):
-    t = catalog.create_table("db.nested", "id int, s struct<x int, y int, z int>, l array<struct<p int, q int>>, plain struct<a int, b int>")
+    t = catalog.create_table(
+        "db.nested", "id int, s struct<x int, y int, z int>, l array<struct<p int, q int>>, plain struct<a int, b int>"
+    )
     t.append(pa.Table.from_pylist([{"id": 1, "s": {"x": 1, "y": 2, "z": 3}, "l": [{"p": 4, "q": 5}], "plain": {"a": 6, "b": 7}}]))
-    for path, name in ((("s", "x"), "tmp"), (("s", "y"), "x"), (("s", "tmp"), "y"), (("l", "element", "p"), "r"), ("s", "t"), (("t", "z"), "new")):
+    for path, name in (
+        (("s", "x"), "tmp"),
+        (("s", "y"), "x"),
+        (("s", "tmp"), "y"),
+        (("l", "element", "p"), "r"),
+        ("s", "t"),
+        (("t", "z"), "new"),
+    ):
         with t.update_schema() as u:
             u.rename_column(path, name)
     frame = t.to_spark(session)
@@ -125,7 +134,9 @@ def test_paths_that_look_like_patterns_or_are_encoded_name_one_file_each(catalog
 
 
 def _add(t, path, table, field_ids, partition=()):
-    schema = pa.schema([pa.field(f.name, f.type, metadata={"PARQUET:field_id": str(n)}) for f, n in zip(table.schema, field_ids, strict=True)])
+    schema = pa.schema(
+        [pa.field(f.name, f.type, metadata={"PARQUET:field_id": str(n)}) for f, n in zip(table.schema, field_ids, strict=True)]
+    )
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(table.cast(schema), path)
     file = DataFile(
@@ -200,7 +211,11 @@ def test_uuid_time_and_negative_zero(catalog, session, rows):
 
 def test_filters_and_columns_are_pushed_to_the_scan(catalog, session):
     t = catalog.create_table("db.pushed", "id bigint, name string, s struct<a int, b int>")
-    t.append(pa.table({"id": [1, 2], "name": ["x", "y"], "s": pa.array([{"a": 1, "b": 2}] * 2, pa.struct([("a", pa.int32()), ("b", pa.int32())]))}))
+    t.append(
+        pa.table(
+            {"id": [1, 2], "name": ["x", "y"], "s": pa.array([{"a": 1, "b": 2}] * 2, pa.struct([("a", pa.int32()), ("b", pa.int32())]))}
+        )
+    )
     text = executed(t.to_spark(session).filter("id > 1 and name like 'y%'").select("id", "s.a"))
     assert "GreaterThan(id,1)" in text
     assert "StringStartsWith(name,y)" in text
@@ -237,7 +252,11 @@ def test_pieces_of_structs_can_be_selected(catalog, session, rows):
 
 def test_structs_whose_wanted_fields_are_all_new_stay_null_or_not(catalog, session, rows):
     t = catalog.create_table("db.all_new", "id bigint, s struct<a int>, l array<struct<a int>>")
-    t.append(pa.Table.from_pylist([{"id": 1, "s": {"a": 1}, "l": [{"a": 1}]}, {"id": 2, "s": None, "l": None}, {"id": 3, "s": {"a": None}, "l": []}]))
+    t.append(
+        pa.Table.from_pylist(
+            [{"id": 1, "s": {"a": 1}, "l": [{"a": 1}]}, {"id": 2, "s": None, "l": None}, {"id": 3, "s": {"a": None}, "l": []}]
+        )
+    )
     with t.update_schema() as u:
         u.add_column(("s", "n"), i.IntegerType())
         u.add_column(("l", "n"), i.IntegerType())

@@ -52,7 +52,9 @@ def files_below(location):
     return [p for p in glob.glob(f"{location}/data/**", recursive=True) if os.path.isfile(p)]
 
 
-@pytest.mark.parametrize("partition_by", [[], ["name"], ["tn", "v"], EVERY[:5], EVERY[5:], ["months(tn)", "hours(tn)", "hours(ts)", "bin", "truncate(1, bin)"]])
+@pytest.mark.parametrize(
+    "partition_by", [[], ["name"], ["tn", "v"], EVERY[:5], EVERY[5:], ["months(tn)", "hours(tn)", "hours(ts)", "bin", "truncate(1, bin)"]]
+)
 def test_rows_come_back_and_every_file_lies_in_its_partition(catalog, session, partition_by):
     t = catalog.create_table("db.t", DDL, partition_by=partition_by)
     frame = frame_of(session)
@@ -85,7 +87,10 @@ def _nodes(path):
 def test_the_folder_way_and_the_arrow_way_write_equal_tables(catalog, session):
     frame = frame_of(session)
     counts = {}
-    for name, options in (("folder", {}), ("arrow", {"write-format": "parquet", "target-file-size-bytes": 1000, "distribution-mode": "none"})):
+    for name, options in (
+        ("folder", {}),
+        ("arrow", {"write-format": "parquet", "target-file-size-bytes": 1000, "distribution-mode": "none"}),
+    ):
         t = catalog.create_table(f"db.{name}", DDL, partition_by=["bucket(2, id)"])
         t.append(frame, **options)
         found = t.inspect.files().to_pylist()
@@ -115,7 +120,7 @@ def test_other_formats_and_types_go_through_arrow(catalog, session, format_):
 def test_variant_and_unknown_columns_are_written_by_spark(catalog, session):
     schema = Schema(i.NestedField(1, "id", i.LongType()), i.NestedField(2, "v", i.VariantType()), i.NestedField(3, "n", i.UnknownType()))
     t = catalog.create_table("db.variant", schema, format_version=3)
-    t.append(session.range(2).selectExpr("id", "parse_json('{\"a\": [1, null, \"x\"]}') v", "null n"))
+    t.append(session.range(2).selectExpr("id", 'parse_json(\'{"a": [1, null, "x"]}\') v', "null n"))
     assert [r[0] for r in t.to_spark(session).selectExpr("to_json(v)").collect()] == ['{"a":[1,null,"x"]}'] * 2
     assert t.to_arrow().column("v").to_pylist() == ['{"a":[1,null,"x"]}'] * 2
 
@@ -161,7 +166,13 @@ def test_every_mismatch_is_told_and_nothing_is_written(catalog, session):
     t = catalog.create_table("db.bad", "id int, t timestamp, need string not null, s struct<a int>")
     with pytest.raises(SchemaMismatch) as e:
         t.append(session.sql("select 5000000000L id, timestamp_ntz'2020-01-01 00:00:00' t, named_struct('a', 'text') s, 1 extra"))
-    for part in ("id: bigint cannot be written as int", "t: timestamp_ntz", "need: required", "s.a: string", "extra: the table has no such column"):
+    for part in (
+        "id: bigint cannot be written as int",
+        "t: timestamp_ntz",
+        "need: required",
+        "s.a: string",
+        "extra: the table has no such column",
+    ):
         assert part in str(e.value)
     assert files_below(t.location()) == []
 

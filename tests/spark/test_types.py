@@ -38,7 +38,10 @@ def test_what_spark_lacks_is_refused_with_its_column(kind):
 def test_comments_become_docs_and_not_null_required():
     struct = s.StructType([s.StructField("id", s.LongType(), False, {"comment": "the key"}), s.StructField("n", s.ShortType())])
     found = from_spark(struct)
-    assert [(f.name, f.required, f.doc, str(f.field_type)) for f in found.fields] == [("id", True, "the key", "long"), ("n", False, None, "int")]
+    assert [(f.name, f.required, f.doc, str(f.field_type)) for f in found.fields] == [
+        ("id", True, "the key", "long"),
+        ("n", False, None, "int"),
+    ]
 
 
 def test_an_interval_is_refused():

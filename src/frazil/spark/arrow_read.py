@@ -9,7 +9,6 @@ import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql import types as s
-from pyspark.sql.pandas.types import to_arrow_type
 
 from frazil.arrow.read import read_task
 from frazil.arrow.read_context import NAME_MAPPING, ReadContext
@@ -18,6 +17,7 @@ from frazil.errors import Unsupported
 from frazil.scan.combine import combine_for
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import PlannedFiles, TaskSequence
+from frazil.spark.arrow_types import arrow_schema
 from frazil.spark.logical import arrow_type, from_arrow
 from frazil.spark.types import spark_type
 from frazil.spark.workers import check_workers, guarded
@@ -26,20 +26,22 @@ from frazil.storage import Storage
 from frazil.storage.locations import scheme_of
 
 
-def arrow_frame(
-    spark: Any, plan: Plan, files: Sequence[PlannedFiles], wanted: Schema, storage: Storage, time: bool
-) -> DataFrame:
+def arrow_frame(spark: Any, plan: Plan, files: Sequence[PlannedFiles], wanted: Schema, storage: Storage, time: bool) -> DataFrame:
     """A DataFrame over these files of a plan, a task of Spark for each group of about one split size."""
     tasks = TaskSequence(tuple(files), plan.row_filter)
     for task in tasks[:1]:
         if scheme_of(task.file.file_path) == "memory":
-            raise Unsupported("A table in memory: lives in this process; Spark's workers cannot see it.", hint="Use to_arrow().", table=plan.metadata.location)
+            raise Unsupported(
+                "A table in memory: lives in this process; Spark's workers cannot see it.",
+                hint="Use to_arrow().",
+                table=plan.metadata.location,
+            )
     check_workers(spark)
     context = ReadContext(wanted, storage, plan.schema, plan.row_filter, plan.metadata.properties.get(NAME_MAPPING))
     packed = [cloudpickle.dumps(c.tasks) for c in combine_for(tasks, plan.options.split, parallelism(spark))]
     schema = s.StructType([s.StructField(f.name, spark_type(arrow_type(f.field_type), f.name, time=time), True) for f in wanted.fields])
     frame = spark.range(0, len(packed), 1, len(packed)).mapInArrow(
-        guarded("frazil.spark.arrow_read", "read_groups", context, packed, arrow_types(schema)), schema
+        guarded("frazil.spark.arrow_read", "read_groups", context, packed, arrow_schema(schema)), schema
     )
     columns = []
     for at, f in enumerate(wanted.fields):
@@ -57,12 +59,9 @@ def parallelism(spark: Any) -> int:
     return context.defaultParallelism if context is not None else int(spark.conf.get("spark.sql.shuffle.partitions", "200"))
 
 
-def arrow_types(schema: s.StructType) -> pa.Schema:
-    """The batches that mapInArrow must give for a Spark schema."""
-    return pa.schema([pa.field(f.name, to_arrow_type(f.dataType, timezone="UTC")) for f in schema.fields])
-
-
-def read_groups(context: ReadContext, packed: Sequence[bytes], schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def read_groups(
+    context: ReadContext, packed: Sequence[bytes], schema: pa.Schema, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """The worker's side: each number that comes in is a group of tasks to read."""
     for numbers in batches:
         for number in numbers.column(0).to_pylist():
@@ -87,8 +86,6 @@ def _cast(column: pa.Array, type_: pa.DataType) -> pa.Array:
     if pa.types.is_struct(type_) and pa.types.is_string(column.type):
         return _as_variant(column, type_)
     return column.cast(type_)
-
-
 
 
 def _as_variant(texts: pa.Array, type_: pa.DataType) -> pa.Array:

@@ -1,4 +1,4 @@
-"""A DataFrame written by Arrow in tasks of Spark: every type, format and store; each task reports its files, the driver collects reports."""
+"""A DataFrame written by Arrow in tasks of Spark: every type, format and store. Each task reports its files to the driver."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ REPORT = s.StructType([s.StructField("files", s.BinaryType()), s.StructField("ag
 def write_by_arrow(spark: Any, frame: DataFrame, context: WriteContext) -> list[DataFile]:
     """Files of the frame, written in place by tasks. What tasks wrote that failed or ran twice is removed; after an error all is."""
     if scheme_of(context.location) == "memory":
-        raise Unsupported("A table in memory: lives in this process; Spark's workers cannot write to it.", hint="Append Arrow frames instead.")
+        raise Unsupported(
+            "A table in memory: lives in this process; Spark's workers cannot write to it.", hint="Append Arrow frames instead."
+        )
     check_workers(spark)
     rows = spread(spark, frame, context, context.properties, folders=False)
     shown = rows.frame.select(*(_to_arrow(rows.frame, n, f.field_type).alias(f.name) for n, f in enumerate(context.schema.fields)))

@@ -17,7 +17,9 @@ from frazil.storage import Storage
 
 _NO_COLUMN = 2_147_480_000  # an id that no file has
 _NULL_HASH = 42  # Spark's hash of nulls only is its seed
-_MESSAGE = "spark.sql.parquet.fieldId.read.enabled was switched off after this frame was made; its columns are found by field id. Set it to true."
+_MESSAGE = (
+    "spark.sql.parquet.fieldId.read.enabled was switched off after this frame was made; its columns are found by field id. Set it to true."
+)
 
 
 def still_by_id(scan: DataFrame, spark: Any, paths: Sequence[str], storage: Storage) -> DataFrame:

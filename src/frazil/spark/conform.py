@@ -29,11 +29,17 @@ def conform(df: DataFrame, schema: Schema, options: WriteOptions, *, case_sensit
     columns = _matched(df.schema, schema.fields, case_sensitive, "", problems)
     made = []
     for f, at in columns:
-        column = _missing(f, problems, f.name) if at is None else _fit(df[at], df.schema.fields[at].dataType, f, f.name, checks, case_sensitive, problems)
+        column = (
+            _missing(f, problems, f.name)
+            if at is None
+            else _fit(df[at], df.schema.fields[at].dataType, f, f.name, checks, case_sensitive, problems)
+        )
         made.append(column.alias(f.name, metadata={}))
     if problems:
         table = "\n".join(f"  {p}" for p in problems)
-        raise SchemaMismatch(f"The frame does not fit the table:\n{table}\n", hint="Cast, rename or drop columns, or use merge_schema=True for new ones.")
+        raise SchemaMismatch(
+            f"The frame does not fit the table:\n{table}\n", hint="Cast, rename or drop columns, or use merge_schema=True for new ones."
+        )
     return df.select(*made)
 
 
@@ -41,6 +47,7 @@ def _matched(
     have: s.StructType, want: tuple[i.NestedField, ...], case_sensitive: bool, path: str, problems: list[str]
 ) -> list[tuple[i.NestedField, int | None]]:
     """Each wanted field with the place of the frame's column, None when it is missing."""
+
     def places(name: str) -> Iterator[int]:
         exact = [n for n, f in enumerate(have.fields) if f.name == name]
         yield from exact or ([] if case_sensitive else [n for n, f in enumerate(have.fields) if f.name.lower() == name.lower()])
@@ -99,7 +106,9 @@ def _fit(c: Column, have: s.DataType, f: i.NestedField, path: str, checks: bool,
     return fitted
 
 
-def _fit_type(c: Column, have: s.DataType, want: i.IcebergType, path: str, checks: bool, case_sensitive: bool, problems: list[str]) -> Column:
+def _fit_type(
+    c: Column, have: s.DataType, want: i.IcebergType, path: str, checks: bool, case_sensitive: bool, problems: list[str]
+) -> Column:
     match want, have:
         case i.StructType(), s.StructType():
             pairs = _matched(have, want.fields, case_sensitive, f"{path}.", problems)
@@ -179,4 +188,6 @@ def castable(have: s.DataType, want: i.IcebergType) -> bool:
             return isinstance(have, s.BinaryType)
         case i.UnknownType():
             return False
-    return type(have) is type(_type(want, "")) and not i.children(want) and not isinstance(want, i.TimestampNanoType | i.TimestamptzNanoType)
+    if i.children(want) or isinstance(want, i.TimestampNanoType | i.TimestamptzNanoType):
+        return False
+    return isinstance(have, type(_type(want, "")))

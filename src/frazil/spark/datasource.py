@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
+import pyspark
 from pyspark import TaskContext, cloudpickle
 from pyspark.sql import types as s
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, InputPartition, WriterCommitMessage
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from frazil.arrow.conform import conform
 from frazil.arrow.read import read_task
@@ -28,15 +29,18 @@ from frazil.catalog import CatalogBackend, load_backend
 from frazil.catalog.path import load_location
 from frazil.commit.actions import Action, Append, OverwriteFiles, ReplacePartitions
 from frazil.commit.transaction import commit
+from frazil.commit.written import WrittenFor
 from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.nodes import AlwaysTrue
 from frazil.scan.combine import combine_for
 from frazil.scan.inspect import metadata_table, metadata_table_schema
 from frazil.spark.arrow_read import fitted
-from frazil.spark.types import contains, to_spark
+from frazil.spark.arrow_types import arrow_schema
 from frazil.spark.target import Target, locate, read_request
+from frazil.spark.types import contains, to_spark
 from frazil.spec import types as i
 from frazil.spec.data_file import DataFile
+from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.storage.locations import data_root
 
@@ -68,13 +72,13 @@ class IcebergSource(DataSource):
     def writer(self, schema: s.StructType, overwrite: bool) -> DataSourceArrowWriter:
         return IcebergWriter(dict(self.options), schema, overwrite)
 
-    def streamReader(self, schema: s.StructType) -> Any:  # noqa: N802 - PySpark's name
+    def streamReader(self, schema: s.StructType) -> Any:
         raise Unsupported('readStream.format("iceberg") is not supported yet.')
 
-    def simpleStreamReader(self, schema: s.StructType) -> Any:  # noqa: N802 - PySpark's name
+    def simpleStreamReader(self, schema: s.StructType) -> Any:
         raise Unsupported('readStream.format("iceberg") is not supported yet.')
 
-    def streamWriter(self, schema: s.StructType, overwrite: bool) -> Any:  # noqa: N802 - PySpark's name
+    def streamWriter(self, schema: s.StructType, overwrite: bool) -> Any:
         raise Unsupported('writeStream.format("iceberg") is not supported yet.')
 
 
@@ -102,14 +106,16 @@ class IcebergReader(DataSourceReader):
 
     def __init__(self, target: Target, schema: s.StructType):
         self._schema, self._groups = schema, []
-        self._arrow = to_arrow_schema(schema, timezone="UTC")
+        self._arrow = arrow_schema(schema)
         self._target = target if target.metadata_table is not None else None
         if target.metadata_table is not None:
             self._groups = [Group(None)]
             return
         found = target.plan()
         if to_spark(found.schema) != schema:
-            raise InvalidInput(f"The columns of {target.name} are not those that were asked for.", hint="It may have changed meanwhile; load it again.")
+            raise InvalidInput(
+                f"The columns of {target.name} are not those that were asked for.", hint="It may have changed meanwhile; load it again."
+            )
         metadata, storage = target.loaded.metadata, target.loaded.storage
         self._context = ReadContext(found.schema, storage, found.schema, found.row_filter, metadata.properties.get(NAME_MAPPING))
         packed = combine_for(found.tasks(), found.options.split, 8)
@@ -139,6 +145,14 @@ class IcebergReader(DataSourceReader):
             yield fitted(batch, self._arrow)
 
 
+def _start(metadata: TableMetadata, options: WriteOptions) -> int | None:
+    """The snapshot from which conflicts count: the one named, else the branch's head as this write found it."""
+    if options.validate_from_snapshot_id is not None:
+        return metadata.snapshot_by_id(options.validate_from_snapshot_id).snapshot_id
+    head = metadata.ref_snapshot(options.branch) if options.branch in metadata.refs else metadata.current_snapshot()
+    return head.snapshot_id if head else None
+
+
 @dataclass
 class Written(WriterCommitMessage):
     files: list[DataFile]
@@ -150,15 +164,20 @@ class IcebergWriter(DataSourceArrowWriter):
     def __init__(self, options: dict[str, str], schema: s.StructType, overwrite: bool):
         catalog = {k[8:]: v for k, v in options.items() if k.lower().startswith("catalog.")}
         path = options.get("path", "")
-        self._options: WriteOptions = write_options({k: v for k, v in options.items() if k.lower() != "path" and not k.lower().startswith("catalog.")})
+        self._options: WriteOptions = write_options(
+            {k: v for k, v in options.items() if k.lower() != "path" and not k.lower().startswith("catalog.")}
+        )
         if self._options.merge_schema:
             raise Unsupported("merge-schema needs frazil.install(spark) before the write.")
         self._place, self._catalog, self._overwrite = path, catalog, overwrite
         _, loaded = self._load()
         self._base = loaded
+        if self._options.wap_id and loaded.metadata.properties.get("write.wap.enabled", "false").lower() != "true":
+            raise InvalidInput("wap-id is given, but the table property write.wap.enabled is not true.", table=loaded.metadata.location)
+        self._start = _start(loaded.metadata, self._options)
         self._context = WriteContext.of(loaded.metadata, loaded.storage, self._options)
         assert self._context.settings is not None
-        conform(to_arrow_schema(schema, timezone="UTC").empty_table(), self._context.schema, self._options, case_sensitive=False)
+        conform(arrow_schema(schema).empty_table(), self._context.schema, self._options, case_sensitive=False)
 
     def _load(self) -> tuple[CatalogBackend | None, Any]:
         if "/" in self._place:
@@ -166,7 +185,8 @@ class IcebergWriter(DataSourceArrowWriter):
         target = locate(read_request({"path": self._place, **{f"catalog.{k}": v for k, v in self._catalog.items()}}), {})
         parts = tuple(self._place.replace("`", "").split("."))
         name = parts[0] if parts[1:] == tuple(target.loaded.identifier) else None
-        return load_backend(name, **self._catalog), target.loaded
+        properties: dict[str, Any] = dict(self._catalog)
+        return load_backend(name, **properties), target.loaded
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         first = next(iterator, None)
@@ -189,13 +209,18 @@ class IcebergWriter(DataSourceArrowWriter):
         if backend is None:
             raise InvalidInput(f"{self._place} is one state of a table; it cannot be written to.", table=self._place)
         self._remove({f.file_path for f in files})
-        commit(backend, base, [self._action(files)], written=[f.file_path for f in files])
+        written_for = WrittenFor(self._base.metadata, self._base.metadata.last_column_id, files)
+        engine = {"engine-name": "spark", "engine-version": pyspark.__version__}
+        commit(backend, base, [written_for, self._action(files)], written=[f.file_path for f in files], environment=engine)
 
     def _action(self, files: tuple[DataFile, ...]) -> Action:
         options = self._options
-        to: dict[str, Any] = {"branch": options.branch or MAIN_BRANCH, "snapshot_properties": dict(options.snapshot_properties)}
+        to: dict[str, Any] = {
+            "branch": options.branch or MAIN_BRANCH, "snapshot_properties": dict(options.snapshot_properties), "wap_id": options.wap_id,
+        }  # fmt: skip
         if not self._overwrite:
             return Append(files=files, **to)
+        to["starting_snapshot_id"] = self._start
         if options.overwrite_mode == "dynamic":
             return ReplacePartitions(files=files, isolation=options.isolation_level, **to)
         return OverwriteFiles(added=files, row_filter=AlwaysTrue(), isolation=options.isolation_level, **to)

@@ -25,7 +25,9 @@ def default_sql(type_: i.IcebergType, value: Any) -> str | None:
         case i.TimestamptzType():
             return f"timestamp_micros({value})"
         case i.TimestampType():
-            return f"timestampadd(MICROSECOND, {value % 86_400_000_000}, CAST(date_from_unix_date({value // 86_400_000_000}) AS TIMESTAMP_NTZ))"
+            days, micros = divmod(value, 86_400_000_000)
+            return f"timestampadd(MICROSECOND, {micros}, CAST(date_from_unix_date({days}) AS TIMESTAMP_NTZ))"
         case i.StringType():
-            return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+            text = str(value).replace("\\", "\\\\").replace("'", "\\'")
+            return f"'{text}'"
     return None

@@ -163,7 +163,9 @@ def _written(local: str, rows: Spread) -> list[_Written]:
             if name.startswith(("_", ".")) or not (match := _PART.match(name)):
                 continue
             texts = dict(p.partition("=")[::2] for p in os.path.relpath(directory, local).split(os.sep) if "=" in p)
-            values = tuple(None if k.name is None or texts[k.name] == _NULL_FOLDER else from_directory(k.type, texts[k.name]) for k in rows.keys)
+            values = tuple(
+                None if k.name is None or texts[k.name] == _NULL_FOLDER else from_directory(k.type, texts[k.name]) for k in rows.keys
+            )
             found.append(_Written(os.path.join(directory, name), int(match[1]), values))
     return found
 

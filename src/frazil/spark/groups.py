@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from frazil.arrow.parquet_footer import Node
 from frazil.codec.name_mapping import MappedField, NameMapping, parse_name_mapping
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import PlannedFiles
-from frazil.arrow.parquet_footer import Node
 from frazil.spark.paths import is_hidden, jvm_can_open
 from frazil.spark.presence import file_schemas, lacking
 from frazil.spark.shape import Shape, is_readable
@@ -67,7 +67,13 @@ _Key = tuple[frozenset[int], tuple[tuple[int, str], ...] | None]
 
 
 def _placed(
-    plan: Plan, spec: PartitionSpec, shape: Shape, storage: Storage, mapping: NameMapping | None, paths: Sequence[str], possible: Sequence[int]
+    plan: Plan,
+    spec: PartitionSpec,
+    shape: Shape,
+    storage: Storage,
+    mapping: NameMapping | None,
+    paths: Sequence[str],
+    possible: Sequence[int],
 ) -> Iterable[tuple[int, _Key]]:
     """The rows that Spark may read, each with what decides its group."""
     identity = {f.source_id for f in spec.fields if isinstance(f.transform, IdentityTransform)}
@@ -133,7 +139,7 @@ def _names(m: MappedField | None) -> tuple[str, ...]:
 
 
 def _same_by_name(column: Node, type_: i.IcebergType) -> bool:
-    """Whether Spark reads the column of a foreign file as the format means it; INT96, zoneless times and nested columns are left to Arrow."""
+    """Whether Spark reads a foreign file's column as the format means it; INT96, zoneless times, nested columns are left to Arrow."""
     if column.children or column.physical in (None, _INT96):
         return False
     match type_:

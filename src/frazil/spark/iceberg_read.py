@@ -47,4 +47,4 @@ def metadata_frame(spark: Any, target: Target) -> DataFrame:
         target.metadata_table, loaded.metadata, loaded.storage, metadata_location=loaded.metadata_location, snapshot_id=snapshot_id
     )
     schema = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
-    return spark.createDataFrame(table, schema=schema)  # type: ignore[no-any-return]
+    return spark.createDataFrame(table, schema=schema)

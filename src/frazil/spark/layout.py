@@ -35,7 +35,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Spread:
-    """The frame with its helper columns, and the settings its plan wants while it runs. `is_sorted`: rows of a file are in the table's order."""
+    """The frame with its helper columns, and what its plan wants of the session. `is_sorted`: rows of a file are in the table's order."""
 
     frame: DataFrame
     keys: tuple[Key, ...]

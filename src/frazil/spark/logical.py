@@ -11,7 +11,9 @@ from frazil.spec import types as i
 
 def uuid_text(c: Column) -> Column:
     h = F.lower(F.hex(c))
-    return F.concat_ws("-", F.substring(h, 1, 8), F.substring(h, 9, 4), F.substring(h, 13, 4), F.substring(h, 17, 4), F.substring(h, 21, 12))
+    return F.concat_ws(
+        "-", F.substring(h, 1, 8), F.substring(h, 9, 4), F.substring(h, 13, 4), F.substring(h, 17, 4), F.substring(h, 21, 12)
+    )
 
 
 def from_file(c: Column, type_: i.IcebergType) -> Column:

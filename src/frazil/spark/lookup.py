@@ -45,14 +45,13 @@ def facts_frame(spark: Any, table: pa.Table, columns: Mapping[str, tuple[pa.Arra
         fields.append(s.StructField(name, s.StringType() if isinstance(type_, UnknownType) else spark_type(type_, name, time=time)))
         arrays.append(values)
     made = pa.Table.from_arrays(arrays, names=[f.name for f in fields])
-    return spark.createDataFrame(made, schema=s.StructType(fields))  # type: ignore[no-any-return]
+    return spark.createDataFrame(made, schema=s.StructType(fields))
 
 
 def with_facts(scan: DataFrame, facts: DataFrame) -> DataFrame:
     """The scan with the facts of each row's file. A path that is not among them fails the read: no row is guessed."""
     keyed = scan.withColumn(PATH, F.col("_metadata.file_path"))
-    joined = keyed.join(F.broadcast(facts), PATH, "left")
-    return joined
+    return keyed.join(F.broadcast(facts), PATH, "left")
 
 
 def checked(value: Column) -> Column:

@@ -166,7 +166,7 @@ def open_files(spark: Any, schema: s.StructType, paths: Sequence[str]) -> DataFr
         if hasattr(reader, "_jreader"):  # one call instead of one a path: 100k paths cross in 0.2 s, not in 20
             split_paths = spark._jvm.org.apache.commons.lang3.StringUtils.split("\n".join(map(as_glob, paths)), "\n")
             return DataFrame(reader._jreader.load(split_paths), spark)
-        return reader.load(list(map(as_glob, paths)))  # type: ignore[no-any-return]
+        return reader.load(list(map(as_glob, paths)))
 
 
 def _scan(spark: Any, plan: Plan, shape: Shape, groups: list[ScanGroup], wanted: _Wanted, storage: Storage) -> DataFrame:
@@ -177,7 +177,9 @@ def _scan(spark: Any, plan: Plan, shape: Shape, groups: list[ScanGroup], wanted:
     if not shape.by_name_too and groups[0].file_names is None:
         scan = still_by_id(scan, spark, paths, storage)
     scan = _with_metadata(spark, plan, scan, table, groups[0], wanted)
-    columns = [_column(f, sources, groups[0], shape, wanted.time) for f in wanted.columns] + [_metadata_column(f, groups[0]) for f in wanted.extra]
+    columns = [_column(f, sources, groups[0], shape, wanted.time) for f in wanted.columns] + [
+        _metadata_column(f, groups[0]) for f in wanted.extra
+    ]
     return scan.select(*columns)
 
 
@@ -186,7 +188,9 @@ def _read_schema(shape: Shape, group: ScanGroup, wanted: _Wanted) -> tuple[s.Str
     by_name = None if group.file_names is None else dict(group.file_names)
     sources, fields = {}, []
     taken = {n.lower() for n in (by_name or {}).values()}
-    for f, column in zip((f for f in shape.fields if not isinstance(f.field_type, i.UnknownType)), shape.read_schema(wanted.time), strict=True):
+    for f, column in zip(
+        (f for f in shape.fields if not isinstance(f.field_type, i.UnknownType)), shape.read_schema(wanted.time), strict=True
+    ):
         if f.field_id in group.constants:
             continue
         name, metadata = column.name, dict(column.metadata)
@@ -237,7 +241,11 @@ def _with_metadata(spark: Any, plan: Plan, scan: DataFrame, table: pa.Table, gro
     facts: dict[str, tuple[pa.Array, i.IcebergType]] = {}
     spec = group.planned.spec
     if group.constants:
-        typed = {f.source_id: (f.field_id, plan.schema.by_id[f.source_id].field_type) for f in spec.fields if isinstance(f.transform, IdentityTransform)}
+        typed = {
+            f.source_id: (f.field_id, plan.schema.by_id[f.source_id].field_type)
+            for f in spec.fields
+            if isinstance(f.transform, IdentityTransform)
+        }
         values = lookup.partition_values(table, (typed[c] for c in group.constants))
         facts |= {_constant(c): (values[typed[c][0]], typed[c][1]) for c in group.constants}
     for f in wanted.extra:
@@ -276,6 +284,10 @@ def _other_texts(table: pa.Table) -> pa.Array | None:
     return None if as_told else paths
 
 
+def _partition_field(f: i.NestedField, is_mine: bool) -> Column:
+    return lookup.checked(F.col(_partition_value(f.field_id))) if is_mine else F.lit(None).cast(spark_type(f.field_type, time=True))
+
+
 def _metadata_column(f: i.NestedField, group: ScanGroup) -> Column:
     spec = group.planned.spec
     match f.name:
@@ -290,10 +302,7 @@ def _metadata_column(f: i.NestedField, group: ScanGroup) -> Column:
         case "_partition":
             assert isinstance(f.field_type, i.StructType)
             mine = {x.field_id for x in spec.fields}
-            made = F.struct(*(
-                (lookup.checked(F.col(_partition_value(x.field_id))) if x.field_id in mine else F.lit(None).cast(spark_type(x.field_type, time=True))).alias(x.name)
-                for x in f.field_type.fields
-            ))  # fmt: skip
+            made = F.struct(*(_partition_field(x, x.field_id in mine).alias(x.name) for x in f.field_type.fields))
         case "_row_id":
             inherited = lookup.checked(F.col(_FIRST)) + F.col(_POS)
             made = F.coalesce(F.col(_ROW_ID), inherited) if group.file_names is None else inherited

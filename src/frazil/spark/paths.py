@@ -63,6 +63,6 @@ def _has_file_system(spark: Any, scheme: str) -> bool:
         return False
     try:
         jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, spark._jsc.hadoopConfiguration())
-    except Exception:  # noqa: BLE001 - py4j wraps whatever Hadoop throws: the answer is no
+    except Exception:
         return False
     return True

@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from frazil.arrow.parquet_footer import Node, read_footer
 from frazil.scan.manifests import is_data, manifests_of, read_manifest
 from frazil.scan.plan import Plan
-from frazil.arrow.parquet_footer import Node, read_footer
 from frazil.storage import Storage
 
 _THREADS = 16

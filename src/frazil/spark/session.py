@@ -9,12 +9,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from frazil.spark.settings import READ_IDS
+
 SETTINGS = {
-    "spark.sql.parquet.fieldId.read.enabled": "true",
-    "spark.sql.parquet.fieldId.write.enabled": "true",
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.sql.python.filterPushdown.enabled": "true",
+    READ_IDS: "true",
 }
 
 
@@ -41,4 +39,4 @@ def spark_session(app_name: str | None = None, master: str | None = None, config
         builder = builder.master(master)
     for key, value in (config or {}).items():
         builder = builder.config(key, value)
-    return configure(builder).getOrCreate()  # type: ignore[no-any-return]
+    return configure(builder).getOrCreate()

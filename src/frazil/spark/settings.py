@@ -3,8 +3,9 @@
 | setting | value | who sets it | why |
 |---|---|---|---|
 | spark.sql.parquet.fieldId.read.enabled | true | to_spark, append; stays | columns are found by field id |
-| spark.sql.parquet.fieldId.write.enabled | true | append, while it writes | files carry field ids |
-| spark.sql.sources.parallelPartitionDiscovery.threshold | number of files | to_spark, while it opens files | no Spark job for listing files that are known |
+| spark.sql.variant.writeShredding.enabled | false | append, while it writes | variants are written whole |
+| spark.sql.files.maxRecordsPerFile | 0 | append, while it writes | files end by size, not by rows |
+| spark.sql.sources.parallelPartitionDiscovery.threshold | number of files | to_spark, while it opens files | no listing job |
 | spark.sql.parquet.outputTimestampType | TIMESTAMP_MICROS | append, while it writes | Iceberg has no INT96 |
 | spark.sql.parquet.writeLegacyFormat | false | append, while it writes | lists and decimals as the format wants them |
 | spark.sql.parquet.datetimeRebaseModeInWrite | CORRECTED | append, while it writes | dates before 1582 as they are |

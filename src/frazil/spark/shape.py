@@ -40,7 +40,8 @@ ID = "parquet.field.id"
 class Shape:
     """Columns to read, `names` in the read schema by id. `by_name_too`: matching by name would give the same rows, as nothing was renamed.
 
-    `opaque`: nested columns that must not be pruned. `sensitive`: ids whose absence from a file Spark's scan would answer wrongly (defaults inside structs, defaults of binary types).
+    `opaque`: nested columns that must not be pruned. `sensitive`: ids whose absence from a file Spark's scan would answer wrongly (defaults
+    inside structs, defaults of binary types).
     """
 
     fields: tuple[NestedField, ...]
@@ -75,7 +76,7 @@ def shape_of(metadata: TableMetadata, fields: Iterable[NestedField], complete: b
 
 
 def _is_float(schema: Schema, field_id: int) -> bool:
-    """Inside a struct: a filter on it, pushed into Parquet, would take -0.0 for another number than 0.0 (top-level ones see native_read)."""
+    """Inside a struct: pushed into Parquet, a filter on it would take -0.0 for another number than 0.0 (for others see native_read)."""
     around = (schema.by_id[p].field_type for p in schema.parents[field_id])
     return isinstance(schema.by_id[field_id].field_type, FloatType | DoubleType) and all(isinstance(t, StructType) for t in around)
 
@@ -127,7 +128,9 @@ def _invented(field_id: int, taken: set[str]) -> str:
 
 def _sensitive(wanted: Schema) -> Iterable[int]:
     for field_id, f in wanted.by_id.items():
-        if f.initial_default is not None and (wanted.parents[field_id] or isinstance(f.field_type, BinaryType | FixedType | UUIDType | StructType)):
+        if f.initial_default is not None and (
+            wanted.parents[field_id] or isinstance(f.field_type, BinaryType | FixedType | UUIDType | StructType)
+        ):
             yield field_id
 
 
@@ -174,5 +177,9 @@ def is_readable(type_: IcebergType) -> bool:
         case ListType():
             return not isinstance(type_.element_type, UnknownType) and is_readable(type_.element_type)
         case MapType():
-            return not contains(type_.key_type, UnknownType) and not isinstance(type_.value_type, UnknownType) and is_readable(type_.value_type)
+            return (
+                not contains(type_.key_type, UnknownType)
+                and not isinstance(type_.value_type, UnknownType)
+                and is_readable(type_.value_type)
+            )
     return True

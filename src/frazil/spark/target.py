@@ -72,7 +72,14 @@ class Target:
             )  # fmt: skip
         snapshot, schema = self.snapshot_and_schema()
         found = plan(
-            metadata, storage, snapshot=snapshot, schema=schema, row_filter=predicate, case_sensitive=case_sensitive, zone=zone, options=options
+            metadata,
+            storage,
+            snapshot=snapshot,
+            schema=schema,
+            row_filter=predicate,
+            case_sensitive=case_sensitive,
+            zone=zone,
+            options=options,
         )
         if found.has_deletes:
             snapshot_id = snapshot.snapshot_id if snapshot else None
@@ -126,7 +133,8 @@ def locate(request: ReadRequest, spark_conf: Mapping[str, str]) -> Target:
     parts = tuple(request.path.replace("`", "").split("."))
     known = {*configured_names(spark_conf), *([DEFAULT_CATALOG] if len(parts) > 2 else [])}
     catalog = parts[0] if len(parts) > 1 and parts[0] in known else None
-    backend = load_backend(catalog, spark_conf=spark_conf, **request.catalog)
+    properties: dict[str, Any] = dict(request.catalog)
+    backend = load_backend(catalog, spark_conf=spark_conf, **properties)
     rest = parts[1:] if catalog else parts
     if len(rest) < 2 or not all(rest):
         raise InvalidInput(f"{request.path!r} is no table identifier: it has a namespace and a name, as in db.events.")
@@ -151,7 +159,9 @@ def _with_suffixes(target: Target, suffixes: list[str]) -> Target:
                 raise InvalidInput(f"{suffix} and {', '.join(selectors)} each select a snapshot.", table=target.name)
             selectors.update(found)
         else:
-            raise InvalidInput(f"{suffix!r} is no metadata table and selects no snapshot.", hint=f"Metadata tables: {', '.join(METADATA_TABLES)}.")
+            raise InvalidInput(
+                f"{suffix!r} is no metadata table and selects no snapshot.", hint=f"Metadata tables: {', '.join(METADATA_TABLES)}."
+            )
     if metadata_table is not None and target.request.start is not None:
         raise InvalidInput(f"The metadata table {metadata_table} has no incremental reads.", table=target.name)
     if metadata_table is not None and selectors and metadata_table not in TIME_TRAVEL_TABLES:

@@ -70,7 +70,7 @@ def _bucket_udf(type_: i.IcebergType, n: int) -> Any:
         return apply(bucket, kind, values)
 
     buckets.__annotations__ = {"values": pa.Array, "return": pa.Array}  # Spark reads the kind of function from its hints
-    return F.arrow_udf(buckets, returnType=s.IntegerType())  # type: ignore[call-overload]
+    return F.arrow_udf(buckets, returnType=s.IntegerType())
 
 
 def _truncate(type_: i.IcebergType, c: Column, width: int) -> Column:

@@ -46,7 +46,10 @@ def spark_type(type_: i.IcebergType, column: str = "", *, time: bool = False) ->
             return s.DecimalType(type_.precision, type_.scale)
         case i.TimeType():
             if not time:
-                raise Unsupported(f"Column {column!r} is a time, and the session does not have {_TIME_SETTING}=true.", hint="Set it, or leave the column out.")
+                raise Unsupported(
+                    f"Column {column!r} is a time, and the session does not have {_TIME_SETTING}=true.",
+                    hint="Set it, or leave the column out.",
+                )
             return s.TimeType(6)
     make = _PLAIN.get(type(type_))
     if make is None:
@@ -90,7 +93,9 @@ def _iceberg_type(type_: s.DataType, column: str, next_id: Callable[[], int]) ->
             return i.ListType(next_id(), _iceberg_type(type_.elementType, f"{column}.element", next_id), not type_.containsNull)
         case s.MapType():
             key = _iceberg_type(type_.keyType, f"{column}.key", next_id)
-            return i.MapType(next_id(), key, next_id(), _iceberg_type(type_.valueType, f"{column}.value", next_id), not type_.valueContainsNull)
+            return i.MapType(
+                next_id(), key, next_id(), _iceberg_type(type_.valueType, f"{column}.value", next_id), not type_.valueContainsNull
+            )
         case s.DecimalType():
             if type_.scale < 0 or type_.scale > type_.precision:
                 raise ValidationError(f"Column {column!r} has the type {type_.simpleString()}; Iceberg's scale is 0 up to the precision.")
@@ -99,7 +104,9 @@ def _iceberg_type(type_: s.DataType, column: str, next_id: Callable[[], int]) ->
             return i.TimeType()
     found = next((t for k, t in _BACK.items() if type(type_) is k), None) or (i.StringType() if isinstance(type_, s.StringType) else None)
     if found is None:
-        raise Unsupported(f"Column {column!r} has the Spark type {type_.simpleString()}, which Iceberg lacks.", hint="Cast it first.", column=column)
+        raise Unsupported(
+            f"Column {column!r} has the Spark type {type_.simpleString()}, which Iceberg lacks.", hint="Cast it first.", column=column
+        )
     return found
 
 

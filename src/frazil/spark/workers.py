@@ -44,7 +44,7 @@ def guarded(module: str, function: str, *arguments: Any) -> Callable[[Iterator[p
             ) from None
         if found != here:
             raise RuntimeError(f"FRAZIL_WORKER: a Spark worker ({worker.executable}) has Frazil {found}, the driver has {here}.")
-        yield from call(*pickle.loads(payload), batches)  # noqa: S301 - bytes of our own driver
+        yield from call(*pickle.loads(payload), batches)
 
     return task
 
