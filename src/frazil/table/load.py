@@ -61,7 +61,7 @@ def load_table(identifier: str | tuple[str, ...], **properties: Any) -> Table:
         raise
 
 
-def sql(sqlQuery: str, spark: Any = None) -> Any:  # noqa: N803 - PySpark's name
+def sql(sqlQuery: str, spark: Any = None) -> Any:
     """Spark SQL over Frazil's catalogs: not served yet."""
     raise Unsupported(
         "frazil.sql is not supported yet.", hint="spark.table(name).createOrReplaceTempView(…) gives SQL a name; see KNOWN_GAPS.md."
