@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil.arrow.transforms import apply_arrow
-from frazil.errors import Unsupported, ValidationError
+from frazil.errors import InvalidInput, Unsupported, ValidationError
 from frazil.expr.values import array
 from frazil.spec.transform_values import apply
 from frazil.spec.transforms import (
@@ -115,3 +115,11 @@ def test_what_cannot_be_transformed_is_refused_by_name() -> None:
         apply_arrow(UnknownTransform("later"), LongType(), pa.array([1]))
     with pytest.raises(ValidationError, match="double"):
         apply_arrow(BucketTransform(4), DoubleType(), pa.array([1.0]))
+
+
+def test_decimals_truncated_below_the_least_of_their_type_keep_one_digit_more() -> None:
+    type_, transform = DecimalType(5, 2), TruncateTransform(10)
+    found = apply_arrow(transform, type_, pa.array([Decimal("-999.99"), None, Decimal("999.99")], pa.decimal128(5, 2)))
+    assert found.to_pylist() == [Decimal("-1000.00"), None, Decimal("999.90")]
+    with pytest.raises(InvalidInput, match="38 digits"):
+        apply_arrow(transform, DecimalType(38, 0), pa.array([Decimal("-" + "9" * 38)], pa.decimal128(38, 0)))

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.arrow.internal_values import as_internal
-from frazil.errors import Unsupported, ValidationError
+from frazil.errors import InvalidInput, Unsupported, ValidationError
 from frazil.expr.calendar import DAY_MICROS
 from frazil.expr.casts import floor_divide, over_numpy
 from frazil.expr.casts_numbers import unscaled_int64
@@ -167,7 +167,11 @@ def _truncated(type_: IcebergType, values: pa.Array, width: int) -> pa.Array:
         transform = TruncateTransform(width)
         encoded = values.dictionary_encode()
         found = [apply(transform, type_, v) for v in encoded.dictionary.to_pylist()]
-        return pa.array(found, arrow_type(type_)).take(encoded.indices)
+        try:
+            wide = pa.array(found, pa.decimal128(38, type_.scale))  # near the least value one digit more than the type's, as in Java
+        except pa.ArrowInvalid as error:
+            raise InvalidInput(f"A {type_} truncated to multiples of {width} has more than 38 digits.") from error
+        return pa.Array.from_buffers(arrow_type(type_), len(wide), wide.buffers()).take(encoded.indices)
     if pa.types.is_integer(values.type):
         return over_numpy(values, lambda n: _floored(n, width, 32 if isinstance(type_, IntegerType) else 64))
     return pc.binary_slice(values, 0, width)
