@@ -180,7 +180,7 @@ def castable(have: s.DataType, want: i.IcebergType) -> bool:
             return isinstance(have, s.FloatType | s.DoubleType) or (digits is not None and digits <= 10)
         case i.DecimalType():
             if isinstance(have, s.DecimalType):
-                return have.scale <= want.scale and have.precision - have.scale <= want.precision - want.scale
+                return bool(have.scale <= want.scale and have.precision - have.scale <= want.precision - want.scale)
             return digits is not None and digits <= want.precision - want.scale
         case i.StringType() | i.UUIDType():
             return isinstance(have, s.StringType | s.CharType | s.VarcharType)
