@@ -1,5 +1,6 @@
 """The table as users hold it, without Spark: write, read, travel, evolve, inspect; each verb is one snapshot."""
 
+import dataclasses
 import datetime as dt
 import pathlib
 import pickle
@@ -22,6 +23,7 @@ from frazil.errors import (
     ValidationException,
 )
 from frazil.expressions import EqualTo, GreaterThan, IsNull
+from frazil.spec.snapshot import Snapshots
 
 
 @pytest.fixture
@@ -382,3 +384,30 @@ def test_tasks_travel_to_workers(events):
     task = events.scan().plan_files()[0]
     assert pickle.loads(pickle.dumps(task)).file == task.file
     assert len(pickle.dumps(task)) < 20_000
+
+
+def test_racing_adds_of_one_file_land_once(catalog, tmp_path):
+    import pyarrow.parquet as pq
+
+    first = catalog.create_table("db.raced", "id bigint")
+    path = tmp_path / "outside.parquet"
+    pq.write_table(pa.table({"id": [1, 2]}), path)
+    second = catalog.load_table("db.raced")
+    first.add_files([str(path)])
+    with pytest.raises(ValidationError, match="already referenced"):
+        second.add_files([str(path)])
+    assert ids(second.refresh()) == [1, 2] and path.exists()
+
+
+def test_totals_that_a_parent_lacks_are_counted(catalog, events):
+    events.append(rows([1, 2]))
+    bare = {k: v for k, v in events.current_snapshot().summary.items() if not k.startswith("total-")}
+    metadata = events.metadata
+    stripped = dataclasses.replace(events.current_snapshot(), summary=bare)
+    forged = dataclasses.replace(metadata, snapshots=Snapshots.of([stripped]))
+    outcome = events._backend.swap(events._loaded, forged)
+    assert type(outcome).__name__ == "Committed"
+    events.refresh()
+    summary = events.append(rows([3])).summary
+    assert (summary["total-records"], summary["total-data-files"], summary["total-delete-files"]) == ("3", "2", "0")
+    assert int(summary["total-files-size"]) == sum(events.inspect.files()["file_size_in_bytes"].to_pylist())

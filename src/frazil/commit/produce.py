@@ -11,8 +11,9 @@ from frazil.commit.filtering import DeleteRemoval, FilterResult, Removal, filter
 from frazil.commit.manifests import ADDED, check_known_specs, numbered, schema_of_spec, write_list
 from frazil.commit.merging import merge
 from frazil.commit.properties import boolean, number
+from frazil.commit.recount import totals_before
 from frazil.commit.summary import SummaryBuilder, with_totals
-from frazil.errors import ValidationError, ValidationException
+from frazil.errors import Unsupported, ValidationError, ValidationException
 from frazil.scan.manifests import manifests_of
 from frazil.spec import updates as u
 from frazil.spec.data_file import DataFile, ManifestEntry
@@ -66,6 +67,8 @@ def is_staged(metadata: TableMetadata, target: Target) -> bool:
 
 def produce(change: Change, target: Target, metadata: TableMetadata, context: Context) -> Sequence[u.Update]:
     """The updates that add the snapshot of `change` to the target; none when it changes no file (unless `even_if_empty`)."""
+    if metadata.encryption_keys or metadata.properties.get("encryption.key-id"):
+        raise Unsupported(f"Table {metadata.location} is encrypted; Frazil cannot commit to encrypted tables yet.", table=metadata.location)
     check_known_specs(metadata, {f.spec_id for f in (*change.added, *change.added_deletes)})
     _check_delete_files(change.added_deletes, metadata)
     staged = is_staged(metadata, target)
@@ -202,7 +205,7 @@ def _snapshot(
     return Snapshot(
         snapshot_id=state.snapshot_id, timestamp_ms=max(context.now_ms, metadata.last_updated_ms, logged), manifest_list=location,
         parent_snapshot_id=parent_id, sequence_number=sequence_number,
-        summary={**with_totals(summary, None if parent is None else parent.summary), **context.environment},
+        summary={**with_totals(summary, totals_before(parent, metadata, context.storage)), **context.environment},
         schema_id=metadata.current_schema_id, first_row_id=first_row_id,
         added_rows=None if following is None or first_row_id is None else following - first_row_id,
     )  # fmt: skip

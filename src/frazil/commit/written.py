@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from frazil.commit.context import Context
+from frazil.commit.produce import parent_of
 from frazil.errors import ValidationException
+from frazil.scan.plan import plan
 from frazil.spec.data_file import DataFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.types import NestedField, UnknownType, can_promote
@@ -54,6 +56,23 @@ class WrittenFor:
     def _changed(self, metadata: TableMetadata, what: str) -> ValidationException:
         text = f"Table {metadata.location} changed while data was written: {what}."
         return ValidationException(text, hint=_HINT, table=metadata.location)
+
+
+@dataclass(frozen=True)
+class NotYetThere:
+    """Stands before the action that adds existing files; looks at each attempt, since others may be adding the same ones."""
+
+    paths: frozenset[str]
+    branch: str
+
+    def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]:
+        head = parent_of(metadata, self.branch)
+        live = plan(metadata, context.storage, snapshot=head, schema=metadata.schema()).paths()
+        if twice := sorted(self.paths & set(live)):
+            shown = ", ".join(twice[:10])
+            text = f"Cannot add files that are already referenced by table, files: {shown}"
+            raise ValidationException(text, table=metadata.location, files=twice)
+        return ()
 
 
 def _readable(written: NestedField, now: NestedField, version: int) -> bool:

@@ -55,6 +55,8 @@ class Explanation:
     def __str__(self) -> str:
         return "\n".join(self.lines)
 
+    __repr__ = __str__
+
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"
 

@@ -19,7 +19,6 @@ from frazil.commit.transaction import CommitOutcome, commit
 from frazil.errors import CommitStateUnknownException, InvalidInput
 from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.expr.parse import parse
-from frazil.scan.plan import plan
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.spec.updates import RemoveProperties, SetLocation, SetProperties, UpgradeFormatVersion
@@ -169,11 +168,7 @@ class Transaction:
         branch: str | None = MAIN_BRANCH,
     ) -> None:
         to = self._target(branch, snapshot_properties, {})
-        live: set[str] = set()
-        if check_duplicate_files:
-            head = self._metadata.ref_snapshot(to.branch) if to.branch in self._metadata.refs else self._metadata.current_snapshot()
-            live = set(plan(self._metadata, self._base.storage, snapshot=head, schema=self._metadata.schema()).paths())
-        self._staged(write.stage_add_files(file_paths, self._metadata, self._base.storage, to, live))
+        self._staged(write.stage_add_files(file_paths, self._metadata, self._base.storage, to, check_duplicate_files))
 
     def delete(
         self,

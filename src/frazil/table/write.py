@@ -14,8 +14,8 @@ from frazil.arrow.write_context import refuse_encryption
 from frazil.arrow.write_options import WriteOptions, write_options
 from frazil.commit.actions import Action, Append, MetadataChange, OverwriteFiles, ReplacePartitions
 from frazil.commit.evolve_schema import UpdateSchema, name_mapping_of
-from frazil.commit.written import WrittenFor
-from frazil.errors import InvalidInput, ValidationError
+from frazil.commit.written import NotYetThere, WrittenFor
+from frazil.errors import InvalidInput
 from frazil.expr.nodes import Predicate
 from frazil.spec.data_file import DataFile
 from frazil.spec.metadata import TableMetadata
@@ -201,18 +201,16 @@ def stage_replace_partitions(frame: Any, metadata: TableMetadata, storage: Stora
     return replace(staged, actions=(*changes, WrittenFor(evolved, to.known_columns, staged.files), action))
 
 
-def stage_add_files(paths: Sequence[str], metadata: TableMetadata, storage: Storage, to: Target, live: set[str]) -> Staged:
-    """Existing Parquet files become part of the table where they lie. `live`: paths that the table holds already."""
+def stage_add_files(paths: Sequence[str], metadata: TableMetadata, storage: Storage, to: Target, check_duplicates: bool) -> Staged:
+    """Existing Parquet files become part of the table where they lie. `check_duplicates`: those that the table holds are refused."""
     refuse_encryption(metadata)
     if len(set(paths)) != len(paths):
         raise InvalidInput("add_files: a path is given twice.", table=metadata.location)
-    if twice := sorted(set(paths) & live):
-        raise ValidationError(
-            f"Cannot add files that are already referenced by table, files: {', '.join(twice[:10])}", table=metadata.location
-        )
     files = tuple(data_files_of(paths, metadata, storage))
-    mapping: tuple[Action, ...] = ()
+    before: tuple[Action, ...] = ()
+    if check_duplicates:
+        before = (NotYetThere(frozenset(f.file_path for f in files), to.branch),)
     if _NAME_MAPPING not in metadata.properties:  # files of others seldom hold field ids: today's names tell which column is which
-        mapping = (MetadataChange(lambda m: (SetProperties({_NAME_MAPPING: name_mapping_of(m.schema())}),)),)
+        before = (*before, MetadataChange(lambda m: (SetProperties({_NAME_MAPPING: name_mapping_of(m.schema())}),)))
     action = Append(files=files, branch=to.branch, snapshot_properties=to.properties, stage_only=to.stage_only, wap_id=to.wap_id)
-    return Staged((*mapping, action))
+    return Staged((*before, action))
