@@ -21,7 +21,7 @@ from frazil.spark.arrow_read import fitted
 from frazil.spark.layout import spread
 from frazil.spark.settings import temporarily
 from frazil.spark.types import contains
-from frazil.spark.workers import check_workers, guarded
+from frazil.spark.workers import guarded
 from frazil.spec import types as i
 from frazil.spec.data_file import DataFile
 from frazil.storage.locations import data_root, scheme_of
@@ -35,7 +35,6 @@ def write_by_arrow(spark: Any, frame: DataFrame, context: WriteContext) -> list[
         raise Unsupported(
             "A table in memory: lives in this process; Spark's workers cannot write to it.", hint="Append Arrow frames instead."
         )
-    check_workers(spark)
     rows = spread(spark, frame, context, context.properties, folders=False)
     shown = rows.frame.select(*(_to_arrow(rows.frame, n, f.field_type).alias(f.name) for n, f in enumerate(context.schema.fields)))
     try:

@@ -19,11 +19,12 @@ from frazil.spark.arrow_write import write_by_arrow
 from frazil.spark.conform import REQUIRED, conform
 from frazil.spark.folder_write import can_write, write_by_folder
 from frazil.spark.layout import distribution_mode
-from frazil.spark.workers import worker_error
+from frazil.spark.workers import check_shared, check_workers, worker_error
 from frazil.spec.data_file import DataFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.partitioning import check_source
 from frazil.storage import Storage
+from frazil.storage.locations import data_root
 
 _WHOLE_TARGET = 128 << 20  # from here on a task of Spark does not fill a file
 
@@ -46,6 +47,9 @@ def write(
             check_source(context.schema, field.source_id, field.transform)
     sensitive = str(spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true" if case_sensitive is None else case_sensitive
     frame = conform(df, context.schema, options, case_sensitive=sensitive)
+    check_workers(spark)
+    if (root := storage.local_path(data_root(context.location, context.properties))) is not None:
+        check_shared(spark, root)
     with clear_errors(metadata):
         if can_write(context) and not _needs_rolling(spark, context, metadata):
             return write_by_folder(spark, frame, context)

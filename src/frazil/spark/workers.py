@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import pyarrow as pa
 
-from frazil.errors import NotInstalledError
+from frazil.errors import InvalidInput, NotInstalledError
 
 _checked: set[str] = set()
 
@@ -54,19 +55,56 @@ def check_workers(spark: Any) -> None:
 
     Raises NotInstalledError, naming the worker's Python, when one has none or another version.
     """
-    master = str(spark.conf.get("spark.master", ""))
+    master = _master(spark)
     python = shutil.which(os.environ.get("PYSPARK_PYTHON") or str(spark.conf.get("spark.pyspark.python", None) or "python3"))
     if master.startswith("local") and python and os.path.samefile(os.path.dirname(python), os.path.dirname(sys.executable)):
         return
     key = str(spark.conf.get("spark.app.id", master))
     if key in _checked:
         return
-    slots = max(2, 2 * int(spark._jsc.sc().defaultParallelism()) if hasattr(spark, "_jsc") else 2)
+    slots = _slots(spark)
     try:
         spark.range(0, slots, 1, slots).mapInArrow(guarded("frazil.spark.workers", "answer"), "ok long").collect()
     except Exception as e:
         raise worker_error(e) or e from e
     _checked.add(key)
+
+
+def _master(spark: Any) -> str:
+    return str(spark.conf.get("spark.master", ""))
+
+
+def check_shared(spark: Any, directory: str) -> None:
+    """Before any work on a local path: workers of a cluster must see what the driver sees there, or their files would be lost.
+
+    Raises InvalidInput naming the directory.
+    """
+    key = f"{spark.conf.get('spark.app.id', '')} {directory}"
+    if _master(spark).startswith("local") or key in _checked:
+        return
+    os.makedirs(directory, exist_ok=True)
+    descriptor, probe = tempfile.mkstemp(prefix=".frazil-probe-", dir=directory)
+    os.close(descriptor)
+    try:
+        seen = spark.range(0, _slots(spark), 1, _slots(spark)).mapInArrow(guarded("frazil.spark.workers", "sees", probe), "ok long").collect()
+    finally:
+        os.unlink(probe)
+    if any(r["ok"] == 0 for r in seen):
+        raise InvalidInput(
+            f"Spark's workers do not see {directory}, where the table lies.",
+            hint="A table on a local path needs a file system that driver and workers share.",
+        )
+    _checked.add(key)
+
+
+def sees(path: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for _ in batches:
+        yield pa.record_batch({"ok": pa.array([int(os.path.exists(path))], pa.int64())})
+
+
+def _slots(spark: Any) -> int:
+    """Tasks enough that every worker gets one, as a rule."""
+    return max(2, 2 * int(spark._jsc.sc().defaultParallelism()) if hasattr(spark, "_jsc") else 2)
 
 
 def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
