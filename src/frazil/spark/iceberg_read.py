@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -10,6 +11,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from frazil.scan.inspect import metadata_table
 from frazil.spark.native_read import read
+from frazil.spark.session_conf import all_settings, wap_branch
 from frazil.spark.target import Target, locate, read_request
 
 _CATALOGS = "spark.sql.catalog."
@@ -17,9 +19,7 @@ _CATALOGS = "spark.sql.catalog."
 
 def session_catalogs(spark: Any) -> dict[str, str]:
     """The session's settings of catalogs."""
-    settings = spark.conf.getAll
-    settings = settings() if callable(settings) else settings
-    return {k: v for k, v in settings.items() if k.startswith(_CATALOGS)}
+    return {k: v for k, v in all_settings(spark).items() if k.startswith(_CATALOGS)}
 
 
 def load(spark: Any, options: Mapping[str, Any]) -> DataFrame:
@@ -32,6 +32,8 @@ def frame_of(spark: Any, target: Target) -> DataFrame:
     if target.metadata_table is not None:
         return metadata_frame(spark, target)
     sensitive = str(spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
+    if not target.selectors and not target.is_incremental and (branch := wap_branch(spark, target.loaded.metadata)):
+        target = replace(target, selectors={"branch": branch})
     found = target.plan(case_sensitive=sensitive)
     return read(spark, found, projection=found.schema, storage=target.loaded.storage, case_sensitive=sensitive)
 

@@ -86,7 +86,8 @@ def check_shared(spark: Any, directory: str) -> None:
     descriptor, probe = tempfile.mkstemp(prefix=".frazil-probe-", dir=directory)
     os.close(descriptor)
     try:
-        seen = spark.range(0, _slots(spark), 1, _slots(spark)).mapInArrow(guarded("frazil.spark.workers", "sees", probe), "ok long").collect()
+        slots = spark.range(0, _slots(spark), 1, _slots(spark))
+        seen = slots.mapInArrow(guarded("frazil.spark.workers", "sees", probe), "ok long").collect()
     finally:
         os.unlink(probe)
     if any(r["ok"] == 0 for r in seen):
