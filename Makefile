@@ -7,6 +7,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PEERS := $(CACHE)/peers
 ARGS ?=
+SERVED := tests/services/with.sh postgres,mariadb,s3
 export TZ := UTC
 
 .DEFAULT_GOAL := help
@@ -31,16 +32,16 @@ demo: setup  ## real flights through Spark into a table that evolves, travels in
 	@PYTHON=$(PY) tests/peers/setup.sh pyiceberg $(PEERS)
 	@$(PY) demo/flights.py --pyiceberg $(PEERS)/pyiceberg/bin/python $(ARGS)
 
-test: peers  ## all tests on Spark 4.3, a short form on 4.1 and 4.2 (ARGS="-k word" for less)
+test: peers  ## all tests on Spark 4.3 with real servers, a short form on 4.1 and 4.2 (ARGS="tests/scan -k word" for less)
 	@status=0; \
 	if [ -z "$(ARGS)" ]; then for v in 41 42; do echo "== Spark $$v, short form"; \
 	$(PEERS)/spark$$v/bin/python -m pytest -q -m "versions and not soak" -p no:cacheprovider || status=1; done; fi; \
-	echo "== Spark 4.3"; $(PY) -m pytest -q -m "not soak" --durations=15 $(ARGS) || status=1; exit $$status
+	echo "== Spark 4.3"; $(SERVED) $(PY) -m pytest -q -m "not soak" --durations=15 $(ARGS) || status=1; exit $$status
 
 test-all: peers  ## everything on every Spark, the house rules too
 	@status=0; $(MAKE) check || status=1; \
 	for v in 41 42; do echo "== Spark $$v"; $(PEERS)/spark$$v/bin/python -m pytest -q -m "spark and not soak" -p no:cacheprovider $(ARGS) || status=1; done; \
-	echo "== Spark 4.3"; $(PY) -m pytest -q -m "not soak" $(ARGS) || status=1; exit $$status
+	echo "== Spark 4.3"; $(SERVED) $(PY) -m pytest -q -m "not soak" $(ARGS) || status=1; exit $$status
 
 check: setup  ## ruff, mypy --strict, imports one way, sizes
 	$(VENV)/bin/ruff check .
@@ -51,7 +52,7 @@ bench: peers  ## side by side with Spark, Java Iceberg and PyIceberg (SCALE=smal
 	@CACHE=$(CACHE) PY=$(PY) bench/all.sh $(ARGS)
 
 soak: peers  ## the long forms: many processes, kill -9 at every step, all faults
-	$(PY) -m pytest -q -m soak --timeout=7200 $(ARGS)
+	FRAZIL_SOAK=1 $(SERVED) $(PY) -m pytest -q -m soak --timeout=7200 $(ARGS)
 
 lock: setup  ## renew requirements.lock from pyproject.toml
 	$(PY) -m pip install -q --disable-pip-version-check uv
