@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.peers.checks import JavaCheck
+
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.spark, pytest.mark.service]
 
@@ -62,9 +64,8 @@ def test_workers_with_a_packed_environment_read_and_write(cluster: object, worke
     assert "RESULT [[900, 1000], [900, 1000], [900, 1000]]" in done.stdout, done.stdout[-2000:] + done.stderr[-3000:]
 
 
-def test_a_worker_without_frazil_is_one_clear_error(cluster: object, tmp_path: Path) -> None:
-    bare = ROOT / ".cache/peers/java/bin/python"
-    done = job(cluster, tmp_path, bare)
+def test_a_worker_without_frazil_is_one_clear_error(cluster: object, java_check: JavaCheck, tmp_path: Path) -> None:
+    done = job(cluster, tmp_path, java_check.environment.python)
     last = done.stderr.strip().splitlines()[-1]
     assert done.returncode != 0
     assert "NotInstalledError" in last
