@@ -40,10 +40,10 @@ class CreateTableTransaction(Transaction):
         pending = self._pending
         if self._replaced is not None:
             actions = [self._replacement, *pending.actions]
-            return commit(self._backend, self._replaced, actions, written=pending.written, environment=environment())
+            return commit(self._backend, self._replaced, actions, written=pending.written, environment=environment(pending.spark))
         parts, metadata = self._base.identifier, self._base.metadata
         try:
-            return create(self._backend, parts, metadata, pending.actions, written=pending.written, environment=environment())
+            return create(self._backend, parts, metadata, pending.actions, written=pending.written, environment=environment(pending.spark))
         except CommitFailedException as e:
             if self._backend.table_exists(parts):
                 raise TableAlreadyExistsError(f"Table was created concurrently: {self.table._name}", table=self.table._name) from e

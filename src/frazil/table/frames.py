@@ -37,7 +37,10 @@ def spark_room(module: str) -> Any:
 def active_session() -> Any:
     """The running SparkSession, or None; never starts one and never imports pyspark."""
     sql = sys.modules.get("pyspark.sql")
-    return None if sql is None else sql.SparkSession.getActiveSession()
+    if sql is None:
+        return None
+    # The active session belongs to a thread; the one that this process made serves where a thread has none.
+    return sql.SparkSession.getActiveSession() or getattr(sql.SparkSession, "_instantiatedSession", None)
 
 
 def session(spark: Any = None) -> Any:

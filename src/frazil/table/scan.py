@@ -91,6 +91,10 @@ class DataScan:
     def _target(self) -> tuple[Snapshot | None, Schema]:
         return resolve(self.source.metadata, snapshot_id=self.snapshot_id, branch=self.branch, tag=self.tag, as_of_ms=self.as_of_ms)
 
+    @property
+    def _selects(self) -> bool:
+        return any(x is not None for x in (self.snapshot_id, self.branch, self.tag, self.as_of_ms))
+
     def snapshot(self) -> Snapshot | None:
         return self._target()[0]
 
@@ -174,6 +178,8 @@ class DataScan:
         if sensitive is None:
             sensitive = str(spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
         scan = replace(self, case_sensitive=sensitive)
+        if not self._selects and (branch := spark_room("session_conf").wap_branch(spark, self.source.metadata)):
+            scan = replace(scan, branch=branch)
         predicate = reader.pruning_predicate(spark, self.row_filter, scan._target()[1], sensitive)
         found = scan._readable(scan.plan(predicate, sensitive))
         where = None if isinstance(self.row_filter, AlwaysTrue) else self.row_filter

@@ -24,7 +24,7 @@ from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.spec.updates import RemoveProperties, SetLocation, SetProperties, UpgradeFormatVersion
 from frazil.table import write
 from frazil.table.evolve import ManageSnapshots, UpdateProperties, UpdateStatistics, Updating
-from frazil.table.frames import active_session
+from frazil.table.frames import is_spark_frame, spark_room
 from frazil.table.result import CommitResult, result_of
 
 if TYPE_CHECKING:
@@ -33,11 +33,12 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Pending:
-    """What has been staged: actions in order, files on disk, seconds spent writing them."""
+    """What has been staged: actions in order, files on disk, seconds spent writing them, the session that wrote."""
 
     actions: list[Action] = field(default_factory=list)
     written: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    spark: Any = None
 
 
 class Transaction:
@@ -81,7 +82,7 @@ class Transaction:
 
     def _commit(self) -> CommitOutcome:
         pending = self._pending
-        return commit(self.table._writable(), self._base, pending.actions, written=pending.written, environment=environment())
+        return commit(self.table._writable(), self._base, pending.actions, written=pending.written, environment=environment(pending.spark))
 
     @property
     def _has_work(self) -> bool:
@@ -105,11 +106,21 @@ class Transaction:
         self._stage(*staged.actions)
 
     def _target(
-        self, branch: str | None, snapshot_properties: Mapping[str, str], options: Mapping[str, Any], case_sensitive: bool | None = None
+        self,
+        branch: str | None,
+        snapshot_properties: Mapping[str, str],
+        options: Mapping[str, Any],
+        case_sensitive: bool | None = None,
+        frame: Any = None,
     ) -> write.Target:
         self._open()
+        if is_spark_frame(frame):
+            self._pending.spark = frame.sparkSession
+            given = {k.lower().replace("_", "-") for k in options}
+            defaults = spark_room("session_conf").write_defaults(frame.sparkSession)
+            options = {**{k: v for k, v in defaults.items() if k not in given}, **options}
         self.table._writable()
-        found = write.target(self._metadata, branch, snapshot_properties, options)
+        found = write.target(self._metadata, branch, snapshot_properties, options, self._pending.spark)
         return replace(found, known_columns=self._known_columns, case_sensitive=case_sensitive)
 
     @property
@@ -127,7 +138,7 @@ class Transaction:
         case_sensitive: bool | None = None,
         **write_options: Any,
     ) -> None:
-        to = self._target(branch, snapshot_properties, write_options, case_sensitive)
+        to = self._target(branch, snapshot_properties, write_options, case_sensitive, df)
         self._staged(write.stage_append(df, self._metadata, self._base.storage, to, apply_updates))
 
     def overwrite(
@@ -139,7 +150,7 @@ class Transaction:
         branch: str | None = MAIN_BRANCH,
         **write_options: Any,
     ) -> None:
-        to = self._target(branch, snapshot_properties, write_options, case_sensitive)
+        to = self._target(branch, snapshot_properties, write_options, case_sensitive, df)
         if to.options.overwrite_mode == "dynamic":
             if not isinstance(overwrite_filter, AlwaysTrue):
                 raise InvalidInput("overwrite-mode=dynamic replaces partitions and takes no filter.")
@@ -157,7 +168,7 @@ class Transaction:
         case_sensitive: bool | None = None,
         **write_options: Any,
     ) -> None:
-        to = self._target(branch, snapshot_properties, write_options, case_sensitive)
+        to = self._target(branch, snapshot_properties, write_options, case_sensitive, df)
         self._staged(write.stage_replace_partitions(df, self._metadata, self._base.storage, to, apply_updates))
 
     def add_files(
@@ -236,9 +247,8 @@ class Transaction:
         return Updating(self, ManageSnapshots(), commit_at_end=False)
 
 
-def environment() -> dict[str, str]:
-    """What every snapshot's summary says of the engine that made it."""
-    spark = active_session()
+def environment(spark: Any) -> dict[str, str]:
+    """What every snapshot's summary says of the engine that made it; `spark`: the session, None for writes without Spark."""
     if spark is None:
         return {"engine-name": "frazil", "engine-version": _version()}
     return {"engine-name": "spark", "engine-version": spark.version, "spark.app.id": spark.conf.get("spark.app.id", "")}

@@ -57,13 +57,15 @@ class Target:
     """How names of frames are matched; None: True, for Spark frames what the session says."""
 
 
-def target(metadata: TableMetadata, branch: str | None, snapshot_properties: Mapping[str, str], given: Mapping[str, Any]) -> Target:
+def target(
+    metadata: TableMetadata, branch: str | None, snapshot_properties: Mapping[str, str], given: Mapping[str, Any], spark: Any = None
+) -> Target:
     """Java's precedence for the branch: the option, the session's WAP branch, main. Raises InvalidInput for contradictions."""
     options = write_options(given)
     if options.branch and branch not in (None, MAIN_BRANCH, options.branch):
         raise InvalidInput(f"branch={branch!r} and the write option branch={options.branch!r} contradict each other.")
     chosen = options.branch or branch
-    wap_id, wap_branch = _wap(metadata, options)
+    wap_id, wap_branch = _wap(metadata, options, spark or active_session())
     if wap_branch:
         if chosen not in (None, MAIN_BRANCH):
             raise InvalidInput(f"Cannot write to both branch and WAP branch, but got branch [{chosen}] and WAP branch [{wap_branch}]")
@@ -73,9 +75,8 @@ def target(metadata: TableMetadata, branch: str | None, snapshot_properties: Map
     return Target(chosen or MAIN_BRANCH, properties, options, stage_only=branch is None and not chosen and wap_id is None, wap_id=wap_id)
 
 
-def _wap(metadata: TableMetadata, options: WriteOptions) -> tuple[str | None, str | None]:
+def _wap(metadata: TableMetadata, options: WriteOptions, spark: Any) -> tuple[str | None, str | None]:
     """The WAP id and branch of the session, when the table has write-audit-publish switched on."""
-    spark = active_session()
     wap_id = options.wap_id or (spark.conf.get("spark.wap.id", None) if spark is not None else None)
     wap_branch = spark.conf.get("spark.wap.branch", None) if spark is not None else None
     if metadata.properties.get("write.wap.enabled", "false").lower() != "true":

@@ -1,0 +1,38 @@
+"""What the session says of Iceberg reads and writes (Java's `spark.sql.iceberg.*` and `spark.wap.branch`), under what the caller says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from frazil.errors import Unsupported
+from frazil.spec.metadata import TableMetadata
+
+_PREFIX = "spark.sql.iceberg."
+_WRITE = ("compression-codec", "compression-level", "compression-strategy", "merge-schema", "check-nullability", "check-ordering")
+
+
+def all_settings(spark: Any) -> dict[str, str]:
+    settings = spark.conf.getAll  # a property in some versions of PySpark, a method in others
+    return dict(settings() if callable(settings) else settings)
+
+
+def write_defaults(spark: Any) -> dict[str, str]:
+    """Write options out of the session's settings. Raises Unsupported for shredded variants, which are not written."""
+    found = {}
+    for key, value in all_settings(spark).items():
+        name = key.removeprefix(_PREFIX)
+        if name == key:
+            continue
+        if name == "shred-variants" and value.lower() == "true":
+            raise Unsupported(f"The setting {key}=true is not supported: variants are written unshredded.")
+        if name in _WRITE or name.startswith("snapshot-property."):
+            found[name] = value
+    return found
+
+
+def wap_branch(spark: Any, metadata: TableMetadata) -> str | None:
+    """The branch that a session in write-audit-publish reads instead of main: spark.wap.branch, once that branch is there."""
+    if metadata.properties.get("write.wap.enabled", "false").lower() != "true":
+        return None
+    branch = spark.conf.get("spark.wap.branch", None)
+    return branch if branch in metadata.refs else None

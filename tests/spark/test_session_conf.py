@@ -1,0 +1,49 @@
+"""Settings of the session that Java's users make: they lie under the caller's options, and none is ignored."""
+
+import frazil
+import pytest
+from frazil.errors import Unsupported
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def settings(spark):
+    """Sets session settings and takes them back."""
+    made = []
+
+    def put(**given):
+        for key, value in given.items():
+            name = key.replace("__", "-").replace("_", ".")
+            made.append(name)
+            spark.conf.set(name, value)
+
+    yield put
+    for name in made:
+        spark.conf.unset(name)
+
+
+@pytest.fixture
+def table(tmp_path):
+    return frazil.load_catalog("c", type="path", warehouse=str(tmp_path)).create_table("db.t", "id bigint")
+
+
+def test_write_settings_of_the_session_lie_under_the_options(spark, table, settings):
+    settings(spark_sql_iceberg_merge__schema="true", spark_sql_iceberg_snapshot__property_k="session")
+    table.append(spark.range(2).selectExpr("id", "'x' as extra"))
+    assert [f.name for f in table.schema().fields] == ["id", "extra"] and table.current_snapshot().summary["k"] == "session"
+    table.append(spark.range(1).selectExpr("id", "'y' as extra"), **{"snapshot-property.k": "caller"})
+    assert table.current_snapshot().summary["k"] == "caller"
+    settings(spark_sql_iceberg_shred__variants="true")
+    with pytest.raises(Unsupported, match="shred-variants"):
+        table.append(spark.range(1).selectExpr("id", "'z' as extra"))
+
+
+def test_a_session_under_audit_reads_the_branch_it_writes(spark, table, settings):
+    table.append(spark.range(1))
+    table.set_properties(**{"write.wap.enabled": True})
+    settings(spark_wap_branch="audit")
+    assert table.to_spark().count() == 1  # the branch is not there yet
+    table.append(spark.range(5, 7))
+    assert table.to_spark().count() == 3 and spark.read.format("iceberg").load(table.location()).count() == 3
+    assert table.scan(branch="main").to_spark().count() == 1
