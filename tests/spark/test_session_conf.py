@@ -43,7 +43,7 @@ def test_a_session_under_audit_reads_the_branch_it_writes(spark, table, settings
     table.append(spark.range(1))
     table.set_properties(**{"write.wap.enabled": True})
     settings(spark_wap_branch="audit")
-    assert table.to_spark().count() == 1  # the branch is not there yet
+    assert table.to_spark(spark).count() == 1  # the branch is not there yet
     table.append(spark.range(5, 7))
-    assert table.to_spark().count() == 3 and spark.read.format("iceberg").load(table.location()).count() == 3
-    assert table.scan(branch="main").to_spark().count() == 1
+    assert table.to_spark(spark).count() == 3 and spark.read.format("iceberg").load(table.location()).count() == 3
+    assert table.scan(branch="main").to_spark(spark).count() == 1

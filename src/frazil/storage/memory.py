@@ -118,7 +118,7 @@ class MemoryStorage:
             self.delete_many([info.location for info in self.list(location)])
 
 
-class _ArrowHandler(pa.fs.FileSystemHandler):  # type: ignore[misc]
+class _ArrowHandler(pa.fs.FileSystemHandler):
     """What pyarrow's readers and writers ask of a file system, over MemoryStorage."""
 
     def __init__(self, storage: MemoryStorage):
