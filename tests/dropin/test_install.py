@@ -87,6 +87,8 @@ def test_save_as_table_insert_into_and_replace(spark, home, frame):
     assert spark.table("db.s").count() == 4 and len(frazil.load_table("db.s").snapshots()) == 4
     with pytest.raises(TableAlreadyExistsError):
         frame.write.format("iceberg").saveAsTable("db.s")
+    with pytest.raises(InvalidInput, match="partitionBy"):
+        frame.write.format("iceberg").partitionBy("id").mode("append").saveAsTable("db.s")
     frame.write.format("iceberg").mode("ignore").saveAsTable("db.s")
     assert spark.table("db.s").count() == 4
     with pytest.raises(InvalidInput, match="columns"):

@@ -85,7 +85,7 @@ def create(
         return
     catalog, parts = resolve(name, **catalog_options(options))
     catalog.create_namespace_if_not_exists(parts[:-1])
-    location = given.pop("location", None)
+    location = given.pop("location", None) or next((v for k, v in options.items() if k.lower() == "path" and v != name), None)
     if replace:
         tx = catalog.replace_table_transaction(
             parts, frame, location, create=not must_exist, partition_by=list(partition_by), properties=stored

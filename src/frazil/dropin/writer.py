@@ -109,6 +109,15 @@ class IcebergWriter:
         head, branch = split_branch(name)
         return open_table(head, self._given), {**self._given, **({"branch": branch} if branch else {})}
 
+    def _check_partitions(self, name: str, table: Any) -> None:
+        """Spark refuses a partitionBy that is not the table's; so do we, rather than leave it unheard."""
+        spec = [str(f.name) for f in table.spec().fields if str(f.transform) == "identity"]
+        if self._partitions and list(self._partitions) != spec:
+            raise InvalidInput(
+                f"partitionBy({', '.join(self._partitions)}) is not the partitioning of {name}, which is {table.spec()}.",
+                hint="Leave it out; the table knows its own.", table=name,
+            )  # fmt: skip
+
     def _write(self, name: str, replaces: bool) -> None:
         """`replaces`: mode overwrite makes the table anew (saveAsTable), else it replaces rows (save)."""
         if self._layout:
@@ -125,6 +134,7 @@ class IcebergWriter:
             return
         if self._mode in _ERROR_MODES:
             raise TableAlreadyExistsError(f"Table already exists: {name}", hint="mode('append') adds to it.", table=name)
+        self._check_partitions(name, table)
         if self._mode != "ignore":
             replaced = self._mode == "overwrite"
             insert(self._frame, table, given, overwrite=replaced, dynamic=is_dynamic(self._frame.sparkSession, given))

@@ -16,7 +16,7 @@ from frazil.arrow.metrics import footer_metrics
 from frazil.arrow.parquet_footer import add_field_ids
 from frazil.arrow.write_context import WriteContext
 from frazil.codec.partition_path import partition_path
-from frazil.errors import StorageError
+from frazil.errors import InvalidInput, StorageError
 from frazil.spark.layout import Spread, spread
 from frazil.spark.settings import temporarily
 from frazil.spark.transforms import from_directory
@@ -48,6 +48,10 @@ _SETTINGS = {
     "spark.sql.variant.writeShredding.enabled": "false",
     "spark.sql.files.maxRecordsPerFile": "0",
 }  # fmt: skip
+_COMMITTER = {  # version 1: a task's files count when the job ends, so one that is tried again leaves none behind
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false", "mapreduce.fileoutputcommitter.algorithm.version": "1",
+}  # fmt: skip
+_ZLIB = ("NO_COMPRESSION", "BEST_SPEED", "TWO", "THREE", "FOUR", "FIVE", "SIX", "SEVEN", "EIGHT", "BEST_COMPRESSION")
 _OPEN_WRITERS = 128
 _THREADS = 8
 
@@ -108,12 +112,14 @@ def write_settings(context: WriteContext) -> dict[str, str]:
     """Table properties and options as parquet-mr knows them."""
     properties: Mapping[str, str] = context.properties
     codec = (context.options.compression_codec or properties.get(_PREFIX + "compression-codec", "zstd")).lower()
-    found = {"compression": _CODECS[codec], "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false", "partitionOverwriteMode": "static"}
+    found = {"compression": _CODECS[codec], "partitionOverwriteMode": "static", **_COMMITTER}
     level = context.options.compression_level or properties.get(_PREFIX + "compression-level")
     if level is not None and codec == "zstd":
         found["parquet.compression.codec.zstd.level"] = level
     if level is not None and codec == "gzip":
-        found["zlib.compress.level"] = level
+        if not level.isdigit() or int(level) >= len(_ZLIB):
+            raise InvalidInput(f"compression-level of gzip is 0 to 9, not {level!r}.")
+        found["zlib.compress.level"] = _ZLIB[int(level)]
     for name, key in _HADOOP.items():
         if (value := properties.get(_PREFIX + name)) is not None:
             found[key] = value
