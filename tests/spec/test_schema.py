@@ -4,6 +4,7 @@ import pytest
 
 from frazil.errors import InvalidInput, ParseError, ValidationError
 from frazil.spec.ddl import parse_schema, parse_type
+from frazil.spec.partitioning import build_spec
 from frazil.spec.schema import Schema, assign_fresh_ids, check_identifier_fields
 from frazil.spec.types import (
     DateType,
@@ -78,7 +79,10 @@ def test_identifier_fields_follow_the_rules(field, why):
 
 
 def test_ddl_speaks_spark_and_iceberg():
-    schema = parse_schema("id bigint not null comment 'it''s'".replace("''", "\\'") + ", ts timestamp, n timestamp_ntz, `a b` decimal(7,2), u uuid, f fixed[16]")
+    schema = parse_schema(
+        "id bigint not null comment 'it''s'".replace("''", "\\'")
+        + ", ts timestamp, n timestamp_ntz, `a b` decimal(7,2), u uuid, f fixed[16]"
+    )
     assert [type(f.field_type) for f in schema.fields] == [LongType, TimestamptzType, TimestampType, DecimalType, UUIDType, FixedType]
     assert schema.fields[0].required and schema.fields[0].doc == "it's"
     nested = parse_type("map<string, array<struct<a: int not null, b: decimal>>>")
@@ -116,6 +120,20 @@ def test_user_values_become_internal_ones():
     assert internal_value(TimestampNanoType(), "1970-01-01T00:00:00.0000012") == 1200
     assert internal_value(UUIDType(), "f79c3e09-677c-4bbd-a479-3f349cb785e7").hex() == "f79c3e09677c4bbda4793f349cb785e7"
     assert milliseconds("2026-01-01 01:00:00+01:00") == 1767225600000
-    for type_, bad in ((IntegerType(), 2**31), (IntegerType(), True), (DecimalType(3, 2), "10.00"), (DateType(), "x"), (FixedType(2), b"abc")):
+    for type_, bad in (
+        (IntegerType(), 2**31),
+        (IntegerType(), True),
+        (DecimalType(3, 2), "10.00"),
+        (DateType(), "x"),
+        (FixedType(2), b"abc"),
+    ):
         with pytest.raises(InvalidInput):
             internal_value(type_, bad)
+
+
+@pytest.mark.parametrize("name", ["a b", "a,b", "back`tick", "days(x)", "a.b", "x as y", "日本"])
+def test_partition_columns_of_any_name_are_quoted_in_spec_texts(name):
+    quoted = "`" + name.replace("`", "``") + "`"
+    schema = Schema(NestedField(1, name, IntegerType()))
+    for text in (quoted, f"bucket(4, {quoted})", f"truncate({quoted}, 3)", f"bucket(4, {quoted}) as b"):
+        assert [f.source_id for f in build_spec(schema, [text]).fields] == [1]

@@ -26,7 +26,7 @@ def play(folder, seed, steps):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_random_steps_agree_with_a_model(tmp_path, seed):
-    assert play(tmp_path, seed, 40).snapshots
+    assert play(tmp_path, seed, 25).snapshots
 
 
 @pytest.mark.soak

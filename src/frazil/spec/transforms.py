@@ -188,6 +188,7 @@ class TransformTerm:
     name: str | None = None
 
 
+_ARGUMENT = re.compile(r"(?:`(?:[^`]|``)*`|[^,`])+")  # a comma in back-quotes is part of a name
 _CALL = re.compile(r"\s*(\w+)\s*\(\s*(.*?)\s*\)\s*", re.DOTALL)
 
 
@@ -199,7 +200,7 @@ def parse_term(text: str) -> TransformTerm:
     call = _CALL.fullmatch(body)
     if not call:
         return TransformTerm(IdentityTransform(), unquote(body), name)
-    function, arguments = call[1].lower(), [a.strip() for a in call[2].split(",")]
+    function, arguments = call[1].lower(), [a.strip() for a in _ARGUMENT.findall(call[2])]
     if function in ("bucket", "truncate", "trunc") and len(arguments) == 2:
         width, column = arguments if arguments[0].isdigit() else reversed(arguments)
         if not width.isdigit():
@@ -214,4 +215,4 @@ def parse_term(text: str) -> TransformTerm:
 
 def unquote(column: str) -> str:
     """A column name without back-quotes; dots outside quotes separate nested names."""
-    return re.sub(r"`([^`]*)`", r"\1", column.strip())
+    return re.sub(r"`((?:[^`]|``)*)`", lambda m: m[1].replace("``", "`"), column.strip())
