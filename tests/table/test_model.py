@@ -1,5 +1,6 @@
 """Hundreds of random steps on a table agree with a plain Python model of it: rows, filters, snapshots, branches, tags."""
 
+import os
 import random
 
 import pytest
@@ -30,6 +31,7 @@ def test_random_steps_agree_with_a_model(tmp_path, seed):
 
 
 @pytest.mark.soak
+@pytest.mark.skipif("FRAZIL_SOAK" not in os.environ, reason="the long form: make soak")
 @pytest.mark.parametrize("seed", range(100, 112))
 def test_many_random_steps_agree_with_a_model(tmp_path, seed):
     assert play(tmp_path, seed, 300).snapshots
