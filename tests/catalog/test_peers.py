@@ -82,7 +82,7 @@ def test_pyiceberg_and_we_take_turns_on_one_sqlite_catalog(pyiceberg_check: Any,
         ["db", "made_by_pyiceberg"],
         ["db", "t"],
     ]
-    assert seen["namespaces"] == [["db"], ["ns"]] and seen["inner"] == [["ns", "inner"]]
+    assert sorted(seen["namespaces"]) == [["db"], ["ns"]] and seen["inner"] == [["ns", "inner"]]
     assert seen["properties"]["k"] == "v" and seen["table"] == {"ours": "1"}
     found = backend.load(TABLE)
     assert len(found.metadata.snapshots) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -38,7 +39,7 @@ def position_deletes_schema(metadata: TableMetadata) -> pa.Schema:
         [
             pa.field("file_path", pa.string(), False),
             pa.field("pos", pa.int64(), False),
-            pa.field("row", door_type(metadata.schema().as_struct())),
+            pa.field("row", door_type(_optional(metadata.schema().as_struct()))),
             *partition,
             pa.field("spec_id", pa.int32(), False),
             pa.field("delete_file_path", pa.string(), False),
@@ -99,6 +100,11 @@ def _table(
             case name:
                 columns.append(pa.repeat(pa.scalar(row[name], pa.int64()), count))
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _optional(struct: StructType) -> StructType:
+    """A row that is not there has no values either: engines refuse a missing struct around columns that must be there."""
+    return StructType(*(replace(f, required=False) for f in struct.fields))
 
 
 def _positions(row: dict[str, Any], storage: Storage) -> Iterator[tuple[pa.Array, pa.Array]]:
