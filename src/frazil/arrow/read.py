@@ -1,6 +1,6 @@
 """Rows of file tasks as Arrow: projected by field id, filtered exactly, with the metadata columns that were asked for.
 
-units of work (row groups of large files, else files) -> columns of the file -> plan (project.py) -> filter -> batch
+units of work (row groups of large files, else files) -> columns of the file -> plan (project.py) -> deletes, filter -> batch
 """
 
 from __future__ import annotations
@@ -14,25 +14,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.arrow.damage import reading
+from frazil.arrow.delete_files import SOURCES
+from frazil.arrow.deletes import Flags, RowDeletes, deletes_of
 from frazil.arrow.evaluate import evaluate
 from frazil.arrow.file_schema import FileField, FileSchema
 from frazil.arrow.metadata_columns import LINEAGE_IDS, metadata_column
 from frazil.arrow.project import ColumnsPlan, Plan, build, merge_plans, plan_columns
-from frazil.arrow.read_avro import AvroSource
 from frazil.arrow.read_context import METADATA_IDS, ReadContext, ReadOptions, identity_values
-from frazil.arrow.read_orc import OrcSource
-from frazil.arrow.read_parquet import ParquetSource
 from frazil.arrow.run import InOrder, default_workers
 from frazil.arrow.source import Piece, Source
 from frazil.errors import CorruptData, InvalidInput, Unsupported
 from frazil.expr.bound import Bound
+from frazil.spec.schema import DELETED_ID
 from frazil.spec.types import NestedField
 
 __all__ = ["ReadContext", "ReadOptions", "read", "read_task"]
 LATER = 4  # wanted columns are read after the filter's when all together hold more than so many times the filter's bytes
 SPLIT_BYTES = 16 * 1024 * 1024  # files above it are read row group by row group, in parallel
 Plans = Sequence[tuple[int | None, Plan]]
-_SOURCES: dict[str, Any] = {"parquet": ParquetSource, "orc": OrcSource, "avro": AvroSource}
 
 
 @dataclass(frozen=True)
@@ -44,8 +43,14 @@ class Opened:
     columns: ColumnsPlan
     wanted: tuple[NestedField, ...]
     filter: Bound | None
-    filter_columns: ColumnsPlan | None
+    mask_fields: tuple[NestedField, ...]
+    mask_columns: ColumnsPlan
     pieces: Sequence[Piece]
+    deletes: RowDeletes | None = None
+
+    def untested(self, piece: Piece) -> bool:
+        """No column has to be looked at to know which rows of a piece come."""
+        return (self.filter is None or piece.all_match) and not (self.deletes and self.deletes.tests)
 
 
 def read(tasks: Iterable[Any], context: ReadContext, *, limit: int | None = None) -> pa.RecordBatchReader:
@@ -113,7 +118,7 @@ def _read_unit(unit: tuple[Any, Opened | None, Piece | None], context: ReadConte
 def open_task(task: Any, context: ReadContext) -> Opened:
     file = task.file
     _check(task)
-    source = _SOURCES[file.file_format].open(file, context.storage)
+    source = SOURCES[file.file_format].open(file, context.storage)
     schema = source.file_schema(context.mapping)
     if schema is None:
         raise CorruptData(
@@ -125,21 +130,27 @@ def open_task(task: Any, context: ReadContext) -> Opened:
     wanted = tuple(f for f in context.projection.fields if f.field_id not in METADATA_IDS or f.field_id in LINEAGE_IDS)
     columns = _plan(source, wanted, schema, constants, file.file_path)
     pieces = source.pieces(task.start, None if _whole(task) else task.length)
-    filter_columns = None
+    deletes = _deletes(task, context) if pieces and task.delete_files else None
+    mask_fields = context.mask_fields(row_filter, deletes.key_ids if deletes else set())
+    mask_columns = _plan(source, mask_fields, schema, constants, file.file_path)
     if row_filter is not None:
-        filter_columns = _plan(source, context.filter_columns, schema, constants, file.file_path)
         used = {k: v for k, v in constants.items() if schema.by_name or not _holds(schema.fields, k)}
         pieces = source.prune(pieces, schema.fields, row_filter, context.table_schema, used)
-    return Opened(task, source, columns, wanted, row_filter, filter_columns, pieces)
+    return Opened(task, source, columns, wanted, row_filter, mask_fields, mask_columns, pieces, deletes)
+
+
+def _deletes(task: Any, context: ReadContext) -> RowDeletes:
+    return deletes_of(
+        task.file, task.delete_files, storage=context.storage, cache=context.delete_cache, data_schema=context.data_schema,
+        keys=context.keys, mapping=context.mapping, limit=context.options.delete_memory,
+    )  # fmt: skip
 
 
 def _check(task: Any) -> None:
     file = task.file
-    if task.delete_files:
-        raise Unsupported(f"{file.file_path} has delete files; this reader does not apply them.", file=file.file_path)
     if file.key_metadata:
         raise Unsupported(f"{file.file_path} is encrypted; Frazil does not read encrypted files.", file=file.file_path)
-    if file.file_format not in _SOURCES:
+    if file.file_format not in SOURCES:
         raise Unsupported(f"{file.file_path} is a {file.file_format} file; data files are parquet, orc or avro.", file=file.file_path)
 
 
@@ -160,43 +171,69 @@ def read_opened(
 ) -> Iterator[pa.RecordBatch]:
     """Batches of an opened file."""
     for piece in opened.pieces if pieces is None else pieces:
-        if opened.filter is None or piece.all_match:
-            for columns, count, first in opened.source.read(piece, opened.columns, context.options.batch_size, threads):
-                yield _batch(opened, context, opened.columns.columns, columns, count, first, None)
-        else:
-            yield from _filtered(opened, piece, context, threads)
+        if not opened.untested(piece):
+            yield from _tested(opened, piece, context, threads)
+            continue
+        for columns, count, first in opened.source.read(piece, opened.columns, context.options.batch_size, threads):
+            chosen = _chosen(opened, context, (), (), count, first)
+            if chosen.some:
+                yield _batch(opened, context, opened.columns.columns, columns, count, first, chosen)
 
 
-def _filtered(opened: Opened, piece: Piece, context: ReadContext, threads: bool) -> Iterator[pa.RecordBatch]:
-    """Filter columns and wanted columns come in one pass, or the wanted ones later when they are much larger and may not be needed."""
-    assert opened.filter_columns is not None
-    source, size, first_columns = opened.source, context.options.batch_size, opened.filter_columns
+@dataclass(frozen=True)
+class _Chosen:
+    """Rows of a batch that come (None: all), and which rows are deleted (None: none)."""
+
+    kept: pa.BooleanArray | None
+    deleted: Flags | None
+
+    @property
+    def some(self) -> bool:
+        return self.kept is None or self.kept.true_count > 0
+
+
+def _tested(opened: Opened, piece: Piece, context: ReadContext, threads: bool) -> Iterator[pa.RecordBatch]:
+    """What is tested and wanted columns come in one pass, or the wanted ones later when they are much larger and may not be needed."""
+    source, size, first_columns = opened.source, context.options.batch_size, opened.mask_columns
     both = merge_plans(first_columns, opened.columns, pruned=source.prunes_leaves)
     if both is not None and source.bytes_of(piece, both) <= LATER * max(1, source.bytes_of(piece, first_columns)):
         cut = len(first_columns.columns)
         for raw, count, first in source.read(piece, both, size, threads):
-            kept = _kept(opened, context, both.columns[:cut], raw, count)
-            if kept is None or kept.true_count:
-                yield _batch(opened, context, both.columns[cut:], raw, count, first, kept)
+            chosen = _chosen(opened, context, both.columns[:cut], raw, count, first)
+            if chosen.some:
+                yield _batch(opened, context, both.columns[cut:], raw, count, first, chosen)
         return
-    masks = [
-        _kept(opened, context, first_columns.columns, raw, n) or pa.repeat(True, n)
-        for raw, n, _ in source.read(piece, first_columns, size, threads)
-    ]
-    mask = pa.concat_arrays([pa.array([], pa.bool_()), *masks])
+    masks, deleted = [pa.array([], pa.bool_())], [np.zeros(0, bool)]
+    for raw, count, first in source.read(piece, first_columns, size, threads):
+        chosen = _chosen(opened, context, first_columns.columns, raw, count, first)
+        masks.append(pa.repeat(True, count) if chosen.kept is None else chosen.kept)
+        deleted.append(np.zeros(count, bool) if chosen.deleted is None else chosen.deleted)
+    mask, gone = pa.concat_arrays(masks), np.concatenate(deleted)
     if not mask.true_count:
         return
     for raw, count, first in source.read(piece, opened.columns, size, threads):
-        here = mask.slice(first - piece.first_row, count)
+        at = first - piece.first_row
+        here = mask.slice(at, count)
         if (found := here.true_count) > 0:
-            yield _batch(opened, context, opened.columns.columns, raw, count, first, None if found == count else here)
+            chosen = _Chosen(None if found == count else here, gone[at : at + count])
+            yield _batch(opened, context, opened.columns.columns, raw, count, first, chosen)
 
 
-def _kept(opened: Opened, context: ReadContext, plans: Plans, raw: Sequence[pa.Array], count: int) -> pa.BooleanArray | None:
+def _chosen(opened: Opened, context: ReadContext, plans: Plans, raw: Sequence[pa.Array], count: int, first: int) -> _Chosen:
+    """The rows for which the filter is TRUE and that are not deleted; with `_deleted` asked for, deleted ones too."""
+    columns = [build(p, None if at is None else raw[at], count) for at, p in plans]
+    kept = _matching(opened, context, columns, count) if opened.filter is not None and columns else None
+    deleted = opened.deletes.deleted(first, count, columns, opened.mask_fields) if opened.deletes else None
+    if deleted is not None and not context.shows_deleted:
+        alive = pa.array(~deleted)
+        kept = alive if kept is None else pc.and_(kept, alive)
+    return _Chosen(kept, deleted)
+
+
+def _matching(opened: Opened, context: ReadContext, columns: Sequence[pa.Array], count: int) -> pa.BooleanArray | None:
     """Rows for which the filter is TRUE; None: all."""
     assert opened.filter is not None
-    columns = [build(p, None if at is None else raw[at], count) for at, p in plans]
-    names = [f.name for f in context.filter_columns]
+    names = [f.name for f in opened.mask_fields]
     batch = batch_of(columns, pa.schema(list(zip(names, (c.type for c in columns), strict=True))), count)
     try:
         found = evaluate(opened.filter, batch, context.filter_paths)
@@ -208,10 +245,10 @@ def _kept(opened: Opened, context: ReadContext, plans: Plans, raw: Sequence[pa.A
 
 
 def _batch(
-    opened: Opened, context: ReadContext, plans: Plans, raw: Sequence[pa.Array], count: int, first: int, kept: pa.BooleanArray | None
+    opened: Opened, context: ReadContext, plans: Plans, raw: Sequence[pa.Array], count: int, first: int, chosen: _Chosen
 ) -> pa.RecordBatch:
     """What comes out: wanted columns of the kept rows, and metadata columns beside them."""
-    positions = None
+    positions, kept = None, chosen.kept
     if kept is not None:
         raw, count = [a.filter(kept) for a in raw], kept.true_count
     made = {f.field_id: build(p, None if at is None else raw[at], count) for f, (at, p) in zip(opened.wanted, plans, strict=True)}
@@ -222,6 +259,9 @@ def _batch(
             continue
         if positions is None:
             positions = np.arange(first, first + count) if kept is None else first + np.flatnonzero(kept.to_numpy(zero_copy_only=False))
+        if f.field_id == DELETED_ID and chosen.deleted is not None:
+            columns.append(pa.array(chosen.deleted[positions - first]))
+            continue
         columns.append(metadata_column(f, opened.task, positions, made.get(f.field_id)))
     return batch_of(columns, context.arrow_schema, count)
 

@@ -8,12 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from frazil.arrow.delete_files import DeleteCache
+from frazil.arrow.deletes import key_schema, widened
 from frazil.arrow.schema import to_arrow_schema
 from frazil.codec.name_mapping import NameMapping, parse_name_mapping
 from frazil.errors import InvalidInput
 from frazil.expr.bound import Bound, Constant, references
 from frazil.spec.partitioning import PartitionSpec
-from frazil.spec.schema import METADATA_COLUMNS, Schema
+from frazil.spec.schema import DELETED_ID, METADATA_COLUMNS, Schema
 from frazil.spec.transforms import IdentityTransform
 from frazil.spec.types import NestedField
 from frazil.storage.base import Storage
@@ -24,11 +26,17 @@ METADATA_IDS = frozenset(METADATA_COLUMNS.values())
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """`batch_size`: rows of a batch at most. `workers`: threads (None: one a core). `memory`: bytes of batches that may wait."""
+    """`batch_size`: rows of a batch at most. `workers`: threads (None: one a core). `memory`: bytes of batches that may wait.
+
+    `delete_cache`: bytes of decoded delete files that are kept for other data files. `delete_memory`: bytes that the keys of the equality
+    deletes of one data file may take; more are refused.
+    """
 
     batch_size: int = 131_072
     workers: int | None = None
     memory: int = 256 * 1024 * 1024
+    delete_cache: int = 512 * 1024 * 1024
+    delete_memory: int = 1024 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -37,7 +45,8 @@ class ReadContext:
 
     `projection`: the wanted columns, metadata columns (`_file`, …) among them. `table_schema`: all columns of the snapshot, where the
     filter finds those that are not wanted. `row_filter`: bound; rows are kept where it is TRUE. `name_mapping`: the table property's JSON.
-    `apply_residual=False`: tasks' residuals decide nothing, every row of a task comes.
+    `apply_residual=False`: tasks' residuals decide nothing, every row of a task comes. `keys`: the columns that equality deletes may
+    compare (`arrow.deletes.key_schema`), where the plan has such deletes. Deleted rows come when `_deleted` is projected, marked by it.
     """
 
     projection: Schema
@@ -47,6 +56,7 @@ class ReadContext:
     name_mapping: str | None = None
     options: ReadOptions = field(default_factory=ReadOptions)
     apply_residual: bool = True
+    keys: Schema | None = None
 
     @classmethod
     def of(cls, plan: Any, projection: Schema, storage: Storage, options: ReadOptions | None = None) -> ReadContext:
@@ -58,7 +68,26 @@ class ReadContext:
             plan.row_filter,
             plan.metadata.properties.get(NAME_MAPPING),
             options or ReadOptions(),
+            keys=key_schema(plan.metadata.schemas).project(plan.equality_ids) if plan.equality_ids else None,
         )
+
+    @cached_property
+    def shows_deleted(self) -> bool:
+        return any(f.field_id == DELETED_ID for f in self.projection.fields)
+
+    @cached_property
+    def delete_cache(self) -> DeleteCache:
+        return DeleteCache(self.options.delete_cache)
+
+    @cached_property
+    def data_schema(self) -> Schema:
+        """The table's columns, and those that only equality deletes still know."""
+        return self.table_schema if self.keys is None else widened(self.table_schema, self.keys)
+
+    def mask_fields(self, row_filter: Bound | None, keys: set[int]) -> tuple[NestedField, ...]:
+        """Top-level columns, pruned, that say which rows come: those of the filter, and those of equality deletes."""
+        wanted = {*keys, *(references(row_filter) if row_filter is not None else ())}
+        return self.data_schema.project(wanted).fields if wanted else ()
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
@@ -75,16 +104,8 @@ class ReadContext:
         return None if isinstance(self.row_filter, Constant) and self.row_filter.value is True else self.row_filter
 
     @cached_property
-    def filter_columns(self) -> tuple[NestedField, ...]:
-        """Top-level columns that hold what the filter reads, pruned to it, in a batch of their own."""
-        if self.filter is None:
-            return ()
-        wanted = set(references(self.filter))
-        return self.table_schema.project(wanted).fields
-
-    @cached_property
     def filter_paths(self) -> dict[int, tuple[str, ...]]:
-        """Field id -> names from the top in a batch of `filter_columns`."""
+        """Field id -> names from the top in a batch of `mask_fields`."""
         found = references(self.filter) if self.filter is not None else {}
         names = {i: f.name for i, f in self.table_schema.by_id.items()}
         return {i: (*(names[p] for p in self.table_schema.parents[i]), names[i]) for i in found}

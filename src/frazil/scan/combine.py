@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from frazil.scan.options import SplitOptions, adjusted_split_size
-from frazil.scan.tasks import FileScanTask, TaskSequence
+from frazil.scan.tasks import FileScanTask, PlannedFiles, TaskSequence
 
 _SPLITTABLE = ("parquet", "orc")
 
@@ -83,11 +85,22 @@ def _whole_files(tasks: TaskSequence, split_size: int) -> Iterator[_Piece]:
     """Pieces of a plan's own tasks, from its columns: no DataFile is made."""
     each = iter(tasks)
     for group in tasks.groups:
+        deletes = _delete_weights(group)
         for batch in group.table.select(["file_size_in_bytes", "file_format", "split_offsets"]).to_batches():
             for size, file_format, offsets in zip(*(c.to_pylist() for c in batch.columns), strict=True):
                 task = next(each)
+                bytes_, count = next(deletes, (0, 0))
                 for start, end in _cuts(size, file_format, offsets, split_size):
-                    yield _Piece(task, start, end, size)
+                    yield _Piece(task, start, end, size, bytes_, count)
+
+
+def _delete_weights(group: PlannedFiles) -> Iterator[tuple[int, int]]:
+    """(bytes, number) of each file's deletes; nothing when no file has any."""
+    numbers = group.delete_numbers
+    if group.deletes is None or not (numbers >= 0).any():
+        return iter(())
+    bytes_, counts = (np.where(numbers >= 0, of[numbers], 0).tolist() for of in (group.deletes.sizes, group.deletes.counts))
+    return iter(zip(bytes_, counts, strict=True))
 
 
 def _cuts(length: int, file_format: str, offsets: Sequence[int] | None, split_size: int) -> Iterable[tuple[int, int]]:

@@ -19,6 +19,7 @@ from frazil.expr.bind import bind
 from frazil.expr.bound import Bound, Constant, references
 from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.scan.combine import CombinedTask, combine_for
+from frazil.scan.deletes import DeleteEntries, DeleteIndex, attach, read_deletes
 from frazil.scan.manifests import (
     ALL_COLUMNS,
     PLAN_COLUMNS,
@@ -32,8 +33,8 @@ from frazil.scan.manifests import (
 )
 from frazil.scan.options import ScanOptions
 from frazil.scan.prune import file_pruner, manifest_outcomes
-from frazil.scan.report import Explanation, ScanReport, explain
-from frazil.scan.tasks import WHOLLY, PlannedFiles, TaskSequence
+from frazil.scan.report import Explanation, ScanReport, explain, with_deletes
+from frazil.scan.tasks import DELETES, WHOLLY, PlannedFiles, TaskSequence
 from frazil.spec.manifest import ManifestFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.partitioning import PartitionSpec
@@ -51,7 +52,7 @@ _RESULT = tuple(c for c in PLAN_COLUMNS if c not in ("status", "content"))
 class Plan:
     """The files of one read. `row_filter` is the bound filter; `schema` the table's columns as this read sees them.
 
-    `has_deletes`: row-level deletes may apply to the planned files; who cannot apply them must refuse.
+    `has_deletes`: row-level deletes apply to some of the planned files; their tasks carry them as `delete_files`.
     """
 
     metadata: TableMetadata = field(repr=False)
@@ -63,9 +64,18 @@ class Plan:
     options: ScanOptions = field(default_factory=ScanOptions, repr=False)
     delete_manifests: tuple[ManifestFile, ...] = field(default=(), repr=False)
 
-    @property
+    @cached_property
     def has_deletes(self) -> bool:
-        return bool(self.delete_manifests)
+        return any(bool(g.has_deletes.any()) for g in self.groups)
+
+    @cached_property
+    def equality_ids(self) -> tuple[int, ...]:
+        """Columns that equality deletes of this snapshot compare, when some may apply; ascending."""
+        indexes = {id(g.deletes): g.deletes for g in self.groups if isinstance(g.deletes, DeleteIndex)}
+        found: set[int] = set()
+        for index in indexes.values():
+            found.update(i for _, t in index.entries.groups for i in pc.unique(pc.list_flatten(t.column("equality_ids"))).to_pylist())
+        return tuple(sorted(found))
 
     def __len__(self) -> int:
         return sum(len(g) for g in self.groups)
@@ -96,13 +106,13 @@ class Plan:
 
     @cached_property
     def matched_records(self) -> int:
-        """Rows of the files in which every row matches."""
-        wholly = (g.table.filter(pc.equal(g.table.column("_match"), WHOLLY)) for g in self.groups)
-        return sum(pc.sum(t.column("record_count")).as_py() or 0 for t in wholly)
+        """Rows of the files in which every row matches and none is deleted."""
+        wholly = (g.chosen(_known(g)) for g in self.groups)
+        return sum(pc.sum(g.table.column("record_count")).as_py() or 0 for g in wholly)
 
     def undecided_tasks(self) -> TaskSequence:
-        """Tasks of the files whose rows must be tested."""
-        rest = [PlannedFiles(g.spec, g.table.filter(pc.not_equal(g.table.column("_match"), WHOLLY))) for g in self.groups]
+        """Tasks of the files whose rows must be tested, by the filter or against deletes."""
+        rest = [g.chosen(pc.invert(_known(g))) for g in self.groups]
         return TaskSequence(tuple(g for g in rest if len(g)), self.row_filter)
 
     def filter_schema(self) -> Schema:
@@ -138,13 +148,34 @@ def plan(
     manifests = manifests_of(metadata, snapshot, storage) if snapshot is not None else ()
     data = [m for m in manifests if is_data(m)]
     deletes = [m for m in manifests if not is_data(m)]
-    groups, report = plan_manifests(metadata, storage, data, bound, schema, options, report)
-    relevant = _delete_manifests(metadata, storage, deletes, bound, schema) if len(deletes) and groups else ()
+    wanted = bool(deletes) and bool(may_match(data, metadata, bound, schema))
+    relevant = may_match(deletes, metadata, bound, schema) if wanted else []
+    entries = read_deletes(metadata, storage, relevant, options.workers)
+    needs = replace(options, with_stats=True) if entries is not None and entries.has_equality else options
+    groups, report = plan_manifests(metadata, storage, data, bound, schema, needs, report)
+    if entries is not None and groups:
+        groups, report = _with_deletes(metadata, groups, entries, options, report)
     report = replace(
         report, total_planning_duration=time.perf_counter_ns() - begun, total_delete_manifests=len(deletes),
-        skipped_delete_manifests=len(deletes) - len(relevant),
+        scanned_delete_manifests=len(relevant), skipped_delete_manifests=len(deletes) - len(relevant),
     )  # fmt: skip
     return Plan(metadata, snapshot, schema, bound, groups, report, options, tuple(relevant))
+
+
+def _with_deletes(
+    metadata: TableMetadata, groups: tuple[PlannedFiles, ...], entries: DeleteEntries, options: ScanOptions, report: ScanReport
+) -> tuple[tuple[PlannedFiles, ...], ScanReport]:
+    """Statistics were read to match equality deletes; they go when nobody asked for them."""
+    found, index = attach(metadata, groups, entries)
+    if not options.with_stats:
+        found = tuple(PlannedFiles(g.spec, g.table.select([*_RESULT, "_match", DELETES]), g.deletes) for g in found)
+    return found, with_deletes(report, index)
+
+
+def _known(group: PlannedFiles) -> pa.Array:
+    """Files whose rows all match, with no delete to apply."""
+    wholly = pc.equal(group.table.column("_match"), WHOLLY)
+    return pc.and_not(wholly, pa.array(group.has_deletes)) if group.deletes is not None else wholly
 
 
 def may_match(manifests: Sequence[ManifestFile], metadata: TableMetadata, bound: Bound, schema: Schema) -> list[ManifestFile]:
@@ -231,20 +262,3 @@ def _refuse_encrypted(metadata: TableMetadata, group: PlannedFiles) -> None:
         file = group.table.filter(keys.is_valid()).column("file_path")[0].as_py()
         text = f"Table {metadata.location} has encrypted data files ({file}); encrypted tables are not supported."
         raise Unsupported(text, table=metadata.location, file=file)
-
-
-def _delete_manifests(
-    metadata: TableMetadata, storage: Storage, deletes: Sequence[ManifestFile], bound: Bound, schema: Schema
-) -> list[ManifestFile]:
-    """Delete manifests with live files that can reach rows of the filter.
-
-    A delete file of a partitioned spec reaches only its own partition of its own spec, so its summaries exclude as those of data do.
-    One that does not know its counts is opened, for the status column only.
-    """
-    found = []
-    for manifest in may_match(deletes, metadata, bound, schema):
-        if manifest.added_files_count is None or manifest.existing_files_count is None:
-            if not live(read_manifest(storage, manifest, ("status",))).num_rows:
-                continue
-        found.append(manifest)
-    return found

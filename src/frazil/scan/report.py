@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import html
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
+
+import numpy as np
+
+from frazil.scan.deletes import DeleteIndex
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScanReport:
     """Counters with Java's names (`_` for `-`); the duration in nanoseconds, as Java's timer gives it.
 
-    The last three are ours: data files that partition values left out, that counts and bounds left out, and those that match wholly.
+    Ours are the last six: data files that partition values left out, that counts and bounds left out, and those that match wholly; data
+    files with deletes, delete files that apply to some of them, and pairs of both that bounds and counts ruled out.
     """
 
     table: str = ""
@@ -39,6 +44,9 @@ class ScanReport:
     skipped_by_partition: int = 0
     skipped_by_statistics: int = 0
     wholly_matching_files: int = 0
+    data_files_with_deletes: int = 0
+    applying_delete_files: int = 0
+    delete_pairs_ruled_out: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """With Java's dashed names."""
@@ -77,10 +85,35 @@ def explain(report: ScanReport) -> Explanation:
         f"  to read: {r.total_records} rows, {size_text(r.total_file_size_in_bytes)}",
     ]
     if r.total_delete_manifests:
-        skipped = r.skipped_delete_manifests
-        lines.append(f"  delete manifests: {r.total_delete_manifests - skipped} of {r.total_delete_manifests} apply, {skipped} skipped")
+        lines.extend(_deletes(r))
     lines.append(f"  planned in {r.total_planning_duration / 1e6:.1f} ms")
     return Explanation(r, tuple(lines))
+
+
+def with_deletes(report: ScanReport, index: DeleteIndex) -> ScanReport:
+    """The report with what the index of deletes holds, counted as Java counts: a delete file counts for each file it applies to."""
+    entries, counts = index.entries, index.counts
+    positional = ~entries.is_equality & ~entries.is_vector
+    return replace(
+        report,
+        indexed_delete_files=len(entries), equality_delete_files=int(entries.is_equality.sum()), dvs=int(entries.is_vector.sum()),
+        positional_delete_files=int(positional.sum()), result_delete_files=int(counts.sum()),
+        total_delete_file_size_in_bytes=int(index.sizes.sum()), data_files_with_deletes=int(np.count_nonzero(counts)),
+        applying_delete_files=int(index.used.sum()), delete_pairs_ruled_out=index.ruled_out,
+        skipped_delete_files=len(entries) - int(index.used.sum()),
+    )  # fmt: skip
+
+
+def _deletes(r: ScanReport) -> list[str]:
+    lines = [f"  delete manifests: {r.scanned_delete_manifests} of {r.total_delete_manifests} read, {r.skipped_delete_manifests} skipped"]
+    if r.indexed_delete_files:
+        kinds = f"{r.positional_delete_files} of positions, {r.equality_delete_files} of equality, {r.dvs} deletion vectors"
+        lines.append(f"  delete files: {r.indexed_delete_files} in them ({kinds}); {r.applying_delete_files} apply to {r.data_files_with_deletes} files")
+        lines.append(
+            f"  not applied: {r.indexed_delete_files - r.applying_delete_files} delete files (older than the files they could reach, other "
+            f"partitions or paths, replaced by a deletion vector); bounds and counts ruled out {r.delete_pairs_ruled_out} pairs"
+        )
+    return lines
 
 
 def size_text(size: float) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, overload
+from typing import Any, Protocol, overload
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from frazil.codec.manifest import entries_from_table
@@ -13,20 +15,37 @@ from frazil.spec.data_file import DataFile, ManifestEntry
 from frazil.spec.partitioning import PartitionSpec
 
 WHOLLY = 1  # the outcome mask "TRUE only": every row of the file matches
+DELETES = "_deletes"  # column of planned files: their number in the index of deletes, -1 where none applies
 _BLOCK = 2048
+
+
+class Deletes(Protocol):
+    """The delete files of data files by their number (scan.deletes.DeleteIndex)."""
+
+    @property
+    def counts(self) -> npt.NDArray[np.int64]: ...
+
+    @property
+    def sizes(self) -> npt.NDArray[np.int64]: ...
+
+    def of(self, row: int) -> tuple[DataFile, ...]: ...
 
 
 class PlannedFiles:
     """Files of one partition spec: `table` has a row a file, the entry columns that were needed and `_match`, the outcome mask (uint8).
 
-    Bits of `_match`: what the filter can be for rows of the file, 1 TRUE, 2 FALSE, 4 NULL; exactly 1: all rows match.
+    Bits of `_match`: what the filter can be for rows of the file, 1 TRUE, 2 FALSE, 4 NULL; exactly 1: all rows match. When the snapshot has
+    deletes, column `_deletes` holds each file's number in `deletes`, -1 where none applies; a table that has the column needs `deletes`.
     """
 
-    __slots__ = ("_block", "spec", "table")
+    __slots__ = ("_block", "_numbers", "deletes", "spec", "table")
 
-    def __init__(self, spec: PartitionSpec, table: pa.Table):
-        self.spec, self.table = spec, table
+    def __init__(self, spec: PartitionSpec, table: pa.Table, deletes: Deletes | None = None):
+        if deletes is None and DELETES in table.column_names:
+            raise ValueError("Planned files with deletes came without these.")  # or deleted rows would be shown
+        self.spec, self.table, self.deletes = spec, table, deletes
         self._block: tuple[int, list[ManifestEntry], list[int]] | None = None
+        self._numbers: npt.NDArray[np.int64] | None = None
 
     @property
     def spec_id(self) -> int:
@@ -41,13 +60,37 @@ class PlannedFiles:
         block = self._block
         if block is None or block[0] != number:
             rows = self.table.slice(number * _BLOCK, _BLOCK)
-            block = (number, entries_from_table(rows.drop_columns(["_match"]), self.spec), rows.column("_match").to_pylist())
+            own = rows.select([c for c in rows.column_names if c not in ("_match", DELETES)])
+            block = (number, entries_from_table(own, self.spec), rows.column("_match").to_pylist())
             self._block = block
         place = index - number * _BLOCK
         return block[1][place], block[2][place]
 
+    @property
+    def delete_numbers(self) -> npt.NDArray[np.int64]:
+        """Each file's number in the index of deletes, -1: none applies."""
+        if self._numbers is None:
+            known = DELETES in self.table.column_names
+            self._numbers = self.table.column(DELETES).to_numpy() if known else np.full(len(self), -1, np.int64)
+        return self._numbers
+
+    @property
+    def has_deletes(self) -> npt.NDArray[np.bool_]:
+        """Of each file: do delete files apply?"""
+        return self.delete_numbers >= 0
+
+    def delete_files(self, index: int) -> tuple[DataFile, ...]:
+        number = int(self.delete_numbers[index])
+        return () if number < 0 or self.deletes is None else self.deletes.of(number)
+
+    def chosen(self, rows: Any) -> PlannedFiles:
+        """Only these files: a mask, or their places."""
+        if isinstance(rows, pa.Array | pa.ChunkedArray) and pa.types.is_boolean(rows.type):
+            return PlannedFiles(self.spec, self.table.filter(rows), self.deletes)
+        return PlannedFiles(self.spec, self.table.take(rows), self.deletes)
+
     def __reduce__(self) -> Any:
-        return PlannedFiles, (self.spec, self.table)
+        return PlannedFiles, (self.spec, self.table, self.deletes)
 
 
 @dataclass(frozen=True)
@@ -67,14 +110,14 @@ class FileScanTask:
     `residual` is the bound filter that is still to be evaluated on its rows, None when all rows match. `delete_files` are those that apply.
     """
 
-    __slots__ = ("_facts", "_filter", "_index", "_planned", "_span", "delete_files", "spec")
+    __slots__ = ("_deletes", "_facts", "_filter", "_index", "_planned", "_span", "spec")
 
     def __init__(
         self, planned: PlannedFiles | None, index: int, row_filter: Any, spec: PartitionSpec, facts: TaskFacts | None = None,
-        span: tuple[int, int] | None = None, delete_files: tuple[DataFile, ...] = (),
+        span: tuple[int, int] | None = None, delete_files: tuple[DataFile, ...] | None = None,
     ):  # fmt: skip
         self._planned, self._index, self._filter, self.spec = planned, index, row_filter, spec
-        self._facts, self._span, self.delete_files = facts, span, delete_files
+        self._facts, self._span, self._deletes = facts, span, delete_files
 
     @property
     def facts(self) -> TaskFacts:
@@ -87,6 +130,13 @@ class FileScanTask:
     @property
     def file(self) -> DataFile:
         return self.facts.file
+
+    @property
+    def delete_files(self) -> tuple[DataFile, ...]:
+        """Those that apply: a deletion vector or position delete files, and equality delete files."""
+        if self._deletes is None:
+            self._deletes = self._planned.delete_files(self._index) if self._planned is not None else ()
+        return self._deletes
 
     @property
     def partition(self) -> tuple[Any, ...]:
@@ -123,7 +173,7 @@ class FileScanTask:
         return self.file.record_count if self.is_whole_file or not size else int(self.length / size * self.file.record_count)
 
     def part(self, start: int, length: int) -> FileScanTask:
-        return FileScanTask(self._planned, self._index, self._filter, self.spec, self._facts, (start, length), self.delete_files)
+        return FileScanTask(self._planned, self._index, self._filter, self.spec, self._facts, (start, length), self._deletes)
 
     def with_deletes(self, delete_files: tuple[DataFile, ...]) -> FileScanTask:
         return FileScanTask(self._planned, self._index, self._filter, self.spec, self._facts, self._span, delete_files)

@@ -1,4 +1,4 @@
-"""Files that Spark's own scan cannot read (ORC, Avro, unreadable schemes, odd names and defaults): read by Arrow in tasks of Spark."""
+"""Files that Spark's own scan cannot read (with deletes, ORC, Avro, unreadable schemes, odd names and defaults): read by Arrow in tasks of Spark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as s
 
 from frazil.arrow.read import read_task
-from frazil.arrow.read_context import NAME_MAPPING, ReadContext
+from frazil.arrow.read_context import ReadContext
 from frazil.arrow.variant import json_to_variant
 from frazil.errors import Unsupported
 from frazil.scan.combine import combine_for
@@ -37,7 +37,7 @@ def arrow_frame(spark: Any, plan: Plan, files: Sequence[PlannedFiles], wanted: S
                 table=plan.metadata.location,
             )
     check_workers(spark)
-    context = ReadContext(wanted, storage, plan.schema, plan.row_filter, plan.metadata.properties.get(NAME_MAPPING))
+    context = ReadContext.of(plan, wanted, storage)
     packed = [cloudpickle.dumps(c.tasks) for c in combine_for(tasks, plan.options.split, parallelism(spark))]
     schema = s.StructType([s.StructField(f.name, spark_type(arrow_type(f.field_type), f.name, time=time), True) for f in wanted.fields])
     frame = spark.range(0, len(packed), 1, len(packed)).mapInArrow(

@@ -21,7 +21,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from frazil.arrow.conform import conform
 from frazil.arrow.read import read_task
-from frazil.arrow.read_context import NAME_MAPPING, ReadContext
+from frazil.arrow.read_context import ReadContext
 from frazil.arrow.write import write
 from frazil.arrow.write_context import WriteContext
 from frazil.arrow.write_options import WriteOptions, write_options
@@ -116,8 +116,7 @@ class IcebergReader(DataSourceReader):
             raise InvalidInput(
                 f"The columns of {target.name} are not those that were asked for.", hint="It may have changed meanwhile; load it again."
             )
-        metadata, storage = target.loaded.metadata, target.loaded.storage
-        self._context = ReadContext(found.schema, storage, found.schema, found.row_filter, metadata.properties.get(NAME_MAPPING))
+        self._context = ReadContext.of(found, found.schema, target.loaded.storage)
         packed = combine_for(found.tasks(), found.options.split, 8)
         self._groups = [Group(cloudpickle.dumps(c.tasks)) for c in packed] or [Group(cloudpickle.dumps(()))]
 

@@ -47,10 +47,10 @@ def split(spark: Any, plan: Plan, shape: Shape, storage: Storage) -> tuple[list[
     can_scan = all(is_readable(f.field_type) or isinstance(f.field_type, i.UnknownType) for f in shape.fields)
     for planned in plan.groups:
         paths = planned.table.column("file_path").to_pylist()
-        formats = planned.table.column("file_format").to_pylist()
+        formats, deletes = planned.table.column("file_format").to_pylist(), planned.has_deletes.tolist()
         possible = [
             n for n, (path, kind) in enumerate(zip(paths, formats, strict=True))
-            if can_scan and kind == "parquet" and not is_hidden(path) and jvm_can_open(spark, path, schemes)
+            if can_scan and kind == "parquet" and not deletes[n] and not is_hidden(path) and jvm_can_open(spark, path, schemes)
         ]  # fmt: skip
         taken: set[int] = set()
         for n, key in _placed(plan, planned.spec, shape, storage, mapping, paths, possible):
@@ -59,7 +59,7 @@ def split(spark: Any, plan: Plan, shape: Shape, storage: Storage) -> tuple[list[
             taken.add(n)
         if len(taken) < len(paths):
             rest = [n for n in range(len(paths)) if n not in taken]
-            arrow.append(PlannedFiles(planned.spec, planned.table.take(rest)))
+            arrow.append(planned.chosen(rest))
     return list(native.values()), arrow
 
 

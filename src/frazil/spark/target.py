@@ -62,7 +62,7 @@ class Target:
         return resolve(self.loaded.metadata, **self.selectors)
 
     def plan(self, predicate: Predicate | None = None, *, case_sensitive: bool = True, zone: str = "UTC") -> Plan:
-        """Files to read. Raises Unsupported when the snapshot has row-level deletes."""
+        """Files to read, with the deletes that apply to them."""
         metadata, storage = self.loaded.metadata, self.loaded.storage
         options = ScanOptions.of(self.request.split, metadata.properties)
         if self.is_incremental:
@@ -71,7 +71,7 @@ class Target:
                 row_filter=predicate, case_sensitive=case_sensitive, zone=zone, options=options,
             )  # fmt: skip
         snapshot, schema = self.snapshot_and_schema()
-        found = plan(
+        return plan(
             metadata,
             storage,
             snapshot=snapshot,
@@ -81,13 +81,6 @@ class Target:
             zone=zone,
             options=options,
         )
-        if found.has_deletes:
-            snapshot_id = snapshot.snapshot_id if snapshot else None
-            raise Unsupported(
-                f"Snapshot {snapshot_id} of table {self.name} has row-level deletes, which Frazil cannot read yet.",
-                hint="Snapshots before the first delete can be read; see KNOWN_GAPS.md.", table=self.name, snapshot_id=snapshot_id,
-            )  # fmt: skip
-        return found
 
 
 def read_request(options: Mapping[str, Any]) -> ReadRequest:

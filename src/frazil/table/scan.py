@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from frazil.arrow import read as arrow_read
-from frazil.errors import InvalidInput, NotInstalledError, Unsupported
+from frazil.errors import InvalidInput, NotInstalledError
 from frazil.expr.nodes import AlwaysTrue, And, Predicate
 from frazil.expr.parse import parse
 from frazil.scan import columns
@@ -117,21 +117,17 @@ class DataScan:
 
     def plan_files(self) -> Sequence[FileScanTask]:
         """A task for each file: `.file`, `.delete_files`, `.residual`. The list is lazy, its length is known at once."""
-        return self._readable(self.plan()).tasks()
+        return self.plan().tasks()
 
     def explain(self) -> Any:
         """What the filter skipped, and by what: printable, with the counts as attributes."""
         return self.plan().explain()
 
-    def _readable(self, found: Plan) -> Plan:
-        refuse_deletes(self.source.name, found)
-        return found
-
     # --- doors
 
     def to_arrow_batch_reader(self) -> pa.RecordBatchReader:
         """Rows as a stream of Arrow batches; memory stays bounded whatever the table's size."""
-        found = self._readable(self.plan())
+        found = self.plan()
         context = arrow_read.ReadContext.of(found, self.projection(), self.source.storage)
         return arrow_read.read(found.tasks(), context, limit=self.limit)
 
@@ -160,7 +156,7 @@ class DataScan:
 
     def count(self) -> int:
         """How many rows: from the manifests where they tell, reading only the files they cannot decide."""
-        found = self._readable(self.plan())
+        found = self.plan()
         known = found.matched_records
         if self.limit is not None and known >= self.limit:
             return self.limit
@@ -181,7 +177,7 @@ class DataScan:
         if not self._selects and (branch := spark_room("session_conf").wap_branch(spark, self.source.metadata)):
             scan = replace(scan, branch=branch)
         predicate = reader.pruning_predicate(spark, self.row_filter, scan._target()[1], sensitive)
-        found = scan._readable(scan.plan(predicate, sensitive))
+        found = scan.plan(predicate, sensitive)
         where = None if isinstance(self.row_filter, AlwaysTrue) else self.row_filter
         return reader.read(
             spark, found, projection=scan.projection(), storage=self.source.storage, where=where, case_sensitive=sensitive, limit=self.limit
@@ -212,20 +208,6 @@ class IncrementalAppendScan(DataScan):
             case_sensitive=self.case_sensitive is not False if case_sensitive is None else case_sensitive,
             options=ScanOptions.of(self.options, self.source.metadata.properties),
         )
-
-    def _readable(self, found: Plan) -> Plan:
-        return found  # appended rows only: deletes do not apply (Java's IncrementalAppendScan)
-
-
-def refuse_deletes(name: str, found: Plan) -> None:
-    """Until deletes are applied, a snapshot that has some is refused: never wrong rows."""
-    if found.has_deletes:
-        snapshot_id = found.snapshot.snapshot_id if found.snapshot else None
-        raise Unsupported(
-            f"Snapshot {snapshot_id} of table {name} has row-level deletes, which Frazil cannot read yet.",
-            hint="Snapshots before the first delete can be read with snapshot_id=…; see KNOWN_GAPS.md.",
-            table=name, snapshot_id=snapshot_id,
-        )  # fmt: skip
 
 
 def _predicate(row_filter: RowFilter) -> Predicate:

@@ -1,0 +1,183 @@
+"""What bounds and counts of delete files rule out: a delete file whose paths or keys cannot meet those of a data file.
+
+Bounds prove; whatever is missing, of another kind or not decodable proves nothing (spec, "Scan Planning").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.expr.values import FLOATS
+from frazil.scan.bounds import MapColumn, decode_bounds
+from frazil.scan.manifests import STATISTICS, column_of
+from frazil.scan.tasks import PlannedFiles
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.schema import DELETE_FILE_PATH_ID
+from frazil.spec.types import GeographyType, GeometryType, IcebergType, StringType, UnknownType, UUIDType, VariantType
+from frazil.storage.locations import normalise
+
+Flags = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[np.int64]
+_UNCOMPARED = (UUIDType, VariantType, GeometryType, GeographyType, UnknownType)  # uuid: writers disagree about the order
+_CHUNK = 250_000
+_STRING = StringType()
+
+
+def normalised(paths: pa.Array) -> pa.Array:
+    """One text for one file, as `storage.normalise` has it: `file:/x`, `file:///x` and `/x` are one file."""
+    odd = pc.or_kleene(pc.match_substring_regex(paths, "^(?i:file|s3a|s3n|gcs|abfs|wasbs?|memory):"), pc.match_substring(paths, "//"))
+    if not pc.any(odd).as_py():
+        return paths
+    # s3://b/k has a doubled slash and is as it should be: only what `normalise` changes costs a call
+    plain = pc.match_substring_regex(paths, "^(s3|gs|abfss|https?|hdfs)://")
+    odd = pc.and_(odd, pc.invert(plain))
+    local = pc.match_substring_regex(paths, "^file:(///)?[^/]|^file:/[^/]")
+    simple = pc.replace_substring_regex(paths, "^file:(//)?/", "/")
+    done = pc.and_(local, pc.invert(pc.match_substring(simple, "//")))
+    rest = pc.and_(odd, pc.invert(done))
+    found = pc.if_else(done, simple, paths)
+    if not pc.any(rest).as_py():
+        return found
+    return pa.array([normalise(p) if r else p for p, r in zip(found.to_pylist(), rest.to_pylist(), strict=True)], pa.string())
+
+
+@dataclass(frozen=True)
+class PathBounds:
+    """Of each delete file: `single`, the one data file it is about (normalised; null: several, or an equality delete), and the bounds of
+    its paths as bytes (null: unknown)."""
+
+    single: pa.Array
+    lower: pa.Array
+    upper: pa.Array
+
+    @property
+    def scattered(self) -> Flags:
+        return np.asarray(self.single.is_null().to_numpy(zero_copy_only=False))
+
+
+def path_bounds(tables: Sequence[pa.Table], referenced: pa.Array, positional: Flags) -> PathBounds:
+    """Equal bounds mark a file about one data file even where the manifest does not name it (spec, "Manifests")."""
+    lower, upper = (
+        pa.concat_arrays([MapColumn(t.column(name)).at(DELETE_FILE_PATH_ID).cast(pa.binary()) for t in tables])
+        for name in ("lower_bounds", "upper_bounds")
+    )
+    same = decode_bounds(pc.if_else(pc.equal(lower, upper), lower, None), _STRING)
+    single = pc.if_else(pa.array(positional), pc.coalesce(referenced, same), pa.scalar(None, pa.string()))
+    return PathBounds(normalised(single), lower, upper)
+
+
+@dataclass(frozen=True)
+class _Column:
+    """Statistics of one key column, of data files or of delete files."""
+
+    lower: pa.Array
+    upper: pa.Array
+    may_null: Flags
+    all_null: Flags
+    no_nan: Flags
+
+
+Test = Callable[[Numbers, Numbers], Flags]
+
+
+@dataclass(frozen=True)
+class Pruner:
+    """`pruner(data, deletes)`: for each pair of numbers, whether the delete file may apply."""
+
+    tests: tuple[tuple[Flags, Test], ...]  # (delete files that are tested, the test)
+
+    def __call__(self, data: Any, deletes: Numbers) -> Flags:
+        keep = np.ones(len(deletes), bool)
+        for about, test in self.tests:
+            at = np.flatnonzero(keep & about[deletes])
+            for begin in range(0, len(at), _CHUNK):
+                part = at[begin : begin + _CHUNK]
+                keep[part] = test(data[part], deletes[part])
+        return keep
+
+
+def pruner_of(
+    metadata: TableMetadata,
+    groups: Sequence[PlannedFiles],
+    tables: Sequence[pa.Table],
+    bounds: PathBounds,
+    data_paths: pa.Array,
+    scattered: Flags,
+    equality: Flags,
+) -> Pruner | None:
+    """None: nothing is known that could rule a pair out."""
+    tests: list[tuple[Flags, Test]] = []
+    known = (pc.or_(bounds.lower.is_valid(), bounds.upper.is_valid())).to_numpy(zero_copy_only=False)
+    if (scattered & known).any():
+        tests.append((scattered & known, _by_path_bounds(bounds, data_paths)))
+    if equality.any() and all(set(STATISTICS).issubset(g.table.column_names) for g in groups):
+        ids = pa.concat_arrays([column_of(t, "equality_ids") for t in tables])
+        parents, flat = pc.list_parent_indices(ids).to_numpy(zero_copy_only=False), pc.list_flatten(ids).to_numpy(zero_copy_only=False)
+        for field_id in np.unique(flat[equality[parents]]):
+            type_ = key_type(metadata, int(field_id))
+            if type_ is None or not type_.is_primitive or isinstance(type_, _UNCOMPARED):
+                continue
+            about = np.zeros(len(equality), bool)
+            about[parents[flat == field_id]] = True
+            ours = _statistics([g.table for g in groups], int(field_id), type_)
+            tests.append((about & equality, _by_ranges(ours, _statistics(tables, int(field_id), type_), isinstance(type_, FLOATS))))
+    return Pruner(tuple(tests)) if tests else None
+
+
+def key_type(metadata: TableMetadata, field_id: int) -> IcebergType | None:
+    """The widest type a column ever had: that of the newest schema which has it."""
+    schemas = sorted(metadata.schemas, key=lambda s: s.schema_id, reverse=True)
+    return next((s.by_id[field_id].field_type for s in schemas if field_id in s.by_id), None)
+
+
+def _by_path_bounds(bounds: PathBounds, data_paths: pa.Array) -> Test:
+    """By rank among all paths and bounds. Bounds that name files in another way than our paths (`file:/x`) prove nothing."""
+    plain = pc.and_(*(pc.equal(_plain(b), b) for b in (bounds.lower, bounds.upper)))
+    odd = ~pc.fill_null(plain, False).to_numpy(zero_copy_only=False)
+    everything = pa.concat_arrays([data_paths.cast(pa.binary()), bounds.lower, bounds.upper])
+    ranks = pc.rank(everything, tiebreaker="dense").to_numpy().astype(np.int64)
+    n, m = len(data_paths), len(bounds.lower)
+    lower = np.where(bounds.lower.is_null().to_numpy(zero_copy_only=False) | odd, -1, ranks[n : n + m])
+    upper = np.where(bounds.upper.is_null().to_numpy(zero_copy_only=False) | odd, np.iinfo(np.int64).max, ranks[n + m :])
+    return lambda data, deletes: np.asarray((ranks[:n][data] >= lower[deletes]) & (ranks[:n][data] <= upper[deletes]))
+
+
+def _plain(values: pa.Array) -> pa.Array:
+    text = decode_bounds(values, _STRING)
+    return normalised(text).cast(pa.binary())
+
+
+def _statistics(tables: Sequence[pa.Table], field_id: int, type_: IcebergType) -> _Column:
+    columns = {n: pa.concat_arrays([MapColumn(t.column(n)).at(field_id) for t in tables]) for n in STATISTICS}
+    rows = np.concatenate([t.column("record_count").to_numpy() for t in tables])
+    values, nulls, nans = (
+        pc.fill_null(columns[n], -1).to_numpy(zero_copy_only=False) for n in ("value_counts", "null_value_counts", "nan_value_counts")
+    )
+    lower, upper = (decode_bounds(columns[n], type_) for n in ("lower_bounds", "upper_bounds"))
+    unbounded = (pc.and_(lower.is_null(), upper.is_null())).to_numpy(zero_copy_only=False)
+    counted = (nulls >= 0) & (values == rows)
+    return _Column(lower, upper, ~(counted & (nulls == 0)), counted & (nulls >= rows) & unbounded, nans == 0)
+
+
+def _by_ranges(ours: _Column, theirs: _Column, floats: bool) -> Test:
+    """Null equals null and NaN equals NaN, so a pair that may share one of them is kept."""
+
+    def may_apply(data: Numbers, deletes: Numbers) -> Flags:
+        both_null = ours.may_null[data] & theirs.may_null[deletes]
+        one_sided = (ours.all_null[data] & ~theirs.may_null[deletes]) | (theirs.all_null[deletes] & ~ours.may_null[data])
+        d, x = pa.array(data), pa.array(deletes)
+        lower, upper, least, most = ours.lower.take(d), ours.upper.take(d), theirs.lower.take(x), theirs.upper.take(x)
+        known = pc.and_(pc.and_(lower.is_valid(), upper.is_valid()), pc.and_(least.is_valid(), most.is_valid()))
+        apart = pc.fill_null(pc.and_(known, pc.or_(pc.less(upper, least), pc.less(most, lower))), False).to_numpy(zero_copy_only=False)
+        if floats:
+            apart = apart & (ours.no_nan[data] | theirs.no_nan[deletes])
+        return np.asarray(both_null | ~(one_sided | apart))
+
+    return may_apply

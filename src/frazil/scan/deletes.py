@@ -1,0 +1,334 @@
+"""Which delete files apply to which data files (spec, "Scan Planning"), as an index over columns.
+
+- A deletion vector, or a position delete file of one data file, applies by path, to data no younger than itself.
+- A position delete file of several data files applies by spec and partition, to data no younger than itself.
+- An equality delete file applies by spec and partition, or everywhere when its spec is unpartitioned, to data strictly older.
+- A data file with a deletion vector takes no position delete file.
+
+Data files are numbered through all groups, delete files through all entries. What applies to a data file is a few spans of an array of
+delete file numbers that is sorted by sequence number, so nothing grows with pairs; while these are few (`PAIRS`) they are spelled out and
+those whose ranges cannot meet are left out at once, else when a file's deletes are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.codec.manifest import entries_from_table
+from frazil.errors import CorruptData, Unsupported
+from frazil.scan.delete_ranges import PathBounds, Pruner, normalised, path_bounds, pruner_of
+from frazil.scan.manifests import DELETE, PLAN_COLUMNS, STATISTICS, column_of, each, live, read_manifest
+from frazil.scan.tasks import DELETES, PlannedFiles
+from frazil.spec.data_file import DataFile, DataFileContent
+from frazil.spec.manifest import ManifestFile
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.partitioning import PartitionSpec
+from frazil.storage import Storage
+
+PAIRS = 2_000_000  # (data file, delete file) pairs that are spelled out; 16 bytes each
+_KEPT = tuple(c for c in (*PLAN_COLUMNS, *DELETE) if c != "status")
+_BLOCK = 256
+Numbers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class DeleteEntries:
+    """Live delete files of a snapshot by spec, in one numbering."""
+
+    groups: tuple[tuple[PartitionSpec, pa.Table], ...]
+
+    def __len__(self) -> int:
+        return sum(t.num_rows for _, t in self.groups)
+
+    @property
+    def has_equality(self) -> bool:
+        return bool(self.is_equality.any())
+
+    @cached_property
+    def is_equality(self) -> Flags:
+        return self.numbers("content") == int(DataFileContent.EQUALITY_DELETES)
+
+    @cached_property
+    def is_vector(self) -> Flags:
+        return np.concatenate([pc.equal(t.column("file_format"), "puffin").to_numpy() for _, t in self.groups]) & ~self.is_equality
+
+    @cached_property
+    def sizes(self) -> Numbers:
+        """Bytes of each: of a deletion vector its blob."""
+        blobs = np.concatenate([pc.fill_null(t.column("content_size_in_bytes"), -1).to_numpy() for _, t in self.groups])
+        return np.where(self.is_vector & (blobs >= 0), blobs, self.numbers("file_size_in_bytes"))
+
+    def numbers(self, name: str) -> Numbers:
+        """A column of numbers that every entry has. Raises CorruptData where one is missing."""
+        found = []
+        for _, table in self.groups:
+            column = table.column(name)
+            if column.null_count:
+                path = table.filter(column.is_null()).column("file_path")[0].as_py()
+                raise CorruptData(f"Delete file {path} has no {name} in its manifest.", file=path)
+            found.append(column.to_numpy().astype(np.int64))
+        return np.concatenate(found)
+
+    def strings(self, name: str) -> pa.Array:
+        return pa.concat_arrays([column_of(t, name) for _, t in self.groups])
+
+
+class DeleteIndex:
+    """`counts[i]`: delete files of data file i (at most; exactly when the pairs are spelled out). `of(i)`: these files."""
+
+    def __init__(self, entries: DeleteEntries, order: Numbers, spans: Numbers, pruner: Pruner | None, ruled_out: int = 0):
+        self._entries, self._order, self._spans, self._pruner = entries, order, spans, pruner
+        self.ruled_out = ruled_out  # pairs left out since their ranges cannot meet
+        self._made: dict[int, DataFile] = {}
+
+    @cached_property
+    def counts(self) -> Numbers:
+        return np.asarray((self._spans[:, :, 1] - self._spans[:, :, 0]).sum(axis=1))
+
+    @cached_property
+    def sizes(self) -> Numbers:
+        """Bytes of the delete files of each data file."""
+        upto = np.concatenate([[0], np.cumsum(self._entries.sizes[self._order])])
+        return np.asarray((upto[self._spans[:, :, 1]] - upto[self._spans[:, :, 0]]).sum(axis=1))
+
+    @cached_property
+    def used(self) -> Flags:
+        """Which delete files apply to some data file."""
+        edges = np.zeros(len(self._order) + 1, np.int64)
+        some = self._spans.reshape(-1, 2)
+        some = some[some[:, 1] > some[:, 0]]
+        np.add.at(edges, some[:, 0], 1)
+        np.add.at(edges, some[:, 1], -1)
+        found = np.zeros(len(self._entries), bool)
+        found[self._order[np.cumsum(edges)[:-1] > 0]] = True
+        return found
+
+    @property
+    def entries(self) -> DeleteEntries:
+        return self._entries
+
+    def numbers_of(self, row: int) -> Numbers:
+        found = np.concatenate([self._order[a:b] for a, b in self._spans[row]])
+        if self._pruner is not None and len(found):
+            found = found[self._pruner(np.full(len(found), row), found)]
+        return found
+
+    def of(self, row: int) -> tuple[DataFile, ...]:
+        """The delete files of a data file; the same objects each time."""
+        return tuple(self._file(int(n)) for n in self.numbers_of(row))
+
+    def _file(self, number: int) -> DataFile:
+        if number not in self._made:
+            begin = 0
+            for spec, table in self._entries.groups:
+                if number < begin + table.num_rows:
+                    first = (number - begin) // _BLOCK * _BLOCK
+                    for i, entry in enumerate(entries_from_table(table.slice(first, _BLOCK).select(_KEPT), spec)):
+                        self._made.setdefault(begin + first + i, entry.data_file)
+                    break
+                begin += table.num_rows
+        return self._made[number]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_made": {}}
+
+
+def read_deletes(metadata: TableMetadata, storage: Storage, manifests: Sequence[ManifestFile], workers: int) -> DeleteEntries | None:
+    """Live delete files of these manifests; None: there are none. Raises Unsupported for encrypted ones."""
+    by_spec: dict[int, list[pa.Table]] = {}
+    for spec_id, table in each(partial(_entries, storage=storage), manifests, workers):
+        if table.num_rows:
+            by_spec.setdefault(spec_id, []).append(table)
+    groups = tuple(
+        (metadata.spec_by_id(i), pa.concat_tables(tables, promote_options="permissive")) for i, tables in by_spec.items()
+    )  # fmt: skip
+    for _, table in groups:
+        _check(metadata, table)
+    return DeleteEntries(groups) if groups else None
+
+
+def _entries(manifest: ManifestFile, *, storage: Storage) -> tuple[int, pa.Table]:
+    return manifest.partition_spec_id, live(read_manifest(storage, manifest, (*PLAN_COLUMNS, *DELETE, *STATISTICS)))
+
+
+def _check(metadata: TableMetadata, table: pa.Table) -> None:
+    def first(mask: Any) -> str | None:
+        return table.filter(mask).column("file_path")[0].as_py() if pc.any(mask).as_py() else None
+
+    if (file := first(table.column("key_metadata").is_valid())) is not None:
+        text = f"Table {metadata.location} has encrypted delete files ({file}); encrypted tables are not supported."
+        raise Unsupported(text, table=metadata.location, file=file)
+    kinds = pa.array([int(DataFileContent.POSITION_DELETES), int(DataFileContent.EQUALITY_DELETES)], pa.int32())
+    if (file := first(pc.invert(pc.is_in(table.column("content"), kinds)))) is not None:
+        raise CorruptData(f"{file} stands in a manifest of deletes, but is no delete file.", file=file)
+    equality = pc.equal(table.column("content"), kinds[1])
+    without = pc.not_equal(pc.fill_null(pc.list_value_length(table.column("equality_ids")), 0), 0)
+    if (file := first(pc.and_not(equality, without))) is not None:
+        raise CorruptData(f"Equality delete file {file} does not say which columns it compares.", file=file)
+    vector = pc.equal(table.column("file_format"), "puffin")
+    if (file := first(pc.and_(vector, equality))) is not None:
+        raise CorruptData(f"Equality delete file {file} is a puffin file.", file=file)
+    if (file := first(pc.and_(vector, table.column("referenced_data_file").is_null()))) is not None:
+        raise CorruptData(f"The deletion vector in {file} has no data file in its manifest.", file=file)
+
+
+def attach(
+    metadata: TableMetadata, groups: tuple[PlannedFiles, ...], entries: DeleteEntries
+) -> tuple[tuple[PlannedFiles, ...], DeleteIndex]:
+    """The groups with the number of each file in the index (column `_deletes`, -1: no delete applies), and the index."""
+    index = _index(metadata, groups, entries)
+    numbers = np.where(index.counts > 0, np.arange(len(index.counts)), -1)
+    begin, made = 0, []
+    for g in groups:
+        here = pa.array(numbers[begin : begin + len(g)], pa.int64())
+        made.append(PlannedFiles(g.spec, g.table.append_column(DELETES, here), index))
+        begin += len(g)
+    return tuple(made), index
+
+
+def _index(metadata: TableMetadata, groups: tuple[PlannedFiles, ...], entries: DeleteEntries) -> DeleteIndex:
+    data_numbers = np.concatenate([pc.fill_null(g.table.column("sequence_number"), 0).to_numpy() for g in groups])
+    numbers = entries.numbers("sequence_number")
+    data_paths = normalised(pa.concat_arrays([column_of(g.table, "file_path") for g in groups]))
+    bounds = path_bounds([t for _, t in entries.groups], entries.strings("referenced_data_file"), ~entries.is_equality)
+    by_path = _by_path(entries, bounds, data_paths, data_numbers, numbers)
+    orders, spans = _Orders(len(data_numbers)), []
+    spans.append(orders.pairs(*by_path[:2]))
+    scattered = ~entries.is_equality & ~entries.is_vector & bounds.scattered
+    positional = np.where(by_path[2], np.int64(-1), data_numbers)  # -1: a deletion vector stands for all positions
+    everywhere = np.concatenate([np.full(t.num_rows, s.is_unpartitioned) for s, t in entries.groups]) & entries.is_equality
+    codes, delete_codes = _partitions(groups, entries)
+    for chosen, ages, least in ((scattered, positional, 0), (entries.is_equality & ~everywhere, data_numbers, 1)):
+        spans.append(orders.by_code(codes, delete_codes, ages, numbers, np.flatnonzero(chosen), least))
+    all_one = np.zeros(len(codes), np.int64)
+    spans.append(orders.by_code(all_one, np.zeros(len(numbers), np.int64), data_numbers, numbers, np.flatnonzero(everywhere), 1))
+    order, stacked = orders.together(spans)
+    pruner = pruner_of(metadata, groups, [t for _, t in entries.groups], bounds, data_paths, scattered, entries.is_equality)
+    return _spelled_out(DeleteIndex(entries, order, stacked, pruner)) if pruner is not None else DeleteIndex(entries, order, stacked, None)
+
+
+def _spelled_out(index: DeleteIndex) -> DeleteIndex:
+    """With pairs instead of spans when they are few, those left out whose ranges cannot meet."""
+    total = int(index.counts.sum())
+    if total > PAIRS:
+        return index
+    lengths = (index._spans[:, :, 1] - index._spans[:, :, 0]).ravel()
+    rows = np.repeat(np.arange(len(index.counts)), index.counts)
+    within = np.arange(total) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    found = index._order[np.repeat(index._spans[:, :, 0].ravel(), lengths) + within]
+    assert index._pruner is not None
+    keep = index._pruner(rows, found)
+    ends = np.cumsum(np.bincount(rows[keep], minlength=len(index.counts)))
+    spans = np.stack([np.concatenate([[0], ends[:-1]]), ends], axis=1)[:, None, :].astype(np.int64)
+    return DeleteIndex(index.entries, found[keep], spans, None, total - int(keep.sum()))
+
+
+class _Orders:
+    """Lists of delete file numbers laid end to end; spans point into them."""
+
+    def __init__(self, rows: int):
+        self._rows, self._parts, self._at = rows, [np.zeros(0, np.int64)], 0
+
+    def _add(self, part: Numbers, low: Numbers, high: Numbers) -> Numbers:
+        spans = np.stack([low, np.maximum(low, high)], axis=1) + self._at
+        self._parts.append(part)
+        self._at += len(part)
+        return np.asarray(spans)
+
+    def pairs(self, rows: Numbers, deletes: Numbers) -> Numbers:
+        by_row = np.argsort(rows, kind="stable")
+        ends = np.cumsum(np.bincount(rows, minlength=self._rows)).astype(np.int64)
+        return self._add(deletes[by_row], np.concatenate([[0], ends[:-1]]).astype(np.int64), ends)
+
+    def by_code(self, codes: Numbers, delete_codes: Numbers, ages: Numbers, numbers: Numbers, chosen: Numbers, least: int) -> Numbers:
+        """Of the chosen deletes those of the same code whose number is at least the file's plus `least`. Age -1: none."""
+        known = np.unique(numbers[chosen])
+        steps = len(known) + 1
+        keys = delete_codes[chosen] * steps + np.searchsorted(known, numbers[chosen])
+        order = np.argsort(keys, kind="stable")
+        keys = keys[order]
+        low = np.searchsorted(keys, codes * steps + np.searchsorted(known, ages + least))
+        high = np.where(ages < 0, low, np.searchsorted(keys, (codes + 1) * steps))
+        return self._add(chosen[order].astype(np.int64), low.astype(np.int64), high.astype(np.int64))
+
+    def together(self, spans: Sequence[Numbers]) -> tuple[Numbers, Numbers]:
+        return np.concatenate(self._parts), np.stack(spans, axis=1)
+
+
+def _by_path(
+    entries: DeleteEntries, bounds: PathBounds, data_paths: pa.Array, data_numbers: Numbers, numbers: Numbers
+) -> tuple[Numbers, Numbers, Flags]:
+    """Pairs (data file, delete file) found by path, and which data files have a deletion vector."""
+    named = np.flatnonzero(bounds.single.is_valid().to_numpy(zero_copy_only=False) & ~entries.is_equality)
+    found = pc.index_in(bounds.single.take(pa.array(named)), value_set=data_paths)
+    rows = pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    fits = (rows >= 0) & (data_numbers[rows] <= numbers[named])
+    rows, named = rows[fits], named[fits]
+    vectors = entries.is_vector[named]
+    has_vector = np.bincount(rows[vectors], minlength=len(data_numbers))
+    if len(has_vector) and int(has_vector.max()) > 1:
+        path = data_paths[int(has_vector.argmax())].as_py()
+        raise CorruptData(f"Data file {path} has {int(has_vector.max())} deletion vectors; it can have one.", file=path)
+    keep = vectors | (has_vector[rows] == 0)
+    return rows[keep], named[keep], has_vector > 0
+
+
+def _partitions(groups: tuple[PlannedFiles, ...], entries: DeleteEntries) -> tuple[Numbers, Numbers]:
+    """A number for each (spec, partition), of data files and of delete files."""
+    sizes = [len(g) for g in groups]
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    codes, delete_codes = np.zeros(sum(sizes), np.int64), np.zeros(len(entries), np.int64)
+    base, begin = 0, 0
+    for g, at in zip(groups, starts[:-1], strict=True):  # specs without deletes too: no two specs share a number
+        codes[at : at + len(g)] = base
+        base += 1
+    for spec, table in entries.groups:
+        mine = [(g, int(at)) for g, at in zip(groups, starts[:-1], strict=True) if g.spec_id == spec.spec_id]
+        tables = [_children(spec, t) for t in (*(g.table for g, _ in mine), table)]
+        numbers = _codes(pa.concat_tables(tables, promote_options="permissive")) if spec.fields else np.zeros(sum(map(len, tables)), np.int64)
+        done = 0
+        for g, at in mine:
+            codes[at : at + len(g)] = numbers[done : done + len(g)] + base
+            done += len(g)
+        delete_codes[begin : begin + table.num_rows] = numbers[done:] + base
+        begin += table.num_rows
+        base += int(numbers.max(initial=0)) + 1
+    return codes, delete_codes
+
+
+def _children(spec: PartitionSpec, table: pa.Table) -> pa.Table:
+    array = column_of(table, "partition")
+    have = {array.type.field(i).name: i for i in range(array.type.num_fields)}
+    columns = [array.field(have[n]) if n in have else pa.nulls(len(array)) for n in (str(f.field_id) for f in spec.fields)]
+    return pa.table(columns or [pa.nulls(len(array))], names=[str(i) for i in range(max(1, len(columns)))])
+
+
+def _codes(partition: pa.Table) -> Numbers:
+    """Equal rows have equal numbers; null equals null, floats are compared by their bits with one NaN."""
+    codes: Numbers = np.zeros(partition.num_rows, np.int64)
+    for column in partition.columns:
+        array = pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
+        if pa.types.is_floating(array.type):
+            array = float_bits(array)
+        if pa.types.is_null(array.type):
+            continue
+        here = pc.fill_null(array.dictionary_encode().indices, -1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
+        _, codes = np.unique(codes * (int(here.max(initial=0)) + 1) + here, return_inverse=True)
+    return codes.astype(np.int64)
+
+
+def float_bits(array: pa.Array) -> pa.Array:
+    """Floats as integers that are equal where the format says so: by bits, all NaNs one."""
+    values = array.cast(pa.float64())
+    numbers = pc.fill_null(values, 0.0).to_numpy(zero_copy_only=False).copy()
+    numbers[np.isnan(numbers)] = np.nan
+    return pa.array(numbers.view(np.int64), mask=array.is_null().to_numpy(zero_copy_only=False))
