@@ -213,13 +213,11 @@ def test_damaged_files_are_named_whatever_is_wrong_with_them(tmp_path, format_):
     assert errors > 20
 
 
-def test_a_missing_file_and_one_with_deletes_are_told_apart(tmp_path):
+def test_a_missing_file_and_an_encrypted_one_are_told_apart(tmp_path):
     gone = DataFile(file_path=str(tmp_path / "gone.parquet"), file_format="parquet", record_count=1, file_size_in_bytes=10)
     schema = Schema(N(1, "id", LongType()))
     with pytest.raises(NoSuchFileError, match=r"gone\.parquet"):
         rows_of([gone], schema)
-    with pytest.raises(Unsupported, match="delete files"):
-        read([task_of(gone).with_deletes((gone,))], ReadContext(schema, STORAGE, schema)).read_all()
     with pytest.raises(Unsupported, match="encrypted"):
         read([task_of(replace(gone, key_metadata=b"k"))], ReadContext(schema, STORAGE, schema)).read_all()
 

@@ -29,12 +29,12 @@ def filters(table: GoldenTable) -> Iterator[Question]:
 
 
 def travels(table: GoldenTable) -> Iterator[Question]:
-    """Every snapshot without deletes by its id, every ref by its name."""
+    """Every snapshot by its id, every ref by its name."""
     for s in table.snapshots():
-        if "sum" in s and not deleting(table, s["snapshot_id"]):
-            yield Question(f"snapshot {s['snapshot_id']}", Ask.of(snapshot_id=s["snapshot_id"]), table.schema(s["schema_id"]), (s["rows"], s["sum"]))
+        if "sum" in s:
+            yield Question(f"snapshot {s['snapshot_id']}", Ask.of(snapshot_id=s["snapshot_id"]), table.schema(s["schema_id"]), answer_of(s))
     for name, r in table.expected["refs"].items():
-        if "sum" in r and not deleting(table, r["snapshot_id"]):
+        if "sum" in r:
             schema = table.schema() if r["type"] == "branch" else table.schema(snapshot(table, r["snapshot_id"])["schema_id"])
             yield Question(f"{r['type']} {name}", Ask.of(**{r["type"]: name}), schema, (r["rows"], r["sum"]))
 
@@ -44,25 +44,17 @@ def times(table: GoldenTable) -> Iterator[Question]:
     log = {entry["timestamp-ms"]: entry["snapshot-id"] for entry in read_metadata(table.metadata_file).get("snapshot-log", ())}
     for at, snapshot_id in log.items():
         s = snapshot(table, snapshot_id)
-        if "sum" in s and not deleting(table, snapshot_id):
-            yield Question(f"as of {at}", Ask.of(as_of=at), table.schema(s["schema_id"]), (s["rows"], s["sum"]))
+        if "sum" in s:
+            yield Question(f"as of {at}", Ask.of(as_of=at), table.schema(s["schema_id"]), answer_of(s))
 
 
-def refused(table: GoldenTable) -> Iterator[Ask]:
-    """Snapshots and refs that hold delete files."""
-    for s in table.snapshots():
-        if deleting(table, s["snapshot_id"]):
-            yield Ask.of(snapshot_id=s["snapshot_id"])
-    for name, r in table.expected["refs"].items():
-        if deleting(table, r["snapshot_id"]):
-            yield Ask.of(**{r["type"]: name})
+# eq_evolved, before `n` was widened: Java compares an int column with keys it holds as long and loses the deletes n = 2 and n = -3
+_JAVA_IS_WRONG = {7286353173562902478: (13, "6f70744a798925f6")}
+
+
+def answer_of(s: Mapping[str, Any]) -> tuple[int, str]:
+    return _JAVA_IS_WRONG.get(s["snapshot_id"], (s["rows"], s["sum"]))
 
 
 def snapshot(table: GoldenTable, snapshot_id: int) -> Mapping[str, Any]:
     return next(s for s in table.snapshots() if s["snapshot_id"] == snapshot_id)
-
-
-def deleting(table: GoldenTable, snapshot_id: int) -> bool:
-    """Are there delete files in a snapshot?"""
-    s = snapshot(table, snapshot_id)
-    return bool(s.get("delete_files", int(s["summary"].get("total-delete-files", 0))))

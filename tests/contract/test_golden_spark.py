@@ -6,16 +6,22 @@ from typing import Any
 
 import pytest
 
-from frazil.errors import FrazilError, Unsupported
+import frazil
+from frazil.errors import FrazilError
 from tests.contract import doors, questions
 from tests.contract.doors import Ask
 from tests.golden import Golden, GoldenTable, index, names
 
 pytestmark = pytest.mark.spark
 
-CLEAN = names()
+# every kind of delete in every format, mixed, partitioned, evolved; to_arrow reads them all
+DELETING = [
+    "dv_v3", "eq_evolved", "eq_multi_null", "eq_partitioned", "eq_pos_dv_mix", "pos_deletes_avro", "pos_deletes_rowgroups", "upgrade_v2_v3",
+    "evolved_spec_v2", "mixed_keys_v2", "orc_v2", "upsert_bucket_v3",
+]  # fmt: skip
+CHOSEN = [*names(), *DELETING]
 SHORT = {"plain_v1", "plain_v3", "schema_evolution", "nested", "spec_evolution_v2", "part_special", "types_all", "mixed_formats", "append_v2"}
-FEW = [pytest.param(n, marks=pytest.mark.versions) if n in SHORT else n for n in CLEAN]
+FEW = [pytest.param(n, marks=pytest.mark.versions) if n in SHORT else n for n in CHOSEN]
 DOORS = ("to_spark", "prepared", "bare")
 
 
@@ -79,12 +85,16 @@ def test_time_travel_and_refs_use_their_own_schema(ask: Any, golden: Golden, doo
     assert answers(ask[door], table, asked) == []
 
 
-@pytest.mark.parametrize("name", names(deletes=True)[::4])
-@pytest.mark.parametrize("door", DOORS)
-def test_snapshots_with_delete_files_are_refused_by_name(ask: Any, golden: Golden, door: str, name: str) -> None:
-    with pytest.raises(Exception, match="delete") as refused:
-        doors.collect(ask[door](golden[name], Ask()))
-    assert isinstance(refused.value, Unsupported) or (door == "bare" and "Unsupported" in str(refused.value))
+@pytest.mark.parametrize("name", ["dv_v3", "eq_partitioned", "eq_pos_dv_mix", "upsert_bucket_v3"])
+def test_deleted_rows_are_shown_to_who_asks_for_them(plain_spark: Any, golden: Golden, name: str) -> None:
+    scan = frazil.load_table(golden[name].metadata_file).scan(selected_fields=("_file", "_pos", "_deleted"))
+    want = scan.to_arrow().to_pylist()
+    assert any(r["_deleted"] for r in want)
+    key = lambda r: (r["_file"], r["_pos"])
+    assert sorted(scan.to_spark(plain_spark).toArrow().to_pylist(), key=key) == sorted(want, key=key)
+    gone = scan.select("_pos").filter("_deleted").to_spark(plain_spark).count()
+    assert gone == sum(r["_deleted"] for r in want)
+    assert scan.select("_pos").filter("'_deleted' = '_deleted'").to_spark(plain_spark).count() == golden[name].expected["rows"]
 
 
 @pytest.mark.parametrize("name", ["plain_v2", "part_special", "schema_evolution", "append_v2", "mixed_formats"])

@@ -148,4 +148,12 @@ def test_no_filter_loses_rows_and_wholly_matching_files_hold_no_others(golden, n
 def test_a_snapshot_with_deletes_says_so(golden, name):
     table, metadata, storage = opened(golden, name)
     found = plan(metadata, storage, snapshot=metadata.current_snapshot(), schema=metadata.schema())
-    assert found.has_deletes and len(found) == table.expected["counts"]["data_files"]
+    counts = table.expected["counts"]
+    assert found.has_deletes and len(found) == counts["data_files"]
+    report = found.report
+    assert (report.positional_delete_files, report.equality_delete_files, report.dvs) == (
+        counts["position_delete_files"], counts["equality_delete_files"], counts["dvs"],
+    )  # fmt: skip
+    assert report.indexed_delete_files == sum(counts[k] for k in ("position_delete_files", "equality_delete_files", "dvs"))
+    assert report.result_delete_files == sum(len(t.delete_files) for t in found.tasks())
+    assert "delete files" in str(found.explain())

@@ -138,12 +138,15 @@ def test_manifests_of_other_days_are_not_opened():
     assert "1 of 2 read, 1 skipped by partition summaries" in text and "1 by partition values" in text
 
 
-def with_deletes(delete_spec, partition, counts=True):
+def with_deletes(delete_spec, partition, counts=True, content=1):
     made = make_table(SCHEMA, [(BY_DAY, [MadeFile(days(10, 11))])])
     storage = made.storage
     data = manifest(storage, "/t/d.avro", [ManifestEntry(1, data_file("f", MadeFile(days(10)), BY_DAY, SCHEMA, (10,)), 1)], BY_DAY, SCHEMA)
-    delete = DataFile(content=1, file_path="del", file_format="parquet", record_count=1, file_size_in_bytes=1, partition=partition, spec_id=delete_spec.spec_id)
-    deletes = manifest(storage, "/t/x.avro", [ManifestEntry(1, delete, 1)], delete_spec, SCHEMA, content=1)
+    delete = DataFile(
+        content=content, file_path="del", file_format="parquet", record_count=1, file_size_in_bytes=1, partition=partition,
+        spec_id=delete_spec.spec_id, equality_ids=(1,) if content == 2 else None,
+    )  # fmt: skip
+    deletes = manifest(storage, "/t/x.avro", [ManifestEntry(1, delete, 1)], delete_spec, SCHEMA, content=1, sequence_number=2)
     if not counts:
         deletes = replace(deletes, added_files_count=None, existing_files_count=None)
     metadata = table_metadata(storage, SCHEMA, [data, deletes], [BY_DAY, PLAIN])
@@ -154,16 +157,28 @@ def test_deletes_that_reach_the_planned_partitions_are_reported():
     metadata, storage = with_deletes(BY_DAY, (10,))
     find = lambda text: plan(metadata, storage, snapshot=metadata.current_snapshot(), row_filter=parse(text), schema=SCHEMA)
     assert find("TRUE").has_deletes and find("p = DATE '1970-01-11'").has_deletes
-    assert "/t/x.avro" not in storage.reads
+    tasks = find("TRUE").tasks()
+    assert [d.file_path for t in tasks for d in t.delete_files] == ["del"]
 
 
-def test_deletes_of_other_partitions_do_not_matter_but_global_ones_do():
+def test_deletes_of_other_partitions_do_not_matter_but_equality_deletes_without_partition_do():
     metadata, storage = with_deletes(BY_DAY, (11,))
     find = lambda text: plan(metadata, storage, snapshot=metadata.current_snapshot(), row_filter=parse(text), schema=SCHEMA)
-    assert not find("p = DATE '1970-01-11'").has_deletes
-    metadata, storage = with_deletes(PLAIN, ())
+    assert not find("p = DATE '1970-01-11'").has_deletes and not find("TRUE").has_deletes
+    assert "/t/x.avro" in storage.reads
+    metadata, storage = with_deletes(PLAIN, (), content=2)
     assert find("p = DATE '1970-01-11'").has_deletes
     assert not find("p = DATE '1970-01-30'").has_deletes  # no data file is left to delete from
+    metadata, storage = with_deletes(PLAIN, ())
+    assert not find("TRUE").has_deletes  # positions reach only files of their own spec
+
+
+def test_delete_manifests_of_other_partitions_are_not_read():
+    metadata, storage = with_deletes(BY_DAY, (30,))
+    find = lambda text: plan(metadata, storage, snapshot=metadata.current_snapshot(), row_filter=parse(text), schema=SCHEMA)
+    report = find("p = DATE '1970-01-11'").report
+    assert (report.total_delete_manifests, report.scanned_delete_manifests, report.skipped_delete_manifests) == (1, 0, 1)
+    assert "/t/x.avro" not in storage.reads
 
 
 def encrypted(**change):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -121,8 +122,21 @@ def _wanted(spark: Any, plan: Plan, projection: Schema, where: Any) -> _Wanted:
     chosen = {f.field_id for f in own}
     columns = tuple(f for f in plan.schema.fields if f.field_id in chosen or _has_type(f, time))
     known = metadata_columns(plan.metadata)
-    extra += [f for name, f in known.items() if name in text and f not in extra and plan.schema.get_field(name) is None]
+    extra += [f for name, f in known.items() if _names(where, text, name) and f not in extra and plan.schema.get_field(name) is None]
     return _Wanted(columns, tuple(extra), time)
+
+
+def _names(where: Any, text: str, name: str) -> bool:
+    """Does a filter name a metadata column? Too many do no harm, but for `_deleted`: whoever names it is shown deleted rows."""
+    if name != "_deleted":
+        return name in text
+    if isinstance(where, Column) or name not in text:
+        return False  # the text of a Column does not tell names from strings; select the column to filter by it
+    try:
+        return name in names(parse(where) if isinstance(where, str) else where)
+    except FrazilError:
+        plain = re.sub(r"'(?:[^'\\\\]|\\\\.|'')*'|\"(?:[^\"\\\\]|\\\\.)*\"", "", text)
+        return re.search(r"(?<![\w.`])`?_deleted\b", plain) is not None
 
 
 def _has_type(f: i.NestedField, time: bool) -> bool:

@@ -1,0 +1,71 @@
+"""Sets of keys against Python's own."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from frazil.arrow import key_set
+from frazil.arrow.key_set import KeySet, canonical
+from frazil.arrow.values import array_of
+from frazil.spec.types import IcebergType
+from tests.arrow.support import LEAVES, leaf_values
+
+
+@st.composite
+def keys(draw: Any) -> tuple[list[IcebergType], list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+    """Types of the columns, keys of the set, rows to look for (some of them keys)."""
+    types = draw(st.lists(st.sampled_from(LEAVES), min_size=1, max_size=3))
+    pool = st.tuples(*(st.none() | st.sampled_from(draw(st.lists(leaf_values(t), min_size=1, max_size=4))) for t in types))
+    return types, draw(st.lists(pool, max_size=12)), draw(st.lists(pool, max_size=12))
+
+
+def columns(types: list[IcebergType], rows: list[tuple[Any, ...]]) -> list[pa.Array]:
+    return [canonical(array_of(t, [r[i] for r in rows])) for i, t in enumerate(types)]
+
+
+def told_apart(types: list[IcebergType], rows: list[tuple[Any, ...]]) -> list[str]:
+    """NaN equals NaN, zeros differ, floats as they are stored."""
+    return [repr(r) for r in zip(*(array_of(t, [r[i] for r in rows]).to_pylist() for i, t in enumerate(types)), strict=True)]
+
+
+@pytest.mark.parametrize("collide", [False, True])
+@settings(max_examples=120, deadline=None)
+@given(made=keys())
+def test_a_set_has_its_keys_and_no_others(collide: bool, made: Any) -> None:
+    types, held, asked = made
+    hashed = key_set._hash
+    if collide:  # every key in one bucket: the hash decides nothing
+        key_set._hash = lambda c: np.zeros(len(c[0]), np.uint64)
+    try:
+        found = KeySet.of(columns(types, held)).has(columns(types, asked))
+    finally:
+        key_set._hash = hashed
+    want = set(told_apart(types, held)) if held else set()
+    assert found.tolist() == [r in want for r in (told_apart(types, asked) if asked else [])]
+
+
+def test_keys_that_repeat_are_held_once() -> None:
+    found = KeySet.of([pa.array([7, 7, None, 7, None] * 1000)])
+    assert len(found) == 2
+    assert found.has([pa.array([None, 7, 8])]).tolist() == [True, True, False]
+
+
+def test_a_slice_of_a_column_is_looked_up_as_what_it_shows() -> None:
+    for values in ([Decimal(i) for i in range(100)], [str(i) for i in range(100)], [bytes([i]) for i in range(100)], list(range(100))):
+        array = pa.array(values)
+        assert KeySet.of([array.slice(10, 5)]).has([array.slice(8, 9)]).tolist() == [False] * 2 + [True] * 5 + [False] * 2
+
+
+def test_many_keys_are_found_among_many_rows() -> None:
+    held = KeySet.of([pa.array(np.arange(0, 300_000, 3)), pa.array([str(i % 7) for i in range(0, 300_000, 3)])])
+    rows = np.arange(100_000)
+    found = held.has([pa.array(rows), pa.array([str(i % 7) for i in rows])])
+    assert found.tolist() == [i % 3 == 0 for i in rows]
+    assert held.nbytes < 100_000 * (key_set.KEY_BYTES + 8 + 8)
