@@ -1,7 +1,7 @@
 """Delete files and deletion vectors, decoded: positions of a data file's rows, and columns of keys (spec, "Delete Formats").
 
-Everything is checked against the manifest: a file that holds fewer or more rows than it should, or positions that its data file cannot have,
-is CorruptData. What was decoded is kept for other data files of the same read, within a bound of bytes.
+Everything is checked against the manifest: a file that holds fewer or more rows than it should, or positions that its data file cannot
+have, is CorruptData. What was decoded is kept for other data files of the same read, within a bound of bytes.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ def _vector(delete: DataFile, file: DataFile, storage: Storage) -> Positions:
             text = f"The deletion vector at {offset} of {path} holds {len(bitmap)} positions, its manifest says {delete.record_count}."
             raise CorruptData(text, file=path)
         if bitmap and bitmap.max() >= file.record_count:  # before it is spelled out: a few bytes can stand for billions of rows
-            text = f"The deletion vector at {offset} of {path} deletes row {bitmap.max()} of {file.file_path}, which has {file.record_count} rows."
-            raise CorruptData(text, file=path)
+            rows = f"row {bitmap.max()} of {file.file_path}, which has {file.record_count} rows"
+            raise CorruptData(f"The deletion vector at {offset} of {path} deletes {rows}.", file=path)
         return positions_array(bitmap)
 
 
@@ -178,7 +178,8 @@ def _batches(source: Source, plan: Any, delete: DataFile) -> Iterator[tuple[Sequ
         for raw, count, _ in source.read(piece, plan, BATCH, False):
             left -= count
             if left < 0:
-                raise CorruptData(f"Delete file {delete.file_path} holds more rows than the {delete.record_count} of its manifest.", file=delete.file_path)
+                text = f"Delete file {delete.file_path} holds more rows than the {delete.record_count} of its manifest."
+                raise CorruptData(text, file=delete.file_path)
             yield raw, count
 
 

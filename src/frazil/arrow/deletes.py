@@ -1,4 +1,4 @@
-"""Row-level deletes of one data file, applied to its batches: positions and deletion vectors as row numbers, equality deletes as sets of keys.
+"""Row-level deletes of one data file, applied to its batches: positions and vectors as row numbers, equality deletes as sets of keys.
 
 Keys are compared by field id in the widest type the column ever had, so that renamed, dropped and widened columns, and time travel to
 before such a change, all compare the same values. A data file that is older than a key column has the column's default (or null) there.
@@ -118,7 +118,7 @@ def deletes_of(
     mapping: NameMapping | None,
     limit: int,
 ) -> RowDeletes:
-    """The deletes of a data file, decoded. `keys`: `key_schema` of the table, needed for equality deletes. `limit`: bytes their keys may take.
+    """The deletes of a data file, decoded. `keys`: `key_schema` of the table, needed for equality deletes. `limit`: bytes for their keys.
 
     Raises CorruptData, NoSuchFileError and Unsupported, naming the delete file.
     """

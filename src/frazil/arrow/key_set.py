@@ -1,7 +1,8 @@
 """A set of keys of one or more columns, and which rows of a batch are in it: equality deletes (spec, "Equality Delete Files").
 
-Keys are held as Arrow columns, sorted by a 64-bit hash; a table of buckets gives where a hash begins. A hit is compared column by column, so
-the hash decides nothing. A key costs its columns' bytes, 8 for the hash and 8 to 16 for the buckets; while the set is made, about twice that.
+Keys are held as Arrow columns, sorted by a 64-bit hash; a table of buckets gives where a hash begins. A hit is compared column by column,
+so the hash decides nothing. A key costs its columns' bytes, 8 for the hash and 8 to 16 for the buckets; while the set is made, about twice
+that.
 Null equals null. Floats are equal by their bits, all NaNs being one: 0.0 is not -0.0 (as in Java's comparison of keys).
 """
 
@@ -40,7 +41,7 @@ def canonical(array: pa.Array) -> pa.Array:
 
 @dataclass(frozen=True, eq=False)
 class KeySet:
-    """`columns`: canonical, in the order of `hashes`, which ascend; `starts`: where each bucket begins; a hash's bucket are its first bits."""
+    """`columns`: canonical, in the order of `hashes`, which ascend; `starts`: where each bucket begins (a hash's first bits)."""
 
     columns: tuple[pa.Array, ...]
     hashes: Words
@@ -62,7 +63,7 @@ class KeySet:
                 keep[same + 1] = False
                 hashes, mask = hashes[keep], pa.array(keep)
                 sorted_ = [c.filter(mask) for c in sorted_]
-        bits = max(1, min(31, int(len(hashes)).bit_length() + 1))
+        bits = max(1, min(31, len(hashes).bit_length() + 1))
         edges = np.arange(1 << bits, dtype=np.uint64) << np.uint64(64 - bits)
         starts = np.append(np.searchsorted(hashes, edges), len(hashes)).astype(np.int32)
         return cls(tuple(sorted_), hashes, starts, 64 - bits)
@@ -72,7 +73,7 @@ class KeySet:
 
     @property
     def nbytes(self) -> int:
-        return sum(c.nbytes for c in self.columns) + self.hashes.nbytes + self.starts.nbytes
+        return int(sum(c.nbytes for c in self.columns) + self.hashes.nbytes + self.starts.nbytes)
 
     def has(self, columns: Sequence[pa.Array]) -> Flags:
         """Which rows of these canonical columns are keys of the set."""
@@ -121,7 +122,8 @@ def _words(column: pa.Array) -> list[Words]:
         filled = pc.fill_null(column, pa.scalar(0).cast(t)) if column.null_count else column
         return [filled.to_numpy(zero_copy_only=False).astype(np.int64).view(np.uint64)]
     if pa.types.is_decimal128(t):
-        raw = np.frombuffer(column.buffers()[1] or b"", np.uint64)[2 * column.offset : 2 * (column.offset + len(column))].reshape(-1, 2).copy()
+        begin, end = 2 * column.offset, 2 * (column.offset + len(column))
+        raw = np.frombuffer(column.buffers()[1] or b"", np.uint64)[begin:end].reshape(-1, 2).copy()
         if column.null_count:
             raw[column.is_null().to_numpy(zero_copy_only=False)] = 0
         return [raw[:, 0], raw[:, 1]]

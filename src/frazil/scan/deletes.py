@@ -55,7 +55,7 @@ class DeleteEntries:
 
     @cached_property
     def is_equality(self) -> Flags:
-        return self.numbers("content") == int(DataFileContent.EQUALITY_DELETES)
+        return np.asarray(self.numbers("content") == int(DataFileContent.EQUALITY_DELETES))
 
     @cached_property
     def is_vector(self) -> Flags:
@@ -294,7 +294,8 @@ def _partitions(groups: tuple[PlannedFiles, ...], entries: DeleteEntries) -> tup
     for spec, table in entries.groups:
         mine = [(g, int(at)) for g, at in zip(groups, starts[:-1], strict=True) if g.spec_id == spec.spec_id]
         tables = [_children(spec, t) for t in (*(g.table for g, _ in mine), table)]
-        numbers = _codes(pa.concat_tables(tables, promote_options="permissive")) if spec.fields else np.zeros(sum(map(len, tables)), np.int64)
+        joined = pa.concat_tables(tables, promote_options="permissive")
+        numbers = _codes(joined) if spec.fields else np.zeros(joined.num_rows, np.int64)
         done = 0
         for g, at in mine:
             codes[at : at + len(g)] = numbers[done : done + len(g)] + base

@@ -108,7 +108,8 @@ def _deletes(r: ScanReport) -> list[str]:
     lines = [f"  delete manifests: {r.scanned_delete_manifests} of {r.total_delete_manifests} read, {r.skipped_delete_manifests} skipped"]
     if r.indexed_delete_files:
         kinds = f"{r.positional_delete_files} of positions, {r.equality_delete_files} of equality, {r.dvs} deletion vectors"
-        lines.append(f"  delete files: {r.indexed_delete_files} in them ({kinds}); {r.applying_delete_files} apply to {r.data_files_with_deletes} files")
+        applied = f"{r.applying_delete_files} apply to {r.data_files_with_deletes} files"
+        lines.append(f"  delete files: {r.indexed_delete_files} in them ({kinds}); {applied}")
         lines.append(
             f"  not applied: {r.indexed_delete_files - r.applying_delete_files} delete files (older than the files they could reach, other "
             f"partitions or paths, replaced by a deletion vector); bounds and counts ruled out {r.delete_pairs_ruled_out} pairs"
