@@ -220,6 +220,39 @@ def test_time_travel_shows_the_names_of_that_snapshot(read: Read, golden: Golden
                 assert list(rows[0]) == [f["name"] for f in table.schema(s["schema_id"])["fields"]], name
 
 
+# --- deletes
+
+
+def survivors(read: Read, golden: Golden, *tables: str) -> None:
+    """Tables whose traps are in their current rows."""
+    for name in tables:
+        table = golden[name]
+        assert len(read(table.metadata_file)) == table.expected["rows"], name
+        for f in table.expected.get("filters", ())[:2]:
+            assert len(read(table.metadata_file, f["sql"])) == f["count"], (name, f["sql"])
+
+
+def test_a_null_key_deletes_null_rows_and_empties_nothing(read: Read, golden: Golden) -> None:
+    survivors(read, golden, "eq_multi_null", "null_key_v2")
+
+
+def test_several_equality_deletes_of_different_columns_apply_to_one_file(read: Read, golden: Golden) -> None:
+    survivors(read, golden, "mixed_keys_v2", "eq_pos_dv_mix")
+    tasks = frazil.load_table(golden["mixed_keys_v2"].metadata_file).scan().plan_files()
+    assert max(len({d.equality_ids for d in t.delete_files if d.content == 2}) for t in tasks) > 1
+
+
+def test_deletes_reach_their_own_partition_of_their_own_spec_and_global_ones_all(read: Read, golden: Golden) -> None:
+    survivors(read, golden, "eq_partitioned", "evolved_spec_v2", "upsert_part_v2")
+
+
+def test_keys_that_were_widened_renamed_and_dropped_still_delete_also_when_travelling(read: Read, golden: Golden) -> None:
+    survivors(read, golden, "eq_evolved", "evolved_schema_v2")
+    table = golden["eq_evolved"]
+    for q in questions.travels(table):
+        assert len(read(table.metadata_file, **dict(q.ask.travel))) == q.answer[0], q.label
+
+
 # --- metadata
 
 

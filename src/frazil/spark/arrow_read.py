@@ -1,4 +1,4 @@
-"""Files that Spark's own scan cannot read (with deletes, ORC, Avro, unreadable schemes, odd names and defaults): read by Arrow in tasks of Spark."""
+"""Files that Spark's own scan cannot read (with deletes, ORC, Avro, odd names and schemes): read by Arrow in tasks of Spark."""
 
 from __future__ import annotations
 
