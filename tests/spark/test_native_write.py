@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from frazil.arrow.transforms import apply_arrow
 from frazil.arrow.write_context import WriteContext
-from frazil.errors import SchemaMismatch, ValidationError
+from frazil.errors import InvalidInput, SchemaMismatch, ValidationError
 from frazil.spark import arrow_write, native_write
 from frazil.spec import types as i
 from frazil.spec.schema import Schema
@@ -185,6 +185,14 @@ def test_a_null_in_a_required_column_fails_and_leaves_no_file(catalog, session, 
         t.append(frame)
     assert files_below(t.location()) == []
     assert t.refresh().current_snapshot() is None
+
+
+def test_a_value_that_arrow_cannot_write_is_told_in_one_line(catalog, session):
+    t = catalog.create_table("db.uuid", Schema(i.NestedField(1, "u", i.UUIDType())))
+    with pytest.raises(InvalidInput, match=r"^[^{]*'nonsense' is no uuid") as e:
+        t.append(session.sql("select 'nonsense' u"))
+    assert "\n" not in str(e.value)
+    assert files_below(t.location()) == []
 
 
 def test_files_of_attempts_that_nobody_reported_are_removed(catalog, session, monkeypatch):

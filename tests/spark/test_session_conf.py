@@ -1,7 +1,8 @@
 """Settings of the session that Java's users make: they lie under the caller's options, and none is ignored."""
 
-import frazil
 import pytest
+
+import frazil
 from frazil.errors import Unsupported
 
 pytestmark = pytest.mark.spark

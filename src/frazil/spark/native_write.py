@@ -19,7 +19,7 @@ from frazil.spark.arrow_write import write_by_arrow
 from frazil.spark.conform import REQUIRED, conform
 from frazil.spark.folder_write import can_write, write_by_folder
 from frazil.spark.layout import distribution_mode
-from frazil.spark.workers import check_shared, check_workers, worker_error
+from frazil.spark.workers import check_shared, check_workers, marked, worker_error
 from frazil.spec.data_file import DataFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.partitioning import check_source
@@ -74,7 +74,6 @@ def clear_errors(metadata: TableMetadata) -> Iterator[None]:
             raise ValidationError(f"Cannot write to {metadata.location}: {message}.", table=metadata.location) from error
         if (missing := worker_error(error)) is not None:
             raise missing from error
-        if "FRAZIL_INPUT: " in text:
-            message = text[text.find("FRAZIL_INPUT: ") + 14 :].splitlines()[0]
+        if (message := marked(text, "FRAZIL_INPUT: ")) is not None:
             raise InvalidInput(message, table=metadata.location) from error
         raise

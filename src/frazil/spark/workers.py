@@ -113,12 +113,17 @@ def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield pa.record_batch({"ok": pa.array([rows], pa.int64())})
 
 
+def marked(text: str, mark: str) -> str | None:
+    """What a task said behind a mark; the traceback shows the line that raised it as well, which is not meant."""
+    found = text.find("RuntimeError: " + mark)
+    return None if found < 0 else text[found + len("RuntimeError: " + mark) :].splitlines()[0]
+
+
 def worker_error(error: BaseException) -> NotInstalledError | None:
     """The clear error behind a failed Spark job, when the job failed because of a worker's Python."""
     text = str(error)
-    at = text.find("FRAZIL_WORKER: ")
-    if at >= 0:
-        return NotInstalledError(text[at + 15 :].splitlines()[0], hint="docs/spark.md has the recipe of a packed environment.")
+    if (message := marked(text, "FRAZIL_WORKER: ")) is not None:
+        return NotInstalledError(message, hint="docs/spark.md has the recipe of a packed environment.")
     for line in text.splitlines():
         if "ModuleNotFoundError" in line or "PYTHON_VERSION_MISMATCH" in line:
             hint = "Set PYSPARK_PYTHON to this Python before the session starts; docs/spark.md has the recipe of a packed environment."
