@@ -74,6 +74,6 @@ def clear_errors(metadata: TableMetadata) -> Iterator[None]:
             raise ValidationError(f"Cannot write to {metadata.location}: {message}.", table=metadata.location) from error
         if (missing := worker_error(error)) is not None:
             raise missing from error
-        if (message := marked(text, "FRAZIL_INPUT: ")) is not None:
-            raise InvalidInput(message, table=metadata.location) from error
+        if (told := marked(text, "FRAZIL_INPUT: ")) is not None:
+            raise InvalidInput(told, table=metadata.location) from error
         raise
