@@ -80,7 +80,12 @@ def _truncate(type_: i.IcebergType, c: Column, width: int) -> Column:
         case i.DecimalType():
             step = F.lit(Decimal(width).scaleb(-type_.scale))
             return (c - F.pmod(c, step)).cast(s.DecimalType(type_.precision, type_.scale))
-    return c - F.pmod(c, F.lit(width).cast("int" if isinstance(type_, i.IntegerType) else "long"))
+    kind, bits = ("int", 31) if isinstance(type_, i.IntegerType) else ("long", 63)
+    rest = F.pmod(c, F.lit(width).cast(kind))
+    exact = c.cast("decimal(20,0)") - rest.cast("decimal(20,0)")
+    wrapped = (exact + F.lit(Decimal(2 ** (bits + 1)))).cast("decimal(20,0)").cast(kind)  # past the least, as Java's numbers do
+    least = F.lit(Decimal(-(2**bits)))
+    return F.when(exact < least, wrapped).otherwise(F.try_subtract(c, rest))
 
 
 def _utc_date(type_: i.IcebergType, c: Column) -> Column:
