@@ -77,12 +77,12 @@ def target(
 
 def _wap(metadata: TableMetadata, options: WriteOptions, spark: Any) -> tuple[str | None, str | None]:
     """The WAP id and branch of the session, when the table has write-audit-publish switched on."""
-    wap_id = options.wap_id or (spark.conf.get("spark.wap.id", None) if spark is not None else None)
-    wap_branch = spark.conf.get("spark.wap.branch", None) if spark is not None else None
     if metadata.properties.get("write.wap.enabled", "false").lower() != "true":
         if options.wap_id:
             raise InvalidInput("wap-id is given, but the table property write.wap.enabled is not true.", table=metadata.location)
         return None, None
+    wap_id = options.wap_id or (spark.conf.get("spark.wap.id", None) if spark is not None else None)
+    wap_branch = spark.conf.get("spark.wap.branch", None) if spark is not None else None
     if wap_id and wap_branch:
         raise InvalidInput(f"Cannot set both WAP ID and branch, but got ID [{wap_id}] and branch [{wap_branch}]")
     return wap_id, wap_branch
