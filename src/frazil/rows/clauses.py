@@ -1,0 +1,142 @@
+"""What a MERGE does, as values: its condition, its clauses in the order given, and Spark's rules for them.
+
+For each pair of rows that match, each source row without a match, and each target row without one, the first clause of that kind whose
+condition is TRUE acts; without one nothing happens. Expressions are Spark SQL text, nodes of `frazil.expressions`, Python values (anything
+that is no text, as a constant), or, on Spark, Columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from frazil.errors import InvalidInput
+from frazil.expr.nodes import AlwaysTrue
+
+
+class When(Enum):
+    """Which rows a clause is for."""
+
+    MATCHED = "when matched"
+    NOT_MATCHED = "when not matched"
+    NOT_MATCHED_BY_SOURCE = "when not matched by source"
+
+
+class Do(Enum):
+    UPDATE = "update"
+    UPDATE_ALL = "update all"
+    DELETE = "delete"
+    INSERT = "insert"
+    INSERT_ALL = "insert all"
+
+
+ALLOWED = {
+    When.MATCHED: (Do.UPDATE, Do.UPDATE_ALL, Do.DELETE),
+    When.NOT_MATCHED: (Do.INSERT, Do.INSERT_ALL),
+    When.NOT_MATCHED_BY_SOURCE: (Do.UPDATE, Do.DELETE),
+}
+
+
+@dataclass(frozen=True)
+class Clause:
+    """`condition` None: always. `assignments`: (column of the target, expression), of UPDATE and INSERT; empty for the others."""
+
+    when: When
+    do: Do
+    condition: Any = None
+    assignments: tuple[tuple[str, Any], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.do not in ALLOWED[self.when]:
+            raise InvalidInput(f"MERGE: {self.when.value} cannot {self.do.value}.")
+        if self.do in (Do.UPDATE, Do.INSERT) and not self.assignments:
+            raise InvalidInput(f"MERGE: {self} needs at least one column to set.")
+
+    @property
+    def is_unconditional(self) -> bool:
+        return self.condition is None or isinstance(self.condition, AlwaysTrue)
+
+    @property
+    def takes_all(self) -> bool:
+        """Columns are matched by name with those of the source."""
+        return self.do in (Do.UPDATE_ALL, Do.INSERT_ALL)
+
+    @property
+    def updates(self) -> bool:
+        return self.do in (Do.UPDATE, Do.UPDATE_ALL)
+
+    def __str__(self) -> str:
+        test = "" if self.condition is None else f" and {self.condition}"
+        return f"{self.when.value}{test} then {self.do.value}"
+
+
+def matched_update(assignments: Mapping[str, Any], condition: Any = None) -> Clause:
+    return Clause(When.MATCHED, Do.UPDATE, condition, tuple(assignments.items()))
+
+
+def matched_update_all(condition: Any = None) -> Clause:
+    return Clause(When.MATCHED, Do.UPDATE_ALL, condition)
+
+
+def matched_delete(condition: Any = None) -> Clause:
+    return Clause(When.MATCHED, Do.DELETE, condition)
+
+
+def not_matched_insert(assignments: Mapping[str, Any], condition: Any = None) -> Clause:
+    return Clause(When.NOT_MATCHED, Do.INSERT, condition, tuple(assignments.items()))
+
+
+def not_matched_insert_all(condition: Any = None) -> Clause:
+    return Clause(When.NOT_MATCHED, Do.INSERT_ALL, condition)
+
+
+def not_matched_by_source_update(assignments: Mapping[str, Any], condition: Any = None) -> Clause:
+    return Clause(When.NOT_MATCHED_BY_SOURCE, Do.UPDATE, condition, tuple(assignments.items()))
+
+
+def not_matched_by_source_delete(condition: Any = None) -> Clause:
+    return Clause(When.NOT_MATCHED_BY_SOURCE, Do.DELETE, condition)
+
+
+@dataclass(frozen=True)
+class Merge:
+    """A whole MERGE without its source: `on` is the condition over both sides, whose columns are qualified by the aliases.
+
+    Raises InvalidInput where Spark refuses it as well: no clause at all, or a clause that can never act because one of its kind before it
+    has no condition.
+    """
+
+    on: Any
+    clauses: tuple[Clause, ...] = ()
+    target_alias: str = "target"
+    source_alias: str = "source"
+    merge_schema: bool = False
+
+    def of(self, when: When) -> tuple[Clause, ...]:
+        """The clauses of one kind, in order."""
+        return tuple(c for c in self.clauses if c.when is when)
+
+    @property
+    def checks_cardinality(self) -> bool:
+        """Whether a target row may be changed by one source row only; a lone DELETE without a condition does not care (as in Spark)."""
+        matched = self.of(When.MATCHED)
+        return bool(matched) and not (len(matched) == 1 and matched[0].do is Do.DELETE and matched[0].is_unconditional)
+
+    def check(self) -> None:
+        if not self.clauses:
+            raise InvalidInput("MERGE needs at least one when_… clause.")
+        if self.target_alias.lower() == self.source_alias.lower():
+            raise InvalidInput(f"MERGE: target and source are both called {self.source_alias!r}.")
+        for when in When:
+            _last_only(self.of(when))
+
+
+def _last_only(clauses: Sequence[Clause]) -> None:
+    for clause in clauses[:-1]:
+        if clause.condition is None:
+            raise InvalidInput(
+                f"MERGE: only the last of several {clause.when.value.upper()} clauses may have no condition, but '{clause}' is not the last.",
+                hint="Give it a condition, or put it last.",
+            )
