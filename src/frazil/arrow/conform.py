@@ -88,6 +88,15 @@ def conform(
     return Conformed(to_arrow_schema(schema), source, tuple(columns), required)
 
 
+def column_maker(f: NestedField, have: pa.Field, *, case_sensitive: bool = True, name: str | None = None) -> Make:
+    """What makes a column of the table from one of these Arrow types, members of structs by name. Raises SchemaMismatch."""
+    matcher = _Matcher(case_sensitive, True)
+    make = matcher.column(f, have, (name or f.name).removesuffix(f.name))
+    if matcher.problems:
+        raise SchemaMismatch(mismatch_text(matcher.problems), columns=[p[0] for p in matcher.problems])
+    return lambda array, count: make(_clean(array), count)
+
+
 def _clean(column: Any) -> Any:
     """Nested columns without what lies under their nulls, on which a cast might fail."""
     nested = pa.types.is_struct(column.type) or pa.types.is_list(column.type) or pa.types.is_map(column.type)

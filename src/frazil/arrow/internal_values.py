@@ -5,8 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from frazil.arrow.uuids import uuid_from_text
 from frazil.errors import InvalidInput
-from frazil.expr.casts import each, floor_divide
+from frazil.expr.casts import floor_divide
 from frazil.expr.values import MOMENTS, NANOS, arrow_type
 from frazil.spec.types import (
     DateType,
@@ -49,7 +50,7 @@ def _converted(values: pa.Array, type_: IcebergType, wanted: pa.DataType) -> pa.
     if isinstance(type_, TimeType) and pa.types.is_time(values.type):
         return (values if values.type == pa.time64("us") else values.cast(pa.time64("us"))).view(pa.int64())
     if isinstance(type_, UUIDType) and (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
-        return each(values.cast(pa.string()), _uuid_bytes, pa.binary())
+        return uuid_from_text(values).cast(pa.binary())
     return values.cast(wanted)
 
 
@@ -62,7 +63,3 @@ def _moments(values: pa.Array, nanos: int) -> pa.Array:
     if have > nanos:
         return pc.multiply_checked(whole, have // nanos)
     return floor_divide(whole, nanos // have)
-
-
-def _uuid_bytes(text: str) -> bytes:
-    return bytes.fromhex(text.replace("-", ""))

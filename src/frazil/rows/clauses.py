@@ -137,6 +137,6 @@ def _last_only(clauses: Sequence[Clause]) -> None:
     for clause in clauses[:-1]:
         if clause.condition is None:
             raise InvalidInput(
-                f"MERGE: only the last of several {clause.when.value.upper()} clauses may have no condition, but '{clause}' is not the last.",
+                f"MERGE: of several {clause.when.value.upper()} clauses only the last may have no condition; '{clause}' is not the last.",
                 hint="Give it a condition, or put it last.",
             )

@@ -1,0 +1,311 @@
+"""SET and VALUES: expressions bound, cast as Spark's store assignment (ANSI) casts them, put into the columns of the target.
+
+A column keeps its old value, takes an expression's, or (a struct with some members assigned) is rebuilt from both; an insert gives columns
+that are not named their write default, or null. Overflow and nulls in required columns are errors that name the column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.arrow.conform import column_maker
+from frazil.arrow.evaluate import compute_over
+from frazil.arrow.schema import to_arrow_field, to_arrow_type
+from frazil.arrow.uuids import uuid_to_text
+from frazil.arrow.values import repeated
+from frazil.errors import EvaluationError, InvalidInput, SchemaMismatch
+from frazil.expr.bind import fold, resolve
+from frazil.expr.bound import Bound, BoundCast, BoundLiteral, BoundReference, Constant, references
+from frazil.expr.casts import castable
+from frazil.expr.nodes import Expression, Literal
+from frazil.expr.parse import parse
+from frazil.expr.values import MOMENTS, NUMBERS
+from frazil.spec.schema import Schema
+from frazil.spec.types import (
+    BinaryType,
+    DateType,
+    FixedType,
+    GeographyType,
+    GeometryType,
+    IcebergType,
+    NestedField,
+    StringType,
+    StructType,
+    TimeType,
+    UnknownType,
+    UUIDType,
+    VariantType,
+)
+
+Bind = Callable[[Expression], Bound]
+Path = tuple[str, ...]
+
+
+# What a column becomes ------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Keep:
+    """The old value; `path` leads to it from the top of a batch."""
+
+    path: Path
+
+
+@dataclass(frozen=True)
+class Compute:
+    """An expression, cast to the field's type already; what is no primitive is a column as it stands, made to fit by `reshape`."""
+
+    value: Bound
+    name: str
+
+
+@dataclass(frozen=True)
+class Default:
+    """The write default, or null."""
+
+
+@dataclass(frozen=True)
+class Members:
+    """A struct of new and old members; never null itself, as in Spark."""
+
+    nodes: tuple[Node, ...]
+
+
+Node = Keep | Compute | Default | Members
+
+
+@dataclass(frozen=True)
+class Assignments:
+    """The new version of each column of `schema`; made by `bind_update` and `bind_insert`."""
+
+    schema: Schema
+    nodes: tuple[Node, ...]
+    zone: str = "UTC"
+    case_sensitive: bool = True
+    _arrow: pa.Schema = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_arrow", pa.schema([to_arrow_field(f) for f in self.schema.fields]))
+
+    @property
+    def kept(self) -> frozenset[int]:
+        """Ids of the (top-level or nested) columns whose old values are needed because they stay."""
+        return frozenset(_kept(self.schema.fields, self.nodes))
+
+    @property
+    def read(self) -> dict[int, BoundReference]:
+        """The columns that the expressions read, by id."""
+        return {i: r for n in _computed(self.nodes) for i, r in references(n.value).items()}
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The new rows, typed as the table, of a batch that has what is kept and read.
+
+        Raises EvaluationError and SchemaMismatch naming the column.
+        """
+        rows = batch.num_rows
+        made = [_checked(f, self._made(f, n, batch), f.name) for f, n in zip(self.schema.fields, self.nodes, strict=True)]
+        if not made:
+            return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None]))
+        return pa.RecordBatch.from_arrays(made, schema=self._arrow)
+
+    def _made(self, f: NestedField, node: Node, batch: pa.RecordBatch) -> pa.Array:
+        match node:
+            case Keep(path=path):
+                return at_path(batch, path)
+            case Default():
+                return repeated(f.field_type, f.write_default, batch.num_rows)
+            case Compute():
+                return self._computed(f, node, batch)
+        assert isinstance(f.field_type, StructType)
+        inside = [_checked(m, self._made(m, n, batch), f"{f.name}.{m.name}") for m, n in zip(f.field_type.fields, node.nodes, strict=True)]
+        return pa.StructArray.from_arrays(inside, fields=list(to_arrow_type(f.field_type)))
+
+    def _computed(self, f: NestedField, node: Compute, batch: pa.RecordBatch) -> pa.Array:
+        if not f.field_type.is_primitive or not node.value.type.is_primitive:
+            return self._reshaped(f, node, batch)
+        if isinstance(node.value, BoundReference) and node.value.type == f.field_type:
+            return at_path(batch, node.value.path)  # as it stands: no way to internal values and back
+        try:
+            return to_door(compute_over(node.value, batch), f.field_type)
+        except EvaluationError as e:
+            raise EvaluationError(f"Column {node.name}: {e.message}", hint=e.hint, column=node.name) from e
+        except pa.ArrowInvalid as e:
+            raise EvaluationError(f"Column {node.name}: {e}", column=node.name) from e
+
+    def _reshaped(self, f: NestedField, node: Compute, batch: pa.RecordBatch) -> pa.Array:
+        if isinstance(node.value, BoundLiteral):
+            return pa.nulls(batch.num_rows, to_arrow_type(f.field_type))
+        assert isinstance(node.value, BoundReference)
+        have = at_path(batch, node.value.path)
+        make = column_maker(f, pa.field(f.name, have.type), case_sensitive=self.case_sensitive, name=node.name)
+        return make(have, batch.num_rows)
+
+
+def at_path(batch: pa.RecordBatch, path: Sequence[str]) -> pa.Array:
+    """A column by names from the top; null where a struct around it is."""
+    found = batch.column(path[0])
+    for name in path[1:]:
+        found = pc.struct_field(found, [found.type.get_field_index(name)])
+    return found
+
+
+def to_door(values: pa.Array, type_: IcebergType) -> pa.Array:
+    """An array of internal values as the type has it at the doors of the Arrow room."""
+    want = to_arrow_type(type_)
+    if isinstance(type_, UUIDType):
+        return uuid_to_text(values)
+    if isinstance(type_, (DateType, TimeType, *MOMENTS)):
+        return values.view(want)
+    return values if values.type == want else values.cast(want)
+
+
+def _checked(f: NestedField, values: pa.Array, name: str) -> pa.Array:
+    if f.required and values.null_count:
+        raise SchemaMismatch(f"Column {name} is required, but its new value is null in {values.null_count} rows.", column=name)
+    return values
+
+
+def _kept(fields: Iterable[NestedField], nodes: Iterable[Node]) -> Iterable[int]:
+    for f, node in zip(fields, nodes, strict=True):
+        if isinstance(node, Keep):
+            yield f.field_id
+        elif isinstance(node, Members):
+            assert isinstance(f.field_type, StructType)
+            yield from _kept(f.field_type.fields, node.nodes)
+
+
+def _computed(nodes: Iterable[Node]) -> Iterable[Compute]:
+    for node in nodes:
+        if isinstance(node, Compute):
+            yield node
+        elif isinstance(node, Members):
+            yield from _computed(node.nodes)
+
+
+# Binding --------------------------------------------------------------------------------------------------------------------------------
+
+
+def bind_update(
+    target: Schema, given: Iterable[tuple[str, Any]], bind: Bind, *, prefix: Path = (), zone: str = "UTC", case_sensitive: bool = True
+) -> Assignments:
+    """New values for some columns or struct members ("s.x"), the others keep theirs. `bind` binds an expression over the batch's schema, in
+    which the target's columns lie under `prefix`. Raises ValidationError and InvalidInput naming the column."""
+    found = _resolved(target, given, bind, zone, case_sensitive)
+    return Assignments(target, _tree(target.fields, found, prefix), zone, case_sensitive)
+
+
+def bind_insert(
+    target: Schema, given: Iterable[tuple[str, Any]], bind: Bind, *, zone: str = "UTC", case_sensitive: bool = True
+) -> Assignments:
+    """Values for new rows; columns that are not named take their write default, or null; required ones without either are refused."""
+    found = _resolved(target, given, bind, zone, case_sensitive)
+    if nested := [i for i in found if target.parents[i]]:
+        raise InvalidInput(f"An insert takes whole columns, not members of a struct: {target.find_column_name(nested[0])}.")
+    for f in target.fields:
+        if f.required and f.field_id not in found and f.write_default is None:
+            raise InvalidInput(f"Column {f.name} is required and has no default, but the insert gives it no value.", column=f.name)
+    return Assignments(target, tuple(found.get(f.field_id, Default()) for f in target.fields), zone, case_sensitive)
+
+
+def as_expression(value: Any) -> Expression:
+    """What a user may give as a new value: Spark SQL text, an expression, or a Python value as a constant."""
+    if isinstance(value, str):
+        return parse(value)
+    return value if isinstance(value, Expression) else Literal(value)
+
+
+def _resolved(target: Schema, given: Iterable[tuple[str, Any]], bind: Bind, zone: str, sensitive: bool) -> dict[int, Compute | Default]:
+    found: dict[int, Compute | Default] = {}
+    names: dict[int, str] = {}
+    for name, value in given:
+        reference = resolve(target, name, tuple(name.split(".")), sensitive)
+        f, full = target.by_id[reference.field_id], reference.name
+        if f.field_id in found:
+            raise InvalidInput(f"Column {full} is assigned more than once.", column=full)
+        names[f.field_id] = full
+        if isinstance(value, str) and value.strip().upper() == "DEFAULT":
+            if f.required and f.write_default is None:
+                raise InvalidInput(f"Column {full} is required and has no default.", column=full)
+            found[f.field_id] = Default()
+            continue
+        found[f.field_id] = Compute(stored(bind(as_expression(value)), f, full, zone), full)
+    for i, full in names.items():
+        if around := [p for p in target.parents[i] if p in found]:
+            raise InvalidInput(f"Column {full} is assigned together with {names[around[0]]}, which holds it.", column=full)
+    return found
+
+
+def stored(value: Bound, f: NestedField, name: str, zone: str = "UTC") -> Bound:
+    """The value as the column's type by Spark's store assignment (ANSI). Raises InvalidInput for types that it does not allow."""
+    if isinstance(value, Constant):
+        value = BoundLiteral(value.value, value.type)
+    want = f.field_type
+    if isinstance(value, BoundLiteral) and value.value is None:
+        if f.required:
+            raise SchemaMismatch(f"Column {name} is required and cannot be set to null.", column=name)
+        return BoundLiteral(None, want)
+    if value.type == want:
+        return value
+    if not want.is_primitive or not value.type.is_primitive:
+        if isinstance(value, BoundReference) and not want.is_primitive and not value.type.is_primitive:
+            to = NestedField(f.field_id, f.name, want, f.required)
+            column_maker(to, pa.field(f.name, to_arrow_type(value.type)), name=name)  # refuses now what would not fit
+            return value
+        raise _refused(value, want, name)
+    if same_at_doors(value.type, want):
+        return value
+    if not assignable(value.type, want):
+        raise _refused(value, want, name)
+    try:
+        return fold(BoundCast(value, want, zone))
+    except EvaluationError as e:
+        raise EvaluationError(f"Column {name}: {e.message}", hint=e.hint, column=name) from e
+
+
+def same_at_doors(have: IcebergType, want: IcebergType) -> bool:
+    """Types that frames lack come as what stands for them: variant as JSON text, geometries as WKB."""
+    if isinstance(want, VariantType):
+        return isinstance(have, StringType)
+    return isinstance(want, GeometryType | GeographyType) and isinstance(have, BinaryType)
+
+
+def assignable(have: IcebergType, want: IcebergType) -> bool:
+    """Spark's ANSI store assignment: numbers to numbers, anything to text, times to times; text to nothing else (but text is a uuid)."""
+    if have == want or isinstance(have, UnknownType):
+        return True
+    if isinstance(have, NUMBERS) and isinstance(want, NUMBERS):
+        return True
+    if isinstance(want, StringType):
+        return castable(have, want)
+    if isinstance(have, (DateType, *MOMENTS)) and isinstance(want, (DateType, *MOMENTS)):
+        return True
+    if isinstance(have, StringType) and isinstance(want, UUIDType):
+        return True
+    return isinstance(have, BinaryType | FixedType) and isinstance(want, BinaryType | FixedType)
+
+
+def _refused(value: Bound, want: IcebergType, name: str) -> InvalidInput:
+    return InvalidInput(f"Cannot assign {value} of type {value.type} to column {name} of type {want}.", hint="CAST it.", column=name)
+
+
+def _tree(fields: Sequence[NestedField], found: Mapping[int, Node], path: Path) -> tuple[Node, ...]:
+    nodes: list[Node] = []
+    for f in fields:
+        here = (*path, f.name)
+        if f.field_id in found:
+            nodes.append(found[f.field_id])
+        elif isinstance(f.field_type, StructType) and _touched(f.field_type, found):
+            nodes.append(Members(_tree(f.field_type.fields, found, here)))
+        else:
+            nodes.append(Keep(here))
+    return tuple(nodes)
+
+
+def _touched(type_: StructType, found: Mapping[int, Node]) -> bool:
+    return any(f.field_id in found or (isinstance(f.field_type, StructType) and _touched(f.field_type, found)) for f in type_.fields)
+
