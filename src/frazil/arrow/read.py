@@ -177,11 +177,11 @@ def read_opened(
         for columns, count, first in opened.source.read(piece, opened.columns, context.options.batch_size, threads):
             chosen = _chosen(opened, context, (), (), count, first)
             if chosen.some:
-                yield _batch(opened, context, opened.columns.columns, columns, count, first, chosen)
+                yield chosen_batch(opened, context, opened.columns.columns, columns, count, first, chosen)
 
 
 @dataclass(frozen=True)
-class _Chosen:
+class Chosen:
     """Rows of a batch that come (None: all), and which rows are deleted (None: none)."""
 
     kept: pa.BooleanArray | None
@@ -201,7 +201,7 @@ def _tested(opened: Opened, piece: Piece, context: ReadContext, threads: bool) -
         for raw, count, first in source.read(piece, both, size, threads):
             chosen = _chosen(opened, context, both.columns[:cut], raw, count, first)
             if chosen.some:
-                yield _batch(opened, context, both.columns[cut:], raw, count, first, chosen)
+                yield chosen_batch(opened, context, both.columns[cut:], raw, count, first, chosen)
         return
     masks, deleted = [pa.array([], pa.bool_())], [np.zeros(0, bool)]
     for raw, count, first in source.read(piece, first_columns, size, threads):
@@ -215,11 +215,11 @@ def _tested(opened: Opened, piece: Piece, context: ReadContext, threads: bool) -
         at = first - piece.first_row
         here = mask.slice(at, count)
         if (found := here.true_count) > 0:
-            chosen = _Chosen(None if found == count else here, gone[at : at + count])
-            yield _batch(opened, context, opened.columns.columns, raw, count, first, chosen)
+            chosen = Chosen(None if found == count else here, gone[at : at + count])
+            yield chosen_batch(opened, context, opened.columns.columns, raw, count, first, chosen)
 
 
-def _chosen(opened: Opened, context: ReadContext, plans: Plans, raw: Sequence[pa.Array], count: int, first: int) -> _Chosen:
+def _chosen(opened: Opened, context: ReadContext, plans: Plans, raw: Sequence[pa.Array], count: int, first: int) -> Chosen:
     """The rows for which the filter is TRUE and that are not deleted; with `_deleted` asked for, deleted ones too."""
     columns = [build(p, None if at is None else raw[at], count) for at, p in plans]
     kept = _matching(opened, context, columns, count) if opened.filter is not None and columns else None
@@ -227,7 +227,7 @@ def _chosen(opened: Opened, context: ReadContext, plans: Plans, raw: Sequence[pa
     if deleted is not None and not context.shows_deleted:
         alive = pa.array(~deleted)
         kept = alive if kept is None else pc.and_(kept, alive)
-    return _Chosen(kept, deleted)
+    return Chosen(kept, deleted)
 
 
 def _matching(opened: Opened, context: ReadContext, columns: Sequence[pa.Array], count: int) -> pa.BooleanArray | None:
@@ -244,8 +244,8 @@ def _matching(opened: Opened, context: ReadContext, columns: Sequence[pa.Array],
     return None if found.true_count == count else found
 
 
-def _batch(
-    opened: Opened, context: ReadContext, plans: Plans, raw: Sequence[pa.Array], count: int, first: int, chosen: _Chosen
+def chosen_batch(
+    opened: Opened, context: ReadContext, plans: Plans, raw: Sequence[pa.Array], count: int, first: int, chosen: Chosen
 ) -> pa.RecordBatch:
     """What comes out: wanted columns of the kept rows, and metadata columns beside them."""
     positions, kept = None, chosen.kept

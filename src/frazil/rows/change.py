@@ -1,0 +1,163 @@
+"""The core of every row-level change: a decider says which rows of a data file go and what comes instead; here that becomes files.
+
+copy-on-write: the file's live rows, without those that go and with the new versions in their places, to new files; the file is removed.
+merge-on-read: places of the rows that go to delete files (v2) or deletion vectors (v3), new versions to new files.
+A group of files is the work of one task, in a thread or on a worker of Spark; memory stays at a few batches and what a writer holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property, partial
+from typing import Any, Protocol, Self
+
+import pyarrow as pa
+
+from frazil.arrow.read_context import ReadContext
+from frazil.arrow.runner import current_place
+from frazil.arrow.schema import to_arrow_schema
+from frazil.arrow.write import write
+from frazil.arrow.write_context import WriteContext
+from frazil.rows.deletes import Gone, delete_files
+from frazil.rows.found import Found
+from frazil.rows.modes import COPY_ON_WRITE, Mode
+from frazil.rows.rewrite import fitted, rewritten
+from frazil.scan.tasks import FileScanTask
+from frazil.spec.data_file import DataFile
+
+Changes = Callable[[Found], Iterator[pa.RecordBatch]]
+
+
+class Decider(Protocol):
+    """What an operation does to the rows of a data file. Frozen and picklable: one an operation; `begin` gives one with fresh state."""
+
+    def begin(self) -> Self: ...
+
+    def changes(self, task: FileScanTask, found: Found) -> Iterator[pa.RecordBatch]:
+        """Adds the places of rows that leave to `found`, each before the batch with its new version is yielded.
+
+        Batches hold the table's columns by name. `_row_id`, where lineage is kept, is the row's; `_pos`, its old place (ascending over
+        the file), makes a rewritten file keep its order. Lazy: memory stays at a few batches.
+        """
+
+    def report(self) -> Any:
+        """Facts for the driver when a group is done; picklable."""
+
+
+@dataclass(frozen=True)
+class ChangeContext:
+    """Frozen and picklable: all that the tasks of an operation share. `read.projection`: all columns that are written (of a table with
+    row lineage its two columns, too); `write` has the same ones."""
+
+    read: ReadContext
+    write: WriteContext
+    mode: Mode
+    granularity: str
+    format_version: int
+    lineage: bool
+    decider: Decider
+
+    @cached_property
+    def arrow_schema(self) -> pa.Schema:
+        return to_arrow_schema(self.write.schema)
+
+
+@dataclass(frozen=True)
+class Changed:
+    """What became of some files: for the commit and for the metrics. `referenced`: paths of data files that `added_deletes` are about.
+
+    `updated`, `deleted`, `copied`: rows. `reports`: of the deciders, one a group.
+    """
+
+    removed: tuple[DataFile, ...] = ()
+    added: tuple[DataFile, ...] = ()
+    added_deletes: tuple[DataFile, ...] = ()
+    removed_deletes: tuple[DataFile, ...] = ()
+    referenced: frozenset[str] = frozenset()
+    updated: int = 0
+    deleted: int = 0
+    copied: int = 0
+    reports: tuple[Any, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.removed or self.added or self.added_deletes)
+
+    @property
+    def written(self) -> tuple[DataFile, ...]:
+        return (*self.added, *self.added_deletes)
+
+
+def combined(changes: Iterable[Changed]) -> Changed:
+    """All of them as one."""
+    every = list(changes)
+    parts: dict[str, Any] = {}
+    for f in fields(Changed):
+        values = [getattr(c, f.name) for c in every]
+        match f.default:
+            case tuple():
+                parts[f.name] = tuple(x for v in values for x in v)
+            case frozenset():
+                parts[f.name] = frozenset().union(*values)
+            case _:
+                parts[f.name] = sum(values)
+    return Changed(**parts)
+
+
+def change_files(context: ChangeContext, group: Sequence[FileScanTask]) -> Changed:
+    """The changes that the context's decider makes to a group of whole files."""
+    decider = context.decider.begin()
+    found = apply_changes(context, ((task, partial(decider.changes, task)) for task in group))
+    return replace(found, reports=(decider.report(),))
+
+
+def placed(context: WriteContext) -> WriteContext:
+    """The context of a write in the calling task: its files carry the task's numbers."""
+    here = current_place()
+    return replace(context, partition_id=here.partition, task_id=here.task, workers=here.workers or context.workers)
+
+
+@dataclass
+class _Tally:
+    gone: list[Gone] = field(default_factory=list)
+    updated: int = 0
+    deleted: int = 0
+    copied: int = 0
+
+    def take(self, task: FileScanTask, found: Found) -> None:
+        self.updated += found.updated
+        self.deleted += found.deleted
+        if found:
+            self.gone.append(Gone(task, found.positions))
+
+
+def apply_changes(context: ChangeContext, steps: Iterable[tuple[FileScanTask, Changes]]) -> Changed:
+    """The changes of each file, made; the files written are durable. After an error nothing of it is left."""
+    tally, target = _Tally(), placed(context.write)
+    added = write(_rows(context, steps, tally), target)
+    try:
+        if context.mode == COPY_ON_WRITE:
+            removed = tuple(g.task.file for g in tally.gone)
+            return Changed(removed, tuple(added), updated=tally.updated, deleted=tally.deleted, copied=tally.copied)
+        deletes = delete_files(tally.gone, target, context.read, context.format_version, context.granularity)
+    except BaseException:
+        target.storage.delete_many([f.file_path for f in added])
+        raise
+    return Changed(
+        deletes.removed, tuple(added), deletes.added_deletes, deletes.removed_deletes, deletes.referenced,
+        tally.updated, tally.deleted,
+    )  # fmt: skip
+
+
+def _rows(context: ChangeContext, steps: Iterable[tuple[FileScanTask, Changes]], tally: _Tally) -> Iterator[pa.RecordBatch]:
+    for task, changes in steps:
+        found = Found()
+        if context.mode == COPY_ON_WRITE:
+            for batch, copied in rewritten(task, changes(found), found, context.read, context.arrow_schema):
+                tally.copied += copied
+                yield batch
+        else:
+            for batch in changes(found):
+                yield fitted(batch, context.arrow_schema)
+        tally.take(task, found)

@@ -1,0 +1,39 @@
+"""DELETE: the rows for which the condition is TRUE go; those for which it is FALSE or NULL stay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Self
+
+import pyarrow as pa
+
+from frazil.arrow.read import read_task
+from frazil.arrow.read_context import ReadContext
+from frazil.rows.found import Found
+from frazil.rows.rewrite import HIDDEN_POS
+from frazil.scan.tasks import FileScanTask
+from frazil.spec.schema import Schema
+
+
+@dataclass(frozen=True)
+class DeleteDecider:
+    """`read`: the places of the rows that match, and no column."""
+
+    read: ReadContext
+
+    @classmethod
+    def of(cls, read: ReadContext) -> DeleteDecider:
+        """`read`: of the plan, its filter the condition."""
+        return cls(read.with_projection(Schema(HIDDEN_POS)))
+
+    def begin(self) -> Self:
+        return self
+
+    def changes(self, task: FileScanTask, found: Found) -> Iterator[pa.RecordBatch]:
+        for batch in read_task(task, self.read):
+            found.add(batch.column(0).to_numpy(), deleted=batch.num_rows)
+        yield from ()
+
+    def report(self) -> None:
+        return None

@@ -1,0 +1,22 @@
+"""Files of an operation that no result names: of tasks that failed, or ran twice. Their names carry the operation's id."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+
+from frazil.arrow.write_context import WriteContext
+from frazil.storage.locations import data_root
+
+
+def leave_only(context: WriteContext, kept: Iterable[str]) -> None:
+    """Removes the operation's files that are not kept. Best effort, since what stays is an orphan and harmless.
+
+    Never after an outcome that is not known: then every file may be part of the table.
+    """
+    wanted = frozenset(kept)
+    with contextlib.suppress(Exception):
+        storage = context.storage
+        root = data_root(context.location, context.properties)
+        gone = [f.location for f in storage.list(root) if context.operation_id in f.location and f.location not in wanted]
+        storage.delete_many(gone)

@@ -1,0 +1,46 @@
+"""How row-level changes are made, by Java Iceberg's table properties: write.<kind>.mode, write.<kind>.isolation-level, granularity."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from frazil.arrow.write_options import WriteOptions
+from frazil.errors import InvalidInput, ValidationError
+from frazil.spec.metadata import TableMetadata
+
+Mode: TypeAlias = Literal["copy-on-write", "merge-on-read"]
+Kind: TypeAlias = Literal["delete", "update", "merge"]
+COPY_ON_WRITE: Mode = "copy-on-write"
+MERGE_ON_READ: Mode = "merge-on-read"
+
+
+def mode_of(kind: Kind, metadata: TableMetadata, given: str | None = None) -> Mode:
+    """The mode given, else the table's, else copy-on-write. Raises InvalidInput for another, ValidationError for merge-on-read on v1."""
+    key = f"write.{kind}.mode"
+    found = (given if given is not None else metadata.properties.get(key, COPY_ON_WRITE)).lower()
+    if found not in (COPY_ON_WRITE, MERGE_ON_READ):
+        what = "mode" if given is not None else key
+        raise InvalidInput(f"{what} is {COPY_ON_WRITE} or {MERGE_ON_READ}, not {found!r}.", table=metadata.location)
+    if found == MERGE_ON_READ and metadata.format_version < 2:
+        raise ValidationError(
+            f"Table {metadata.location} has format version 1, which has no delete files; {kind} cannot be merge-on-read.",
+            hint="Use mode='copy-on-write', or t.upgrade(format_version=2).", table=metadata.location,
+        )  # fmt: skip
+    return found
+
+
+def isolation_of(kind: Kind, metadata: TableMetadata, options: WriteOptions) -> str:
+    """serializable (the default) or snapshot: the option, else the table's property."""
+    key = f"write.{kind}.isolation-level"
+    found = options.isolation_level or metadata.properties.get(key, "serializable").lower()
+    if found not in ("serializable", "snapshot"):
+        raise InvalidInput(f"{key} is serializable or snapshot, not {found!r}.", table=metadata.location)
+    return found
+
+
+def granularity_of(metadata: TableMetadata, options: WriteOptions) -> str:
+    """Position delete files of v2: one a data file (`file`, the default of Java's Spark writer), or one a partition and task."""
+    found = options.delete_granularity or metadata.properties.get("write.delete.granularity", "file").lower()
+    if found not in ("file", "partition"):
+        raise InvalidInput(f"write.delete.granularity is file or partition, not {found!r}.", table=metadata.location)
+    return found

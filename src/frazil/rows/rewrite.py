@@ -1,0 +1,119 @@
+"""A data file rewritten: its live rows without those that go, the new versions in the places of the old ones, as a stream."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from frazil.arrow.read_context import ReadContext
+from frazil.arrow.rows_at import rows_without
+from frazil.rows.found import Found
+from frazil.scan.tasks import FileScanTask
+from frazil.spec.schema import POS_ID, Schema
+from frazil.spec.types import LongType, NestedField
+
+POS = "_pos"
+ROW_ID = "_row_id"
+HIDDEN_POS = NestedField(POS_ID, "\0pos", LongType(), True)
+"""The place of a row under a name that no column has."""
+Numbers = npt.NDArray[np.int64]
+Piece = tuple[pa.RecordBatch, int]
+
+
+def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """New versions of rows as they are written: columns by name, null where there is none (so a changed row takes the sequence number of
+    its commit)."""
+    if batch.schema.equals(schema):
+        return batch
+    columns = []
+    for f in schema:
+        at = batch.schema.get_field_index(f.name)
+        found = pa.nulls(batch.num_rows, f.type) if at < 0 else batch.column(at)
+        columns.append(found if found.type == f.type else found.cast(f.type))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def rewritten(
+    task: FileScanTask, changes: Iterator[pa.RecordBatch], found: Found, context: ReadContext, schema: pa.Schema
+) -> Iterator[Piece]:
+    """(batch, how many of its rows are copied as they are). A file of which no row goes is left alone: only rows that are new come."""
+    new = _NewRows(changes, schema)
+    yield from new.start()
+    if not found:
+        yield from new.rest()
+        return
+    known = found.positions if new.ended else np.zeros(0, np.int64)
+    wanted = replace(context, projection=Schema(*context.projection.fields, HIDDEN_POS))
+    for batch in rows_without(task, known, wanted):
+        places: Numbers = batch.column(batch.num_columns - 1).to_numpy()
+        rows, end = pa.RecordBatch.from_arrays(batch.columns[:-1], schema=schema), int(places[-1]) + 1
+        if not new.ended or not len(known):
+            yield from new.until(end)
+            gone = found.between(int(places[0]), end)
+            if len(gone):
+                kept = ~np.isin(places, gone, assume_unique=True)
+                rows, places = rows.filter(pa.array(kept)), places[kept]
+        piece = _together(rows, places, new.before(end))
+        if piece[0].num_rows:
+            yield piece
+    yield from new.rest()
+
+
+def _together(rows: pa.RecordBatch, places: Numbers, new: list[tuple[pa.RecordBatch, Numbers]]) -> Piece:
+    if not new:
+        return rows, rows.num_rows
+    joined = pa.concat_batches([rows, *(b for b, _ in new)])
+    order = np.argsort(np.concatenate([places, *(p for _, p in new)]), kind="stable")
+    return joined.take(pa.array(order)), rows.num_rows
+
+
+class _NewRows:
+    """The stream of new versions, pulled as far as the copied rows have come; those without a place come as soon as they are pulled."""
+
+    def __init__(self, changes: Iterator[pa.RecordBatch], schema: pa.Schema):
+        self._changes, self._schema = changes, schema
+        self._waiting: deque[tuple[pa.RecordBatch, Numbers]] = deque()
+        self.ended = False
+
+    def start(self) -> Iterator[Piece]:
+        """Up to the first one that has a place."""
+        yield from self.until(0)
+
+    def until(self, end: int) -> Iterator[Piece]:
+        """Pulls until one begins at or after `end`: then all places before it are known."""
+        while not self.ended and not (self._waiting and int(self._waiting[-1][1][0]) >= end):
+            batch = next(self._changes, None)
+            if batch is None:
+                self.ended = True
+            elif batch.num_rows:
+                at = batch.schema.get_field_index(POS)
+                if at < 0:
+                    yield fitted(batch, self._schema), 0
+                else:
+                    self._waiting.append((fitted(batch, self._schema), batch.column(at).to_numpy()))
+
+    def before(self, end: int) -> list[tuple[pa.RecordBatch, Numbers]]:
+        """Those whose place is before `end`, no longer waiting."""
+        found: list[Any] = []
+        while self._waiting and int(self._waiting[0][1][0]) < end:
+            batch, places = self._waiting.popleft()
+            cut = int(np.searchsorted(places, end))
+            found.append((batch.slice(0, cut), places[:cut]))
+            if cut < len(places):
+                self._waiting.appendleft((batch.slice(cut), places[cut:]))
+        return found
+
+    def rest(self) -> Iterator[Piece]:
+        """All that are left."""
+        while True:
+            while self._waiting:
+                yield self._waiting.popleft()[0], 0
+            if self.ended:
+                return
+            yield from self.until(0)

@@ -1,0 +1,51 @@
+"""UPDATE: the rows for which the condition is TRUE get new values; where a partition value changes, the row moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Self
+
+import pyarrow as pa
+
+from frazil.arrow.read import read_task
+from frazil.arrow.read_context import ReadContext
+from frazil.rows.assign import Assignments
+from frazil.rows.found import Found
+from frazil.rows.rewrite import HIDDEN_POS, POS, ROW_ID
+from frazil.scan.tasks import FileScanTask
+from frazil.spec.schema import ROW_ID_ID, Schema
+from frazil.spec.types import LongType, NestedField
+
+_ROW_ID = NestedField(ROW_ID_ID, "\0row_id", LongType(), False)
+
+
+@dataclass(frozen=True)
+class UpdateDecider:
+    """`read`: the rows that match: the columns that stay or are asked for, then the row id (with `lineage`), then the place."""
+
+    read: ReadContext
+    assignments: Assignments
+    lineage: bool
+
+    @classmethod
+    def of(cls, read: ReadContext, assignments: Assignments, lineage: bool) -> UpdateDecider:
+        """`read`: of the plan, its filter the condition."""
+        needed = read.table_schema.project({*assignments.kept, *assignments.read}).fields
+        return cls(read.with_projection(Schema(*needed, *((_ROW_ID,) if lineage else ()), HIDDEN_POS)), assignments, lineage)
+
+    def begin(self) -> Self:
+        return self
+
+    def changes(self, task: FileScanTask, found: Found) -> Iterator[pa.RecordBatch]:
+        for batch in read_task(task, self.read):
+            places = batch.column(batch.num_columns - 1)
+            found.add(places.to_numpy(), updated=batch.num_rows)
+            new = self.assignments.apply(batch)
+            columns, names = [*new.columns, places], [*new.schema.names, POS]
+            if self.lineage:
+                columns, names = [*columns, batch.column(batch.num_columns - 2)], [*names, ROW_ID]
+            yield pa.RecordBatch.from_arrays(columns, names=names)
+
+    def report(self) -> None:
+        return None
