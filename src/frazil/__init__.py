@@ -14,7 +14,9 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from frazil.spec.version import VERSION
+
+__version__ = VERSION
 
 _HOMES = {
     "frazil.table.load": ("load_catalog", "load_table", "list_catalogs", "sql"),

@@ -18,11 +18,10 @@ from frazil.arrow.metrics import Metrics
 from frazil.arrow.run import default_workers, map_in_order
 from frazil.arrow.write_context import WriteContext
 from frazil.arrow.write_parquet import missing_bounds
-from frazil.codec.partition_path import partition_path
 from frazil.spec.data_file import DataFile
 from frazil.storage.locations import data_location
 
-__all__ = ["WriteContext", "write"]
+__all__ = ["Files", "Rolling", "WriteContext", "write"]
 MAX_ROWS = 1 << 20  # rows of a row group at most
 CHUNK_ROWS, CHUNK_BYTES = 1 << 20, 64 * 1024 * 1024  # rows that are sorted into partitions at once
 SPLIT_BYTES = 128 * 1024 * 1024  # a frame above it is written as several files at once
@@ -41,7 +40,9 @@ class Splittable(Protocol):
 def write(batches: Iterable[pa.RecordBatch], context: WriteContext) -> list[DataFile]:
     """Write rows (typed as `to_arrow_schema(context.schema)`) and list the files, durable and complete. After an error none is left."""
     assert context.settings is not None  # checked before the first byte
-    files = _Files(context)
+    files = Files(context)
+    if context.lineage:
+        batches = map(context.rows, batches)
     try:
         if context.spec.fields or not context.sort_order.is_unsorted:
             _write_grouped(batches, context, files)
@@ -53,7 +54,7 @@ def write(batches: Iterable[pa.RecordBatch], context: WriteContext) -> list[Data
         raise
 
 
-def _write_plain(batches: Iterable[pa.RecordBatch], context: WriteContext, files: _Files) -> None:
+def _write_plain(batches: Iterable[pa.RecordBatch], context: WriteContext, files: Files) -> None:
     workers = context.workers or default_workers()
     count = min(workers, -(-batches.nbytes // SPLIT_BYTES)) if isinstance(batches, Splittable) else 1
     if count <= 1 or not isinstance(batches, Splittable):
@@ -66,7 +67,7 @@ def _write_plain(batches: Iterable[pa.RecordBatch], context: WriteContext, files
         raise next((e for e in errors if not isinstance(e, _Stopped)), errors[0])
 
 
-def _roll(batches: Iterable[pa.RecordBatch], context: WriteContext, files: _Files, part: int) -> None:
+def _roll(batches: Iterable[pa.RecordBatch], context: WriteContext, files: Files, part: int) -> None:
     writer = Rolling(context, files, (), part)
     try:
         for batch in batches:
@@ -82,7 +83,7 @@ class _Stopped(Exception):
     """Another thread of this write has failed."""
 
 
-def _write_grouped(batches: Iterable[pa.RecordBatch], context: WriteContext, files: _Files) -> None:
+def _write_grouped(batches: Iterable[pa.RecordBatch], context: WriteContext, files: Files) -> None:
     """Generation by generation: as many rows as memory allows go to their partitions, then every partition is written, in parallel.
 
     Sorted files end with their generation, since a file must be sorted as a whole.
@@ -139,23 +140,21 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
-class _Files:
-    """All files of a write: numbers them, collects the finished ones in the order of their rows, removes them when the write fails."""
+class Files:
+    """All files of a write, numbered from `first`: collects finished ones in the order of their rows, removes them when the write fails."""
 
-    def __init__(self, context: WriteContext):
+    def __init__(self, context: WriteContext, first: int = 1):
         self._context, self._lock = context, threading.Lock()
-        self._count = 0
+        self._count = first - 1
         self._open: set[_OpenFile] = set()
         self._finished: list[tuple[int, int, DataFile]] = []
         self.failed = False
 
-    def start(self, partition: tuple[Any, ...], part: int) -> _OpenFile:
+    def start(self, context: WriteContext, partition: tuple[Any, ...], part: int) -> _OpenFile:
         with self._lock:
             self._count += 1
             number = self._count
-        context = self._context
-        directory = partition_path(context.spec, context.schema, partition) if context.spec.fields else ""
-        location = data_location(context.location, context.properties, directory, context.file_name(number))
+        location = data_location(context.location, context.properties, context.directory(partition), context.file_name(number))
         made = _OpenFile(context, location, partition, part, number)
         with self._lock:
             self._open.add(made)
@@ -222,7 +221,7 @@ class _OpenFile:
 class Rolling:
     """The files of one partition, one after another: rows gather to a row group, a file ends at the target size."""
 
-    def __init__(self, context: WriteContext, files: _Files, partition: tuple[Any, ...], part: int):
+    def __init__(self, context: WriteContext, files: Files, partition: tuple[Any, ...], part: int):
         self._context, self._files, self._partition, self._part = context, files, partition, part
         self._held: list[pa.RecordBatch] = []
         self._bytes = self._rows = 0
@@ -264,7 +263,7 @@ class Rolling:
         if not self._held:
             return
         if self._file is None:
-            self._file = self._files.start(self._partition, self._part)
+            self._file = self._files.start(self._context, self._partition, self._part)
         self._file.writer.write(self._held)
         self._held, self._rows, self._bytes = [], 0, 0
         if self._file.writer.position >= self._context.target_size:

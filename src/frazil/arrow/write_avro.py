@@ -59,10 +59,12 @@ def avro_settings(properties: Mapping[str, str], *, codec: str | None = None, le
 
 
 class AvroFileWriter:
-    def __init__(self, sink: Any, schema: Schema, settings: Mapping[str, Any], config: MetricsConfig):
+    def __init__(
+        self, sink: Any, schema: Schema, settings: Mapping[str, Any], config: MetricsConfig, notes: Mapping[str, str] | None = None
+    ):
         self._sink, self._fields = sink, schema.fields
         parsed = fastavro.parse_schema(_plain(avro_schema(schema)))
-        metadata = {"iceberg.schema": msgspec.json.encode(schema_to_json(schema)).decode()}
+        metadata = {"iceberg.schema": msgspec.json.encode(schema_to_json(schema)).decode(), **(notes or {})}
         self._writer = Writer(sink, parsed, sync_interval=_BLOCK, metadata=metadata, **settings)
         self._metrics = BatchMetrics(schema, config)
 

@@ -150,13 +150,16 @@ def leaf_paths(schema: Schema) -> dict[str, str]:
 class ParquetFileWriter:
     """One file. `write` makes a row group of what it is given; `close` gives the metrics."""
 
-    def __init__(self, sink: Any, schema: Schema, laid: Layout, settings: ParquetSettings, config: MetricsConfig):
+    def __init__(
+        self, sink: Any, schema: Schema, laid: Layout, settings: ParquetSettings, config: MetricsConfig,
+        notes: Mapping[str, str] | None = None,
+    ):  # fmt: skip
         self._schema, self._layout, self._config, self._sink = schema, laid, config, sink
         self._tail = _Tail(sink) if parquet_footer.needs_annotations(schema) else None
         self._collected: list[Any] = []
         target = pa.PythonFile(self._tail, mode="w") if self._tail else sink
         self._writer = pq.ParquetWriter(target, laid.schema, metadata_collector=self._collected, **settings.arguments)
-        self._writer.add_key_value_metadata({"iceberg.schema": msgspec.json.encode(schema_to_json(schema)).decode()})
+        self._writer.add_key_value_metadata({"iceberg.schema": msgspec.json.encode(schema_to_json(schema)).decode(), **(notes or {})})
         self._nans = BatchMetrics(schema, config, only_nans=True)
 
     def write(self, batches: Sequence[pa.RecordBatch]) -> None:

@@ -10,10 +10,10 @@ from frazil.commit.context import Context, SnapshotState
 from frazil.commit.filtering import DeleteRemoval, FilterResult, Removal, filter_data, filter_deletes
 from frazil.commit.manifests import ADDED, check_known_specs, numbered, schema_of_spec, write_list
 from frazil.commit.merging import merge
-from frazil.commit.properties import boolean, number
+from frazil.commit.properties import boolean, number, refuse_encryption
 from frazil.commit.recount import totals_before
 from frazil.commit.summary import SummaryBuilder, with_totals
-from frazil.errors import Unsupported, ValidationError, ValidationException
+from frazil.errors import ValidationError, ValidationException
 from frazil.scan.manifests import manifests_of
 from frazil.spec import updates as u
 from frazil.spec.data_file import DataFile, ManifestEntry
@@ -67,8 +67,7 @@ def is_staged(metadata: TableMetadata, target: Target) -> bool:
 
 def produce(change: Change, target: Target, metadata: TableMetadata, context: Context) -> Sequence[u.Update]:
     """The updates that add the snapshot of `change` to the target; none when it changes no file (unless `even_if_empty`)."""
-    if metadata.encryption_keys or metadata.properties.get("encryption.key-id"):
-        raise Unsupported(f"Table {metadata.location} is encrypted; Frazil cannot commit to encrypted tables yet.", table=metadata.location)
+    refuse_encryption(metadata)
     check_known_specs(metadata, {f.spec_id for f in (*change.added, *change.added_deletes)})
     _check_delete_files(change.added_deletes, metadata)
     staged = is_staged(metadata, target)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from frazil.errors import ValidationError
+from frazil.errors import Unsupported, ValidationError
+from frazil.spec.metadata import TableMetadata
 
 RESERVED_PROPERTIES = frozenset({
     "format-version", "uuid", "snapshot-count", "current-snapshot-id", "current-snapshot-summary", "current-snapshot-timestamp-ms",
@@ -49,3 +50,12 @@ def check_commit_properties(properties: Mapping[str, str]) -> None:
         number(properties, key)
     boolean(properties, "commit.manifest-merge.enabled", True)
     boolean(properties, "write.wap.enabled", False)
+
+
+def refuse_encryption(metadata: TableMetadata) -> None:
+    """A table that is to be encrypted gets no file that is not. Raises Unsupported."""
+    if metadata.properties.get("encryption.key-id") or metadata.encryption_keys:
+        raise Unsupported(
+            f"Table {metadata.location} is to be encrypted (encryption.key-id); writing encrypted tables is not supported.",
+            table=metadata.location,
+        )

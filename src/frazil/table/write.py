@@ -10,10 +10,10 @@ from typing import Any
 from frazil.arrow import conform
 from frazil.arrow import write as arrow_write
 from frazil.arrow.add_files import data_files_of
-from frazil.arrow.write_context import refuse_encryption
 from frazil.arrow.write_options import WriteOptions, write_options
 from frazil.commit.actions import Action, Append, MetadataChange, OverwriteFiles, ReplacePartitions
 from frazil.commit.evolve_schema import UpdateSchema, name_mapping_of
+from frazil.commit.properties import refuse_encryption
 from frazil.commit.written import NotYetThere, WrittenFor
 from frazil.errors import InvalidInput
 from frazil.expr.nodes import Predicate
