@@ -87,6 +87,25 @@ def make_changes(d):
         write(pa.table([pa.array(ids)], schema=pa.schema([SCHEMA.field(0)])), d.deletes / f"eq_{name}.parquet")
 
 
+def make_keyed(d):
+    """Rows under a key of two columns in eight files, and upserts: the first half of their keys is there, the rest is new."""
+    rows, upserts = d.scale.keyed
+    rng = np.random.default_rng(11)
+    ids = np.concatenate([np.sort(rng.choice(rows, upserts // 2, replace=False)), np.arange(rows, rows + upserts - upserts // 2)])
+    for i, part in enumerate(np.array_split(np.arange(rows), 8)):
+        write(keyed(part, 1.0), d.keyed / f"keyed-{i}.parquet")
+    write(keyed(ids, 2.0), d.changes / "keyed" / "part.parquet")
+
+
+def keyed(numbers, price):
+    """(tenant, code) is the key; rows of one tenant lie in all files."""
+    columns = [pa.array(numbers % 997), pa.array(np.char.add("code-", (numbers // 997).astype(str))), pa.array(numbers * price), pa.array(numbers)]
+    types = [pa.int64(), pa.string(), pa.float64(), pa.int64()]
+    names = ("tenant", "code", "price", "qty")
+    fields = [pa.field(n, t, metadata={"PARQUET:field_id": str(i + 1)}) for i, (n, t) in enumerate(zip(names, types, strict=True))]
+    return pa.table([c.cast(t) for c, t in zip(columns, types, strict=True)], schema=pa.schema(fields))
+
+
 def make_lineitem(d):
     shutil.rmtree(d.lineitem, ignore_errors=True)
     exe = os.path.join(os.path.dirname(sys.executable), "tpchgen-cli")
@@ -121,13 +140,18 @@ def make_orphan_files(d):
         os.utime(path, (old, old))
 
 
-def make_metadata_tables(d):
+def wide():
+    """Ten columns, so that there is something to decode."""
     from pyiceberg.schema import Schema
     from pyiceberg.types import DoubleType, LongType, NestedField, StringType, TimestamptzType
 
     types = [LongType(), TimestamptzType(), DoubleType(), StringType(), LongType(), LongType(), StringType(), LongType(), LongType(), StringType()]
     names = ["id", "ts", "amount", "name", *(f"c{i}" for i in range(5, 11))]
-    schema = Schema(*[NestedField(i + 1, n, t) for i, (n, t) in enumerate(zip(names, types, strict=True))])
+    return Schema(*[NestedField(i + 1, n, t) for i, (n, t) in enumerate(zip(names, types, strict=True))])
+
+
+def make_metadata_tables(d):
+    schema = wide()
     paths = [f"file://{p}" for p in plan_paths(d)]
     synthetic(d, "plan_100k", schema, d.scale.plan, paths)
     synthetic(d, "manifests_100", schema, d.scale.manifests, paths)
@@ -173,7 +197,15 @@ def synthetic(d, name, schema, shape, paths):
     d.keep(name)
 
 
-STEPS = [make_events, make_small, make_tiny, make_stream, make_changes, make_lineitem, make_plan_files, make_orphan_files, make_metadata_tables]
+def make_table_to_delete_from(d):
+    """plan_100k once more: fixtures.py adds the deletes."""
+    synthetic(d, "plan_deletes", wide(), d.scale.plan, [f"file://{p}" for p in plan_paths(d)])
+
+
+STEPS = [
+    make_events, make_small, make_tiny, make_stream, make_changes, make_keyed, make_lineitem, make_plan_files, make_orphan_files,
+    make_metadata_tables, make_table_to_delete_from,
+]  # fmt: skip
 
 
 def main():

@@ -1,9 +1,12 @@
 """Tables that every engine reads, built once by Java Iceberg: python fixtures.py DIR [--scale small|full]. Needs BENCH_JAR."""
 import argparse
 import shutil
+import struct
 import time
 
+import numpy as np
 from engines import java
+from data import plan_paths
 from kit import HIT, SCALES, Bench, Layout
 
 
@@ -20,9 +23,8 @@ def deletes(spark, b):
     for name, rows in zip(("few", "many"), b.scale.eq, strict=True):
         java.table_of(spark, b, b.events, f"fix.mor_eq_{name}", **{"format-version": 2})
         table, path = java.core(spark, b, f"mor_eq_{name}"), b.deletes / f"eq_{name}.parquet"
-        ids = spark.sparkContext._gateway.new_array(spark._jvm.int, 1)
-        ids[0] = 1
-        file = spark._jvm.org.apache.iceberg.FileMetadata.deleteFileBuilder(table.spec()).ofEqualityDeletes(ids).withPath(f"file:{path}")
+        build = spark._jvm.org.apache.iceberg.FileMetadata.deleteFileBuilder(table.spec())
+        file = build.ofEqualityDeletes(int_array(spark, 1)).withPath(f"file:{path}")
         table.newRowDelta().addDeletes(file.withFormat("parquet").withFileSizeInBytes(path.stat().st_size).withRecordCount(rows).build()).commit()
 
 
@@ -51,6 +53,56 @@ def expire(spark, b):
         before = file
 
 
+def plan_deletes(spark, b):
+    """A tenth as many delete files as data files, in one commit: most for one data file each, one for each of the hundred days,
+    and nine equality deletes a day whose bounds each meet a ninth of that day's ids."""
+    b.restore("plan_deletes")
+    table, paths = java.core(spark, b, "plan_deletes"), list(plan_paths(b))
+    change, days = table.newRowDelta(), [str(np.datetime64("2024-01-01") + day) for day in range(100)]
+    for g in range(0, len(paths), 11):
+        file = delete_file(spark, b, table, f"p{g}", days[g * 100 // len(paths)]).ofPositionDeletes()
+        change.addDeletes(file.withReferencedDataFile(f"file://{paths[g]}").build())
+    ids = len(paths) * 1000 // 100  # of one day
+    for n, day in enumerate(days):
+        change.addDeletes(delete_file(spark, b, table, f"d{n}", day).ofPositionDeletes().build())
+        for part in range(9):
+            low = n * ids + part * ids // 9
+            file = delete_file(spark, b, table, f"e{n}-{part}", day).ofEqualityDeletes(int_array(spark, 1))
+            change.addDeletes(file.withMetrics(metrics_of_id(spark, low, low + ids // 9 - 1)).build())
+    change.commit()
+
+
+def delete_file(spark, b, table, name, day):
+    build = spark._jvm.org.apache.iceberg.FileMetadata.deleteFileBuilder(table.spec()).withPartitionPath(f"ts_day={day}")
+    path = f"file://{b.fixture('plan_deletes')}/data/ts_day={day}/{name}-deletes.parquet"
+    return build.withPath(path).withFormat("parquet").withFileSizeInBytes(1234).withRecordCount(10)
+
+
+def int_array(spark, *numbers):
+    made = spark.sparkContext._gateway.new_array(spark._jvm.int, len(numbers))
+    for i, number in enumerate(numbers):
+        made[i] = number
+    return made
+
+
+def metrics_of_id(spark, low, high):
+    """Bounds of a file of ten ids. No counts: py4j would put Integers into maps of Longs."""
+    jvm = spark._jvm
+
+    def bound(number):
+        made = jvm.java.util.HashMap()
+        made.put(1, jvm.java.nio.ByteBuffer.wrap(bytearray(struct.pack("<q", number))))
+        return made
+
+    return jvm.org.apache.iceberg.Metrics(10, None, None, None, None, bound(low), bound(high))
+
+
+STEPS = (
+    (plain, ["events", "small"]), (deletes, ["mor_pos", "mor_dv", "mor_eq_few", "mor_eq_many"]), (plan_deletes, ["plan_deletes"]),
+    (snapshots, []), (expire, ["expire"]),
+)  # fmt: skip
+
+
 def main():
     args = argparse.ArgumentParser()
     args.add_argument("dir")
@@ -58,7 +110,7 @@ def main():
     args = args.parse_args()
     b = Bench(Layout.of(args.dir, args.scale))
     spark = java.open(b)
-    for step, tables in ((plain, ["events", "small"]), (deletes, ["mor_pos", "mor_dv", "mor_eq_few", "mor_eq_many"]), (snapshots, []), (expire, ["expire"])):
+    for step, tables in STEPS:
         done = b.root / f".fixture_{step.__name__}"
         if not done.exists():
             start = time.time()

@@ -15,12 +15,15 @@ write_plain write_part ctas_lineitem
 plan_all_100k plan_filter_100k append_latency_10 append_latency_1000
 mor_read_pos mor_read_dv mor_read_eq_100k mor_read_eq_5m
 delete_mor delete_cow update_mor merge_mor merge_cow
+upsert_keys plan_deletes
 compact_binpack compact_sort compact_zorder compact_deletes
 rewrite_manifests expire_1000 orphan_20k
 stream_sink stream_source stream_source_limited cold_start
 format_scan_2col format_scan_all format_scan_filter bare_scan_all bare_scan_filter
 format_write_plain format_write_part bare_write_plain
 arrow_scan_2col arrow_scan_all arrow_scan_filter arrow_write_plain arrow_write_part
+arrow_mor_read_pos arrow_mor_read_dv arrow_mor_read_eq_100k arrow_mor_read_eq_5m
+arrow_delete_mor arrow_delete_cow arrow_merge_cow arrow_upsert_keys
 append_latency_sqlite_10 append_latency_sqlite_1000
 metadata_5000 small_files_5000 import_only
 """.split()
@@ -49,15 +52,22 @@ class Scale:
     eq: tuple  # few, many equality deletes
     tpch: str
     tiny: tuple  # files, rows in each, for small_files_5000
+    keyed: tuple  # rows, keys upserted: half of them there, half new
 
 
 SCALES = {
     s.name: s
     for s in (
-        Scale("small", 160_000, (200, 500), (5, 400), (20, 20), (10, 50, 100), (1800, 200), (20, 2_000), (1_000, 50_000), "0.01", (100, 100)),
-        Scale("full", 16_000_000, (2000, 2_000), (50, 2000), (100, 100), (10, 500, 1000), (18_000, 2_000), (24, 100_000), (100_000, 5_000_000), "1", (5_000, 400)),
+        Scale(
+            "small", 160_000, (200, 500), (5, 400), (20, 20), (10, 50, 100), (1800, 200), (20, 2_000), (1_000, 50_000), "0.01", (100, 100),
+            (10_000, 1_000),
+        ),
+        Scale(
+            "full", 16_000_000, (2000, 2_000), (50, 2000), (100, 100), (10, 500, 1000), (18_000, 2_000), (24, 100_000), (100_000, 5_000_000),
+            "1", (5_000, 400), (1_000_000, 100_000),
+        ),
     )
-}
+}  # fmt: skip
 
 
 class Unsupported(Exception):

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 
 import frazil
+from frazil.arrow.runner import InProcess
 from engines import session as s
 from engines import start
 
@@ -79,6 +80,26 @@ def scan_filter_unprunable(sessions, b):
     return agg(b, lambda: spark_scan(sessions, b, where=UNPRUNABLE), F.count("*"), F.sum("price"))
 
 
+def mor_read(sessions, b, name):
+    return agg(b, lambda: spark_scan(sessions, b, name), F.sum("price"), F.sum("qty"))
+
+
+def mor_read_pos(sessions, b):
+    return mor_read(sessions, b, "mor_pos")
+
+
+def mor_read_dv(sessions, b):
+    return mor_read(sessions, b, "mor_dv")
+
+
+def mor_read_eq_100k(sessions, b):
+    return mor_read(sessions, b, "mor_eq_few")
+
+
+def mor_read_eq_5m(sessions, b):
+    return mor_read(sessions, b, "mor_eq_many")
+
+
 def source(session, b, name="events"):
     frazil.clear_caches()
     return session.read.format("iceberg").load(str(b.fixture(name)))
@@ -117,10 +138,10 @@ def small_files_5000(sessions, b):
 # --- reading with Arrow -------------------------------------------------------------------------------------
 
 
-def arrow_sums(b, where=None):
+def arrow_sums(b, where=None, name="events"):
     count = price = qty = 0
     with b.timed():
-        scan = opened(b, "events").scan(selected_fields=("price", "qty"), **({"row_filter": where} if where else {}))
+        scan = opened(b, name).scan(selected_fields=("price", "qty"), **({"row_filter": where} if where else {}))
         for batch in scan.to_arrow_batch_reader():
             count += len(batch)
             price += pc.sum(batch["price"]).as_py() or 0.0
@@ -134,6 +155,22 @@ def arrow_scan_2col(sessions, b):
 
 def arrow_scan_filter(sessions, b):
     return arrow_sums(b, HOUR)
+
+
+def arrow_mor_read_pos(sessions, b):
+    return arrow_sums(b, name="mor_pos")
+
+
+def arrow_mor_read_dv(sessions, b):
+    return arrow_sums(b, name="mor_dv")
+
+
+def arrow_mor_read_eq_100k(sessions, b):
+    return arrow_sums(b, name="mor_eq_few")
+
+
+def arrow_mor_read_eq_5m(sessions, b):
+    return arrow_sums(b, name="mor_eq_many")
 
 
 def arrow_scan_all(sessions, b):
@@ -165,6 +202,16 @@ def plan_filter_100k(sessions, b):
     low = b.scale.plan[0] * b.scale.plan[1] // 2 * 1000
     one_day = plan(b, "one_day", "ts >= TIMESTAMP '2024-02-10 00:00:00Z' and ts < TIMESTAMP '2024-02-11 00:00:00Z'")
     return {"check": [str(plan(b, "main", f"id >= {low} and id <= {low + 9999}")), str(one_day)]}
+
+
+def plan_deletes(sessions, b):
+    """Planned with deletes matched; `delete_files`: until every task has its own as objects, as Java's tasks do."""
+    with b.timed("delete_files"):
+        with b.timed():
+            tasks = opened(b, "plan_deletes").scan().plan_files()
+            files = len(tasks)
+        deletes = sum(len(t.delete_files) for t in tasks)
+    return {"check": kit.shown(files, deletes)}
 
 
 def metadata_5000(sessions, b):
@@ -293,6 +340,86 @@ def append_latency_sqlite_10(sessions, b):
 
 def append_latency_sqlite_1000(sessions, b):
     return append_latency(b, "snaps_all", in_sqlite)
+
+
+# --- changing rows ------------------------------------------------------------------------------------------
+
+
+def table_over(b, source, name, **arguments):
+    """A new table over existing files: only metadata is written."""
+    files = sorted(map(str, source.glob("*.parquet")))
+    table, where = created(b, name, pq.read_schema(files[0]), **arguments)
+    table.add_files(files)
+    return where
+
+
+def change(b, source, name, mode, verb, version=3, **arguments):
+    """`verb` gets the table, loaded inside the clock; facts are the metrics of what it returns."""
+    properties = {f"write.{op}.mode": mode for op in ("delete", "update", "merge")}
+    where = table_over(b, source, name, format_version=version, properties=properties, **arguments)
+    frazil.clear_caches()
+    with b.timed():
+        table = frazil.load_table(str(where))
+        result = verb(table)
+    facts = {k: v for k, v in result.metrics.items() if v}
+    return {**facts, **contents(table, where)}
+
+
+MOR, COW = "merge-on-read", "copy-on-write"
+
+
+def in_process():
+    """A session is active here; these are the doors without one."""
+    return InProcess()
+
+
+def delete_mor(sessions, b):
+    return change(b, b.events, "delete_mor", MOR, lambda t: t.delete(kit.HIT, spark=sessions[0]))
+
+
+def delete_cow(sessions, b):
+    return change(b, b.events, "delete_cow", COW, lambda t: t.delete(kit.HIT, spark=sessions[0]))
+
+
+def update_mor(sessions, b):
+    return change(b, b.events, "update_mor", MOR, lambda t: t.update(set={"price": "price + 1"}, where=kit.HIT, spark=sessions[0]))
+
+
+def merged(table, frame):
+    return table.merge(frame, on="target.id = source.id").when_matched_update_all().when_not_matched_insert_all().execute()
+
+
+def merge_mor(sessions, b):
+    return change(b, b.events, "merge_mor", MOR, lambda t: merged(t, sessions[0].read.parquet(str(b.changes / "upserts"))))
+
+
+def merge_cow(sessions, b):
+    return change(b, b.events, "merge_cow", COW, lambda t: merged(t, sessions[0].read.parquet(str(b.changes / "upserts"))))
+
+
+def upsert_keys(sessions, b):
+    frame = lambda: sessions[0].read.parquet(str(b.changes / "keyed"))
+    return change(b, b.keyed, "upsert_keys", COW, lambda t: t.upsert(frame(), join_cols=["tenant", "code"]), version=2)
+
+
+def rows(b, name):
+    return ds.dataset(str(b.changes / name)).scanner().to_reader()
+
+
+def arrow_delete_mor(sessions, b):
+    return change(b, b.events, "arrow_delete_mor", MOR, lambda t: t.delete(kit.HIT, runner=in_process()))
+
+
+def arrow_delete_cow(sessions, b):
+    return change(b, b.events, "arrow_delete_cow", COW, lambda t: t.delete(kit.HIT, runner=in_process()))
+
+
+def arrow_merge_cow(sessions, b):
+    return change(b, b.events, "arrow_merge_cow", COW, lambda t: merged(t, rows(b, "upserts")))
+
+
+def arrow_upsert_keys(sessions, b):
+    return change(b, b.keyed, "arrow_upsert_keys", COW, lambda t: t.upsert(rows(b, "keyed"), join_cols=["tenant", "code"]), version=2)
 
 
 # --- start --------------------------------------------------------------------------------------------------

@@ -150,6 +150,17 @@ def plan_filter_100k(spark, b):
     return {"check": [str(files), str(one_day)]}
 
 
+def plan_deletes(spark, b):
+    """Every task has its deletes with it here; how many is in the report of the scan."""
+    jvm = spark._jvm.org.apache.iceberg
+    size, kept = jvm.relocated.com.google.common.collect.Iterables.size, jvm.metrics.InMemoryMetricsReporter()
+    with b.timed():
+        tasks = core(spark, b, "plan_deletes").newScan().metricsReporter(kept).planFiles()
+        files = size(tasks)
+        tasks.close()
+    return {"check": kit.shown(files, kept.scanReport().scanMetrics().resultDeleteFiles().value())}
+
+
 def metadata_5000(spark, b):
     file = kit.many_snapshots(b)
     io = spark._jvm.org.apache.iceberg.hadoop.HadoopFileIO(spark._jsc.hadoopConfiguration())
@@ -248,6 +259,14 @@ def merge_mor(spark, b):
 
 def merge_cow(spark, b):
     return merge(spark, b, "merge_cow", "copy-on-write")
+
+
+def upsert_keys(spark, b):
+    source, columns = f"parquet.`{b.changes}/keyed`", "t.tenant = s.tenant and t.code = s.code"
+    table = table_of(spark, b, b.keyed, "scratch.upsert_keys", **mode("copy-on-write", 2))
+    with b.timed():
+        sql(spark, f"merge into {table} t using {source} s on {columns} when matched then update set * when not matched then insert *")
+    return {**last_summary(spark, table), **contents(spark, table)}
 
 
 # --- maintenance --------------------------------------------------------------------------------------------

@@ -125,6 +125,7 @@ def mor_read_eq_100k(catalog, b):
 
 mor_read_eq_5m = mor_read_eq_100k
 
+arrow_mor_read_pos, arrow_mor_read_dv, arrow_mor_read_eq_100k, arrow_mor_read_eq_5m = mor_read_pos, mor_read_dv, mor_read_eq_100k, mor_read_eq_5m
 arrow_scan_2col, arrow_scan_all, arrow_scan_filter = scan_2col, scan_all, scan_filter
 
 # --- planning -----------------------------------------------------------------------------------------------
@@ -148,6 +149,15 @@ def plan_filter_100k(catalog, b):
     low = b.scale.plan[0] * b.scale.plan[1] // 2 * 1000
     one_day = plan(b, "one_day", "ts >= '2024-02-10T00:00:00+00:00' and ts < '2024-02-11T00:00:00+00:00'")
     return {"check": [str(plan(b, "main", f"id >= {low} and id <= {low + 9999}")), str(one_day)]}
+
+
+def plan_deletes(catalog, b):
+    with b.timed():
+        try:
+            tasks = list(static(b, "plan_deletes").scan().plan_files())
+        except ValueError as e:
+            raise Unsupported(f"{type(e).__name__}: {e}") from e
+    return {"check": kit.shown(len(tasks), sum(len(t.delete_files) for t in tasks))}
 
 
 # --- writing ------------------------------------------------------------------------------------------------
@@ -259,6 +269,17 @@ def merge_cow(catalog, b):
         table.upsert(rows, join_cols=["id"])
     return contents(table)
 
+
+def upsert_keys(catalog, b):
+    rows, schema = plain(pq.read_table(b.changes / "keyed")), plain(pq.read_schema(next(b.keyed.glob("*.parquet"))).empty_table()).schema
+    table, _ = create(catalog, b, "upsert_keys", schema)
+    table.add_files([f"file://{f}" for f in sorted(b.keyed.glob("*.parquet"))])
+    with b.timed():
+        table.upsert(rows, join_cols=["tenant", "code"])
+    return contents(table)
+
+
+arrow_delete_cow, arrow_merge_cow = delete_cow, merge_cow
 
 # --- maintenance, streams -----------------------------------------------------------------------------------
 

@@ -26,14 +26,14 @@ def files(folder):
     return ds.dataset(sorted(map(str, folder.glob("*.parquet"))))
 
 
-def sums(b, where=None):
+def sums(b, where=None, counted=True):
     count = price = qty = 0
     with b.timed():
         for batch in files(b.events).scanner(columns=["price", "qty"], filter=where).to_batches():
             count += len(batch)
             price += pc.sum(batch["price"]).as_py() or 0.0
             qty += pc.sum(batch["qty"]).as_py() or 0
-    return {"check": kit.shown(*([count, price] if where is not None else [price, qty]))}
+    return {"check": kit.shown(*([count, price] if where is not None and counted else [price, qty]))}
 
 
 def arrow_scan_2col(_, b):
@@ -54,6 +54,36 @@ def arrow_scan_all(_, b):
                     top = pc.max(batch[c]).as_py()
                     best[c] = max(top, best.get(c, top))
     return {"check": kit.shown(*best.values())}
+
+
+def arrow_mor_read_pos(_, b):
+    """The rows left, by their predicate."""
+    return sums(b, pc.field("product_id") >= 1000, counted=False)
+
+
+arrow_mor_read_dv = arrow_mor_read_pos
+
+
+def without_ids(b, name):
+    """The anti join in memory, with the columns that are asked for."""
+    with b.timed():
+        keys = ds.dataset(str(b.deletes / name)).to_table()
+        left = files(b.events).to_table(columns=["id", "price", "qty"]).join(keys, "id", join_type="left anti")
+        totals = [pc.sum(left["price"]).as_py(), pc.sum(left["qty"]).as_py()]
+    return {"check": kit.shown(*totals)}
+
+
+def arrow_mor_read_eq_100k(_, b):
+    return without_ids(b, "eq_few.parquet")
+
+
+def arrow_mor_read_eq_5m(_, b):
+    return without_ids(b, "eq_many.parquet")
+
+
+def arrow_delete_cow(_, b):
+    """The rows left, written."""
+    return write(b, "raw_delete_cow", lambda: files(b.events).scanner(filter=pc.field("product_id") >= 1000))
 
 
 def written(where):

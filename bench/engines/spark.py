@@ -104,6 +104,10 @@ def plan_filter_100k(spark, b):
     return plan(spark, b, "day = '2024-02-10'")
 
 
+def plan_deletes(spark, b):
+    raise Unsupported("Parquet folders have no deletes")
+
+
 # --- writing ------------------------------------------------------------------------------------------------
 
 
@@ -174,6 +178,14 @@ def merge_cow(spark, b):
     kept = parquet(spark, b.events).join(upserts.select("id"), "id", "left_anti").select(kit.COLUMNS)
     both(b, "merge_cow", kept=kept, rows=upserts)
     return contents(spark, b.live / "scratch" / "merge_cow")
+
+
+def upsert_keys(spark, b):
+    """The floor: the whole folder again, as merge_cow."""
+    upserts = parquet(spark, b.changes / "keyed")
+    kept = parquet(spark, b.keyed).join(upserts.select("tenant", "code"), ["tenant", "code"], "left_anti")
+    both(b, "upsert_keys", kept=kept, rows=upserts.select(kept.columns))
+    return contents(spark, b.live / "scratch" / "upsert_keys")
 
 
 # --- maintenance --------------------------------------------------------------------------------------------
