@@ -75,12 +75,7 @@ def positions_of(file: DataFile, deletes: Sequence[DataFile], storage: Storage, 
     found = [np.zeros(0, np.int64)]
     for delete in deletes:
         here = _vector(delete, file, storage) if delete.is_dv else _from_file(delete, file, storage, cache)
-        if len(here) and (int(here[0]) < 0 or int(here[-1]) >= file.record_count):
-            bad = int(here[0]) if int(here[0]) < 0 else int(here[-1])
-            raise CorruptData(
-                f"Delete file {delete.file_path} deletes row {bad} of {file.file_path}, which has {file.record_count} rows.",
-                file=delete.file_path, data_file=file.file_path,
-            )  # fmt: skip
+        _check_range(delete, file, here)
         found.append(here)
     return found[1] if len(found) == 2 else np.unique(np.concatenate(found))
 
@@ -129,27 +124,56 @@ def _from_file(delete: DataFile, file: DataFile, storage: Storage, cache: Delete
 
 def _grouped(delete: DataFile, storage: Storage, only: str | None) -> _PositionFile:
     numbers: dict[str, int] = {}
-    codes, positions, rows = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)], 0
+    codes, positions = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
     with reading(delete.file_path, delete.file_format):
-        source, schema = _open(delete, storage, _BY_NAME)
-        plan = plan_columns(_POSITION_COLUMNS, schema, {}, prune=source.prunes_leaves, name=delete.file_path)
-        for raw, count in _batches(source, plan, delete):
-            paths, places = (build(p, None if at is None else raw[at], count) for at, p in plan.columns)
-            rows += count
-            if paths.null_count or places.null_count:
-                raise CorruptData(f"Position delete file {delete.file_path} has a row without path or position.", file=delete.file_path)
-            encoded = paths.dictionary_encode()
-            names = normalised(encoded.dictionary).to_pylist()
-            code = np.array([numbers.setdefault(n, len(numbers)) if only in (None, n) else -1 for n in names], np.int32)
-            code, place = code[encoded.indices.to_numpy()], places.to_numpy()
+        for names, encoded, places in _position_rows(delete, storage):
+            code = np.array([numbers.setdefault(n, len(numbers)) if only in (None, n) else -1 for n in names], np.int32)[encoded]
             kept = slice(None) if only is None else code >= 0
             codes.append(code[kept])
-            positions.append(place[kept])
-        _check_rows(delete, rows)
+            positions.append(places[kept])
     code, place = np.concatenate(codes), np.concatenate(positions)
     order = np.lexsort((place, code))
     ends = np.concatenate([[0], np.cumsum(np.bincount(code, minlength=len(numbers)))]).astype(np.int64)
     return _PositionFile(numbers, ends, place[order])
+
+
+def _position_rows(delete: DataFile, storage: Storage) -> Iterator[tuple[list[str], npt.NDArray[np.int32], Positions]]:
+    """Batches of a position delete file: paths (normalised), the place among them of each row's path, and the rows' positions."""
+    source, schema = _open(delete, storage, _BY_NAME)
+    plan = plan_columns(_POSITION_COLUMNS, schema, {}, prune=source.prunes_leaves, name=delete.file_path)
+    rows = 0
+    for raw, count in _batches(source, plan, delete):
+        paths, places = (build(p, None if at is None else raw[at], count) for at, p in plan.columns)
+        rows += count
+        if paths.null_count or places.null_count:
+            raise CorruptData(f"Position delete file {delete.file_path} has a row without path or position.", file=delete.file_path)
+        encoded = paths.dictionary_encode()
+        yield normalised(encoded.dictionary).to_pylist(), encoded.indices.to_numpy(), places.to_numpy()
+    _check_rows(delete, rows)
+
+
+def position_batches(delete: DataFile, files: Sequence[DataFile], storage: Storage) -> Iterator[tuple[str, Positions]]:
+    """A position delete file in pieces, of which none is large: (data file, positions that ascend), only of these data files.
+
+    A data file may come several times. Raises CorruptData, NoSuchFileError, Unsupported, naming the delete file.
+    """
+    wanted = dict(zip(normalised(pa.array([f.file_path for f in files], pa.string())).to_pylist(), files, strict=True))
+    with reading(delete.file_path, delete.file_format):
+        for names, encoded, places in _position_rows(delete, storage):
+            for at, name in enumerate(names):
+                if (file := wanted.get(name)) is not None:
+                    found = np.unique(places[encoded == at])
+                    _check_range(delete, file, found)
+                    yield file.file_path, found
+
+
+def _check_range(delete: DataFile, file: DataFile, found: Positions) -> None:
+    if len(found) and (int(found[0]) < 0 or int(found[-1]) >= file.record_count):
+        bad = int(found[0]) if int(found[0]) < 0 else int(found[-1])
+        raise CorruptData(
+            f"Delete file {delete.file_path} deletes row {bad} of {file.file_path}, which has {file.record_count} rows.",
+            file=delete.file_path, data_file=file.file_path,
+        )  # fmt: skip
 
 
 def _check_rows(delete: DataFile, rows: int) -> None:

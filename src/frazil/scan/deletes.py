@@ -12,8 +12,8 @@ those whose ranges cannot meet are left out at once, else when a file's deletes 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -82,17 +82,49 @@ class DeleteEntries:
         return pa.concat_arrays([column_of(t, name) for _, t in self.groups])
 
 
-class DeleteIndex:
-    """`counts[i]`: delete files of data file i (at most; exactly when the pairs are spelled out). `of(i)`: these files."""
+@dataclass(frozen=True, eq=False)
+class Reach:
+    """Numbers by which equality deletes apply: each file's partition (equal numbers: equal spec and partition), its sequence number, and
+    which delete files apply in every partition."""
 
-    def __init__(self, entries: DeleteEntries, order: Numbers, spans: Numbers, pruner: Pruner | None, ruled_out: int = 0):
-        self._entries, self._order, self._spans, self._pruner = entries, order, spans, pruner
+    data_scopes: Numbers
+    data_sequences: Numbers
+    delete_scopes: Numbers
+    delete_sequences: Numbers
+    everywhere: Flags
+
+
+class DeleteIndex:
+    """`counts[i]`: delete files of data file i (at most; exactly when the pairs are spelled out). `of(i)`: these files.
+
+    Of the spans of a file the first half are delete files of positions and vectors, the others those of equality.
+    """
+
+    def __init__(self, entries: DeleteEntries, order: Numbers, spans: Numbers, pruner: Pruner | None, reach: Reach, ruled_out: int = 0):
+        self._entries, self._order, self._spans, self._pruner, self.reach = entries, order, spans, pruner, reach
         self.ruled_out = ruled_out  # pairs left out since their ranges cannot meet
         self._made: dict[int, DataFile] = {}
 
     @cached_property
     def counts(self) -> Numbers:
         return np.asarray((self._spans[:, :, 1] - self._spans[:, :, 0]).sum(axis=1))
+
+    @cached_property
+    def equality_counts(self) -> Numbers:
+        """Of `counts` those of equality deletes."""
+        spans = self._spans[:, self._spans.shape[1] // 2 :]
+        return np.asarray((spans[:, :, 1] - spans[:, :, 0]).sum(axis=1))
+
+    @cached_property
+    def removed_rows(self) -> Numbers:
+        """How many rows are deleted from each data file, where that is known without reading: a deletion vector and nothing else. -1: not."""
+        alone = np.flatnonzero((self.counts == 1) & (self.equality_counts == 0))
+        first = self._spans[alone]
+        at = first[:, :, 0][first[:, :, 1] > first[:, :, 0]]
+        found = np.full(len(self.counts), -1, np.int64)
+        vectors = self._entries.is_vector[self._order[at]]
+        found[alone[vectors]] = self._entries.numbers("record_count")[self._order[at]][vectors]
+        return found
 
     @cached_property
     def sizes(self) -> Numbers:
@@ -116,24 +148,29 @@ class DeleteIndex:
     def entries(self) -> DeleteEntries:
         return self._entries
 
-    def numbers_of(self, row: int) -> Numbers:
-        found = np.concatenate([self._order[a:b] for a, b in self._spans[row]])
+    def numbers_of(self, row: int, *, positions: bool = True, equality: bool = True) -> Numbers:
+        """Numbers of the delete files of a data file; of one kind, or of both."""
+        half = self._spans.shape[1] // 2
+        spans = self._spans[row][0 if positions else half : None if equality else half]
+        found = np.concatenate([self._order[a:b] for a, b in spans])
         if self._pruner is not None and len(found):
             found = found[self._pruner(np.full(len(found), row), found)]
         return found
 
     def of(self, row: int) -> tuple[DataFile, ...]:
         """The delete files of a data file; the same objects each time."""
-        return tuple(self._file(int(n)) for n in self.numbers_of(row))
+        return tuple(self.file(int(n)) for n in self.numbers_of(row))
 
-    def _file(self, number: int) -> DataFile:
+    def file(self, number: int) -> DataFile:
+        """A delete file by its number, with its sequence number."""
         if number not in self._made:
             begin = 0
             for spec, table in self._entries.groups:
                 if number < begin + table.num_rows:
                     first = (number - begin) // _BLOCK * _BLOCK
                     for i, entry in enumerate(entries_from_table(table.slice(first, _BLOCK).select(_KEPT), spec)):
-                        self._made.setdefault(begin + first + i, entry.data_file)
+                        file = replace(entry.data_file, data_sequence_number=entry.sequence_number)
+                        self._made.setdefault(begin + first + i, file)
                     break
                 begin += table.num_rows
         return self._made[number]
@@ -142,10 +179,16 @@ class DeleteIndex:
         return {**self.__dict__, "_made": {}}
 
 
-def read_deletes(metadata: TableMetadata, storage: Storage, manifests: Sequence[ManifestFile], workers: int) -> DeleteEntries | None:
-    """Live delete files of these manifests; None: there are none. Raises Unsupported for encrypted ones."""
+def read_deletes(
+    metadata: TableMetadata,
+    storage: Storage,
+    manifests: Sequence[ManifestFile],
+    workers: int,
+    choose: Callable[[pa.Table], pa.Table] = live,
+) -> DeleteEntries | None:
+    """Delete files of these manifests (`choose`: the live ones); None: there are none. Raises Unsupported for encrypted ones."""
     by_spec: dict[int, list[pa.Table]] = {}
-    for spec_id, table in each(partial(_entries, storage=storage), manifests, workers):
+    for spec_id, table in each(partial(_entries, storage=storage, choose=choose), manifests, workers):
         if table.num_rows:
             by_spec.setdefault(spec_id, []).append(table)
     groups = tuple(
@@ -156,8 +199,8 @@ def read_deletes(metadata: TableMetadata, storage: Storage, manifests: Sequence[
     return DeleteEntries(groups) if groups else None
 
 
-def _entries(manifest: ManifestFile, *, storage: Storage) -> tuple[int, pa.Table]:
-    return manifest.partition_spec_id, live(read_manifest(storage, manifest, (*PLAN_COLUMNS, *DELETE, *STATISTICS)))
+def _entries(manifest: ManifestFile, *, storage: Storage, choose: Callable[[pa.Table], pa.Table]) -> tuple[int, pa.Table]:
+    return manifest.partition_spec_id, choose(read_manifest(storage, manifest, (*PLAN_COLUMNS, *DELETE, *STATISTICS)))
 
 
 def _check(metadata: TableMetadata, table: pa.Table) -> None:
@@ -213,7 +256,9 @@ def _index(metadata: TableMetadata, groups: tuple[PlannedFiles, ...], entries: D
     spans.append(orders.by_code(all_one, np.zeros(len(numbers), np.int64), data_numbers, numbers, np.flatnonzero(everywhere), 1))
     order, stacked = orders.together(spans)
     pruner = pruner_of(metadata, groups, [t for _, t in entries.groups], bounds, data_paths, scattered, entries.is_equality)
-    return _spelled_out(DeleteIndex(entries, order, stacked, pruner)) if pruner is not None else DeleteIndex(entries, order, stacked, None)
+    reach = Reach(codes, data_numbers, delete_codes, numbers, everywhere)
+    index = DeleteIndex(entries, order, stacked, pruner, reach)
+    return _spelled_out(index) if pruner is not None else index
 
 
 def _spelled_out(index: DeleteIndex) -> DeleteIndex:
@@ -227,9 +272,10 @@ def _spelled_out(index: DeleteIndex) -> DeleteIndex:
     found = index._order[np.repeat(index._spans[:, :, 0].ravel(), lengths) + within]
     assert index._pruner is not None
     keep = index._pruner(rows, found)
-    ends = np.cumsum(np.bincount(rows[keep], minlength=len(index.counts)))
-    spans = np.stack([np.concatenate([[0], ends[:-1]]), ends], axis=1)[:, None, :].astype(np.int64)
-    return DeleteIndex(index.entries, found[keep], spans, None, total - int(keep.sum()))
+    kinds = 2 * rows[keep] + index.entries.is_equality[found[keep]]  # of a row the positional ones come first
+    ends = np.cumsum(np.bincount(kinds, minlength=2 * len(index.counts)))
+    spans = np.stack([np.concatenate([[0], ends[:-1]]), ends], axis=1).reshape(-1, 2, 2).astype(np.int64)
+    return DeleteIndex(index.entries, found[keep], spans, None, index.reach, total - int(keep.sum()))
 
 
 class _Orders:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +24,6 @@ from frazil.scan.deletes import DeleteEntries, DeleteIndex, attach, read_deletes
 from frazil.scan.manifests import (
     ALL_COLUMNS,
     PLAN_COLUMNS,
-    STATISTICS,
     clear_caches,
     each,
     is_data,
@@ -32,7 +32,7 @@ from frazil.scan.manifests import (
     read_manifest,
 )
 from frazil.scan.options import ScanOptions
-from frazil.scan.prune import file_pruner, manifest_outcomes
+from frazil.scan.prune import file_pruner, manifest_outcomes, telling_statistics
 from frazil.scan.report import Explanation, ScanReport, explain, with_deletes
 from frazil.scan.tasks import DELETES, WHOLLY, PlannedFiles, TaskSequence
 from frazil.spec.manifest import ManifestFile
@@ -106,13 +106,12 @@ class Plan:
 
     @cached_property
     def matched_records(self) -> int:
-        """Rows of the files in which every row matches and none is deleted."""
-        wholly = (g.chosen(_known(g)) for g in self.groups)
-        return sum(pc.sum(g.table.column("record_count")).as_py() or 0 for g in wholly)
+        """Rows of the files in which every row matches, less those that deletion vectors take away."""
+        return sum(int(_rows_left(g)[_known(g)].sum()) for g in self.groups)
 
     def undecided_tasks(self) -> TaskSequence:
-        """Tasks of the files whose rows must be tested, by the filter or against deletes."""
-        rest = [g.chosen(pc.invert(_known(g))) for g in self.groups]
+        """Tasks of the files whose rows must be tested, by the filter or against deletes that do not tell how many rows they take."""
+        rest = [g.chosen(pa.array(~_known(g))) for g in self.groups]
         return TaskSequence(tuple(g for g in rest if len(g)), self.row_filter)
 
     def filter_schema(self) -> Schema:
@@ -172,10 +171,22 @@ def _with_deletes(
     return found, with_deletes(report, index)
 
 
-def _known(group: PlannedFiles) -> pa.Array:
-    """Files whose rows all match, with no delete to apply."""
-    wholly = pc.equal(group.table.column("_match"), WHOLLY)
-    return pc.and_not(wholly, pa.array(group.has_deletes)) if group.deletes is not None else wholly
+def _known(group: PlannedFiles) -> Any:
+    """Files whose rows all match, and of which it is known how many are deleted."""
+    wholly = pc.equal(group.table.column("_match"), WHOLLY).to_numpy()
+    return wholly & (_removed(group) >= 0)
+
+
+def _rows_left(group: PlannedFiles) -> Any:
+    return group.table.column("record_count").to_numpy() - _removed(group)
+
+
+def _removed(group: PlannedFiles) -> Any:
+    """How many rows of each file are deleted, -1: not known."""
+    numbers = group.delete_numbers
+    if not isinstance(group.deletes, DeleteIndex):
+        return np.where(numbers < 0, 0, -1)
+    return np.where(numbers < 0, 0, group.deletes.removed_rows[numbers])
 
 
 def may_match(manifests: Sequence[ManifestFile], metadata: TableMetadata, bound: Bound, schema: Schema) -> list[ManifestFile]:
@@ -239,7 +250,7 @@ def _read(
     choose: EntryChoice,
 ) -> tuple[int, pa.Table, int, int]:
     spec = metadata.spec_by_id(manifest.partition_spec_id)
-    wanted = ALL_COLUMNS if options.with_stats else (*PLAN_COLUMNS, *STATISTICS) if references(bound) else PLAN_COLUMNS
+    wanted = ALL_COLUMNS if options.with_stats else (*PLAN_COLUMNS, *telling_statistics(schema, references(bound)))
     entries = choose(read_manifest(storage, manifest, wanted))
     kept, by_partition, by_statistics = _prune(entries, bound, schema, spec)
     if not options.with_stats:

@@ -24,7 +24,7 @@ class DataFile:
     """A data or delete file. `partition` holds internal values in the order of the spec's fields; bounds are single-value bytes by id.
 
     `file_format` is lower case (parquet, orc, avro, puffin). `first_row_id`, and the sequence numbers of the entry around it, are resolved
-    when it was read from a manifest.
+    when it was read from a manifest. `data_sequence_number` is that of the entry, told by delete files of a plan (None: not told).
     """
 
     content: int = 0
@@ -48,6 +48,7 @@ class DataFile:
     content_offset: int | None = None
     content_size_in_bytes: int | None = None
     spec_id: int = field(default=0)
+    data_sequence_number: int | None = field(default=None, compare=False, repr=False)
 
     @property
     def is_dv(self) -> bool:
