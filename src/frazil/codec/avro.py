@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import bz2
 import lzma
-import random
 import struct
 import zlib
 from collections.abc import Callable, Collection, Iterator
@@ -54,35 +53,6 @@ class Container:
     @cached_property
     def size(self) -> int:
         return sum([len(b) for _, b in self.blocks])
-
-    def small_blocks(self) -> int | None:
-        """How many entries there are, found without decompressing; None unless this is a file of many small sound blocks of deflate.
-
-        A few blocks are tried, so that files made to swell are left to `blocks`, which stops them.
-        """
-        chunks = self.data[self.start + 16 :].split(self.sync)
-        if self.codec != "deflate" or len(chunks) < _MANY or chunks.pop() != b"" or len(max(chunks, key=len)) > _SMALL:
-            return None
-        count = 0
-        for chunk in chunks:
-            if len(chunk) > 66 and chunk[0] < 128 and chunk[2] < 128:  # nearly all: one byte of count, two of size
-                entries, size, at = chunk[0] >> 1, (chunk[1] & 127 | chunk[2] << 7) >> 1, 3
-                if chunk[0] & 1 or chunk[1] < 128:
-                    return None
-            else:
-                entries, at = read_long(chunk, 0)
-                size, at = read_long(chunk, at)
-            if entries < 0 or size != len(chunk) - at:
-                return None
-            count += entries
-        for chunk in random.sample(chunks, _TRIED):
-            _, at = read_long(chunk, read_long(chunk, 0)[1])
-            if len(zlib.decompress(chunk[at:], -15)) > _TRIED_RATIO * len(chunk) + _FEW_BYTES:
-                return None
-        return count
-
-
-_MANY, _SMALL, _TRIED, _TRIED_RATIO, _FEW_BYTES = 32, 1 << 14, 16, 20, 4096
 
 
 def read_container(data: bytes, file: str = "") -> Container:

@@ -12,16 +12,19 @@ import importlib.machinery
 import importlib.util
 import itertools
 import os
+import random
 import sys
 import tempfile
 import threading
+import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
-from frazil.codec.avro import Container, read_records, record_reader
+from frazil.codec.avro import Container, read_long, read_records, record_reader
 from frazil.codec.avro_schema import Node, least_size
 from frazil.codec.avro_write import header, write_long
 from frazil.codec.single_value import scaled
@@ -29,6 +32,7 @@ from frazil.errors import CorruptData, Unsupported
 
 NATIVE_FROM_BYTES = 24_000  # decompressed; below, starting the native reader costs more than it saves
 _SYNC = bytes(range(16))
+_MANY, _SMALL, _TRIED, _TRIED_RATIO, _FEW_BYTES = 32, 1 << 14, 16, 20, 4096
 
 
 def storage_type(node: Node) -> pa.DataType:
@@ -95,7 +99,7 @@ def _native(container: Container, record: Node, wanted: Mapping[str, pa.DataType
     """None when it cannot: too little to be worth it, not installed, a type it does not take, or damaged data."""
     if not _takes(record):
         return None
-    count = container.small_blocks()
+    count = _small_blocks(container)
     if count is not None:  # decompressing many small blocks is quicker over there
         parts = [header(_schema(record), {}, container.codec, container.sync), memoryview(container.data)[container.start + 16 :]]
     else:
@@ -116,6 +120,39 @@ def _native(container: Container, record: Node, wanted: Mapping[str, pa.DataType
         if isinstance(e, Exception) or type(e).__name__ == "PanicException":
             return None
         raise
+
+
+def _small_blocks(container: Container) -> int | None:
+    """How many entries there are, found without decompressing; None unless this is a file of many small sound blocks of deflate.
+
+    A few blocks are tried, so that files made to swell are left to `Container.blocks`, which stops them.
+    """
+    if container.codec != "deflate":
+        return None
+    chunks = container.data[container.start + 16 :].split(container.sync)
+    if len(chunks) < _MANY or chunks.pop() != b"":
+        return None
+    lengths = np.fromiter(map(len, chunks), dtype=np.int64, count=len(chunks))
+    if lengths.max() > _SMALL:
+        return None
+    starts = np.cumsum(lengths + 16) - lengths + container.start  # what is read behind a chunk that is too short is the marker after it
+    data = np.frombuffer(container.data, dtype=np.uint8)
+    entries, low, high = (data[starts + i].astype(np.int64) for i in range(3))
+    usual = (entries & 129 == 0) & (low & 129 == 128) & (high < 128)  # one byte of count, two of size
+    usual &= ((low & 127) | (high << 7)) >> 1 == lengths - 3
+    count = int((entries[usual] >> 1).sum())
+    for at in np.flatnonzero(~usual):
+        number, begin = read_long(chunks[at], 0)
+        size, begin = read_long(chunks[at], begin)
+        if number < 0 or size != len(chunks[at]) - begin:
+            return None
+        count += number
+    return None if any(_swells(chunk) for chunk in random.sample(chunks, _TRIED)) else count
+
+
+def _swells(chunk: bytes) -> bool:
+    _, begin = read_long(chunk, read_long(chunk, 0)[1])
+    return len(zlib.decompress(chunk[begin:], -15)) > _TRIED_RATIO * len(chunk) + _FEW_BYTES
 
 
 def _collect(engine: Any, parts: list[Any], schema: pa.Schema) -> pa.Table:

@@ -24,6 +24,7 @@ from frazil.scan.deletes import DeleteEntries, DeleteIndex, attach, read_deletes
 from frazil.scan.manifests import (
     ALL_COLUMNS,
     PLAN_COLUMNS,
+    STATISTICS,
     clear_caches,
     each,
     is_data,
@@ -32,7 +33,7 @@ from frazil.scan.manifests import (
     read_manifest,
 )
 from frazil.scan.options import ScanOptions
-from frazil.scan.prune import file_pruner, manifest_outcomes, telling_statistics
+from frazil.scan.prune import file_pruner, manifest_outcomes
 from frazil.scan.report import Explanation, ScanReport, explain, with_deletes
 from frazil.scan.tasks import DELETES, WHOLLY, PlannedFiles, TaskSequence
 from frazil.spec.manifest import ManifestFile
@@ -250,7 +251,7 @@ def _read(
     choose: EntryChoice,
 ) -> tuple[int, pa.Table, int, int]:
     spec = metadata.spec_by_id(manifest.partition_spec_id)
-    wanted = ALL_COLUMNS if options.with_stats else (*PLAN_COLUMNS, *telling_statistics(schema, references(bound)))
+    wanted = ALL_COLUMNS if options.with_stats else (*PLAN_COLUMNS, *STATISTICS) if references(bound) else PLAN_COLUMNS
     entries = choose(read_manifest(storage, manifest, wanted))
     kept, by_partition, by_statistics = _prune(entries, bound, schema, spec)
     if not options.with_stats:
