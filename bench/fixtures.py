@@ -5,8 +5,8 @@ import struct
 import time
 
 import numpy as np
-from engines import java
 from data import plan_paths
+from engines import java
 from kit import HIT, SCALES, Bench, Layout
 
 

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 
 import frazil
-from frazil.arrow.runner import InProcess
 from engines import session as s
 from engines import start
+from frazil.arrow.runner import InProcess
 
 NAME = "frazil"
 HOUR = "ts >= TIMESTAMP '2024-01-04 12:00:00Z' and ts < TIMESTAMP '2024-01-04 13:00:00Z'"
