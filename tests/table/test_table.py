@@ -135,8 +135,6 @@ def test_delete_of_whole_files_reads_no_data(events):
     events.append(rows([3], "2026-01-02"))
     result = events.delete("day = DATE '2026-01-01'")
     assert (result.operation, result.rows_deleted) == ("delete", 2) and ids(events) == [3]
-    with pytest.raises(ValidationException, match="some, but not all"):
-        events.append(rows([5, 6])) and events.delete("id = 5")
 
 
 def test_frames_of_every_kind_are_taken_and_checked(events):
@@ -280,7 +278,7 @@ def test_add_files_takes_over_what_lies_there(catalog, tmp_path):
 
 
 def test_what_is_not_there_yet_is_refused_by_name(events):
-    for call in (events.update, events.upsert, events.merge, events.changes, events.read_stream, events.write_stream):
+    for call in (events.upsert, events.merge, events.changes, events.read_stream, events.write_stream):
         with pytest.raises(Unsupported, match=call.__name__):
             call()
     with pytest.raises(Unsupported, match="aintenance"):

@@ -36,8 +36,10 @@ class CommitResult:
         return f"CommitResult({self.operation}, snapshot {self.snapshot_id}: {shown})"
 
 
-def result_of(snapshot: Any, *, attempts: int, seconds_writing: float, seconds_committing: float) -> CommitResult:
-    """A result out of a snapshot (None: no commit); counts come from its summary."""
+def result_of(
+    snapshot: Any, *, attempts: int, seconds_writing: float, seconds_committing: float, metrics: Mapping[str, int] = {}
+) -> CommitResult:
+    """A result out of a snapshot (None: no commit); counts come from its summary, but for those that are given as `metrics`."""
     if snapshot is None:
         return CommitResult(
             None, None, {}, {"attempts": attempts, "seconds_writing": seconds_writing, "seconds_committing": seconds_committing}
@@ -48,7 +50,7 @@ def result_of(snapshot: Any, *, attempts: int, seconds_writing: float, seconds_c
         text = summary.get(key, "0")
         return int(text) if text.isdigit() else 0
 
-    metrics = {
+    counts = {
         "rows_inserted": count("added-records"),
         "rows_updated": 0,
         "rows_deleted": count("deleted-records"),
@@ -59,5 +61,6 @@ def result_of(snapshot: Any, *, attempts: int, seconds_writing: float, seconds_c
         "attempts": attempts,
         "seconds_writing": seconds_writing,
         "seconds_committing": seconds_committing,
+        **metrics,
     }
-    return CommitResult(snapshot.snapshot_id, snapshot.operation, summary, metrics)
+    return CommitResult(snapshot.snapshot_id, snapshot.operation, summary, counts)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from frazil.arrow.runner import Runner
 from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.commit.evolve_schema import UpdateSchema
 from frazil.commit.evolve_sort_order import UpdateSortOrder
 from frazil.commit.evolve_spec import UpdateSpec
 from frazil.errors import Unsupported, ValidationError
 from frazil.expr.nodes import AlwaysTrue
+from frazil.scan.changelog_range import ChangeRange
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.schema import Schema
@@ -19,6 +21,7 @@ from frazil.spec.sorting import SortOrder
 from frazil.spec.values import milliseconds
 from frazil.storage import Storage
 from frazil.table import display
+from frazil.table.changes import ChangesScan
 from frazil.table.evolve import ManageSnapshots, UpdateProperties, UpdateStatistics, Updating
 from frazil.table.inspect import InspectTable
 from frazil.table.result import CommitResult
@@ -197,6 +200,38 @@ class Table:
             to_snapshot_id_inclusive=to_snapshot_id_inclusive,
         )
 
+    def changes(
+        self,
+        *,
+        start_snapshot_id: int | None = None,
+        end_snapshot_id: int | None = None,
+        start_timestamp: Any = None,
+        end_timestamp: Any = None,
+        branch: str | None = None,
+        net: bool = False,
+        identifier_columns: Sequence[str] | None = None,
+        compute_updates: bool | None = None,
+        row_filter: RowFilter = AlwaysTrue(),
+        selected_fields: Sequence[str] = ("*",),
+        case_sensitive: bool | None = None,
+        options: Mapping[str, str] | None = None,
+        limit: int | None = None,
+    ) -> ChangesScan:
+        """Rows that came and went after one snapshot (or time; None: from the first) up to another (None: now). See `ChangesScan`."""
+        start_ms, end_ms = (None if t is None else milliseconds(t) for t in (start_timestamp, end_timestamp))
+        return ChangesScan(
+            self._source,
+            row_filter,
+            tuple([selected_fields] if isinstance(selected_fields, str) else selected_fields),
+            case_sensitive,
+            options=dict(options or {}),
+            limit=limit,
+            range=ChangeRange(start_snapshot_id, end_snapshot_id, start_ms, end_ms, branch),
+            net=net,
+            identifier_columns=None if identifier_columns is None else tuple(identifier_columns),
+            compute_updates=compute_updates,
+        )
+
     def to_spark(self, spark: Any = None) -> Any:
         return self.scan().to_spark(spark)
 
@@ -271,27 +306,48 @@ class Table:
         self,
         delete_filter: RowFilter = AlwaysTrue(),
         snapshot_properties: Mapping[str, str] = {},
-        case_sensitive: bool = True,
+        case_sensitive: bool | None = None,
         branch: str | None = MAIN_BRANCH,
         *,
         mode: str | None = None,
+        runner: Runner | None = None,
+        spark: Any = None,
         **write_options: Any,
     ) -> CommitResult:
-        """Deletes the rows that match, file by file: files that match only in part are refused until row-level deletes are there.
-        `mode` (copy-on-write, merge-on-read, None: the table's) says how such files will be treated; whole files go in either."""
-        return self._one("delete", delete_filter, snapshot_properties, case_sensitive, branch, mode=mode, **write_options)
+        """Deletes the rows for which the filter is TRUE; files that match as a whole go without being read.
 
-    def update(self, *_: Any, **__: Any) -> CommitResult:
-        raise Unsupported(f"update() on table {self._name} is not supported yet.", hint=_LATER)
+        `mode`: copy-on-write, merge-on-read, None: the table's write.delete.mode. `runner`: who works; None: Spark, when a session is
+        given or active, else this process.
+        """
+        common = (snapshot_properties, case_sensitive, branch)
+        return self._one("delete", delete_filter, *common, mode=mode, runner=runner, spark=spark, **write_options)
+
+    def update(
+        self,
+        set: Mapping[str, Any],
+        where: RowFilter | None = None,
+        snapshot_properties: Mapping[str, str] = {},
+        case_sensitive: bool | None = None,
+        branch: str | None = MAIN_BRANCH,
+        *,
+        mode: str | None = None,
+        runner: Runner | None = None,
+        spark: Any = None,
+        **write_options: Any,
+    ) -> CommitResult:
+        """New values for the rows for which `where` is TRUE (None: all): `t.update(set={"qty": "qty + 1", "s.x": "null"}, where="id = 7")`.
+
+        Texts are Spark SQL expressions over the old row, other Python values are constants. Values are cast as Spark's ANSI store
+        assignment does. `mode`: None: the table's write.update.mode; `runner`, `spark` as for `delete`.
+        """
+        common = (snapshot_properties, case_sensitive, branch)
+        return self._one("update", set, where, *common, mode=mode, runner=runner, spark=spark, **write_options)
 
     def upsert(self, *_: Any, **__: Any) -> CommitResult:
         raise Unsupported(f"upsert() on table {self._name} is not supported yet.", hint=_LATER)
 
     def merge(self, *_: Any, **__: Any) -> Any:
         raise Unsupported(f"merge() on table {self._name} is not supported yet.", hint=_LATER)
-
-    def changes(self, *_: Any, **__: Any) -> Any:
-        raise Unsupported(f"changes() on table {self._name} is not supported yet.", hint=_LATER)
 
     def read_stream(self, **_: Any) -> Any:
         raise Unsupported(f"read_stream() on table {self._name} is not supported yet.", hint=_LATER)

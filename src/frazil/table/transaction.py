@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from frazil.commit.actions import Action, DeleteFiles, MetadataChange
+from frazil.arrow.runner import Runner
+from frazil.commit.actions import Action, MetadataChange
 from frazil.commit.apply import apply_updates
 from frazil.commit.cherry_pick import CherryPick
 from frazil.commit.cleanup import remove
@@ -22,9 +23,11 @@ from frazil.expr.parse import parse
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.spec.updates import RemoveProperties, SetLocation, SetProperties, UpgradeFormatVersion
-from frazil.table import write
+from frazil.storage import Storage
+from frazil.table import rows, write
 from frazil.table.evolve import ManageSnapshots, UpdateProperties, UpdateStatistics, Updating
 from frazil.table.frames import is_spark_frame, spark_room
+from frazil.table.preview import Preview
 from frazil.table.result import CommitResult, result_of
 
 if TYPE_CHECKING:
@@ -33,12 +36,18 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Pending:
-    """What has been staged: actions in order, files on disk, seconds spent writing them, the session that wrote."""
+    """What has been staged: actions in order, files on disk, seconds spent writing them, counts of rows, the session that wrote."""
 
     actions: list[Action] = field(default_factory=list)
     written: list[str] = field(default_factory=list)
     seconds: float = 0.0
     spark: Any = None
+    metrics: dict[str, int] = field(default_factory=dict)
+    preview: Preview | None = None
+
+    def look(self, base: TableMetadata, storage: Storage) -> Preview:
+        self.preview = self.preview or Preview(base, storage)
+        return self.preview
 
 
 class Transaction:
@@ -67,18 +76,27 @@ class Transaction:
             self._done = True
             if not isinstance(error, CommitStateUnknownException):
                 remove(self._base.storage, self._pending.written, "a transaction that failed")
+            self._end()
 
     def commit_transaction(self) -> Table:
         """Makes all of it visible at once; afterwards the transaction cannot be used again."""
         self._open()
         self._done = True
         if self._has_work:
-            outcome = self._commit()
+            try:
+                outcome = self._commit()
+            finally:
+                self._end()
             self.table._loaded = outcome.table
             self.result = result_of(
-                outcome.snapshot, attempts=outcome.attempts, seconds_writing=self._pending.seconds, seconds_committing=outcome.seconds
-            )
+                outcome.snapshot, attempts=outcome.attempts, seconds_writing=self._pending.seconds, seconds_committing=outcome.seconds,
+                metrics=self._pending.metrics,
+            )  # fmt: skip
         return self.table
+
+    def _end(self) -> None:
+        if self._pending.preview is not None:
+            self._pending.preview.remove()
 
     def _commit(self) -> CommitOutcome:
         pending = self._pending
@@ -103,6 +121,8 @@ class Transaction:
     def _staged(self, staged: write.Staged) -> None:
         self._pending.written += staged.written
         self._pending.seconds += staged.seconds
+        for name, count in staged.metrics.items():
+            self._pending.metrics[name] = self._pending.metrics.get(name, 0) + count
         self._stage(*staged.actions)
 
     def _target(
@@ -112,16 +132,34 @@ class Transaction:
         options: Mapping[str, Any],
         case_sensitive: bool | None = None,
         frame: Any = None,
+        spark: Any = None,
     ) -> write.Target:
         self._open()
-        if is_spark_frame(frame):
-            self._pending.spark = frame.sparkSession
+        spark = frame.sparkSession if is_spark_frame(frame) else spark
+        if spark is not None:
+            self._pending.spark = spark
             given = {k.lower().replace("_", "-") for k in options}
-            defaults = spark_room("session_conf").write_defaults(frame.sparkSession)
+            defaults = spark_room("session_conf").write_defaults(spark)
             options = {**{k: v for k, v in defaults.items() if k not in given}, **options}
         self.table._writable()
         found = write.target(self._metadata, branch, snapshot_properties, options, self._pending.spark)
         return replace(found, known_columns=self._known_columns, case_sensitive=case_sensitive)
+
+    def _row_step(
+        self, branch: str | None, snapshot_properties: Mapping[str, str], options: Mapping[str, Any], case_sensitive: bool | None,
+        runner: Runner | None, spark: Any, frame: Any = None,
+    ) -> rows.Step:  # fmt: skip
+        """A row-level step on what this transaction has staged so far; conflicts with others count from the snapshot that was loaded."""
+        self._open()
+        if frame is not None and is_spark_frame(frame):
+            spark = spark or frame.sparkSession
+        base, storage = self._base.metadata, self._base.storage
+        runner, session = rows.runner_for(self._metadata, storage, runner, spark)
+        sensitive, zone = rows.names_and_zone(session, case_sensitive)
+        to = self._target(branch, snapshot_properties, options, sensitive, frame, session)
+        look = self._pending.look(base, storage)
+        now = look.metadata(self._pending.actions)
+        return rows.Step(now, storage, to, runner, write.start_of(base, to), look.snapshot_ids, session, sensitive, zone)
 
     @property
     def _known_columns(self) -> int:
@@ -185,25 +223,32 @@ class Transaction:
         self,
         delete_filter: Any = AlwaysTrue(),
         snapshot_properties: Mapping[str, str] = {},
-        case_sensitive: bool = True,
+        case_sensitive: bool | None = None,
         branch: str | None = MAIN_BRANCH,
         *,
         mode: str | None = None,
+        runner: Runner | None = None,
+        spark: Any = None,
         **write_options: Any,
     ) -> None:
-        if mode not in (None, "copy-on-write", "merge-on-read"):
-            raise InvalidInput(f"mode is copy-on-write or merge-on-read, not {mode!r}.")
-        to = self._target(branch, snapshot_properties, write_options)
-        self._stage(
-            DeleteFiles(
-                row_filter=_predicate(delete_filter),
-                branch=to.branch,
-                snapshot_properties=to.properties,
-                stage_only=to.stage_only,
-                wap_id=to.wap_id,
-                case_sensitive=case_sensitive,
-            )
-        )
+        step = self._row_step(branch, snapshot_properties, write_options, case_sensitive, runner, spark)
+        self._staged(rows.stage_delete(step, delete_filter, mode))
+
+    def update(
+        self,
+        set: Mapping[str, Any],
+        where: Any = None,
+        snapshot_properties: Mapping[str, str] = {},
+        case_sensitive: bool | None = None,
+        branch: str | None = MAIN_BRANCH,
+        *,
+        mode: str | None = None,
+        runner: Runner | None = None,
+        spark: Any = None,
+        **write_options: Any,
+    ) -> None:
+        step = self._row_step(branch, snapshot_properties, write_options, case_sensitive, runner, spark)
+        self._staged(rows.stage_update(step, set, where, mode))
 
     # --- metadata
 

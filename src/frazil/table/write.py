@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from frazil.arrow import conform
@@ -31,11 +31,12 @@ _NAME_MAPPING = "schema.name-mapping.default"
 
 @dataclass(frozen=True)
 class Staged:
-    """What one write has ready for a commit: actions, files on disk, seconds it took."""
+    """What one write has ready for a commit: actions, files on disk, seconds it took, counts of rows where the summary does not tell."""
 
     actions: tuple[Action, ...]
     files: tuple[DataFile, ...] = ()
     seconds: float = 0.0
+    metrics: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def written(self) -> list[str]:
@@ -150,7 +151,7 @@ def _with_schema(metadata: TableMetadata, frame: Any, to: Target, apply: Any) ->
     return apply(metadata, update.updates(metadata)), (MetadataChange(update.updates),)
 
 
-def _start(metadata: TableMetadata, to: Target) -> int | None:
+def start_of(metadata: TableMetadata, to: Target) -> int | None:
     """The snapshot from which conflicts count: the one named, else the branch's head as this write found it."""
     if to.options.validate_from_snapshot_id is not None:
         return metadata.snapshot_by_id(to.options.validate_from_snapshot_id).snapshot_id
@@ -179,7 +180,7 @@ def stage_overwrite(
         stage_only=to.stage_only,
         wap_id=to.wap_id,
         isolation=to.options.isolation_level,
-        starting_snapshot_id=_start(metadata, to),
+        starting_snapshot_id=start_of(metadata, to),
         case_sensitive=to.case_sensitive is not False,
     )
     return replace(staged, actions=(*changes, WrittenFor(evolved, to.known_columns, staged.files), action))
@@ -197,7 +198,7 @@ def stage_replace_partitions(frame: Any, metadata: TableMetadata, storage: Stora
         stage_only=to.stage_only,
         wap_id=to.wap_id,
         isolation=to.options.isolation_level,
-        starting_snapshot_id=_start(metadata, to),
+        starting_snapshot_id=start_of(metadata, to),
     )
     return replace(staged, actions=(*changes, WrittenFor(evolved, to.known_columns, staged.files), action))
 

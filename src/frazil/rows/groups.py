@@ -1,0 +1,47 @@
+"""Files of an operation in groups, one a task: enough that all slots work, few enough that the new files are not small."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from frazil.scan.options import MIN_ADAPTIVE_SPLIT, SplitOptions
+from frazil.scan.tasks import FileScanTask
+
+T = TypeVar("T")
+ROUNDS = 2  # groups a slot, where files allow it: the last ones to end are shorter then
+
+
+def grouped(tasks: Iterable[FileScanTask], parallelism: int, split: SplitOptions) -> list[tuple[FileScanTask, ...]]:
+    """Whole files in groups of about one size; files of a partition lie together, so that each is written by few tasks."""
+    return packed(tasks, parallelism, split, lambda t: t)
+
+
+def packed(items: Iterable[T], parallelism: int, split: SplitOptions, task_of: Callable[[T], FileScanTask]) -> list[tuple[T, ...]]:
+    """`grouped` for things that hold a task."""
+    every = sorted(items, key=lambda i: _partition(task_of(i)))
+    weights = [max(task_of(i).size_bytes, split.open_file_cost) for i in every]
+    size = _group_size(sum(weights), parallelism, split.split_size)
+    return list(_packed(every, weights, size))
+
+
+def _group_size(total: int, parallelism: int, split_size: int) -> int:
+    wanted = -(-total // max(1, parallelism * ROUNDS))
+    return min(split_size, max(wanted, min(MIN_ADAPTIVE_SPLIT, split_size)))
+
+
+def _packed(items: Sequence[T], weights: Sequence[int], size: int) -> Iterable[tuple[T, ...]]:
+    held: list[T] = []
+    weight = 0
+    for item, more in zip(items, weights, strict=True):
+        if held and weight + more > size:
+            yield tuple(held)
+            held, weight = [], 0
+        held.append(item)
+        weight += more
+    if held:
+        yield tuple(held)
+
+
+def _partition(task: FileScanTask) -> tuple[Any, ...]:
+    return task.spec.spec_id, repr(task.partition)

@@ -1,0 +1,312 @@
+"""Row-level steps of a transaction: what to read, who works on it, and the one action that commits it.
+
+plan -> files that match wholly (they just go) and the rest -> groups -> Runner -> Changed -> action. A step sees what earlier steps of its
+transaction have staged; conflicts with others count from the snapshot that was loaded.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any, TypeVar
+
+from frazil.arrow.delete_files import DeleteCache, positions_of
+from frazil.arrow.read_context import ReadContext
+from frazil.arrow.runner import InProcess, Runner
+from frazil.arrow.write_context import WriteContext
+from frazil.commit.actions import Action, DeleteFiles, OverwriteFiles, RowDelta
+from frazil.commit.produce import parent_of
+from frazil.commit.written import WrittenFor
+from frazil.errors import InvalidInput, ParseError, Unsupported
+from frazil.expr.bind import bind, bind_term
+from frazil.expr.nodes import AlwaysTrue, Expression, Predicate
+from frazil.expr.parse import parse
+from frazil.rows.assign import bind_update
+from frazil.rows.change import ChangeContext, Changed, Decider, change_files, combined
+from frazil.rows.delete import DeleteDecider
+from frazil.rows.groups import grouped
+from frazil.rows.leftovers import leave_only
+from frazil.rows.modes import COPY_ON_WRITE, Kind, Mode, granularity_of, isolation_of, mode_of
+from frazil.rows.update import UpdateDecider
+from frazil.scan.columns import metadata_columns
+from frazil.scan.plan import Plan, ScanOptions, plan
+from frazil.scan.tasks import WHOLLY, FileScanTask
+from frazil.spec.data_file import DataFileContent
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.schema import Schema
+from frazil.spec.snapshot import Snapshot
+from frazil.storage import Storage
+from frazil.storage.locations import scheme_of
+from frazil.table.frames import active_session, is_spark_column, spark_room
+from frazil.table.write import Staged, Target
+
+G = TypeVar("G")
+R = TypeVar("R")
+_DELETE_CACHE = 64 << 20
+LINEAGE = ("_row_id", "_last_updated_sequence_number")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One row-level step. `metadata` holds what the transaction has staged, `start` is the snapshot others' changes count from (None: the
+    branch was empty), `staged` the ids of the transaction's own snapshots. `spark`: a session to work on, None: none."""
+
+    metadata: TableMetadata
+    storage: Storage
+    to: Target
+    runner: Runner
+    start: int | None = None
+    staged: frozenset[int] = frozenset()
+    spark: Any = None
+    case_sensitive: bool = True
+    zone: str = "UTC"
+    started: float = field(default_factory=time.perf_counter)
+
+    @cached_property
+    def head(self) -> Snapshot | None:
+        return parent_of(self.metadata, self.to.branch)
+
+    @property
+    def schema(self) -> Schema:
+        return self.metadata.schema()
+
+    # --- reading
+
+    def plan(self, predicate: Predicate) -> Plan:
+        """The files of the branch that may hold rows for which the predicate is TRUE, with the deletes that apply to them."""
+        return plan(
+            self.metadata, self.storage, snapshot=self.head, schema=self.schema, row_filter=predicate, case_sensitive=self.case_sensitive,
+            zone=self.zone, options=ScanOptions.of({}, self.metadata.properties),
+        )  # fmt: skip
+
+    def tasks(self, plan: Plan) -> Iterator[FileScanTask]:
+        """The plan's tasks. Files that this transaction adds have no row ids yet: theirs shift when the commit is tried again."""
+        for task in plan.tasks():
+            if task.facts.snapshot_id in self.staged and task.file.first_row_id is not None:
+                facts = replace(task.facts, file=replace(task.file, first_row_id=None))
+                yield FileScanTask(None, 0, plan.row_filter, task.spec, facts, None, task.delete_files)
+            else:
+                yield task
+
+    def split(self, plan: Plan) -> tuple[list[FileScanTask], list[FileScanTask]]:
+        """Files all of whose rows match, and those that must be read to know."""
+        wholly: list[FileScanTask] = []
+        rest: list[FileScanTask] = []
+        for task in self.tasks(plan):
+            (wholly if task.facts.match == WHOLLY else rest).append(task)
+        return wholly, rest
+
+    # --- working
+
+    @property
+    def lineage(self) -> bool:
+        """Whether rows keep their ids (v3)."""
+        return self.metadata.format_version >= 3
+
+    @cached_property
+    def write(self) -> WriteContext:
+        context = WriteContext.of(self.metadata, self.storage, self.to.options)
+        assert context.settings is not None  # checked before the first byte
+        return context.keeping_lineage() if self.lineage else context
+
+    def read(self, plan: Plan) -> ReadContext:
+        """All columns that a rewritten file has."""
+        known = metadata_columns(self.metadata)
+        extra = [known[n] for n in LINEAGE] if self.lineage else []
+        return ReadContext.of(plan, Schema(*self.schema.fields, *extra), self.storage)
+
+    def context(self, plan: Plan, mode: Mode, decider: Decider) -> ChangeContext:
+        options = self.to.options
+        return ChangeContext(
+            self.read(plan), self.write, mode, granularity_of(self.metadata, options), self.metadata.format_version, self.lineage, decider
+        )
+
+    def change(self, tasks: Sequence[FileScanTask], context: ChangeContext, plan: Plan) -> Changed:
+        """The decider's changes to these files, by the runner."""
+        groups = grouped(tasks, self.runner.parallelism, plan.options.split)
+        return combined(self.run(partial(change_files, context), groups))
+
+    def run(self, work: Callable[[G], R], groups: Sequence[G]) -> list[R]:
+        """The results of all groups. Any error: nothing of this operation is left."""
+        with self.nothing_left():
+            return list(self.runner.run(work, groups)) if groups else []
+
+    @contextmanager
+    def nothing_left(self) -> Iterator[None]:
+        """An error inside removes the files that this operation has written."""
+        try:
+            yield
+        except BaseException:
+            leave_only(self.write, ())
+            raise
+
+    # --- committing
+
+    def staged_change(self, kind: Kind, mode: Mode, changed: Changed, where: Predicate, metrics: Mapping[str, int] = {}) -> Staged:
+        """The files of a change and the action that commits them; nothing when nothing changed. `where`: the rows it relied on."""
+        if self.runner.repeats:
+            leave_only(self.write, (f.file_path for f in changed.written))
+        seconds = time.perf_counter() - self.started
+        if changed.is_empty:
+            return Staged((), (), seconds)
+        counts = {"rows_inserted": 0, "rows_updated": changed.updated, "rows_deleted": changed.deleted, "rows_copied": changed.copied}
+        before = (WrittenFor(self.metadata, self.to.known_columns, changed.added),) if changed.added else ()
+        action = self._action(kind, mode, changed, where)
+        return Staged((*before, action), changed.written, seconds, {**counts, **metrics})
+
+    def _action(self, kind: Kind, mode: Mode, changed: Changed, where: Predicate) -> Action:
+        """Validations are Java's (SparkWrite, SparkPositionDeltaWrite)."""
+        common: dict[str, Any] = {
+            **self.target_fields, "isolation": isolation_of(kind, self.metadata, self.to.options), "starting_snapshot_id": self.start,
+            "conflict_filter": where, **self.names,
+        }  # fmt: skip
+        if mode == COPY_ON_WRITE or not (changed.added_deletes or changed.removed_deletes):
+            return OverwriteFiles(added=changed.added, removed=changed.removed, **common)
+        return RowDelta(
+            added=changed.added, added_deletes=changed.added_deletes, removed=changed.removed, removed_deletes=changed.removed_deletes,
+            referenced=changed.referenced, check_deleted_files=kind != "delete", check_new_deletes=kind != "delete", **common,
+        )  # fmt: skip
+
+    @property
+    def names(self) -> dict[str, Any]:
+        """How predicates of an action are bound."""
+        return {"case_sensitive": self.case_sensitive, **({} if self.zone == "UTC" else {"zone": self.zone})}
+
+    @property
+    def target_fields(self) -> dict[str, Any]:
+        to = self.to
+        return {"branch": to.branch, "snapshot_properties": to.properties, "stage_only": to.stage_only, "wap_id": to.wap_id}
+
+
+# Who works ------------------------------------------------------------------------------------------------------------------------------
+
+
+def runner_for(metadata: TableMetadata, storage: Storage, runner: Runner | None = None, spark: Any = None) -> tuple[Runner, Any]:
+    """The runner given, else Spark when a session is given or active and its workers can see the table, else this process; and the
+    session that goes with it."""
+    if runner is not None:
+        return runner, getattr(runner, "spark", None)
+    session = spark or active_session()
+    if session is None or scheme_of(metadata.location) == "memory":
+        if spark is not None:
+            raise Unsupported("A table in memory: lives in this process; Spark's workers cannot write to it.", table=metadata.location)
+        return InProcess(), None
+    return spark_room("run").runner(session, metadata, storage), session
+
+
+def names_and_zone(session: Any, case_sensitive: bool | None) -> tuple[bool, str]:
+    """How names are matched, and the zone of literals without one: as the session says where there is one."""
+    if session is None:
+        return case_sensitive is not False, "UTC"
+    if case_sensitive is None:
+        case_sensitive = str(session.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
+    return case_sensitive, str(session.conf.get("spark.sql.session.timeZone", "UTC"))
+
+
+# Verbs ----------------------------------------------------------------------------------------------------------------------------------
+
+
+def predicate_of(where: Any) -> Predicate:
+    """A condition as typed. Raises ParseError for text outside the grammar, InvalidInput for what is no condition."""
+    if isinstance(where, bool):
+        where = "true" if where else "false"
+    if isinstance(where, str):
+        return parse(where)
+    if isinstance(where, Expression):
+        return where
+    if is_spark_column(where):
+        raise Unsupported("A Spark Column is a condition for Spark only.", hint="Give spark=, or a string.")
+    raise InvalidInput(f"A filter is a string or a predicate of frazil.expressions, not {type(where).__name__}.")
+
+
+def in_grammar(step: Step, make: Callable[[], R]) -> R | None:
+    """What `make` binds; None: it is beyond Frazil's grammar, and there is a session whose SQL may know it."""
+    try:
+        return make()
+    except (ParseError, Unsupported):
+        if step.spark is None:
+            raise
+        return None
+
+
+def stage_delete(step: Step, where: Any, mode: str | None = None) -> Staged:
+    """DELETE: whole files go by metadata alone; of the others the rows for which the condition is TRUE."""
+    chosen = mode_of("delete", step.metadata, mode)
+    bound = in_grammar(step, lambda: _bound(step, where))
+    if bound is None:
+        return _by_spark(step, "delete", chosen, where)
+    found = step.plan(bound)
+    wholly, rest = step.split(found)
+    if not rest:
+        return _whole_files(step, bound, wholly)
+    read = step.read(found)
+    changed = step.change(rest, step.context(found, chosen, DeleteDecider.of(read)), found)
+    deleted = changed.deleted + live_rows(wholly, step.storage)
+    changed = replace(changed, removed=(*changed.removed, *(t.file for t in wholly)), deleted=deleted)
+    return step.staged_change("delete", chosen, changed, bound)
+
+
+def _bound(step: Step, where: Any) -> Predicate:
+    """The condition, known to fit the table."""
+    predicate = predicate_of(where)
+    bind(predicate, step.schema, case_sensitive=step.case_sensitive, zone=step.zone)
+    return predicate
+
+
+def _whole_files(step: Step, where: Predicate, wholly: Sequence[FileScanTask]) -> Staged:
+    """As Java's metadata delete: the filter is asked again at each attempt, files that match only in part by then are refused."""
+    action = DeleteFiles(row_filter=where, **step.names, **step.target_fields)
+    metrics = {"rows_deleted": live_rows(wholly, step.storage)}
+    return Staged((action,), (), time.perf_counter() - step.started, metrics)
+
+
+def live_rows(tasks: Iterable[FileScanTask], storage: Storage) -> int:
+    """Rows of whole files, less those deleted by position; rows that equality deletes have deleted still count, as in Java's summaries."""
+    total, cache = 0, DeleteCache(_DELETE_CACHE)
+    for task in tasks:
+        total += task.file.record_count
+        if positional := [d for d in task.delete_files if d.content == DataFileContent.POSITION_DELETES]:
+            total -= len(positions_of(task.file, positional, storage, cache))
+    return total
+
+
+def stage_update(step: Step, given: Mapping[str, Any], where: Any = None, mode: str | None = None) -> Staged:
+    """UPDATE: new values for the rows for which the condition is TRUE (None: all rows)."""
+    if not given:
+        raise InvalidInput("update needs at least one column: set={'column': 'expression'}.")
+    chosen = mode_of("update", step.metadata, mode)
+    where = AlwaysTrue() if where is None else where
+
+    def made() -> tuple[Predicate, Any]:
+        def term(expression: Expression) -> Any:
+            return bind_term(expression, step.schema, case_sensitive=step.case_sensitive, zone=step.zone)
+
+        return _bound(step, where), bind_update(step.schema, given.items(), term, zone=step.zone, case_sensitive=step.case_sensitive)
+
+    bound = in_grammar(step, made)
+    if bound is None:
+        return _by_spark(step, "update", chosen, where, given)
+    predicate, assignments = bound
+    found = step.plan(predicate)
+    decider = UpdateDecider.of(step.read(found), assignments, step.lineage)
+    changed = step.change(list(step.tasks(found)), step.context(found, chosen, decider), found)
+    return step.staged_change("update", chosen, changed, predicate)
+
+
+def _by_spark(step: Step, kind: Kind, mode: Mode, where: Any, given: Mapping[str, Any] | None = None) -> Staged:
+    """Spark finds the rows by its own SQL; its tasks take them away as for any other change."""
+    room = spark_room("row_changes")
+
+    def context_of(found: Plan) -> ChangeContext:
+        return step.context(found, mode, DeleteDecider.of(step.read(found)))
+
+    with step.nothing_left():
+        if kind == "delete":
+            made = room.delete(step.spark, step.plan, where, context_of, case_sensitive=step.case_sensitive)
+        else:
+            made = room.update(step.spark, step.plan, given, where, context_of, case_sensitive=step.case_sensitive)
+    metrics = {"rows_updated": made.updated, "rows_deleted": made.deleted}
+    return step.staged_change(kind, mode, made.changed, made.conflict_filter, metrics)
