@@ -40,13 +40,13 @@ def told_apart(types: list[IcebergType], rows: list[tuple[Any, ...]]) -> list[st
 @given(made=keys())
 def test_a_set_has_its_keys_and_no_others(collide: bool, made: Any) -> None:
     types, held, asked = made
-    hashed = key_set._hash
+    hashed = key_set.hash_columns
     if collide:  # every key in one bucket: the hash decides nothing
-        key_set._hash = lambda c: np.zeros(len(c[0]), np.uint64)
+        key_set.hash_columns = lambda c: np.zeros(len(c[0]), np.uint64)
     try:
         found = KeySet.of(columns(types, held)).has(columns(types, asked))
     finally:
-        key_set._hash = hashed
+        key_set.hash_columns = hashed
     want = set(told_apart(types, held)) if held else set()
     assert found.tolist() == [r in want for r in (told_apart(types, asked) if asked else [])]
 

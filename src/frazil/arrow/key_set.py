@@ -51,14 +51,14 @@ class KeySet:
     @classmethod
     def of(cls, columns: Sequence[pa.Array]) -> KeySet:
         """Of canonical columns; keys may repeat. At most 2^31 keys."""
-        hashes = _hash(columns)
+        hashes = hash_columns(columns)
         order = np.argsort(hashes, kind="stable")
         hashes, taken = hashes[order], pa.array(order)
         sorted_ = [c.take(taken) for c in columns]
         if len(hashes) > 1:
             again = np.flatnonzero(hashes[1:] == hashes[:-1])
             if len(again):
-                same = again[_equal(sorted_, again, sorted_, again + 1)]
+                same = again[rows_equal(sorted_, again, sorted_, again + 1)]
                 keep = np.ones(len(hashes), bool)
                 keep[same + 1] = False
                 hashes, mask = hashes[keep], pa.array(keep)
@@ -77,7 +77,7 @@ class KeySet:
 
     def has(self, columns: Sequence[pa.Array]) -> Flags:
         """Which rows of these canonical columns are keys of the set."""
-        wanted = _hash(columns)
+        wanted = hash_columns(columns)
         bucket = (wanted >> np.uint64(self.shift)).astype(np.int64)
         at, end = self.starts[bucket].astype(np.int64), self.starts[bucket + 1]
         found = np.zeros(len(wanted), bool)
@@ -85,13 +85,13 @@ class KeySet:
         while len(rows):
             hit = rows[self.hashes[at[rows]] == wanted[rows]]
             if len(hit):
-                found[hit[_equal(columns, hit, self.columns, at[hit])]] = True
+                found[hit[rows_equal(columns, hit, self.columns, at[hit])]] = True
             at[rows] += 1
             rows = rows[(at[rows] < end[rows]) & ~found[rows]]
         return found
 
 
-def _equal(left: Sequence[pa.Array], at: Any, right: Sequence[pa.Array], there: Any) -> Flags:
+def rows_equal(left: Sequence[pa.Array], at: Any, right: Sequence[pa.Array], there: Any) -> Flags:
     """Row by row: all columns are equal, null to null."""
     same = np.ones(len(at), bool)
     at, there = pa.array(at), pa.array(there)
@@ -104,7 +104,8 @@ def _equal(left: Sequence[pa.Array], at: Any, right: Sequence[pa.Array], there: 
     return same
 
 
-def _hash(columns: Sequence[pa.Array]) -> Words:
+def hash_columns(columns: Sequence[pa.Array]) -> Words:
+    """64 bits a row of canonical columns; equal rows have equal ones."""
     with np.errstate(over="ignore"):
         found = np.zeros(len(columns[0]), np.uint64)
         for column in columns:

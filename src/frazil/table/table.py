@@ -12,6 +12,7 @@ from frazil.commit.evolve_sort_order import UpdateSortOrder
 from frazil.commit.evolve_spec import UpdateSpec
 from frazil.errors import Unsupported, ValidationError
 from frazil.expr.nodes import AlwaysTrue
+from frazil.rows.clauses import Merge
 from frazil.scan.changelog_range import ChangeRange
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.partitioning import PartitionSpec
@@ -24,6 +25,7 @@ from frazil.table import display
 from frazil.table.changes import ChangesScan
 from frazil.table.evolve import ManageSnapshots, UpdateProperties, UpdateStatistics, Updating
 from frazil.table.inspect import InspectTable
+from frazil.table.merge import MergeBuilder
 from frazil.table.result import CommitResult
 from frazil.table.scan import DataScan, IncrementalAppendScan, RowFilter, Source
 from frazil.table.transaction import Transaction
@@ -310,7 +312,7 @@ class Table:
         branch: str | None = MAIN_BRANCH,
         *,
         mode: str | None = None,
-        runner: Runner | None = None,
+        runner: Runner | str | None = None,
         spark: Any = None,
         **write_options: Any,
     ) -> CommitResult:
@@ -331,7 +333,7 @@ class Table:
         branch: str | None = MAIN_BRANCH,
         *,
         mode: str | None = None,
-        runner: Runner | None = None,
+        runner: Runner | str | None = None,
         spark: Any = None,
         **write_options: Any,
     ) -> CommitResult:
@@ -343,11 +345,52 @@ class Table:
         common = (snapshot_properties, case_sensitive, branch)
         return self._one("update", set, where, *common, mode=mode, runner=runner, spark=spark, **write_options)
 
-    def upsert(self, *_: Any, **__: Any) -> CommitResult:
-        raise Unsupported(f"upsert() on table {self._name} is not supported yet.", hint=_LATER)
+    def upsert(
+        self,
+        df: Any,
+        join_cols: Sequence[str] | None = None,
+        when_matched_update_all: bool = True,
+        when_not_matched_insert_all: bool = True,
+        case_sensitive: bool | None = None,
+        branch: str | None = MAIN_BRANCH,
+        snapshot_properties: Mapping[str, str] = {},
+        *,
+        mode: str | None = None,
+        runner: Runner | str | None = None,
+        spark: Any = None,
+        **write_options: Any,
+    ) -> CommitResult:
+        """Updates the rows whose keys the frame holds, where a column differs, and inserts its others: one pass, one snapshot.
 
-    def merge(self, *_: Any, **__: Any) -> Any:
-        raise Unsupported(f"merge() on table {self._name} is not supported yet.", hint=_LATER)
+        `join_cols`: the key; None: the identifier fields. A key that the frame holds more than once is refused. `mode`: as for `merge`.
+        """
+        matched = (when_matched_update_all, when_not_matched_insert_all, case_sensitive, branch, snapshot_properties)
+        return self._one("upsert", df, join_cols, *matched, mode=mode, runner=runner, spark=spark, **write_options)
+
+    def merge(
+        self,
+        df: Any,
+        on: Any,
+        snapshot_properties: Mapping[str, str] = {},
+        case_sensitive: bool | None = None,
+        branch: str | None = MAIN_BRANCH,
+        *,
+        target_alias: str = "target",
+        source_alias: str = "source",
+        runner: Runner | str | None = None,
+        spark: Any = None,
+        **write_options: Any,
+    ) -> MergeBuilder[CommitResult]:
+        """A MERGE of a frame into this table, described by `.when_…` and done by `.execute()`: one snapshot.
+
+        `on`: the condition over `target.…` and `source.…`. `merge_schema=True`: columns that only the frame has are added where assigned.
+        """
+        common = (snapshot_properties, case_sensitive, branch)
+
+        def run(frame: Any, merge: Merge, mode: str | None) -> CommitResult:
+            return self._one("do_merge", frame, merge, *common, mode=mode, runner=runner, spark=spark, **write_options)
+
+        return MergeBuilder(df, Merge(on, (), target_alias, source_alias), run)
 
     def read_stream(self, **_: Any) -> Any:
         raise Unsupported(f"read_stream() on table {self._name} is not supported yet.", hint=_LATER)

@@ -20,6 +20,7 @@ from frazil.commit.transaction import CommitOutcome, commit
 from frazil.errors import CommitStateUnknownException, InvalidInput
 from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.expr.parse import parse
+from frazil.rows.clauses import Merge
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.spec.updates import RemoveProperties, SetLocation, SetProperties, UpgradeFormatVersion
@@ -27,6 +28,7 @@ from frazil.storage import Storage
 from frazil.table import rows, write
 from frazil.table.evolve import ManageSnapshots, UpdateProperties, UpdateStatistics, Updating
 from frazil.table.frames import is_spark_frame, spark_room
+from frazil.table.merge import MergeBuilder, stage_merge, upsert_of
 from frazil.table.preview import Preview
 from frazil.table.result import CommitResult, result_of
 
@@ -147,7 +149,7 @@ class Transaction:
 
     def _row_step(
         self, branch: str | None, snapshot_properties: Mapping[str, str], options: Mapping[str, Any], case_sensitive: bool | None,
-        runner: Runner | None, spark: Any, frame: Any = None,
+        runner: Runner | str | None, spark: Any, frame: Any = None,
     ) -> rows.Step:  # fmt: skip
         """A row-level step on what this transaction has staged so far; conflicts with others count from the snapshot that was loaded."""
         self._open()
@@ -156,7 +158,7 @@ class Transaction:
         base, storage = self._base.metadata, self._base.storage
         runner, session = rows.runner_for(self._metadata, storage, runner, spark)
         sensitive, zone = rows.names_and_zone(session, case_sensitive)
-        to = self._target(branch, snapshot_properties, options, sensitive, frame, session)
+        to = self._target(branch, snapshot_properties, options, case_sensitive, frame, session)
         look = self._pending.look(base, storage)
         now = look.metadata(self._pending.actions)
         return rows.Step(now, storage, to, runner, write.start_of(base, to), look.snapshot_ids, session, sensitive, zone)
@@ -194,8 +196,11 @@ class Transaction:
                 raise InvalidInput("overwrite-mode=dynamic replaces partitions and takes no filter.")
             self._staged(write.stage_replace_partitions(df, self._metadata, self._base.storage, to, apply_updates))
             return
-        predicate = _predicate(overwrite_filter)
-        self._staged(write.stage_overwrite(df, self._metadata, self._base.storage, to, predicate, apply_updates))
+        if isinstance(overwrite_filter, AlwaysTrue):
+            self._staged(write.stage_overwrite(df, self._metadata, self._base.storage, to, overwrite_filter, apply_updates))
+            return
+        step = self._row_step(branch, snapshot_properties, write_options, case_sensitive, None, None, df)
+        self._staged(rows.stage_overwrite(step, df, overwrite_filter))
 
     def dynamic_partition_overwrite(
         self,
@@ -227,7 +232,7 @@ class Transaction:
         branch: str | None = MAIN_BRANCH,
         *,
         mode: str | None = None,
-        runner: Runner | None = None,
+        runner: Runner | str | None = None,
         spark: Any = None,
         **write_options: Any,
     ) -> None:
@@ -243,12 +248,54 @@ class Transaction:
         branch: str | None = MAIN_BRANCH,
         *,
         mode: str | None = None,
-        runner: Runner | None = None,
+        runner: Runner | str | None = None,
         spark: Any = None,
         **write_options: Any,
     ) -> None:
         step = self._row_step(branch, snapshot_properties, write_options, case_sensitive, runner, spark)
         self._staged(rows.stage_update(step, set, where, mode))
+
+    def upsert(
+        self,
+        df: Any,
+        join_cols: Sequence[str] | None = None,
+        when_matched_update_all: bool = True,
+        when_not_matched_insert_all: bool = True,
+        case_sensitive: bool | None = None,
+        branch: str | None = MAIN_BRANCH,
+        snapshot_properties: Mapping[str, str] = {},
+        *,
+        mode: str | None = None,
+        runner: Runner | str | None = None,
+        spark: Any = None,
+        **write_options: Any,
+    ) -> None:
+        step = self._row_step(branch, snapshot_properties, write_options, case_sensitive, runner, spark, df)
+        asked, names = upsert_of(step.schema, join_cols, when_matched_update_all, when_not_matched_insert_all)
+        self._staged(stage_merge(step, df, asked, mode, unique=names))
+
+    def merge(
+        self, df: Any, on: Any, *, target_alias: str = "target", source_alias: str = "source", **options: Any
+    ) -> MergeBuilder[None]:  # fmt: skip
+        """As `Table.merge`; `.execute()` stages it in this transaction."""
+        return MergeBuilder(df, Merge(on, (), target_alias, source_alias), lambda f, m, mode: self.do_merge(f, m, mode=mode, **options))
+
+    def do_merge(
+        self,
+        df: Any,
+        merge: Merge,
+        snapshot_properties: Mapping[str, str] = {},
+        case_sensitive: bool | None = None,
+        branch: str | None = MAIN_BRANCH,
+        *,
+        mode: str | None = None,
+        runner: Runner | str | None = None,
+        spark: Any = None,
+        **write_options: Any,
+    ) -> None:
+        """A MERGE that has been described (`merge` gives the builder)."""
+        step = self._row_step(branch, snapshot_properties, write_options, case_sensitive, runner, spark, df)
+        self._staged(stage_merge(step, df, merge, mode))
 
     # --- metadata
 

@@ -1,0 +1,36 @@
+"""The refusal of a MERGE in which several rows of the source would change one row of the target."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import numpy as np
+import pyarrow as pa
+
+from frazil.errors import InvalidInput
+from frazil.expr.bound import references
+from frazil.rows.assign import at_path
+from frazil.rows.bound_merge import BoundMerge
+from frazil.rows.key_index import Rows
+
+SHOWN = 5
+
+
+def refuse_ambiguous(merge: BoundMerge, target: pa.RecordBatch, rows: Rows) -> NoReturn:
+    """`rows`: of the target's side, ascending, once for each row of the source that would change it."""
+    found, counts = np.unique(rows, return_counts=True)
+    several, times = found[counts > 1], counts[counts > 1]
+    keys = {r.path: r for k in merge.on.keys for r in references(k.target).values()} or {
+        r.path: r for r in references(merge.on.rest).values() if r.field_id not in merge.sides.of_source
+    }
+    columns = {".".join(path[1:]): at_path(target, path).take(pa.array(several[:SHOWN])).to_pylist() for path in keys}
+    shown = [
+        f"{', '.join(f'{n} = {v[i]!r}' for n, v in columns.items()) or 'a row'} ({times[i]} source rows)"
+        for i in range(min(SHOWN, len(several)))
+    ]
+    more = f", and {len(several) - SHOWN} more" if len(several) > SHOWN else ""
+    raise InvalidInput(
+        f"MERGE is ambiguous: more than one source row would change the same target row: {'; '.join(shown)}{more}.",
+        hint="Make the source unique by the ON condition, or give the clauses conditions of which one row at most fulfils any.",
+        keys=columns, rows=len(several),
+    )  # fmt: skip

@@ -1,0 +1,172 @@
+"""A MERGE bound to the schemas of its two sides: every name resolved, every value cast, columns matched by name where all are taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from frazil.errors import InvalidInput
+from frazil.expr.bound import TRUE, Bound, BoundReference, references
+from frazil.expr.nodes import AlwaysTrue, Expression, Or, Predicate, Reference
+from frazil.rows.assign import Assignments, bind_insert, bind_update
+from frazil.rows.clauses import Clause, Do, Merge, When
+from frazil.rows.join_on import JoinOn, parts_of_target, split, without_alias
+from frazil.rows.sides import Side, Sides
+from frazil.spec.types import NestedField, StructType
+
+_SIDES = {When.MATCHED: Side.BOTH, When.NOT_MATCHED: Side.SOURCE, When.NOT_MATCHED_BY_SOURCE: Side.TARGET}
+
+
+@dataclass(frozen=True)
+class BoundClause:
+    """`assignments` None: a DELETE."""
+
+    do: Do
+    condition: Bound
+    assignments: Assignments | None
+
+
+@dataclass(frozen=True)
+class BoundMerge:
+    """`changed_only`: an update that would change no column of a row leaves the row alone (upsert). `target_parts`: parts of ON over the
+    target alone, as predicates."""
+
+    sides: Sides
+    on: JoinOn
+    matched: tuple[BoundClause, ...]
+    not_matched: tuple[BoundClause, ...]
+    by_source: tuple[BoundClause, ...]
+    checks_cardinality: bool
+    changed_only: bool = False
+    target_parts: tuple[Predicate, ...] = ()
+    by_source_parts: tuple[Predicate, ...] = ()
+
+    @property
+    def of_target(self) -> tuple[BoundClause, ...]:
+        """Clauses that act on rows of the target."""
+        return (*self.matched, *self.by_source)
+
+    @property
+    def updates(self) -> bool:
+        return any(c.assignments is not None for c in self.of_target)
+
+    def target_ids(self, references_: Iterable[BoundReference]) -> set[int]:
+        return {r.field_id for r in references_ if r.field_id not in self.sides.of_source}
+
+    @property
+    def tested(self) -> set[int]:
+        """Ids of the target's columns that say which rows match and which clause is theirs."""
+        tests = [*(k.target for k in self.on.keys), self.on.of_target, self.on.rest, *(c.condition for c in self.of_target)]
+        return {i for t in tests for i in self.target_ids(references(t).values())}
+
+    @property
+    def needed_to_update(self) -> set[int]:
+        """Ids of the target's columns from which new versions are made."""
+        found: set[int] = set()
+        for c in self.of_target:
+            if c.assignments is not None:
+                found |= c.assignments.kept | self.target_ids(c.assignments.read.values())
+                if self.changed_only:
+                    found |= {f.field_id for f in self.sides.target.fields}
+        return found
+
+    def names_of_source(self, bounds: Iterable[Bound], clause: BoundClause | None = None) -> list[str]:
+        """The source's columns that these expressions and the clause's new values read."""
+        ids = set(clause.assignments.read) if clause is not None and clause.assignments is not None else set()
+        ids |= {i for b in bounds for i in references(b)}
+        tops = {(self.sides.source.parents[i] or (i,))[0] for i in ids & self.sides.of_source}
+        return [f.name for f in self.sides.source.fields if f.field_id in tops]
+
+    def target_filter(self, of_keys: Predicate) -> Predicate:
+        """The rows of the target that the MERGE can touch, given what the source's keys say of them."""
+        if self.by_source_parts and any(isinstance(p, AlwaysTrue) for p in self.by_source_parts):
+            return AlwaysTrue()
+        both: Predicate = of_keys
+        for part in self.target_parts:
+            both = part if isinstance(both, AlwaysTrue) else both & part
+        return Or(both, *self.by_source_parts) if self.by_source_parts else both
+
+
+def bind_merge(merge: Merge, sides: Sides, *, changed_only: bool = False) -> BoundMerge:
+    """Raises InvalidInput and ValidationError naming the clause's column."""
+    merge.check()
+    qualified = sides.qualified(merge.on)
+    clauses = {when: tuple(_clause(c, sides, merge.merge_schema) for c in merge.of(when)) for when in When}
+    by_source = [
+        AlwaysTrue() if c.is_unconditional else without_alias(sides.qualified(c.condition, Side.TARGET))
+        for c in merge.of(When.NOT_MATCHED_BY_SOURCE)
+    ]
+    return BoundMerge(
+        sides, split(sides.condition(merge.on), sides), clauses[When.MATCHED], clauses[When.NOT_MATCHED],
+        clauses[When.NOT_MATCHED_BY_SOURCE], merge.checks_cardinality, changed_only,
+        tuple(parts_of_target(qualified, sides)), tuple(by_source),
+    )  # fmt: skip
+
+
+def _clause(clause: Clause, sides: Sides, merge_schema: bool) -> BoundClause:
+    side = _SIDES[clause.when]
+    condition = TRUE if clause.is_unconditional else sides.condition(clause.condition, side)
+    if clause.do is Do.DELETE:
+        return BoundClause(clause.do, condition, None)
+    options: dict[str, Any] = {"zone": sides.zone, "case_sensitive": sides.case_sensitive}
+    given: Iterable[tuple[str, Any]] = _named(clause, sides)
+    if clause.takes_all:
+        given = list(_all(sides, merge_schema, members=clause.updates))
+    bind = partial(sides.term, side=side)
+    if clause.updates:
+        return BoundClause(clause.do, condition, bind_update(sides.target, given, bind, prefix=(sides.target_alias,), **options))
+    return BoundClause(clause.do, condition, bind_insert(sides.target, given, bind, **options))
+
+
+def _named(clause: Clause, sides: Sides) -> Iterator[tuple[str, Any]]:
+    """Assignments whose columns may be led by the target's alias."""
+    for name, value in clause.assignments:
+        first, dot, rest = name.partition(".")
+        own = sides.target.get_field(first, sides.case_sensitive) is not None
+        yield (rest if dot and not own and sides.is_target(first) else name), value
+
+
+def _all(sides: Sides, merge_schema: bool, *, members: bool) -> Iterator[tuple[str, Expression]]:
+    """Every column of the target from the source's of that name. `merge_schema`: those that the source lacks are left alone."""
+    missing: list[str] = []
+    yield from _matched(sides, sides.target.fields, sides.source.fields, (), missing, merge_schema and members)
+    if missing and not merge_schema:
+        raise InvalidInput(
+            f"MERGE: the source lacks columns of the target: {', '.join(missing)}.",
+            hint="Name the columns to set, or use merge_schema=True, which leaves them as they are.", columns=missing,
+        )  # fmt: skip
+
+
+def _matched(
+    sides: Sides, want: Iterable[NestedField], have: Sequence[NestedField], path: tuple[str, ...], missing: list[str], members: bool
+) -> Iterator[tuple[str, Expression]]:
+    for f in want:
+        near = [h for h in have if h.name == f.name] or [h for h in have if sides.same_name(h.name, f.name)]
+        full = (*path, f.name)
+        if len(near) > 1:
+            raise InvalidInput(f"MERGE: the source has several columns {'.'.join(full)}: {', '.join(h.name for h in near)}.")
+        if not near:
+            missing.append(".".join(full))
+            continue
+        inside: list[str] = []
+        here, there = f.field_type, near[0].field_type
+        if isinstance(here, StructType) and isinstance(there, StructType):
+            parts = list(_matched(sides, here.fields, there.fields, full, inside, members))
+            missing += inside
+            if inside and members:  # the members that the source has, so that the others stay
+                yield from parts
+                continue
+        parts_of_source = (sides.source_alias, *_source_path(sides, full))
+        yield ".".join(full), Reference(".".join(parts_of_source), parts_of_source)
+
+
+def _source_path(sides: Sides, path: tuple[str, ...]) -> tuple[str, ...]:
+    """The names by which the source has a column of the target."""
+    found, fields = [], sides.source.fields
+    for name in path:
+        f = next((h for h in fields if h.name == name), None) or next(h for h in fields if sides.same_name(h.name, name))
+        found.append(f.name)
+        fields = f.field_type.fields if isinstance(f.field_type, StructType) else ()
+    return tuple(found)

@@ -1,0 +1,39 @@
+"""Which columns of the source a MERGE with schema evolution may add to the table, or widen: those that its clauses assign."""
+
+from __future__ import annotations
+
+from frazil.expr.nodes import Expression, Reference
+from frazil.rows.assign import as_expression
+from frazil.rows.clauses import Do, Merge
+from frazil.spec.schema import Schema
+
+
+def columns_to_add(merge: Merge, target: Schema, source: Schema, case_sensitive: bool) -> Schema:
+    """All of the source's where a clause takes all; else those that are set, under their own name, by clauses that name them."""
+    if any(clause.takes_all for clause in merge.clauses):
+        return source
+    names = {
+        _plain(name, merge) for clause in merge.clauses if clause.do in (Do.UPDATE, Do.INSERT)
+        for name, value in clause.assignments if _own(name, value, merge, case_sensitive)
+    }  # fmt: skip
+    chosen = [f for f in source.fields if _same_as_any(f.name, names, case_sensitive) and target.get_field(f.name, case_sensitive) is None]
+    return Schema(*chosen)
+
+
+def _plain(name: str, merge: Merge) -> str:
+    return name.removeprefix(f"{merge.target_alias}.")
+
+
+def _own(name: str, value: object, merge: Merge, case_sensitive: bool) -> bool:
+    """`x = source.x`, the one assignment that says what a new column is."""
+    if not isinstance(value, str | Expression):
+        return False
+    expression = as_expression(value)
+    if not isinstance(expression, Reference):
+        return False
+    parts = expression.parts[1:] if expression.parts[0] == merge.source_alias else expression.parts
+    return _same_as_any(".".join(parts), {_plain(name, merge)}, case_sensitive)
+
+
+def _same_as_any(name: str, names: set[str], case_sensitive: bool) -> bool:
+    return name in names or (not case_sensitive and name.lower() in {n.lower() for n in names})

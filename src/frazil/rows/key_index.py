@@ -1,0 +1,169 @@
+"""An index over the source's join keys: for rows of the target, which source rows have equal keys. Vectorised; a few words a key.
+
+Hashes are sorted, with the number of the source row beside each; equal hashes make a run, and a table of buckets says where one may begin.
+A hit is compared value by value, so hashes decide nothing. Keys are equal as Spark's `=` says: NaN equals NaN, -0.0 equals 0.0; null equals
+null for `<=>` only. A single whole-number key whose values lie close together also has a bitmap, which most rows of a target fail at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.arrow.key_set import canonical, hash_columns, rows_equal
+
+Rows = npt.NDArray[np.int64]
+Pairs = tuple[Rows, Rows]  # rows of the target's batch, rows of the source; row by row
+PAIRS = 1 << 20  # pairs that are looked at together
+_SPREAD, _WIDEST = 64, 1 << 27  # a bitmap spends at most so many bytes a key, and in all
+
+
+def comparable_key(values: pa.Array) -> pa.Array:
+    """Internal values such that equal keys have equal values: -0.0 is 0.0, all NaNs are one."""
+    if pa.types.is_floating(values.type):
+        values = pc.add(values, pa.scalar(0.0, values.type))
+    return canonical(values)
+
+
+@dataclass(frozen=True, eq=False)
+class KeyIndex:
+    """`hashes`: different ones, ascending; their runs lie in `rows` from `begins[i]` to `begins[i + 1]`. `keys`: by source row.
+
+    `exact`: equal hashes are equal keys. `low`, `bitmap`: of a single whole-number key, which values there are.
+    """
+
+    keys: tuple[pa.Array, ...]
+    null_safe: tuple[bool, ...]
+    hashes: npt.NDArray[np.uint64]
+    begins: Rows
+    rows: Rows
+    starts: Rows
+    shift: int
+    exact: bool
+    low: int = 0
+    bitmap: npt.NDArray[np.bool_] | None = None
+
+    @classmethod
+    def of(cls, keys: Sequence[pa.Array], null_safe: Sequence[bool], candidates: Rows | None = None) -> KeyIndex:
+        """`keys`: comparable ones, a column a key; one row of each a row of the source. `candidates`: the rows to take (None: all)."""
+        usable = _usable(keys, null_safe)
+        if candidates is not None:
+            usable = np.intersect1d(usable, candidates, assume_unique=True)
+        hashed = hash_columns([k.take(pa.array(usable)) for k in keys]) if len(usable) < len(keys[0]) else hash_columns(keys)
+        order = np.argsort(hashed, kind="stable")
+        hashed, rows = hashed[order], usable[order]
+        first = np.flatnonzero(np.concatenate([[True], hashed[1:] != hashed[:-1]])) if len(hashed) else np.zeros(0, np.int64)
+        hashes, begins = hashed[first], np.append(first, len(hashed)).astype(np.int64)
+        bits = max(1, min(28, len(hashes).bit_length() + 1))
+        edges = np.arange(1 << bits, dtype=np.uint64) << np.uint64(64 - bits)
+        starts = np.append(np.searchsorted(hashes, edges), len(hashes)).astype(np.int64)
+        whole = len(keys) == 1 and pa.types.is_integer(keys[0].type)
+        low, bitmap = _bitmap(keys[0], usable) if whole and not null_safe[0] else (0, None)
+        return cls(tuple(keys), tuple(null_safe), hashes, begins, rows, starts, 64 - bits, whole and not null_safe[0], low, bitmap)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def pairs(self, keys: Sequence[pa.Array]) -> Iterator[Pairs]:
+        """Pairs of rows with equal keys, some at a time; rows of the target ascend. `keys`: comparable ones of the target's rows."""
+        if not len(self.rows) or not len(keys[0]):
+            return
+        wanted = self._likely(keys)
+        if not len(wanted):
+            return
+        chosen = [k.take(pa.array(wanted)) for k in keys] if len(wanted) < len(keys[0]) else list(keys)
+        places, runs = self._runs(hash_columns(chosen))
+        counts = self.begins[runs + 1] - self.begins[runs]
+        for some in _portions(counts):
+            at, source = _expanded(places[some], self.begins[runs[some]], counts[some])
+            source = self.rows[source]
+            if not self.exact:
+                same = rows_equal(chosen, at, self.keys, source)
+                at, source = at[same], source[same]
+            if len(at):
+                yield wanted[at], source
+
+    def _likely(self, keys: Sequence[pa.Array]) -> Rows:
+        """Rows of the target that may have a match."""
+        if self.bitmap is None:
+            return _usable(keys, self.null_safe)
+        key = keys[0]
+        filled = pc.fill_null(key, pa.scalar(self.low - 1 if self.low > -(2**31) else self.low, key.type)) if key.null_count else key
+        offset = filled.to_numpy(zero_copy_only=False).astype(np.int64, copy=False) - self.low
+        inside = np.flatnonzero((offset >= 0) & (offset < len(self.bitmap)))
+        found: Rows = inside[self.bitmap[offset[inside]]]
+        if key.null_count:
+            found = found[key.take(pa.array(found)).is_valid().to_numpy(zero_copy_only=False)]
+        return found
+
+    def _runs(self, wanted: npt.NDArray[np.uint64]) -> Pairs:
+        """Rows whose hash is there, and which run it is."""
+        bucket = (wanted >> np.uint64(self.shift)).astype(np.int64)
+        at, end = self.starts[bucket].copy(), self.starts[bucket + 1]
+        run = np.full(len(wanted), -1, np.int64)
+        left = np.flatnonzero(at < end)
+        while len(left):  # buckets hold a few hashes at most, since these are different
+            hit = self.hashes[at[left]] == wanted[left]
+            run[left[hit]] = at[left[hit]]
+            left = left[~hit]
+            at[left] += 1
+            left = left[at[left] < end[left]]
+        found = np.flatnonzero(run >= 0)
+        return found, run[found]
+
+
+def _usable(keys: Sequence[pa.Array], null_safe: Sequence[bool]) -> Rows:
+    """Rows that can match at all: none of the keys compared by `=` is null."""
+    mask = np.ones(len(keys[0]), bool)
+    for key, safe in zip(keys, null_safe, strict=True):
+        if key.null_count and not safe:
+            mask &= key.is_valid().to_numpy(zero_copy_only=False)
+    return np.flatnonzero(mask)
+
+
+def _bitmap(key: pa.Array, usable: Rows) -> tuple[int, npt.NDArray[np.bool_] | None]:
+    bounds = pc.min_max(key.take(pa.array(usable)) if len(usable) < len(key) else key)
+    low, high = bounds["min"].as_py(), bounds["max"].as_py()
+    if low is None or high - low >= min(_WIDEST, max(1 << 16, _SPREAD * len(usable))):
+        return 0, None
+    found = np.zeros(high - low + 1, bool)
+    filled = pc.fill_null(key, pa.scalar(low, key.type)) if key.null_count else key
+    found[filled.to_numpy(zero_copy_only=False).astype(np.int64)[usable] - low] = True
+    return low, found
+
+
+def _portions(counts: Rows) -> Iterator[slice]:
+    """Runs cut so that each portion has about PAIRS pairs."""
+    ends = np.cumsum(counts)
+    begin = done = 0
+    while begin < len(counts):
+        end = max(begin + 1, int(np.searchsorted(ends, done + PAIRS, "right")))
+        yield slice(begin, end)
+        begin, done = end, int(ends[end - 1])
+
+
+def _expanded(places: Rows, begins: Rows, counts: Rows) -> Pairs:
+    """Each place once for each row of its run, and the places of these rows."""
+    total = int(counts.sum())
+    offsets = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.repeat(places, counts), np.repeat(begins, counts) + offsets
+
+
+def every_pair(rows: Any, source_rows: int) -> Iterator[Pairs]:
+    """Every row of the target with every row of the source, some at a time: what is left without an index."""
+    rows = np.asarray(rows, np.int64)
+    if not len(rows) or not source_rows:
+        return
+    width = min(source_rows, PAIRS)
+    height = max(1, PAIRS // width)
+    for begin in range(0, len(rows), height):
+        some = rows[begin : begin + height]
+        for start in range(0, source_rows, width):
+            stop = min(source_rows, start + width)
+            yield np.repeat(some, stop - start), np.tile(np.arange(start, stop), len(some))

@@ -1,0 +1,301 @@
+"""MERGE in the rows of one data file: which rows of the source they match, which clause acts on each, and the new versions.
+
+The columns that decide are read first and meet the source in its index; the others are read later, only where rows change, and only when an
+expression or a column that stays needs them. A task reports the source rows it saw matched, as a bitmap; what no task matched is inserted.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from frazil.arrow.read import read_task
+from frazil.arrow.read_context import ReadContext
+from frazil.arrow.rows_at import rows_at
+from frazil.expr.bound import TRUE
+from frazil.rows.ambiguous import refuse_ambiguous
+from frazil.rows.bound_merge import BoundClause, BoundMerge
+from frazil.rows.equal_rows import equal_rows
+from frazil.rows.found import Found
+from frazil.rows.key_index import Rows
+from frazil.rows.pairing import Pairing, as_side, beside, rows_where
+from frazil.rows.rewrite import HIDDEN_POS, POS, ROW_ID
+from frazil.rows.source import Source
+from frazil.scan.tasks import FileScanTask
+from frazil.spec.schema import ROW_ID_ID, Schema
+from frazil.spec.types import LongType, NestedField
+
+HIDDEN_ROW_ID = NestedField(ROW_ID_ID, "\0row_id", LongType(), False)
+GATHER = 1 << 20  # rows that change are gathered up to so many before the columns that they lack are read
+NO_ROWS = np.zeros(0, np.int64)
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass
+class Counts:
+    """Rows of the target by what became of them; Java's summary extras tell them apart."""
+
+    matched_updated: int = 0
+    matched_deleted: int = 0
+    by_source_updated: int = 0
+    by_source_deleted: int = 0
+
+    def add(self, other: Counts) -> None:
+        for name, more in vars(other).items():
+            setattr(self, name, getattr(self, name) + more)
+
+    def count(self, matched: bool, updated: bool, rows: int) -> None:
+        name = f"{'matched' if matched else 'by_source'}_{'updated' if updated else 'deleted'}"
+        setattr(self, name, getattr(self, name) + rows)
+
+
+@dataclass(frozen=True)
+class MergeReport:
+    """`matched`: which source rows match a row of the target, a bit each, compressed; empty when nobody asks."""
+
+    matched: bytes
+    counts: Counts
+
+    def flags(self, rows: int) -> Flags:
+        packed = np.frombuffer(zlib.decompress(self.matched), np.uint8)
+        return np.unpackbits(packed, count=rows).astype(bool)
+
+
+@dataclass(frozen=True)
+class Acts:
+    """Rows of a batch on which a clause acts, ascending: the row of the source (-1: none) and the clause's number in `of_target`."""
+
+    rows: Rows
+    source: Rows
+    clause: Rows
+
+    def where(self, mask: Flags) -> Acts:
+        return Acts(self.rows[mask], self.source[mask], self.clause[mask])
+
+
+@dataclass(frozen=True)
+class MergeDecider:
+    """`read`: of the plan. `lineage`: rows keep their ids. `wants_matched`: source rows without a match are wanted."""
+
+    read: ReadContext
+    merge: BoundMerge
+    source: Source
+    lineage: bool = False
+    wants_matched: bool = False
+    counts: Counts = field(default_factory=Counts, compare=False)
+    matched: Flags = field(default_factory=lambda: np.zeros(0, bool), compare=False, repr=False)
+
+    def begin(self) -> Self:
+        return replace(self, counts=Counts(), matched=np.zeros(self.source.num_rows if self.wants_matched else 0, bool))
+
+    def report(self) -> MergeReport:
+        return MergeReport(zlib.compress(np.packbits(self.matched).tobytes(), 1) if self.wants_matched else b"", self.counts)
+
+    @cached_property
+    def pairing(self) -> Pairing:
+        return Pairing(self.merge, self.source)
+
+    # --- columns: what is read first, and what later
+
+    @cached_property
+    def first(self) -> ReadContext:
+        keeps_ids = (HIDDEN_ROW_ID,) if self.lineage and self.merge.updates else ()
+        return self.read.with_projection(Schema(*self._tested, *keeps_ids, HIDDEN_POS))
+
+    @cached_property
+    def _tested(self) -> tuple[NestedField, ...]:
+        return self.read.table_schema.project(self.merge.tested).fields
+
+    @cached_property
+    def late(self) -> ReadContext | None:
+        """None: what was read first is enough to make new versions."""
+        needed = self.read.table_schema.project(self.merge.needed_to_update | self.merge.tested).fields
+        missing = tuple(f for f in needed if f not in self._tested)
+        return self.read.with_projection(Schema(*missing)) if missing and self.merge.updates else None
+
+    # --- one file
+
+    def changes(self, task: FileScanTask, found: Found) -> Iterator[pa.RecordBatch]:
+        gathered = _Gathered()
+        for batch in read_task(task, self.first):
+            acts = self._acts(self._target(batch))
+            if not len(acts.rows):
+                continue
+            deletes = np.array([c.assignments is None for c in self.merge.of_target])[acts.clause]
+            self._delete(batch, acts.where(deletes), found)
+            gathered.add(batch, acts.where(~deletes))
+            if gathered.count >= GATHER:
+                yield from self._updated(task, gathered, found)
+                gathered = _Gathered()
+        yield from self._updated(task, gathered, found)
+
+    def _target(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The columns of the table in a batch of the first reading, as the target's side."""
+        return as_side(batch.select(range(len(self._tested))), self.merge.sides.target_alias)
+
+    def _delete(self, batch: pa.RecordBatch, acts: Acts, found: Found) -> None:
+        found.add(batch.column(batch.num_columns - 1).to_numpy()[acts.rows], deleted=len(acts.rows))
+        matched = int((acts.clause < len(self.merge.matched)).sum())
+        self.counts.count(True, False, matched)
+        self.counts.count(False, False, len(acts.rows) - matched)
+
+    # --- which clause acts on which row
+
+    def _acts(self, target: pa.RecordBatch) -> Acts:
+        merge = self.merge
+        parts: list[Acts] = []
+        seen = np.zeros(target.num_rows, bool)
+        if merge.matched or merge.by_source or self.wants_matched:
+            for at, source in self.pairing.pairs(target):
+                seen[at] = True
+                if self.wants_matched:
+                    self.matched[source] = True
+                if merge.matched:
+                    parts.append(self._picked(target, at, source))
+                    if merge.checks_cardinality and len(parts) > 1:
+                        parts = [self._one_each(target, _together(parts))]
+        acts = self._one_each(target, _together(parts)) if parts else Acts(NO_ROWS, NO_ROWS, NO_ROWS)
+        if not merge.by_source:
+            return acts
+        return _together([acts, self._by_source(target, np.flatnonzero(~seen))])
+
+    def _picked(self, target: pa.RecordBatch, at: Rows, source: Rows) -> Acts:
+        """The first matched clause whose condition is TRUE for each pair; pairs without one are left out."""
+        left = np.arange(len(at))
+        parts: list[Acts] = []
+        for number, clause in enumerate(self.merge.matched):
+            hit = left
+            if clause.condition != TRUE and len(left):
+                names = self.merge.names_of_source([clause.condition])
+                hit = left[rows_where(clause.condition, self.pairing.pair(target, at[left], source[left], names))]
+            parts.append(Acts(at[hit], source[hit], np.full(len(hit), number)))
+            left = np.setdiff1d(left, hit, assume_unique=True)
+        return _together(parts)
+
+    def _one_each(self, target: pa.RecordBatch, acts: Acts) -> Acts:
+        """One act a row: more are refused, or, where several may match, are one."""
+        again = np.concatenate([[False], acts.rows[1:] == acts.rows[:-1]]) if len(acts.rows) else np.zeros(0, bool)
+        if not again.any():
+            return acts
+        if self.merge.checks_cardinality:
+            refuse_ambiguous(self.merge, target, acts.rows)
+        return acts.where(~again)
+
+    def _by_source(self, target: pa.RecordBatch, rows: Rows) -> Acts:
+        parts: list[Acts] = []
+        for number, clause in enumerate(self.merge.by_source, len(self.merge.matched)):
+            hit = np.arange(len(rows))
+            if clause.condition != TRUE and len(rows):
+                hit = rows_where(clause.condition, target.take(pa.array(rows)))
+            parts.append(Acts(rows[hit], np.full(len(hit), -1), np.full(len(hit), number)))
+            rows = np.delete(rows, hit)
+        return _together(parts)
+
+    # --- new versions
+
+    def _updated(self, task: FileScanTask, gathered: _Gathered, found: Found) -> Iterator[pa.RecordBatch]:
+        if not gathered.count:
+            return
+        rows, acts = gathered.joined()
+        done = 0
+        for late in self._later(task, rows):
+            part = slice(done, done + late.num_rows)
+            done = part.stop
+            some = Acts(acts.rows[part], acts.source[part], acts.clause[part])
+            new = self._new_versions(rows.slice(part.start, late.num_rows), late, some, found)
+            if new.num_rows:
+                yield new
+
+    def _later(self, task: FileScanTask, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The columns that were not read first, of all these rows in their order; batches without a column when none is needed."""
+        if self.late is not None:
+            yield from rows_at(task, rows.column(rows.num_columns - 1).to_numpy(), self.late)
+            return
+        size = self.read.options.batch_size
+        for start in range(0, rows.num_rows, size):
+            yield rows.slice(start, size).select([])
+
+    def _new_versions(self, rows: pa.RecordBatch, late: pa.RecordBatch, acts: Acts, found: Found) -> pa.RecordBatch:
+        names = [f.name for f in self._tested]
+        first = dict(zip(names, rows.columns, strict=False))
+        columns = first | dict(zip(late.schema.names, late.columns, strict=True))
+        flat = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns)) if columns else rows.select([])
+        target = as_side(flat, self.merge.sides.target_alias)
+        parts = []
+        for number, clause in enumerate(self.merge.of_target):
+            here = np.flatnonzero(acts.clause == number)
+            if len(here):
+                parts.append(self._of_clause(clause, number, target, rows, acts, here, found))
+        made = pa.concat_batches(parts) if len(parts) > 1 else parts[0]
+        if len(parts) > 1:
+            made = made.take(pa.array(np.argsort(made.column(made.schema.get_field_index(POS)).to_numpy(), kind="stable")))
+        return made
+
+    def _of_clause(
+        self, clause: BoundClause, number: int, target: pa.RecordBatch, rows: pa.RecordBatch, acts: Acts, here: Rows, found: Found
+    ) -> pa.RecordBatch:
+        """The new versions that one clause makes, with their old places and, where rows keep them, their ids."""
+        assert clause.assignments is not None
+        matched = number < len(self.merge.matched)
+        whole = len(here) == rows.num_rows
+        target, rows = (target, rows) if whole else (target.take(pa.array(here)), rows.take(pa.array(here)))
+        both = target
+        if matched:
+            source = self.source.take(acts.source[here], self.merge.names_of_source([], clause))
+            both = beside(target, source, self.merge.sides.source_alias)
+        new = clause.assignments.apply(both)
+        if self.merge.changed_only and matched:
+            kept = np.flatnonzero(~_same(new, target.column(0)))
+            new, rows = new.take(pa.array(kept)), rows.take(pa.array(kept))
+        places = rows.column(rows.num_columns - 1)
+        found.add(places.to_numpy(), updated=rows.num_rows)
+        self.counts.count(matched, True, rows.num_rows)
+        columns, names = [*new.columns, places], [*new.schema.names, POS]
+        if self.lineage:
+            columns, names = [*columns, rows.column(rows.num_columns - 2)], [*names, ROW_ID]
+        return pa.RecordBatch.from_arrays(columns, names=names)
+
+
+class _Gathered:
+    """Rows that change, of some batches: what was read of them first, and what acts on them."""
+
+    def __init__(self) -> None:
+        self._rows: list[pa.RecordBatch] = []
+        self._acts: list[Acts] = []
+        self.count = 0
+
+    def add(self, batch: pa.RecordBatch, acts: Acts) -> None:
+        if len(acts.rows):
+            self._rows.append(batch if len(acts.rows) == batch.num_rows else batch.take(pa.array(acts.rows)))
+            self._acts.append(acts)
+            self.count += len(acts.rows)
+
+    def joined(self) -> tuple[pa.RecordBatch, Acts]:
+        """In the order of the file."""
+        rows, parts = self._rows, self._acts
+        acts = Acts(*(np.concatenate([getattr(a, n) for a in parts]) for n in ("rows", "source", "clause")))
+        return pa.concat_batches(rows) if len(rows) > 1 else rows[0], acts
+
+
+def _together(parts: list[Acts]) -> Acts:
+    """All of them, by row."""
+    if not parts:
+        return Acts(NO_ROWS, NO_ROWS, NO_ROWS)
+    joined = Acts(*(np.concatenate([getattr(a, n) for a in parts]) for n in ("rows", "source", "clause")))
+    order = np.argsort(joined.rows, kind="stable")
+    return Acts(joined.rows[order], joined.source[order], joined.clause[order])
+
+
+def _same(new: pa.RecordBatch, old: pa.Array) -> Flags:
+    """Rows in which no column would change."""
+    same = np.ones(new.num_rows, bool)
+    for name, column in zip(new.schema.names, new.columns, strict=True):
+        same &= equal_rows(column, old.field(name))
+    return same

@@ -1,0 +1,123 @@
+"""Which rows of a batch of the target match which rows of the source: by the index over the keys, then the rest of ON on rows that met."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from frazil.arrow.evaluate import compute_over, evaluate
+from frazil.expr.bound import TRUE, Bound, BoundCast, BoundReference
+from frazil.rows.assign import at_path
+from frazil.rows.bound_merge import BoundMerge
+from frazil.rows.key_index import KeyIndex, Pairs, Rows, comparable_key, every_pair
+from frazil.rows.source import Source
+from frazil.spec.types import StringType, UUIDType
+
+
+def as_side(batch: pa.RecordBatch, alias: str) -> pa.RecordBatch:
+    """The columns of one side as the one struct that bound expressions expect."""
+    return pa.RecordBatch.from_arrays([batch.to_struct_array()], names=[alias])
+
+
+def rows_where(condition: Bound, batch: pa.RecordBatch) -> Rows:
+    """Numbers of the rows for which it is TRUE."""
+    if condition == TRUE:
+        return np.arange(batch.num_rows)
+    found = evaluate(condition, batch)
+    return np.flatnonzero(found.fill_null(False).to_numpy(zero_copy_only=False))
+
+
+def key_values(keys: Sequence[Bound], side: pa.RecordBatch) -> list[pa.Array]:
+    """Comparable values of the keys of one side."""
+    return [comparable_key(_values(k, side)) for k in keys]
+
+
+def _values(key: Bound, side: pa.RecordBatch) -> pa.Array:
+    inner = key.term if isinstance(key, BoundCast) and isinstance(key.type, StringType) else key
+    if isinstance(inner, BoundReference) and isinstance(inner.type, UUIDType):
+        return at_path(side, inner.path)  # as text, which readers give anyway
+    return compute_over(key, side)
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """`pairs` of a batch; the index is made once a process."""
+
+    merge: BoundMerge
+    source: Source
+
+    @property
+    def index(self) -> KeyIndex:
+        found: KeyIndex = self.source.fact(("index", self.merge.on), self._make_index)
+        return found
+
+    def _make_index(self) -> KeyIndex:
+        on, alias = self.merge.on, self.merge.sides.source_alias
+        keys: list[list[pa.Array]] = [[] for _ in on.keys]
+        for batch in self.source.batches(self._key_names):
+            for held, values in zip(keys, key_values([k.source for k in on.keys], as_side(batch, alias)), strict=True):
+                held.append(values)
+        joined = [pa.concat_arrays(k) if k else pa.array([], pa.int64()) for k in keys]
+        return KeyIndex.of(joined, [k.null_safe for k in on.keys], self.candidates)
+
+    @property
+    def candidates(self) -> Rows | None:
+        """The rows of the source that may match at all; None: any."""
+        if self.merge.on.of_source == TRUE:
+            return None
+        found: Rows = self.source.fact(("candidates", self.merge.on.of_source), self._find_candidates)
+        return found
+
+    def _find_candidates(self) -> Rows:
+        found, first = [np.zeros(0, np.int64)], 0
+        for batch in self.source.batches(self.merge.names_of_source([self.merge.on.of_source]) or self._any_name):
+            found.append(first + rows_where(self.merge.on.of_source, as_side(batch, self.merge.sides.source_alias)))
+            first += batch.num_rows
+        return np.concatenate(found)
+
+    @property
+    def _key_names(self) -> list[str]:
+        return self.merge.names_of_source([k.source for k in self.merge.on.keys])
+
+    @property
+    def _any_name(self) -> list[str]:
+        return [f.name for f in self.merge.sides.source.fields[:1]]
+
+    def pairs(self, target: pa.RecordBatch) -> Iterator[Pairs]:
+        """(rows of the batch, rows of the source) that match, some at a time. `target`: a batch as the target's side."""
+        on = self.merge.on
+        if on.never or not target.num_rows or not self.source.num_rows:
+            return
+        rows = rows_where(on.of_target, target)
+        for at, source in self._met(target, rows):
+            if on.rest != TRUE:
+                matched = rows_where(on.rest, self.pair(target, at, source, self.merge.names_of_source([on.rest])))
+                at, source = at[matched], source[matched]
+            if len(at):
+                yield at, source
+
+    def _met(self, target: pa.RecordBatch, rows: Rows) -> Iterator[Pairs]:
+        on = self.merge.on
+        if not on.keys:
+            candidates = self.candidates
+            for at, source in every_pair(rows, self.source.num_rows if candidates is None else len(candidates)):
+                yield at, source if candidates is None else candidates[source]
+            return
+        some = target if len(rows) == target.num_rows else target.take(pa.array(rows))
+        for at, source in self.index.pairs(key_values([k.target for k in on.keys], some)):
+            yield (at if some is target else rows[at]), source
+
+    def pair(self, target: pa.RecordBatch, at: Rows, source: Rows, names: Sequence[str]) -> pa.RecordBatch:
+        """Rows that met, side by side: the target's columns of the batch, and these columns of the source."""
+        there = self.source.take(source, names)
+        return beside(target.take(pa.array(at)), there, self.merge.sides.source_alias)
+
+
+def beside(target: pa.RecordBatch, source: pa.RecordBatch, alias: str) -> pa.RecordBatch:
+    """A batch of the target's side with the source's added."""
+    columns: list[Any] = [*target.columns, source.to_struct_array()]
+    return pa.RecordBatch.from_arrays(columns, names=[*target.schema.names, alias])

@@ -1,0 +1,131 @@
+"""The two sides of a MERGE as one schema of two structs, and its expressions bound over that: `target.x`, `source.y`.
+
+A name without an alias means the side that has such a column; one that both have is refused. Clauses for rows of one side see that side.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from typing import Any
+
+from frazil.errors import InvalidInput, ValidationError
+from frazil.expr.bind import bind, bind_term
+from frazil.expr.bound import Bound, references
+from frazil.expr.nodes import Expression, Reference
+from frazil.expr.parse import parse
+from frazil.spec.schema import Schema, assign_fresh_ids
+from frazil.spec.types import NestedField, StructType
+
+
+class Side(Enum):
+    TARGET = "target"
+    SOURCE = "source"
+    BOTH = "both"
+
+
+@dataclass(frozen=True)
+class Sides:
+    """`target`: the table's schema. `source`: the source's, its ids none of the table's (see `sides_of`). Aliases as the user gave them."""
+
+    target: Schema
+    source: Schema
+    target_alias: str = "target"
+    source_alias: str = "source"
+    case_sensitive: bool = True
+    zone: str = "UTC"
+
+    @cached_property
+    def pair(self) -> Schema:
+        """One struct a side, named by the aliases."""
+        first = max(self.target.highest_field_id, self.source.highest_field_id) + 1
+        target = NestedField(first, self.target_alias, StructType(*self.target.fields))
+        return Schema(target, NestedField(first + 1, self.source_alias, StructType(*self.source.fields)))
+
+    @cached_property
+    def of_source(self) -> frozenset[int]:
+        return frozenset(self.source.by_id)
+
+    def condition(self, given: Any, side: Side = Side.BOTH) -> Bound:
+        """A condition over the columns of a side, or of both."""
+        return bind(self.qualified(given, side), self.pair, case_sensitive=self.case_sensitive, zone=self.zone)
+
+    def term(self, given: Expression, side: Side = Side.BOTH) -> Bound:
+        """A value over the columns of a side, or of both."""
+        return bind_term(self.qualified(given, side), self.pair, case_sensitive=self.case_sensitive, zone=self.zone)
+
+    def qualified(self, given: Any, side: Side = Side.BOTH) -> Expression:
+        """The expression with every name led by its alias."""
+        found: Expression = with_references(_expression(given), lambda r: self._placed(r, side))
+        return found
+
+    def side_of(self, bound: Bound) -> Side | None:
+        """Whose columns an expression reads; None: nobody's."""
+        found = {i in self.of_source for i in references(bound)}
+        return None if not found else Side.BOTH if len(found) == 2 else Side.SOURCE if True in found else Side.TARGET
+
+    def _placed(self, r: Reference, side: Side) -> Reference:
+        first = r.parts[0]
+        for alias, mine in ((self.target_alias, Side.TARGET), (self.source_alias, Side.SOURCE)):
+            if len(r.parts) > 1 and self.same_name(first, alias):
+                if side not in (mine, Side.BOTH):
+                    raise InvalidInput(f"{r} cannot be used here: this clause is for rows that have no {mine.value} row.", column=str(r))
+                return Reference(".".join((alias, *r.parts[1:])), (alias, *r.parts[1:]))
+        mine = self._owner(r, side)
+        alias = self.target_alias if mine is Side.TARGET else self.source_alias
+        return Reference(f"{alias}.{r.name}", (alias, *r.parts))
+
+    def _owner(self, r: Reference, side: Side) -> Side:
+        schemas = ((Side.TARGET, self.target), (Side.SOURCE, self.source))
+        there = [s for s, schema in schemas if side in (s, Side.BOTH) and self._has(schema, r)]
+        if len(there) == 2:
+            raise InvalidInput(
+                f"Column {r} is in both the target and the source of the MERGE.",
+                hint=f"Say {self.target_alias}.{r} or {self.source_alias}.{r}.", column=str(r),
+            )  # fmt: skip
+        if not there:
+            known = [f"{a}.{n}" for a, s in ((self.target_alias, self.target), (self.source_alias, self.source)) for n in s.column_names]
+            raise ValidationError(f"Cannot find column {str(r)!r}; columns are: {', '.join(known[:40])}.", column=str(r))
+        return there[0]
+
+    def _has(self, schema: Schema, r: Reference) -> bool:
+        return any(self.same_name(f.name, r.parts[0]) for f in schema.fields) or any(self.same_name(n, r.name) for n in schema.column_names)
+
+    def is_target(self, name: str) -> bool:
+        return self.same_name(name, self.target_alias)
+
+    def same_name(self, a: str, b: str) -> bool:
+        return a == b or (not self.case_sensitive and a.lower() == b.lower())
+
+
+def sides_of(target: Schema, source: Schema, **more: Any) -> Sides:
+    """Both sides; the source gets field ids of its own. `more`: aliases, case_sensitive, zone."""
+    fresh = itertools.count(target.highest_field_id + 1).__next__
+    return Sides(target, assign_fresh_ids(source, fresh), **more)
+
+
+def _expression(given: Any) -> Expression:
+    if isinstance(given, str):
+        return parse(given)
+    if isinstance(given, Expression):
+        return given
+    raise InvalidInput(f"A condition is a string or a predicate of frazil.expressions, not {type(given).__name__}.")
+
+
+def with_references(node: Any, change: Callable[[Reference], Expression]) -> Any:
+    """The expression with each column replaced by what `change` makes of it."""
+    if isinstance(node, Reference):
+        return change(node)
+    if isinstance(node, tuple):
+        return tuple(with_references(n, change) for n in node)
+    if not isinstance(node, Expression) or not dataclasses.is_dataclass(node):
+        return node
+    made = copy.copy(node)
+    for f in dataclasses.fields(node):
+        object.__setattr__(made, f.name, with_references(getattr(node, f.name), change))
+    return made

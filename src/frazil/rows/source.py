@@ -1,0 +1,214 @@
+"""The source of a MERGE: a frame evaluated once, its rows numbered, in memory while it is small, else in Arrow files that are mapped.
+
+Row numbers are those of the frame as it was staged, so every task, on any worker, means the same row by the same number. A source travels
+to a task as its rows when these are few, else as the list of its files; a process opens it once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+import threading
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from frazil.arrow.conform import as_arrow, conform
+from frazil.arrow.schema import from_arrow_schema
+from frazil.rows.key_index import Rows
+from frazil.spec.schema import Schema
+from frazil.storage import Storage
+
+MEMORY = 256 * 1024 * 1024  # bytes of a source that are held in memory
+BATCH_ROWS = 1 << 17
+_OPEN_AT_ONCE = 2
+
+
+@dataclass(frozen=True)
+class SourceFiles:
+    """A staged source: Arrow IPC files (not compressed, so that they can be mapped), in the order of their rows; `storage` reads them."""
+
+    locations: tuple[str, ...]
+    storage: Storage
+
+    @property
+    def token(self) -> str:
+        return "\n".join(self.locations)
+
+
+class Source:
+    """Rows by number. `facts`: what has been computed of them in this process (indexes), by a key."""
+
+    def __init__(self, table: pa.Table, *, token: str | None = None, files: SourceFiles | None = None, mapped: bool = False):
+        self.table = table if mapped or files is not None else table.combine_chunks()
+        self.files, self.token = files, token or (files.token if files else str(uuid.uuid4()))
+        self._facts: dict[Any, Any] = {}
+        self._lock = threading.RLock()
+
+    @property
+    def num_rows(self) -> int:
+        return int(self.table.num_rows)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.table.nbytes)
+
+    @property
+    def schema(self) -> Schema:
+        """The columns as Iceberg has them, with fresh ids."""
+        return from_arrow_schema(self.table.schema.remove_metadata())
+
+    def fact(self, key: Any, make: Callable[[], Any]) -> Any:
+        """`make()`, once a process."""
+        with self._lock:
+            if key not in self._facts:
+                self._facts[key] = make()
+            return self._facts[key]
+
+    def batches(self, names: Sequence[str], start: int = 0, count: int | None = None) -> Iterator[pa.RecordBatch]:
+        """Some columns of the rows [start, start + count), a batch at a time."""
+        for batch in self.table.select(list(names)).slice(start, count).to_batches(max_chunksize=BATCH_ROWS):
+            if batch.num_rows:
+                yield batch
+
+    def take(self, rows: Rows, names: Sequence[str]) -> pa.RecordBatch:
+        """Some columns of these rows, in this order."""
+        table = self.table.select(list(names))
+        if not names:
+            return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), len(rows), [None]))
+        batches = table.to_batches()
+        if len(batches) <= 1:
+            return (batches[0] if batches else _empty(table.schema)).take(pa.array(rows))
+        order = np.argsort(rows, kind="stable")
+        ordered = rows[order]
+        starts = np.cumsum([0, *(b.num_rows for b in batches)])
+        cuts = np.searchsorted(ordered, starts)
+        parts = [
+            batch.take(pa.array(ordered[begin:end] - start))
+            for batch, start, begin, end in zip(batches, starts.tolist(), cuts.tolist(), cuts[1:].tolist(), strict=False)
+            if begin < end
+        ]
+        back = np.empty(len(rows), np.int64)
+        back[order] = np.arange(len(rows))
+        return pa.concat_batches(parts or [_empty(table.schema)]).take(pa.array(back))
+
+    def __reduce__(self) -> Any:
+        return (open_source, (self.files,)) if self.files is not None else (_restored, (self.table, self.token))
+
+
+def _empty(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
+
+
+# One process opens a source once -------------------------------------------------------------------------------------------------------
+
+_OPEN: OrderedDict[str, Source] = OrderedDict()
+_LOCK = threading.Lock()
+
+
+def open_source(files: SourceFiles) -> Source:
+    """The rows of staged files; local ones are mapped, others are copied to this machine first."""
+    return _once(files.token, lambda: Source(_mapped(files), files=files))
+
+
+def _restored(table: pa.Table, token: str) -> Source:
+    return _once(token, lambda: Source(table, token=token))
+
+
+def _once(token: str, make: Callable[[], Source]) -> Source:
+    with _LOCK:
+        if token not in _OPEN:
+            while len(_OPEN) >= _OPEN_AT_ONCE:
+                _OPEN.popitem(last=False)
+            _OPEN[token] = make()
+        _OPEN.move_to_end(token)
+        return _OPEN[token]
+
+
+def _mapped(files: SourceFiles) -> pa.Table:
+    with contextlib.ExitStack() as stack:
+        folder: str | None = None
+        tables = []
+        for number, location in enumerate(files.locations):
+            path = files.storage.local_path(location)
+            if path is None:
+                folder = folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="frazil-source-", ignore_cleanup_errors=True))
+                path = os.path.join(folder, str(number))
+                with files.storage.open_input(location) as remote, open(path, "wb") as local:
+                    shutil.copyfileobj(remote, local, 1 << 20)
+            tables.append(pa.ipc.open_file(pa.memory_map(path)).read_all())  # stays readable when the file's name is gone
+    rows = conform(pa.concat_tables(tables), from_arrow_schema(tables[0].schema))
+    return pa.Table.from_batches(list(rows), schema=rows.schema)
+
+
+# Staging --------------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Staged:
+    """A source that is ready, and what must be done when nobody needs it any more."""
+
+    source: Source
+    remove: Callable[[], None] = lambda: None
+
+    def __enter__(self) -> Source:
+        return self.source
+
+    def __exit__(self, *_: Any) -> None:
+        self.remove()
+
+
+def stage(frame: Any, *, memory: int = MEMORY, folder: str | None = None) -> Staged:
+    """Any Arrow-like frame, taken once to its end. Beyond `memory` bytes its rows go to a file (under `folder`, None: the system's
+    temporary one). Raises Unsupported for Arrow types without an Iceberg type, naming the column."""
+    arrow = as_arrow(frame)
+    rows = conform(arrow, from_arrow_schema(arrow.schema))
+    held: list[pa.RecordBatch] = []
+    size, stream = 0, iter(rows)
+    for batch in stream:
+        held.append(batch)
+        size += batch.nbytes
+        if size > memory and not isinstance(rows.source, pa.Table):
+            return _spilled(held, stream, rows.schema, folder)
+    return Staged(Source(pa.Table.from_batches(held, schema=rows.schema)))
+
+
+def _spilled(held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch], schema: pa.Schema, folder: str | None) -> Staged:
+    path = tempfile.mkdtemp(prefix="frazil-source-", dir=folder)
+
+    def remove() -> None:
+        shutil.rmtree(path, ignore_errors=True)
+
+    try:
+        name = os.path.join(path, "rows.arrow")
+        with pa.OSFile(name, "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+            while held:
+                writer.write_batch(held.pop(0))
+            for batch in rest:
+                writer.write_batch(batch)
+        table = pa.ipc.open_file(pa.memory_map(name)).read_all()
+    except BaseException:
+        remove()
+        raise
+    return Staged(Source(table, mapped=True), remove)
+
+
+
+@contextlib.contextmanager
+def on_storage(source: Source, folder: str, storage: Storage) -> Iterator[Source]:
+    """The source in a file of the table's store, which workers can read; gone at the end."""
+    try:
+        location = f"{folder}/source-{uuid.uuid4()}.arrow"
+        with storage.open_output(location) as sink, pa.ipc.new_file(sink, source.table.schema) as writer:
+            writer.write_table(source.table, max_chunksize=BATCH_ROWS)
+        yield open_source(SourceFiles((location,), storage))
+    finally:
+        with contextlib.suppress(Exception):
+            storage.delete_tree(folder)
