@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from frazil.commit import conflicts
-from frazil.commit.conflicts import History, check_isolation
+from frazil.commit.conflicts import check_isolation
 from frazil.commit.context import Context
 from frazil.commit.filtering import DeleteRemoval, Removal, RemovesSomething
+from frazil.commit.history import History
 from frazil.commit.keys import partition_key
 from frazil.commit.matching import TRUE, data_file_outcome
 from frazil.commit.new_table import replacement
@@ -59,10 +60,12 @@ class CheckedAction(SnapshotAction):
     isolation: str | None = None
     conflict_filter: Predicate | None = None
     case_sensitive: bool = True
+    zone: str = "UTC"
 
     def history(self, metadata: TableMetadata, context: Context) -> History:
-        parent = parent_of(metadata, self.branch)
-        return History(metadata, context.storage, parent, self.starting_snapshot_id, self.case_sensitive)
+        """What others did since the start; snapshots of this commit itself (earlier steps of a transaction) are not others'."""
+        parent, own = parent_of(metadata, self.branch), frozenset(context.snapshot_ids())
+        return History(metadata, context.storage, parent, self.starting_snapshot_id, self.case_sensitive, self.zone, own)
 
     @property
     def checks_deletes(self) -> bool:
@@ -87,10 +90,14 @@ class Append(SnapshotAction):
 
 @dataclass(frozen=True, kw_only=True)
 class OverwriteFiles(CheckedAction):
-    """Files added; files removed by name and by a filter that must match whole files. `check_added`: added rows must match the filter."""
+    """Files added; files removed by name and by a filter that must match whole files. `check_added`: added rows must match the filter.
+
+    `removed_deletes`: delete files that the rewriting has made pointless, if they are still there.
+    """
 
     added: Sequence[DataFile] = ()
     removed: Sequence[DataFile] = ()
+    removed_deletes: Sequence[DataFile] = ()
     row_filter: Predicate = AlwaysFalse()
     check_added: bool = False
 
@@ -99,15 +106,16 @@ class OverwriteFiles(CheckedAction):
             self._check_added(metadata)
         self._validate(metadata, context)
         required = bool(self.removed)  # else their rows, rewritten in `added`, would be there twice
-        removal = Removal(tuple(self.removed), row_filter=self.row_filter, case_sensitive=self.case_sensitive, required=required)
-        everything = DeleteRemoval(everything=isinstance(self.row_filter, AlwaysTrue))
+        removal = Removal(
+            tuple(self.removed), row_filter=self.row_filter, case_sensitive=self.case_sensitive, zone=self.zone, required=required
+        )  # fmt: skip
         operation = "append" if removal.is_empty else "overwrite" if self.added else "delete"
-        change = Change(operation, added=self.added, removal=removal, delete_removal=everything)
+        change = Change(operation, added=self.added, removal=removal, delete_removal=DeleteRemoval(tuple(self.removed_deletes)))
         return produce(change, self.target, metadata, context)
 
     def _check_added(self, metadata: TableMetadata) -> None:
         for f in self.added:
-            if data_file_outcome(f, self.row_filter, metadata, self.case_sensitive) != TRUE:
+            if data_file_outcome(f, self.row_filter, metadata, self.case_sensitive, self.zone) != TRUE:
                 raise ValidationException(
                     f"Cannot append file with rows that do not match filter: {self.row_filter}: {f.file_path}", file=f.file_path
                 )  # fmt: skip
@@ -122,7 +130,7 @@ class OverwriteFiles(CheckedAction):
             conflicts.no_new_delete_files(history, where)
             conflicts.no_deleted_data_files(history, where)
         if self.checks_deletes and self.removed:
-            conflicts.no_new_deletes_for(history, self.removed, self.conflict_filter)
+            conflicts.no_new_deletes_for(history, self.removed)
 
 
 @dataclass(frozen=True)
@@ -144,9 +152,8 @@ class ReplacePartitions(CheckedAction):
         row_filter = AlwaysTrue() if whole else AlwaysFalse()
         removal = Removal(partitions=keys, row_filter=row_filter, append_only=self.append_only)
         change = Change(
-            "overwrite", added=self.files, removal=removal, delete_removal=DeleteRemoval(everything=whole),
-            properties={"replace-partitions": "true"},
-        )  # fmt: skip
+            "overwrite", added=self.files, removal=removal, properties={"replace-partitions": "true"}
+        )
         try:
             return produce(change, self.target, metadata, context)
         except RemovesSomething as e:
@@ -175,15 +182,15 @@ class DeleteFiles(SnapshotAction):
     files: Sequence[DataFile] = ()
     row_filter: Predicate = AlwaysFalse()
     case_sensitive: bool = True
+    zone: str = "UTC"
     must_exist: bool = False
 
     def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]:
         removal = Removal(
-            tuple(self.files), frozenset(self.paths), row_filter=self.row_filter, case_sensitive=self.case_sensitive,
+            tuple(self.files), frozenset(self.paths), row_filter=self.row_filter, case_sensitive=self.case_sensitive, zone=self.zone,
             required=self.must_exist,
         )  # fmt: skip
-        everything = DeleteRemoval(everything=isinstance(self.row_filter, AlwaysTrue))
-        return produce(Change("delete", removal=removal, delete_removal=everything), self.target, metadata, context)
+        return produce(Change("delete", removal=removal), self.target, metadata, context)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,16 +214,18 @@ class RewriteFiles(CheckedAction):
         conflicts.no_new_deletes_for(self.history(metadata, context), self.removed, ignore_equality=keeps)
         change = Change(
             "replace", added=self.added, added_deletes=self.added_deletes, removal=Removal(tuple(self.removed), required=True),
-            delete_removal=DeleteRemoval(tuple(self.removed_deletes), required=True), data_sequence_number=self.sequence_number,
+            delete_removal=DeleteRemoval(tuple(self.removed_deletes), True), data_sequence_number=self.sequence_number,
         )  # fmt: skip
         return produce(change, self.target, metadata, context)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowDelta(CheckedAction):
-    """Rows added and rows deleted by delete files. `referenced`: paths of data files the delete files name, they must still be there.
+    """Rows added, rows deleted by delete files, files removed (they must be there). `referenced`: paths of the data files that the delete
+    files are about: they must still be there, or wholly deleted by others.
 
-    `check_deleted_files`: not even a delete may have removed a referenced file.
+    `check_deleted_files`: not even a delete may have removed a referenced file, and delete files to remove must be there.
+    `check_new_deletes`: nobody may have deleted rows that the writer relied on. Java asks for both in UPDATE and MERGE, not in DELETE.
     """
 
     added: Sequence[DataFile] = ()
@@ -228,37 +237,43 @@ class RowDelta(CheckedAction):
     check_new_deletes: bool = False
 
     def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]:
-        self._validate(metadata, context)
-        required = self.check_deleted_files
+        history = self.history(metadata, context)
+        self._validate(history)
+        deletes = self._still_needed(history, context)
         change = Change(
-            self._operation(), added=self.added, added_deletes=self.added_deletes, removal=Removal(tuple(self.removed), required=required),
-            delete_removal=DeleteRemoval(tuple(self.removed_deletes), required=required),
+            self._operation(), added=self.added, added_deletes=deletes, removal=Removal(tuple(self.removed), required=True),
+            delete_removal=DeleteRemoval(tuple(self.removed_deletes), self.check_deleted_files),
         )  # fmt: skip
         return produce(change, self.target, metadata, context)
 
     def _operation(self) -> str:
         if self.added and not self.added_deletes and not self.removed:
             return "append"
-        return "delete" if self.added_deletes and not self.added else "overwrite"
+        return "delete" if (self.added_deletes or self.removed) and not self.added else "overwrite"
 
-    def _validate(self, metadata: TableMetadata, context: Context) -> None:
-        history = self.history(metadata, context)
+    def _still_needed(self, history: History, context: Context) -> Sequence[DataFile]:
+        """Without deletes of data files whose rows somebody else has all deleted."""
+        gone = set[str]() if self.check_deleted_files else conflicts.gone(history, self.referenced)
+        kept = [f for f in self.added_deletes if f.referenced_data_file not in gone] if gone else self.added_deletes
+        context.unneeded[context.action] = {f.file_path for f in self.added_deletes} - {f.file_path for f in kept}
+        return kept
+
+    def _validate(self, history: History) -> None:
+        if both := sorted({f.file_path for f in self.removed} & set(self.referenced)):
+            raise ValidationException(f"Cannot delete data files {both} that are referenced by new delete files", files=both)
         if history.parent is None:
             return
         start = self.starting_snapshot_id
-        if start is not None and all(s.snapshot_id != start for s in metadata.ancestors(history.parent)):
+        if start is not None and all(s.snapshot_id != start for s in history.metadata.ancestors(history.parent)):
             raise ValidationException(f"Snapshot {start} is not an ancestor of {history.parent.snapshot_id}", snapshot_id=start)
         where = AlwaysTrue() if self.conflict_filter is None else self.conflict_filter
-        conflicts.data_files_exist(history, self.referenced, where, skip_deletes=not self.check_deleted_files)
+        conflicts.data_files_exist(history, self.referenced, skip_deletes=not self.check_deleted_files)
         if self.checks_data:
             conflicts.no_added_data_files(history, where)
         if self.check_new_deletes:
-            conflicts.no_new_deletes_for(history, self.removed, where)
+            conflicts.no_new_deletes_for(history, self.removed)
             conflicts.no_new_delete_files(history, where)
-        if both := sorted({f.file_path for f in self.removed} & set(self.referenced)):
-            raise ValidationException(f"Cannot delete data files {both} that are referenced by new delete files", files=both)
-        vectors = {f.referenced_data_file for f in self.added_deletes if f.is_dv and f.referenced_data_file is not None}
-        conflicts.no_added_vectors(history, vectors, where)
+        conflicts.no_added_vectors(history, {f.referenced_data_file for f in self.added_deletes if f.is_dv and f.referenced_data_file})
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ class SnapshotState:
     writer: ManifestWriter
     new_data: list[ManifestFile] | None = None
     new_deletes: list[ManifestFile] | None = None
+    new_deletes_of: tuple[tuple[str, int | None], ...] = ()
     filtered: FilterCache = field(default_factory=dict)
     merged: MergeCache = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
@@ -48,6 +49,10 @@ class Context:
     now_ms: int = field(default_factory=now_millis)
     action: int = 0
     states: dict[int, SnapshotState] = field(default_factory=dict)
+    unneeded: dict[int, set[str]] = field(default_factory=dict)
+    """By action, files it was given and left out of the last attempt: they go when the commit succeeds."""
+    looked_at: dict[int, set[str]] = field(default_factory=dict)
+    """By action, paths of manifests that it need not look at again."""
 
     @property
     def storage(self) -> Storage:
@@ -74,6 +79,9 @@ class Context:
             found.writer.entries.clear()
         found.writer.metadata = metadata
         return found
+
+    def unneeded_files(self) -> list[str]:
+        return [f for files in self.unneeded.values() for f in files]
 
     def snapshot_ids(self) -> Sequence[int]:
         return [s.snapshot_id for s in self.states.values()]

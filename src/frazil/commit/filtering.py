@@ -47,6 +47,7 @@ class Removal:
     partitions: frozenset[PartitionKey] = frozenset()
     row_filter: Predicate = AlwaysFalse()
     case_sensitive: bool = True
+    zone: str = "UTC"
     required: bool = False
     """Named files that are not there are an error."""
     append_only: bool = False
@@ -58,14 +59,21 @@ class Removal:
 
 @dataclass(frozen=True)
 class DeleteRemoval:
-    """Which delete files go: named ones, those of dropped partitions, those too old to match any row, vectors of removed data files."""
+    """Which delete files go: named ones (`required`: must be there), and those that cannot apply to any row any more.
+
+    These are those of dropped partitions (`row_filter`: of those it matches wholly), those older than all data, those about one data file
+    that goes (`removed`) or that gets a deletion vector (`vectors`, whose caller has merged them; another vector may not stay beside it).
+    """
 
     files: tuple[DataFile, ...] = ()
-    partitions: frozenset[PartitionKey] = frozenset()
-    everything: bool = False
-    before_sequence_number: int = 0
-    referenced: frozenset[str] = frozenset()
     required: bool = False
+    partitions: frozenset[PartitionKey] = frozenset()
+    row_filter: Predicate = AlwaysFalse()
+    case_sensitive: bool = True
+    zone: str = "UTC"
+    before_sequence_number: int = 0
+    removed: tuple[DataFile, ...] = ()
+    vectors: tuple[DataFile, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -117,12 +125,14 @@ def filter_data(
             cache[state_of(m)] = known
         result.take(m, replace(known, manifest=m) if known.manifest.manifest_path == m.manifest_path else known)
     if removal.required:
-        _check_required({*removal.paths, *(f.file_path for f in removal.files)}, {f.file_path for f in result.removed})
+        wanted = {*removal.paths, *(f.file_path for f in removal.files)}
+        check_required({(p, None) for p in wanted}, {(f.file_path, None) for f in result.removed})
     return result
 
 
-def _check_required(wanted: set[str], found: set[str]) -> None:
-    if missing := sorted(wanted - found):
+def check_required(wanted: set[tuple[str, int | None]], found: set[tuple[str, int | None]]) -> None:
+    """Files are told by path and place in it: many deletion vectors share one file."""
+    if missing := sorted({path for path, _ in wanted - found}):
         raise ValidationException(f"Missing required files to delete: {','.join(missing)}", files=missing)
 
 
@@ -140,7 +150,7 @@ class _Chosen:
     def of(cls, removal: Removal, manifests: Sequence[ManifestFile], schema: Schema, metadata: TableMetadata) -> _Chosen:
         paths = pa.array(sorted({*removal.paths, *(f.file_path for f in removal.files)}), type=pa.string())
         keys = removal.partitions | {partition_key(f.spec_id, f.partition) for f in removal.files}
-        by_filter = manifests_that_may_match(manifests, removal.row_filter, schema, metadata, removal.case_sensitive)
+        by_filter = manifests_that_may_match(manifests, removal.row_filter, schema, metadata, removal.case_sensitive, removal.zone)
         return cls(removal, metadata, paths, frozenset(keys), by_filter)
 
     def may_hold(self, m: ManifestFile) -> bool:
@@ -219,7 +229,7 @@ def _wholly_matching(
     table: pa.Table, m: ManifestFile, chosen: _Chosen, schema: Schema, metadata: TableMetadata, asked: Rows
 ) -> Rows:
     removal = chosen.removal
-    outcomes = file_outcomes(table, removal.row_filter, schema, metadata, m.partition_spec_id, removal.case_sensitive)
+    outcomes = file_outcomes(table, removal.row_filter, schema, metadata, m.partition_spec_id, removal.case_sensitive, removal.zone)
     partly = asked & ((outcomes & TRUE) != 0) & (outcomes != TRUE)
     if partly.any():
         path = table["file_path"][int(np.flatnonzero(partly)[0])].as_py()
@@ -260,46 +270,3 @@ def _without_metrics(f: DataFile) -> DataFile:
     return replace(
         f, column_sizes=None, value_counts=None, null_value_counts=None, nan_value_counts=None, lower_bounds=None, upper_bounds=None
     )  # fmt: skip
-
-
-def filter_deletes(
-    manifests: Sequence[ManifestFile], removal: DeleteRemoval, writer: ManifestWriter, metadata: TableMetadata
-) -> FilterResult:
-    """Delete manifests without the delete files of `removal`."""
-    result = FilterResult()
-    named = {(f.file_path, f.content_offset) for f in removal.files}
-    for m in manifests:
-        if not m.has_live_files or not _may_change(m, removal):
-            result.take(m, Filtered(m))
-            continue
-        table = read_manifest(writer.output.storage, m)
-        live = pc.not_equal(table["status"], int(DELETED)).to_numpy(zero_copy_only=False)
-        marked = live & _marked_deletes(table, m, removal, named)
-        result.take(m, rewrite_without(table, marked, live, m, writer, metadata) if marked.any() else Filtered(m))
-    if removal.required:
-        _check_required({f.file_path for f in removal.files}, {f.file_path for f in result.removed})
-    return result
-
-
-def _may_change(m: ManifestFile, removal: DeleteRemoval) -> bool:
-    old = (m.min_sequence_number or 0) < removal.before_sequence_number
-    dropped = any(k[0] == m.partition_spec_id for k in removal.partitions)
-    return bool(removal.files or removal.referenced or removal.everything or old or dropped)
-
-
-def _marked_deletes(table: pa.Table, m: ManifestFile, removal: DeleteRemoval, named: set[tuple[str, int | None]]) -> Rows:
-    if removal.everything:
-        return np.ones(len(table), dtype=bool)
-    sequence = pc.fill_null(table["sequence_number"], 0).to_numpy(zero_copy_only=False)
-    found: Rows = (sequence > 0) & (sequence < removal.before_sequence_number)
-    if removal.referenced:
-        gone = pc.is_in(table["referenced_data_file"], value_set=pa.array(sorted(removal.referenced)))
-        vectors = pc.and_(pc.equal(table["file_format"], "puffin"), gone)
-        found |= pc.fill_null(vectors, False).to_numpy(zero_copy_only=False)
-    if named:
-        pairs = zip(table["file_path"].to_pylist(), table["content_offset"].to_pylist(), strict=True)
-        found |= np.fromiter((p in named for p in pairs), dtype=bool, count=len(table))
-    wanted = [k for k in removal.partitions if k[0] == m.partition_spec_id]
-    if wanted:
-        found |= in_partitions(table, m.partition_spec_id, wanted)
-    return found

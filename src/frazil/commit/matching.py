@@ -28,14 +28,15 @@ _BOUNDS = pa.list_(pa.struct([("key", pa.int32()), ("value", pa.binary())]))
 
 
 def manifests_that_may_match(
-    manifests: Sequence[ManifestFile], where: Predicate, schema: Schema, metadata: TableMetadata, case_sensitive: bool = True
-) -> set[str]:
+    manifests: Sequence[ManifestFile], where: Predicate, schema: Schema, metadata: TableMetadata, case_sensitive: bool = True,
+    zone: str = "UTC",
+) -> set[str]:  # fmt: skip
     """Paths of the manifests whose partition summaries leave room for rows that match."""
     if isinstance(where, AlwaysFalse) or not manifests:
         return set()
     if isinstance(where, AlwaysTrue):
         return {m.manifest_path for m in manifests}
-    bound, found = bind(where, schema, case_sensitive=case_sensitive), set()
+    bound, found = bind(where, schema, case_sensitive=case_sensitive, zone=zone), set()
     for spec_id in {m.partition_spec_id for m in manifests}:
         group = [m for m in manifests if m.partition_spec_id == spec_id]
         masks = manifest_outcomes(group, bound, schema, metadata.spec_by_id(spec_id))
@@ -45,21 +46,21 @@ def manifests_that_may_match(
 
 def file_outcomes(
     table: pa.Table, where: Predicate, schema: Schema, metadata: TableMetadata, spec_id: int, case_sensitive: bool = True,
-    partition_only: bool = False,
+    zone: str = "UTC", partition_only: bool = False,
 ) -> Mask:  # fmt: skip
     """A mask per entry: 1 TRUE, 2 FALSE, 4 NULL possible for its rows. `partition_only`: statistics are not of the rows asked about."""
     if isinstance(where, AlwaysTrue | AlwaysFalse):
         return np.full(len(table), TRUE if isinstance(where, AlwaysTrue) else 2, dtype=np.uint8)
-    bound, spec = bind(where, schema, case_sensitive=case_sensitive), metadata.spec_by_id(spec_id)
+    bound, spec = bind(where, schema, case_sensitive=case_sensitive, zone=zone), metadata.spec_by_id(spec_id)
     if not partition_only:
         return outcomes_of_files(table, bound, schema, spec)
     found = partition_outcomes(table, bound, schema, spec)
     return np.full(len(table), 7, dtype=np.uint8) if found is None else found
 
 
-def data_file_outcome(f: DataFile, where: Predicate, metadata: TableMetadata, case_sensitive: bool = True) -> int:
+def data_file_outcome(f: DataFile, where: Predicate, metadata: TableMetadata, case_sensitive: bool = True, zone: str = "UTC") -> int:
     """The mask of one file that is not in a manifest yet."""
-    return int(file_outcomes(_as_entry(f, metadata), where, metadata.schema(), metadata, f.spec_id, case_sensitive)[0])
+    return int(file_outcomes(_as_entry(f, metadata), where, metadata.schema(), metadata, f.spec_id, case_sensitive, zone)[0])
 
 
 def _as_entry(f: DataFile, metadata: TableMetadata) -> pa.Table:

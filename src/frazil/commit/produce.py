@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from frazil.codec.partition_path import partition_path
 from frazil.commit.context import Context, SnapshotState
-from frazil.commit.filtering import DeleteRemoval, FilterResult, Removal, filter_data, filter_deletes
+from frazil.commit.filtering import DeleteRemoval, FilterResult, Removal, filter_data
+from frazil.commit.filtering_deletes import filter_deletes
 from frazil.commit.manifests import ADDED, check_known_specs, numbered, schema_of_spec, write_list
 from frazil.commit.merging import merge
 from frazil.commit.properties import boolean, number, refuse_encryption
@@ -16,7 +18,7 @@ from frazil.commit.summary import SummaryBuilder, with_totals
 from frazil.errors import ValidationError, ValidationException
 from frazil.scan.manifests import manifests_of
 from frazil.spec import updates as u
-from frazil.spec.data_file import DataFile, ManifestEntry
+from frazil.spec.data_file import DataFile, DataFileContent, ManifestEntry
 from frazil.spec.manifest import ManifestContent, ManifestFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import MAIN_BRANCH, Snapshot, SnapshotRef
@@ -78,7 +80,7 @@ def produce(change: Change, target: Target, metadata: TableMetadata, context: Co
         [m for m in old if m.content == ManifestContent.DATA], change.removal, metadata.schema(), state.writer, metadata, state.filtered
     )  # fmt: skip
     deletes = _filtered_deletes([m for m in old if m.content == ManifestContent.DELETES], data, change, state, metadata)
-    if not (change.even_if_empty or change.added or change.added_deletes or data.removed or deletes.removed):
+    if not (change.even_if_empty or change.added or change.added_deletes or data.removed or change.delete_removal.files):
         return ()
     _write_new(change, state, metadata)
     manifests, replaced = _assembled(change, state, data, deletes, metadata)
@@ -92,44 +94,57 @@ def produce(change: Change, target: Target, metadata: TableMetadata, context: Co
 
 
 def _check_delete_files(files: Sequence[DataFile], metadata: TableMetadata) -> None:
-    version = metadata.format_version
+    """Another writer may have upgraded the table since they were written."""
+    version, seen = metadata.format_version, set[str]()
+    facts: dict[str, Any] = {"table": metadata.location, "hint": "Load the table again and repeat the operation."}
     for f in files:
         if version < 2:
-            raise ValidationError("Deletes are supported in V2 and above", table=metadata.location, file=f.file_path)
+            raise ValidationException("Deletes are supported in V2 and above", file=f.file_path, table=metadata.location)
         if version == 2 and f.is_dv:
-            raise ValidationError(f"Must not use DVs for position deletes in V2: {f.file_path}", file=f.file_path)
-        if version >= 3 and f.content == 1 and not f.is_dv:
-            raise ValidationError(f"Must use DVs for position deletes in V{version}: {f.file_path}", file=f.file_path)
+            raise ValidationException(f"Must not use DVs for position deletes in V2: {f.file_path}", file=f.file_path, **facts)
+        if version >= 3 and f.content == DataFileContent.POSITION_DELETES and not f.is_dv:
+            raise ValidationException(f"Must use DVs for position deletes in V{version}: {f.file_path}", file=f.file_path, **facts)
+        if f.is_dv:
+            about = f.referenced_data_file or ""
+            if about in seen:
+                raise ValidationError(f"Cannot add two deletion vectors for one data file: {about}", file=about, table=metadata.location)
+            seen.add(about)
 
 
 def _filtered_deletes(
     manifests: Sequence[ManifestFile], data: FilterResult, change: Change, state: SnapshotState, metadata: TableMetadata
 ) -> FilterResult:
-    """Delete manifests without what cannot apply to any row any more; an append leaves them as they are (Java tidies up then too).
+    """Delete manifests without what is to go and what cannot apply to any row any more; a fast append leaves them as they are.
 
     The results are not kept for the next attempt: what is too old depends on what others did.
     """
-    if change.removal.is_empty and change.delete_removal == DeleteRemoval():
+    if not change.merge:
         return FilterResult(list(manifests))
-    if not manifests:
-        return filter_deletes((), change.delete_removal, state.writer, metadata)
     known = [m.min_sequence_number for m in data.manifests if m.min_sequence_number is not None and m.has_live_files]
-    oldest = min([metadata.last_sequence_number, *known])
-    removal = replace(
-        change.delete_removal,
-        partitions=change.delete_removal.partitions | change.removal.partitions,
-        before_sequence_number=oldest,
-        referenced=frozenset(f.file_path for f in data.removed),
+    if change.added and change.data_sequence_number is not None:  # deletes that are younger reach these files, too
+        known.append(change.data_sequence_number)
+    named, removal = change.delete_removal, change.removal
+    wanted = replace(
+        named,
+        partitions=named.partitions | removal.partitions,
+        row_filter=removal.row_filter,
+        case_sensitive=removal.case_sensitive,
+        zone=removal.zone,
+        before_sequence_number=min([metadata.last_sequence_number, *known]),
+        removed=tuple(data.removed),
+        vectors=tuple(f for f in change.added_deletes if f.is_dv),
     )
-    return filter_deletes(manifests, removal, state.writer, metadata)
+    return filter_deletes(manifests, wanted, state.writer, metadata)
 
 
 def _write_new(change: Change, state: SnapshotState, metadata: TableMetadata) -> None:
-    """Manifests of the new files: written by the first attempt, used by all."""
+    """Manifests of the new files: written by the first attempt, used by all while their files are the same."""
     if state.new_data is None:
         state.new_data = _written(change.added, change.data_sequence_number, ManifestContent.DATA, state)
-    if state.new_deletes is None:
+    deletes = tuple((f.file_path, f.content_offset) for f in change.added_deletes)
+    if state.new_deletes is None or state.new_deletes_of != deletes:
         state.new_deletes = _written(change.added_deletes, None, ManifestContent.DELETES, state)
+        state.new_deletes_of = deletes
 
 
 def _written(files: Sequence[DataFile], sequence_number: int | None, content: ManifestContent, state: SnapshotState) -> list[ManifestFile]:

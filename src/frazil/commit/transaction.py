@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from frazil.catalog.base import CatalogBackend, Committed, Conflict, Identifier, LoadedTable, Unknown
 from frazil.commit.actions import Action, ReplaceTable
-from frazil.commit.apply import apply_updates, check_schema
+from frazil.commit.apply import apply_updates, check_schema, now_millis
 from frazil.commit.cleanup import remove
 from frazil.commit.context import Context
 from frazil.commit.manifests import Output
@@ -32,7 +32,7 @@ from frazil.errors import (
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import Snapshot
 from frazil.spec.updates import AssignUUID, Requirement, Update
-from frazil.storage import storage_for
+from frazil.storage import Storage, storage_for
 
 log = logging.getLogger(__name__)
 Sleep = Callable[[float], None]
@@ -179,7 +179,8 @@ class _Commit:
         try:
             used = self.used(table)
             if used is not None:
-                remove(self.context.storage, (w for w in self.context.output.written if w not in used), "attempts that lost")
+                unused = [w for w in self.context.output.written if w not in used]
+                remove(self.context.storage, [*unused, *self.context.unneeded_files()], "attempts that lost")
         except Exception as e:
             log.warning("Could not clean up after the commit to %s: %s", _name(table), e)
         return self.outcome(table, self.context.attempt)
@@ -200,7 +201,7 @@ class _Commit:
         return CommitOutcome(table, last, attempts, time.monotonic() - self.started)
 
     def take_back(self) -> None:
-        remove(self.context.storage, self.context.output.written, "a commit that changes nothing")
+        remove(self.context.storage, [*self.context.output.written, *self.context.unneeded_files()], "a commit that changes nothing")
 
     def give_up(self) -> None:
         """Certainly not applied: what this commit wrote goes, and the data files that were written for it."""
@@ -229,6 +230,14 @@ def _keeps_metadata_elsewhere(backend: CatalogBackend) -> bool:
     return not getattr(backend, "writes_metadata_files", True)
 
 
+def context_of(backend: CatalogBackend, storage: Storage, environment: Mapping[str, str] | None = None) -> Context:
+    """A context for actions that are applied before they are committed: to see what a transaction's earlier steps make of the table.
+
+    Who does not hand it to `commit` in the end removes what `output.written` lists.
+    """
+    return Context(Output(storage, sync_folder=_keeps_metadata_elsewhere(backend)), dict(environment or {}))
+
+
 def commit(
     backend: CatalogBackend,
     base: LoadedTable,
@@ -237,13 +246,17 @@ def commit(
     written: Iterable[str] = (),
     environment: Mapping[str, str] | None = None,
     sleep: Sleep = time.sleep,
+    context: Context | None = None,
 ) -> CommitOutcome:
     """Commit all actions as one new version of the table's metadata; several are one transaction.
 
     `written`: data files made for this commit; they are deleted when it certainly failed. `environment` goes into the summaries.
+    `context`: of `context_of`, with which a beginning of these actions was applied already; their ids and manifests are kept.
     Raises CommitFailedException (retries used up), ValidationException (others changed what it relies on), CommitStateUnknownException.
     """
-    context = Context(Output(base.storage, sync_folder=_keeps_metadata_elsewhere(backend)), dict(environment or {}))
+    context = context or context_of(backend, base.storage)
+    context.environment, context.attempt = {**context.environment, **(environment or {})}, 1
+    context.now_ms = max(context.now_ms, now_millis())
     work = _Commit(backend, base, list(actions), list(written), context, sleep)
     try:
         return work.run()
@@ -270,7 +283,7 @@ def create(
     """Create a table, with snapshots if there are actions, in one step. Raises TableAlreadyExistsError when the name is taken."""
     check_schema(metadata.schema(), metadata.format_version)
     storage = storage_for(metadata.location, backend.properties)
-    context = Context(Output(storage, sync_folder=_keeps_metadata_elsewhere(backend)), dict(environment or {}))
+    context = context_of(backend, storage, environment)
     base = LoadedTable(identifier, "", metadata, storage, dict(backend.properties))
     work = _Commit(backend, base, list(actions), list(written), context, time.sleep)
     try:

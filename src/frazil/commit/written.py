@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from frazil.commit.context import Context
 from frazil.commit.produce import parent_of
 from frazil.errors import ValidationException
-from frazil.scan.plan import plan
+from frazil.scan.manifests import is_data, live, manifests_of, read_manifest
 from frazil.spec.data_file import DataFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.types import NestedField, UnknownType, can_promote
@@ -60,18 +60,24 @@ class WrittenFor:
 
 @dataclass(frozen=True)
 class NotYetThere:
-    """Stands before the action that adds existing files; looks at each attempt, since others may be adding the same ones."""
+    """Stands before the action that adds existing files; looks at each attempt, since others may be adding the same ones: at manifests that
+    earlier attempts have not seen."""
 
     paths: frozenset[str]
     branch: str
 
     def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]:
         head = parent_of(metadata, self.branch)
-        live = plan(metadata, context.storage, snapshot=head, schema=metadata.schema()).paths()
-        if twice := sorted(self.paths & set(live)):
-            shown = ", ".join(twice[:10])
+        seen, twice = context.looked_at.setdefault(context.action, set()), set[str]()
+        for m in manifests_of(metadata, head, context.storage) if head is not None else ():
+            if is_data(m) and m.manifest_path not in seen:
+                table = live(read_manifest(context.storage, m, ("status", "file_path")))
+                twice |= self.paths & set(table["file_path"].to_pylist())
+                seen.add(m.manifest_path)
+        if twice:
+            shown = ", ".join(sorted(twice)[:10])
             text = f"Cannot add files that are already referenced by table, files: {shown}"
-            raise ValidationException(text, table=metadata.location, files=twice)
+            raise ValidationException(text, table=metadata.location, files=sorted(twice))
         return ()
 
 

@@ -1,0 +1,141 @@
+"""Delete manifests without the delete files that a commit removes, and those that it makes pointless (Java ManifestFilterManager)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.commit.filtering import (
+    DeleteRemoval,
+    Filtered,
+    FilterResult,
+    Rows,
+    check_required,
+    in_partitions,
+    may_hold_partition,
+    rewrite_without,
+)
+from frazil.commit.keys import PartitionKey, partition_key
+from frazil.commit.manifests import DELETED, ManifestWriter
+from frazil.commit.matching import TRUE, file_outcomes, manifests_that_may_match
+from frazil.errors import ValidationException
+from frazil.expr.nodes import AlwaysFalse
+from frazil.scan.delete_ranges import normalised, path_bounds
+from frazil.scan.manifests import column_of, read_manifest
+from frazil.spec.data_file import DataFile, DataFileContent
+from frazil.spec.manifest import ManifestFile
+from frazil.spec.metadata import TableMetadata
+
+
+@dataclass
+class _Chosen:
+    """A removal made ready for the manifests at hand."""
+
+    removal: DeleteRemoval
+    metadata: TableMetadata
+    by_filter: set[str]
+
+    @cached_property
+    def named(self) -> set[tuple[str, int | None]]:
+        return {(f.file_path, f.content_offset) for f in self.removal.files}
+
+    @cached_property
+    def keys(self) -> frozenset[PartitionKey]:
+        """Partitions in which a delete file may go, or may not stay; a delete file lies in its data file's partition."""
+        about: Iterable[DataFile] = (*self.removal.files, *self.removal.removed, *self.removal.vectors)
+        return self.removal.partitions | {partition_key(f.spec_id, f.partition) for f in about}
+
+    @cached_property
+    def superseded(self) -> pa.Array:
+        """Data files whose own delete files go."""
+        return _paths([*(f.file_path for f in self.removal.removed), *(v.referenced_data_file or "" for v in self.removal.vectors)])
+
+    def may_change(self, m: ManifestFile) -> bool:
+        if not m.has_live_files:
+            return False
+        old = (m.min_sequence_number or 0) < self.removal.before_sequence_number
+        return old or m.manifest_path in self.by_filter or may_hold_partition(m, self.keys, self.metadata)
+
+
+def _paths(texts: Sequence[str]) -> pa.Array:
+    return normalised(pa.array(sorted(set(texts)), pa.string()))
+
+
+def filter_deletes(
+    manifests: Sequence[ManifestFile], removal: DeleteRemoval, writer: ManifestWriter, metadata: TableMetadata
+) -> FilterResult:
+    """Delete manifests without the delete files of `removal`.
+
+    Raises ValidationException when a named one is missing (if required), or when a data file would have two deletion vectors.
+    """
+    result = FilterResult()
+    by_filter = manifests_that_may_match(
+        manifests, removal.row_filter, metadata.schema(), metadata, removal.case_sensitive, removal.zone
+    )  # fmt: skip
+    chosen = _Chosen(removal, metadata, by_filter)
+    for m in manifests:
+        if not chosen.may_change(m):
+            result.take(m, Filtered(m))
+            continue
+        table = read_manifest(writer.output.storage, m)
+        live: Rows = pc.not_equal(table["status"], int(DELETED)).to_numpy(zero_copy_only=False)
+        marked = live & _marked(table, m, chosen)
+        _refuse_second_vectors(table.filter(pa.array(live & ~marked)), removal, metadata)
+        result.take(m, rewrite_without(table, marked, live, m, writer, metadata) if marked.any() else Filtered(m))
+    if removal.required:
+        check_required(chosen.named, {(f.file_path, f.content_offset) for f in result.removed})
+    return result
+
+
+def _marked(table: pa.Table, m: ManifestFile, chosen: _Chosen) -> Rows:
+    removal = chosen.removal
+    sequence = pc.fill_null(table["sequence_number"], 0).to_numpy(zero_copy_only=False)
+    found: Rows = (sequence > 0) & (sequence < removal.before_sequence_number)
+    if chosen.named:
+        pairs = zip(table["file_path"].to_pylist(), table["content_offset"].to_pylist(), strict=True)
+        found |= np.fromiter((p in chosen.named for p in pairs), dtype=bool, count=len(table))
+    if wanted := [k for k in removal.partitions if k[0] == m.partition_spec_id]:
+        found |= in_partitions(table, m.partition_spec_id, wanted)
+    if len(chosen.superseded):
+        found |= _about(table, chosen)
+    if m.manifest_path in chosen.by_filter and not isinstance(removal.row_filter, AlwaysFalse):
+        outcomes = file_outcomes(
+            table, removal.row_filter, chosen.metadata.schema(), chosen.metadata, m.partition_spec_id, removal.case_sensitive,
+            removal.zone, partition_only=True,
+        )  # fmt: skip
+        found |= outcomes == TRUE
+    return found
+
+
+def _about(table: pa.Table, chosen: _Chosen) -> Rows:
+    """Delete files about one data file which goes; of one that gets a new vector all but vectors, which must be named."""
+    positional = column_of(table, "content").to_numpy() == int(DataFileContent.POSITION_DELETES)
+    single = path_bounds([table], column_of(table, "referenced_data_file"), positional).single
+    vector = pc.equal(column_of(table, "file_format"), "puffin").to_numpy(zero_copy_only=False)
+    removed = _is_in(single, _paths([f.file_path for f in chosen.removal.removed]))
+    return np.asarray(removed | (_is_in(single, chosen.superseded) & ~vector))
+
+
+def _is_in(values: pa.Array, wanted: pa.Array) -> Rows:
+    return np.asarray(pc.and_(values.is_valid(), pc.is_in(values, value_set=wanted)).to_numpy(zero_copy_only=False))
+
+
+def _refuse_second_vectors(staying: pa.Table, removal: DeleteRemoval, metadata: TableMetadata) -> None:
+    if not removal.vectors or not len(staying):
+        return
+    vectors = staying.filter(pc.equal(staying["file_format"], "puffin"))
+    if not len(vectors):
+        return
+    paths = normalised(column_of(vectors, "referenced_data_file"))
+    both = vectors.filter(pa.array(_is_in(paths, _paths([v.referenced_data_file or "" for v in removal.vectors]))))
+    if len(both):
+        file, other = both["referenced_data_file"][0].as_py(), both["file_path"][0].as_py()
+        raise ValidationException(
+            f"Cannot add a deletion vector for {file}, which has one already: {other}", file=file, table=metadata.location,
+            snapshot_id=both["snapshot_id"][0].as_py(), hint="Merge it with the one that is there, and remove that in the same commit.",
+        )  # fmt: skip

@@ -1,0 +1,142 @@
+"""What others did to a branch since a commit's start: the files that their snapshots added and removed (Java MergingSnapshotProducer)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.commit.filtering import may_hold_partition
+from frazil.commit.keys import PartitionKey
+from frazil.commit.manifests import ADDED, DELETED
+from frazil.commit.matching import TRUE, file_outcomes, manifests_that_may_match
+from frazil.errors import ValidationException
+from frazil.expr.nodes import AlwaysTrue, Predicate
+from frazil.scan.manifests import live, manifests_of, read_manifest
+from frazil.spec.manifest import ManifestContent, ManifestFile
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.snapshot import Snapshot
+from frazil.storage.base import Storage
+
+ADD_FILES = frozenset({"append", "overwrite"})
+REMOVE_FILES = frozenset({"overwrite", "replace", "delete"})
+REMOVE_FILES_BUT_DELETES = frozenset({"overwrite", "replace"})
+ADD_DELETE_FILES = frozenset({"overwrite", "delete"})
+ADD_VECTORS = frozenset({"overwrite", "delete", "replace"})
+Found = tuple[ManifestFile, pa.Table]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class History:
+    """The snapshots after `start` (None: all) up to the branch head `parent`, but for those of this commit itself (`own`)."""
+
+    metadata: TableMetadata
+    storage: Storage
+    parent: Snapshot | None
+    start: int | None
+    case_sensitive: bool = True
+    zone: str = "UTC"
+    own: frozenset[int] = frozenset()
+
+    @cached_property
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        """Newest first. Raises ValidationException when the start is no ancestor or some in between have expired."""
+        found: list[Snapshot] = []
+        last: Snapshot | None = None
+        for s in self.metadata.ancestors(self.parent):
+            if s.snapshot_id == self.start:
+                return tuple(found)
+            last = s
+            if s.snapshot_id not in self.own:
+                found.append(s)
+        if last is not None and last.parent_snapshot_id != self.start:
+            raise ValidationException(
+                f"Cannot determine history between starting snapshot {self.start} and the last known ancestor {last.snapshot_id}",
+                hint="Read the table again and repeat the operation.", table=self.metadata.location, snapshot_id=last.snapshot_id,
+            )  # fmt: skip
+        return tuple(found)
+
+    def manifests(self, operations: Collection[str], content: ManifestContent) -> tuple[list[ManifestFile], set[int]]:
+        """The manifests that those snapshots wrote, and their ids."""
+        found: list[ManifestFile] = []
+        ids: set[int] = set()
+        for s in self.snapshots:
+            if s.operation in operations:
+                ids.add(s.snapshot_id)
+                mine = manifests_of(self.metadata, s, self.storage)
+                found += [m for m in mine if m.content == content and m.added_snapshot_id == s.snapshot_id]
+        return found, ids
+
+    def _written(
+        self, operations: Collection[str], content: ManifestContent, status: int, where: Predicate | None
+    ) -> Iterator[Found]:
+        """Entries with that status that those snapshots wrote, of manifests whose summaries leave room for `where`."""
+        manifests, ids = self.manifests(operations, content)
+        schema = self.metadata.schema()
+        chosen = None
+        if where is not None:
+            chosen = manifests_that_may_match(manifests, where, schema, self.metadata, self.case_sensitive, self.zone)
+        wanted = pa.array(sorted(ids), pa.int64())
+        for m in manifests:
+            if chosen is None or m.manifest_path in chosen:
+                table = read_manifest(self.storage, m)
+                mask = pc.and_(pc.equal(table["status"], int(status)), pc.is_in(table["snapshot_id"], value_set=wanted))
+                if (table := table.filter(mask)).num_rows:
+                    yield m, table
+
+    def data_files(self, operations: Collection[str], *, added: bool, where: Predicate | None = None) -> Iterator[Found]:
+        """Data files added (else removed) that can hold rows matching `where` (None: all)."""
+        for m, table in self._written(operations, ManifestContent.DATA, ADDED if added else DELETED, where):
+            if (kept := table.filter(pa.array(self.may_match(m, table, where)))).num_rows:
+                yield m, kept
+
+    def delete_files(self, operations: Collection[str], where: Predicate | None = None) -> Iterator[Found]:
+        """Delete files added, whose partition can hold rows matching `where` (None: all)."""
+        if self.parent is None or self.metadata.format_version < 2:
+            return
+        for m, table in self._written(operations, ManifestContent.DELETES, ADDED, where):
+            if (kept := table.filter(pa.array(self.may_match(m, table, where, partition_only=True)))).num_rows:
+                yield m, kept
+
+    def may_match(self, m: ManifestFile, table: pa.Table, where: Predicate | None, *, partition_only: bool = False) -> Flags:
+        """Entries of a manifest that leave room for rows matching `where`."""
+        if where is None or isinstance(where, AlwaysTrue):
+            return np.ones(len(table), bool)
+        found = file_outcomes(
+            table, where, self.metadata.schema(), self.metadata, m.partition_spec_id, self.case_sensitive, self.zone, partition_only
+        )  # fmt: skip
+        return np.asarray((found & TRUE) != 0)
+
+    def live_data(self, partitions: Collection[PartitionKey]) -> Iterator[Found]:
+        """Data files of the head in these partitions (and maybe some in others)."""
+        if self.parent is None:
+            return
+        keys = frozenset(partitions)
+        for m in manifests_of(self.metadata, self.parent, self.storage):
+            if m.content == ManifestContent.DATA and m.has_live_files and may_hold_partition(m, keys, self.metadata):
+                yield m, live(read_manifest(self.storage, m))
+
+    def refuse(self, message: str, files: Any, **facts: Any) -> None:
+        """Raises ValidationException, naming files as (path, snapshot that changed them), when there are any."""
+        found = list(files)
+        if not found:
+            return
+        paths, ids = list(dict.fromkeys(p for p, _ in found)), list(dict.fromkeys(i for _, i in found))
+        shown = ", ".join(paths[:_SHOWN]) + (f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else "")
+        by = f"snapshot {ids[0]}" if len(ids) == 1 else "snapshots " + ", ".join(map(str, ids[:_SHOWN]))
+        began = "an empty table" if self.start is None else f"snapshot {self.start}"
+        raise ValidationException(
+            f"{message}: [{shown}], committed by {by} after this operation read {began}",
+            hint="Another writer committed meanwhile; read the table again and repeat the operation.",
+            table=self.metadata.location, files=paths, starting_snapshot_id=self.start, snapshot_ids=ids, **facts,
+        )  # fmt: skip
+
+
+_SHOWN = 10
