@@ -209,8 +209,9 @@ def _batches(source: Source, plan: Any, delete: DataFile) -> Iterator[tuple[Sequ
 
 def keys_of(
     delete: DataFile, ids: Sequence[int], fields: tuple[NestedField, ...], storage: Storage, mapping: NameMapping | None
-) -> list[pa.Array]:
-    """The key columns of an equality delete file, in the order of `ids`. `fields`: top-level columns that hold them and nothing else."""
+) -> Iterator[list[pa.Array]]:
+    """The key columns of an equality delete file in batches, in the order of `ids`. `fields`: top-level columns that hold them and
+    nothing else."""
     with reading(delete.file_path, delete.file_format):
         source, schema = _open(delete, storage, mapping)
         for field_id in ids:
@@ -218,15 +219,12 @@ def keys_of(
                 text = f"Equality delete file {delete.file_path} lacks the column with id {field_id}, which it compares."
                 raise CorruptData(text, file=delete.file_path, field_id=field_id)
         plan = plan_columns(fields, schema, {}, prune=source.prunes_leaves, name=delete.file_path)
-        made: list[list[pa.Array]] = [[] for _ in ids]
         rows = 0
         for raw, count in _batches(source, plan, delete):
             columns = [build(p, None if at is None else raw[at], count) for at, p in plan.columns]
-            for held, field_id in zip(made, ids, strict=True):
-                held.append(key_column(columns, fields, field_id))
             rows += count
+            yield [key_column(columns, fields, i) for i in ids]
         _check_rows(delete, rows)
-    return [pa.concat_arrays(held) if held else pa.nulls(0) for held in made]
 
 
 def _has(fields: Sequence[FileField], field_id: int) -> bool:

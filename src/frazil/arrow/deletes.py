@@ -181,7 +181,8 @@ def _key_set(
     fields = keys.project(ids).fields
 
     def columns(delete: DataFile) -> list[pa.Array]:
-        return [canonical(c) for c in keys_of(delete, ids, fields, storage, mapping)]
+        parts = [[canonical(c) for c in batch] for batch in keys_of(delete, ids, fields, storage, mapping)]
+        return [pa.concat_arrays(list(c)) for c in zip(*parts, strict=True)] if parts else [pa.nulls(0) for _ in ids]
 
     def decoded(delete: DataFile) -> list[pa.Array]:
         key = ("keys", delete.file_path, ids)

@@ -116,8 +116,15 @@ class DeleteIndex:
         return np.asarray((spans[:, :, 1] - spans[:, :, 0]).sum(axis=1))
 
     @cached_property
+    def position_records(self) -> Numbers:
+        """Of each data file how many positions its delete files hold at most, those of other data files included."""
+        upto = np.concatenate([[0], np.cumsum(self._entries.numbers("record_count")[self._order])])
+        spans = self._spans[:, : self._spans.shape[1] // 2]
+        return np.asarray((upto[spans[:, :, 1]] - upto[spans[:, :, 0]]).sum(axis=1))
+
+    @cached_property
     def removed_rows(self) -> Numbers:
-        """How many rows are deleted from each data file, where that is known without reading: a deletion vector and nothing else. -1: not."""
+        """How many rows are deleted from each data file where manifests tell, as of a deletion vector and nothing else. -1: unknown."""
         alone = np.flatnonzero((self.counts == 1) & (self.equality_counts == 0))
         first = self._spans[alone]
         at = first[:, :, 0][first[:, :, 1] > first[:, :, 0]]

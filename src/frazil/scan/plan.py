@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from frazil.errors import Unsupported
 from frazil.expr.bind import bind
 from frazil.expr.bound import Bound, Constant, references
+from frazil.expr.building import from_numpy, scalar
 from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.scan.combine import CombinedTask, combine_for
 from frazil.scan.deletes import DeleteEntries, DeleteIndex, attach, read_deletes
@@ -231,7 +232,7 @@ def plan_manifests(
         skipped_by_partition=by_partition, skipped_by_statistics=by_statistics,
         total_file_size_in_bytes=sum(pc.sum(g.table.column("file_size_in_bytes")).as_py() or 0 for g in groups),
         total_records=sum(pc.sum(g.table.column("record_count")).as_py() or 0 for g in groups),
-        wholly_matching_files=sum(pc.sum(pc.equal(g.table.column("_match"), WHOLLY)).as_py() or 0 for g in groups),
+        wholly_matching_files=sum(pc.sum(pc.equal(g.table.column("_match"), scalar(WHOLLY, pa.uint8()))).as_py() or 0 for g in groups),
     )  # fmt: skip
 
 
@@ -263,7 +264,7 @@ def _prune(entries: pa.Table, bound: Bound, schema: Schema, spec: PartitionSpec)
     if isinstance(bound, Constant):
         match = {True: WHOLLY, False: 2, None: 4}[bound.value]
         kept = entries if match == WHOLLY else entries.slice(0, 0)
-        masks = pa.repeat(pa.scalar(match, pa.uint8()), kept.num_rows)
+        masks = from_numpy(np.full(kept.num_rows, match, dtype=np.uint8))
         return kept.append_column("_match", masks), 0, entries.num_rows - kept.num_rows
     return file_pruner(bound, schema, spec)(entries)
 

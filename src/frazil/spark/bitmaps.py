@@ -19,7 +19,6 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
 from frazil.arrow.delete_files import DeleteCache, Positions, position_batches, positions_of
-from frazil.spark.arrow_read import parallelism
 from frazil.spark.file_keys import ROW, chunk_key
 from frazil.spark.workers import check_workers, guarded
 from frazil.spec.data_file import DataFile

@@ -1,7 +1,7 @@
 """Files as one long number each, so that Spark finds what belongs to a file without comparing texts: `xxhash64(_metadata.file_path)`.
 
-The driver knows all paths of a scan and computes the same numbers (XXH64 with seed 42, as Spark's function has it). A number is the first of
-a span of `SPAN`, one for each 65,536 rows of the file; where two spans meet, or one would pass the largest long, another salt is taken.
+The driver knows all paths of a scan and computes the same numbers (XXH64 with seed 42, as Spark's function has it). A number is the first
+of a span of `SPAN`, one for each 65,536 rows of the file; where two spans meet, or one would pass the largest long, another salt is taken.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def same_files(scan: DataFrame, paths: Sequence[str]) -> bool:
     """Whether Spark tells the files of a scan in the words that `spark_text` foresees; else nothing would be found by their keys."""
     if hasattr(scan, "_jdf"):
         jvm: Any = scan.sparkSession._jvm
-        told = str(jvm.org.apache.commons.lang3.StringUtils.join(scan._jdf.inputFiles(), "\n")).split("\n")
+        told = str(jvm.org.apache.hadoop.util.StringUtils.join("\n", scan._jdf.inputFiles())).split("\n")
     else:
         told = scan.inputFiles()
     return set(told) == {spark_text(p) for p in paths}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +11,8 @@ from frazil.arrow.parquet_footer import Node
 from frazil.codec.name_mapping import MappedField, NameMapping, parse_name_mapping
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import PlannedFiles
-from frazil.spark.paths import is_hidden, jvm_can_open
+from frazil.spark.native_deletes import EQUALITY, NONE, POSITIONS, kinds
+from frazil.spark.paths import is_hidden, jvm_can_open, spark_text
 from frazil.spark.presence import file_schemas, lacking
 from frazil.spark.shape import Shape, is_readable
 from frazil.spec import types as i
@@ -29,38 +31,57 @@ class ScanGroup:
     """Files that one Parquet scan reads alike. `rows`: their places in the planned table.
 
     `constants`: columns the files lack, whose value is their identity partition's. `file_names`: for files without ids, the name of each
-    column in the files (id -> name); None: read by id.
+    column in the files (id -> name); None: read by id. `deletes`: what applies to all of them (`native_deletes`).
     """
 
     planned: PlannedFiles
     constants: frozenset[int] = frozenset()
     file_names: tuple[tuple[int, str], ...] | None = None
+    deletes: int = NONE
     rows: list[int] = field(default_factory=list, compare=False, hash=False)
 
 
-def split(spark: Any, plan: Plan, shape: Shape, storage: Storage) -> tuple[list[ScanGroup], list[PlannedFiles]]:
-    """Groups for Spark's scan, and what is left for Arrow."""
-    mapping = _mapping(plan)
+def split(spark: Any, plan: Plan, shape: Shape, storage: Storage, keyed: Shape | None = None) -> tuple[list[ScanGroup], list[PlannedFiles]]:
+    """Groups for Spark's scan, and what is left for Arrow. `keyed`: the shape for files with equality deletes; None: they go to Arrow."""
+    mapping = mapping_of(plan)
     native: dict[Any, ScanGroup] = {}
     arrow: list[PlannedFiles] = []
     schemes: dict[str, bool] = {}
-    can_scan = all(is_readable(f.field_type) or isinstance(f.field_type, i.UnknownType) for f in shape.fields)
+    shapes = {NONE: shape, POSITIONS: shape, EQUALITY: keyed}
     for planned in plan.groups:
         paths = planned.table.column("file_path").to_pylist()
-        formats, deletes = planned.table.column("file_format").to_pylist(), planned.has_deletes.tolist()
-        possible = [
-            n for n, (path, kind) in enumerate(zip(paths, formats, strict=True))
-            if can_scan and kind == "parquet" and not deletes[n] and not is_hidden(path) and jvm_can_open(spark, path, schemes)
-        ]  # fmt: skip
+        formats, applied = planned.table.column("file_format").to_pylist(), _kinds(planned, paths)
         taken: set[int] = set()
-        for n, key in _placed(plan, planned.spec, shape, storage, mapping, paths, possible):
-            group = native.setdefault((planned.spec_id, *key), ScanGroup(planned, *key))
-            group.rows.append(n)
-            taken.add(n)
+        for kind, wanted in shapes.items():
+            if wanted is None or not all(is_readable(f.field_type) or isinstance(f.field_type, i.UnknownType) for f in wanted.fields):
+                continue
+            possible = [
+                n for n, (path, file_format, here) in enumerate(zip(paths, formats, applied, strict=True))
+                if here == kind and file_format == "parquet" and not is_hidden(path) and jvm_can_open(spark, path, schemes)
+            ]  # fmt: skip
+            for n, (constants, names) in _placed(plan, planned.spec, wanted, storage, mapping, paths, possible):
+                if kind == EQUALITY and names is not None:
+                    continue  # names of keys that were dropped since are not in the mapping
+                group = native.setdefault((planned.spec_id, constants, names, kind), ScanGroup(planned, constants, names, kind))
+                group.rows.append(n)
+                taken.add(n)
         if len(taken) < len(paths):
             rest = [n for n in range(len(paths)) if n not in taken]
             arrow.append(planned.chosen(rest))
     return list(native.values()), arrow
+
+
+def _kinds(planned: PlannedFiles, paths: Sequence[str]) -> list[int]:
+    """What applies to each file; a file that is listed twice cannot be told by its path, and goes to Arrow when it has deletes."""
+    found: list[int] = kinds(planned).tolist()
+    if planned.deletes is None:
+        return found
+    with_deletes = [n for n, kind in enumerate(found) if kind != NONE]
+    texts = Counter(spark_text(paths[n]) for n in with_deletes)
+    for n in with_deletes:
+        if texts[spark_text(paths[n])] > 1:
+            found[n] = -1
+    return found
 
 
 _Key = tuple[frozenset[int], tuple[tuple[int, str], ...] | None]
@@ -78,7 +99,7 @@ def _placed(
     """The rows that Spark may read, each with what decides its group."""
     identity = {f.source_id for f in spec.fields if isinstance(f.transform, IdentityTransform)}
     held = {x.field_id for f in shape.fields for x in _inside(f)}
-    constants, asked = identity & held, identity & held | shape.sensitive
+    constants, asked = identity & held & plan.schema.by_id.keys(), identity & held | shape.sensitive
     with_ids = list(possible)
     if mapping is not None:
         schemas = file_schemas([paths[n] for n in possible], storage)
@@ -107,7 +128,7 @@ def _inside(f: i.NestedField) -> Iterable[i.NestedField]:
             yield from _inside(inner)
 
 
-def _mapping(plan: Plan) -> NameMapping | None:
+def mapping_of(plan: Plan) -> NameMapping | None:
     text = plan.metadata.properties.get(NAME_MAPPING)
     return parse_name_mapping(text) if text else None
 

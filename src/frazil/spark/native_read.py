@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -22,10 +22,12 @@ from frazil.scan.plan import Plan
 from frazil.spark import lookup
 from frazil.spark.arrow_read import arrow_frame
 from frazil.spark.canary import still_by_id
-from frazil.spark.groups import ScanGroup, split
+from frazil.spark.file_keys import same_files
+from frazil.spark.groups import ScanGroup, mapping_of, split
 from frazil.spark.logical import from_file, pruned
-from frazil.spark.paths import as_glob
-from frazil.spark.settings import enable_ids, temporarily
+from frazil.spark.native_deletes import EQUALITY, NONE, Applied, KeyColumns, key_columns
+from frazil.spark.parquet_scan import open_files
+from frazil.spark.settings import enable_ids
 from frazil.spark.shape import Shape, read_type, shape_of, without_ids
 from frazil.spark.types import contains, spark_type, time_enabled
 from frazil.spec import types as i
@@ -35,11 +37,7 @@ from frazil.storage import Storage
 from frazil.storage.locations import scheme_of
 
 _ROW_ID, _UPDATED, _POS, _FIRST, _SEQUENCE = "__frazil_row_id", "__frazil_updated", "__frazil_pos", "__frazil_first", "__frazil_sequence"
-_FILE = "__frazil_file"
-_OPTIONS = {
-    "mergeSchema": "false", "ignoreMissingFiles": "false", "ignoreCorruptFiles": "false", "recursiveFileLookup": "true",
-    "datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED",
-}  # fmt: skip
+_FILE, _DELETED = "__frazil_file", "__frazil_deleted"
 
 
 @dataclass(frozen=True)
@@ -75,9 +73,15 @@ def read(
     """
     enable_ids(spark)
     wanted = _wanted(spark, plan, projection, where)
-    shape = shape_of(plan.metadata, wanted.columns)
-    groups, rest = split(spark, plan, shape, storage)
-    frames = [_scan(spark, plan, shape, merged, wanted, storage) for merged in _merged(groups, wanted)]
+    keys = key_columns(plan) if plan.equality_ids else None
+    shapes = _shapes(plan, wanted, keys)
+    groups, rest = split(spark, plan, shapes[NONE], storage, shapes.get(EQUALITY))
+    frames = []
+    for merged in _merged(groups, wanted):
+        if (frame := _scan(spark, plan, shapes.get(merged[0].deletes, shapes[NONE]), merged, wanted, storage, keys)) is not None:
+            frames.append(frame)
+        else:
+            rest += [g.planned.chosen(g.rows) for g in merged]
     if rest:
         frames.append(arrow_frame(spark, plan, rest, wanted.schema, storage, wanted.time))
     if not frames:
@@ -169,32 +173,45 @@ def _merged(groups: Sequence[ScanGroup], wanted: _Wanted) -> list[list[ScanGroup
     found: dict[Any, list[ScanGroup]] = {}
     for g in groups:
         by_spec = g.constants or wanted.names & {"_spec_id", "_partition"}
-        found.setdefault((g.file_names, g.constants, g.planned.spec_id if by_spec else None), []).append(g)
+        found.setdefault((g.file_names, g.constants, g.planned.spec_id if by_spec else None, g.deletes), []).append(g)
     return list(found.values())
 
 
-def open_files(spark: Any, schema: s.StructType, paths: Sequence[str]) -> DataFrame:
-    """Spark's Parquet scan of exactly these files."""
-    reader = spark.read.format("parquet").schema(schema).options(**_OPTIONS)
-    with temporarily(spark, {"spark.sql.sources.parallelPartitionDiscovery.threshold": str(len(paths) + 1)}):
-        if hasattr(reader, "_jreader"):  # one call instead of one a path: 100k paths cross in 0.2 s, not in 20
-            split_paths = spark._jvm.org.apache.commons.lang3.StringUtils.split("\n".join(map(as_glob, paths)), "\n")
-            return DataFrame(reader._jreader.load(split_paths), spark)
-        return reader.load(list(map(as_glob, paths)))
+def _shapes(plan: Plan, wanted: _Wanted, keys: KeyColumns | None) -> dict[int, Shape]:
+    """What is read of files by what applies to them: those with equality deletes are asked for the keys as well."""
+    found = {NONE: shape_of(plan.metadata, wanted.columns)}
+    if keys is not None:
+        held = {f.field_id for f in wanted.columns}
+        shape = shape_of(plan.metadata, (*wanted.columns, *(f for f in keys.fields if f.field_id not in held)))
+        found[EQUALITY] = replace(shape, by_name_too=False) if keys.dropped else shape
+    return found
 
 
-def _scan(spark: Any, plan: Plan, shape: Shape, groups: list[ScanGroup], wanted: _Wanted, storage: Storage) -> DataFrame:
+def _scan(
+    spark: Any, plan: Plan, shape: Shape, groups: list[ScanGroup], wanted: _Wanted, storage: Storage, keys: KeyColumns | None
+) -> DataFrame | None:
+    """None: the files have deletes, and Spark does not call them as it should."""
+    group = groups[0]
     table = pa.concat_tables([g.planned.table.take(g.rows) for g in groups], promote_options="permissive")
     paths: list[str] = table.column("file_path").to_pylist()
-    schema, sources = _read_schema(shape, groups[0], wanted)
+    schema, sources = _read_schema(shape, group, wanted)
     scan = open_files(spark, schema, paths)
-    if not shape.by_name_too and groups[0].file_names is None:
+    if group.deletes != NONE and not same_files(scan, paths):
+        return None
+    if not shape.by_name_too and group.file_names is None:
         scan = still_by_id(scan, spark, paths, storage)
-    scan = _with_metadata(spark, plan, scan, table, groups[0], wanted)
-    columns = [_column(f, sources, groups[0], shape, wanted.time) for f in wanted.columns] + [
-        _metadata_column(f, groups[0]) for f in wanted.extra
-    ]
-    return scan.select(*columns)
+
+    def value(f: i.NestedField) -> Column:
+        return _value(f, sources, group, shape, wanted.time)
+
+    if group.deletes == NONE:
+        scan = _with_metadata(spark, plan, scan, table, group, wanted)
+    else:
+        applied = Applied.of([(g.planned, g.rows) for g in groups])
+        scan = _with_metadata(spark, plan, applied.started(scan), table, group, wanted)
+        flag = _DELETED if "_deleted" in wanted.names else None
+        scan = applied.finished(scan, keys, value, flag, storage, mapping_of(plan))
+    return scan.select(*(_column(f, value(f)) for f in wanted.columns), *(_metadata_column(f, group) for f in wanted.extra))
 
 
 def _read_schema(shape: Shape, group: ScanGroup, wanted: _Wanted) -> tuple[s.StructType, dict[int, str]]:
@@ -228,17 +245,20 @@ def _free(name: str, taken: Iterable[str]) -> str:
     return name
 
 
-def _column(f: i.NestedField, sources: dict[int, str], group: ScanGroup, shape: Shape, time: bool) -> Column:
+def _value(f: i.NestedField, sources: dict[int, str], group: ScanGroup, shape: Shape, time: bool) -> Column:
+    """A column of the scan, with the table's meaning."""
     if isinstance(f.field_type, i.UnknownType):
-        made = F.lit(None)
-    elif f.field_id in group.constants:
-        made = lookup.checked(F.col(_constant(f.field_id)))
-    else:
-        made = F.col(quoted(sources[f.field_id]))
-        if f.field_id in shape.opaque:
-            made = made.cast(without_ids(read_type(f.field_type, time, f.name)))
-        made = from_file(_unpushed(made, f.field_type), f.field_type)
-    return made.alias(f.name, metadata={"comment": f.doc} if f.doc else {})
+        return F.lit(None)
+    if f.field_id in group.constants:
+        return lookup.checked(F.col(_constant(f.field_id)))
+    made = F.col(quoted(sources[f.field_id]))
+    if f.field_id in shape.opaque:
+        made = made.cast(without_ids(read_type(f.field_type, time, f.name)))
+    return from_file(made, f.field_type)
+
+
+def _column(f: i.NestedField, made: Column) -> Column:
+    return _unpushed(made, f.field_type).alias(f.name, metadata={"comment": f.doc} if f.doc else {})
 
 
 def _unpushed(c: Column, type_: i.IcebergType) -> Column:
@@ -310,7 +330,7 @@ def _metadata_column(f: i.NestedField, group: ScanGroup) -> Column:
         case "_pos":
             made = F.col(_POS)
         case "_deleted":
-            made = F.lit(False)
+            made = F.lit(False) if group.deletes == NONE else F.col(_DELETED)
         case "_spec_id":
             made = F.lit(spec.spec_id)
         case "_partition":

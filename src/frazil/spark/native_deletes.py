@@ -1,0 +1,172 @@
+"""Row-level deletes on Spark's own scan: positions and vectors as bitmaps in a broadcast join, equality deletes as anti joins.
+
+Files without deletes are scanned apart and pay nothing. What cannot be done so is left to Arrow: keys inside structs, keys of types that
+Spark lacks, and positions beyond what a broadcast should hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from frazil.arrow.deletes import key_schema
+from frazil.codec.name_mapping import NameMapping
+from frazil.scan.deletes import DeleteIndex
+from frazil.scan.plan import Plan
+from frazil.scan.reach import EqualityRelation, equality_relations
+from frazil.scan.tasks import PlannedFiles
+from frazil.spark import bitmaps
+from frazil.spark.equality import COMPARABLE, SCOPE, SEQUENCE, Keys, beside_files, comparable, with_flag, without_deleted
+from frazil.spark.file_keys import FileKeys
+from frazil.spec import types as i
+from frazil.spec.schema import Schema
+from frazil.storage import Storage
+
+NONE, POSITIONS, EQUALITY = range(3)  # what applies to a file; EQUALITY: equality deletes, perhaps positions as well
+CHUNKS = 128 * 1024 * 1024 // bitmaps.BYTES  # bitmaps that one read broadcasts at most
+_WIDER = ((i.IntegerType, i.LongType), (i.FloatType, i.DoubleType), (i.DateType, i.TimestampType))
+Flags = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class KeyColumns:
+    """The columns that equality deletes compare: `fields` as the data is read, `schema` in the widest types they ever had."""
+
+    fields: tuple[i.NestedField, ...]
+    schema: Schema
+
+    @property
+    def dropped(self) -> bool:
+        """Some columns are no longer in the table."""
+        return any(f.name.startswith("\0") for f in self.fields)
+
+
+def key_columns(plan: Plan) -> KeyColumns | None:
+    """None: Spark cannot compare the keys of this plan's equality deletes."""
+    known = key_schema(plan.metadata.schemas)
+    tops, current = {f.field_id: f for f in known.fields}, {f.field_id: f for f in plan.schema.fields}
+    fields = []
+    for field_id in plan.equality_ids:
+        if (key := tops.get(field_id)) is None or not isinstance(key.field_type, COMPARABLE):
+            return None
+        field = current.get(field_id, key)
+        if not _becomes(field.field_type, key.field_type):
+            return None
+        fields.append(field)
+    return KeyColumns(tuple(fields), known)
+
+
+def _becomes(have: i.IcebergType, wanted: i.IcebergType) -> bool:
+    if isinstance(have, i.DecimalType) and isinstance(wanted, i.DecimalType):
+        return have.scale == wanted.scale and have.precision <= wanted.precision
+    return have == wanted or any(isinstance(have, a) and isinstance(wanted, b) for a, b in _WIDER)
+
+
+def kinds(planned: PlannedFiles) -> Numbers:
+    """What applies to each file: NONE, POSITIONS or EQUALITY; -1: more than Spark's scan is asked to do."""
+    numbers, index = planned.delete_numbers, planned.deletes
+    if not isinstance(index, DeleteIndex):
+        return np.where(numbers < 0, NONE, -1).astype(np.int64)
+    some = numbers >= 0
+    equality = some & (index.equality_counts[numbers] > 0)
+    found = np.where(equality, EQUALITY, np.where(some, POSITIONS, NONE))
+    chunks = np.where(some, most_chunks(planned), 0)
+    return np.where(np.cumsum(chunks) * some > CHUNKS, -1, found).astype(np.int64)
+
+
+def most_chunks(planned: PlannedFiles) -> Numbers:
+    """Of each file how many bitmaps it has at most."""
+    assert isinstance(planned.deletes, DeleteIndex)
+    rows = planned.table.column("record_count").to_numpy()
+    positions = planned.deletes.position_records[planned.delete_numbers]
+    return np.asarray(np.minimum(positions, -(-rows // bitmaps.ROWS)), np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Applied:
+    """What is deleted from the files of one scan."""
+
+    paths: Sequence[str]
+    keys: FileKeys
+    index: DeleteIndex
+    rows: Numbers  # of each file its number in the index
+    deleted: tuple[bitmaps.Deleted, ...]
+    relations: tuple[EqualityRelation, ...]
+
+    @classmethod
+    def of(cls, parts: Sequence[tuple[PlannedFiles, Sequence[int]]]) -> Applied:
+        """Of these places in planned files, all of them with deletes."""
+        index = parts[0][0].deletes
+        assert isinstance(index, DeleteIndex)
+        paths = [p for planned, places in parts for p in planned.table.column("file_path").take(places).to_pylist()]
+        rows = np.concatenate([planned.delete_numbers[list(places)] for planned, places in parts])
+        keys = FileKeys.of(paths)
+        deleted = tuple(_deleted(parts, keys, rows, index))
+        return cls(paths, keys, index, rows, deleted, tuple(equality_relations(index, rows)))
+
+    def started(self, scan: DataFrame) -> DataFrame:
+        """The scan with what the deletes need of Spark's `_metadata`; comes first, as no join may stand before it."""
+        return self.keys.added(scan)
+
+    def finished(
+        self, scan: DataFrame, columns: KeyColumns | None, value: Callable[[i.NestedField], Column], flag: str | None,
+        storage: Storage, mapping: NameMapping | None,
+    ) -> DataFrame:  # fmt: skip
+        """Without deleted rows; with a `flag`, all rows and whether they are deleted. `value`: a column of the scan by its field."""
+        flags = []
+        if self.deleted:
+            scan = bitmaps.joined(scan, bitmaps.bitmaps(scan.sparkSession, self.deleted, storage))
+            if flag is None:
+                scan = scan.filter(~bitmaps.is_deleted())
+            else:
+                flags.append(bitmaps.is_deleted())
+        if self.relations:
+            assert columns is not None
+            scan = self._with_facts(scan)
+            keys = Keys(columns.schema, storage, mapping)
+            fields = {f.field_id: f for f in columns.fields}
+            values = {n: comparable(value(f), f.field_type, columns.schema.by_id[n].field_type) for n, f in fields.items()}
+            for n, relation in enumerate(self.relations):
+                if flag is None:
+                    scan = without_deleted(scan, relation, keys, values.__getitem__)
+                else:
+                    scan = with_flag(scan, relation, keys, values.__getitem__, f"{flag}_{n}")
+                    flags.append(F.col(f"{flag}_{n}"))
+        if flag is None:
+            return scan
+        found = F.lit(False)
+        for f in flags:
+            found = found | f
+        return scan.withColumn(flag, found)
+
+    def _with_facts(self, scan: DataFrame) -> DataFrame:
+        facts = {}
+        if any(r.sequences is not None for r in self.relations):
+            facts[SEQUENCE] = self.index.reach.data_sequences[self.rows]
+        if any(r.scopes is not None for r in self.relations):
+            facts[SCOPE] = self.index.reach.data_scopes[self.rows]
+        return beside_files(scan, self.keys, facts) if facts else scan
+
+
+def _deleted(
+    parts: Sequence[tuple[PlannedFiles, Sequence[int]]], keys: FileKeys, rows: Numbers, index: DeleteIndex
+) -> Iterator[bitmaps.Deleted]:
+    places = ((planned, place) for planned, chosen in parts for place in chosen)
+    for (planned, place), key, row in zip(places, keys.numbers.tolist(), rows.tolist(), strict=True):
+        deletes = tuple(index.file(int(n)) for n in index.numbers_of(row, equality=False))
+        if deletes:
+            yield bitmaps.Deleted(_bare(planned.entry(place)[0].data_file), key, deletes)
+
+
+def _bare(file: Any) -> Any:
+    """A data file without statistics: it travels to tasks."""
+    return replace(
+        file, column_sizes=None, value_counts=None, null_value_counts=None, nan_value_counts=None, lower_bounds=None, upper_bounds=None
+    )
