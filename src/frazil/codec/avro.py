@@ -8,6 +8,7 @@ types their stored value (decimal: the unscaled bytes).
 from __future__ import annotations
 
 import bz2
+import functools
 import lzma
 import struct
 import zlib
@@ -256,17 +257,22 @@ _READERS: dict[str, Reader] = {
 
 def record_reader(node: Node, wanted: Collection[str] | None = None) -> Reader:
     """A function (bytes, offset) -> (value, next offset). With `wanted`, other fields of this record are passed over and left out."""
+    return _reader(node, None if wanted is None else frozenset(wanted))
+
+
+@functools.lru_cache(maxsize=1024)
+def _reader(node: Node, wanted: frozenset[str] | None = None) -> Reader:
     if node.kind in _READERS:
         return _READERS[node.kind]
     match node.kind:
         case "record":
-            return _record(tuple((record_reader(n), wanted is None or name in wanted) for name, _, n in node.fields))
+            return _record(tuple((_reader(n), wanted is None or name in wanted) for name, _, n in node.fields))
         case "union":
-            return _union(tuple(record_reader(n) for n in node.inside), node.inside[0].kind == "null" and len(node.inside) == 2)
+            return _union(tuple(_reader(n) for n in node.inside), node.inside[0].kind == "null" and len(node.inside) == 2)
         case "array":
-            return _array(record_reader(node.inside[0]), least_size(node.inside[0]))
+            return _array(_reader(node.inside[0]), least_size(node.inside[0]))
         case "map":
-            value = record_reader(node.inside[0])
+            value = _reader(node.inside[0])
             return _array(_record(((_read_text, True), (value, True))), 1 + least_size(node.inside[0]))
         case "fixed":
             return _fixed(node.size)

@@ -27,8 +27,8 @@ import pyarrow as pa
 from frazil.codec.avro import Container, read_long, read_records, record_reader
 from frazil.codec.avro_schema import Node, least_size
 from frazil.codec.avro_write import header, write_long
-from frazil.codec.single_value import scaled
 from frazil.errors import CorruptData, Unsupported
+from frazil.expr.building import column, from_numpy
 
 NATIVE_FROM_BYTES = 24_000  # decompressed; below, starting the native reader costs more than it saves
 _SYNC = bytes(range(16))
@@ -80,16 +80,20 @@ def read_columns(container: Container, record: Node, wanted: Mapping[str, pa.Dat
 
 def _array(values: tuple[Any, ...], node: Node, type_: pa.DataType) -> pa.Array:
     if not pa.types.is_decimal(type_):
-        return pa.array(values, type=type_)
-    numbers = tuple(None if v is None else scaled(_unscaled(v), type_.scale) for v in values)
-    wide = pa.array(numbers, type=pa.decimal128(38, type_.scale))
-    return pa.Array.from_buffers(type_, len(wide), wide.buffers())  # truncate may give a digit more than the type has
+        return column(values, type_)
+    missing = np.array([v is None for v in values], dtype=np.bool_)
+    words = b"".join(_word(v) for v in values)
+    return from_numpy(np.frombuffer(words, dtype="V16"), type_, missing=missing)
 
 
-def _unscaled(data: bytes) -> int:
-    if len(data) > 20:
+def _word(data: bytes | None) -> bytes:
+    """Two's complement, big-endian and of any length, as the 16 bytes Arrow has; truncate may give a digit more than the type has."""
+    if data is not None and len(data) > 20:
         raise CorruptData(f"A decimal has {len(data)} bytes.")
-    return int.from_bytes(data, "big", signed=True)
+    number = int.from_bytes(data or b"", "big", signed=True)
+    if abs(number) >= 10**38:
+        raise OverflowError("a decimal has more than 38 digits")
+    return number.to_bytes(16, "little", signed=True)
 
 
 # The native reader

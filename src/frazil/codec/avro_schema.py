@@ -34,6 +34,14 @@ class Node:
         """Types inside, each named one counted wherever it is used."""
         return 1 + sum([n.weight for _, _, n in self.fields]) + sum([n.weight for n in self.inside])
 
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.kind, self.name, self.size, self.fields, self.inside, self.symbols))
+
+    def __hash__(self) -> int:
+        """Kept: readers are looked up by their schema, which may be deep."""
+        return self._hash
+
     @property
     def logical(self) -> str | None:
         found = self.properties.get("logicalType")
@@ -114,6 +122,7 @@ def _named_node(kind: str, obj: dict[str, Any], properties: dict[str, Any], name
     return node
 
 
+@functools.lru_cache(maxsize=1024)
 def least_size(node: Node) -> int:
     """The fewest bytes a value takes."""
     match node.kind:

@@ -22,6 +22,7 @@ from frazil.codec.guard import reading
 from frazil.codec.manifest_schema import BY_ID, BY_NAME, COLUMNS, DATA_FILE_ID, PARTITION_ID, arrow_value_type
 from frazil.codec.manifest_write import encode_manifest
 from frazil.errors import CorruptData, InvalidInput, NoSuchFileError, StorageError
+from frazil.expr.building import from_numpy, scalar, to_numpy
 from frazil.spec.data_file import DataFile, ManifestEntry, ManifestEntryStatus
 from frazil.spec.manifest import ManifestContent, ManifestFile
 from frazil.spec.partitioning import PartitionSpec
@@ -149,7 +150,7 @@ def _table(container: Container, plan: _Plan, manifest: ManifestFile, wanted: li
 
 def _partition(children: list[pa.Array], plan: _Plan, rows: int) -> pa.Array:
     if not children:
-        return pa.array([{}] * rows, type=pa.struct([]))
+        return pa.Array.from_buffers(pa.struct([]), rows, [None])
     return pa.StructArray.from_arrays(children, fields=[pa.field(label, type_) for label, type_ in plan.partition])
 
 
@@ -171,15 +172,15 @@ def _check(columns: dict[str, pa.Array], file: str) -> None:
 def _inherit(columns: dict[str, pa.Array], manifest: ManifestFile) -> None:
     """Fill in what entries take from their manifest (spec, "Sequence Number Inheritance", "First Row ID Inheritance")."""
     if "content" in columns:
-        columns["content"] = columns["content"].fill_null(0)
+        columns["content"] = columns["content"].fill_null(scalar(0, pa.int32()))
     if "snapshot_id" in columns and manifest.added_snapshot_id is not None:
-        columns["snapshot_id"] = columns["snapshot_id"].fill_null(manifest.added_snapshot_id)
+        columns["snapshot_id"] = columns["snapshot_id"].fill_null(scalar(manifest.added_snapshot_id, pa.int64()))
     number = manifest.sequence_number
     for name in ("sequence_number", "file_sequence_number"):
         if name in columns and number is not None and columns[name].null_count:
-            inherited = columns[name].fill_null(number)
+            inherited = columns[name].fill_null(scalar(number, pa.int64()))
             if number != 0:  # only added files inherit; version 1 has no numbers, there all are 0
-                added = pc.equal(columns["status"], int(ManifestEntryStatus.ADDED))
+                added = pc.equal(columns["status"], scalar(int(ManifestEntryStatus.ADDED), pa.int32()))
                 inherited = pc.if_else(added, inherited, columns[name])
             columns[name] = inherited
     if "first_row_id" in columns:
@@ -193,11 +194,11 @@ def _first_row_ids(columns: dict[str, pa.Array], manifest: ManifestFile) -> pa.A
         return pa.nulls(len(ids), pa.int64()) if committed else ids  # one not yet in a list keeps what its entries say
     if ids.null_count == 0:
         return ids
-    status = columns["status"].to_numpy(zero_copy_only=False)
-    assigned = ids.is_null().to_numpy(zero_copy_only=False) & (status != int(ManifestEntryStatus.DELETED))
-    counts = np.where(assigned, columns["record_count"].to_numpy(zero_copy_only=False), 0)
-    following = manifest.first_row_id + np.cumsum(counts) - counts
-    return pc.if_else(pa.array(assigned), pa.array(following, pa.int64()), ids)
+    status = to_numpy(columns["status"])
+    assigned = to_numpy(ids.is_null()) & (status != int(ManifestEntryStatus.DELETED))
+    counts = np.where(assigned, to_numpy(columns["record_count"]), 0)
+    following = (manifest.first_row_id + np.cumsum(counts) - counts).astype(np.int64)
+    return pc.if_else(from_numpy(assigned), from_numpy(following), ids)
 
 
 # Objects

@@ -12,6 +12,7 @@ from typing import Any
 from frazil.codec import iso_time
 from frazil.codec.guard import MAX_DEPTH
 from frazil.errors import CorruptData, InvalidInput
+from frazil.spec.transform_values import scaled
 from frazil.spec.transforms import HourTransform, MonthTransform, Transform, YearTransform
 from frazil.spec.types import (
     BinaryType,
@@ -63,11 +64,6 @@ def unscaled(value: decimal.Decimal, scale: int) -> int:
     if whole != number:
         raise InvalidInput(f"{value} has more than {scale} digits after the point.")
     return whole
-
-
-def scaled(number: int, scale: int) -> decimal.Decimal:
-    """The decimal whose stored integer is `number`."""
-    return decimal.Decimal(number).scaleb(-scale, _EXACT)
 
 
 def to_bytes(type_: IcebergType, value: Any) -> bytes:

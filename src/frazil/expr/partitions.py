@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from frazil.expr.building import column, from_numpy, scalar, to_numpy
 from frazil.expr.calendar import DAY_MICROS
 from frazil.expr.prune_tests import after_prefix
 from frazil.expr.ranges import Bounds, Flag, Hashed, Range, clean_bound, flags, unknown
@@ -110,14 +111,15 @@ def _truncated_upper(width: int, type_: IcebergType, upper: pa.Array) -> Bounds:
     """The greatest source value that truncates to `upper`; unknown where it leaves the type."""
     to = arrow_type(type_)
     if isinstance(type_, StringType | BinaryType):
-        return pa.array([None if v is None else after_prefix(v) if len(v) >= width else v for v in upper.to_pylist()], to)
+        return column([None if v is None else after_prefix(v) if len(v) >= width else v for v in upper.to_pylist()], to)
     if isinstance(type_, DecimalType):
         wide = pc.add(upper.cast(pa.decimal256(50, type_.scale)), _units(width - 1, type_))
         limit = _units(10**type_.precision - 1, type_)
         return pc.if_else(pc.less_equal(wide, limit), wide, pa.scalar(None, wide.type)).cast(pa.decimal256(76, type_.scale)).cast(to)
     limit = (2**31 if pa.types.is_int32(to) else 2**63) - width
     wide = upper.cast(pa.int64())
-    return pc.add(pc.if_else(pc.less_equal(wide, limit), wide, pa.scalar(None, pa.int64())), width - 1).cast(to)
+    small = pc.less_equal(wide, scalar(limit, pa.int64()))
+    return pc.add(pc.if_else(small, wide, scalar(None, pa.int64())), scalar(width - 1, pa.int64())).cast(to)
 
 
 def _wrapped_lower(width: int, type_: IcebergType, lower: Bounds, upper: Bounds) -> Bounds:
@@ -130,9 +132,9 @@ def _wrapped_lower(width: int, type_: IcebergType, lower: Bounds, upper: Bounds)
     lower, upper = lower.cast(arrow_type(type_)), upper.cast(arrow_type(type_))
     for bits in (32,) if isinstance(type_, IntegerType) else (32, 64):
         least, end = -(2 ** (bits - 1)), 2 ** (bits - 1)
-        above = pc.greater(upper, pa.scalar(end - width, pa.int64()).cast(upper.type))
-        within = pc.less_equal(lower, pa.scalar(end - 1, pa.int64()).cast(lower.type))
-        lower = pc.if_else(pc.and_(above, within), pc.min_element_wise(lower, pa.scalar(least, lower.type)), lower)
+        above = pc.greater(upper, scalar(end - width, pa.int64()).cast(upper.type))
+        within = pc.less_equal(lower, scalar(end - 1, pa.int64()).cast(lower.type))
+        lower = pc.if_else(pc.and_(above, within), pc.min_element_wise(lower, scalar(least, lower.type)), lower)
     return lower
 
 
@@ -170,11 +172,11 @@ def _times(numbers: Any, by: int) -> Any:
 
 def _first(ordinals: pa.Array, first: Callable[[Any], Any], back: int = 0, ahead: int = 0) -> pa.Array:
     """First source values of the ordinals (with `back`: of the one before those at or below 0), or the last ones with `ahead`."""
-    null = ordinals.is_null().to_numpy(zero_copy_only=False)
-    numbers = pc.fill_null(ordinals.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
+    null = to_numpy(ordinals.is_null())
+    numbers = to_numpy(pc.fill_null(ordinals.cast(pa.int64()), scalar(0, pa.int64())))
     if back:
         numbers = np.where(numbers <= 0, numbers - back, numbers)
     with np.errstate(over="ignore"):
         found = first(numbers + ahead)
     unknown_ = found == _NONE
-    return pa.array(np.where(unknown_, 0, found) - (1 if ahead else 0), mask=null | unknown_)
+    return from_numpy(np.where(unknown_, 0, found) - (1 if ahead else 0), missing=null | unknown_)

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from frazil.expr.building import to_numpy
 from frazil.expr.ranges import Bounds, Flag, Range, flags
 from frazil.expr.values import FLOATS, MICROS, NANOS, array, scalar
 from frazil.spec.transform_values import bucket
@@ -97,9 +98,9 @@ def _touches(a: Range, values: tuple[Any, ...], type_: IcebergType) -> tuple[Fla
 def _ranked(lower: Any, upper: Any, values: pa.Array, type_: IcebergType) -> tuple[Any, Any, Any]:
     """The three as numpy arrays of one order; unknown bounds get any rank."""
     if pa.types.is_integer(values.type) or isinstance(type_, FLOATS):
-        filled = [pc.fill_null(x, 0).to_numpy(zero_copy_only=False) for x in (lower, upper)]
-        return filled[0], filled[1], np.sort(values.to_numpy(zero_copy_only=False))
-    ranks = pc.rank(pa.concat_arrays([lower, upper, values]), tiebreaker="dense").to_numpy(zero_copy_only=False)
+        filled = [to_numpy(pc.fill_null(x, scalar(0, type_))) for x in (lower, upper)]
+        return filled[0], filled[1], np.sort(to_numpy(values))
+    ranks = to_numpy(pc.rank(pa.concat_arrays([lower, upper, values]), tiebreaker="dense"))
     n = len(lower)
     return ranks[:n], ranks[n : 2 * n], np.sort(ranks[2 * n :])
 
@@ -137,7 +138,7 @@ def bucket_allows(a: Range, values: tuple[Any, ...], type_: IcebergType) -> Flag
         return True
     allowed: Flag = False
     for number in {bucket(type_, v, a.hashed.num_buckets) for v in values if v is not None}:
-        one = pa.scalar(number, pa.int32())
+        one = scalar(number, IntegerType())
         allowed = _any((allowed,), (_at_most(a.hashed.lower, one), _at_most(one, a.hashed.upper)))
     return _any((allowed,), (a.nulls, any(v is None for v in values)))
 

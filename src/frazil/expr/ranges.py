@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from frazil.expr import building
 from frazil.expr.values import FLOATS, arrow_type, scalar
 from frazil.spec.types import FloatType, IcebergType, UnknownType
 
@@ -105,7 +106,7 @@ def clean_bound(bound: Bounds, type_: IcebergType) -> Bounds:
     if bound.type != wanted:
         bound = bound.cast(wanted)
     if isinstance(type_, FLOATS):
-        bound = pc.if_else(pc.is_nan(bound), pa.scalar(None, bound.type), bound)
+        bound = pc.if_else(pc.is_nan(bound), pa.nulls(1, bound.type)[0], bound)
     return bound
 
 
@@ -114,14 +115,14 @@ def flags(answer: pa.Array | pa.Scalar, otherwise: bool) -> Flag:
     if isinstance(answer, pa.Scalar):
         return bool(answer.as_py()) if answer.is_valid else otherwise
     if answer.null_count:
-        answer = pc.fill_null(answer, otherwise)
-    found: Mask = answer.to_numpy(zero_copy_only=False)
+        answer = pc.fill_null(answer, building.scalar(otherwise, pa.bool_()))
+    found: Mask = building.to_numpy(answer)
     return found
 
 
 def _not_zero(counts: pa.Array) -> Mask:
     """Negative counts (Java writes -1 for unknown) are unknown, hence possible."""
-    found = flags(pc.not_equal(counts, 0), True)
+    found = flags(pc.not_equal(counts, building.scalar(0, counts.type)), True)
     assert isinstance(found, np.ndarray)
     return found
 

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from frazil.errors import Unsupported
+from frazil.expr import building
 from frazil.spec.types import (
     BooleanType,
     DateType,
@@ -50,8 +51,8 @@ def arrow_type(type_: IcebergType) -> pa.DataType:
 
 
 def scalar(value: Any, type_: IcebergType) -> pa.Scalar:
-    return pa.scalar(value, arrow_type(type_))
+    return building.scalar(value, arrow_type(type_))
 
 
 def array(values: Iterable[Any], type_: IcebergType) -> pa.Array:
-    return pa.array(list(values), arrow_type(type_))
+    return building.column(tuple(values), arrow_type(type_))

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from frazil.expr.building import column, from_numpy, scalar, to_numpy
 from frazil.spec.types import (
     BinaryType,
     BooleanType,
@@ -47,14 +48,14 @@ class MapColumn:
 
     def __init__(self, column: pa.Array | pa.ChunkedArray):
         if isinstance(column, pa.ChunkedArray):
-            column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+            column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
         array = column
         self.rows, self._array = len(array), array
         self._parents: np.ndarray[Any, Any] | None = None
         self._even: list[int] | None = None
         pairs = array.values
-        keys = pairs.field(0).to_numpy(zero_copy_only=False)
-        offsets = array.offsets.to_numpy(zero_copy_only=False)
+        keys = to_numpy(pairs.field(0))
+        offsets = to_numpy(array.offsets)
         if self.rows and not array.null_count:
             width, begin = int(offsets[1] - offsets[0]), int(offsets[0])
             if bool((np.diff(offsets) == width).all()):
@@ -63,7 +64,7 @@ class MapColumn:
                     self._even, self._start, self._values = first.tolist(), begin, pairs.field(1)
                     return
         flat = array.flatten()
-        self._values, self._keys = flat.field(1), flat.field(0).to_numpy(zero_copy_only=False)
+        self._values, self._keys = flat.field(1), to_numpy(flat.field(0))
 
     def at(self, field_id: int) -> pa.Array:
         """One value a row; null where the row has none for this id."""
@@ -71,13 +72,13 @@ class MapColumn:
             if field_id not in self._even:
                 return pa.nulls(self.rows, self._values.type)
             place, width = self._even.index(field_id), len(self._even)
-            return self._values.take(pa.array(np.arange(self.rows) * width + (self._start + place)))
+            return self._values.take(from_numpy(np.arange(self.rows) * width + (self._start + place)))
         if self._parents is None:
-            self._parents = pc.list_parent_indices(self._array).to_numpy(zero_copy_only=False)
+            self._parents = to_numpy(pc.list_parent_indices(self._array))
         found = np.flatnonzero(self._keys == field_id)
         places = np.full(self.rows, -1, dtype=np.int64)
         places[self._parents[found]] = found
-        return self._values.take(pa.array(places, mask=places < 0))
+        return self._values.take(from_numpy(places, missing=places < 0))
 
 
 def decode_bounds(values: pa.Array, type_: IcebergType) -> pa.Array:
@@ -98,7 +99,7 @@ def decode_bounds(values: pa.Array, type_: IcebergType) -> pa.Array:
         case DoubleType():
             return _numbers(values, "<f8", pa.float64(), {8: "<f8", 4: "<f4"})
         case BooleanType():
-            return pc.not_equal(_numbers(values, "u1", pa.uint8(), {1: "u1"}), 0)
+            return pc.not_equal(_numbers(values, "u1", pa.uint8(), {1: "u1"}), scalar(0, pa.uint8()))
         case DecimalType(precision=p, scale=s):
             return _decimals(values, p, s)
         case StringType():
@@ -121,7 +122,7 @@ def _parts(values: pa.Array) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]
     width = np.int64 if pa.types.is_large_binary(values.type) else np.int32
     offsets = np.frombuffer(offset_buffer, dtype=width)[values.offset : values.offset + len(values) + 1]
     data = np.frombuffer(data_buffer, dtype=np.uint8) if data_buffer is not None else np.zeros(0, dtype=np.uint8)
-    valid = values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else np.ones(len(values), dtype=bool)
+    valid = to_numpy(values.is_valid()) if values.null_count else np.ones(len(values), dtype=bool)
     return data, offsets[:-1].astype(np.int64), np.diff(offsets), valid
 
 
@@ -148,15 +149,15 @@ def _numbers(values: pa.Array, dtype: str, result: pa.DataType, widths: dict[int
             out[rows], known[rows] = day * days, np.abs(day) < limit
     if out.dtype.kind == "f":
         known &= ~np.isnan(out)
-    return pa.array(out, type=result, mask=~known)
+    return from_numpy(out, result, missing=~known)
 
 
 def _narrow(values: pa.Array) -> pa.Array:
     """Ints; 8 bytes are taken when they fit (a reader with an older schema than the writer)."""
     wide = _numbers(values, "<i8", pa.int64(), {4: "<i4", 8: "<i8"})
-    numbers = wide.fill_null(0).to_numpy(zero_copy_only=False)
-    unknown = ~wide.is_valid().to_numpy(zero_copy_only=False) | (numbers < -(2**31)) | (numbers >= 2**31)
-    return pa.array(np.where(unknown, 0, numbers).astype(np.int32), mask=unknown)
+    numbers = to_numpy(wide.fill_null(scalar(0, pa.int64())))
+    unknown = ~to_numpy(wide.is_valid()) | (numbers < -(2**31)) | (numbers >= 2**31)
+    return from_numpy(np.where(unknown, 0, numbers).astype(np.int32), missing=unknown)
 
 
 def _decimals(values: pa.Array, precision: int, scale: int) -> pa.Array:
@@ -168,8 +169,7 @@ def _decimals(values: pa.Array, precision: int, scale: int) -> pa.Array:
         read = _gather(data, starts[rows], width)
         sign = np.where(read[:, :1] >= 128, 255, 0).astype(np.uint8)
         out[rows] = np.concatenate([read[:, ::-1], np.broadcast_to(sign, (len(rows), 16 - width))], axis=1)
-    validity = pa.array(known).buffers()[1] if len(values) else None
-    return pa.Array.from_buffers(pa.decimal128(precision, scale), len(values), [validity, pa.py_buffer(out.tobytes())])
+    return from_numpy(out.reshape(-1).view("V16"), pa.decimal128(precision, scale), missing=~known)
 
 
 def _distinct(lengths: np.ndarray[Any, Any]) -> Iterable[int]:
@@ -180,7 +180,7 @@ def _text(values: pa.Array) -> pa.Array:
     try:
         return values.cast(pa.string())
     except pa.ArrowInvalid:  # a writer cut in the middle of a character
-        return pa.array([_utf8(v) for v in values.to_pylist()], type=pa.string())
+        return column([_utf8(v) for v in values.to_pylist()], pa.string())
 
 
 def _utf8(value: bytes | None) -> str | None:
@@ -191,4 +191,4 @@ def _utf8(value: bytes | None) -> str | None:
 
 
 def _of_length(values: pa.Array, length: int) -> pa.Array:
-    return pc.if_else(pc.equal(pc.binary_length(values), length), values, pa.scalar(None, values.type))
+    return pc.if_else(pc.equal(pc.binary_length(values), scalar(length, pa.int32())), values, pa.nulls(1, values.type)[0])

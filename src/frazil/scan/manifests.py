@@ -14,6 +14,7 @@ from frazil.codec.avro import read_container
 from frazil.codec.manifest import decode_manifest
 from frazil.codec.manifest_list import decode_manifest_list
 from frazil.errors import CorruptData, Unsupported
+from frazil.expr.building import scalar
 from frazil.scan.cache import ByteCache
 from frazil.spec.data_file import ManifestEntryStatus
 from frazil.spec.manifest import ManifestContent, ManifestFile
@@ -149,7 +150,7 @@ def is_data(manifest: ManifestFile) -> bool:
 
 def live(entries: pa.Table) -> pa.Table:
     """Entries that are not DELETED."""
-    alive = pc.not_equal(entries.column("status"), int(ManifestEntryStatus.DELETED))
+    alive = pc.not_equal(entries.column("status"), scalar(int(ManifestEntryStatus.DELETED), pa.int32()))
     return entries if pc.all(alive).as_py() is not False else entries.filter(alive)
 
 
@@ -158,4 +159,4 @@ def column_of(table: pa.Table, name: str) -> pa.Array:
     column = table.column(name)
     if column.num_chunks == 1:
         return column.chunk(0)
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from frazil.expr.bound import Bound, references
+from frazil.expr.building import column, from_numpy, scalar, to_numpy
 from frazil.expr.partitions import range_of_summaries, range_of_values
 from frazil.expr.prune import outcomes
 from frazil.expr.ranges import Range
@@ -63,10 +63,10 @@ def manifest_outcomes(manifests: Sequence[ManifestFile], bound: Bound, schema: S
 def _summary_range(manifests: Sequence[ManifestFile], place: int, field: PartitionField, source: IcebergType) -> Range | None:
     parts = [m.partitions[place] if m.partitions is not None and place < len(m.partitions) else None for m in manifests]
     result = field.transform.result_type(source)
-    lower = decode_bounds(pa.array([p.lower_bound if p else None for p in parts], type=pa.binary()), result)
-    upper = decode_bounds(pa.array([p.upper_bound if p else None for p in parts], type=pa.binary()), result)
-    nulls = pa.array([p.contains_null if p else None for p in parts], type=pa.bool_())
-    nans = pa.array([p.contains_nan if p else None for p in parts], type=pa.bool_())
+    lower = decode_bounds(column([p.lower_bound if p else None for p in parts], pa.binary()), result)
+    upper = decode_bounds(column([p.upper_bound if p else None for p in parts], pa.binary()), result)
+    nulls = column([p.contains_null if p else None for p in parts], pa.bool_())
+    nans = column([p.contains_nan if p else None for p in parts], pa.bool_())
     return range_of_summaries(field.transform, source, lower, upper, nulls, nans)
 
 
@@ -130,12 +130,12 @@ def _statistics_range(metrics: _Metrics, records: pa.Array, schema: Schema, fiel
     may_null = ~((nulls == 0) & complete)
     counted = np.where(values >= 0, values, rows)  # no value is left out when the count of values is missing: all rows count
     only_null = (nulls >= 0) & (counted >= 0) & (nulls >= counted)
-    only_null &= lower.is_null().to_numpy(zero_copy_only=False) & upper.is_null().to_numpy(zero_copy_only=False)
+    only_null &= to_numpy(lower.is_null()) & to_numpy(upper.is_null())
     if not isinstance(type_, FLOATS):
         return Range(_bound(lower), _bound(upper), may_null, False, ~only_null)
     nans = _counts(metrics.of("nan_value_counts", field_id))
     only_nan = (nans > 0) & (nulls >= 0) & (counted >= 0) & (nulls + nans >= counted)
-    only_nan &= lower.is_null().to_numpy(zero_copy_only=False) & upper.is_null().to_numpy(zero_copy_only=False)
+    only_nan &= to_numpy(lower.is_null()) & to_numpy(upper.is_null())
     return Range(_bound(lower), _bound(upper), may_null, (nans != 0) & ~only_null, ~(only_null | only_nan))
 
 
@@ -145,7 +145,7 @@ def _bound(values: pa.Array) -> pa.Array | None:
 
 def _counts(values: pa.Array) -> npt.NDArray[np.int64]:
     """As numpy; -1 for missing (old writers gave -1 too)."""
-    filled: npt.NDArray[np.int64] = values.fill_null(-1).to_numpy(zero_copy_only=False)
+    filled: npt.NDArray[np.int64] = to_numpy(values.fill_null(scalar(-1, values.type)))
     return np.maximum(filled, -1)
 
 
@@ -171,7 +171,7 @@ def file_outcomes(entries: pa.Table, bound: Bound, schema: Schema, spec: Partiti
     has_partition = bool(columns) and "partition" in entries.column_names
     by_partition = partition_ranges(column_of(entries, "partition"), spec, schema, columns) if has_partition else {}
     result = outcomes(bound, lambda i: (*by_partition.get(i, ()), *by_statistics.get(i, ())), entries.num_rows)
-    empty = pc.equal(column_of(entries, "record_count"), 0).to_numpy(zero_copy_only=False)
+    empty = to_numpy(column_of(entries, "record_count")) == 0
     return np.where(empty, 0, result).astype(np.uint8) if empty.any() else result
 
 
@@ -182,12 +182,12 @@ def file_pruner(bound: Bound, schema: Schema, spec: PartitionSpec) -> Callable[[
         before = entries.num_rows
         first = partition_outcomes(entries, bound, schema, spec)
         if first is not None and not bool((first & 1).all()):
-            entries = entries.filter(pa.array((first & 1).astype(bool)))
+            entries = entries.filter(from_numpy((first & 1).astype(bool)))
         between = entries.num_rows
         masks: Any = file_outcomes(entries, bound, schema, spec)
         if not bool((masks & 1).all()):
             keep = (masks & 1).astype(bool)
-            entries, masks = entries.filter(pa.array(keep)), masks[keep]
-        return entries.append_column("_match", pa.array(masks, type=pa.uint8())), before - between, between - entries.num_rows
+            entries, masks = entries.filter(from_numpy(keep)), masks[keep]
+        return entries.append_column("_match", from_numpy(masks.astype(np.uint8))), before - between, between - entries.num_rows
 
     return prune

@@ -6,7 +6,7 @@ Vectorised over Arrow: `arrow.transforms`. Null gives null; time ordinals floor,
 from __future__ import annotations
 
 import datetime as dt
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 from frazil.errors import Unsupported, ValidationError
@@ -39,6 +39,7 @@ from frazil.spec.types import (
 )
 
 _WORD = 0xFFFFFFFF
+_EXACT = Context(prec=100, Emax=1_000_000, Emin=-1_000_000)
 _NANOS = (TimestampNanoType, TimestamptzNanoType)
 _MICROS = (TimestampType, TimestamptzType)
 _EPOCH_ORDINAL = dt.date(1970, 1, 1).toordinal()
@@ -120,8 +121,8 @@ def truncate(source_type: IcebergType, value: Any, width: int) -> Any:
 
 
 def scaled(number: int, scale: int) -> Decimal:
-    """The decimal of an unscaled integer, exact at any precision (scaleb rounds to the context's 28 digits)."""
-    return Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -scale))
+    """The decimal of an unscaled integer, exact at any precision (the usual context rounds to 28 digits)."""
+    return Decimal(number).scaleb(-scale, _EXACT)
 
 
 def _time_part(transform: Transform, source_type: IcebergType, value: int) -> int:
