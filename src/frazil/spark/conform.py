@@ -74,6 +74,16 @@ def _missing(f: i.NestedField, problems: list[str], path: str) -> Column:
     return F.lit(None).cast(_type(f.field_type, path))
 
 
+def absent_column(f: i.NestedField, problems: list[str], path: str) -> Column:
+    """The write default of a column that gets no value, else null; a required one without is a problem."""
+    return _missing(f, problems, path)
+
+
+def fitted_column(c: Column, have: s.DataType, f: i.NestedField, path: str, case_sensitive: bool, problems: list[str]) -> Column:
+    """A column in the type of a table's; whether it may be null is not asked. What does not fit is a problem."""
+    return _fit_type(c, have, f.field_type, path, True, case_sensitive, problems)
+
+
 def _uuid(value: bytes) -> str:
     h = value.hex()
     return "-".join((h[:8], h[8:12], h[12:16], h[16:20], h[20:]))

@@ -1,0 +1,157 @@
+"""What Spark's analyser must be told where names alone do not say it: which side an expression is about, what a table is called, that a
+frame read back stands for the one it was made of. On Spark Connect, where plans are out of reach, names must do."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from frazil.errors import InvalidInput
+from frazil.expr.nodes import Expression
+
+_EQUAL = {"EqualTo": False, "EqualNullSafe": True}
+
+
+def is_classic(frame: DataFrame) -> bool:
+    return hasattr(frame, "_jdf")
+
+
+def _catalyst(frame: DataFrame) -> Any:
+    return frame.sparkSession._jvm.org.apache.spark.sql.catalyst
+
+
+def _seq(frame: DataFrame, values: Sequence[Any]) -> Any:
+    return frame.sparkSession._jvm.PythonUtils.toSeq(list(values))
+
+
+def _plan(frame: DataFrame) -> Any:
+    return frame._jdf.queryExecution().analyzed()
+
+
+def _frame(like: DataFrame, plan: Any) -> DataFrame:
+    spark: Any = like.sparkSession
+    return DataFrame(spark._jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan), spark)
+
+
+def _each(values: Any) -> Iterator[Any]:
+    """A Scala sequence."""
+    return (values.apply(n) for n in range(values.size()))
+
+
+def named(frame: DataFrame, parts: Sequence[str]) -> DataFrame:
+    """The frame under a name of several parts: `cat.db.t.id`, `db.t.id`, `t.id` and `id` are its column."""
+    if not is_classic(frame) or len(parts) == 1:
+        return frame.alias(parts[-1])
+    name = _catalyst(frame).AliasIdentifier(parts[-1], _seq(frame, parts[:-1]))
+    return _frame(frame, _catalyst(frame).plans.logical.SubqueryAlias(name, _plan(frame)))
+
+
+def standing_for(frame: DataFrame, like: DataFrame) -> DataFrame:
+    """A frame with the columns of another, by position, such that `like.id` and `alias.id` mean its columns; further columns stay."""
+    if not is_classic(frame):
+        return frame.toDF(*like.columns, *frame.columns[len(like.columns) :])
+    room, plan = _catalyst(frame), _plan(frame)
+    nothing = frame.sparkSession._jvm.scala.Option.empty()
+    columns = [
+        room.expressions.Alias(have, want.name(), want.exprId(), want.qualifier(), nothing, _seq(frame, ()))
+        for have, want in zip(_each(plan.output()), _each(_plan(like).output()), strict=False)
+    ]
+    columns += list(_each(plan.output()))[len(columns) :]
+    return _frame(frame, room.plans.logical.Project(_seq(frame, columns), plan))
+
+
+def bound_to(frame: DataFrame, columns: Sequence[Column]) -> list[Column]:
+    """The same expressions, their names looked up in this frame alone. Raises InvalidInput, in Spark's words, for what it lacks."""
+    if not columns:
+        return []
+    chosen = analysed(frame, columns)
+    if not is_classic(frame):
+        return list(columns)
+    make, wrap = _column_class(), frame.sparkSession._jvm.org.apache.spark.sql.classic.ExpressionUtils.column
+    return [make(wrap(e.child() if e.getClass().getSimpleName() == "Alias" else e)) for e in _each(_plan(chosen).projectList())]
+
+
+def _column_class() -> Any:
+    return importlib.import_module("pyspark.sql.classic.column").Column  # only where plans are within reach
+
+
+def at(frame: DataFrame, place: int) -> Column:
+    """A column by its place, whatever its name looks like."""
+    return frame["`" + frame.columns[place].replace("`", "``") + "`"]
+
+
+def analysed(frame: DataFrame, columns: Sequence[Column]) -> DataFrame:
+    """The frame with just these columns `c0`, `c1`, …; errors of the analyser as InvalidInput."""
+    with as_input():
+        chosen = frame.select(*(c.alias(f"c{n}") for n, c in enumerate(columns)))
+        assert chosen.schema is not None
+    return chosen
+
+
+class as_input:
+    """Errors of Spark's analyser are errors of what the caller typed."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if type(error).__name__ in ("AnalysisException", "ParseException"):
+            raise InvalidInput(str(error).partition("\n\nJVM stacktrace")[0].strip().splitlines()[0]) from error
+
+
+def equal_columns(target: DataFrame, source: DataFrame, on: Column) -> list[tuple[int, int, bool]]:
+    """Which columns a condition equates: (place in the target, place in the source, whether null equals null), for its conjuncts that say
+    just that of columns of one type. Nothing where plans are out of reach."""
+    if not (is_classic(target) and is_classic(source)):
+        return []
+    with as_input():
+        condition = _plan(target.join(source, on)).condition().get()
+    mine = {a.exprId().id(): n for n, a in enumerate(_each(_plan(target).output()))}
+    theirs = {a.exprId().id(): n for n, a in enumerate(_each(_plan(source).output()))}
+    found = []
+    for e in _conjuncts(condition):
+        nulls = _EQUAL.get(e.getClass().getSimpleName())
+        if nulls is None or not all(x.getClass().getSimpleName() == "AttributeReference" for x in (e.left(), e.right())):
+            continue
+        for a, b in ((e.left(), e.right()), (e.right(), e.left())):
+            if a.exprId().id() in mine and b.exprId().id() in theirs:
+                found.append((mine[a.exprId().id()], theirs[b.exprId().id()], nulls))
+    return found
+
+
+def conditions(frame: DataFrame, where: Column) -> list[str]:
+    """The conjuncts of a condition as SQL text, without those that are not the same each time. Raises InvalidInput for unknown names."""
+    with as_input():
+        chosen = frame.filter(where)
+    if not is_classic(frame):
+        return []
+    plan = _plan(chosen)
+    if not hasattr(plan, "condition"):
+        return []
+    return [str(e.sql()) for e in _conjuncts(plan.condition()) if e.deterministic() and _is_builtin(e)]
+
+
+def _is_builtin(e: Any) -> bool:
+    """Whether its text says it all: a function of the user's may be called as one that Frazil knows."""
+    name = e.getClass().getSimpleName()
+    return not ("UDF" in name or "Subquery" in name or "UDAF" in name) and all(_is_builtin(c) for c in _each(e.children()))
+
+
+def _conjuncts(e: Any) -> Iterator[Any]:
+    if e.getClass().getSimpleName() == "And":
+        yield from _conjuncts(e.left())
+        yield from _conjuncts(e.right())
+    else:
+        yield e
+
+
+def expression(value: Any) -> Column:
+    """What a user may give as an expression: Spark SQL text, a Column, a predicate or term of frazil.expressions, another Python value."""
+    if isinstance(value, Column):
+        return value
+    with as_input():
+        return F.expr(str(value)) if isinstance(value, str | Expression) else F.lit(value)

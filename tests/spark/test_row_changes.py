@@ -1,0 +1,202 @@
+"""DELETE and UPDATE by Spark SQL that Frazil's own grammar lacks: positions found by Spark, rows written by its tasks."""
+
+import os
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions as F
+
+import frazil
+from frazil.errors import EvaluationError, InvalidInput, ValidationError
+
+MODES = [(1, "copy-on-write"), (2, "copy-on-write"), (2, "merge-on-read"), (3, "merge-on-read"), (3, "copy-on-write")]
+SCHEMA = "id bigint not null, name string, v double, s struct<a: int, b: string>, day date"
+
+
+@pytest.fixture
+def table(catalog, session):
+    def make(version=2, rows=20, **more):
+        catalog.create_namespace_if_not_exists("db")
+        t = catalog.create_table("db.t", SCHEMA, format_version=version, **more)
+        for first in (0, rows // 2):
+            t.append(frame(first, first + rows // 2))
+        return t
+
+    return make
+
+
+def frame(first, last):
+    ids = range(first, last)
+    return pa.table(
+        {
+            "id": pa.array(ids, pa.int64()),
+            "name": [None if i % 7 == 3 else f"n{i}" for i in ids],
+            "v": [i / 2 for i in ids],
+            "s": [None if i % 5 == 4 else {"a": i, "b": f"b{i}"} for i in ids],
+            "day": pa.array([18000 + i % 3 for i in ids], pa.int32()).cast(pa.date32()),
+        }
+    )
+
+
+def ids(t):
+    return sorted(t.refresh().scan().to_arrow().column("id").to_pylist())
+
+
+def by_id(t):
+    return {r["id"]: r for r in t.refresh().scan().to_arrow().to_pylist()}
+
+
+def leftovers(t):
+    """Files below the table's data that no snapshot knows."""
+    root = t.location().removeprefix("file://")
+    known = {p.removeprefix("file://") for p in t.inspect.all_files().column("file_path").to_pylist()}
+    found = [os.path.join(d, n) for d, _, names in os.walk(f"{root}/data") for n in names]
+    return [f for f in found if f not in known and not f.endswith(".crc")]
+
+
+@pytest.mark.parametrize(("version", "mode"), MODES)
+def test_a_delete_by_any_function_of_spark_takes_just_the_rows_for_which_it_is_true(table, session, version, mode):
+    t = table(version)
+    result = t.delete("levenshtein(name, 'n1') <= 1", mode=mode, spark=session)
+    gone = {1, *range(11, 20), 0, 2, 4, 5, 6, 7, 8, 9}
+    expected = [i for i in range(20) if i % 7 == 3 or i not in gone]
+    assert ids(t) == expected
+    assert result.rows_deleted == 20 - len(expected) and len(t.snapshots()) == 3
+    assert leftovers(t) == []
+
+
+def test_a_delete_by_a_column_may_use_a_function_of_the_user_and_a_sub_query(table, session):
+    t = table()
+    odd = F.udf(lambda x: x % 2 == 1, "boolean")
+    t.delete(odd("id") & (F.col("id") < 10), spark=session)
+    assert ids(t) == [0, 2, 4, 6, 8, *range(10, 20)]
+    session.range(12, 15).createOrReplaceTempView("gone")
+    t.delete("id in (select id from gone)", spark=session)
+    assert ids(t) == [0, 2, 4, 6, 8, 10, 11, 15, 16, 17, 18, 19]
+
+
+def test_a_condition_that_is_never_the_same_is_evaluated_once(table, session):
+    t = table(3, rows=2000)
+    result = t.delete("rand() < 0.5", mode="merge-on-read", spark=session)
+    left = ids(t)
+    assert 700 < len(left) < 1300 and result.rows_deleted == 2000 - len(left)
+
+
+def test_a_delete_that_finds_nothing_commits_nothing(table, session):
+    t = table()
+    result = t.delete("levenshtein(name, 'x') > 100", spark=session)
+    assert result.snapshot_id is None and len(t.snapshots()) == 2 and leftovers(t) == []
+
+
+def test_whole_files_go_without_deletes_for_their_rows(table, session):
+    t = table(2)
+    result = t.delete("levenshtein(cast(id as string), 'xxxxxxx') > 0 and id < 10", mode="merge-on-read", spark=session)
+    assert ids(t) == list(range(10, 20)) and result.delete_files_added == 0 and result.files_removed == 1
+
+
+@pytest.mark.parametrize(("version", "mode"), MODES)
+def test_an_update_sets_columns_and_members_of_structs(table, session, version, mode):
+    t = table(version)
+    before = t.scan(selected_fields=("id", "_row_id")).to_arrow().to_pylist() if version == 3 else []
+    result = t.update(
+        {"name": "format_string('%s!', name)", "s.a": "crc32(encode(cast(id as string), 'utf-8')) % 10", "v": F.lit(1)},
+        where="levenshtein(name, 'n1') <= 1",
+        mode=mode,
+        spark=session,
+    )
+    rows = by_id(t)
+    assert len(rows) == 20
+    hit = [i for i in range(20) if i % 7 != 3]
+    for i in range(20):
+        if i in hit:
+            assert rows[i]["name"] == f"n{i}!" and rows[i]["v"] == 1.0 and 0 <= rows[i]["s"]["a"] < 10
+            assert rows[i]["s"]["b"] == (None if i % 5 == 4 else f"b{i}")
+        else:
+            assert rows[i]["name"] is None and rows[i]["v"] == i / 2
+    assert result.rows_updated == len(hit) and result.rows_deleted == 0 and len(t.snapshots()) == 3
+    if version == 3:
+        after = t.scan(selected_fields=("id", "_row_id", "_last_updated_sequence_number")).to_arrow().to_pylist()
+        assert {r["id"]: r["_row_id"] for r in after} == {r["id"]: r["_row_id"] for r in before}
+        assert {r["id"] for r in after if r["_last_updated_sequence_number"] == 3} == set(hit)
+    assert leftovers(t) == []
+
+
+def test_an_update_may_move_rows_to_other_partitions(table, session):
+    t = table(2, partition_by=["day"])
+    t.update({"day": "last_day(day)"}, where="dayofweek(day) = 4", mode="merge-on-read", spark=session)
+    moved = [r for r in by_id(t).values() if r["day"].day == 30]
+    assert moved and len(by_id(t)) == 20
+    shown = t.inspect.partitions().to_pylist()
+    assert sum(p["record_count"] for p in shown if p["partition"]["day"].day == 30) == len(moved)
+
+
+def test_values_are_cast_as_store_assignment_casts_them(table, session):
+    t = table()
+    t.update({"s.a": "cast(id as double) + levenshtein('a', 'b')", "name": "id"}, where="id = 3", spark=session)
+    assert by_id(t)[3]["s"]["a"] == 4 and by_id(t)[3]["name"] == "3"
+    with pytest.raises(EvaluationError, match="s.a"):
+        t.update({"s.a": "pow(10, 12) + levenshtein('a', 'b')"}, where="id = 3", spark=session)
+    with pytest.raises(InvalidInput, match="v: string"):
+        t.update({"v": "soundex(name)"}, spark=session)
+    with pytest.raises(ValidationError, match="id is required"):
+        t.update({"id": "nullif(id, levenshtein('ab', 'cde'))"}, spark=session)
+    assert len(t.refresh().snapshots()) == 3 and leftovers(t) == []
+
+
+def test_what_spark_cannot_resolve_is_told_in_its_words(table, session):
+    t = table()
+    with pytest.raises(InvalidInput, match="nosuch"):
+        t.delete("soundex(nosuch) = 'x'", spark=session)
+    with pytest.raises(InvalidInput, match="nosuch"):
+        t.update({"nosuch": "soundex(name)"}, spark=session)
+    with pytest.raises(InvalidInput, match="more than once|together"):
+        t.update({"s": "named_struct('a', 1, 'b', soundex(name))", "s.a": "1"}, spark=session)
+
+
+def test_files_are_pruned_by_what_the_grammar_knows_of_the_condition(table, session):
+    t = table()
+    first = t.inspect.files().to_pylist()[0]["file_path"]
+    for path in t.inspect.files().column("file_path").to_pylist():
+        bounds = {r["file_path"]: r["readable_metrics"]["id"]["lower_bound"] for r in t.inspect.files().to_pylist()}
+        if bounds[path] == 0:
+            first = path
+    os.rename(first.removeprefix("file://"), first.removeprefix("file://") + ".away")
+    t.delete((F.col("id") >= 15) & (F.soundex("name") == F.lit("N000")), spark=session)
+    os.rename(first.removeprefix("file://") + ".away", first.removeprefix("file://"))
+    assert ids(t) == [*range(15), 17]
+
+
+def test_rows_deleted_before_stay_deleted(table, session):
+    t = table(3)
+    t.delete("id in (2, 3, 12)", mode="merge-on-read", spark=session)
+    t.delete("levenshtein(cast(id as string), '1') = 0", mode="merge-on-read", spark=session)
+    t.update({"name": "repeat('x', 2)"}, where="levenshtein(cast(id as string), '0') = 0", mode="merge-on-read", spark=session)
+    assert ids(t) == [0, *range(4, 12), *range(13, 20)] and by_id(t)[0]["name"] == "xx"
+
+
+def test_a_transaction_sees_what_its_earlier_steps_staged(table, session):
+    t = table(3)
+    with t.transaction() as tx:
+        tx.append(frame(20, 25))
+        tx.delete("levenshtein(cast(id as string), '21') = 0", spark=session, mode="merge-on-read")
+        tx.update({"name": "repeat('y', 2)"}, where="levenshtein(cast(id as string), '22') = 0", spark=session, mode="merge-on-read")
+    assert ids(t) == [*range(21), 22, 23, 24] and by_id(t)[22]["name"] == "yy"
+    row_ids = t.scan(selected_fields=("_row_id",)).to_arrow().column("_row_id").to_pylist()
+    assert len(set(row_ids)) == len(row_ids) and None not in row_ids
+
+
+@pytest.mark.parametrize("data_format", ["orc", "avro"])
+def test_other_formats_are_changed_alike(table, session, data_format):
+    t = table(2, properties={"write.format.default": data_format})
+    t.delete("levenshtein(cast(id as string), '1') = 0", mode="merge-on-read", spark=session)
+    t.update({"name": "repeat('z', 2)"}, where="levenshtein(cast(id as string), '2') = 0", mode="copy-on-write", spark=session)
+    assert ids(t) == [0, *range(2, 20)] and by_id(t)[2]["name"] == "zz"
+
+
+def test_a_prepared_session_is_not_needed_nor_harmed(table, session):
+    before = dict(session.conf.getAll() if callable(session.conf.getAll) else session.conf.getAll)
+    table().delete("soundex(name) = 'x'", spark=session)
+    after = dict(session.conf.getAll() if callable(session.conf.getAll) else session.conf.getAll)
+    changed = {k for k in before.keys() | after.keys() if before.get(k) != after.get(k)}
+    assert changed <= {"spark.sql.parquet.fieldId.read.enabled"}
+    assert frazil is not None
