@@ -119,12 +119,6 @@ def test_nothing_is_written_into_a_table_that_is_to_be_encrypted(catalog):
     assert files_below(catalog) == 0 and t.current_snapshot() is None
 
 
-def test_what_is_not_there_yet_is_refused_by_name_and_says_what_to_do(tmp_path, monkeypatch):
+def test_what_is_not_there_yet_is_refused_by_name_and_says_what_to_do():
     with pytest.raises(Unsupported, match="frazil.sql"):
         frazil.sql("select 1")
-    monkeypatch.setenv("FRAZIL_HOME", str(tmp_path / "home"))
-    with frazil.load_catalog() as default:
-        default.create_namespace("db")
-        default.create_table("db.t", "id bigint")
-    with pytest.raises(Unsupported, match=r"inspect\.files\(\)"):
-        frazil.load_table("db.t.files")

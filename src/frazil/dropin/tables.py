@@ -38,8 +38,11 @@ def split_branch(name: str) -> tuple[str, str | None]:
 
 
 def open_table(name: str, options: Mapping[str, Any]) -> Table:
-    """The table to write to."""
-    return load_table(name, **catalog_options(options))
+    """The table to write to. Raises InvalidInput for a metadata table."""
+    table = load_table(name, **catalog_options(options))
+    if not isinstance(table, Table):
+        raise InvalidInput(f"Cannot write to {name!r}: it is a metadata table.")
+    return table
 
 
 def insert(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -48,5 +49,9 @@ def metadata_frame(spark: Any, target: Target) -> DataFrame:
     table = metadata_table(
         target.metadata_table, loaded.metadata, loaded.storage, metadata_location=loaded.metadata_location, snapshot_id=snapshot_id
     )
-    schema = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
-    return spark.createDataFrame(table, schema=schema)
+    return arrow_frame(spark, table)
+
+
+def arrow_frame(spark: Any, table: pa.Table) -> DataFrame:
+    """A DataFrame of an Arrow table; timestamps without a zone stay that."""
+    return spark.createDataFrame(table, schema=from_arrow_schema(table.schema, prefer_timestamp_ntz=True))

@@ -12,10 +12,10 @@ from frazil.catalog.path import load_location
 from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
 from frazil.expr.nodes import Predicate
 from frazil.scan.incremental import plan_appends
-from frazil.scan.inspect import METADATA_TABLES, TIME_TRAVEL_TABLES
 from frazil.scan.options import SPLIT_OPTIONS, ScanOptions
 from frazil.scan.plan import Plan, plan
-from frazil.scan.snapshot_ref import resolve, selector_options, selector_suffix
+from frazil.scan.snapshot_ref import resolve, selector_options
+from frazil.scan.suffixes import CHANGES, is_suffix, read_suffixes, split_location
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshot
 
@@ -120,9 +120,9 @@ def locate(request: ReadRequest, spark_conf: Mapping[str, str]) -> Target:
     Raises NoSuchTableError, InvalidInput for selectors that contradict each other.
     """
     if "/" in request.path:
-        location, _, suffix = request.path.partition("#")
+        location, suffixes = split_location(request.path)
         _, loaded = load_location(location, dict(request.catalog))
-        return _with_suffixes(Target(location, loaded, request, None, request.selectors), suffix.split(",") if suffix else [])
+        return _with_suffixes(Target(location, loaded, request, None, request.selectors), suffixes)
     parts = tuple(request.path.replace("`", "").split("."))
     known = {*configured_names(spark_conf), *([DEFAULT_CATALOG] if len(parts) > 2 else [])}
     catalog = parts[0] if len(parts) > 1 and parts[0] in known else None
@@ -134,29 +134,15 @@ def locate(request: ReadRequest, spark_conf: Mapping[str, str]) -> Target:
     try:
         return Target(request.path, backend.load(rest), request, None, request.selectors)
     except NoSuchTableError:
-        last = rest[-1]
-        if len(rest) < 3 or (last.lower() not in METADATA_TABLES and selector_suffix(last) is None and last.lower() != "changes"):
+        if len(rest) < 3 or not is_suffix(rest[-1]):
             raise
-        return _with_suffixes(Target(request.path, backend.load(rest[:-1]), request, None, request.selectors), [last])
+        return _with_suffixes(Target(request.path, backend.load(rest[:-1]), request, None, request.selectors), [rest[-1]])
 
 
-def _with_suffixes(target: Target, suffixes: list[str]) -> Target:
-    metadata_table, selectors = None, dict(target.selectors)
-    for suffix in suffixes:
-        if suffix.lower() in METADATA_TABLES:
-            metadata_table = suffix.lower()
-        elif suffix.lower() == "changes":
-            raise Unsupported("The changelog of a table (.changes) is not supported yet.", table=target.name)
-        elif (found := selector_suffix(suffix)) is not None:
-            if selectors:
-                raise InvalidInput(f"{suffix} and {', '.join(selectors)} each select a snapshot.", table=target.name)
-            selectors.update(found)
-        else:
-            raise InvalidInput(
-                f"{suffix!r} is no metadata table and selects no snapshot.", hint=f"Metadata tables: {', '.join(METADATA_TABLES)}."
-            )
-    if metadata_table is not None and target.request.start is not None:
-        raise InvalidInput(f"The metadata table {metadata_table} has no incremental reads.", table=target.name)
-    if metadata_table is not None and selectors and metadata_table not in TIME_TRAVEL_TABLES:
-        raise InvalidInput(f"Cannot select snapshot in table: {metadata_table.upper()}", table=target.name)
-    return Target(target.name, target.loaded, target.request, metadata_table, selectors)
+def _with_suffixes(target: Target, texts: list[str]) -> Target:
+    found = read_suffixes(texts, target.name, target.selectors)
+    if found.view == CHANGES:
+        raise Unsupported("The changelog of a table (.changes) is not supported yet.", table=target.name)
+    if found.view is not None and target.request.start is not None:
+        raise InvalidInput(f"The metadata table {found.view} has no incremental reads.", table=target.name)
+    return Target(target.name, target.loaded, target.request, found.view, found.selectors)

@@ -43,6 +43,26 @@ def active_session() -> Any:
     return sql.SparkSession.getActiveSession() or getattr(sql.SparkSession, "_instantiatedSession", None)
 
 
+def polars_of(table: Any) -> Any:
+    """An Arrow table as a polars frame. Raises NotInstalledError."""
+    try:
+        import polars
+    except ModuleNotFoundError as e:
+        raise NotInstalledError("to_polars needs polars.", hint="pip install 'frazil[polars]'") from e
+    return polars.from_arrow(table)
+
+
+def in_duckdb(table: Any, name: str, connection: Any = None) -> Any:
+    """An Arrow table under a name in a DuckDB connection (without one: new, in memory), which is returned. Raises NotInstalledError."""
+    try:
+        import duckdb
+    except ModuleNotFoundError as e:
+        raise NotInstalledError("to_duckdb needs duckdb.", hint="pip install 'frazil[duckdb]'") from e
+    connection = connection or duckdb.connect(database=":memory:")
+    connection.register(name, table)
+    return connection
+
+
 def session(spark: Any = None) -> Any:
     """`spark`, the running session, or a new one that is ready for Iceberg."""
     return spark or active_session() or spark_room("session").spark_session()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from frazil.catalog import load_backend
 from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names
 from frazil.catalog.path import load_location
 from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
-from frazil.scan.inspect import METADATA_TABLES
+from frazil.scan.suffixes import CHANGES, is_suffix, read_suffixes, split_location
 from frazil.table.catalog import Catalog
+from frazil.table.changes import ChangesScan
 from frazil.table.frames import active_session
+from frazil.table.metadata_table import MetadataTable
 from frazil.table.table import Table
 
 _SPARK_PREFIX = "spark.sql.catalog."
@@ -46,19 +48,33 @@ def load_table(identifier: str | tuple[str, ...], **properties: Any) -> Table:
     """A table by location (anything with a `/`; a `…metadata.json` gives it read-only) or by name `[catalog.]namespace.table`, whose first
     part is a catalog only if one of that name is configured.
 
-    Raises NoSuchTableError, CorruptData for damaged metadata.
+    With the name of a metadata table behind it (`db.t.files`, `/path/to/t#files`) that is a `MetadataTable`, with `changes` the changelog
+    scan, though the signature names what it nearly always is. Raises NoSuchTableError, CorruptData for damaged metadata.
     """
     if isinstance(identifier, str) and ("/" in identifier or identifier.startswith("file:")):
-        return at_location(identifier, **properties)
+        location, suffixes = split_location(identifier)
+        table = at_location(location, **properties)
+        return cast(Table, _viewed(table, location, suffixes)) if suffixes else table
     catalog, parts = resolve(identifier, **properties)
     try:
         return catalog.load_table(parts)
-    except NoSuchTableError as e:
-        if len(parts) > 2 and parts[-1].lower() in METADATA_TABLES and catalog.table_exists(parts[:-1]):
-            owner = ".".join(parts[:-1])
-            hint = f'frazil.load_table({owner!r}).inspect.{parts[-1].lower()}() gives it, as does spark.read.format("iceberg").load(…).'
-            raise Unsupported(f"{'.'.join(parts)} is a metadata table, which load_table does not open.", hint=hint, table=owner) from e
-        raise
+    except NoSuchTableError:
+        if len(parts) < 3 or not is_suffix(parts[-1]):
+            raise
+        table = catalog.load_table(parts[:-1])
+        return cast(Table, _viewed(table, ".".join(table.name()), [parts[-1]]))
+
+
+def _viewed(table: Table, name: str, suffixes: list[str]) -> MetadataTable | ChangesScan:
+    """What the suffixes of a table's name mean."""
+    found = read_suffixes(suffixes, name)
+    if found.view == CHANGES:
+        return table.changes()
+    if found.view is None:
+        chosen = ", ".join(f"{k}={v!r}" for k, v in found.selectors.items())
+        hint = f"frazil.load_table({name!r}).scan({chosen.replace('as_of', 'as_of_timestamp')}) reads it."
+        raise Unsupported(f"{', '.join(suffixes)} selects a snapshot; load_table gives tables.", hint=hint, table=name)
+    return MetadataTable(name, found.view, table._loaded, found.selectors)
 
 
 def sql(sqlQuery: str, spark: Any = None) -> Any:

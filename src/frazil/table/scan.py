@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from frazil.arrow import read as arrow_read
-from frazil.errors import InvalidInput, NotInstalledError
+from frazil.errors import InvalidInput
 from frazil.expr.nodes import AlwaysTrue, And, Predicate
 from frazil.expr.parse import parse
 from frazil.scan import columns
@@ -21,7 +21,7 @@ from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshot
 from frazil.storage import Storage
-from frazil.table.frames import is_spark_column, session, spark_room
+from frazil.table.frames import in_duckdb, is_spark_column, polars_of, session, spark_room
 
 RowFilter: TypeAlias = str | Predicate | Any
 
@@ -72,7 +72,7 @@ class DataScan:
         if is_spark_column(self.row_filter) and is_spark_column(expr):
             column: Any = self.row_filter
             return replace(self, row_filter=column & expr)
-        both: Predicate = And(_predicate(self.row_filter), _predicate(expr))
+        both: Predicate = And(predicate_of(self.row_filter), predicate_of(expr))
         return replace(self, row_filter=both)
 
     def use_ref(self, name: str) -> DataScan:
@@ -109,7 +109,7 @@ class DataScan:
             self.source.metadata,
             self.source.storage,
             snapshot=snapshot,
-            row_filter=_predicate(self.row_filter) if predicate is None else predicate,
+            row_filter=predicate_of(self.row_filter) if predicate is None else predicate,
             schema=schema,
             case_sensitive=self.case_sensitive is not False if case_sensitive is None else case_sensitive,
             options=ScanOptions.of(self.options, self.source.metadata.properties),
@@ -138,21 +138,11 @@ class DataScan:
         return self.to_arrow().to_pandas(**kwargs)
 
     def to_polars(self) -> Any:
-        try:
-            import polars
-        except ModuleNotFoundError as e:
-            raise NotInstalledError("to_polars needs polars.", hint="pip install 'frazil[polars]'") from e
-        return polars.from_arrow(self.to_arrow())
+        return polars_of(self.to_arrow())
 
     def to_duckdb(self, table_name: str, connection: Any = None) -> Any:
         """The rows as a table of a DuckDB connection (a new one in memory unless given); returns the connection."""
-        try:
-            import duckdb
-        except ModuleNotFoundError as e:
-            raise NotInstalledError("to_duckdb needs duckdb.", hint="pip install 'frazil[duckdb]'") from e
-        connection = connection or duckdb.connect(database=":memory:")
-        connection.register(table_name, self.to_arrow())
-        return connection
+        return in_duckdb(self.to_arrow(), table_name, connection)
 
     def count(self) -> int:
         """How many rows: from the manifests where they tell, reading only the files they cannot decide."""
@@ -203,14 +193,15 @@ class IncrementalAppendScan(DataScan):
             self.source.storage,
             from_snapshot_id_exclusive=self.from_snapshot_id_exclusive,
             to_snapshot_id_inclusive=snapshot.snapshot_id if snapshot else None,
-            row_filter=_predicate(self.row_filter) if predicate is None else predicate,
+            row_filter=predicate_of(self.row_filter) if predicate is None else predicate,
             schema=schema,
             case_sensitive=self.case_sensitive is not False if case_sensitive is None else case_sensitive,
             options=ScanOptions.of(self.options, self.source.metadata.properties),
         )
 
 
-def _predicate(row_filter: RowFilter) -> Predicate:
+def predicate_of(row_filter: RowFilter) -> Predicate:
+    """Text or an expression as a predicate; a Spark Column is refused."""
     if isinstance(row_filter, str):
         return parse(row_filter)
     if isinstance(row_filter, Predicate):

@@ -1,0 +1,65 @@
+"""A metadata table as users hold it: `frazil.load_table("db.events.files")`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from frazil.catalog import LoadedTable
+from frazil.scan.inspect import metadata_table, metadata_table_schema
+from frazil.scan.snapshot_ref import resolve
+from frazil.table import frames
+
+
+@dataclass(frozen=True)
+class MetadataTable:
+    """One of the 16 metadata tables, of the table as it was when this was loaded. Read-only; nothing is read until a door is opened.
+
+    `kind`: its name, as in "files". `selectors` choose another snapshot than the current one, where Java allows that.
+    """
+
+    table_name: str
+    kind: str
+    loaded: LoadedTable = field(repr=False, compare=False)
+    selectors: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def name(self) -> tuple[str, ...]:
+        return (*self.table_name.split("."), self.kind) if "/" not in self.table_name else (f"{self.table_name}#{self.kind}",)
+
+    def schema(self) -> pa.Schema:
+        """Java's columns, as Arrow."""
+        return metadata_table_schema(self.kind, self.loaded.metadata)
+
+    def to_arrow(self) -> pa.Table:
+        at, _ = resolve(self.loaded.metadata, **self.selectors) if self.selectors else (None, None)
+        loaded = self.loaded
+        return metadata_table(self.kind, loaded.metadata, loaded.storage, metadata_location=loaded.metadata_location, snapshot=at)
+
+    def to_pandas(self, **kwargs: Any) -> Any:
+        return self.to_arrow().to_pandas(**kwargs)
+
+    def to_polars(self) -> Any:
+        return frames.polars_of(self.to_arrow())
+
+    def to_duckdb(self, table_name: str, connection: Any = None) -> Any:
+        """As a table of a DuckDB connection (a new one in memory unless given); returns the connection."""
+        return frames.in_duckdb(self.to_arrow(), table_name, connection)
+
+    def to_spark(self, spark: Any = None) -> Any:
+        """A DataFrame of the rows, which are read now."""
+        spark = frames.session(spark)
+        return frames.spark_room("iceberg_read").arrow_frame(spark, self.to_arrow())
+
+    def count(self) -> int:
+        return int(self.to_arrow().num_rows)
+
+    def __len__(self) -> int:
+        return self.count()
+
+    def __repr__(self) -> str:
+        chosen = "".join(f", {k}={v!r}" for k, v in self.selectors.items())
+        columns = "\n".join(f"  {f.name}: {f.type}" for f in self.schema())
+        return f"MetadataTable({'.'.join(self.name())}{chosen})\n{columns}"
