@@ -25,6 +25,7 @@ _HOMES = {
     "frazil.table.static": ("StaticTable",),
     "frazil.table.result": ("CommitResult",),
     "frazil.table.caches": ("clear_caches",),
+    "frazil.arrow.runner": ("InProcess",),
     "frazil.spark.session": ("configure",),
     "frazil.dropin": ("install", "spark_session"),
     "frazil.spec.schema": ("Schema",),
@@ -46,6 +47,7 @@ _MODULES = ("errors", "expressions", "testing")
 __all__ = ["__version__", *_HOME_OF, *_MODULES]
 
 if TYPE_CHECKING:
+    from frazil.arrow.runner import InProcess as InProcess
     from frazil.dropin import install as install
     from frazil.dropin import spark_session as spark_session
     from frazil.spark.session import configure as configure

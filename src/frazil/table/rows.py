@@ -13,11 +13,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from frazil.arrow.delete_files import DeleteCache, positions_of
 from frazil.arrow.read_context import ReadContext
 from frazil.arrow.runner import InProcess, Runner
 from frazil.arrow.write_context import WriteContext
 from frazil.commit.actions import Action, DeleteFiles, OverwriteFiles, RowDelta
+from frazil.commit.apply import apply_updates
 from frazil.commit.produce import parent_of
 from frazil.commit.written import WrittenFor
 from frazil.errors import InvalidInput, ParseError, Unsupported
@@ -33,13 +37,14 @@ from frazil.rows.modes import COPY_ON_WRITE, Kind, Mode, granularity_of, isolati
 from frazil.rows.update import UpdateDecider
 from frazil.scan.columns import metadata_columns
 from frazil.scan.plan import Plan, ScanOptions, plan
-from frazil.scan.tasks import WHOLLY, FileScanTask
+from frazil.scan.tasks import WHOLLY, FileScanTask, PlannedFiles
 from frazil.spec.data_file import DataFileContent
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshot
 from frazil.storage import Storage
 from frazil.storage.locations import scheme_of
+from frazil.table import write
 from frazil.table.frames import active_session, is_spark_column, spark_room
 from frazil.table.write import Staged, Target
 
@@ -90,6 +95,19 @@ class Step:
                 yield FileScanTask(None, 0, plan.row_filter, task.spec, facts, None, task.delete_files)
             else:
                 yield task
+
+    def spark_plan(self, predicate: Predicate) -> Plan:
+        """`plan`, with what `tasks` does to a file's row ids done in the plan itself."""
+        found = self.plan(predicate)
+        if not (self.staged and self.lineage):
+            return found
+        own = pa.array(sorted(self.staged), pa.int64())
+        groups = []
+        for g in found.groups:
+            at, ids = g.table.column_names.index("first_row_id"), g.table.column("first_row_id")
+            kept = pc.if_else(pc.is_in(g.table.column("snapshot_id"), own), pa.scalar(None, ids.type), ids)
+            groups.append(PlannedFiles(g.spec, g.table.set_column(at, "first_row_id", kept), g.deletes))
+        return replace(found, groups=tuple(groups))
 
     def split(self, plan: Plan) -> tuple[list[FileScanTask], list[FileScanTask]]:
         """Files all of whose rows match, and those that must be read to know."""
@@ -145,7 +163,9 @@ class Step:
 
     # --- committing
 
-    def staged_change(self, kind: Kind, mode: Mode, changed: Changed, where: Predicate, metrics: Mapping[str, int] = {}) -> Staged:
+    def staged_change(
+        self, kind: Kind, mode: Mode, changed: Changed, where: Predicate, metrics: Mapping[str, int] = {}, isolation: str | None = None
+    ) -> Staged:
         """The files of a change and the action that commits them; nothing when nothing changed. `where`: the rows it relied on."""
         if self.runner.repeats:
             leave_only(self.write, (f.file_path for f in changed.written))
@@ -154,20 +174,20 @@ class Step:
             return Staged((), (), seconds)
         counts = {"rows_inserted": 0, "rows_updated": changed.updated, "rows_deleted": changed.deleted, "rows_copied": changed.copied}
         before = (WrittenFor(self.metadata, self.to.known_columns, changed.added),) if changed.added else ()
-        action = self._action(kind, mode, changed, where)
+        action = self._action(kind, mode, changed, where, isolation or isolation_of(kind, self.metadata, self.to.options))
         return Staged((*before, action), changed.written, seconds, {**counts, **metrics})
 
-    def _action(self, kind: Kind, mode: Mode, changed: Changed, where: Predicate) -> Action:
+    def _action(self, kind: Kind, mode: Mode, changed: Changed, where: Predicate, isolation: str) -> Action:
         """Validations are Java's (SparkWrite, SparkPositionDeltaWrite)."""
         common: dict[str, Any] = {
-            **self.target_fields, "isolation": isolation_of(kind, self.metadata, self.to.options), "starting_snapshot_id": self.start,
-            "conflict_filter": where, **self.names,
+            **self.target_fields, **self.names, "isolation": isolation, "starting_snapshot_id": self.start, "conflict_filter": where,
         }  # fmt: skip
         if mode == COPY_ON_WRITE or not (changed.added_deletes or changed.removed_deletes):
             return OverwriteFiles(added=changed.added, removed=changed.removed, **common)
+        checks_all = kind != "delete"
         return RowDelta(
             added=changed.added, added_deletes=changed.added_deletes, removed=changed.removed, removed_deletes=changed.removed_deletes,
-            referenced=changed.referenced, check_deleted_files=kind != "delete", check_new_deletes=kind != "delete", **common,
+            referenced=changed.referenced, check_deleted_files=checks_all, check_new_deletes=checks_all, **common,
         )  # fmt: skip
 
     @property
@@ -184,10 +204,14 @@ class Step:
 # Who works ------------------------------------------------------------------------------------------------------------------------------
 
 
-def runner_for(metadata: TableMetadata, storage: Storage, runner: Runner | None = None, spark: Any = None) -> tuple[Runner, Any]:
-    """The runner given, else Spark when a session is given or active and its workers can see the table, else this process; and the
-    session that goes with it."""
+def runner_for(metadata: TableMetadata, storage: Storage, runner: Any = None, spark: Any = None) -> tuple[Runner, Any]:
+    """The runner given (a Runner or "in-process"), else Spark when a session is given or active and its workers can see the table, else
+    this process; and the session that goes with it."""
+    if runner == "in-process":
+        return InProcess(), None
     if runner is not None:
+        if not hasattr(runner, "run"):
+            raise InvalidInput(f"runner is 'in-process' or a Runner, not {runner!r}.")
         return runner, getattr(runner, "spark", None)
     session = spark or active_session()
     if session is None or scheme_of(metadata.location) == "memory":
@@ -263,6 +287,30 @@ def _whole_files(step: Step, where: Predicate, wholly: Sequence[FileScanTask]) -
     return Staged((action,), (), time.perf_counter() - step.started, metrics)
 
 
+def stage_overwrite(step: Step, frame: Any, where: Any) -> Staged:
+    """OVERWRITE by a filter: the rows that match go, those of the frame come. Files that match in part keep their other rows, as
+    write.delete.mode says; then at least the deletes of others are checked, as for any row-level change."""
+    chosen = mode_of("delete", step.metadata)
+    bound = in_grammar(step, lambda: _bound(step, where))
+    if bound is None:
+        raise Unsupported(f"overwrite takes a filter of Frazil's own grammar, not {where}.", hint="Delete by it first, then append.")
+    found = step.plan(bound)
+    wholly, rest = step.split(found)
+    changed = step.change(rest, step.context(found, chosen, DeleteDecider.of(step.read(found))), found)
+    with step.nothing_left():
+        checks = {"starting_snapshot_id": step.start, **step.names}
+        written = write.stage_overwrite(frame, step.metadata, step.storage, step.to, bound, apply_updates, checks)
+    if not rest:
+        return written
+    deleted = changed.deleted + live_rows(wholly, step.storage)
+    added = (*changed.added, *written.files)
+    changed = replace(changed, removed=(*changed.removed, *(t.file for t in wholly)), added=added, deleted=deleted)
+    counts = {"rows_inserted": sum(f.record_count for f in written.files)}
+    staged = step.staged_change("delete", chosen, changed, bound, counts, step.to.options.isolation_level or "snapshot")
+    evolved = tuple(a for a in written.actions if not isinstance(a, OverwriteFiles))
+    return replace(staged, actions=(*evolved, *staged.actions[-1:]))
+
+
 def live_rows(tasks: Iterable[FileScanTask], storage: Storage) -> int:
     """Rows of whole files, less those deleted by position; rows that equality deletes have deleted still count, as in Java's summaries."""
     total, cache = 0, DeleteCache(_DELETE_CACHE)
@@ -305,8 +353,8 @@ def _by_spark(step: Step, kind: Kind, mode: Mode, where: Any, given: Mapping[str
 
     with step.nothing_left():
         if kind == "delete":
-            made = room.delete(step.spark, step.plan, where, context_of, case_sensitive=step.case_sensitive)
+            made = room.delete(step.spark, step.spark_plan, where, context_of, case_sensitive=step.case_sensitive)
         else:
-            made = room.update(step.spark, step.plan, given, where, context_of, case_sensitive=step.case_sensitive)
+            made = room.update(step.spark, step.spark_plan, given, where, context_of, case_sensitive=step.case_sensitive)
     metrics = {"rows_updated": made.updated, "rows_deleted": made.deleted}
     return step.staged_change(kind, mode, made.changed, made.conflict_filter, metrics)

@@ -138,7 +138,7 @@ def write_files(frame: Any, metadata: TableMetadata, storage: Storage, to: Targe
         context = arrow_write.WriteContext.of(metadata, storage, to.options)
         sensitive = to.case_sensitive is not False
         files = arrow_write.write(conform.conform(frame, metadata.schema(), to.options, metadata, case_sensitive=sensitive), context)
-    return Staged((), tuple(files), time.perf_counter() - start)
+    return Staged((), tuple(files), time.perf_counter() - start, {"rows_inserted": sum(f.record_count for f in files)})
 
 
 def _with_schema(metadata: TableMetadata, frame: Any, to: Target, apply: Any) -> tuple[TableMetadata, tuple[Action, ...]]:
@@ -168,8 +168,9 @@ def stage_append(frame: Any, metadata: TableMetadata, storage: Storage, to: Targ
 
 
 def stage_overwrite(
-    frame: Any, metadata: TableMetadata, storage: Storage, to: Target, row_filter: Predicate, apply: Any
+    frame: Any, metadata: TableMetadata, storage: Storage, to: Target, row_filter: Predicate, apply: Any, checks: Mapping[str, Any] = {}
 ) -> Staged:
+    """`checks`: fields of the action that a caller knows better."""
     evolved, changes = _with_schema(metadata, frame, to, apply)
     staged = write_files(frame, evolved, storage, to)
     action = OverwriteFiles(
@@ -180,8 +181,7 @@ def stage_overwrite(
         stage_only=to.stage_only,
         wap_id=to.wap_id,
         isolation=to.options.isolation_level,
-        starting_snapshot_id=start_of(metadata, to),
-        case_sensitive=to.case_sensitive is not False,
+        **{"starting_snapshot_id": start_of(metadata, to), "case_sensitive": to.case_sensitive is not False, **checks},
     )
     return replace(staged, actions=(*changes, WrittenFor(evolved, to.known_columns, staged.files), action))
 
@@ -215,4 +215,4 @@ def stage_add_files(paths: Sequence[str], metadata: TableMetadata, storage: Stor
     if _NAME_MAPPING not in metadata.properties:  # files of others seldom hold field ids: today's names tell which column is which
         before = (*before, MetadataChange(lambda m: (SetProperties({_NAME_MAPPING: name_mapping_of(m.schema())}),)))
     action = Append(files=files, branch=to.branch, snapshot_properties=to.properties, stage_only=to.stage_only, wap_id=to.wap_id)
-    return Staged((*before, action))
+    return Staged((*before, action), metrics={"rows_inserted": sum(f.record_count for f in files)})

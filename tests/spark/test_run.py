@@ -1,0 +1,92 @@
+"""Row-level changes by tasks of Spark: the same rows as in process, few jobs, errors in the project's words, nothing left behind."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from frazil.errors import EvaluationError, NotInstalledError
+from frazil.spark.run import SparkRunner, work_on
+from frazil.spark.workers import frazil_version
+
+ROWS = pa.table({"id": range(1000), "p": [i % 3 for i in range(1000)], "v": [float(i) for i in range(1000)]})
+
+
+def made(catalog, name="db.t", files=4, **options):
+    catalog.create_namespace_if_not_exists("db")
+    t = catalog.create_table(name, "id long, p long, v double", **options)
+    for n in range(files):
+        t.append(ROWS.slice(n * 1000 // files, 1000 // files))
+    return t
+
+
+def data_files(t):
+    return {str(p) for p in Path(t.location(), "data").rglob("*") if p.is_file() and not p.name.startswith(".")}
+
+
+def live_files(t):
+    files = t.inspect.all_files().to_pylist()
+    return {f["file_path"] for f in files}
+
+
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+@pytest.mark.parametrize("version", [2, 3])
+def test_spark_makes_the_same_changes_as_this_process(session, catalog, mode, version):
+    found = []
+    for name, given in (("db.a", {"spark": session}), ("db.b", {"runner": "in-process"})):
+        t = made(catalog, name, partition_by=["p"], format_version=version)
+        deleted = t.delete("id % 10 = 0 and v < 900", mode=mode, **given)
+        updated = t.update({"v": "v * 2", "p": "p + 1"}, "id < 500 and id % 7 = 1", mode=mode, **given)
+        extra = ("_row_id", "_last_updated_sequence_number") if version == 3 else ()
+        rows = t.scan(selected_fields=("*", *extra)).to_arrow().sort_by("id").to_pylist()
+        found.append((deleted.rows_deleted, updated.rows_updated, rows))
+        assert data_files(t) == live_files(t)
+    assert found[0] == found[1] and found[0][:2] == (90, 64)
+
+
+def test_a_change_is_one_job_with_a_task_for_each_group(session, catalog):
+    t = made(catalog)
+    tracker = session.sparkContext.statusTracker()
+    session.sparkContext.setJobGroup("change", "one change")
+    t.update({"v": "v + 1"}, "id % 2 = 0", spark=session)
+    assert len(tracker.getJobIdsForGroup("change")) == 1
+    session.sparkContext.setLocalProperty("spark.jobGroup.id", None)
+
+
+def test_an_error_of_a_row_is_the_project_s_own_and_leaves_no_file(session, catalog):
+    t = made(catalog)
+    before = data_files(t)
+    with pytest.raises(EvaluationError, match="Column id"):
+        t.update({"id": "cast(v as int) * 10000000 * 10000000000000"}, spark=session)
+    assert data_files(t) == before
+
+
+def test_a_worker_without_frazil_is_one_clear_error(session, catalog, monkeypatch):
+    t = made(catalog)
+    before = data_files(t)
+    monkeypatch.setattr("frazil.spark.workers.frazil_version", lambda: "99.0")
+    with pytest.raises(NotInstalledError, match=r"has Frazil .*, the driver has 99\.0"):
+        t.delete("id = 5", spark=session)
+    assert frazil_version() != "99.0" and data_files(t) == before
+
+
+def test_groups_beyond_what_one_job_may_carry_go_with_the_next(session, monkeypatch):
+    monkeypatch.setattr("frazil.spark.run.JOB_BYTES", 100)
+    assert list(SparkRunner(session).run(abs, [-1, -2, -3, -4])) == [1, 2, 3, 4]
+    assert list(SparkRunner(session).run(abs, [])) == []
+
+
+def test_a_task_that_is_tried_again_says_so():
+    import zlib
+
+    from pyspark import cloudpickle
+
+    class Again:
+        attemptNumber, taskAttemptId, partitionId = (lambda _: 1), (lambda _: 7), (lambda _: 0)
+
+    packed = [zlib.compress(cloudpickle.dumps(-3))]
+    numbers = [pa.record_batch({"id": pa.array([0])})]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("frazil.spark.run.TaskContext.get", staticmethod(lambda: Again()))
+        report = next(iter(work_on(cloudpickle.dumps(abs), packed, iter(numbers)))).to_pylist()[0]
+    assert report["again"] and cloudpickle.loads(report["result"]) == (False, 3)
