@@ -1,0 +1,75 @@
+"""Which snapshots a changelog covers: after one (exclusive) up to another, by id or by time, on a branch (java_spark 1.4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from frazil.errors import InvalidInput
+from frazil.scan.incremental import snapshots_between
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.snapshot import MAIN_BRANCH, Snapshot
+
+
+@dataclass(frozen=True)
+class ChangeRange:
+    """Start exclusive; None: from the first snapshot that is kept. End inclusive; None: the branch's head. Times in milliseconds.
+
+    A start time means: what was committed after it; an end time: what was committed up to it. Both at once, of a start or of an end, are
+    refused.
+    """
+
+    start_snapshot_id: int | None = None
+    end_snapshot_id: int | None = None
+    start_ms: int | None = None
+    end_ms: int | None = None
+    branch: str | None = None
+
+    def __post_init__(self) -> None:
+        for which in ("start", "end"):
+            if getattr(self, f"{which}_snapshot_id") is not None and getattr(self, f"{which}_ms") is not None:
+                raise InvalidInput(f"Cannot set both {which}-snapshot-id and {which}-timestamp for changelogs.")
+        if self.start_ms is not None and self.end_ms is not None and self.start_ms >= self.end_ms:
+            raise InvalidInput(f"Cannot set start-timestamp ({self.start_ms}) to be greater than end-timestamp ({self.end_ms}).")
+
+    def snapshots(self, metadata: TableMetadata) -> list[Snapshot]:
+        """Oldest first. Raises InvalidInput when the start is no ancestor of the end, or the history before a start time has expired;
+        NoSuchSnapshotError, NoSuchRefError."""
+        head = self._head(metadata)
+        if head is None:
+            return snapshots_between(metadata, self.start_snapshot_id, self.end_snapshot_id)
+        end = head
+        if self.end_snapshot_id is not None:
+            end = metadata.snapshot_by_id(self.end_snapshot_id)
+            self._check_on_branch(metadata, head, end)
+        found = snapshots_between(metadata, self.start_snapshot_id, end.snapshot_id)
+        if self.end_ms is not None:
+            last = max((n for n, s in enumerate(found) if s.timestamp_ms <= self.end_ms), default=-1)
+            found = found[: last + 1]
+        return found if self.start_ms is None else self._after(metadata, found)
+
+    def _head(self, metadata: TableMetadata) -> Snapshot | None:
+        if self.branch is None or self.branch == MAIN_BRANCH:
+            return metadata.current_snapshot()
+        ref = metadata.ref(self.branch)
+        if not ref.is_branch:
+            raise InvalidInput(f"{self.branch!r} is a tag of table {metadata.location}; changes follow a branch.", table=metadata.location)
+        return metadata.snapshot_by_id(ref.snapshot_id)
+
+    def _check_on_branch(self, metadata: TableMetadata, head: Snapshot, end: Snapshot) -> None:
+        if self.branch is not None and all(s.snapshot_id != end.snapshot_id for s in metadata.ancestors(head)):
+            raise InvalidInput(
+                f"Snapshot {end.snapshot_id} is not on branch {self.branch} of table {metadata.location}.",
+                table=metadata.location, snapshot_id=end.snapshot_id,
+            )  # fmt: skip
+
+    def _after(self, metadata: TableMetadata, found: list[Snapshot]) -> list[Snapshot]:
+        """Those committed after the start time. Clocks may go back: all before the newest that is not after it are left out."""
+        assert self.start_ms is not None
+        last = max((n for n, s in enumerate(found) if s.timestamp_ms <= self.start_ms), default=-1)
+        if last < 0 and found and self.start_snapshot_id is None and found[0].parent_snapshot_id is not None:
+            raise InvalidInput(
+                f"Cannot find a snapshot older than {self.start_ms} in table {metadata.location}: the history before snapshot "
+                f"{found[0].snapshot_id} has expired.",
+                hint="Start at a snapshot that is kept; t.history() lists them.", table=metadata.location,
+            )  # fmt: skip
+        return found[last + 1 :]
