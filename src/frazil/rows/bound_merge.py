@@ -9,6 +9,7 @@ from typing import Any
 
 from frazil.errors import InvalidInput
 from frazil.expr.bound import TRUE, Bound, BoundReference, references
+from frazil.expr.compute import can_fail
 from frazil.expr.nodes import AlwaysTrue, Expression, Or, Predicate, Reference
 from frazil.rows.assign import Assignments, bind_insert, bind_update
 from frazil.rows.clauses import Clause, Do, Merge, When
@@ -95,8 +96,9 @@ def bind_merge(merge: Merge, sides: Sides, *, changed_only: bool = False) -> Bou
     qualified = sides.qualified(merge.on)
     clauses = {when: tuple(_clause(c, sides, merge.merge_schema) for c in merge.of(when)) for when in When}
     by_source = [
-        AlwaysTrue() if c.is_unconditional else without_alias(sides.qualified(c.condition, Side.TARGET))
-        for c in merge.of(When.NOT_MATCHED_BY_SOURCE)
+        # a condition that may fail is asked of the rows without a match only, hence of no file as a filter
+        AlwaysTrue() if c.is_unconditional or can_fail(b.condition) else without_alias(sides.qualified(c.condition, Side.TARGET))
+        for c, b in zip(merge.of(When.NOT_MATCHED_BY_SOURCE), clauses[When.NOT_MATCHED_BY_SOURCE], strict=True)
     ]
     return BoundMerge(
         sides, split(sides.condition(merge.on), sides), clauses[When.MATCHED], clauses[When.NOT_MATCHED],

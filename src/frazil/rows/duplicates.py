@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.errors import InvalidInput
-from frazil.rows.key_index import KeyIndex
+from frazil.rows.key_index import KeyIndex, expanded
 
 SHOWN = 5
 
@@ -20,8 +20,8 @@ def refuse_duplicates(index: KeyIndex, names: Sequence[str]) -> None:
     several = np.flatnonzero(counts > 1)
     if not len(several):
         return
-    rows = np.concatenate([index.rows[index.begins[i] : index.begins[i + 1]] for i in several])
-    keys = pa.table([k.take(pa.array(rows)) for k in index.keys], names=[str(i) for i in range(len(index.keys))])
+    rows = index.rows[expanded(several, index.begins[several], counts[several])[1]].astype(np.int64)
+    keys = pa.table(list(index.keys_at(rows)), names=[str(i) for i in range(len(names))])
     groups = keys.group_by(keys.column_names).aggregate([([], "count_all")])
     groups = groups.filter(pc.greater(groups["count_all"], 1))
     if not groups.num_rows:

@@ -7,7 +7,7 @@ null for `<=>` only. A single whole-number key whose values lie close together a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,17 +33,17 @@ def comparable_key(values: pa.Array) -> pa.Array:
 
 @dataclass(frozen=True, eq=False)
 class KeyIndex:
-    """`hashes`: different ones, ascending; their runs lie in `rows` from `begins[i]` to `begins[i + 1]`. `keys`: by source row.
+    """`hashes`: different ones, ascending; their runs lie in `rows` from `begins[i]` to `begins[i + 1]`. `keys_at`: keys of source rows.
 
     `exact`: equal hashes are equal keys. `low`, `bitmap`: of a single whole-number key, which values there are.
     """
 
-    keys: tuple[pa.Array, ...]
+    keys_at: Callable[[Rows], Sequence[pa.Array]]
     null_safe: tuple[bool, ...]
     hashes: npt.NDArray[np.uint64]
-    begins: Rows
-    rows: Rows
-    starts: Rows
+    begins: npt.NDArray[Any]
+    rows: npt.NDArray[Any]
+    starts: npt.NDArray[Any]
     shift: int
     exact: bool
     low: int = 0
@@ -52,20 +52,19 @@ class KeyIndex:
     @classmethod
     def of(cls, keys: Sequence[pa.Array], null_safe: Sequence[bool], candidates: Rows | None = None) -> KeyIndex:
         """`keys`: comparable ones, a column a key; one row of each a row of the source. `candidates`: the rows to take (None: all)."""
-        usable = _usable(keys, null_safe)
+        usable = usable_rows(keys, null_safe)
         if candidates is not None:
             usable = np.intersect1d(usable, candidates, assume_unique=True)
-        hashed = hash_columns([k.take(pa.array(usable)) for k in keys]) if len(usable) < len(keys[0]) else hash_columns(keys)
-        order = np.argsort(hashed, kind="stable")
-        hashed, rows = hashed[order], usable[order]
-        first = np.flatnonzero(np.concatenate([[True], hashed[1:] != hashed[:-1]])) if len(hashed) else np.zeros(0, np.int64)
-        hashes, begins = hashed[first], np.append(first, len(hashed)).astype(np.int64)
-        bits = max(1, min(28, len(hashes).bit_length() + 1))
-        edges = np.arange(1 << bits, dtype=np.uint64) << np.uint64(64 - bits)
-        starts = np.append(np.searchsorted(hashes, edges), len(hashes)).astype(np.int64)
-        whole = len(keys) == 1 and pa.types.is_integer(keys[0].type)
-        low, bitmap = _bitmap(keys[0], usable) if whole and not null_safe[0] else (0, None)
-        return cls(tuple(keys), tuple(null_safe), hashes, begins, rows, starts, 64 - bits, whole and not null_safe[0], low, bitmap)
+        hashed = hash_columns([k.take(pa.array(usable)) for k in keys] if len(usable) < len(keys[0]) else keys)
+        hashes, begins, rows = runs_of(hashed, usable)
+        starts, shift = buckets_of(hashes)
+        exact = is_exact([k.type for k in keys], null_safe)
+        low, bitmap = _bitmap(keys[0], usable) if exact else (0, None)
+
+        def keys_at(at: Rows) -> list[pa.Array]:
+            return [k.take(pa.array(at)) for k in keys]
+
+        return cls(keys_at, tuple(null_safe), hashes, begins, rows, starts, shift, exact, low, bitmap)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -79,12 +78,12 @@ class KeyIndex:
             return
         chosen = [k.take(pa.array(wanted)) for k in keys] if len(wanted) < len(keys[0]) else list(keys)
         places, runs = self._runs(hash_columns(chosen))
-        counts = self.begins[runs + 1] - self.begins[runs]
+        counts = (self.begins[runs + 1] - self.begins[runs]).astype(np.int64, copy=False)
         for some in _portions(counts):
-            at, source = _expanded(places[some], self.begins[runs[some]], counts[some])
-            source = self.rows[source]
+            at, source = expanded(places[some], self.begins[runs[some]], counts[some])
+            source = self.rows[source].astype(np.int64, copy=False)
             if not self.exact:
-                same = rows_equal(chosen, at, self.keys, source)
+                same = rows_equal(chosen, at, self.keys_at(source), np.arange(len(source)))
                 at, source = at[same], source[same]
             if len(at):
                 yield wanted[at], source
@@ -92,7 +91,7 @@ class KeyIndex:
     def _likely(self, keys: Sequence[pa.Array]) -> Rows:
         """Rows of the target that may have a match."""
         if self.bitmap is None:
-            return _usable(keys, self.null_safe)
+            return usable_rows(keys, self.null_safe)
         key = keys[0]
         filled = pc.fill_null(key, pa.scalar(self.low - 1 if self.low > -(2**31) else self.low, key.type)) if key.null_count else key
         offset = filled.to_numpy(zero_copy_only=False).astype(np.int64, copy=False) - self.low
@@ -105,7 +104,7 @@ class KeyIndex:
     def _runs(self, wanted: npt.NDArray[np.uint64]) -> Pairs:
         """Rows whose hash is there, and which run it is."""
         bucket = (wanted >> np.uint64(self.shift)).astype(np.int64)
-        at, end = self.starts[bucket].copy(), self.starts[bucket + 1]
+        at, end = self.starts[bucket].astype(np.int64), self.starts[bucket + 1]
         run = np.full(len(wanted), -1, np.int64)
         left = np.flatnonzero(at < end)
         while len(left):  # buckets hold a few hashes at most, since these are different
@@ -118,13 +117,37 @@ class KeyIndex:
         return found, run[found]
 
 
-def _usable(keys: Sequence[pa.Array], null_safe: Sequence[bool]) -> Rows:
+def usable_rows(keys: Sequence[pa.Array], null_safe: Sequence[bool]) -> Rows:
     """Rows that can match at all: none of the keys compared by `=` is null."""
     mask = np.ones(len(keys[0]), bool)
     for key, safe in zip(keys, null_safe, strict=True):
         if key.null_count and not safe:
             mask &= key.is_valid().to_numpy(zero_copy_only=False)
     return np.flatnonzero(mask)
+
+
+def is_exact(types: Sequence[pa.DataType], null_safe: Sequence[bool]) -> bool:
+    """Whether the hash is one to one: of a single whole number that is not null."""
+    return len(types) == 1 and pa.types.is_integer(types[0]) and not null_safe[0]
+
+
+def runs_of(hashed: npt.NDArray[np.uint64], numbers: Rows) -> tuple[npt.NDArray[np.uint64], npt.NDArray[Any], npt.NDArray[Any]]:
+    """(different hashes, where the run of each begins and the last one ends, the rows' numbers in this order)."""
+    order = np.argsort(hashed, kind="stable")
+    hashed, rows = hashed[order], _narrow(numbers[order])
+    first = np.flatnonzero(np.concatenate([[True], hashed[1:] != hashed[:-1]])) if len(hashed) else np.zeros(0, np.int64)
+    return hashed[first], _narrow(np.append(first, len(hashed))), rows
+
+
+def buckets_of(hashes: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[Any], int]:
+    """Where the hashes of each bucket (their first bits) begin, and by how much a hash is shifted to its bucket."""
+    bits = max(1, min(26, len(hashes).bit_length()))
+    edges = np.arange(1 << bits, dtype=np.uint64) << np.uint64(64 - bits)
+    return _narrow(np.append(np.searchsorted(hashes, edges), len(hashes))), 64 - bits
+
+
+def _narrow(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return numbers.astype(np.int32) if not len(numbers) or int(numbers.max()) < 2**31 else numbers
 
 
 def _bitmap(key: pa.Array, usable: Rows) -> tuple[int, npt.NDArray[np.bool_] | None]:
@@ -148,7 +171,7 @@ def _portions(counts: Rows) -> Iterator[slice]:
         begin, done = end, int(ends[end - 1])
 
 
-def _expanded(places: Rows, begins: Rows, counts: Rows) -> Pairs:
+def expanded(places: Rows, begins: Rows, counts: Rows) -> Pairs:
     """Each place once for each row of its run, and the places of these rows."""
     total = int(counts.sum())
     offsets = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)

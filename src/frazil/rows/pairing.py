@@ -13,6 +13,7 @@ from frazil.arrow.evaluate import compute_over, evaluate
 from frazil.expr.bound import TRUE, Bound, BoundCast, BoundReference
 from frazil.rows.assign import at_path
 from frazil.rows.bound_merge import BoundMerge
+from frazil.rows.index_on_disk import index_on_disk
 from frazil.rows.key_index import KeyIndex, Pairs, Rows, comparable_key, every_pair
 from frazil.rows.source import Source
 from frazil.spec.types import StringType, UUIDType
@@ -43,6 +44,15 @@ def _values(key: Bound, side: pa.RecordBatch) -> pa.Array:
     return compute_over(key, side)
 
 
+IN_MEMORY = 8_000_000  # rows of a source up to which its index is held in memory
+
+
+def flags_of(rows: Rows, count: int) -> Any:
+    found = np.zeros(count, bool)
+    found[rows] = True
+    return found
+
+
 @dataclass(frozen=True)
 class Pairing:
     """`pairs` of a batch; the index is made once a process."""
@@ -56,13 +66,25 @@ class Pairing:
         return found
 
     def _make_index(self) -> KeyIndex:
-        on, alias = self.merge.on, self.merge.sides.source_alias
-        keys: list[list[pa.Array]] = [[] for _ in on.keys]
+        safe = [k.null_safe for k in self.merge.on.keys]
+        if self.source.num_rows > IN_MEMORY:
+            wanted = None if self.candidates is None else flags_of(self.candidates, self.source.num_rows)
+            return index_on_disk(self._keys(), safe, self._keys_at, wanted)
+        parts = list(self._keys())
+        if not parts:
+            return KeyIndex.of([pa.array([], pa.int64()) for _ in safe], safe)
+        return KeyIndex.of([pa.concat_arrays(column) for column in zip(*parts, strict=True)], safe, self.candidates)
+
+    def _keys(self) -> Iterator[list[pa.Array]]:
+        """Comparable keys of the source, batch by batch."""
         for batch in self.source.batches(self._key_names):
-            for held, values in zip(keys, key_values([k.source for k in on.keys], as_side(batch, alias)), strict=True):
-                held.append(values)
-        joined = [pa.concat_arrays(k) if k else pa.array([], pa.int64()) for k in keys]
-        return KeyIndex.of(joined, [k.null_safe for k in on.keys], self.candidates)
+            yield self._keys_of(batch)
+
+    def _keys_at(self, rows: Rows) -> list[pa.Array]:
+        return self._keys_of(self.source.take(rows, self._key_names))
+
+    def _keys_of(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        return key_values([k.source for k in self.merge.on.keys], as_side(batch, self.merge.sides.source_alias))
 
     @property
     def candidates(self) -> Rows | None:

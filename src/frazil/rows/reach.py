@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,11 +24,10 @@ from frazil.expr.nodes import (
     Predicate,
     Reference,
 )
-from frazil.expr.values import FLOATS
 from frazil.rows.join_on import Key
 from frazil.rows.key_index import Rows
 from frazil.rows.pairing import Pairing, as_side
-from frazil.spec.types import BooleanType, UUIDType
+from frazil.spec.types import BooleanType, IcebergType, UUIDType
 
 FEW = 200  # different keys that are listed; of more, the range
 
@@ -48,25 +49,48 @@ def _reach_of(key: Key, pairing: Pairing, candidates: Rows | None) -> Predicate:
     column = _column(key.target)
     if column is None or isinstance(key.source.type, UUIDType):
         return AlwaysTrue()
-    values = _values(key.source, pairing, candidates)
-    nulls, known = values.null_count, values.drop_null()
-    if not len(known):
-        return IsNull(column) if key.null_safe and nulls else AlwaysFalse()
-    found = _range(key.source, column, known)
-    return Or(found, IsNull(column)) if key.null_safe and nulls and not isinstance(found, AlwaysTrue) else found
+    known = _known(key.source, pairing, candidates)
+    found = known.predicate(column, key.source.type)
+    return Or(found, IsNull(column)) if key.null_safe and known.nulls and not isinstance(found, AlwaysTrue) else found
 
 
-def _range(source: Bound, column: Reference, known: Any) -> Predicate:
-    type_ = source.type
-    if isinstance(type_, FLOATS) and pc.any(pc.is_nan(known)).as_py():
-        return AlwaysTrue()
-    if len(known) <= 100 * FEW and len(different := known.unique()) <= FEW:
-        return In(column, [Literal(v, type_) for v in different.to_pylist()])
-    if isinstance(type_, BooleanType):
-        return AlwaysTrue()
-    bounds = pc.min_max(known)
-    low, high = (Literal(bounds[n].as_py(), type_) for n in ("min", "max"))
-    return And(GreaterThanOrEqual(column, low), LessThanOrEqual(column, high))
+@dataclass
+class _Known:
+    """What a key holds over the source; `few` None: more different values than are listed."""
+
+    low: Any = None
+    high: Any = None
+    few: set[Any] | None = field(default_factory=set)
+    nulls: bool = False
+    nans: bool = False
+
+    def add(self, values: pa.Array) -> None:
+        self.nulls = self.nulls or values.null_count > 0
+        values = values.drop_null()
+        if pa.types.is_floating(values.type):
+            nan = pc.is_nan(values)
+            self.nans = self.nans or bool(pc.any(nan).as_py())
+            values = values.filter(pc.invert(nan))
+        if not len(values):
+            return
+        if self.few is not None:
+            self.few.update(values.slice(0, 100 * FEW).unique().to_pylist() if len(values) > 100 * FEW else values.unique().to_pylist())
+            if len(values) > 100 * FEW or len(self.few) > FEW:
+                self.few = None
+        bounds = pc.min_max(values)
+        low, high = bounds["min"].as_py(), bounds["max"].as_py()
+        self.low, self.high = (low, high) if self.low is None else (min(self.low, low), max(self.high, high))
+
+    def predicate(self, column: Reference, type_: IcebergType) -> Predicate:
+        if self.nans:
+            return AlwaysTrue()
+        if self.low is None:
+            return AlwaysFalse()
+        if self.few is not None:
+            return In(column, [Literal(v, type_) for v in self.few])
+        if isinstance(type_, BooleanType):
+            return AlwaysTrue()
+        return And(GreaterThanOrEqual(column, Literal(self.low, type_)), LessThanOrEqual(column, Literal(self.high, type_)))
 
 
 def _column(target: Bound) -> Reference | None:
@@ -78,10 +102,14 @@ def _column(target: Bound) -> Reference | None:
     return Reference(".".join(path), path)
 
 
-def _values(source: Bound, pairing: Pairing, candidates: Rows | None) -> pa.ChunkedArray:
-    """Internal values of a key over the source; a chunk a batch."""
-    merge = pairing.merge
+def _known(source: Bound, pairing: Pairing, candidates: Rows | None) -> _Known:
+    merge, found, first = pairing.merge, _Known(), 0
     names = merge.names_of_source([source]) or [f.name for f in merge.sides.source.fields[:1]]
-    chunks = [compute_over(source, as_side(b, merge.sides.source_alias)) for b in pairing.source.batches(names)]
-    found = pa.chunked_array(chunks)
-    return found if candidates is None else found.take(pa.array(candidates))
+    for batch in pairing.source.batches(names):
+        values = compute_over(source, as_side(batch, merge.sides.source_alias))
+        if candidates is not None:
+            low, high = np.searchsorted(candidates, (first, first + len(values)))
+            values = values.take(pa.array(candidates[low:high] - first))
+        found.add(values)
+        first += batch.num_rows
+    return found

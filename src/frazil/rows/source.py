@@ -132,6 +132,12 @@ def _once(token: str, make: Callable[[], Source]) -> Source:
         return _OPEN[token]
 
 
+def forget(source: Source) -> None:
+    """This process will not ask for it again."""
+    with _LOCK:
+        _OPEN.pop(source.token, None)
+
+
 def _mapped(files: SourceFiles) -> pa.Table:
     with contextlib.ExitStack() as stack:
         folder: str | None = None
@@ -208,7 +214,9 @@ def on_storage(source: Source, folder: str, storage: Storage) -> Iterator[Source
         location = f"{folder}/source-{uuid.uuid4()}.arrow"
         with storage.open_output(location) as sink, pa.ipc.new_file(sink, source.table.schema) as writer:
             writer.write_table(source.table, max_chunksize=BATCH_ROWS)
-        yield open_source(SourceFiles((location,), storage))
+        found = open_source(SourceFiles((location,), storage))
+        yield found
+        forget(found)
     finally:
         with contextlib.suppress(Exception):
             storage.delete_tree(folder)

@@ -32,7 +32,7 @@ from frazil.rows.modes import Mode, mode_of
 from frazil.rows.pairing import Pairing
 from frazil.rows.reach import reach
 from frazil.rows.sides import sides_of
-from frazil.rows.source import Source, SourceFiles, on_storage, open_source, stage
+from frazil.rows.source import Source, SourceFiles, forget, on_storage, open_source, stage
 from frazil.scan.plan import Plan
 from frazil.spec.schema import Schema
 from frazil.storage.locations import data_root
@@ -43,7 +43,7 @@ from frazil.table.write import evolve_to_frame
 
 R = TypeVar("R")
 WITH_TASKS = 8 << 20  # bytes of a source that travel with the tasks themselves
-IN_TASKS = 20_000_000  # rows of a source up to which tasks join it themselves; Spark's own join takes more
+IN_TASKS = 4_000_000  # rows of a source up to which tasks join it themselves; Spark's own join takes more
 _SUMMARY = "spark.merge-into.num-target-rows-"
 
 
@@ -106,18 +106,30 @@ def stage_merge(step: Step, frame: Any, merge: Merge, mode: str | None = None, *
     merge.check()
     with _staged(step, frame) as ready:
         step, before = _evolved(step, ready.schema, merge)
-        sides = sides_of(
-            step.schema, ready.schema, target_alias=merge.target_alias, source_alias=merge.source_alias,
-            case_sensitive=step.case_sensitive, zone=step.zone,
-        )  # fmt: skip
         bound = None
         if not _has_columns(merge) and (step.spark is None or ready.rows <= IN_TASKS):
-            bound = in_grammar(step, partial(bind_merge, merge, sides, changed_only=bool(unique)))
-        staged = _by_spark(step, ready, merge, chosen) if bound is None else _in_tasks(step, ready.open(), bound, chosen, unique)
+            bound = in_grammar(step, partial(_bound, step, ready.schema, merge, bool(unique)))
+        staged = _by_spark(step, ready, merge, chosen) if bound is None else _in_tasks(step, ready, bound, chosen, unique)
     return replace(staged, actions=(*before, *staged.actions)) if staged.actions else staged
 
 
-def _in_tasks(step: Step, source: Source, bound: BoundMerge, mode: Mode, unique: Sequence[str]) -> StagedWrite:
+def _bound(step: Step, source: Schema, merge: Merge, changed_only: bool) -> BoundMerge:
+    sides = sides_of(
+        step.schema, source, target_alias=merge.target_alias, source_alias=merge.source_alias, case_sensitive=step.case_sensitive,
+        zone=step.zone,
+    )  # fmt: skip
+    return bind_merge(merge, sides, changed_only=changed_only)
+
+
+def _in_tasks(step: Step, ready: _Ready, bound: BoundMerge, mode: Mode, unique: Sequence[str]) -> StagedWrite:
+    source = ready.open()
+    try:
+        return _joined(step, source, bound, mode, unique)
+    finally:
+        forget(source)
+
+
+def _joined(step: Step, source: Source, bound: BoundMerge, mode: Mode, unique: Sequence[str]) -> StagedWrite:
     pairing = Pairing(bound, source)
     if unique:
         refuse_duplicates(pairing.index, unique)
@@ -170,11 +182,13 @@ def _by_spark(step: Step, ready: _Ready, merge: Merge, mode: Mode) -> StagedWrit
 
     source = ready.native if ready.native is not None else step.spark.createDataFrame(ready.open().table)
     with step.nothing_left():
-        made = spark_room("row_changes").merge(
-            step.spark, step.plan, source, merge.on, merge.clauses, context_of, case_sensitive=step.case_sensitive,
-            target_alias=merge.target_alias, source_alias=merge.source_alias,
-        )  # fmt: skip
-    counts = Counts(made.matched_updated, made.matched_deleted, made.by_source_updated, made.by_source_deleted)
+        made = spark_room("row_changes_merge").merge(
+            step.spark, step.spark_plan, source, merge, context_of, case_sensitive=step.case_sensitive, like=ready.frame
+        )
+    done = made.counts
+    counts = Counts(
+        done["matched-updated"], done["matched-deleted"], done["not-matched-by-source-updated"], done["not-matched-by-source-deleted"]
+    )
     return _finished(step, mode, made.changed, Inserted((), made.inserted), counts, made.conflict_filter)
 
 
@@ -189,12 +203,13 @@ def _has_columns(merge: Merge) -> bool:
 
 @dataclass(frozen=True)
 class _Ready:
-    """A staged source before anybody looks into it. `native`: how the Spark room knows it."""
+    """A staged source before anybody looks into it. `native`: how the Spark room knows it; `frame`: the Spark frame it was made of."""
 
     schema: Schema
     rows: int
     open: Callable[[], Source]
     native: Any = None
+    frame: Any = None
 
     @classmethod
     def of(cls, source: Source) -> _Ready:
@@ -211,7 +226,7 @@ def _staged(step: Step, frame: Any) -> Iterator[_Ready]:
             made = room.stage(frame, folder, step.storage)
             files = SourceFiles(tuple(f.location for f in made.files), step.storage)
             opened = partial(open_source, files) if made.files else partial(Source, made.schema.empty_table())
-            yield _Ready(from_arrow_schema(made.schema), made.rows, opened, made)
+            yield _Ready(from_arrow_schema(made.schema), made.rows, opened, made, frame)
         finally:
             room.remove(folder, step.storage)
         return

@@ -1,0 +1,96 @@
+"""The index of a source whose keys are too many for memory: the same arrays, in files that are mapped, made part by part.
+
+Hashes with the numbers of their rows go to files by their first bits; each is sorted in memory and appended to the index. The keys of rows
+whose hashes meet are looked up in the source.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from frazil.arrow.key_set import hash_columns
+from frazil.rows.key_index import KeyIndex, Rows, buckets_of, is_exact, runs_of, usable_rows
+
+PARTS = 64
+_PAIR = np.dtype([("hash", np.uint64), ("row", np.int64)])
+
+
+def index_on_disk(
+    batches: Iterable[Sequence[pa.Array]],
+    null_safe: Sequence[bool],
+    keys_at: Callable[[Rows], Sequence[pa.Array]],
+    candidates: npt.NDArray[np.bool_] | None = None,
+) -> KeyIndex:
+    """`batches`: comparable keys of the source, in the order of its rows. `candidates`: which of them to take (None: all)."""
+    folder = tempfile.mkdtemp(prefix="frazil-index-")
+    try:
+        types = _scatter(batches, null_safe, candidates, folder)
+        hashes, begins, rows = _gathered(folder)
+        starts, shift = buckets_of(hashes)
+        made = KeyIndex(keys_at, tuple(null_safe), hashes, begins, rows, starts, shift, is_exact(types, null_safe))
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    weakref.finalize(made, shutil.rmtree, folder, True)
+    return made
+
+
+def _scatter(
+    batches: Iterable[Sequence[pa.Array]], null_safe: Sequence[bool], candidates: npt.NDArray[np.bool_] | None, folder: str
+) -> list[pa.DataType]:
+    """Pairs of hash and row to the file of their part; the keys' types."""
+    types: list[pa.DataType] = []
+    files = [open(_part(folder, i), "wb") for i in range(PARTS)]  # noqa: SIM115 (closed below)
+    try:
+        first = 0
+        for keys in batches:
+            types = [k.type for k in keys]
+            usable, count = usable_rows(keys, null_safe), len(keys[0])
+            if candidates is not None:
+                usable = usable[candidates[first + usable]]
+            pairs = np.empty(len(usable), _PAIR)
+            pairs["hash"], pairs["row"] = hash_columns([k.take(pa.array(usable)) for k in keys]), first + usable
+            first += count
+            parts = (pairs["hash"] >> np.uint64(58)).astype(np.uint8)
+            order = np.argsort(parts, kind="stable")
+            edges = np.searchsorted(parts[order], np.arange(PARTS + 1))
+            for file, begin, end in zip(files, edges, edges[1:], strict=False):
+                file.write(pairs[order[begin:end]].tobytes())
+    finally:
+        for file in files:
+            file.close()
+    return types
+
+
+def _gathered(folder: str) -> tuple[npt.NDArray[np.uint64], Rows, Rows]:
+    """The parts sorted, one after another, in three files that are mapped."""
+    names = [os.path.join(folder, n) for n in ("hashes", "begins", "rows")]
+    total = 0
+    with open(names[0], "wb") as to_hashes, open(names[1], "wb") as to_begins, open(names[2], "wb") as to_rows:
+        for number in range(PARTS):
+            pairs = np.fromfile(_part(folder, number), _PAIR)
+            os.unlink(_part(folder, number))
+            hashes, begins, rows = runs_of(pairs["hash"], pairs["row"])
+            to_hashes.write(hashes.tobytes())
+            to_begins.write((begins[:-1].astype(np.int64) + total).tobytes())
+            to_rows.write(rows.astype(np.int64).tobytes())
+            total += len(rows)
+        to_begins.write(np.array([total], np.int64).tobytes())
+    return _mapped(names[0], np.uint64), _mapped(names[1], np.int64), _mapped(names[2], np.int64)
+
+
+def _part(folder: str, number: int) -> str:
+    return os.path.join(folder, f"part-{number:02d}")
+
+
+def _mapped(name: str, type_: Any) -> npt.NDArray[Any]:
+    return np.memmap(name, type_, "r") if os.path.getsize(name) else np.zeros(0, type_)
