@@ -126,10 +126,11 @@ class WriteContext:
         """The same, for delete files. Their format and sizes are `write.delete.*`, then those of data files."""
         plain = _without_lineage(self.schema) if self.lineage else self.schema
         format_ = _format(self.options.delete_format or self.properties.get(DELETE_FORMAT) or self.format, DELETE_FORMAT)
+        schema = POSITION_SCHEMA if kind.name == "position" else plain.project(kind.equality_ids)
         return replace(
-            self, schema=POSITION_SCHEMA if kind.name == "position" else plain.project(kind.equality_ids),
-            sources=self.sources or plain, specs=self.specs or (self.spec,), sort_order=UNSORTED_SORT_ORDER,
-            properties=_delete_properties(self.properties), format=format_, target_size=_delete_target(self.options, self.properties), deletes=kind, lineage=False,
+            self, schema=schema, sources=self.sources or plain, specs=self.specs or (self.spec,), sort_order=UNSORTED_SORT_ORDER,
+            properties=_delete_properties(self.properties), format=format_, target_size=_delete_target(self.options, self.properties),
+            deletes=kind, lineage=False,
         )  # fmt: skip
 
     def with_spec(self, spec_id: int) -> WriteContext:

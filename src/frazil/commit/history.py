@@ -29,6 +29,7 @@ REMOVE_FILES = frozenset({"overwrite", "replace", "delete"})
 REMOVE_FILES_BUT_DELETES = frozenset({"overwrite", "replace"})
 ADD_DELETE_FILES = frozenset({"overwrite", "delete"})
 ADD_VECTORS = frozenset({"overwrite", "delete", "replace"})
+_SHOWN = 10
 Found = tuple[ManifestFile, pa.Table]
 Flags = npt.NDArray[np.bool_]
 
@@ -133,10 +134,7 @@ class History:
         by = f"snapshot {ids[0]}" if len(ids) == 1 else "snapshots " + ", ".join(map(str, ids[:_SHOWN]))
         began = "an empty table" if self.start is None else f"snapshot {self.start}"
         raise ValidationException(
-            f"{message}: [{shown}], committed by {by} after this operation read {began}",
+            f"{message}: [{shown}], committed by {by} after this operation read {began}.",
             hint="Another writer committed meanwhile; read the table again and repeat the operation.",
             table=self.metadata.location, files=paths, starting_snapshot_id=self.start, snapshot_ids=ids, **facts,
         )  # fmt: skip
-
-
-_SHOWN = 10
