@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from uuid import UUID
 
+import pyarrow as pa
+import pyarrow.orc as orc
+import pyarrow.parquet as pq
 import pytest
 
 from frazil.codec.metadata_json import decode_metadata
-from frazil.errors import CorruptData, InvalidInput, NoSuchSnapshotError
+from frazil.errors import CorruptData, InvalidInput, NoSuchSnapshotError, Unsupported
 from frazil.scan.inspect import METADATA_TABLES, TIME_TRAVEL_TABLES, metadata_table, position_deletes
 from frazil.scan.manifests import clear_caches
 from frazil.spec.partitioning import PartitionField, PartitionSpec
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshots
 from frazil.spec.transforms import IdentityTransform
-from frazil.spec.types import DoubleType, LongType, NestedField, UUIDType
+from frazil.spec.types import DoubleType, ListType, LongType, MapType, NestedField, StringType, StructType, UUIDType
 from frazil.storage import storage_for
 from tests.golden import names
 from tests.scan.made import MadeFile, make_table
@@ -127,10 +131,43 @@ def test_delete_files_that_are_none_are_corrupt(golden):
         "content_size_in_bytes": 10**12, "referenced_data_file": "x", "record_count": 1,
     }  # fmt: skip
     with pytest.raises(CorruptData, match="ends after the file"):
-        list(position_deletes._positions(row, storage_for("/tmp", {})))
+        list(position_deletes._positions(row, storage_for("/tmp", {}), StructType()))
     with pytest.raises(CorruptData):
-        list(position_deletes._positions({**row, "content_size_in_bytes": 50}, storage_for("/tmp", {})))
+        list(position_deletes._positions({**row, "content_size_in_bytes": 50}, storage_for("/tmp", {}), StructType()))
     for kind in ("parquet", "orc", "avro", "strange"):
         with pytest.raises(CorruptData) as bad:
-            list(position_deletes._positions({**row, "file_format": kind}, storage_for("/tmp", {})))
+            list(position_deletes._positions({**row, "file_format": kind}, storage_for("/tmp", {}), StructType()))
         assert bad.value.facts["file"] == row["file_path"]
+
+
+ROW = StructType(
+    NestedField(1, "id", LongType()),
+    NestedField(2, "renamed", StructType(NestedField(3, "a", StringType(), required=True), NestedField(4, "new", StringType()))),
+    NestedField(5, "list", ListType(6, LongType())),
+    NestedField(7, "map", MapType(8, StringType(), 9, UUIDType())),
+)
+
+
+def test_rows_that_a_delete_file_carries_are_shown_by_field_id(tmp_path):
+    def field(number, name, type_):
+        return pa.field(name, type_, metadata={"PARQUET:field_id": str(number)})
+
+    key, value = pa.field("key", pa.string(), False), field(9, "value", pa.binary(16))
+    row_type = pa.struct([
+        field(5, "list", pa.list_(field(6, "element", pa.int32()))), field(1, "id", pa.int32()),
+        field(2, "old", pa.struct([field(3, "a", pa.string())])), field(7, "map", pa.map_(key, value)),
+    ])  # fmt: skip
+    one = {"list": [1, None], "id": 7, "old": {"a": "x"}, "map": [("k", bytes(16))]}
+    carried = pa.array([one, None, {"list": None, "id": None, "old": None, "map": None}], row_type)
+    schema = pa.schema([("file_path", pa.string()), ("pos", pa.int64()), ("row", row_type)])
+    file, storage = {"file_path": str(tmp_path / "d.parquet"), "file_format": "parquet", "key_metadata": None}, storage_for(str(tmp_path), {})
+    pq.write_table(pa.table([["f", "f", "g"], [1, 2, 0], carried], schema=schema), file["file_path"])
+    (found,) = position_deletes._positions(file, storage, ROW)
+    found.rows.validate(full=True)
+    nothing = {"id": None, "renamed": None, "list": None, "map": None}
+    shown = {"id": 7, "renamed": {"a": "x", "new": None}, "list": [1, None], "map": [("k", str(UUID(int=0)))]}
+    assert found.rows.to_pylist() == [shown, None, nothing] and found.positions.to_pylist() == [1, 2, 0]
+    plain = {**file, "file_path": str(tmp_path / "d.orc"), "file_format": "orc"}
+    orc.write_table(pa.table({"file_path": ["f"], "pos": [1], "row": [1]}), plain["file_path"])
+    with pytest.raises(Unsupported, match=r"carries deleted rows"):
+        list(position_deletes._positions(plain, storage, ROW))

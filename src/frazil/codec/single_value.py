@@ -51,6 +51,7 @@ _PACKERS: dict[type, struct.Struct] = {
     DoubleType: _DOUBLE,
     **dict.fromkeys(_LONGS, _LONG),
 }
+_NOT_FINITE = ("NaN", "Infinity", "-Infinity")  # the spec has no form for them; Java writes these
 _RAW = (BinaryType, FixedType, UUIDType, GeometryType, GeographyType, VariantType)
 _TIMESTAMPS: dict[type, tuple[int, bool]] = {  # digits of a second, zone
     TimestampType: (6, False), TimestamptzType: (6, True), TimestampNanoType: (9, False), TimestamptzNanoType: (9, True),
@@ -153,7 +154,7 @@ def to_json(type_: IcebergType, value: Any) -> Any:
         case MapType():
             return {"keys": [to_json(type_.key_type, k) for k, _ in value], "values": [to_json(type_.value_type, v) for _, v in value]}
         case FloatType() | DoubleType() if not math.isfinite(value):
-            raise InvalidInput(f"{value} has no JSON form.")
+            raise InvalidInput(f"{value} has no JSON form: it cannot be the default of a column.")
     if timestamp := _TIMESTAMPS.get(type(type_)):
         return iso_time.timestamp_text(value, *timestamp)
     return value
@@ -198,7 +199,7 @@ def _leaf_from_json(type_: IcebergType, obj: Any) -> Any:  # one arm a type
             bits = 31 if isinstance(type_, IntegerType) else 63
             return obj if isinstance(obj, int) and not isinstance(obj, bool) and -(2**bits) <= obj < 2**bits else None
         case FloatType() | DoubleType():
-            return float(obj) if isinstance(obj, float | int) and not isinstance(obj, bool) else None
+            return float(obj) if (isinstance(obj, float | int) and not isinstance(obj, bool)) or obj in _NOT_FINITE else None
         case DecimalType(precision=precision, scale=scale):
             number = decimal.Decimal(str(obj))
             if not number.is_finite() or abs(number.adjusted()) > 100 or len(str(obj)) > 100:

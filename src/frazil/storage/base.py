@@ -106,6 +106,8 @@ def storage_error(error: Exception, location: str, doing: str, kind: type[Storag
         "EACCES": "Check who may write there.",
         "EPERM": "Check who may write there.",
         "EROFS": "The file system is mounted read-only.",
+        "ENAMETOOLONG": "File systems take some 255 bytes for each part of a path. Where a partition's value is longer: partition by "
+        "truncate or bucket, or set write.object-storage.enabled=true and write.object-storage.partitioned-paths=false.",
     }.get(code or "")
     text = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
     found = kind(f"Could not {doing} {location}: {text}.", hint=hint, file=location, errno=code)

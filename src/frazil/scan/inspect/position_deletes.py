@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,7 @@ from frazil.codec.avro import read_container
 from frazil.codec.avro_arrow import read_columns
 from frazil.codec.deletion_vector import decode_vector, positions_array
 from frazil.errors import CorruptData, FrazilError, Unsupported
+from frazil.scan.inspect.deleted_rows import project
 from frazil.scan.inspect.files import delete_manifest
 from frazil.scan.inspect.partition_type import coerce_partition, partition_arrow_type, partition_struct
 from frazil.scan.inspect.types import door_type
@@ -39,7 +40,7 @@ def position_deletes_schema(metadata: TableMetadata) -> pa.Schema:
         [
             pa.field("file_path", pa.string(), False),
             pa.field("pos", pa.int64(), False),
-            pa.field("row", door_type(_optional(metadata.schema().as_struct()))),
+            pa.field("row", door_type(_row_type(metadata))),
             *partition,
             pa.field("spec_id", pa.int32(), False),
             pa.field("delete_file_path", pa.string(), False),
@@ -49,15 +50,17 @@ def position_deletes_schema(metadata: TableMetadata) -> pa.Schema:
 
 
 def position_deletes(metadata: TableMetadata, storage: Storage, snapshot: Snapshot | None) -> pa.Table:
-    """`row` is null: a delete file that carries the deleted rows is refused by name (Unsupported)."""
+    """`row` is null but where a Parquet delete file carries the deleted rows; ORC and Avro files that do are refused (Unsupported)."""
     schema, unified = position_deletes_schema(metadata), unified_partition_type(metadata)
     chosen = [m for m in manifests_of(metadata, snapshot, storage) if delete_manifest(m) and m.has_live_files] if snapshot else []
-    work = partial(_manifest, storage=storage, unified=unified, schema=schema)
+    work = partial(_manifest, storage=storage, unified=unified, schema=schema, row_type=_row_type(metadata))
     tables = [t for part in each(work, chosen, default_workers()) for t in part]
     return pa.concat_tables(tables) if tables else schema.empty_table()
 
 
-def _manifest(manifest: ManifestFile, *, storage: Storage, unified: StructType, schema: pa.Schema) -> list[pa.Table]:
+def _manifest(
+    manifest: ManifestFile, *, storage: Storage, unified: StructType, schema: pa.Schema, row_type: StructType
+) -> list[pa.Table]:
     entries = live(read_manifest(storage, manifest, (*PLAN_COLUMNS, *DELETE)))
     entries = entries.filter(pc.equal(entries.column("content"), int(DataFileContent.POSITION_DELETES))).combine_chunks()
     if not entries.num_rows:
@@ -66,31 +69,34 @@ def _manifest(manifest: ManifestFile, *, storage: Storage, unified: StructType, 
     rows = entries.drop_columns(["partition"]).to_pylist()
     found = []
     for at, row in enumerate(rows):
-        for paths, positions in _positions(row, storage):
-            partition = [c.take(pa.repeat(pa.scalar(at), len(positions))) for c in partitions]
-            found.append(_table(paths, positions, partition, row, manifest.partition_spec_id, unified, schema))
+        for places in _positions(row, storage, row_type):
+            partition = [c.take(pa.repeat(pa.scalar(at), len(places.positions))) for c in partitions]
+            found.append(_table(places, partition, row, manifest.partition_spec_id, unified, schema))
     return found
 
 
+@dataclass(frozen=True)
+class _Places:
+    """Deleted positions in data files; `rows`: what stood there, where the delete file says."""
+
+    paths: pa.Array
+    positions: pa.Array
+    rows: pa.Array | None = None
+
+
 def _table(
-    paths: pa.Array,
-    positions: pa.Array,
-    partition: list[pa.Array],
-    row: dict[str, Any],
-    spec_id: int,
-    unified: StructType,
-    schema: pa.Schema,
+    places: _Places, partition: list[pa.Array], row: dict[str, Any], spec_id: int, unified: StructType, schema: pa.Schema
 ) -> pa.Table:
-    count = len(positions)
+    count = len(places.positions)
     columns: list[pa.Array] = []
     for field in schema:
         match field.name:
             case "file_path":
-                columns.append(paths)
+                columns.append(places.paths)
             case "pos":
-                columns.append(positions)
+                columns.append(places.positions)
             case "row":
-                columns.append(pa.nulls(count, field.type))
+                columns.append(pa.nulls(count, field.type) if places.rows is None else places.rows)
             case "partition":
                 columns.append(partition_struct(partition, unified))
             case "spec_id":
@@ -102,13 +108,13 @@ def _table(
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _optional(struct: StructType) -> StructType:
-    """A row that is not there has no values either: engines refuse a missing struct around columns that must be there."""
-    return StructType(*(replace(f, required=False) for f in struct.fields))
+def _row_type(metadata: TableMetadata) -> StructType:
+    """The table's columns, all optional: engines refuse a missing struct around columns that must be there."""
+    return StructType(*(replace(f, required=False) for f in metadata.schema().fields))
 
 
-def _positions(row: dict[str, Any], storage: Storage) -> Iterator[tuple[pa.Array, pa.Array]]:
-    """(paths, positions) of one delete file, in its order."""
+def _positions(row: dict[str, Any], storage: Storage, row_type: StructType) -> Iterator[_Places]:
+    """What one delete file deletes, in its order."""
     path, kind = row["file_path"], row["file_format"]
     if row["key_metadata"] is not None:
         raise Unsupported(f"Delete file {path} is encrypted; encrypted tables are not supported.", file=path)
@@ -118,17 +124,19 @@ def _positions(row: dict[str, Any], storage: Storage) -> Iterator[tuple[pa.Array
     try:
         with storage.open_input(path) as source:
             table = _READERS[kind](source, path)
+            rows = [project(b.column("row"), row_type) for b in table.to_batches()] if "row" in table.column_names else None
     except FrazilError:
         raise
     except KeyError as e:
         raise CorruptData(f"Position delete file {path} is {kind} or lacks a column: {e}", file=path) from e
     except (pa.ArrowException, OSError, ValueError, EOFError) as e:
         raise CorruptData(f"Position delete file {path} cannot be read: {e}", file=path) from e
-    for batch in table.select(["file_path", "pos"]).cast(pa.schema([("file_path", pa.string()), ("pos", pa.int64())])).to_batches():
-        yield batch.column(0), batch.column(1)
+    places = table.select(["file_path", "pos"]).cast(pa.schema([("file_path", pa.string()), ("pos", pa.int64())]))
+    for at, batch in enumerate(places.to_batches()):
+        yield _Places(batch.column(0), batch.column(1), rows[at] if rows is not None else None)
 
 
-def _vector(row: dict[str, Any], storage: Storage) -> tuple[pa.Array, pa.Array]:
+def _vector(row: dict[str, Any], storage: Storage) -> _Places:
     path, offset, size = row["file_path"], row["content_offset"], row["content_size_in_bytes"]
     referenced = row["referenced_data_file"]
     if offset is None or size is None or referenced is None or offset < 0 or size < 0:
@@ -143,18 +151,18 @@ def _vector(row: dict[str, Any], storage: Storage) -> tuple[pa.Array, pa.Array]:
         text = f"The deletion vector at {offset} of {path} holds {len(bitmap)} positions, its manifest says {row['record_count']}."
         raise CorruptData(text, file=path, offset=offset)
     positions = pa.array(positions_array(bitmap), type=pa.int64())
-    return pa.repeat(pa.scalar(referenced), len(positions)), positions
+    return _Places(pa.repeat(pa.scalar(referenced), len(positions)), positions)
 
 
 def _no_rows(names: list[str], path: str) -> None:
     if "row" in names:
-        raise Unsupported(f"Position delete file {path} carries deleted rows (column row), which Frazil does not read.", file=path)
+        text = f"Position delete file {path} carries deleted rows (column row), which Frazil reads from Parquet files only."
+        raise Unsupported(text, file=path)
 
 
 def _parquet(source: pa.NativeFile, path: str) -> pa.Table:
     file = pq.ParquetFile(source)
-    _no_rows(file.schema_arrow.names, path)
-    return file.read(columns=["file_path", "pos"])
+    return file.read(columns=["file_path", "pos", *({"row"} & {*file.schema_arrow.names})]).combine_chunks()
 
 
 def _orc(source: pa.NativeFile, path: str) -> pa.Table:
