@@ -1,0 +1,285 @@
+"""Plays a script on a table and on the model, and compares them after every step."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from frazil.errors import FrazilError
+from frazil.spec.transform_values import apply as transformed
+from frazil.spec.values import internal_value
+from tests.model import steps as s
+from tests.model.merge import Merge
+from tests.model.state import Facts, Refused, Snap, State, Work
+from tests.model.values import Columns, Row, ddl, find, plain, shown
+
+PRELUDE = '''\
+import datetime
+from decimal import Decimal
+import pyarrow as pa
+import frazil
+from frazil.arrow.schema import to_arrow_schema
+from frazil.spec.ddl import parse_type
+nan, inf = float("nan"), float("inf")
+def rows(t, found, names=None):
+    schema = to_arrow_schema(t.metadata.schema())
+    return pa.Table.from_pylist(found, schema=pa.schema([schema.field(n) for n in names]) if names else schema)
+def wider(t, path):
+    return parse_type({"int": "bigint", "float": "double", "decimal(9, 2)": "decimal(18,2)"}[str(t.metadata.schema().find_field(path).field_type)])
+'''
+CATALOG = 'catalog = frazil.load_catalog("model", type="memory")\ncatalog.create_namespace("db")\n'
+LINEAGE = ("_row_id", "_last_updated_sequence_number")
+
+
+@dataclass(frozen=True)
+class Script:
+    """`catalog`: code that makes `catalog` with the namespace db."""
+
+    columns: Columns
+    version: int
+    partition_by: tuple[str, ...] = ()
+    properties: tuple[tuple[str, str], ...] = ()
+    steps: tuple[Any, ...] = ()
+    catalog: str = CATALOG
+
+    def opening(self) -> str:
+        create = f"t = catalog.create_table('db.t', {ddl(self.columns)!r}, partition_by={list(self.partition_by)!r},\n"
+        return create + f"    format_version={self.version}, properties={dict(self.properties)!r})\n"
+
+    def code(self) -> str:
+        """A program that does the same."""
+        return PRELUDE + self.catalog + self.opening() + "\n".join(step.code() for step in self.steps) + "\nprint(t.scan().to_arrow().to_pylist())\n"
+
+
+class Mismatch(AssertionError):
+    """The table and the model differ. `kind` tells failures of different causes apart."""
+
+    def __init__(self, kind: str, text: str):
+        super().__init__(f"{kind}: {text}")
+        self.kind = kind
+
+
+class Player:
+    """`step` plays one more step, `finish` looks at everything once more."""
+
+    def __init__(self, script: Script):
+        self.script = replace(script, steps=())
+        self.names: dict[str, Any] = {}
+        self.refused = self.played = 0
+        exec(PRELUDE + script.catalog + script.opening(), self.names)
+        self.state = State(script.columns, script.version, {"main": Snap(columns=script.columns)}, keys=0)
+        self.state.schemas[self.table.schema().schema_id] = script.columns
+
+    @property
+    def table(self) -> Any:
+        return self.names["t"]
+
+    def step(self, step: Any) -> None:
+        self.played += 1
+        self.script = replace(self.script, steps=(*self.script.steps, step))
+        work = Work.of(self.state, getattr(step, "branch", "main"))
+        work.replaced = self.replaced
+        expected: Refused | None = None
+        try:
+            step.apply(work)
+        except Refused as e:
+            expected = e
+        if self.run(step, expected):
+            self.done(step, work)
+
+    def run(self, step: Any, expected: Refused | None) -> bool:
+        """Whether it was done; a refusal leaves the table as it was."""
+        before = self.table.metadata_location
+        try:
+            exec(step.code(), self.names)
+        except FrazilError as e:
+            if expected is None and not getattr(step, "maybe", False):
+                raise Mismatch(f"error {type(e).__name__}", str(e)) from e
+            if self.table.refresh().metadata_location != before:
+                raise Mismatch("refused, yet committed", str(e)) from e
+            self.refused += 1
+            return False
+        except Exception as e:
+            raise Mismatch(f"error {type(e).__name__}", str(e)) from e
+        if expected is not None:
+            raise Mismatch("not refused", str(expected))
+        return True
+
+    # --- what was committed
+
+    def done(self, step: Any, work: Work) -> None:
+        state, before = self.state, self.state.head(work.branch)
+        state.columns = work.columns
+        state.schemas.setdefault(self.table.schema().schema_id, work.columns)
+        match step:
+            case s.Look():
+                self.same(self.got(self.names["looked"][0]), [plain(shown(r, work.columns)) for r in step.found], f"rows where {step.where.text}")
+                if self.names["looked"][1] != len(step.found):
+                    raise Mismatch("count", f"{self.names['looked'][1]} where {step.where.text}, not {len(step.found)}")
+                return
+            case s.Upgrade():
+                state.version = step.version
+            case s.CreateBranch():
+                state.heads[step.name] = state.head(step.source)
+            case s.FastForward():
+                state.heads["main"] = state.head(step.source)
+            case s.RollBack():
+                state.heads["main"] = state.snaps[state.head().parent]  # type: ignore[index]
+            case _:
+                self.committed(step, work, before)
+        self.look_around()
+
+    def committed(self, step: Any, work: Work, before: Snap) -> None:
+        refs = self.table.refs()
+        head = refs[work.branch].snapshot_id if work.branch in refs else None
+        if head == before.snapshot_id:
+            if work.changes:
+                raise Mismatch("no snapshot", f"but {work.inserted} rows inserted, {work.updated} updated, {work.deleted} deleted")
+        else:
+            if isinstance(step, s.Delete | s.Update | s.Upsert | Merge) and not work.changes:
+                raise Mismatch("a snapshot of nothing", self.table.snapshot_by_id(head).operation)
+            found = self.table.snapshot_by_id(head)
+            snap = Snap(work.rows, self.state.schemas[found.schema_id], {}, head, found.parent_snapshot_id)
+            snap = replace(snap, facts=self.read(snap, work.columns, branch=work.branch))
+            self.follow(work, before, snap, found.sequence_number or 0)
+            self.state.snaps[head] = self.state.heads[work.branch] = snap
+            self.state.keys = max([self.state.keys, *(work.key(r) for r in work.rows.values())])
+        self.metrics(step, work)
+
+    def metrics(self, step: Any, work: Work) -> None:
+        result = self.names.get("result")
+        match step:
+            case s.Append():
+                want = {"rows_inserted": work.inserted}
+            case s.Delete():
+                want = {"rows_deleted": work.deleted}
+            case s.Update():
+                want = {"rows_updated": work.updated}
+            case s.Upsert() | Merge():
+                want = {"rows_inserted": work.inserted, "rows_updated": work.updated, "rows_deleted": work.deleted}
+            case _:
+                return
+        got = {name: getattr(result, name) for name in want}
+        if got != want:
+            raise Mismatch("metrics", f"{got}, not {want}")
+
+    def follow(self, work: Work, before: Snap, now: Snap, sequence: int) -> None:
+        """Row ids stay, new ones were never used before; sequence numbers move with changed rows only."""
+        if self.state.version < 3:
+            return
+        ids = [f.row_id for f in now.facts.values()]
+        if len(set(ids)) != len(ids) or None in ids:
+            raise Mismatch("row ids", f"not unique, or null: {ids}")
+        if ids and max(ids) >= self.table.metadata.next_row_id:  # type: ignore[type-var]
+            raise Mismatch("row ids", f"{max(ids)} is not below next-row-id {self.table.metadata.next_row_id}")  # type: ignore[type-var]
+        least = self.table.snapshot_by_id(before.snapshot_id).sequence_number if before.snapshot_id else 0
+        for i, f in now.facts.items():
+            old, key = before.facts.get(i, Facts()), work.key(now.rows[i])
+            if old.row_id is not None and f.row_id != old.row_id:
+                raise Mismatch("row ids", f"of row {key} was {old.row_id}, is {f.row_id}")
+            if old.row_id is None and f.row_id in self.state.row_ids:
+                raise Mismatch("row ids", f"{f.row_id}, of row {key}, was another row's")
+            if i in work.touched and not least < (f.sequence or 0) <= sequence:
+                raise Mismatch("sequence", f"of changed row {key} is {f.sequence}, not {sequence}")
+            if i not in work.touched and old.sequence is not None and f.sequence != old.sequence:
+                raise Mismatch("sequence", f"of row {key}, which did not change, was {old.sequence}, is {f.sequence}")
+            if f.sequence is None or f.sequence > sequence:
+                raise Mismatch("sequence", f"of row {key} is {f.sequence} in snapshot {sequence}")
+        self.state.row_ids |= {i for i in ids if i is not None}
+
+    # --- comparing
+
+    def read(self, snap: Snap, columns: Columns, **where: Any) -> dict[int, Facts]:
+        """Compares the rows, and gives what the table says about each."""
+        extra = (*LINEAGE, "_spec_id") if self.table.format_version >= 3 else ("_spec_id",)
+        found = self.table.scan(selected_fields=(*(c.name for c in columns), *extra), **where).to_arrow().to_pylist()
+        facts = [Facts(r.pop("_row_id", None), r.pop("_last_updated_sequence_number", None), r.pop("_spec_id")) for r in found]
+        self.same(list(map(plain, found)), [plain(shown(r, columns)) for r in snap.rows.values()], f"rows at {where}")
+        key = find(columns, "k")[0].number
+        identities = {row.get(key): i for i, row in snap.rows.items()}
+        return {identities[r["k"]]: f for r, f in zip(found, facts, strict=True)}
+
+    def got(self, table: Any) -> list[Any]:
+        return [plain(r) for r in table.to_pylist()]
+
+    def same(self, got: list[Any], want: list[Any], what: str) -> None:
+        got, want = sorted(got, key=repr), sorted(want, key=repr)
+        if got != want:
+            lines = [f"missing {w}" for w in want if w not in got][:5] + [f"extra {g}" for g in got if g not in want][:5]
+            raise Mismatch("rows", f"{what}: {len(got)}, not {len(want)}\n" + "\n".join(lines))
+
+    def look_around(self) -> None:
+        """One earlier snapshot, and the heads of the branches."""
+        state = self.state
+        if state.snaps:
+            self.look_back(list(state.snaps.values())[self.played % len(state.snaps)])
+        for name, head in state.heads.items():
+            if head.snapshot_id is not None and self.table.refs()[name].snapshot_id != head.snapshot_id:
+                raise Mismatch("refs", f"{name} is at {self.table.refs()[name].snapshot_id}, not {head.snapshot_id}")
+        name = list(state.heads)[self.played % len(state.heads)]
+        if state.heads[name].snapshot_id is not None:
+            self.read(state.heads[name], state.columns, branch=name)
+
+    def look_back(self, snap: Snap) -> None:
+        facts = self.read(snap, snap.columns, snapshot_id=snap.snapshot_id)
+        known = {i: f for i, f in snap.facts.items() if f.row_id is not None}
+        if changed := [i for i, f in known.items() if f != facts[i]]:
+            raise Mismatch("row ids", f"in snapshot {snap.snapshot_id} were {known[changed[0]]}, are {facts[changed[0]]}")
+
+    def finish(self) -> None:
+        for snap in self.state.snaps.values():
+            self.look_back(snap)
+        for name, head in self.state.heads.items():
+            if head.snapshot_id is not None:
+                self.read(head, self.state.columns, branch=name)
+        self.files()
+
+    def files(self) -> None:
+        """What lies in the table's folder is what its snapshots name."""
+        table, inspect = self.table, self.table.inspect
+        named = set(inspect.all_files()["file_path"].to_pylist()) if self.state.snaps else set()
+        there = {f.location for f in table.io.list(f"{table.location()}/data")}
+        if orphans := there - named:
+            raise Mismatch("orphans", ", ".join(sorted(orphans)))
+        if missing := named - there:
+            raise Mismatch("missing files", ", ".join(sorted(missing)))
+
+    # --- partitions
+
+    def replaced(self, work: Work, new: list[Row]) -> list[int]:
+        spec = self.table.spec()
+        if spec.is_unpartitioned:
+            return list(work.rows)
+        gone = {self.partition(row, work.columns) for row in new}
+        return [i for i, row in work.rows.items() if work.facts[i].spec_id == spec.spec_id and self.partition(row, work.columns) in gone]
+
+    def partition(self, row: Row, columns: Columns) -> Any:
+        """Under the current spec."""
+        schema, found = self.table.schema(), []
+        for f in self.table.spec().fields:
+            name, type_ = schema.find_column_name(f.source_id), schema.find_field(f.source_id).field_type
+            value: Any = row
+            for c in find(columns, name):
+                value = None if value is None else value.get(c.number, c.default)
+            found.append(None if value is None else transformed(f.transform, type_, internal_value(type_, value)))
+        return plain(found)
+
+
+def play(script: Script, steps: Iterable[Any] | Callable[[Player], Iterable[Any]]) -> Player:
+    """Plays all steps; the Mismatch that ends it has the script so far."""
+    player = Player(script)
+    try:
+        for step in steps(player) if callable(steps) else steps:
+            player.step(step)
+        player.finish()
+    except Mismatch as e:
+        e.script = player.script  # type: ignore[attr-defined]
+        raise
+    return player
+
+
+def told(failure: Mismatch) -> str:
+    """The failure with a program that shows it."""
+    return f"{failure}\n\nThe script:\n\n" + textwrap.indent(failure.script.code(), "    ")  # type: ignore[attr-defined]

@@ -1,0 +1,33 @@
+"""Random scripts of changes agree with a plain Python model after every step: rows, row ids, counts, time travel, branches, files."""
+
+import os
+import random
+
+import pytest
+
+from tests.model import generate
+from tests.model.play import Mismatch, play, told
+from tests.model.shrink import shrunk
+
+
+def check(seed, steps):
+    """Plays the script of a seed; a failure is told as a small program."""
+    rng = random.Random(seed)
+    try:
+        return play(generate.opening(rng), generate.steps(rng, steps))
+    except Mismatch as failure:
+        pytest.fail(f"seed {seed}, {told(shrunk(failure))}", pytrace=False)
+
+
+@pytest.mark.parametrize("part", range(10))
+def test_random_scripts_agree_with_a_model(part):
+    for seed in range(part * 15, part * 15 + 15):
+        check(seed, 7)
+
+
+@pytest.mark.soak
+@pytest.mark.skipif("FRAZIL_SOAK" not in os.environ, reason="the long form: make soak")
+@pytest.mark.parametrize("part", range(20))
+def test_thousands_of_random_scripts_agree_with_a_model(part):
+    for seed in range(10_000 + part * 150, 10_000 + part * 150 + 150):
+        check(seed, 7 if seed % 10 else 40)
