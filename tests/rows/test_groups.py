@@ -1,0 +1,41 @@
+"""Groups of files: every slot has work, no group passes the split size, partitions stay together."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from frazil.rows.groups import grouped
+from frazil.scan.options import SplitOptions
+
+MB = 1 << 20
+
+
+def task(size, partition=()):
+    return SimpleNamespace(size_bytes=size, spec=SimpleNamespace(spec_id=0), partition=partition)
+
+
+def test_eight_files_on_two_slots_make_four_groups():
+    assert [len(g) for g in grouped([task(41 * MB)] * 8, 2, SplitOptions())] == [2, 2, 2, 2]
+
+
+def test_small_files_go_together():
+    assert len(grouped([task(MB)] * 4, 8, SplitOptions())) == 1
+    assert len(grouped([task(1)] * 64, 1, SplitOptions())) == 2  # 64 times the cost of opening a file
+
+
+def test_files_of_a_partition_lie_in_neighbouring_groups():
+    found = grouped([task(100 * MB, (i % 3,)) for i in range(9)], 1, SplitOptions())
+    assert [t.partition[0] for g in found for t in g] == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 600 * MB), max_size=60), st.integers(1, 64))
+def test_every_file_is_in_one_group_and_only_single_files_pass_the_split_size(sizes, slots):
+    tasks = [task(s) for s in sizes]
+    found = grouped(tasks, slots, SplitOptions())
+    assert sorted(map(id, (t for g in found for t in g))) == sorted(map(id, tasks))
+    for group in found:
+        assert len(group) == 1 or sum(max(t.size_bytes, 4 * MB) for t in group) <= 128 * MB

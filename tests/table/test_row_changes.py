@@ -1,0 +1,378 @@
+"""delete, update and overwrite by rows as users call them: modes, metrics, transactions, conflicts, what is left on disk."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import frazil
+from frazil.arrow.runner import InProcess
+from frazil.errors import EvaluationError, InvalidInput, ParseError, SchemaMismatch, Unsupported, ValidationError, ValidationException
+
+SCHEMA = "id long not null, p int, v double, s struct<a: int, b: string>"
+COW, MOR = "copy-on-write", "merge-on-read"
+_names = itertools.count()
+
+
+@pytest.fixture
+def catalog(tmp_path):
+    found = frazil.load_catalog(f"rows{next(_names)}", type="path", warehouse=str(tmp_path))
+    found.create_namespace("db")
+    return found
+
+
+@pytest.fixture
+def make(catalog):
+    def made(*files, name="t", format_version=2, **options):
+        t = catalog.create_table(f"db.{name}", SCHEMA, format_version=format_version, **options)
+        for ids in files:
+            t.append(frame(ids))
+        return t
+
+    return made
+
+
+def frame(ids, p=None):
+    ids = list(ids)
+    return pa.table({
+        "id": ids, "p": pa.array([i % 3 if p is None else p for i in ids], pa.int32()), "v": [float(i) for i in ids],
+        "s": pa.array([{"a": i, "b": f"b{i}"} for i in ids], pa.struct([("a", pa.int32()), ("b", pa.string())])),
+    })  # fmt: skip
+
+
+def ids(t, **scan):
+    return sorted(t.scan(selected_fields=("id",), **scan).to_arrow()["id"].to_pylist())
+
+
+def on_disk(t):
+    return {str(p) for p in Path(t.location(), "data").rglob("*") if p.is_file() and not p.name.startswith(".")}
+
+
+def live(t):
+    return t.inspect.files().to_pylist()
+
+
+def listed(t):
+    return {f["file_path"] for f in t.inspect.all_files().to_pylist()}
+
+
+# delete ---------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_files_that_match_as_a_whole_go_without_being_read(make):
+    t = make(range(6), partition_by=["p"])
+    for path in on_disk(t):
+        Path(path).unlink()
+    result = t.delete("p = 1 or p = 2")
+    assert (result.operation, result.rows_deleted, result.files_removed, result.files_added) == ("delete", 4, 2, 0)
+    assert t.delete("true").rows_deleted == 2 and t.scan().count() == 0
+    assert t.delete().snapshot_id is None
+
+
+def test_whole_files_and_rows_of_others_go_in_one_snapshot(make):
+    for mode, name in ((COW, "a"), (MOR, "b")):
+        t = make(range(5), range(5, 10), range(10, 15), name=name)
+        before = len(t.snapshots())
+        result = t.delete("id >= 8", mode=mode)
+        assert ids(t) == list(range(8)) and len(t.snapshots()) == before + 1
+        assert (result.rows_deleted, result.files_removed) == (7, 2 if mode == COW else 1)
+        assert result.rows_copied == (3 if mode == COW else 0) and result.delete_files_added == (mode == MOR)
+
+
+def test_the_mode_is_the_argument_then_the_property_then_copy_on_write(make):
+    t = make(range(4))
+    assert t.delete("id = 0").files_added == 1
+    t.set_properties({"write.delete.mode": MOR, "write.update.mode": MOR})
+    assert t.delete("id = 1").delete_files_added == 1
+    assert t.update({"v": 0}, "id = 2").delete_files_added == 1
+    assert t.delete("id = 2", mode=COW).delete_files_added == 0
+    with pytest.raises(InvalidInput, match="mode is copy-on-write or merge-on-read"):
+        t.delete("id = 3", mode="fast")
+    assert ids(t) == [3]
+
+
+def test_format_version_1_has_copy_on_write_only(make):
+    t = make(range(4), format_version=1)
+    with pytest.raises(ValidationError, match=r"upgrade\(format_version=2\)"):
+        t.delete("id = 1", mode=MOR)
+    assert t.delete("id = 1").rows_copied == 3 and ids(t) == [0, 2, 3]
+
+
+@pytest.mark.parametrize(("granularity", "files"), [("file", 3), ("partition", 1)])
+def test_position_deletes_are_per_file_or_per_partition(make, granularity, files):
+    t = make(range(10), range(10, 20), range(20, 30), properties={"write.delete.granularity": granularity})
+    assert t.delete("id % 10 = 4", mode=MOR).delete_files_added == files
+    t.delete("id % 10 = 7", mode=MOR)
+    deletes = [f for f in live(t) if f["content"] == 1]
+    assert len(deletes) == (3 if granularity == "file" else 2)  # a file of its own takes in what was there before
+    assert ids(t) == [i for i in range(30) if i % 10 not in (4, 7)]
+
+
+def test_a_data_file_has_one_vector_that_grows(make):
+    t = make(range(10), range(10, 20), format_version=3)
+    for i in (3, 13, 4):
+        t.delete(f"id = {i}", mode=MOR)
+    deletes = [f for f in live(t) if f["content"] == 1]
+    assert sorted(f["record_count"] for f in deletes) == [1, 2] and {f["file_format"].lower() for f in deletes} == {"puffin"}
+    assert t.delete("id < 10", mode=MOR).rows_deleted == 8  # the file goes as a whole, its vector with it
+    assert sorted(f["content"] for f in live(t)) == [0, 1] and ids(t) == [i for i in range(10, 20) if i != 13]
+
+
+def test_vectors_take_in_the_position_deletes_of_before_an_upgrade(make):
+    t = make(range(10))
+    t.delete("id in (1, 2)", mode=MOR)
+    t.upgrade(3)
+    t.delete("id = 5", mode=MOR)
+    deletes = [f for f in live(t) if f["content"] == 1]
+    assert [(f["record_count"], f["file_format"].lower()) for f in deletes] == [(3, "puffin")] and ids(t) == [0, 3, 4, 6, 7, 8, 9]
+
+
+def test_a_file_all_of_whose_rows_are_deleted_goes_instead_of_getting_deletes(make):
+    t = make(range(5))
+    t.delete("v < 2", mode=MOR)
+    result = t.delete("s.a >= 2", mode=MOR)
+    assert (result.files_removed, result.delete_files_added, result.rows_deleted) == (1, 0, 3) and live(t) == []
+
+
+def test_nothing_that_matches_commits_nothing_and_leaves_no_file(make):
+    t = make(range(5))
+    before = on_disk(t)
+    for result in (t.delete("id = 2 and v > 3"), t.update({"v": 1}, "id = 2 and v > 3"), t.delete("false"), t.update({"v": 1}, "null")):
+        assert result.snapshot_id is None and result.rows_deleted == result.rows_updated == 0
+    assert on_disk(t) == before and len(t.snapshots()) == 1
+
+
+def test_conditions_outside_the_grammar_name_what_is_missing(make):
+    t = make(range(3))
+    with pytest.raises(Unsupported, match="soundex"):
+        t.delete("soundex(s.b) = 'x'", runner="in-process")
+    with pytest.raises(ParseError):
+        t.update({"v": "v +"}, runner="in-process")
+    with pytest.raises(ValidationError, match="nope"):
+        t.delete("nope = 1")
+    with pytest.raises(InvalidInput, match="not boolean"):
+        t.delete("id + 1")
+
+
+def test_names_follow_case_sensitive(make):
+    t = make(range(3))
+    with pytest.raises(ValidationError, match="ID"):
+        t.delete("ID = 1", runner="in-process")
+    assert t.delete("ID = 1", case_sensitive=False).rows_deleted == 1
+    assert t.update({"V": "Id * 10"}, "S.A = 2", case_sensitive=False).rows_updated == 1
+    assert t.scan("id = 2").to_arrow()["v"].to_pylist() == [20.0]
+
+
+# update ---------------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", [COW, MOR])
+def test_an_update_moves_rows_to_the_partition_of_their_new_value(make, mode):
+    t = make(range(9), partition_by=["p"])
+    result = t.update({"p": "7"}, "id in (1, 4, 8)", mode=mode)
+    assert (result.rows_updated, result.rows_inserted, result.rows_deleted) == (3, 0, 0)
+    assert sorted(t.scan("p = 7").to_arrow()["id"].to_pylist()) == [1, 4, 8] and ids(t) == list(range(9))
+    assert {f["partition"]["p"] for f in live(t) if f["content"] == 0 and f["record_count"] == 3} >= {7}
+
+
+def test_members_of_structs_constants_and_old_values_can_be_set(make):
+    t = make(range(3))
+    t.update({"s.a": "id * 100", "v": 1.25, "p": None}, "id = 1")
+    row = t.scan("id = 1").to_arrow().to_pylist()[0]
+    assert row == {"id": 1, "p": None, "v": 1.25, "s": {"a": 100, "b": "b1"}}
+    t.update({"id": "id + 10", "v": "id"})
+    assert t.to_arrow().sort_by("id").to_pydict()["v"] == [0.0, 1.0, 2.0] and ids(t) == [10, 11, 12]
+
+
+def test_values_that_do_not_fit_name_their_column_and_leave_nothing(make):
+    t = make(range(3), range(3, 6), range(6, 9))
+    before = on_disk(t)
+    with pytest.raises(EvaluationError, match="Column p"):
+        t.update({"p": "cast(id as int) * 1000000000"})
+    with pytest.raises(SchemaMismatch, match="Column id"):
+        t.update({"id": "case when id < 7 then id end"})
+    with pytest.raises(SchemaMismatch, match="id"):
+        t.update({"id": None})
+    with pytest.raises(InvalidInput, match="column v"):
+        t.update({"v": "'text'"})
+    with pytest.raises(ValidationError, match="nope"):
+        t.update({"nope": 1})
+    with pytest.raises(InvalidInput, match="at least one column"):
+        t.update({})
+    assert on_disk(t) == before and len(t.snapshots()) == 3
+
+
+def test_a_rewritten_file_keeps_the_order_of_its_rows(make):
+    t = make(range(1000))
+    t.update({"v": "v + 0.5"}, "id % 7 = 0")
+    t.delete("id % 10 = 3")
+    assert t.scan(selected_fields=("id",)).to_arrow()["id"].to_pylist() == [i for i in range(1000) if i % 10 != 3]
+
+
+def test_rewritten_rows_go_to_the_partitions_of_the_current_spec(make):
+    t = make(range(6), range(6, 12))
+    with t.update_spec() as update:
+        update.add_identity("p")
+    t.delete("id = 0")
+    t.update({"v": 0}, "id = 7", mode=MOR)
+    assert sorted((f["spec_id"], f["content"], f["record_count"]) for f in live(t)) == [
+        (0, 0, 6), (0, 1, 1), (1, 0, 1), (1, 0, 1), (1, 0, 2), (1, 0, 2),
+    ]  # fmt: skip
+    assert ids(t) == list(range(1, 12))
+
+
+def test_columns_that_changed_are_read_and_written_as_they_are_now(make):
+    t = make(range(4))
+    with t.update_schema() as update:
+        update.rename_column("v", "w")
+        update.update_column("p", frazil.LongType())
+        update.add_column("n", frazil.StringType())
+        update.delete_column("s")
+    t.append(pa.table({"id": [9], "p": [1 << 40], "w": [9.0], "n": ["new"]}))
+    t.update({"n": "concat('w', cast(p as string))"}, "w >= 2")
+    assert t.to_arrow().sort_by("id").to_pylist() == [
+        {"id": 0, "p": 0, "w": 0.0, "n": None}, {"id": 1, "p": 1, "w": 1.0, "n": None}, {"id": 2, "p": 2, "w": 2.0, "n": "w2"},
+        {"id": 3, "p": 0, "w": 3.0, "n": "w0"}, {"id": 9, "p": 1 << 40, "w": 9.0, "n": f"w{1 << 40}"},
+    ]  # fmt: skip
+
+
+# overwrite ------------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", [COW, MOR])
+def test_overwrite_by_a_filter_that_cuts_through_files_is_one_snapshot(make, mode):
+    t = make(range(5), range(5, 10), properties={"write.delete.mode": mode})
+    result = t.overwrite(frame([100, 101]), "id >= 3")
+    assert ids(t) == [0, 1, 2, 100, 101] and len(t.snapshots()) == 3
+    assert (result.operation, result.rows_inserted, result.rows_deleted) == ("overwrite", 2, 7)
+    with t.transaction() as tx:
+        tx.overwrite(frame([7]).append_column("n", pa.array(["x"])), "id = 1", merge_schema=True)
+    assert ids(t) == [0, 2, 7, 100, 101] and t.scan("n = 'x'").count() == 1
+    assert t.overwrite(frame([]), "id = 2").rows_deleted == 1 and ids(t) == [0, 7, 100, 101]
+
+
+# transactions ---------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("mode", [COW, MOR])
+def test_later_steps_see_what_earlier_ones_staged(make, mode, version):
+    t = make(range(5), format_version=version)
+    manifests = len(list(Path(t.location(), "metadata").glob("*.avro")))
+    with t.transaction() as tx:
+        tx.append(frame(range(10, 15)))
+        tx.delete("id in (1, 11)", mode=mode)
+        tx.update({"v": "v * 2"}, "id in (2, 12)", mode=mode)
+        tx.overwrite(frame([50]), "id = 13")
+        tx.delete("id = 50", mode=mode)
+    assert ids(t) == [0, 2, 3, 4, 10, 12, 14] and t.scan("v = 24").count() == 1
+    assert (tx.result.rows_inserted, tx.result.rows_deleted, tx.result.rows_updated) == (6, 4, 2)
+    listing = {p.name for p in Path(t.location(), "metadata").glob("*.avro")}
+    known = {Path(m["path"]).name for m in t.inspect.all_manifests().to_pylist()} | {Path(s.manifest_list).name for s in t.snapshots()}
+    assert listing == known and len(listing) > manifests
+
+
+def test_a_transaction_is_tried_again_on_what_others_committed(catalog, make):
+    t = make(range(5), format_version=3)
+    other = catalog.load_table("db.t")
+    with t.transaction() as tx:
+        tx.append(frame([10, 11]))
+        tx.update({"v": "-1"}, "id in (4, 10)", mode=MOR, isolation_level="snapshot")
+        other.append(frame([20, 21]))
+    assert tx.result.attempts == 2 and ids(t) == [0, 1, 2, 3, 4, 10, 11, 20, 21]
+    rows = t.scan(selected_fields=("id", "v", "_row_id")).to_arrow().to_pylist()
+    assert len({r["_row_id"] for r in rows}) == 9 and None not in {r["_row_id"] for r in rows}
+    assert {r["id"]: r["_row_id"] for r in rows}[4] == 4 and sorted(r["id"] for r in rows if r["v"] == -1) == [4, 10]
+
+
+def test_a_transaction_that_fails_leaves_no_file(make):
+    t = make(range(5))
+    data, metadata = on_disk(t), set(Path(t.location(), "metadata").iterdir())
+    with pytest.raises(EvaluationError), t.transaction() as tx:
+        tx.append(frame([9]))
+        tx.delete("id = 1", mode=MOR)
+        tx.update({"p": "p / 0"})
+    assert on_disk(t) == data and set(Path(t.location(), "metadata").iterdir()) == metadata
+
+
+# conflicts ------------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", [COW, MOR])
+@pytest.mark.parametrize("verb", ["delete", "update"])
+def test_of_two_writers_on_the_same_rows_exactly_one_wins(catalog, make, mode, verb):
+    t = make(range(5))
+    other = catalog.load_table("db.t")
+    t.update({"v": "v + 1"}, "id = 3", mode=mode)
+    before = on_disk(t)
+    with pytest.raises(ValidationException) as caught:
+        other.delete("id = 3", mode=mode) if verb == "delete" else other.update({"v": "v + 1"}, "id = 3", mode=mode)
+    assert str(t.current_snapshot().snapshot_id) in str(caught.value) + repr(caught.value.facts)
+    assert on_disk(t) == before and t.scan("id = 3").to_arrow()["v"].to_pylist() == [4.0]
+    assert other.refresh().delete("id = 3", mode=mode).rows_deleted == 1
+
+
+@pytest.mark.parametrize("mode", [COW, MOR])
+def test_writers_on_different_partitions_both_succeed_and_nothing_is_written_twice(catalog, make, mode):
+    t = make(range(9), partition_by=["p"])
+    other = catalog.load_table("db.t")
+    t.delete("id = 4 and p = 1", mode=mode)
+    result = other.update({"v": "v + 1"}, "p = 2 and id = 5", mode=mode)
+    assert result.attempts == 2 and ids(other) == [0, 1, 2, 3, 5, 6, 7, 8]
+    assert on_disk(other) == listed(other)
+
+
+def test_an_append_conflicts_with_a_delete_of_its_rows_only_when_serializable(catalog, make):
+    t = make(range(5))
+    serializable, snapshot = catalog.load_table("db.t"), catalog.load_table("db.t")
+    t.append(frame([3]))
+    with pytest.raises(ValidationException):
+        serializable.delete("id = 3")
+    assert snapshot.delete("id = 3", **{"isolation-level": "snapshot"}).rows_deleted == 1
+    assert ids(snapshot) == [0, 1, 2, 3, 4]
+
+
+# where it goes --------------------------------------------------------------------------------------------------------------------------
+
+
+def test_branches_properties_and_staged_snapshots(make):
+    t = make(range(5))
+    t.manage_snapshots().create_branch(t.current_snapshot().snapshot_id, "audit").commit()
+    result = t.delete("id = 1", {"who": "me"}, branch="audit", mode=MOR)
+    assert result.summary["who"] == "me" and ids(t) == [0, 1, 2, 3, 4] and ids(t, branch="audit") == [0, 2, 3, 4]
+    assert t.update({"v": 0}, "id = 2", branch="audit").rows_updated == 1 and t.scan("v = 0", branch="audit").count() == 2
+    staged = t.delete("id = 4", branch=None)
+    assert staged.snapshot_id is not None and ids(t) == [0, 1, 2, 3, 4] and ids(t, snapshot_id=staged.snapshot_id) == [0, 1, 2, 3]
+    t.set_properties({"write.wap.enabled": "true"})
+    audited = t.delete("id = 0", **{"wap-id": "w1"})
+    assert audited.summary["wap.id"] == "w1" and ids(t) == [0, 1, 2, 3, 4]
+    with pytest.raises(InvalidInput, match="Unknown write option"):
+        t.delete("id = 0", fast=True)
+
+
+class Twice(InProcess):
+    """Every group is worked on twice, as where Spark speculates; the first result is lost."""
+
+    repeats = True
+
+    def run(self, work, groups):
+        list(InProcess.run(self, work, groups))
+        yield from InProcess.run(self, work, groups)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("mode", [COW, MOR])
+def test_files_of_attempts_that_nobody_reports_are_removed(make, mode, version):
+    t = make(range(10), range(10, 20), format_version=version, partition_by=["p"])
+    assert t.update({"v": 0}, "id % 5 = 0", mode=mode, runner=Twice()).rows_updated == 4
+    assert t.delete("id % 5 = 1", mode=mode, runner=Twice()).rows_deleted == 4
+    assert on_disk(t) == listed(t) and len(ids(t)) == 16
+
+
+def test_a_runner_is_a_runner(make):
+    t = make(range(3))
+    with pytest.raises(InvalidInput, match="runner is"):
+        t.delete("id = 1", runner="spork")
