@@ -11,14 +11,13 @@ import pytest
 from frazil.catalog import CatalogBackend
 from frazil.codec.single_value import to_bytes
 from frazil.commit.actions import Append, DeleteFiles, MetadataChange, OverwriteFiles, ReplacePartitions, RewriteFiles, RowDelta
-from frazil.commit.transaction import commit, context_of, plan
 from frazil.errors import ValidationError, ValidationException
 from frazil.expr.nodes import And, EqualTo, GreaterThan, LessThan, Predicate, Reference
 from frazil.spec import updates as u
 from frazil.spec.data_file import DataFile
 from frazil.spec.schema import DELETE_FILE_PATH_ID
 from frazil.spec.types import LongType
-from tests.commit.support import append, backend_of, data_file, do, entries, live, make_table, name_in, needed, nothing_left_over, stored
+from tests.commit.support import append, backend_of, data_file, do, entries, live, make_table, name_in, nothing_left_over
 
 ID, P = Reference("id"), Reference("p")
 
@@ -252,23 +251,20 @@ def test_row_ids_of_all_kinds_of_commits_never_meet(memory: CatalogBackend) -> N
     assert all(a.first_row_id + a.added_rows == b.first_row_id for a, b in zip(numbered, numbered[1:], strict=False))  # type: ignore[operator]
 
 
-def test_a_commit_goes_on_from_actions_that_were_applied_before(tmp_path: Path) -> None:
-    backend = backend_of("sqlite", tmp_path)
-    start(backend, data_file(1, 0, 9))
-    base = backend.load(name_in(backend))
-    context = context_of(backend, base.storage)
-    context.attempt = 0
-    first = Append([data_file(2, 10, 19)])
-    early = plan(base.metadata, [first], context)
-    assert early is not None
-    staged = early.metadata.current_snapshot()
-    do(backend, append(5, low=50, high=59))  # another writer, so that the first attempt is lost
-    second = OverwriteFiles(removed=[data_file(2)], added=[data_file(3, 10, 19)], isolation="serializable", starting_snapshot_id=base.metadata.current_snapshot_id,
-                            conflict_filter=LessThan(ID, 20))  # fmt: skip
-    done = commit(backend, base, [first, second], context=context, sleep=lambda _: None)
-    assert live(done.table) == ["1", "3", "5"] and done.attempts == 2
-    assert staged is not None and done.table.metadata.snapshots.by_id(staged.snapshot_id) is not None
-    assert stored(done.table) >= needed(done.table.metadata, done.table) and nothing_left_over(done.table)
+def test_a_transactions_own_snapshots_are_no_conflict_but_those_of_others_are(memory: CatalogBackend) -> None:
+    begun = start(memory, data_file(1, 0, 9))
+    base = memory.load(name_in(memory))
+    second = OverwriteFiles(
+        removed=[data_file(2)], added=[data_file(3, 10, 19)], isolation="serializable", starting_snapshot_id=begun, conflict_filter=LessThan(ID, 20)
+    )  # fmt: skip
+    do(memory, append(5, low=50, high=59))  # so that the first attempt is lost
+    done = do(memory, Append([data_file(2, 10, 19)]), second, base=base)
+    assert live(done.table) == ["1", "3", "5"] and done.attempts == 2 and nothing_left_over(done.table)
+    base = memory.load(name_in(memory))
+    do(memory, append(6, low=11, high=12))
+    with pytest.raises(ValidationException, match="f00006"):
+        again = replace(second, removed=[data_file(7)], starting_snapshot_id=base.metadata.current_snapshot_id)
+        do(memory, Append([data_file(7, 10, 19)]), again, base=base)
 
 
 # Conflicts, as fine as can be told ------------------------------------------------------------------------------------------------------

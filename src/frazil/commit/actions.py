@@ -273,6 +273,8 @@ class RowDelta(CheckedAction):
         if self.check_new_deletes:
             conflicts.no_new_deletes_for(history, self.removed)
             conflicts.no_new_delete_files(history, where)
+        elif self.checks_deletes and not self.checks_data:
+            conflicts.no_moved_rows(history, where)
         conflicts.no_added_vectors(history, {f.referenced_data_file for f in self.added_deletes if f.is_dv and f.referenced_data_file})
 
 

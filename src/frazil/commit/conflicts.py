@@ -110,10 +110,15 @@ def _removed(history: History, operations: Collection[str]) -> Iterator[tuple[st
 
 def no_new_delete_files(history: History, where: Predicate) -> None:
     """Nobody deleted rows that can match `where`, as far as partitions, keys, and the bounds of the one data file tell."""
-    found = history.delete_files(ADD_DELETE_FILES, where)
-    if not isinstance(where, AlwaysTrue):
-        found = _meeting(history, where, found)
+    found = _meeting(history, where, history.delete_files(ADD_DELETE_FILES, where))
     history.refuse(f"Found new conflicting delete files that can apply to records matching {where}", _named(found))
+
+
+def no_moved_rows(history: History, where: Predicate) -> None:
+    """Nobody gave rows that match `where` new versions that still match it (stricter than Java, which loses such a row's deletion)."""
+    movers = {i for _, i in _named(_meeting(history, where, history.delete_files(("overwrite",), where)))}
+    found = (f for f in _named(history.data_files(("overwrite",), added=True, where=where)) if f[1] in movers) if movers else ()
+    history.refuse(f"Found conflicting files that can contain updated records matching {where}", found)
 
 
 def no_new_delete_files_in(history: History, partitions: Collection[PartitionKey]) -> None:
@@ -135,6 +140,9 @@ def _is_equality(table: pa.Table) -> Flags:
 
 def _meeting(history: History, where: Predicate, found: Iterable[Found]) -> Iterator[Found]:
     """Without those whose keys, or whose one data file, cannot match."""
+    if isinstance(where, AlwaysTrue):
+        yield from found
+        return
     kept = [(m, table, _is_equality(table)) for m, table in found]
     singles = [_single(table, ~equality) for _, table, equality in kept]
     cleared = _files_apart(history, where, kept, singles)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from frazil.catalog.base import CatalogBackend, Committed, Conflict, Identifier, LoadedTable, Unknown
 from frazil.commit.actions import Action, ReplaceTable
-from frazil.commit.apply import apply_updates, check_schema, now_millis
+from frazil.commit.apply import apply_updates, check_schema
 from frazil.commit.cleanup import remove
 from frazil.commit.context import Context
 from frazil.commit.manifests import Output
@@ -230,11 +230,7 @@ def _keeps_metadata_elsewhere(backend: CatalogBackend) -> bool:
     return not getattr(backend, "writes_metadata_files", True)
 
 
-def context_of(backend: CatalogBackend, storage: Storage, environment: Mapping[str, str] | None = None) -> Context:
-    """A context for actions that are applied before they are committed: to see what a transaction's earlier steps make of the table.
-
-    Who does not hand it to `commit` in the end removes what `output.written` lists.
-    """
+def _context(backend: CatalogBackend, storage: Storage, environment: Mapping[str, str] | None) -> Context:
     return Context(Output(storage, sync_folder=_keeps_metadata_elsewhere(backend)), dict(environment or {}))
 
 
@@ -246,17 +242,13 @@ def commit(
     written: Iterable[str] = (),
     environment: Mapping[str, str] | None = None,
     sleep: Sleep = time.sleep,
-    context: Context | None = None,
 ) -> CommitOutcome:
     """Commit all actions as one new version of the table's metadata; several are one transaction.
 
     `written`: data files made for this commit; they are deleted when it certainly failed. `environment` goes into the summaries.
-    `context`: of `context_of`, with which a beginning of these actions was applied already; their ids and manifests are kept.
     Raises CommitFailedException (retries used up), ValidationException (others changed what it relies on), CommitStateUnknownException.
     """
-    context = context or context_of(backend, base.storage)
-    context.environment, context.attempt = {**context.environment, **(environment or {})}, 1
-    context.now_ms = max(context.now_ms, now_millis())
+    context = _context(backend, base.storage, environment)
     work = _Commit(backend, base, list(actions), list(written), context, sleep)
     try:
         return work.run()
@@ -283,7 +275,7 @@ def create(
     """Create a table, with snapshots if there are actions, in one step. Raises TableAlreadyExistsError when the name is taken."""
     check_schema(metadata.schema(), metadata.format_version)
     storage = storage_for(metadata.location, backend.properties)
-    context = context_of(backend, storage, environment)
+    context = _context(backend, storage, environment)
     base = LoadedTable(identifier, "", metadata, storage, dict(backend.properties))
     work = _Commit(backend, base, list(actions), list(written), context, time.sleep)
     try:
