@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -10,7 +11,8 @@ from frazil.arrow.write_options import WriteOptions, write_options
 from frazil.commit.properties import DEFAULTS
 from frazil.scan.options import SPLIT_OPTIONS
 
-TEXT = (Path(__file__).resolve().parents[2] / "docs/options.md").read_text()
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = (ROOT / "docs/options.md").read_text()
 
 
 def listed(part: str) -> set[str]:
@@ -25,6 +27,21 @@ def test_every_write_option_is_documented_and_every_documented_one_accepted() ->
     for name in documented - {"snapshot-property.<name>"}:
         write_options({name: None})
         write_options({name.replace("-", "_"): None})
+
+
+_PROPERTY = re.compile(r"(?:write|read|commit|gc|schema|encryption)\.[a-z][a-z.-]*")
+_STEMS = {"write.parquet.", "write.orc.", "write.avro.", "write.delete.", "commit.retry.", "commit.status-check."}  # put together with what follows
+
+
+def test_table_properties_are_those_that_the_code_reads() -> None:
+    documented = {name.replace("<c>", "") for name in listed(TEXT.split("<!-- table properties -->")[1])}
+    source = {p: p.read_text() for p in (ROOT / "src/frazil").rglob("*.py")}
+    literals = {n.value for t in source.values() for n in ast.walk(ast.parse(t)) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+    read = {text for text in literals if _PROPERTY.fullmatch(text)} - _STEMS
+    assert read - documented == set()
+    ends = tuple(text for text in literals if len(text) > 4)
+    unread = {name for name in documented - read if "…" not in name and not name.endswith(ends)}
+    assert unread - {"write.spark.accept-any-schema"} == set()
 
 
 def test_split_options_and_commit_properties_are_documented() -> None:
