@@ -288,6 +288,21 @@ def test_a_transaction_is_tried_again_on_what_others_committed(catalog, make):
     assert {r["id"]: r["_row_id"] for r in rows}[4] == 4 and sorted(r["id"] for r in rows if r["v"] == -1) == [4, 10]
 
 
+@pytest.mark.parametrize("mode", [COW, MOR])
+def test_row_ids_stay_through_several_steps_of_a_transaction(make, mode):
+    t = make(range(4), format_version=3)
+    with t.transaction() as tx:
+        tx.update({"v": "v + 1"}, "id < 2", mode=mode)
+        tx.update({"v": "v + 1"}, "id < 3", mode=mode)
+        tx.append(frame([9]))
+        tx.update({"v": "v + 1"}, "id = 9 or id = 1", mode=mode)
+        tx.delete("id = 0", mode=mode)
+    rows = t.scan(selected_fields=("id", "v", "_row_id", "_last_updated_sequence_number")).to_arrow().sort_by("id").to_pylist()
+    assert [(r["id"], r["v"], r["_row_id"]) for r in rows[:3]] == [(1, 4.0, 1), (2, 3.0, 2), (3, 3.0, 3)]
+    assert (rows[3]["id"], rows[3]["v"]) == (9, 10.0) and rows[3]["_row_id"] > 3
+    assert rows[2]["_last_updated_sequence_number"] == 1 and all(1 < r["_last_updated_sequence_number"] <= 6 for r in rows[:2] + rows[3:])
+
+
 def test_a_transaction_that_fails_leaves_no_file(make):
     t = make(range(5))
     data, metadata = on_disk(t), set(Path(t.location(), "metadata").iterdir())

@@ -15,6 +15,7 @@ from frazil.spec.schema import DELETED_ID, FILE_ID, LAST_UPDATED_SEQUENCE_NUMBER
 from frazil.spec.types import NestedField, StructType
 
 LINEAGE_IDS = (ROW_ID_ID, LAST_UPDATED_SEQUENCE_NUMBER_ID)  # may be stored in files, too
+UNSETTLED = -1  # a first row id that a commit is still to give: rows have the lineage that the file stores, or none yet
 Positions = np.ndarray[Any, Any]
 
 
@@ -55,6 +56,8 @@ def stored_or_null(task: Any, stored: pa.Array) -> pa.Array:
 def _row_ids(first_row_id: int | None, positions: Positions, stored: pa.Array | None) -> pa.Array:
     if first_row_id is None:
         return pa.nulls(len(positions), pa.int64())
+    if first_row_id == UNSETTLED:
+        return pa.nulls(len(positions), pa.int64()) if stored is None else stored
     fresh = pa.array(positions + first_row_id, pa.int64())
     return fresh if stored is None else pc.if_else(stored.is_null(), fresh, stored)
 

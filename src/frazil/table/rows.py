@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.arrow.delete_files import DeleteCache, positions_of
+from frazil.arrow.metadata_columns import UNSETTLED
 from frazil.arrow.read_context import ReadContext
 from frazil.arrow.runner import InProcess, Runner
 from frazil.arrow.write_context import WriteContext
@@ -88,10 +89,12 @@ class Step:
         )  # fmt: skip
 
     def tasks(self, plan: Plan) -> Iterator[FileScanTask]:
-        """The plan's tasks. Files that this transaction adds have no row ids yet: theirs shift when the commit is tried again."""
+        """The plan's tasks. Rows of files that this transaction adds have no lineage yet but what the files store: row ids and sequence
+        numbers shift when the commit is tried again."""
         for task in plan.tasks():
             if task.facts.snapshot_id in self.staged and task.file.first_row_id is not None:
-                facts = replace(task.facts, file=replace(task.file, first_row_id=None))
+                file = replace(task.file, first_row_id=UNSETTLED)
+                facts = replace(task.facts, file=file, data_sequence_number=None)
                 yield FileScanTask(None, 0, plan.row_filter, task.spec, facts, None, task.delete_files)
             else:
                 yield task
