@@ -12,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil.arrow.conform import conform
+from frazil.arrow.schema import to_arrow_schema
 from frazil.arrow.write import WriteContext, write
+from frazil.arrow.write_orc import orc_columns
 from frazil.errors import InvalidInput, SchemaMismatch, Unsupported
 from frazil.spec.partitioning import PartitionSpec, build_spec
 from frazil.spec.schema import Schema
@@ -197,3 +199,19 @@ def test_shredded_variants_are_refused(tmp_path):
         written(pa.table({"v": ["1"]}), schema, tmp_path, properties={"write.parquet.shred-variants": "true"})
     with pytest.raises(InvalidInput, match="no JSON"):
         written(pa.table({"v": ["{"]}), schema, tmp_path)
+
+
+def test_orc_counts_columns_with_what_is_inside_them():
+    schema = Schema(
+        N(1, "a", LongType()), N(2, "s", StructType(N(3, "x", LongType()), N(4, "l", ListType(5, StringType(), False)))), N(6, "b", LongType())
+    )  # fmt: skip
+    assert orc_columns(to_arrow_schema(schema)) == {"a": 1, "s": 2, "s.x": 3, "s.l": 4, "s.l.element": 5, "b": 6}
+
+
+def test_a_bloom_filter_of_orc_for_a_column_that_is_not_there_is_refused_by_name(tmp_path):
+    schema, frame = Schema(N(1, "id", LongType())), pa.table({"id": [1]})
+    with pytest.raises(InvalidInput, match="nosuch"):
+        written(frame, schema, tmp_path, format="orc", properties={"write.orc.bloom.filter.columns": "id, nosuch"})
+    with_bloom = written(frame, schema, tmp_path / "a", format="orc", properties={"write.orc.bloom.filter.columns": "id"})
+    without = written(frame, schema, tmp_path / "b", format="orc")
+    assert with_bloom[0].file_size_in_bytes > without[0].file_size_in_bytes

@@ -170,7 +170,8 @@ class WriteContext:
             case "parquet":
                 return ParquetSettings(self.properties, self.schema, codec=codec, level=level)
             case "orc":
-                return orc_settings(self.properties, codec=codec, strategy=self.options.compression_strategy)
+                columns = self.layout.schema if self.layout is not None and self.deletes is None else None
+                return orc_settings(self.properties, codec=codec, strategy=self.options.compression_strategy, schema=columns)
         return avro_settings(self.properties, codec=codec, level=level)
 
     @property

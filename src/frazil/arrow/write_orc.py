@@ -77,8 +77,11 @@ def _attributes(f: NestedField) -> dict[bytes, bytes]:
     return found
 
 
-def orc_settings(properties: Mapping[str, str], *, codec: str | None = None, strategy: str | None = None) -> dict[str, Any]:
-    """What `write.orc.*` says, as arguments of pyarrow's writer."""
+def orc_settings(
+    properties: Mapping[str, str], *, codec: str | None = None, strategy: str | None = None, schema: pa.Schema | None = None
+) -> dict[str, Any]:
+    """What `write.orc.*` says, as arguments of pyarrow's writer. `schema`: of the files, whose columns may get bloom filters; None: none
+    may. Raises InvalidInput for columns that are not there."""
     name = (codec or properties.get(PREFIX + "compression-codec", "zlib")).lower()
     if name not in _CODECS:
         raise Unsupported(f"ORC compression {name!r} is not supported.", hint=f"Known: {', '.join(_CODECS)}.")
@@ -91,8 +94,31 @@ def orc_settings(properties: Mapping[str, str], *, codec: str | None = None, str
         found["bloom_filter_fpp"] = float(properties.get(PREFIX + "bloom.filter.fpp", 0.05))
     except ValueError as e:
         raise InvalidInput(f"A property {PREFIX}* is no number: {e}.") from e
-    if columns := properties.get(PREFIX + "bloom.filter.columns"):
-        found["bloom_filter_columns"] = [c.strip() for c in columns.split(",")]
+    if schema is not None and (text := properties.get(PREFIX + "bloom.filter.columns")):
+        columns, names = orc_columns(schema), [c.strip() for c in text.split(",") if c.strip()]
+        if unknown := [n for n in names if n not in columns]:
+            raise InvalidInput(f"{PREFIX}bloom.filter.columns names {', '.join(unknown)}, which the table has not got.", column=unknown[0])
+        found["bloom_filter_columns"] = [columns[n] for n in names]
+    return found
+
+
+def orc_columns(schema: pa.Schema) -> dict[str, int]:
+    """ORC's number of each column, by full name: types are counted from the root, each before what is inside it."""
+    found: dict[str, int] = {}
+
+    def number(name: str, type_: pa.DataType) -> None:
+        found[name] = len(found) + 1
+        if pa.types.is_map(type_):
+            number(f"{name}.key", type_.key_type)
+            number(f"{name}.value", type_.item_type)
+        elif pa.types.is_list(type_):
+            number(f"{name}.element", type_.value_type)
+        elif pa.types.is_struct(type_):
+            for f in type_:
+                number(f"{name}.{f.name}", f.type)
+
+    for f in schema:
+        number(f.name, f.type)
     return found
 
 
@@ -121,10 +147,7 @@ def check_moments(type_: IcebergType, array: Any, name: str) -> None:
 
 class OrcFileWriter:
     def __init__(self, sink: Any, schema: Schema, laid: Layout, settings: Mapping[str, Any], config: MetricsConfig):
-        arguments = dict(settings)
-        if names := arguments.get("bloom_filter_columns"):
-            arguments["bloom_filter_columns"] = [laid.schema.get_field_index(n) for n in names if n in laid.schema.names]
-        self._schema, self._layout, self._sink, self._writer = schema, laid, sink, orc.ORCWriter(sink, **arguments)
+        self._schema, self._layout, self._sink, self._writer = schema, laid, sink, orc.ORCWriter(sink, **settings)
         self._metrics = BatchMetrics(schema, config)
 
     def write(self, batches: Sequence[pa.RecordBatch]) -> None:

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from frazil.arrow.metrics import footer_metrics
 from frazil.arrow.parquet_footer import add_field_ids
 from frazil.arrow.write_context import WriteContext
+from frazil.arrow.write_parquet import leaf_paths
 from frazil.codec.partition_path import partition_path
 from frazil.errors import InvalidInput, StorageError
 from frazil.spark.layout import Spread, spread
@@ -125,10 +126,12 @@ def write_settings(context: WriteContext) -> dict[str, str]:
             found[key] = value
     if (version := properties.get(_PREFIX + "page-version")) is not None:
         found["parquet.writer.version"] = version
+    paths = leaf_paths(context.schema)
     for name, key in _PER_COLUMN.items():
         for given, value in properties.items():
             if given.startswith(_PREFIX + name):
-                found[f"{key}#{given[len(_PREFIX + name) :]}"] = value
+                column = given[len(_PREFIX + name) :]
+                found[f"{key}#{paths.get(column, column)}"] = value
     return found
 
 
