@@ -96,8 +96,23 @@ def parse(data: bytes) -> Footer:
         if number == 2 and kind == _LIST:
             break
         position, last = _skip(data, position, kind, 0), number
-    before = data[:position]
-    head = data[position]
+    root, end = _known_schema(data, position) or _schema(data, position)
+    return Footer(root, data[:position], data[end:])
+
+
+_known: tuple[tuple[bytes, Node], ...] = ()
+_KEPT = 8
+
+
+def _known_schema(data: bytes, position: int) -> tuple[Node, int] | None:
+    """A schema that another file had, byte for byte, as nearly all files of a table have, and where it ends."""
+    return next(((root, position + len(text)) for text, root in _known if data.startswith(text, position)), None)
+
+
+def _schema(data: bytes, begin: int) -> tuple[Node, int]:
+    """The list of columns as a tree, and where it ends."""
+    global _known
+    position, head = begin, data[begin]
     count, position = (head >> 4, position + 1) if head >> 4 != 15 else _unsigned(data, position + 1)
     if head & 0x0F != _STRUCT or count > len(data):
         raise ValueError("its schema is no list of columns")
@@ -108,7 +123,8 @@ def parse(data: bytes) -> Footer:
     root, used = _tree(flat, 0, 0)
     if used != len(flat):
         raise ValueError("columns outside the schema's root")
-    return Footer(root, before, data[position:])
+    _known = ((data[begin:position], root), *_known[: _KEPT - 1])
+    return root, position
 
 
 def with_field_ids(footer: Footer, schema: Schema) -> Footer:
