@@ -34,7 +34,7 @@ def same(a: Any, b: Any, null_safe: bool) -> bool:
 @st.composite
 def sides(draw: st.DrawFn) -> Any:
     types = draw(st.lists(st.sampled_from(list(values)), min_size=1, max_size=2))
-    columns = lambda: [draw(st.lists(values[t], min_size=size, max_size=size)) for t in types]  # noqa: E731
+    columns = lambda: [draw(st.lists(values[t], min_size=size, max_size=size)) for t in types]
     size = draw(st.integers(0, 12))
     source = columns()
     size = draw(st.integers(0, 12))

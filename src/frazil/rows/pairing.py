@@ -77,11 +77,11 @@ class Pairing:
 
     def _keys(self) -> Iterator[list[pa.Array]]:
         """Comparable keys of the source, batch by batch."""
-        for batch in self.source.batches(self._key_names):
+        for batch in self.source.batches(self.key_names):
             yield self._keys_of(batch)
 
     def _keys_at(self, rows: Rows) -> list[pa.Array]:
-        return self._keys_of(self.source.take(rows, self._key_names))
+        return self._keys_of(self.source.take(rows, self.key_names))
 
     def _keys_of(self, batch: pa.RecordBatch) -> list[pa.Array]:
         return key_values([k.source for k in self.merge.on.keys], as_side(batch, self.merge.sides.source_alias))
@@ -102,7 +102,7 @@ class Pairing:
         return np.concatenate(found)
 
     @property
-    def _key_names(self) -> list[str]:
+    def key_names(self) -> list[str]:
         return self.merge.names_of_source([k.source for k in self.merge.on.keys])
 
     @property

@@ -17,14 +17,13 @@ from frazil.arrow.schema import from_arrow_schema, to_arrow_schema
 from frazil.arrow.write_context import WriteContext
 from frazil.commit.actions import Action, MetadataChange
 from frazil.commit.apply import apply_updates
-from frazil.errors import InvalidInput, Unsupported
-from frazil.expr.nodes import And, EqualTo, Expression, Reference
+from frazil.errors import Unsupported
+from frazil.expr.nodes import Expression
 from frazil.rows import clauses as c
 from frazil.rows.bound_merge import BoundMerge, bind_merge
 from frazil.rows.change import ChangeContext, Changed
 from frazil.rows.clauses import Clause, Merge
 from frazil.rows.delete import DeleteDecider
-from frazil.rows.duplicates import refuse_duplicates
 from frazil.rows.evolve import columns_to_add
 from frazil.rows.inserts import InsertContext, Inserted, insert_rows, stretches
 from frazil.rows.merge import Counts, MergeDecider, MergeReport
@@ -33,6 +32,7 @@ from frazil.rows.pairing import Pairing
 from frazil.rows.reach import reach
 from frazil.rows.sides import sides_of
 from frazil.rows.source import Source, SourceFiles, forget, on_storage, open_source, stage
+from frazil.rows.upsert import refuse_duplicates, refuse_unknown
 from frazil.scan.plan import Plan
 from frazil.spec.schema import Schema
 from frazil.storage.locations import data_root
@@ -106,8 +106,10 @@ def stage_merge(step: Step, frame: Any, merge: Merge, mode: str | None = None, *
     merge.check()
     with _staged(step, frame) as ready:
         step, before = _evolved(step, ready.schema, merge)
+        if unique and not merge.merge_schema:
+            refuse_unknown(ready.schema, step.schema, step.case_sensitive)
         bound = None
-        if not _has_columns(merge) and (step.spark is None or ready.rows <= IN_TASKS):
+        if not _has_columns(merge) and (step.spark is None or unique or ready.rows <= IN_TASKS):
             bound = in_grammar(step, partial(_bound, step, ready.schema, merge, bool(unique)))
         staged = _by_spark(step, ready, merge, chosen) if bound is None else _in_tasks(step, ready, bound, chosen, unique)
     return replace(staged, actions=(*before, *staged.actions)) if staged.actions else staged
@@ -132,7 +134,7 @@ def _in_tasks(step: Step, ready: _Ready, bound: BoundMerge, mode: Mode, unique: 
 def _joined(step: Step, source: Source, bound: BoundMerge, mode: Mode, unique: Sequence[str]) -> StagedWrite:
     pairing = Pairing(bound, source)
     if unique:
-        refuse_duplicates(pairing.index, unique)
+        refuse_duplicates(pairing, unique)
     where = bound.target_filter(reach(pairing))
     found = step.plan(where)
     decider = MergeDecider(step.read(found), bound, source, step.lineage, bool(bound.not_matched))
@@ -249,26 +251,3 @@ def _evolved(step: Step, source: Schema, merge: Merge) -> tuple[Step, tuple[Acti
     if update is None:
         return step, ()
     return replace(step, metadata=apply_updates(step.metadata, update.updates(step.metadata))), (MetadataChange(update.updates),)
-
-
-# Upsert ---------------------------------------------------------------------------------------------------------------------------------
-
-
-def upsert_of(
-    schema: Schema, join_cols: Sequence[str] | None, update: bool, insert: bool, *, merge_schema: bool = False
-) -> tuple[Merge, tuple[str, ...]]:
-    """An upsert as a MERGE, and the columns it joins by (None: the identifier fields)."""
-    names = tuple([join_cols] if isinstance(join_cols, str) else join_cols or sorted(schema.identifier_field_names()))
-    if not names:
-        raise InvalidInput("upsert needs join_cols: the table has no identifier fields.", hint="t.upsert(frame, join_cols=['id'])")
-    if not update and not insert:
-        raise InvalidInput("upsert: when_matched_update_all and when_not_matched_insert_all are both False, so there is nothing to do.")
-    parts = [EqualTo(_side("target", n), _side("source", n)) for n in names]
-    on: Expression = parts[0] if len(parts) == 1 else And(*parts)
-    done = ((c.matched_update_all(),) if update else ()) + ((c.not_matched_insert_all(),) if insert else ())
-    return Merge(on, done, merge_schema=merge_schema), names
-
-
-def _side(alias: str, name: str) -> Reference:
-    parts = (alias, *name.split("."))
-    return Reference(".".join(parts), parts)

@@ -21,6 +21,7 @@ from frazil.errors import CommitStateUnknownException, InvalidInput
 from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.expr.parse import parse
 from frazil.rows.clauses import Merge
+from frazil.rows.upsert import upsert_of
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.spec.updates import RemoveProperties, SetLocation, SetProperties, UpgradeFormatVersion
@@ -28,7 +29,7 @@ from frazil.storage import Storage
 from frazil.table import rows, write
 from frazil.table.evolve import ManageSnapshots, UpdateProperties, UpdateStatistics, Updating
 from frazil.table.frames import is_spark_frame, spark_room
-from frazil.table.merge import MergeBuilder, stage_merge, upsert_of
+from frazil.table.merge import MergeBuilder, stage_merge
 from frazil.table.preview import Preview
 from frazil.table.result import CommitResult, result_of
 

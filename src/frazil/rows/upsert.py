@@ -1,0 +1,71 @@
+"""Upsert as a MERGE: update what has the key, insert what has not; and what an upsert refuses before it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.arrow.conform import mismatch_text
+from frazil.errors import InvalidInput, SchemaMismatch
+from frazil.expr.nodes import And, EqualTo, Expression, Reference
+from frazil.rows.clauses import Merge, matched_update_all, not_matched_insert_all
+from frazil.rows.key_index import expanded
+from frazil.rows.pairing import Pairing
+from frazil.spec.schema import Schema
+
+SHOWN = 5
+
+
+def upsert_of(schema: Schema, join_cols: Sequence[str] | None, update: bool, insert: bool) -> tuple[Merge, tuple[str, ...]]:
+    """An upsert as a MERGE, and the columns it joins by (None: the identifier fields)."""
+    known = [n for n in schema.column_names if n in schema.identifier_field_names()]
+    names = tuple([join_cols] if isinstance(join_cols, str) else join_cols or known)
+    if not names:
+        raise InvalidInput("upsert needs join_cols: the table has no identifier fields.", hint="t.upsert(frame, join_cols=['id'])")
+    if not update and not insert:
+        raise InvalidInput("upsert: when_matched_update_all and when_not_matched_insert_all are both False, so there is nothing to do.")
+    parts = [EqualTo(_side("target", n), _side("source", n)) for n in names]
+    on: Expression = parts[0] if len(parts) == 1 else And(*parts)
+    return Merge(on, ((matched_update_all(),) if update else ()) + ((not_matched_insert_all(),) if insert else ())), names
+
+
+def _side(alias: str, name: str) -> Reference:
+    parts = (alias, *name.split("."))
+    return Reference(".".join(parts), parts)
+
+
+def refuse_unknown(source: Schema, target: Schema, case_sensitive: bool) -> None:
+    """Columns of the frame that the table lacks, as an append refuses them. Raises SchemaMismatch."""
+    unknown = [f for f in source.fields if target.get_field(f.name, case_sensitive) is None]
+    if unknown:
+        problems = [(f.name, str(f.field_type), "", "is no column of the table") for f in unknown]
+        raise SchemaMismatch(mismatch_text(problems), hint="merge_schema=True adds them.", columns=[f.name for f in unknown])
+
+
+def refuse_duplicates(pairing: Pairing, names: Sequence[str]) -> None:
+    """A key that the source holds more than once. Raises InvalidInput naming some of them, and how many there are."""
+    index = pairing.index
+    counts = np.diff(index.begins).astype(np.int64)
+    several = np.flatnonzero(counts > 1)
+    if not len(several):
+        return
+    rows = index.rows[expanded(several, index.begins[several], counts[several])[1]].astype(np.int64)
+    keys = pa.table([*index.keys_at(rows), pa.array(rows)], names=[*(str(i) for i in range(len(names))), "row"])
+    groups = keys.group_by(keys.column_names[:-1]).aggregate([("row", "count"), ("row", "min")])
+    groups = groups.filter(pc.greater(groups["row_count"], 1)).sort_by("row_min")
+    if not groups.num_rows:
+        return
+    first = groups.slice(0, SHOWN)
+    values = pairing.source.take(first["row_min"].to_numpy(), pairing.key_names).to_pylist()
+    shown = [
+        "(" + ", ".join(f"{n} = {v!r}" for n, v in row.items()) + f", {count} rows)"
+        for row, count in zip(values, first["row_count"].to_pylist(), strict=True)
+    ]
+    more = f" and {groups.num_rows - SHOWN} more" if groups.num_rows > SHOWN else ""
+    raise InvalidInput(
+        f"upsert: the frame holds {groups.num_rows} keys more than once: {', '.join(shown)}{more}.",
+        hint="Keep one row of each key.", duplicates=groups.num_rows,
+    )  # fmt: skip
