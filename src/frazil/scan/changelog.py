@@ -34,7 +34,6 @@ from frazil.spec.snapshot import Snapshot
 from frazil.spec.types import IntegerType, LongType, NestedField, StringType, StructType
 from frazil.storage import Storage
 
-CHANGES = "changes"  # the metadata table's name
 CHANGE_TYPE, CHANGE_ORDINAL, COMMIT_SNAPSHOT_ID = "_change_type", "_change_ordinal", "_commit_snapshot_id"
 CHANGE_FIELDS = (
     NestedField(2147483543, CHANGE_TYPE, StringType(), True, doc="Record type in changelog"),

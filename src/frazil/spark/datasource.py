@@ -19,6 +19,7 @@ from pyspark.sql import types as s
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, InputPartition, WriterCommitMessage
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from frazil.arrow.changelog import ChangeOptions, ChangeRead
 from frazil.arrow.conform import conform
 from frazil.arrow.read import read_task
 from frazil.arrow.read_context import ReadContext
@@ -32,10 +33,12 @@ from frazil.commit.transaction import commit
 from frazil.commit.written import WrittenFor
 from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.nodes import AlwaysTrue
+from frazil.scan.changelog import changelog_schema
 from frazil.scan.combine import combine_for
 from frazil.scan.inspect import metadata_table, metadata_table_schema
 from frazil.spark.arrow_read import fitted
 from frazil.spark.arrow_types import arrow_schema
+from frazil.spark.changes import partition_rows, partitions_of
 from frazil.spark.target import Target, locate, read_request
 from frazil.spark.types import contains, to_spark
 from frazil.spec import types as i
@@ -83,9 +86,9 @@ class IcebergSource(DataSource):
 
 
 def schema_of(target: Target) -> s.StructType:
-    if target.metadata_table is not None:
+    if target.metadata_table is not None and not target.is_changelog:
         return from_arrow_schema(metadata_table_schema(target.metadata_table, target.loaded.metadata), prefer_timestamp_ntz=True)
-    _, schema = target.snapshot_and_schema()
+    schema = changelog_schema(target.loaded.metadata.schema()) if target.is_changelog else target.snapshot_and_schema()[1]
     if bad := [f.name for f in schema.fields if any(contains(c.field_type, i.VariantType) for c in i.children(f.field_type))]:
         raise Unsupported(f"Columns {', '.join(bad)} hold variants inside, which the Python data source cannot hand over.", hint=_INSTALL)
     return to_spark(schema)
@@ -107,7 +110,13 @@ class IcebergReader(DataSourceReader):
     def __init__(self, target: Target, schema: s.StructType):
         self._schema, self._groups = schema, []
         self._arrow = arrow_schema(schema)
-        self._target = target if target.metadata_table is not None else None
+        self._target = target if target.metadata_table is not None and not target.is_changelog else None
+        self._changes: ChangeRead | None = None
+        if target.is_changelog:
+            planned = target.plan_changes()
+            self._changes = ChangeRead.of(planned, changelog_schema(planned.schema), target.loaded.storage, ChangeOptions())
+            self._groups = [Group(cloudpickle.dumps(tasks)) for tasks in partitions_of(planned)] or [Group(cloudpickle.dumps([]))]
+            return
         if target.metadata_table is not None:
             self._groups = [Group(None)]
             return
@@ -127,6 +136,10 @@ class IcebergReader(DataSourceReader):
         assert isinstance(partition, Group)
         if partition.tasks is None:
             yield from self._metadata_rows()
+            return
+        if self._changes is not None:
+            for batch in partition_rows(cloudpickle.loads(partition.tasks), self._changes):
+                yield fitted(batch, self._arrow)
             return
         for task in cloudpickle.loads(partition.tasks):
             for batch in read_task(task, self._context):

@@ -10,7 +10,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from frazil.arrow.changelog import ChangeOptions
+from frazil.scan.changelog import changelog_schema
 from frazil.scan.inspect import metadata_table
+from frazil.spark.changes import changes_frame
 from frazil.spark.native_read import read
 from frazil.spark.session_conf import all_settings, wap_branch
 from frazil.spark.target import Target, locate, read_request
@@ -29,14 +32,19 @@ def load(spark: Any, options: Mapping[str, Any]) -> DataFrame:
 
 
 def frame_of(spark: Any, target: Target) -> DataFrame:
-    """A metadata table (read now: it is small), or the table's rows, lazily."""
+    """A metadata table (read now: it is small), or the table's rows or its changelog, lazily."""
+    if target.is_changelog:
+        found = target.plan_changes()
+        return changes_frame(
+            spark, found, projection=changelog_schema(found.schema), storage=target.loaded.storage, options=ChangeOptions()
+        )
     if target.metadata_table is not None:
         return metadata_frame(spark, target)
     sensitive = str(spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
     if not target.selectors and not target.is_incremental and (branch := wap_branch(spark, target.loaded.metadata)):
         target = replace(target, selectors={"branch": branch})
-    found = target.plan(case_sensitive=sensitive)
-    return read(spark, found, projection=found.schema, storage=target.loaded.storage, case_sensitive=sensitive)
+    planned = target.plan(case_sensitive=sensitive)
+    return read(spark, planned, projection=planned.schema, storage=target.loaded.storage, case_sensitive=sensitive)
 
 
 def metadata_frame(spark: Any, target: Target) -> DataFrame:

@@ -89,7 +89,7 @@ def read(
     frame = functools.reduce(DataFrame.unionAll, frames)
     if where is not None and not isinstance(where, AlwaysTrue):
         frame = frame.filter(where if isinstance(where, Column) else str(where))
-    frame = _projected(frame, wanted.schema, projection)
+    frame = projected(frame, wanted.schema, projection)
     return frame if limit is None else frame.limit(limit)
 
 
@@ -124,7 +124,7 @@ def _wanted(spark: Any, plan: Plan, projection: Schema, where: Any) -> _Wanted:
         return _Wanted(own, tuple(extra), time)
     text = str(where)
     chosen = {f.field_id for f in own}
-    columns = tuple(f for f in plan.schema.fields if f.field_id in chosen or _has_type(f, time))
+    columns = tuple(f for f in plan.schema.fields if f.field_id in chosen or has_type(f, time))
     known = metadata_columns(plan.metadata)
     extra += [f for name, f in known.items() if _names(where, text, name) and f not in extra and plan.schema.get_field(name) is None]
     return _Wanted(columns, tuple(extra), time)
@@ -143,7 +143,8 @@ def _names(where: Any, text: str, name: str) -> bool:
         return re.search(r"(?<![\w.`])`?_deleted\b", plain) is not None
 
 
-def _has_type(f: i.NestedField, time: bool) -> bool:
+def has_type(f: i.NestedField, time: bool) -> bool:
+    """Whether Spark has a type for the column."""
     return not contains(f.field_type, i.TimestampNanoType, i.TimestamptzNanoType, i.GeometryType, i.GeographyType) and (
         time or not contains(f.field_type, i.TimeType)
     )
@@ -157,7 +158,8 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _projected(frame: DataFrame, held: Schema, projection: Schema) -> DataFrame:
+def projected(frame: DataFrame, held: Schema, projection: Schema) -> DataFrame:
+    """A frame with the columns of `held`, cut to those of a projection."""
     if held.fields == projection.fields:
         return frame
     columns = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,8 @@ from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names
 from frazil.catalog.path import load_location
 from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
 from frazil.expr.nodes import Predicate
+from frazil.scan.changelog import ChangelogPlan, plan_changes
+from frazil.scan.changelog_range import ChangeRange
 from frazil.scan.incremental import plan_appends
 from frazil.scan.options import SPLIT_OPTIONS, ScanOptions
 from frazil.scan.plan import Plan, plan
@@ -20,10 +23,9 @@ from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshot
 
 _SELECTORS = ("snapshot-id", "as-of-timestamp", "branch", "tag", "versionasof", "timestampasof")
-_RANGE = ("start-snapshot-id", "end-snapshot-id")
+_RANGE = ("start-snapshot-id", "end-snapshot-id", "start-timestamp", "end-timestamp")
 _HINTS = ("vectorization-enabled", "batch-size", "locality", "aggregate-push-down-enabled")  # how rows are read, never which
 _REFUSED = {
-    "start-timestamp": "it belongs to changelogs", "end-timestamp": "it belongs to changelogs",
     "stream-from-timestamp": "it belongs to streams", "file-scan-task-set-id": "it belongs to Java's compaction",
     "scan-task-set-id": "it belongs to Java's compaction",
 }  # fmt: skip
@@ -32,19 +34,21 @@ _CATALOG = "catalog."
 
 @dataclass(frozen=True)
 class ReadRequest:
-    """Options of a read, checked. `selectors`: keyword arguments of `scan.snapshot_ref.resolve`."""
+    """Options of a read, checked. `selectors`: keyword arguments of `scan.snapshot_ref.resolve`; times are those of a changelog."""
 
     path: str
     selectors: Mapping[str, Any] = field(default_factory=dict)
     start: int | None = None
     end: int | None = None
+    start_ms: int | None = None
+    end_ms: int | None = None
     split: Mapping[str, str] = field(default_factory=dict)
     catalog: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Target:
-    """A request resolved against a table. `metadata_table`: one of the 16, None for the table's rows."""
+    """A request resolved against a table. `metadata_table`: one of the 16, `changes` for its changelog, None for the table's rows."""
 
     name: str
     loaded: LoadedTable
@@ -55,6 +59,18 @@ class Target:
     @property
     def is_incremental(self) -> bool:
         return self.request.start is not None
+
+    @property
+    def is_changelog(self) -> bool:
+        return self.metadata_table == CHANGES
+
+    def plan_changes(self) -> ChangelogPlan:
+        """What the changelog's snapshots brought and took away."""
+        metadata, request = self.loaded.metadata, self.request
+        branch = request.selectors.get("branch")
+        chosen = ChangeRange(request.start, request.end, request.start_ms, request.end_ms, branch)
+        options = ScanOptions.of(request.split, metadata.properties)
+        return plan_changes(metadata, self.loaded.storage, chosen.snapshots(metadata), options=options)
 
     def snapshot_and_schema(self) -> tuple[Snapshot | None, Schema]:
         if self.is_incremental:
@@ -97,13 +113,24 @@ def read_request(options: Mapping[str, Any]) -> ReadRequest:
         if not key.startswith(_CATALOG) and key not in (*_SELECTORS, *_RANGE, *_HINTS, *SPLIT_OPTIONS):
             known = ", ".join(sorted((*_SELECTORS, *_RANGE, *_HINTS, *SPLIT_OPTIONS, "catalog.<key>")))
             raise InvalidInput(f"Unknown read option {key!r}.", hint=f"Known: {known}.")
-    start, end = (_number(given, k) for k in _RANGE)
     selectors = selector_options({k: v for k, v in given.items() if k in _SELECTORS})
-    if start is None and end is not None:
+    split = {k: v for k, v in given.items() if k in SPLIT_OPTIONS}
+    request = ReadRequest(path, selectors, *(_number(given, k) for k in _RANGE), split, catalog)
+    if re.split(r"[.#,]", path.lower())[-1] != CHANGES:
+        _check_rows(request)
+    return request
+
+
+def _check_rows(request: ReadRequest) -> None:
+    """What the rows of a table do not take, and its changelog does."""
+    if request.start_ms is not None or request.end_ms is not None:
+        key = "end-timestamp" if request.start_ms is None else "start-timestamp"
+        raise Unsupported(f"Read option {key!r} is not supported here: it belongs to changelogs, as in load('db.events.changes').")
+    if request.start is None and request.end is not None:
         raise InvalidInput("Cannot set only end-snapshot-id for incremental scans. Please, set start-snapshot-id too.")
-    if start is not None and selectors:
-        raise InvalidInput(f"Cannot set start-snapshot-id and end-snapshot-id for incremental scans when {', '.join(selectors)} is set.")
-    return ReadRequest(path, selectors, start, end, {k: v for k, v in given.items() if k in SPLIT_OPTIONS}, catalog)
+    if request.start is not None and request.selectors:
+        text = f"Cannot set start-snapshot-id and end-snapshot-id for incremental scans when {', '.join(request.selectors)} is set."
+        raise InvalidInput(text)
 
 
 def _number(given: Mapping[str, str], key: str) -> int | None:
@@ -132,7 +159,7 @@ def locate(request: ReadRequest, spark_conf: Mapping[str, str]) -> Target:
     if len(rest) < 2 or not all(rest):
         raise InvalidInput(f"{request.path!r} is no table identifier: it has a namespace and a name, as in db.events.")
     try:
-        return Target(request.path, backend.load(rest), request, None, request.selectors)
+        return _with_suffixes(Target(request.path, backend.load(rest), request, None, request.selectors), [])
     except NoSuchTableError:
         if len(rest) < 3 or not is_suffix(rest[-1]):
             raise
@@ -140,9 +167,10 @@ def locate(request: ReadRequest, spark_conf: Mapping[str, str]) -> Target:
 
 
 def _with_suffixes(target: Target, texts: list[str]) -> Target:
-    found = read_suffixes(texts, target.name, target.selectors)
-    if found.view == CHANGES:
-        raise Unsupported("The changelog of a table (.changes) is not supported yet.", table=target.name)
-    if found.view is not None and target.request.start is not None:
-        raise InvalidInput(f"The metadata table {found.view} has no incremental reads.", table=target.name)
+    follows = set(target.selectors) == {"branch"} and [t.lower() for t in texts] == [CHANGES]
+    found = read_suffixes(texts, target.name, {} if follows else target.selectors)
+    if found.view != CHANGES:
+        _check_rows(target.request)
+        if found.view is not None and target.request.start is not None:
+            raise InvalidInput(f"The metadata table {found.view} has no incremental reads.", table=target.name)
     return Target(target.name, target.loaded, target.request, found.view, found.selectors)
