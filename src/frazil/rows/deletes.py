@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from frazil.arrow.delete_files import Positions, positions_of
 from frazil.arrow.read_context import ReadContext
 from frazil.arrow.write_context import WriteContext
 from frazil.arrow.write_deletes import FileDeletes, write_position_deletes
 from frazil.arrow.write_vectors import write_vectors
+from frazil.rows.found import union
 from frazil.scan.tasks import FileScanTask
 from frazil.spec.data_file import DataFile, DataFileContent
 
@@ -43,13 +42,13 @@ def delete_files(gone: Sequence[Gone], write: WriteContext, read: ReadContext, v
         file = g.task.file
         own, shared = _before(g.task)
         may_be_all = len(g.positions) + _most(own, shared) >= file.record_count
-        known = _positions(file, (*own, *shared), read) if version >= 3 or may_be_all else g.positions
-        everything = np.union1d(known, g.positions)
+        known = _positions(file, (*own, *shared), read) if version >= 3 or may_be_all else g.positions[:0]
+        everything = union(known, g.positions)
         if len(everything) == file.record_count:
             removed.append(file)
             continue
         if version < 3:
-            everything = np.union1d(_positions(file, own, read), g.positions) if own and granularity == "file" else g.positions
+            everything = union(_positions(file, own, read), g.positions) if own and granularity == "file" else g.positions
         if version >= 3 or granularity == "file":
             replaced += own
         found.append(FileDeletes(file, everything))

@@ -10,6 +10,18 @@ import numpy.typing as npt
 Positions = npt.NDArray[np.int64]
 
 
+def ascending(positions: Positions) -> Positions:
+    """Ascending, each once: what comes from one pass over a file is so already."""
+    return positions if bool((np.diff(positions) > 0).all()) else np.unique(positions)
+
+
+def union(a: Positions, b: Positions) -> Positions:
+    """Both, ascending, each once; both are so."""
+    if not len(a) or not len(b):
+        return a if len(a) else b
+    return np.union1d(a, b)
+
+
 class Found:
     """Filled by a decider while its batches are taken; `positions` is complete when they have ended."""
 
@@ -35,7 +47,7 @@ class Found:
         """Ascending, each once."""
         if not self._parts:
             return np.zeros(0, np.int64)
-        return np.unique(np.concatenate([p for *_, p in self._parts]))
+        return ascending(np.concatenate([p for *_, p in self._parts]))
 
     def between(self, first: int, end: int) -> Positions:
         """Those in [first, end), in any order."""

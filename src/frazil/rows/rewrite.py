@@ -53,24 +53,28 @@ def rewritten(
     for batch in rows_without(task, known, wanted):
         places: Numbers = batch.column(batch.num_columns - 1).to_numpy()
         rows, end = pa.RecordBatch.from_arrays(batch.columns[:-1], schema=schema), int(places[-1]) + 1
+        kept = None
         if not new.ended or not len(known):
             yield from new.until(end)
             gone = found.between(int(places[0]), end)
             if len(gone):
                 kept = ~np.isin(places, gone, assume_unique=True)
-                rows, places = rows.filter(pa.array(kept)), places[kept]
-        piece = _together(rows, places, new.before(end))
+        piece = _together(rows, places, kept, new.before(end))
         if piece[0].num_rows:
             yield piece
     yield from new.rest()
 
 
-def _together(rows: pa.RecordBatch, places: Numbers, new: list[tuple[pa.RecordBatch, Numbers]]) -> Piece:
+def _together(rows: pa.RecordBatch, places: Numbers, kept: Any, new: list[tuple[pa.RecordBatch, Numbers]]) -> Piece:
+    """The kept rows (None: all) and the new ones by their places; every row is copied once."""
     if not new:
-        return rows, rows.num_rows
-    joined = pa.concat_batches([rows, *(b for b, _ in new)])
-    order = np.argsort(np.concatenate([places, *(p for _, p in new)]), kind="stable")
-    return joined.take(pa.array(order)), rows.num_rows
+        found = rows if kept is None else rows.filter(pa.array(kept))
+        return found, found.num_rows
+    new_places = np.concatenate([p for _, p in new])
+    staying = np.arange(rows.num_rows) if kept is None else np.flatnonzero(kept)
+    indices = np.concatenate([staying, rows.num_rows + np.arange(len(new_places))])
+    order = np.argsort(np.concatenate([places[staying], new_places]), kind="stable")
+    return pa.concat_batches([rows, *(b for b, _ in new)]).take(pa.array(indices[order])), len(staying)
 
 
 class _NewRows:
