@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -13,6 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from frazil.arrow import deletes as deletes_room
+from frazil.arrow import key_spill
 from frazil.arrow.deletes import key_schema
 from frazil.arrow.read import ReadContext, ReadOptions, read
 from frazil.codec.deletion_vector import vector_blob
@@ -167,11 +170,42 @@ def test_columns_of_a_delete_file_that_are_no_keys_do_not_matter(tmp_path: Path)
     assert [r["id"] for r in rows(data, [gone], Schema(PLAIN.fields[0]), table=PLAIN)] == [0, 2]
 
 
-def test_more_keys_than_allowed_are_refused_by_name(tmp_path: Path) -> None:
-    data = file_of(PLAIN, numbered(3), tmp_path)
-    gone = equality(Schema(PLAIN.fields[0]), [1], [{1: i} for i in range(100)], tmp_path)
-    with pytest.raises(Unsupported, match="100 equality deletes apply to"):
-        rows(data, [gone], PLAIN, delete_memory=1000)
+@pytest.mark.parametrize("kind", FORMATS)
+def test_more_keys_than_memory_allows_are_looked_up_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    monkeypatch.setattr(key_spill, "PART", 20_000)
+    made = []
+    of = key_spill.SpilledKeys.of
+    monkeypatch.setattr(deletes_room.SpilledKeys, "of", lambda batches, size: made.append(of(batches, size)) or made[-1])
+    data = file_of(PLAIN, [*numbered(2000), {1: None, 2: None}], tmp_path, kind)
+    gone = equality(PLAIN, [1, 2], [*numbered(3000)[1000:], {1: None, 2: None}], tmp_path, kind)
+    assert [r["id"] for r in rows(data, [gone], PLAIN, delete_memory=1000)] == list(range(1000))
+    (spilled,) = made
+    assert len(spilled) == 2001
+    assert len(spilled.parts) > 2
+    assert not list(Path(tempfile.gettempdir()).glob("frazil-keys-*"))
+
+
+def test_a_long_history_of_deletes_makes_few_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Data file n has the deletes n, n + 1, …: sets are shared, so that the keys that go into sets are n log n, not n * n."""
+    keys, count = Schema(PLAIN.fields[0]), 64
+    gone = [equality(keys, [1], [{1: n}], tmp_path) for n in range(count)]
+    data = file_of(PLAIN, numbered(count), tmp_path)
+    taken = []
+    of = deletes_room.KeySet.of
+    monkeypatch.setattr(deletes_room.KeySet, "of", lambda columns: taken.append(len(columns[0])) or of(columns))
+    context = ReadContext(PLAIN, STORAGE, PLAIN, None, keys=key_schema((PLAIN,)))
+    for n in range(count):
+        left = read([task_of(data).with_deletes(tuple(gone[n:]))], context).read_all().column("id").to_pylist()
+        assert left == list(range(n))
+    assert sum(taken) <= count * 7
+
+
+@given(count=st.integers(0, 200))
+def test_runs_of_deletes_cover_each_file_once(count: int) -> None:
+    files = list(range(count))
+    runs: list[Any] = list(deletes_room.blocks(files))  # type: ignore[arg-type]
+    assert sorted(f for r in runs for f in r) == files
+    assert len(runs) <= count.bit_length()
 
 
 # Positions -----------------------------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from frazil.arrow import key_set
 from frazil.arrow.key_set import KeySet, canonical
+from frazil.arrow.key_spill import SpilledKeys
 from frazil.arrow.values import array_of
 from frazil.spec.types import IcebergType
 from tests.arrow.support import LEAVES, leaf_values
@@ -49,6 +50,15 @@ def test_a_set_has_its_keys_and_no_others(collide: bool, made: Any) -> None:
         key_set.hash_columns = hashed
     want = set(told_apart(types, held)) if held else set()
     assert found.tolist() == [r in want for r in (told_apart(types, asked) if asked else [])]
+
+
+@settings(max_examples=40, deadline=None)
+@given(made=keys(), cut=st.integers(1, 5))
+def test_a_set_on_disk_answers_as_one_in_memory(made: Any, cut: int) -> None:
+    types, held, asked = made
+    batches = [columns(types, held[at : at + cut]) for at in range(0, len(held), cut)]
+    found = SpilledKeys.of(batches, 0).has(columns(types, asked))
+    assert found.tolist() == KeySet.of(columns(types, held)).has(columns(types, asked)).tolist()
 
 
 def test_keys_that_repeat_are_held_once() -> None:

@@ -6,7 +6,7 @@ before such a change, all compare the same values. A data file that is older tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,6 +16,7 @@ import pyarrow as pa
 from frazil.arrow.convert import leaf_conversion
 from frazil.arrow.delete_files import DeleteCache, Positions, key_column, keys_of, positions_of
 from frazil.arrow.key_set import KEY_BYTES, KeySet, canonical
+from frazil.arrow.key_spill import SpilledKeys
 from frazil.arrow.schema import to_arrow_type
 from frazil.codec.name_mapping import NameMapping
 from frazil.errors import CorruptData, Unsupported
@@ -69,7 +70,7 @@ class KeyTest:
     """Equality deletes that compare the same columns: their keys, and how each column of the data becomes comparable."""
 
     ids: tuple[int, ...]
-    keys: KeySet
+    keys: KeySet | SpilledKeys
     converts: tuple[Callable[[pa.Array], pa.Array], ...]
 
     def deleted(self, columns: Sequence[pa.Array], fields: Sequence[NestedField]) -> Flags:
@@ -118,7 +119,8 @@ def deletes_of(
     mapping: NameMapping | None,
     limit: int,
 ) -> RowDeletes:
-    """The deletes of a data file, decoded. `keys`: `key_schema` of the table, needed for equality deletes. `limit`: bytes for their keys.
+    """The deletes of a data file, decoded. `keys`: `key_schema` of the table, needed for equality deletes. `limit`: bytes for sets
+    of keys; one that needs more than a quarter of it goes to disk.
 
     Raises CorruptData, NoSuchFileError and Unsupported, naming the delete file.
     """
@@ -132,24 +134,13 @@ def deletes_of(
         return RowDeletes(positions)
     if keys is None:
         raise Unsupported(f"{file.file_path} has equality deletes, for which this read was not prepared.", file=file.file_path)
-    _refuse_too_many(file, by_ids, limit)
-    known, tests = keys, []
+    tests: list[KeyTest] = []
     for ids, files in by_ids.items():
-        types = [_key_type(known, i, files[0]) for i in ids]
+        types = [_key_type(keys, i, files[0]) for i in ids]
         converts = tuple(_conversion(data_schema, i, t, files[0]) for i, t in zip(ids, types, strict=True))
-        tests.append(KeyTest(ids, _key_set(ids, files, known, storage, cache, mapping), converts))
+        source = _KeySource(ids, keys.project(ids).fields, storage, cache, mapping, limit)
+        tests.extend(KeyTest(ids, source.set_of(block), converts) for block in blocks(files))
     return RowDeletes(positions, tuple(t for t in tests if len(t.keys)))
-
-
-def _refuse_too_many(file: DataFile, by_ids: dict[tuple[int, ...], list[DataFile]], limit: int) -> None:
-    """Before anything is read: keys of at least 8 bytes a column. What their texts need on top is not known yet."""
-    needed = sum(d.record_count * (KEY_BYTES + 8 * len(ids)) for ids, files in by_ids.items() for d in files)
-    if needed > limit:
-        count = sum(d.record_count for files in by_ids.values() for d in files)
-        raise Unsupported(
-            f"{count} equality deletes apply to {file.file_path}; their keys need some {needed} bytes, more than the {limit} allowed.",
-            hint="Compact the table with another engine, or allow more with ReadOptions.delete_memory.", file=file.file_path,
-        )  # fmt: skip
 
 
 def _key_type(keys: Schema, field_id: int, delete: DataFile) -> IcebergType:
@@ -174,27 +165,54 @@ def _conversion(data: Schema, field_id: int, wanted: IcebergType, delete: DataFi
     return found
 
 
-def _key_set(
-    ids: tuple[int, ...], files: Sequence[DataFile], keys: Schema, storage: Storage, cache: DeleteCache, mapping: NameMapping | None
-) -> KeySet:
-    """The keys of all these delete files; files are decoded once, and data files with the same deletes share one set."""
-    fields = keys.project(ids).fields
+def blocks(files: Sequence[DataFile]) -> Iterator[tuple[DataFile, ...]]:
+    """The delete files in runs whose lengths are powers of two, the largest at the end.
 
-    def columns(delete: DataFile) -> list[pa.Array]:
-        parts = [[canonical(c) for c in batch] for batch in keys_of(delete, ids, fields, storage, mapping)]
-        return [pa.concat_arrays(list(c)) for c in zip(*parts, strict=True)] if parts else [pa.nulls(0) for _ in ids]
+    Files are ordered by age, and an older data file has all deletes of a younger one and some before them. So most runs are shared by data
+    files, and a long history of small deletes costs n log n, not a set of its own for each data file.
+    """
+    end = len(files)
+    while end:
+        length = 1 << (end.bit_length() - 1)
+        yield tuple(files[end - length : end])
+        end -= length
 
-    def decoded(delete: DataFile) -> list[pa.Array]:
-        key = ("keys", delete.file_path, ids)
-        return cache.get_or_make(key, lambda: columns(delete), lambda found: sum(c.nbytes for c in found) + 500)
 
-    def made() -> KeySet:
-        parts = [p for p in map(decoded, files) if len(p[0])]
+@dataclass(frozen=True, eq=False)
+class _KeySource:
+    """Where sets of keys come from: delete files, decoded once as long as the cache holds them."""
+
+    ids: tuple[int, ...]
+    fields: tuple[NestedField, ...]
+    storage: Storage
+    cache: DeleteCache
+    mapping: NameMapping | None
+    limit: int
+
+    def set_of(self, files: tuple[DataFile, ...]) -> KeySet | SpilledKeys:
+        """The keys of all these delete files."""
+        key = ("set", self.ids, tuple(d.file_path for d in files))
+        return self.cache.get_or_make(key, lambda: self._made(files), lambda s: s.nbytes + 500)
+
+    def _made(self, files: tuple[DataFile, ...]) -> KeySet | SpilledKeys:
+        size = sum(d.record_count * KEY_BYTES + max(8 * len(self.ids) * d.record_count, 3 * d.file_size_in_bytes) for d in files)
+        if size > self.limit // 4:  # the cache would not keep it
+            return SpilledKeys.of((b for d in files for b in self._batches(d)), size)
+        parts = [p for d in files if len((p := self._decoded(d))[0])]
         if not parts:
-            return KeySet.of([pa.nulls(0, pa.int64()) for _ in ids])
+            return KeySet.of([pa.nulls(0, pa.int64()) for _ in self.ids])
         return KeySet.of([pa.concat_arrays(list(c)) for c in zip(*parts, strict=True)])
 
-    return cache.get_or_make(("set", ids, tuple(d.file_path for d in files)), made, lambda s: s.nbytes + 500)
+    def _decoded(self, delete: DataFile) -> list[pa.Array]:
+        def made() -> list[pa.Array]:
+            parts = list(self._batches(delete))
+            return [pa.concat_arrays(list(c)) for c in zip(*parts, strict=True)] if parts else [pa.nulls(0) for _ in self.ids]
+
+        return self.cache.get_or_make(("keys", delete.file_path, self.ids), made, lambda found: sum(c.nbytes for c in found) + 500)
+
+    def _batches(self, delete: DataFile) -> Iterator[list[pa.Array]]:
+        for batch in keys_of(delete, self.ids, self.fields, self.storage, self.mapping):
+            yield [canonical(c) for c in batch]
 
 
 __all__ = ["KeyTest", "RowDeletes", "deletes_of", "key_schema", "widened"]

@@ -28,8 +28,8 @@ METADATA_IDS = frozenset(METADATA_COLUMNS.values())
 class ReadOptions:
     """`batch_size`: rows of a batch at most. `workers`: threads (None: one a core). `memory`: bytes of batches that may wait.
 
-    `delete_cache`: bytes of decoded delete files that are kept for other data files. `delete_memory`: bytes that the keys of the equality
-    deletes of one data file may take; more are refused.
+    `delete_cache`: bytes of decoded delete files that are kept for other data files. `delete_memory`: bytes that the keys of equality
+    deletes may take; a set of keys that needs more than a quarter of it goes to disk (Python's directory for temporary files).
     """
 
     batch_size: int = 131_072
@@ -77,7 +77,7 @@ class ReadContext:
 
     @cached_property
     def delete_cache(self) -> DeleteCache:
-        return DeleteCache(self.options.delete_cache)
+        return DeleteCache(max(self.options.delete_cache, self.options.delete_memory))
 
     @cached_property
     def data_schema(self) -> Schema:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from frazil.spark.file_keys import FILE, FileKeys, Numbers, same_files
 from frazil.spark.logical import from_file
 from frazil.spark.parquet_scan import open_files
 from frazil.spark.paths import is_hidden, jvm_can_open
-from frazil.spark.presence import file_schemas
+from frazil.spark.presence import file_schemas, without_nulls
 from frazil.spark.shape import ID, read_type
 from frazil.spark.types import spark_type
 from frazil.spark.workers import check_workers, guarded
@@ -46,6 +46,7 @@ _AGE, _PLACE = "__frazil_delete_sequence", "__frazil_delete_scope"
 BROADCAST = 64 * 1024 * 1024  # bytes of keys, as a hash table holds them, that are broadcast
 SORTED = 512 * 1024 * 1024  # above it Spark may not choose a broadcast by the size of the files
 _PACK = 4 * 1024 * 1024
+_FOOTERS = 64  # delete files whose footers are asked at most
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,15 @@ def comparable(value: Column, have: i.IcebergType, wanted: i.IcebergType) -> Col
     if isinstance(wanted, i.FloatType | i.DoubleType):
         return value.cast("double").cast("string")
     return value if have == wanted else value.cast(spark_type(wanted))
+
+
+def null_safe_only(relation: EqualityRelation, required: frozenset[int], storage: Storage) -> EqualityRelation:
+    """The relation with `nulls` only where nulls can meet: not in columns that are required, nor in keys whose footers count no null. A
+    null-safe comparison costs Spark its fast table of longs."""
+    nulls = relation.nulls - required
+    if nulls and len(relation.deletes) <= _FOOTERS and all(d.file_format == "parquet" and not d.key_metadata for d in relation.deletes):
+        nulls = frozenset(n for n in nulls if not all(n in without_nulls(d.file_path, nulls, storage) for d in relation.deletes))
+    return replace(relation, nulls=nulls)
 
 
 def without_deleted(scan: DataFrame, relation: EqualityRelation, keys: Keys, values: Callable[[int], Column]) -> DataFrame:
@@ -111,7 +121,8 @@ def _key(field_id: int) -> str:
 def _key_frame(spark: Any, relation: EqualityRelation, keys: Keys) -> DataFrame:
     """The keys of a relation's delete files; beside them the sequence number and the scope of their file, where these decide."""
     schemes: dict[str, bool] = {}
-    whole, rest = [], []
+    whole: list[int] = []
+    rest: list[int] = []
     seen: set[str] = set()
     for n, d in enumerate(relation.deletes):
         usable = d.file_format == "parquet" and not d.key_metadata and not is_hidden(d.file_path) and d.file_path not in seen

@@ -7,6 +7,7 @@ of a span of `SPAN`, one for each 65,536 rows of the file; where two spans meet,
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -46,11 +47,11 @@ class FileKeys:
                 return cls(numbers, salt)
         raise AssertionError
 
-    def added(self, scan: DataFrame) -> DataFrame:
-        """The scan with the key of each row's file, and the row's number in it."""
+    def added(self, scan: DataFrame, rows: bool = False) -> DataFrame:
+        """The scan with the key of each row's file, and with `rows` the row's number in it."""
         path: Any = F.col("_metadata.file_path")
         text = F.concat(F.lit(self.salt), path) if self.salt else path
-        return scan.withColumns({FILE: F.xxhash64(text), ROW: F.col("_metadata.row_index")})
+        return scan.withColumns({FILE: F.xxhash64(text)} | ({ROW: F.col("_metadata.row_index")} if rows else {}))
 
 
 def apart(numbers: Numbers) -> bool:
@@ -74,7 +75,7 @@ def same_files(scan: DataFrame, paths: Sequence[str]) -> bool:
         told = str(jvm.org.apache.hadoop.util.StringUtils.join("\n", scan._jdf.inputFiles())).split("\n")
     else:
         told = scan.inputFiles()
-    return set(told) == {spark_text(p) for p in paths}
+    return {re.sub("^file://(?=/)", "file:", t) for t in told} == {spark_text(p) for p in paths}
 
 
 def xxhash64(texts: Sequence[str]) -> Numbers:

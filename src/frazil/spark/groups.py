@@ -60,7 +60,7 @@ def split(spark: Any, plan: Plan, shape: Shape, storage: Storage, keyed: Shape |
                 if here == kind and file_format == "parquet" and not is_hidden(path) and jvm_can_open(spark, path, schemes)
             ]  # fmt: skip
             for n, (constants, names) in _placed(plan, planned.spec, wanted, storage, mapping, paths, possible):
-                if kind == EQUALITY and names is not None:
+                if kind == EQUALITY and names is not None and any(f.name.startswith("\0") for f in wanted.fields):
                     continue  # names of keys that were dropped since are not in the mapping
                 group = native.setdefault((planned.spec_id, constants, names, kind), ScanGroup(planned, constants, names, kind))
                 group.rows.append(n)

@@ -22,7 +22,7 @@ from frazil.scan.plan import Plan
 from frazil.scan.reach import EqualityRelation, equality_relations
 from frazil.scan.tasks import PlannedFiles
 from frazil.spark import bitmaps
-from frazil.spark.equality import COMPARABLE, SCOPE, SEQUENCE, Keys, beside_files, comparable, with_flag, without_deleted
+from frazil.spark.equality import COMPARABLE, SCOPE, SEQUENCE, Keys, beside_files, comparable, null_safe_only, with_flag, without_deleted
 from frazil.spark.file_keys import FileKeys
 from frazil.spec import types as i
 from frazil.spec.schema import Schema
@@ -113,7 +113,8 @@ class Applied:
 
     def started(self, scan: DataFrame) -> DataFrame:
         """The scan with what the deletes need of Spark's `_metadata`; comes first, as no join may stand before it."""
-        return self.keys.added(scan)
+        by_file = any(r.sequences is not None or r.scopes is not None for r in self.relations)
+        return self.keys.added(scan, rows=bool(self.deleted)) if self.deleted or by_file else scan
 
     def finished(
         self, scan: DataFrame, columns: KeyColumns | None, value: Callable[[i.NestedField], Column], flag: str | None,
@@ -132,8 +133,9 @@ class Applied:
             scan = self._with_facts(scan)
             keys = Keys(columns.schema, storage, mapping)
             fields = {f.field_id: f for f in columns.fields}
+            required = frozenset(n for n, f in fields.items() if f.required)
             values = {n: comparable(value(f), f.field_type, columns.schema.by_id[n].field_type) for n, f in fields.items()}
-            for n, relation in enumerate(self.relations):
+            for n, relation in enumerate(null_safe_only(r, required, storage) for r in self.relations):
                 if flag is None:
                     scan = without_deleted(scan, relation, keys, values.__getitem__)
                 else:

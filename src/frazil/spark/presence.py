@@ -9,7 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
+from frazil.arrow.damage import reading
 from frazil.arrow.parquet_footer import Node, read_footer
 from frazil.scan.manifests import is_data, manifests_of, read_manifest
 from frazil.scan.plan import Plan
@@ -52,6 +54,21 @@ def _schema_of(path: str, storage: Storage) -> Node:
             pass  # the storage tells the same failure in the project's words
     with storage.open_input(path) as source:
         return read_footer(source, source.size(), path).root
+
+
+def without_nulls(path: str, ids: Iterable[int], storage: Storage) -> frozenset[int]:
+    """Of these top-level columns of a Parquet file those that its footer knows to hold no null."""
+    with reading(path, "parquet"), storage.open_input(path) as source:
+        footer = pq.read_metadata(source)
+    names = {f.field_id: f.name for f in file_schemas([path], storage)[path].children}
+    columns = {footer.schema.column(n).path: n for n in range(footer.num_columns)}
+    found = set()
+    for field_id in ids:
+        if (at := columns.get(names.get(field_id, ""))) is not None:
+            chunks = [footer.row_group(g).column(at) for g in range(footer.num_row_groups)]
+            if all(c.is_stats_set and c.statistics.has_null_count and c.statistics.null_count == 0 for c in chunks):
+                found.add(field_id)
+    return frozenset(found)
 
 
 def lacking(plan: Plan, storage: Storage, paths: Sequence[str], ids: Iterable[int]) -> dict[str, frozenset[int]]:
