@@ -43,6 +43,16 @@ def active_session() -> Any:
     return sql.SparkSession.getActiveSession() or getattr(sql.SparkSession, "_instantiatedSession", None)
 
 
+def pandas_of(table: Any, **kwargs: Any) -> Any:
+    """An Arrow table as a pandas frame. Raises NotInstalledError."""
+    try:
+        return table.to_pandas(**kwargs)
+    except ModuleNotFoundError as e:
+        if e.name != "pandas":
+            raise
+        raise NotInstalledError("to_pandas needs pandas.", hint="pip install 'frazil[pandas]', or use to_arrow().") from e
+
+
 def polars_of(table: Any) -> Any:
     """An Arrow table as a polars frame. Raises NotInstalledError."""
     try:

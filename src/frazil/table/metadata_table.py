@@ -39,7 +39,7 @@ class MetadataTable:
         return metadata_table(self.kind, loaded.metadata, loaded.storage, metadata_location=loaded.metadata_location, snapshot=at)
 
     def to_pandas(self, **kwargs: Any) -> Any:
-        return self.to_arrow().to_pandas(**kwargs)
+        return frames.pandas_of(self.to_arrow(), **kwargs)
 
     def to_polars(self) -> Any:
         return frames.polars_of(self.to_arrow())

@@ -21,7 +21,7 @@ from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshot
 from frazil.storage import Storage
-from frazil.table.frames import in_duckdb, is_spark_column, polars_of, session, spark_room
+from frazil.table.frames import in_duckdb, is_spark_column, pandas_of, polars_of, session, spark_room
 
 RowFilter: TypeAlias = str | Predicate | Any
 
@@ -135,7 +135,7 @@ class DataScan:
         return self.to_arrow_batch_reader().read_all()
 
     def to_pandas(self, **kwargs: Any) -> Any:
-        return self.to_arrow().to_pandas(**kwargs)
+        return pandas_of(self.to_arrow(), **kwargs)
 
     def to_polars(self) -> Any:
         return polars_of(self.to_arrow())
