@@ -117,15 +117,12 @@ def test_time_travel_branches_and_metadata_tables_by_option_and_name(spark, home
 
 
 def test_what_is_not_there_yet_is_refused_by_name(spark, home, frame):
-    from pyspark.sql import functions as F
-
     home.create_table("db.r", frame)
     for what, call in {
         "spark.sql over table db.r": lambda: spark.sql("SELECT * FROM db.r"),
         "USING iceberg": lambda: spark.sql("CREATE TABLE db.q (id INT) USING iceberg"),
         "Iceberg statement": lambda: spark.sql("ALTER TABLE db.r ADD PARTITION FIELD id"),
         "readStream": lambda: spark.readStream.format("iceberg").load("db.r"),
-        "mergeInto": lambda: frame.mergeInto("db.r", F.lit(True)),
         "listTables": lambda: spark.catalog.listTables("default.db"),
         "bucketBy": lambda: frame.write.format("iceberg").bucketBy(2, "id").mode("append").saveAsTable("db.r"),
         "readStream.table": lambda: spark.readStream.table("db.r"),

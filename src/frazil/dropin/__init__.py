@@ -18,7 +18,7 @@ def install(spark: Any) -> Any:
     """Prepares a running session, classic or Connect, and returns it. Calling it again changes nothing.
 
     Afterwards `spark.table`, `spark.read.format("iceberg")`, `spark.read.table`, `df.write.format("iceberg")`, `saveAsTable`,
-    `insertInto`, `df.writeTo` and `spark.catalog.tableExists` know Frazil's catalogs. Streams, `mergeInto` and SQL text that name
+    `insertInto`, `df.writeTo`, `df.mergeInto` and `spark.catalog.tableExists` know Frazil's catalogs. Streams and SQL text that name
     Frazil's tables are refused by name.
     """
     hook_classes(spark)

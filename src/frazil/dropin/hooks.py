@@ -6,13 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from frazil.dropin import sql
-from frazil.dropin.names import is_ours
+from frazil.dropin.merge_into import merge_into
 from frazil.dropin.reader import IcebergReader, read_table
 from frazil.dropin.session_catalog import IcebergCatalog
 from frazil.dropin.streams import IcebergStreamReader, IcebergStreamWriter
 from frazil.dropin.writer import IcebergWriter
 from frazil.dropin.writer_v2 import IcebergWriterV2
-from frazil.errors import Unsupported
 
 _MARK = "spark.frazil.installed"
 _HOOKED = "_frazil_hooked"
@@ -41,7 +40,7 @@ def hook_classes(spark: Any) -> None:
     _property(frame_class, "write", lambda own, frame: IcebergWriter(frame, own))
     _property(frame_class, "writeStream", lambda own, frame: IcebergStreamWriter(own, frame))
     _method(frame_class, "writeTo", lambda own, frame, table: IcebergWriterV2(frame, table, own))
-    _method(frame_class, "mergeInto", _merge_into)
+    _method(frame_class, "mergeInto", merge_into)
     setattr(session_class, _HOOKED, True)
 
 
@@ -74,9 +73,3 @@ def _method(cls: type, name: str, call: Callable[..., Any]) -> None:
 
     routed.__name__, routed.__doc__ = name, original.__doc__
     setattr(cls, name, routed)
-
-
-def _merge_into(own: Callable[..., Any], frame: Any, table: str, condition: Any) -> Any:
-    if is_ours(frame.sparkSession, table):
-        raise Unsupported(f"mergeInto({table!r}) is not supported yet.", hint="See KNOWN_GAPS.md.", table=table)
-    return own(table, condition)

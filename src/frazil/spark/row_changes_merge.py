@@ -18,7 +18,7 @@ from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, And, Between, In, IsNull, Or, Predicate, Reference
 from frazil.rows.clauses import Clause, Do, Merge, When
 from frazil.spark.row_changes import FILE, NUMBER, OPERATION, POS, ROW_ID, ContextOf, Job, Planned, RowChanges, sensitivity, shadow
-from frazil.spark.row_changes_plans import as_input, at, bound_to, equal_columns, expression, named, standing_for
+from frazil.spark.row_changes_plans import as_input, at, bound_to, equal_columns, expression, named, parts_of, standing_for
 from frazil.spark.row_changes_tasks import BY_SOURCE_DELETED, BY_SOURCE_UPDATED, DELETED, INSERTED, MATCHED, UPDATED, Report
 from frazil.spark.row_changes_values import Given
 from frazil.spark.row_changes_values import Values as NewValues
@@ -42,22 +42,21 @@ def merge(
     context_of: ContextOf,
     *,
     case_sensitive: bool | None = None,
-    target_name: Sequence[str] = (),
-    own_names: bool = False,
+    like: DataFrame | None = None,
 ) -> RowChanges:
-    """A whole MERGE. Expressions call the target by `target_name`, parts of a name, else by `merge.target_alias`, and the source by
-    `merge.source_alias`; with `own_names` as the frame is called already, and columns may be given as `frame.id`.
+    """A whole MERGE. Expressions call the target by `merge.target_alias`, which may be a name of several parts, and the source by
+    `merge.source_alias`. Where that is empty the source is called as `like` is, the frame that was staged, and `like.id` is its column.
 
     Raises InvalidInput for what Spark cannot resolve, ValidationException for a target row that several source rows would change.
     """
     merge.check()
     with sensitivity(spark, case_sensitive) as sensitive:
-        names = tuple(target_name) or (merge.target_alias,)
+        names = tuple(parts_of(merge.target_alias))
         plan = planned(AlwaysFalse())
         context, empty = context_of(plan), named(shadow(spark, plan.schema), names)
         job = Job(spark, plan, context, AlwaysTrue(), "merge", empty, False)
         with job.cleaned():
-            source, staged = _source(spark, source, merge.source_alias, job, own_names)
+            source, staged = _source(spark, source, merge.source_alias, job, like)
             keys, reach = _reach(empty, source, staged, merge, plan.schema)
             plan = planned(reach)
             where = None if isinstance(reach, AlwaysTrue) else reach
@@ -67,16 +66,18 @@ def merge(
             return job.finish(unique=merge.checks_cardinality)
 
 
-def _source(spark: Any, source: DataFrame | Staged, alias: str, job: Job, own_names: bool) -> tuple[DataFrame, Staged | None]:
+def _source(spark: Any, source: DataFrame | Staged, alias: str, job: Job, like: DataFrame | None) -> tuple[DataFrame, Staged | None]:
     """The source as a frame that may be evaluated again and again, and its staged form, where its types can be staged."""
-    if isinstance(source, Staged):
-        return as_frame(spark, source, NUMBER).alias(alias), source
-    like = source if own_names else source.alias(alias)
-    try:
-        staged = stage(source, folder_of(job.context.write), job.context.write.storage)
-    except Unsupported:
-        return like, None
-    return standing_for(as_frame(spark, staged, NUMBER), like), staged
+    if not isinstance(source, Staged):
+        like = source if like is None else like
+        try:
+            source = stage(source, folder_of(job.context.write), job.context.write.storage)
+        except Unsupported:
+            return like.alias(alias) if alias else like, None
+    frame = as_frame(spark, source, NUMBER)
+    if like is None:
+        return frame.alias(alias), source
+    return standing_for(frame, like.alias(alias) if alias else like), source
 
 
 def _reach(target: DataFrame, source: DataFrame, staged: Staged | None, merge: Merge, schema: Schema) -> tuple[tuple[int, ...], Predicate]:
@@ -169,7 +170,7 @@ class _Clauses:
             writing = any(c.do is not Do.DELETE for c in clauses)
             new = self._values(frame, clauses) if writing else []
             shown = [operation.cast("byte").alias(OPERATION), *marks, *([F.col(NUMBER)] if numbered else [])]
-            rows = chosen.select(*shown, *self.job.named(new, operation))
+            rows = chosen.select(*shown, *(self.job.named(new, operation) if writing else []))
         return self.job.write(rows, new_rows=writing, numbered=numbered)
 
     def _act(self, frame: DataFrame, clauses: Sequence[Clause], alone: bool) -> Column:

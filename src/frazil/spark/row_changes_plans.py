@@ -4,7 +4,8 @@ frame read back stands for the one it was made of. On Spark Connect, where plans
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -14,6 +15,7 @@ from frazil.errors import InvalidInput
 from frazil.expr.nodes import Expression
 
 _EQUAL = {"EqualTo": False, "EqualNullSafe": True}
+_WHOLE_NUMBERS = ("byte", "short", "integer", "long")
 
 
 def is_classic(frame: DataFrame) -> bool:
@@ -40,6 +42,11 @@ def _frame(like: DataFrame, plan: Any) -> DataFrame:
 def _each(values: Any) -> Iterator[Any]:
     """A Scala sequence."""
     return (values.apply(n) for n in range(values.size()))
+
+
+def parts_of(name: str) -> list[str]:
+    """The parts of a name: split at dots, but not inside back-quotes."""
+    return [p[1:-1].replace("``", "`") if p.startswith("`") else p for p in re.findall(r"`(?:[^`]|``)*`|[^.`]+", name)]
 
 
 def named(frame: DataFrame, parts: Sequence[str]) -> DataFrame:
@@ -115,12 +122,23 @@ def equal_columns(target: DataFrame, source: DataFrame, on: Column) -> list[tupl
     found = []
     for e in _conjuncts(condition):
         nulls = _EQUAL.get(e.getClass().getSimpleName())
-        if nulls is None or not all(x.getClass().getSimpleName() == "AttributeReference" for x in (e.left(), e.right())):
+        left, right = (None, None) if nulls is None else (_attribute(e.left()), _attribute(e.right()))
+        if nulls is None or left is None or right is None:
             continue
-        for a, b in ((e.left(), e.right()), (e.right(), e.left())):
-            if a.exprId().id() in mine and b.exprId().id() in theirs:
-                found.append((mine[a.exprId().id()], theirs[b.exprId().id()], nulls))
+        for a, b in ((left, right), (right, left)):
+            if a in mine and b in theirs:
+                found.append((mine[a], theirs[b], nulls))
     return found
+
+
+def _attribute(e: Any) -> int | None:
+    """The id of a column, also of a whole number made wider, which keeps its order."""
+    if e.getClass().getSimpleName() == "Cast":
+        before, after = (
+            _WHOLE_NUMBERS.index(n) if n in _WHOLE_NUMBERS else -1 for n in (e.child().dataType().typeName(), e.dataType().typeName())
+        )
+        e = e.child() if 0 <= before <= after else e
+    return int(e.exprId().id()) if e.getClass().getSimpleName() == "AttributeReference" else None
 
 
 def conditions(frame: DataFrame, where: Column) -> list[str]:
@@ -133,6 +151,23 @@ def conditions(frame: DataFrame, where: Column) -> list[str]:
     if not hasattr(plan, "condition"):
         return []
     return [str(e.sql()) for e in _conjuncts(plan.condition()) if e.deterministic() and _is_builtin(e)]
+
+
+def texts_of(frame: DataFrame, columns: Sequence[Column], sides: Mapping[str, DataFrame]) -> list[str | None]:
+    """Expressions over a frame as SQL, each column led by the name of the side it is from; None for what has no text that says it all."""
+    if not columns:
+        return []
+    of = {a.exprId().id(): name for name, side in sides.items() for a in _each(_plan(side).output())}
+    chosen = _plan(analysed(frame, columns))
+    resolved = [e.child() if e.getClass().getSimpleName() == "Alias" else e for e in _each(chosen.projectList())]
+    return [str(_renamed(frame, e, of).sql()) if e.deterministic() and _is_builtin(e) else None for e in resolved]
+
+
+def _renamed(frame: DataFrame, e: Any, of: Mapping[int, str]) -> Any:
+    if e.getClass().getSimpleName() == "AttributeReference":
+        return e.withQualifier(_seq(frame, [of[e.exprId().id()]]))
+    inside = [_renamed(frame, c, of) for c in _each(e.children())]
+    return e.withNewChildren(_seq(frame, inside)) if inside else e
 
 
 def _is_builtin(e: Any) -> bool:
