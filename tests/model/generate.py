@@ -119,12 +119,15 @@ def upsert(rng: random.Random, state: State) -> Any:
     branch = branch_of(rng, state)
     there = list(state.head(branch).rows.values())
     named = [n for n in (shown(row, state.columns) for row in rng.sample(there, min(len(there), rng.randrange(4)))) if n]
+    also = rng.choice([c.name for c in state.columns if c.kind in ("int", "string", "date")] or [""]) if rng.random() < 0.2 else ""
     changed = [n if rng.random() < 0.3 else {**new_rows(rng, state, 1, [n["k"]])[0]} for n in named]
+    if also:  # a key of two columns: rows are told apart by `k`, so the other stays
+        changed = [{**new, also: old[also]} for new, old in zip(changed, named, strict=True) if old[also] is not None]
     rows = (*changed, *new_rows(rng, state, rng.randrange(3)))
     if rows and rng.random() < 0.05:
         rows = (*rows, {**rows[0]})
     flags = rng.choice([(True, True), (True, True), (True, False), (False, True)])
-    return s.Upsert(tuple(rows), ("k",), *flags, branch) if rows else None
+    return s.Upsert(tuple(rows), ("k", also) if also else ("k",), *flags, branch) if rows else None
 
 
 def add_column(rng: random.Random, state: State) -> Any:
@@ -201,6 +204,12 @@ def transaction(rng: random.Random, state: State) -> Any:
     return s.Transaction(tuple(made), branch) if made else None
 
 
+def race(rng: random.Random, state: State) -> Any:
+    makers = [append, delete, update, overwrite, upsert, merge]
+    first, second = (rng.choice(makers)(rng, replace(state, keys=state.keys + n)) for n in (0, 10))
+    return s.Race((replace(first, branch="main"), replace(second, branch="main"))) if first and second else None
+
+
 def look(rng: random.Random, state: State) -> Any:
     return s.Look(where(rng, state), branch_of(rng, state))
 
@@ -208,5 +217,5 @@ def look(rng: random.Random, state: State) -> Any:
 MAKERS: dict[Callable[[random.Random, State], Any], float] = {
     append: 5, overwrite: 2, overwrite_partitions: 2, delete: 6, update: 6, upsert: 4, merge: 8, look: 5, add_column: 2, drop_column: 1,
     rename_column: 1, swap_names: 1, widen: 1, add_partition_field: 2, drop_partition_field: 1, set_properties: 3, upgrade: 0.7,
-    create_branch: 1, fast_forward: 0.7, roll_back: 0.5, transaction: 3,
+    create_branch: 1, fast_forward: 0.7, roll_back: 0.5, transaction: 3, race: 2,
 }  # fmt: skip

@@ -79,6 +79,9 @@ class Player:
     def step(self, step: Any) -> None:
         self.played += 1
         self.script = replace(self.script, steps=(*self.script.steps, step))
+        if isinstance(step, s.Race):
+            self.race(step)
+            return
         work = Work.of(self.state, getattr(step, "branch", "main"))
         work.replaced = self.replaced
         expected: Refused | None = None
@@ -106,6 +109,22 @@ class Player:
         if expected is not None:
             raise Mismatch("not refused", str(expected))
         return True
+
+    def race(self, race: Any) -> None:
+        """The second step was made from the table as it was before the first: it is refused, or some order of the two explains the rows."""
+        orders = [race.outcome(Work.of(self.state), order, self.replaced) for order in ((0,), (0, 1), (1, 0))]
+        if not self.run(race, None):
+            return
+        self.names["result"] = None
+        raced = self.names.pop("raced")
+        found = self.got(self.table.scan().to_arrow())
+        for work in orders[:1] if raced else orders[1:]:
+            if work and sorted(found, key=repr) == sorted((plain(shown(r, work.columns)) for r in work.rows.values()), key=repr):
+                self.committed(race, work, self.state.head())
+                self.look_around()
+                return
+        outcomes = [work and [plain(shown(r, work.columns)) for r in work.rows.values()] for work in orders]
+        raise Mismatch("race", f"{'lost' if raced else 'won'}: {raced}; {found} is none of {outcomes}")
 
     # --- what was committed
 
@@ -204,11 +223,11 @@ class Player:
     def got(self, table: Any) -> list[Any]:
         return [plain(r) for r in table.to_pylist()]
 
-    def same(self, got: list[Any], want: list[Any], what: str) -> None:
+    def same(self, got: list[Any], want: list[Any], what: str, kind: str = "rows") -> None:
         got, want = sorted(got, key=repr), sorted(want, key=repr)
         if got != want:
             lines = [f"missing {w}" for w in want if w not in got][:5] + [f"extra {g}" for g in got if g not in want][:5]
-            raise Mismatch("rows", f"{what}: {len(got)}, not {len(want)}\n" + "\n".join(lines))
+            raise Mismatch(kind, f"{what}: {len(got)}, not {len(want)}\n" + "\n".join(lines))
 
     def look_around(self) -> None:
         """One earlier snapshot, and the heads of the branches."""
@@ -234,7 +253,38 @@ class Player:
         for name, head in self.state.heads.items():
             if head.snapshot_id is not None:
                 self.read(head, self.state.columns, branch=name)
+        self.changelog()
         self.files()
+
+    def changelog(self) -> None:
+        """What changed between the last snapshots of main is what the model says."""
+        chain: list[Snap] = []
+        at = self.state.head().snapshot_id
+        while at is not None:
+            chain += [self.state.snaps[at]] if at in self.state.snaps else []
+            at = self.table.snapshot_by_id(at).parent_snapshot_id
+        chain.append(Snap())
+        for new, old in list(zip(chain, chain[1:], strict=False))[:4]:
+            came, gone = self.difference(old, new)
+            spans = {"start_snapshot_id": old.snapshot_id, "end_snapshot_id": new.snapshot_id}
+            self.changed(came, gone, {**spans, "net": True})
+            if new.parent == old.snapshot_id:
+                self.changed(came, gone, spans)
+                keys = {r["k"] for r in came} & {r["k"] for r in gone}
+                self.changed(came, gone, {**spans, "identifier_columns": ["k"]}, keys)
+
+    def difference(self, old: Snap, new: Snap) -> tuple[list[Any], list[Any]]:
+        """Rows that only the new (only the old) one has, in the columns of today."""
+        columns = self.state.columns
+        before, after = ({repr(plain(r)): r for row in snap.rows.values() if (r := shown(row, columns))} for snap in (old, new))
+        return [r for text, r in after.items() if text not in before], [r for text, r in before.items() if text not in after]
+
+    def changed(self, came: list[Any], gone: list[Any], arguments: dict[str, Any], pairs: Iterable[Any] = ()) -> None:
+        pairs, names = set(pairs), [c.name for c in self.state.columns]
+        want = [("UPDATE_AFTER" if r["k"] in pairs else "INSERT", plain(r)) for r in came]
+        want += [("UPDATE_BEFORE" if r["k"] in pairs else "DELETE", plain(r)) for r in gone]
+        found = self.table.changes(**arguments).to_arrow().to_pylist()
+        self.same([(r["_change_type"], plain({n: r[n] for n in names})) for r in found], want, f"changes {arguments}", "changelog")
 
     def files(self) -> None:
         """What lies in the table's folder is what its snapshots name."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.model.play import Mismatch, Script, play
 from tests.model.sql import Expr, true
-from tests.model.steps import AddColumn, RenameColumn, Transaction
+from tests.model.steps import AddColumn, Race, RenameColumn, Transaction
 from tests.model.values import Invalid
 
 
@@ -62,7 +62,7 @@ def smaller(script: Script) -> Iterator[Script]:
 
 def named(step: Any) -> Iterator[str]:
     """Names that a step gives to columns."""
-    if isinstance(step, Transaction):
+    if isinstance(step, Transaction | Race):
         yield from (name for inner in step.steps for name in named(inner))
     elif isinstance(step, AddColumn):
         yield step.column.name
@@ -72,7 +72,7 @@ def named(step: Any) -> Iterator[str]:
 
 def only(step: Any, names: set[str]) -> Any:
     """Without values for columns that the script never has."""
-    if isinstance(step, Transaction):
+    if isinstance(step, Transaction | Race):
         return replace(step, steps=tuple(only(inner, names) for inner in step.steps))
     if not hasattr(step, "rows"):
         return step

@@ -375,3 +375,30 @@ class Look:
         columns = work.columns
         self.where.check(over({}, columns))
         self.found[:] = [work.rows[i] for i in work.where(lambda row: self.where.holds(over(row, columns)))]
+
+
+@dataclass(frozen=True)
+class Race:
+    """Two steps on main, the second by a handle that has not seen the first. `raced` is the error of the second."""
+
+    steps: tuple[Any, ...]
+    branch: str = "main"
+
+    def code(self, on: str = "t") -> str:
+        first, second = self.steps[0].code(on), self.steps[1].code("other")
+        lost = "except frazil.errors.FrazilError as e:\n    raced = e"
+        return f"other, raced = catalog.load_table('db.t'), None\n{first}\ntry:\n    {second}\n{lost}\n{on}.refresh()"
+
+    def apply(self, work: Work) -> None:
+        if len(self.steps) != 2 or not self.outcome(work, (0, 1), work.replaced):
+            raise Invalid("no race")
+
+    def outcome(self, work: Work, order: tuple[int, ...], replaced: Any) -> Work | None:
+        """The rows after the steps in an order; None when it cannot be."""
+        work.replaced = replaced
+        try:
+            for n in order:
+                self.steps[n].apply(work)
+        except (Invalid, Refused):
+            return None
+        return work
