@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from frazil.errors import EvaluationError, NotInstalledError
@@ -51,6 +52,18 @@ def test_a_change_is_one_job_with_a_task_for_each_group(session, catalog):
     t.update({"v": "v + 1"}, "id % 2 = 0", spark=session)
     assert len(tracker.getJobIdsForGroup("change")) == 1
     session.sparkContext.setLocalProperty("spark.jobGroup.id", None)
+
+
+def test_times_without_a_zone_are_in_the_session_s_zone_on_spark_and_in_utc_else(session, catalog):
+    session.conf.set("spark.sql.session.timeZone", "America/New_York")
+    catalog.create_namespace_if_not_exists("db")
+    t = catalog.create_table("db.z", "id long, ts timestamp")
+    hours = pa.array([1767225600 + 3600 * n for n in range(10)], pa.int64())  # from 2026-01-01 00:00 UTC on
+    t.append(pa.table({"id": range(10), "ts": pc.multiply(hours, 1_000_000).cast(pa.timestamp("us", "UTC"))}))
+    assert t.delete("ts < '2026-01-01 02:00:00'", runner="in-process").rows_deleted == 2
+    assert t.delete("ts < '2025-12-31 23:00:00'", spark=session).rows_deleted == 2  # before 04:00 UTC
+    t.update({"ts": "timestamp '2025-12-31 23:30:00'"}, "ts >= '2026-01-01 00:00:00'", spark=session)
+    assert t.scan("ts = '2026-01-01 04:30:00'").count() == 5
 
 
 def test_an_error_of_a_row_is_the_project_s_own_and_leaves_no_file(session, catalog):

@@ -1,4 +1,4 @@
-"""Rows of a data file by their places: only these, or all but these."""
+"""Rows of a data file in a task: all that match, or by their places only these, or all but these."""
 
 from __future__ import annotations
 
@@ -12,10 +12,20 @@ import pyarrow as pa
 
 from frazil.arrow.damage import reading
 from frazil.arrow.deletes import RowDeletes
-from frazil.arrow.read import Chosen, chosen_batch, open_task, read_opened
+from frazil.arrow.read import Chosen, chosen_batch, open_task, read, read_opened, read_task
 from frazil.arrow.read_context import ReadContext
+from frazil.arrow.runner import current_place
 
 Positions = npt.NDArray[np.int64]
+
+
+def rows_of(task: Any, context: ReadContext) -> Iterator[pa.RecordBatch]:
+    """`read_task` with as many threads as the calling task may use: a large file alone in its process is read by all cores."""
+    workers = current_place().workers or 1
+    if workers <= 1:
+        yield from read_task(task, context)
+    else:
+        yield from read([task], replace(context, options=replace(context.options, workers=workers)))
 
 
 def rows_at(task: Any, positions: Positions, context: ReadContext) -> Iterator[pa.RecordBatch]:
@@ -43,7 +53,8 @@ def rows_without(task: Any, positions: Positions, context: ReadContext) -> Itera
         opened = open_task(task, plain)
         known = opened.deletes or RowDeletes(np.zeros(0, np.int64))
         gone = np.union1d(known.positions, positions) if len(known.positions) else positions
-        yield from read_opened(replace(opened, deletes=replace(known, positions=gone)), plain)
+        several = (current_place().workers or 1) > 1
+        yield from read_opened(replace(opened, deletes=replace(known, positions=gone)), plain, threads=several)
 
 
 def _count(positions: Positions, first: int, count: int) -> int:

@@ -22,11 +22,12 @@ _attempts = itertools.count()
 @dataclass(frozen=True)
 class Place:
     """`partition`: number of the group. `task`: number of the attempt, different for every attempt of an operation.
-    `workers`: threads the task may use."""
+    `workers`: threads the task may use. `share`: tasks that run beside it in this process, itself included, and divide its memory."""
 
     partition: int = 0
     task: int = 0
     workers: int | None = None
+    share: int = 1
 
 
 class Runner(Protocol):
@@ -60,13 +61,14 @@ class InProcess:
         return False
 
     def run(self, work: Callable[[G], R], groups: Sequence[G]) -> Iterator[R]:
-        threads = max(1, self.parallelism // max(1, min(self.parallelism, len(groups))))
+        at_once = max(1, min(self.parallelism, len(groups)))
+        threads = max(1, self.parallelism // at_once)
 
         def one(numbered: tuple[int, G]) -> R:
-            with place(Place(numbered[0], next(_attempts), threads)):
+            with place(Place(numbered[0], next(_attempts), threads, at_once)):
                 return work(numbered[1])
 
-        yield from map_in_order(one, enumerate(groups), min(self.parallelism, max(1, len(groups))))
+        yield from map_in_order(one, enumerate(groups), at_once)
 
 
 _PLACE: contextvars.ContextVar[Place] = contextvars.ContextVar("frazil_place", default=Place())  # noqa: B039 (frozen)

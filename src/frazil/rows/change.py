@@ -26,6 +26,7 @@ from frazil.rows.rewrite import fitted, rewritten
 from frazil.scan.tasks import FileScanTask
 from frazil.spec.data_file import DataFile
 
+LEAST_MEMORY = 32 << 20  # bytes of rows that a task may hold back, however many run beside it
 Changes = Callable[[Found], Iterator[pa.RecordBatch]]
 
 
@@ -115,7 +116,8 @@ def change_files(context: ChangeContext, group: Sequence[FileScanTask]) -> Chang
 def placed(context: WriteContext) -> WriteContext:
     """The context of a write in the calling task: its files carry the task's numbers."""
     here = current_place()
-    return replace(context, partition_id=here.partition, task_id=here.task, workers=here.workers or context.workers)
+    memory = max(LEAST_MEMORY, context.memory // here.share)
+    return replace(context, partition_id=here.partition, task_id=here.task, workers=here.workers or context.workers, memory=memory)
 
 
 @dataclass

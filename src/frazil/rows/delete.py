@@ -8,8 +8,8 @@ from typing import Self
 
 import pyarrow as pa
 
-from frazil.arrow.read import read_task
 from frazil.arrow.read_context import ReadContext
+from frazil.arrow.rows_at import rows_of
 from frazil.rows.found import Found
 from frazil.rows.rewrite import HIDDEN_POS
 from frazil.scan.tasks import FileScanTask
@@ -31,7 +31,7 @@ class DeleteDecider:
         return self
 
     def changes(self, task: FileScanTask, found: Found) -> Iterator[pa.RecordBatch]:
-        for batch in read_task(task, self.read):
+        for batch in rows_of(task, self.read):
             found.add(batch.column(0).to_numpy(), deleted=batch.num_rows)
         yield from ()
 

@@ -8,8 +8,8 @@ from typing import Self
 
 import pyarrow as pa
 
-from frazil.arrow.read import read_task
 from frazil.arrow.read_context import ReadContext
+from frazil.arrow.rows_at import rows_of
 from frazil.rows.assign import Assignments
 from frazil.rows.found import Found
 from frazil.rows.rewrite import HIDDEN_POS, POS, ROW_ID
@@ -38,7 +38,7 @@ class UpdateDecider:
         return self
 
     def changes(self, task: FileScanTask, found: Found) -> Iterator[pa.RecordBatch]:
-        for batch in read_task(task, self.read):
+        for batch in rows_of(task, self.read):
             places = batch.column(batch.num_columns - 1)
             found.add(places.to_numpy(), updated=batch.num_rows)
             new = self.assignments.apply(batch)
