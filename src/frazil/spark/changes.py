@@ -192,7 +192,7 @@ def _named(column: Column, f: NestedField) -> Column:
     return from_arrow(column, f.field_type).alias(f.name, metadata={"comment": f.doc} if f.doc else {})
 
 
-# The Python data source cannot shuffle: there a task takes a whole snapshot, matched in the worker as without Spark. -----------------------
+# The Python data source cannot shuffle: there a task takes a whole snapshot, matched in the worker as without Spark.
 
 
 def partitions_of(plan: ChangelogPlan) -> list[list[ChangeTask]]:

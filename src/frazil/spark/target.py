@@ -115,7 +115,8 @@ def read_request(options: Mapping[str, Any]) -> ReadRequest:
             raise InvalidInput(f"Unknown read option {key!r}.", hint=f"Known: {known}.")
     selectors = selector_options({k: v for k, v in given.items() if k in _SELECTORS})
     split = {k: v for k, v in given.items() if k in SPLIT_OPTIONS}
-    request = ReadRequest(path, selectors, *(_number(given, k) for k in _RANGE), split, catalog)
+    start, end, start_ms, end_ms = (_number(given, k) for k in _RANGE)
+    request = ReadRequest(path, selectors, start, end, start_ms, end_ms, split, catalog)
     if re.split(r"[.#,]", path.lower())[-1] != CHANGES:
         _check_rows(request)
     return request
