@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from frazil.errors import Unsupported, ValidationError
+from frazil.errors import InvalidInput, Unsupported, ValidationError
 from frazil.spec.metadata import TableMetadata
 
 RESERVED_PROPERTIES = frozenset({
@@ -19,6 +20,13 @@ DEFAULTS = {
     "commit.manifest.target-size-bytes": 8_388_608, "commit.manifest.min-count-to-merge": 100,
     "write.summary.partition-limit": 0,
 }  # fmt: skip
+
+
+def property_text(key: str, value: Any) -> str:
+    """A value as properties store it. Raises InvalidInput for None."""
+    if value is None:
+        raise InvalidInput(f"Properties must have a value: {key}.", hint="remove_properties removes one.")
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def number(properties: Mapping[str, str], key: str) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from frazil.commit.actions import Action, MetadataChange
 from frazil.commit.cherry_pick import CherryPick
 from frazil.commit.manage_snapshots import ManageSnapshots as RefChanges
+from frazil.commit.properties import property_text
 from frazil.spec.updates import (
     RemovePartitionStatistics,
     RemoveProperties,
@@ -30,7 +31,7 @@ class UpdateProperties:
         self._updates: list[Update] = []
 
     def set(self, key: str, value: Any) -> UpdateProperties:
-        self._updates.append(SetProperties({key: str(value).lower() if isinstance(value, bool) else str(value)}))
+        self._updates.append(SetProperties({key: property_text(key, value)}))
         return self
 
     def remove(self, key: str) -> UpdateProperties:

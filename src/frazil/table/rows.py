@@ -22,11 +22,11 @@ from frazil.arrow.read_context import ReadContext
 from frazil.arrow.runner import InProcess, Runner
 from frazil.arrow.write_context import WriteContext
 from frazil.commit.actions import Action, DeleteFiles, OverwriteFiles, RowDelta
-from frazil.commit.apply import apply_updates
 from frazil.commit.produce import parent_of
 from frazil.commit.written import WrittenFor
 from frazil.errors import InvalidInput, ParseError, Unsupported
 from frazil.expr.bind import bind, bind_term
+from frazil.expr.bound import Bound
 from frazil.expr.nodes import AlwaysTrue, Expression, Predicate
 from frazil.expr.parse import parse
 from frazil.rows.assign import bind_update
@@ -38,7 +38,7 @@ from frazil.rows.modes import COPY_ON_WRITE, Kind, Mode, granularity_of, isolati
 from frazil.rows.update import UpdateDecider
 from frazil.scan.columns import metadata_columns
 from frazil.scan.plan import Plan, ScanOptions, plan
-from frazil.scan.tasks import WHOLLY, FileScanTask, PlannedFiles
+from frazil.scan.tasks import WHOLLY, FileScanTask, PlannedFiles, TaskSequence
 from frazil.spec.data_file import DataFileContent
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
@@ -91,11 +91,14 @@ class Step:
     def tasks(self, plan: Plan) -> Iterator[FileScanTask]:
         """The plan's tasks. Rows of files that this transaction adds have no lineage yet but what the files store: row ids and sequence
         numbers shift when the commit is tried again."""
-        for task in plan.tasks():
-            if task.facts.snapshot_id in self.staged and task.file.first_row_id is not None:
+        return self._tasks(plan.tasks(), plan.row_filter)
+
+    def _tasks(self, tasks: Iterable[FileScanTask], row_filter: Bound) -> Iterator[FileScanTask]:
+        for task in tasks:
+            if self.staged and task.facts.snapshot_id in self.staged and task.file.first_row_id is not None:
                 file = replace(task.file, first_row_id=UNSETTLED)
                 facts = replace(task.facts, file=file, data_sequence_number=None)
-                yield FileScanTask(None, 0, plan.row_filter, task.spec, facts, None, task.delete_files)
+                yield FileScanTask(None, 0, row_filter, task.spec, facts, None, task.delete_files)
             else:
                 yield task
 
@@ -112,13 +115,12 @@ class Step:
             groups.append(PlannedFiles(g.spec, g.table.set_column(at, "first_row_id", kept), g.deletes))
         return replace(found, groups=tuple(groups))
 
-    def split(self, plan: Plan) -> tuple[list[FileScanTask], list[FileScanTask]]:
+    def split(self, plan: Plan) -> tuple[TaskSequence, list[FileScanTask]]:
         """Files all of whose rows match, and those that must be read to know."""
-        wholly: list[FileScanTask] = []
-        rest: list[FileScanTask] = []
-        for task in self.tasks(plan):
-            (wholly if task.facts.match == WHOLLY else rest).append(task)
-        return wholly, rest
+        masks = [pc.equal(g.table.column("_match"), WHOLLY) for g in plan.groups]
+        wholly = tuple(g.chosen(m) for g, m in zip(plan.groups, masks, strict=True))
+        rest = tuple(g.chosen(pc.invert(m)) for g, m in zip(plan.groups, masks, strict=True))
+        return TaskSequence(wholly, plan.row_filter), list(self._tasks(TaskSequence(rest, plan.row_filter), plan.row_filter))
 
     # --- working
 
@@ -196,7 +198,7 @@ class Step:
     @property
     def names(self) -> dict[str, Any]:
         """How predicates of an action are bound."""
-        return {"case_sensitive": self.case_sensitive, **({} if self.zone == "UTC" else {"zone": self.zone})}
+        return {"case_sensitive": self.case_sensitive, "zone": self.zone}
 
     @property
     def target_fields(self) -> dict[str, Any]:
@@ -283,7 +285,7 @@ def _bound(step: Step, where: Any) -> Predicate:
     return predicate
 
 
-def _whole_files(step: Step, where: Predicate, wholly: Sequence[FileScanTask]) -> Staged:
+def _whole_files(step: Step, where: Predicate, wholly: TaskSequence) -> Staged:
     """As Java's metadata delete: the filter is asked again at each attempt, files that match only in part by then are refused."""
     action = DeleteFiles(row_filter=where, **step.names, **step.target_fields)
     metrics = {"rows_deleted": live_rows(wholly, step.storage)}
@@ -302,7 +304,7 @@ def stage_overwrite(step: Step, frame: Any, where: Any) -> Staged:
     changed = step.change(rest, step.context(found, chosen, DeleteDecider.of(step.read(found))), found)
     with step.nothing_left():
         checks = {"starting_snapshot_id": step.start, **step.names}
-        written = write.stage_overwrite(frame, step.metadata, step.storage, step.to, bound, apply_updates, checks)
+        written = write.stage_overwrite(frame, step.metadata, step.storage, step.to, bound, checks)
     if not rest:
         return written
     deleted = changed.deleted + live_rows(wholly, step.storage)
@@ -314,13 +316,14 @@ def stage_overwrite(step: Step, frame: Any, where: Any) -> Staged:
     return replace(staged, actions=(*evolved, *staged.actions[-1:]))
 
 
-def live_rows(tasks: Iterable[FileScanTask], storage: Storage) -> int:
+def live_rows(wholly: TaskSequence, storage: Storage) -> int:
     """Rows of whole files, less those deleted by position; rows that equality deletes have deleted still count, as in Java's summaries."""
     total, cache = 0, DeleteCache(_DELETE_CACHE)
-    for task in tasks:
-        total += task.file.record_count
-        if positional := [d for d in task.delete_files if d.content == DataFileContent.POSITION_DELETES]:
-            total -= len(positions_of(task.file, positional, storage, cache))
+    for group in wholly.groups:
+        total += pc.sum(group.table.column("record_count")).as_py() or 0
+        for task in TaskSequence((group.chosen(pa.array(group.has_deletes)),)):
+            if positional := [d for d in task.delete_files if d.content == DataFileContent.POSITION_DELETES]:
+                total -= len(positions_of(task.file, positional, storage, cache))
     return total
 
 

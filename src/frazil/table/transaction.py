@@ -16,6 +16,7 @@ from frazil.commit.cleanup import remove
 from frazil.commit.evolve_schema import UpdateSchema
 from frazil.commit.evolve_sort_order import UpdateSortOrder
 from frazil.commit.evolve_spec import UpdateSpec
+from frazil.commit.properties import property_text
 from frazil.commit.transaction import CommitOutcome, commit
 from frazil.errors import CommitStateUnknownException, InvalidInput
 from frazil.expr.nodes import AlwaysTrue, Predicate
@@ -180,7 +181,7 @@ class Transaction:
         **write_options: Any,
     ) -> None:
         to = self._target(branch, snapshot_properties, write_options, case_sensitive, df)
-        self._staged(write.stage_append(df, self._metadata, self._base.storage, to, apply_updates))
+        self._staged(write.stage_append(df, self._metadata, self._base.storage, to))
 
     def overwrite(
         self,
@@ -195,10 +196,10 @@ class Transaction:
         if to.options.overwrite_mode == "dynamic":
             if not isinstance(overwrite_filter, AlwaysTrue):
                 raise InvalidInput("overwrite-mode=dynamic replaces partitions and takes no filter.")
-            self._staged(write.stage_replace_partitions(df, self._metadata, self._base.storage, to, apply_updates))
+            self._staged(write.stage_replace_partitions(df, self._metadata, self._base.storage, to))
             return
         if isinstance(overwrite_filter, AlwaysTrue):
-            self._staged(write.stage_overwrite(df, self._metadata, self._base.storage, to, overwrite_filter, apply_updates))
+            self._staged(write.stage_overwrite(df, self._metadata, self._base.storage, to, overwrite_filter))
             return
         step = self._row_step(branch, snapshot_properties, write_options, case_sensitive, None, None, df)
         self._staged(rows.stage_overwrite(step, df, overwrite_filter))
@@ -213,7 +214,7 @@ class Transaction:
         **write_options: Any,
     ) -> None:
         to = self._target(branch, snapshot_properties, write_options, case_sensitive, df)
-        self._staged(write.stage_replace_partitions(df, self._metadata, self._base.storage, to, apply_updates))
+        self._staged(write.stage_replace_partitions(df, self._metadata, self._base.storage, to))
 
     def add_files(
         self,
@@ -302,10 +303,7 @@ class Transaction:
 
     def set_properties(self, properties: Mapping[str, Any] = {}, **named: Any) -> Transaction:
         """Properties as a mapping or by name; values are stored as text."""
-        given = {**properties, **named}
-        if bad := [k for k, v in given.items() if v is None]:
-            raise InvalidInput(f"Properties must have a value: {', '.join(bad)}.", hint="remove_properties removes one.")
-        updates = {str(k): _text(v) for k, v in given.items()}
+        updates = {str(k): property_text(k, v) for k, v in {**properties, **named}.items()}
         return self._stage(MetadataChange(lambda _: (SetProperties(updates),)))
 
     def remove_properties(self, *keys: str) -> Transaction:
@@ -353,10 +351,6 @@ def _version() -> str:
         return importlib.metadata.version("frazil")
     except importlib.metadata.PackageNotFoundError:  # run from a source tree that is not installed
         return "unknown"
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _predicate(given: Any) -> Predicate:

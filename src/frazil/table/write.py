@@ -12,6 +12,7 @@ from frazil.arrow import write as arrow_write
 from frazil.arrow.add_files import data_files_of
 from frazil.arrow.write_options import WriteOptions, write_options
 from frazil.commit.actions import Action, Append, MetadataChange, OverwriteFiles, ReplacePartitions
+from frazil.commit.apply import apply_updates
 from frazil.commit.evolve_schema import UpdateSchema, name_mapping_of
 from frazil.commit.properties import refuse_encryption
 from frazil.commit.written import NotYetThere, WrittenFor
@@ -141,14 +142,14 @@ def write_files(frame: Any, metadata: TableMetadata, storage: Storage, to: Targe
     return Staged((), tuple(files), time.perf_counter() - start, {"rows_inserted": sum(f.record_count for f in files)})
 
 
-def _with_schema(metadata: TableMetadata, frame: Any, to: Target, apply: Any) -> tuple[TableMetadata, tuple[Action, ...]]:
+def _with_schema(metadata: TableMetadata, frame: Any, to: Target) -> tuple[TableMetadata, tuple[Action, ...]]:
     sensitive = to.case_sensitive
     if sensitive is None:
         sensitive = not is_spark_frame(frame) or str(frame.sparkSession.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
     update = evolve_to_frame(metadata, frame, to.options, sensitive)
     if update is None:
         return metadata, ()
-    return apply(metadata, update.updates(metadata)), (MetadataChange(update.updates),)
+    return apply_updates(metadata, update.updates(metadata)), (MetadataChange(update.updates),)
 
 
 def start_of(metadata: TableMetadata, to: Target) -> int | None:
@@ -159,8 +160,8 @@ def start_of(metadata: TableMetadata, to: Target) -> int | None:
     return head.snapshot_id if head else None
 
 
-def stage_append(frame: Any, metadata: TableMetadata, storage: Storage, to: Target, apply: Any) -> Staged:
-    evolved, changes = _with_schema(metadata, frame, to, apply)
+def stage_append(frame: Any, metadata: TableMetadata, storage: Storage, to: Target) -> Staged:
+    evolved, changes = _with_schema(metadata, frame, to)
     staged = write_files(frame, evolved, storage, to)
     # An empty frame commits too, as in Java and PyIceberg: the snapshot says that the job ran.
     action = Append(files=staged.files, branch=to.branch, snapshot_properties=to.properties, stage_only=to.stage_only, wap_id=to.wap_id)
@@ -168,10 +169,10 @@ def stage_append(frame: Any, metadata: TableMetadata, storage: Storage, to: Targ
 
 
 def stage_overwrite(
-    frame: Any, metadata: TableMetadata, storage: Storage, to: Target, row_filter: Predicate, apply: Any, checks: Mapping[str, Any] = {}
+    frame: Any, metadata: TableMetadata, storage: Storage, to: Target, row_filter: Predicate, checks: Mapping[str, Any] = {}
 ) -> Staged:
     """`checks`: fields of the action that a caller knows better."""
-    evolved, changes = _with_schema(metadata, frame, to, apply)
+    evolved, changes = _with_schema(metadata, frame, to)
     staged = write_files(frame, evolved, storage, to)
     action = OverwriteFiles(
         added=staged.files,
@@ -186,8 +187,8 @@ def stage_overwrite(
     return replace(staged, actions=(*changes, WrittenFor(evolved, to.known_columns, staged.files), action))
 
 
-def stage_replace_partitions(frame: Any, metadata: TableMetadata, storage: Storage, to: Target, apply: Any) -> Staged:
-    evolved, changes = _with_schema(metadata, frame, to, apply)
+def stage_replace_partitions(frame: Any, metadata: TableMetadata, storage: Storage, to: Target) -> Staged:
+    evolved, changes = _with_schema(metadata, frame, to)
     staged = write_files(frame, evolved, storage, to)
     if not staged.files:
         return staged
