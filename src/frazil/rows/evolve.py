@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from frazil.errors import ParseError
 from frazil.expr.nodes import Expression, Reference
 from frazil.rows.assign import as_expression
 from frazil.rows.clauses import Do, Merge
@@ -28,7 +29,10 @@ def _own(name: str, value: object, merge: Merge, case_sensitive: bool) -> bool:
     """`x = source.x`, the one assignment that says what a new column is."""
     if not isinstance(value, str | Expression):
         return False
-    expression = as_expression(value)
+    try:
+        expression = as_expression(value)
+    except ParseError:  # text that only Spark knows is no plain column
+        return False
     if not isinstance(expression, Reference):
         return False
     parts = expression.parts[1:] if expression.parts[0] == merge.source_alias else expression.parts

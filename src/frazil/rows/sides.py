@@ -17,7 +17,7 @@ from typing import Any
 from frazil.errors import InvalidInput, ValidationError
 from frazil.expr.bind import bind, bind_term
 from frazil.expr.bound import Bound, references
-from frazil.expr.nodes import Expression, Reference
+from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, Expression, Reference
 from frazil.expr.parse import parse
 from frazil.spec.schema import Schema, assign_fresh_ids
 from frazil.spec.types import NestedField, StructType
@@ -110,6 +110,8 @@ def sides_of(target: Schema, source: Schema, **more: Any) -> Sides:
 
 
 def _expression(given: Any) -> Expression:
+    if isinstance(given, bool):
+        return AlwaysTrue() if given else AlwaysFalse()
     if isinstance(given, str):
         return parse(given)
     if isinstance(given, Expression):
