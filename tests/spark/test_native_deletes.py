@@ -1,0 +1,302 @@
+"""Row-level deletes on Spark's own scan: bitmaps, anti joins, and who pays for them."""
+
+import math
+import random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import functions as F
+
+from frazil.spark import bitmaps, equality, file_keys, native_deletes
+from frazil.spec import types as i
+from tests.spark.deleting import take_keys, take_positions
+
+pytestmark = pytest.mark.spark
+NAN = float("nan")
+
+
+def plan_of(frame):
+    frame.collect()
+    return frame._jdf.queryExecution().executedPlan().toString()
+
+
+def numbers(first, count):
+    return pa.table({"id": pa.array(range(first, first + count), pa.int64()), "s": [f"s{n % 7}" for n in range(first, first + count)]})
+
+
+def table(catalog, version=2, **properties):
+    return catalog.create_table("db.t", "id bigint, s string", format_version=version, properties=properties)
+
+
+def ids(frame):
+    return sorted(r["id"] for r in frame.select("id").collect())
+
+
+def scans(plan):
+    return plan.count("FileScan parquet")
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_positions_are_bitmaps_in_a_broadcast_join_and_only_files_with_deletes_pay(catalog, session, version):
+    t = table(catalog, version)
+    t.append(numbers(0, 3000))
+    take_positions(t, lambda r: r["id"] % 3 == 0)
+    t.append(numbers(3000, 10))
+    frame = t.to_spark(session).filter("id >= 5")
+    assert frame.columns == ["id", "s"]
+    assert ids(frame) == [n for n in range(5, 3010) if n % 3 or n >= 3000]
+    plan = plan_of(frame.select("id").filter("id < 100000"))
+    assert "MapInArrow" not in plan
+    assert plan.count("BroadcastHashJoin") == 2 * plan.count("AdaptiveSparkPlan isFinalPlan=true")  # final and initial plan
+    assert "Union" in plan
+    assert "GreaterThanOrEqual(id,5)" in plan  # pushed beneath the join
+    for line in (x for x in plan.splitlines() if "FileScan parquet" in x):
+        assert "s:string" not in line
+    without, with_deletes = sorted({x.count("row_index") for x in plan.splitlines() if "FileScan parquet" in x})
+    assert without == 0 < with_deletes
+
+
+@pytest.mark.parametrize("way", ["driver", "tasks", "streamed"])
+@pytest.mark.parametrize("granularity", ["file", "partition"])
+def test_however_bitmaps_are_made_they_are_the_same(catalog, session, monkeypatch, way, granularity):
+    if way != "driver":
+        monkeypatch.setattr(bitmaps, "ON_DRIVER", (0, 0, 0))
+    if way == "streamed":
+        monkeypatch.setattr(bitmaps, "LARGE", 0)
+    t = table(catalog, 2)
+    for n in range(3):
+        t.append(numbers(n * 70_000, 70_000))  # two bitmaps a file
+    take_positions(t, lambda r: r["id"] % 1000 == 5, granularity)
+    take_positions(t, lambda r: r["id"] % 1000 == 6 or r["id"] in (65_535, 65_536), granularity)
+    gone = {n for n in range(210_000) if n % 1000 in (5, 6)} | {65_535, 65_536}
+    frame = t.to_spark(session)
+    assert frame.count() == 210_000 - len(gone)
+    assert frame.agg(F.sum("id")).first()[0] == sum(range(210_000)) - sum(gone)
+    if way != "driver":
+        assert "MapInArrow" in plan_of(frame.limit(1))
+
+
+def test_bitmaps_beyond_what_is_broadcast_are_left_to_arrow(catalog, session, monkeypatch):
+    monkeypatch.setattr(native_deletes, "CHUNKS", 1)
+    t = table(catalog, 3)
+    for n in range(3):
+        t.append(numbers(n * 10, 10))
+    take_positions(t, lambda r: r["id"] % 2 == 0)
+    frame = t.to_spark(session)
+    assert ids(frame) == list(range(1, 30, 2))
+    plan = plan_of(frame)
+    assert "MapInArrow" in plan
+    assert "BroadcastHashJoin" in plan
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_deletes_apply_to_files_of_odd_paths(catalog, session, version, rows):
+    t = catalog.create_table("db.odd", "id bigint, p string", partition_by=["p"], format_version=version)
+    values = ["a b", "50%", "ü/ä", "x*y?", "q=[1]{2}", "plus+", "new\u00a0space", "häß%20", "'\"`^|~<>"]
+    t.append(pa.table({"id": pa.array(range(3 * len(values)), pa.int64()), "p": [v for v in values for _ in range(3)]}))
+    take_positions(t, lambda r: r["id"] % 3 == 1)
+    frame = t.to_spark(session)
+    assert ids(frame) == [n for n in range(3 * len(values)) if n % 3 != 1]
+    assert "MapInArrow" not in plan_of(frame)
+    shown = t.scan(selected_fields=("id", "_file", "_pos", "_deleted"))
+    assert rows(shown.to_spark(session)) == sorted(shown.to_arrow().to_pylist(), key=repr)
+
+
+def test_equality_deletes_are_anti_joins_by_age(catalog, session):
+    t = table(catalog)
+    t.append(numbers(0, 100))
+    take_keys(t, ["id"], [{"id": n} for n in range(10)])
+    frame = t.to_spark(session)
+    assert ids(frame) == list(range(10, 100))
+    plan = plan_of(frame.select("s"))
+    assert "MapInArrow" not in plan
+    assert "BroadcastHashJoin [id" in plan  # no null among the keys: a plain comparison of longs
+    assert "row_index" not in plan
+    t.append(numbers(5, 3))  # younger than the deletes: stays
+    take_keys(t, ["s"], [{"s": "s3"}])
+    want = sorted([n for n in range(10, 100) if n % 7 != 3] + [n for n in (5, 6, 7) if n % 7 != 3])
+    assert ids(t.to_spark(session)) == want
+    t.append(numbers(3, 1))
+    assert ids(t.to_spark(session)) == sorted([*want, 3])
+    plan = plan_of(t.to_spark(session))
+    assert "Union" in plan
+    assert t.scan().to_spark(session).count() == t.scan().count()
+
+
+def test_large_sets_of_keys_are_joined_by_sorting(catalog, session, monkeypatch):
+    monkeypatch.setattr(equality, "BROADCAST", 0)
+    monkeypatch.setattr(equality, "SORTED", 0)
+    t = table(catalog)
+    t.append(numbers(0, 1000))
+    take_keys(t, ["id", "s"], [{"id": n, "s": f"s{n % 7}"} for n in range(500)] + [{"id": None, "s": None}])
+    t.append(numbers(0, 10))
+    frame = t.to_spark(session)
+    assert ids(frame) == sorted([*range(10), *range(500, 1000)])
+    assert "SortMergeJoin" in plan_of(frame)
+
+
+def test_nulls_equal_nulls_and_floats_are_told_apart_by_their_bits(catalog, session):
+    t = catalog.create_table("db.floats", "n int, d double, f float, s string", format_version=2)
+    d = [None, NAN, 0.0, -0.0, 1.5, math.inf]
+    made = {"n": pa.array(range(6), pa.int32()), "d": d, "f": pa.array(d, pa.float32()), "s": [None, "a", "b", None, "c", "d"]}
+    t.append(pa.table(made))
+    left = lambda: sorted(r["n"] for r in t.to_spark(session).select("n").collect())
+    take_keys(t, ["d"], [{"d": NAN}])
+    assert left() == [0, 2, 3, 4, 5]
+    take_keys(t, ["d"], [{"d": -0.0}])
+    assert left() == [0, 2, 4, 5]
+    take_keys(t, ["f", "s"], [{"f": 0.0, "s": None}, {"f": math.inf, "s": "d"}])
+    assert left() == [0, 2, 4]
+    take_keys(t, ["d", "s"], [{"d": None, "s": None}])
+    assert left() == [2, 4]
+    with t.update_schema() as u:
+        u.update_column("f", i.DoubleType())
+    take_keys(t, ["f"], [{"f": 1.5}])
+    assert left() == [2]
+    assert "MapInArrow" not in plan_of(t.to_spark(session))
+
+
+@pytest.mark.parametrize("kind", ["parquet", "orc"])
+def test_keys_that_were_renamed_widened_or_dropped_since_still_delete(catalog, session, rows, kind):
+    t = catalog.create_table("db.evolved", "id int, k string, v int", format_version=2)
+    made = {"id": pa.array(range(6), pa.int32()), "k": ["a", "b", "c", "d", "e", "f"], "v": pa.array(range(6), pa.int32())}
+    t.append(pa.table(made))
+    before = t.current_snapshot().snapshot_id
+    take_keys(t, ["id"], [{"id": 1}], kind=kind)
+    narrow = t.current_snapshot().snapshot_id
+    take_keys(t, ["k"], [{"k": "c"}], kind=kind)
+    with t.update_schema() as u:
+        u.update_column("id", i.LongType())
+        u.rename_column("v", "k2")
+    take_keys(t, ["id", "k2"], [{"id": 3, "k2": 3}, {"id": 4, "k2": 5}], kind=kind)
+    with t.update_schema() as u:
+        u.delete_column("k")
+    with t.update_schema() as u:
+        u.rename_column("k2", "k")
+    frame = t.to_spark(session)
+    assert rows(frame) == sorted(({"id": n, "k": n} for n in (0, 4, 5)), key=repr)
+    assert rows(frame.filter("k > 4")) == [{"id": 5, "k": 5}]
+    assert t.scan(snapshot_id=before).to_spark(session).count() == 6
+    assert t.scan(snapshot_id=narrow).to_spark(session).count() == 5
+    if kind == "parquet":
+        assert "MapInArrow" not in plan_of(frame)
+
+
+def test_deletes_of_a_partition_reach_only_it_and_those_without_one_reach_all(catalog, session):
+    t = catalog.create_table("db.parts", "id bigint, p string", partition_by=["p"], format_version=2)
+    rows = pa.table({"id": pa.array([1, 2, 3, 1, 2, 3], pa.int64()), "p": ["a", "a", "a", "b", "b", None]})
+    t.append(rows)
+    take_keys(t, ["id"], [{"id": 1}, {"id": 3}], partition=("a",))
+    got = lambda: sorted(((r["id"], r["p"]) for r in t.to_spark(session).collect()), key=repr)
+    assert got() == sorted([(2, "a"), (1, "b"), (2, "b"), (3, None)], key=repr)
+    take_keys(t, ["id"], [{"id": 3}], partition=(None,))
+    assert got() == [(1, "b"), (2, "a"), (2, "b")]
+    with t.update_spec() as u:
+        u.remove_field("p")
+    take_keys(t, ["id"], [{"id": 2}])
+    assert got() == [(1, "b")]
+    assert "MapInArrow" not in plan_of(t.to_spark(session))
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_deleted_rows_are_shown_with_all_kinds_mixed(catalog, session, version):
+    t = table(catalog, version)
+    t.append(numbers(0, 20))
+    take_keys(t, ["id"], [{"id": 1}, {"id": 2}, {"id": None}])
+    t.append(numbers(0, 5))
+    take_positions(t, lambda r: r["id"] in (3, 7))
+    take_keys(t, ["s"], [{"s": "s4"}])
+    t.append(numbers(100, 3))
+    scan = t.scan(selected_fields=("id", "_file", "_pos", "_deleted"))
+    key = lambda r: (r["_file"], r["_pos"])
+    got = sorted((r.asDict() for r in scan.to_spark(session).collect()), key=key)
+    assert got == sorted(scan.to_arrow().to_pylist(), key=key)
+    assert sum(r["_deleted"] for r in got) == len(got) - t.to_spark(session).count()
+    assert t.scan("_deleted", selected_fields=("id",)).to_spark(session).count() == sum(r["_deleted"] for r in got)
+    assert "MapInArrow" not in plan_of(scan.to_spark(session))
+
+
+SCRIPTS = 5
+
+
+@pytest.mark.parametrize("seed", range(SCRIPTS))
+def test_random_deletes_leave_the_rows_of_a_model(catalog, session, seed):
+    """Appends, positions and keys of random columns, with renames and a widening; every third snapshot is read again at the end."""
+    r = random.Random(seed)
+    version = r.choice([2, 3])
+    t = catalog.create_table("db.random", "a int, b string, c double", partition_by=["b"] if seed % 2 else None, format_version=version)
+    names, model, states = {"a": "a", "b": "b", "c": "c"}, [], []
+    pool = {"a": [None, 0, 1, 2, 3], "b": [None, "x", "y"], "c": [None, 0.0, -0.0, NAN, 2.5]}
+    same = lambda x, y: repr(x) == repr(y)
+    for step in range(10):
+        do = r.choice(["append", "append", "keys", "keys", "positions", "schema"]) if step else "append"
+        row = lambda: {k: r.choice(v) for k, v in pool.items()}
+        match do:
+            case "append":
+                new = [row() for _ in range(r.randint(1, 6))]
+                model += new
+                t.append(pa.Table.from_pylist([{names[k]: v for k, v in x.items()} for x in new], schema=t.schema().as_arrow()))
+            case "keys":
+                columns = sorted(r.sample("abc", r.randint(1, 3)))
+                keys = [row() for _ in range(r.randint(1, 3))]
+                scope = {} if not t.spec().fields else {"partition": (r.choice(pool["b"]),)}
+                reached = lambda x, scope=scope: not scope or same(x["b"], scope["partition"][0])
+                model = [x for x in model if not (reached(x) and any(all(same(x[c], k[c]) for c in columns) for k in keys))]
+                take_keys(t, [names[c] for c in columns], [{names[c]: k[c] for c in columns} for k in keys], **scope)
+            case "positions":
+                chosen = r.choice(pool["a"])
+                model = [x for x in model if x["a"] != chosen]
+                take_positions(t, lambda x, n=names["a"], chosen=chosen: x[n] == chosen, r.choice(["file", "partition"]))
+            case "schema":
+                with t.update_schema() as u:
+                    column = r.choice("abc")
+                    u.rename_column(names[column], new := f"{column}{step}")
+                names[column] = new
+                if t.schema().find_field(names["a"]).field_type == i.IntegerType() and r.random() < 0.5:
+                    with t.update_schema() as u:
+                        u.update_column(names["a"], i.LongType())
+        if t.current_snapshot() is not None and (not states or states[-1][0] != t.current_snapshot().snapshot_id):
+            states.append((t.current_snapshot().snapshot_id, list(model)))
+    for snapshot_id, rows in states[::-3]:
+        got = t.scan(snapshot_id=snapshot_id).to_spark(session).collect()
+        assert sorted(map(repr, (tuple(x) for x in got))) == sorted(repr((x["a"], x["b"], x["c"])) for x in rows)
+
+
+# Keys of files -------------------------------------------------------------------------------------------------------------------------
+
+
+def test_numbers_of_files_are_those_of_spark(session):
+    texts = ["", *("ab/ä€%"[n % 6] * n + str(n) for n in range(1, 100))]
+    frame = session.createDataFrame([(n, t) for n, t in enumerate(texts)], "n int, t string")
+    want = [r[0] for r in frame.sort("n").select(F.xxhash64("t")).collect()]
+    assert file_keys.xxhash64(texts).tolist() == want
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=6))
+def test_spans_are_apart_when_no_two_meet_and_none_overflows(made):
+    spans = sorted(made)
+    want = all(b - a >= file_keys.SPAN for a, b in zip(spans, spans[1:], strict=False)) and (not spans or spans[-1] + file_keys.SPAN < 2**63)
+    assert file_keys.apart(np.array(made, np.int64)) is want
+
+
+def test_files_whose_numbers_meet_are_numbered_again(catalog, session, monkeypatch):
+    t = table(catalog)
+    for n in range(3):
+        t.append(numbers(n * 10, 10))
+    take_positions(t, lambda r: r["id"] % 10 == 3)
+    real = file_keys.xxhash64
+    monkeypatch.setattr(file_keys, "xxhash64", lambda texts: real(texts) if texts[0].startswith("1") else np.zeros(len(texts), np.int64))
+    assert ids(t.to_spark(session)) == [n for n in range(30) if n % 10 != 3]
+
+
+def test_a_file_that_spark_names_in_other_words_is_read_by_arrow(catalog, session, monkeypatch):
+    t = table(catalog)
+    t.append(numbers(0, 10))
+    take_positions(t, lambda r: r["id"] == 3)
+    monkeypatch.setattr(file_keys, "spark_text", lambda p: "other:" + p)
+    frame = t.to_spark(session)
+    assert ids(frame) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+    assert "MapInArrow" in plan_of(frame)
