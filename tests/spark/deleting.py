@@ -42,7 +42,9 @@ def take_positions(t: Any, gone: Callable[[dict[str, Any]], bool], granularity: 
                 replaced += old
             deletes.append(FileDeletes(task.file, np.unique(np.array(positions, np.int64))))
     if deletes:
-        made = write_vectors(deletes, context) if t.format_version >= 3 else write_position_deletes(deletes, context, granularity=granularity)
+        made = (
+            write_vectors(deletes, context) if t.format_version >= 3 else write_position_deletes(deletes, context, granularity=granularity)
+        )
         commit(t._writable(), t._loaded, [RowDelta(added_deletes=made, removed_deletes=replaced)])
     t.refresh()
 

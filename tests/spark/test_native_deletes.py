@@ -278,7 +278,9 @@ def test_numbers_of_files_are_those_of_spark(session):
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=6))
 def test_spans_are_apart_when_no_two_meet_and_none_overflows(made):
     spans = sorted(made)
-    want = all(b - a >= file_keys.SPAN for a, b in zip(spans, spans[1:], strict=False)) and (not spans or spans[-1] + file_keys.SPAN < 2**63)
+    want = all(b - a >= file_keys.SPAN for a, b in zip(spans, spans[1:], strict=False)) and (
+        not spans or spans[-1] + file_keys.SPAN < 2**63
+    )
     assert file_keys.apart(np.array(made, np.int64)) is want
 
 

@@ -101,15 +101,15 @@ class Applied:
     relations: tuple[EqualityRelation, ...]
 
     @classmethod
-    def of(cls, parts: Sequence[tuple[PlannedFiles, Sequence[int]]]) -> Applied:
-        """Of these places in planned files, all of them with deletes."""
+    def of(cls, parts: Sequence[tuple[PlannedFiles, Sequence[int]]], kind: int) -> Applied:
+        """Of these places in planned files, to all of which this kind applies."""
         index = parts[0][0].deletes
         assert isinstance(index, DeleteIndex)
         paths = [p for planned, places in parts for p in planned.table.column("file_path").take(places).to_pylist()]
         rows = np.concatenate([planned.delete_numbers[list(places)] for planned, places in parts])
         keys = FileKeys.of(paths)
         deleted = tuple(_deleted(parts, keys, rows, index))
-        return cls(paths, keys, index, rows, deleted, tuple(equality_relations(index, rows)))
+        return cls(paths, keys, index, rows, deleted, tuple(equality_relations(index, rows)) if kind == EQUALITY else ())
 
     def started(self, scan: DataFrame) -> DataFrame:
         """The scan with what the deletes need of Spark's `_metadata`; comes first, as no join may stand before it."""

@@ -209,7 +209,7 @@ def _scan(
     if group.deletes == NONE:
         scan = _with_metadata(spark, plan, scan, table, group, wanted)
     else:
-        applied = Applied.of([(g.planned, g.rows) for g in groups])
+        applied = Applied.of([(g.planned, g.rows) for g in groups], group.deletes)
         scan = _with_metadata(spark, plan, applied.started(scan), table, group, wanted)
         flag = _DELETED if "_deleted" in wanted.names else None
         scan = applied.finished(scan, keys, value, flag, storage, mapping_of(plan))
