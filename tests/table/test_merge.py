@@ -230,6 +230,18 @@ def test_names_may_have_other_aliases_and_case(table):
         merging(table, frame([2]), "x.id = x.id", target_alias="x", source_alias="X").when_matched_delete().execute()
 
 
+def test_names_with_dots_and_blanks_are_quoted(catalog, mode):
+    schema = pa.schema([("id", pa.int64()), ("a.b", pa.int64()), ("a", pa.struct([("c.d", pa.int64()), ("x y", pa.int64())]))])
+    t = catalog.create_table("db.q", schema)
+    t.append(pa.Table.from_pylist([{"id": 1, "a.b": 2, "a": {"c.d": 3, "x y": 4}}], schema))
+    source = pa.table({"id": [1], "n.n": [10]})
+    merge = merging(t, source).when_matched_update({"`a.b`": "source.`n.n`", "a.`c.d`": 11, "target.a.`x y`": "`n.n` + target.`a.b`"})
+    merge.execute(mode)
+    assert t.to_arrow().to_pylist() == [{"id": 1, "a.b": 10, "a": {"c.d": 11, "x y": 12}}]
+    assert merging(t, t.to_arrow()).when_matched_update_all().execute(mode).rows_updated == 1
+    assert t.to_arrow().to_pylist() == [{"id": 1, "a.b": 10, "a": {"c.d": 11, "x y": 12}}]
+
+
 def test_frames_of_any_kind_are_sources(table):
     pandas = pytest.importorskip("pandas")
     merging(table, pandas.DataFrame({"id": [1]})).when_matched_delete().execute()

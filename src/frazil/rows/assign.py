@@ -22,7 +22,7 @@ from frazil.errors import EvaluationError, InvalidInput, SchemaMismatch
 from frazil.expr.bind import fold, resolve
 from frazil.expr.bound import Bound, BoundCast, BoundLiteral, BoundReference, Constant, references
 from frazil.expr.casts import castable
-from frazil.expr.nodes import Expression, Literal
+from frazil.expr.nodes import Expression, Literal, Reference
 from frazil.expr.parse import parse
 from frazil.expr.values import MOMENTS, NUMBERS
 from frazil.spec.schema import Schema
@@ -219,11 +219,26 @@ def as_expression(value: Any) -> Expression:
     return value if isinstance(value, Expression) else Literal(value)
 
 
+def name_parts(name: str) -> tuple[str, ...]:
+    """A column's name as typed, `s.x` or with back-quotes, as its parts."""
+    if "`" not in name:
+        return tuple(name.split("."))
+    found = parse(name)
+    if not isinstance(found, Reference):
+        raise InvalidInput(f"{name!r} is no name of a column.", column=name)
+    return found.parts
+
+
+def typed_name(parts: Iterable[str]) -> str:
+    """What `name_parts` takes apart again."""
+    return str(Reference("", parts))
+
+
 def _resolved(target: Schema, given: Iterable[tuple[str, Any]], bind: Bind, zone: str, sensitive: bool) -> dict[int, Compute | Default]:
     found: dict[int, Compute | Default] = {}
     names: dict[int, str] = {}
     for name, value in given:
-        reference = resolve(target, name, tuple(name.split(".")), sensitive)
+        reference = resolve(target, name, name_parts(name), sensitive)
         f, full = target.by_id[reference.field_id], reference.name
         if f.field_id in found:
             raise InvalidInput(f"Column {full} is assigned more than once.", column=full)

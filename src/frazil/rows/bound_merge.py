@@ -11,7 +11,7 @@ from frazil.errors import InvalidInput
 from frazil.expr.bound import TRUE, Bound, BoundReference, references
 from frazil.expr.compute import can_fail
 from frazil.expr.nodes import AlwaysTrue, Expression, Or, Predicate, Reference
-from frazil.rows.assign import Assignments, bind_insert, bind_update
+from frazil.rows.assign import Assignments, bind_insert, bind_update, name_parts, typed_name
 from frazil.rows.clauses import Clause, Do, Merge, When
 from frazil.rows.join_on import JoinOn, parts_of_target, split, without_alias
 from frazil.rows.sides import Side, Sides
@@ -125,9 +125,9 @@ def _clause(clause: Clause, sides: Sides, merge_schema: bool) -> BoundClause:
 def _named(clause: Clause, sides: Sides) -> Iterator[tuple[str, Any]]:
     """Assignments whose columns may be led by the target's alias."""
     for name, value in clause.assignments:
-        first, dot, rest = name.partition(".")
-        own = sides.target.get_field(first, sides.case_sensitive) is not None
-        yield (rest if dot and not own and sides.is_target(first) else name), value
+        first, *rest = name_parts(name)
+        own = any(sides.same_name(f.name, first) for f in sides.target.fields)
+        yield (typed_name(rest) if rest and not own and sides.is_target(first) else name), value
 
 
 def _all(sides: Sides, merge_schema: bool, *, members: bool) -> Iterator[tuple[str, Expression]]:
@@ -161,7 +161,7 @@ def _matched(
                 yield from parts
                 continue
         parts_of_source = (sides.source_alias, *_source_path(sides, full))
-        yield ".".join(full), Reference(".".join(parts_of_source), parts_of_source)
+        yield typed_name(full), Reference(".".join(parts_of_source), parts_of_source)
 
 
 def _source_path(sides: Sides, path: tuple[str, ...]) -> tuple[str, ...]:

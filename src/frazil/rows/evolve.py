@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from frazil.errors import ParseError
 from frazil.expr.nodes import Expression, Reference
-from frazil.rows.assign import as_expression
+from frazil.rows.assign import as_expression, name_parts
 from frazil.rows.clauses import Do, Merge
 from frazil.spec.schema import Schema
 
@@ -22,7 +22,8 @@ def columns_to_add(merge: Merge, target: Schema, source: Schema, case_sensitive:
 
 
 def _plain(name: str, merge: Merge) -> str:
-    return name.removeprefix(f"{merge.target_alias}.")
+    parts = name_parts(name)
+    return ".".join(parts[1:] if len(parts) > 1 and parts[0] == merge.target_alias else parts)
 
 
 def _own(name: str, value: object, merge: Merge, case_sensitive: bool) -> bool:
