@@ -37,7 +37,8 @@ from frazil.scan.plan import Plan
 from frazil.spec.schema import Schema
 from frazil.storage.locations import data_root
 from frazil.table.frames import is_spark_column, is_spark_frame, spark_room
-from frazil.table.rows import Step, in_grammar
+from frazil.table.rows import in_grammar
+from frazil.table.step import Step
 from frazil.table.write import Staged as StagedWrite
 from frazil.table.write import evolve_to_frame
 

@@ -33,6 +33,7 @@ from frazil.table.frames import is_spark_frame, spark_room
 from frazil.table.merge import MergeBuilder, stage_merge
 from frazil.table.preview import Preview
 from frazil.table.result import CommitResult, result_of
+from frazil.table.step import Step, names_and_zone, runner_for
 
 if TYPE_CHECKING:
     from frazil.table.table import Table
@@ -152,18 +153,18 @@ class Transaction:
     def _row_step(
         self, branch: str | None, snapshot_properties: Mapping[str, str], options: Mapping[str, Any], case_sensitive: bool | None,
         runner: Runner | str | None, spark: Any, frame: Any = None,
-    ) -> rows.Step:  # fmt: skip
+    ) -> Step:  # fmt: skip
         """A row-level step on what this transaction has staged so far; conflicts with others count from the snapshot that was loaded."""
         self._open()
         if frame is not None and is_spark_frame(frame):
             spark = spark or frame.sparkSession
         base, storage = self._base.metadata, self._base.storage
-        runner, session = rows.runner_for(self._metadata, storage, runner, spark)
-        sensitive, zone = rows.names_and_zone(session, case_sensitive)
+        runner, session = runner_for(self._metadata, storage, runner, spark)
+        sensitive, zone = names_and_zone(session, case_sensitive)
         to = self._target(branch, snapshot_properties, options, case_sensitive, frame, session)
         look = self._pending.look(base, storage)
         now = look.metadata(self._pending.actions)
-        return rows.Step(now, storage, to, runner, write.start_of(base, to), look.snapshot_ids, session, sensitive, zone)
+        return Step(now, storage, to, runner, write.start_of(base, to), look.snapshot_ids, session, sensitive, zone)
 
     @property
     def _known_columns(self) -> int:

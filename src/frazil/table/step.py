@@ -1,0 +1,225 @@
+"""One row-level step of a transaction: what it reads, who works on it, and the one action that commits it.
+
+A step sees what earlier steps of its transaction have staged; conflicts with others count from the snapshot that was loaded.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.arrow.metadata_columns import UNSETTLED
+from frazil.arrow.read_context import ReadContext
+from frazil.arrow.runner import InProcess, Runner
+from frazil.arrow.write_context import WriteContext
+from frazil.commit.actions import Action, OverwriteFiles, RowDelta
+from frazil.commit.produce import parent_of
+from frazil.commit.written import WrittenFor
+from frazil.errors import InvalidInput, Unsupported
+from frazil.expr.bound import Bound
+from frazil.expr.nodes import Predicate
+from frazil.rows.change import ChangeContext, Changed, Decider, change_files, combined
+from frazil.rows.groups import grouped
+from frazil.rows.leftovers import leave_only
+from frazil.rows.modes import COPY_ON_WRITE, Kind, Mode, granularity_of, isolation_of
+from frazil.scan.columns import metadata_columns
+from frazil.scan.plan import Plan, ScanOptions, plan
+from frazil.scan.tasks import WHOLLY, FileScanTask, PlannedFiles, TaskSequence
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.schema import Schema
+from frazil.spec.snapshot import Snapshot
+from frazil.storage import Storage
+from frazil.storage.locations import scheme_of
+from frazil.table.frames import active_session, spark_room
+from frazil.table.write import Staged, Target
+
+G = TypeVar("G")
+R = TypeVar("R")
+LINEAGE = ("_row_id", "_last_updated_sequence_number")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One row-level step. `metadata` holds what the transaction has staged, `start` is the snapshot others' changes count from (None: the
+    branch was empty), `staged` the ids of the transaction's own snapshots. `spark`: a session to work on, None: none."""
+
+    metadata: TableMetadata
+    storage: Storage
+    to: Target
+    runner: Runner
+    start: int | None = None
+    staged: frozenset[int] = frozenset()
+    spark: Any = None
+    case_sensitive: bool = True
+    zone: str = "UTC"
+    started: float = field(default_factory=time.perf_counter)
+
+    @cached_property
+    def head(self) -> Snapshot | None:
+        return parent_of(self.metadata, self.to.branch)
+
+    @property
+    def schema(self) -> Schema:
+        return self.metadata.schema()
+
+    # --- reading
+
+    def plan(self, predicate: Predicate) -> Plan:
+        """The files of the branch that may hold rows for which the predicate is TRUE, with the deletes that apply to them."""
+        return plan(
+            self.metadata, self.storage, snapshot=self.head, schema=self.schema, row_filter=predicate, case_sensitive=self.case_sensitive,
+            zone=self.zone, options=ScanOptions.of({}, self.metadata.properties),
+        )  # fmt: skip
+
+    def tasks(self, plan: Plan) -> Iterator[FileScanTask]:
+        """The plan's tasks. Rows of files that this transaction adds have no lineage yet but what the files store: row ids and sequence
+        numbers shift when the commit is tried again."""
+        return self._tasks(plan.tasks(), plan.row_filter)
+
+    def _tasks(self, tasks: Iterable[FileScanTask], row_filter: Bound) -> Iterator[FileScanTask]:
+        for task in tasks:
+            if self.staged and task.facts.snapshot_id in self.staged and task.file.first_row_id is not None:
+                file = replace(task.file, first_row_id=UNSETTLED)
+                facts = replace(task.facts, file=file, data_sequence_number=None)
+                yield FileScanTask(None, 0, row_filter, task.spec, facts, None, task.delete_files)
+            else:
+                yield task
+
+    def spark_plan(self, predicate: Predicate) -> Plan:
+        """`plan`, with what `tasks` does to a file's row ids done in the plan itself."""
+        found = self.plan(predicate)
+        if not (self.staged and self.lineage):
+            return found
+        own = pa.array(sorted(self.staged), pa.int64())
+        groups = []
+        for g in found.groups:
+            at, ids = g.table.column_names.index("first_row_id"), g.table.column("first_row_id")
+            kept = pc.if_else(pc.is_in(g.table.column("snapshot_id"), own), pa.scalar(None, ids.type), ids)
+            groups.append(PlannedFiles(g.spec, g.table.set_column(at, "first_row_id", kept), g.deletes))
+        return replace(found, groups=tuple(groups))
+
+    def split(self, plan: Plan) -> tuple[TaskSequence, list[FileScanTask]]:
+        """Files all of whose rows match, and those that must be read to know."""
+        masks = [pc.equal(g.table.column("_match"), WHOLLY) for g in plan.groups]
+        wholly = tuple(g.chosen(m) for g, m in zip(plan.groups, masks, strict=True))
+        rest = tuple(g.chosen(pc.invert(m)) for g, m in zip(plan.groups, masks, strict=True))
+        return TaskSequence(wholly, plan.row_filter), list(self._tasks(TaskSequence(rest, plan.row_filter), plan.row_filter))
+
+    # --- working
+
+    @property
+    def lineage(self) -> bool:
+        """Whether rows keep their ids (v3)."""
+        return self.metadata.format_version >= 3
+
+    @cached_property
+    def write(self) -> WriteContext:
+        context = WriteContext.of(self.metadata, self.storage, self.to.options)
+        assert context.settings is not None  # checked before the first byte
+        return context.keeping_lineage() if self.lineage else context
+
+    def read(self, plan: Plan) -> ReadContext:
+        """All columns that a rewritten file has."""
+        known = metadata_columns(self.metadata)
+        extra = [known[n] for n in LINEAGE] if self.lineage else []
+        return ReadContext.of(plan, Schema(*self.schema.fields, *extra), self.storage)
+
+    def context(self, plan: Plan, mode: Mode, decider: Decider) -> ChangeContext:
+        options = self.to.options
+        return ChangeContext(
+            self.read(plan), self.write, mode, granularity_of(self.metadata, options), self.metadata.format_version, self.lineage, decider
+        )
+
+    def change(self, tasks: Sequence[FileScanTask], context: ChangeContext, plan: Plan) -> Changed:
+        """The decider's changes to these files, by the runner."""
+        groups = grouped(tasks, self.runner.parallelism, plan.options.split)
+        return combined(self.run(partial(change_files, context), groups))
+
+    def run(self, work: Callable[[G], R], groups: Sequence[G]) -> list[R]:
+        """The results of all groups. Any error: nothing of this operation is left."""
+        with self.nothing_left():
+            return list(self.runner.run(work, groups)) if groups else []
+
+    @contextmanager
+    def nothing_left(self) -> Iterator[None]:
+        """An error inside removes the files that this operation has written."""
+        try:
+            yield
+        except BaseException:
+            leave_only(self.write, ())
+            raise
+
+    # --- committing
+
+    def staged_change(
+        self, kind: Kind, mode: Mode, changed: Changed, where: Predicate, metrics: Mapping[str, int] = {}, isolation: str | None = None
+    ) -> Staged:
+        """The files of a change and the action that commits them; nothing when nothing changed. `where`: the rows it relied on."""
+        if self.runner.repeats:
+            leave_only(self.write, (f.file_path for f in changed.written))
+        seconds = time.perf_counter() - self.started
+        if changed.is_empty:
+            return Staged((), (), seconds)
+        counts = {"rows_inserted": 0, "rows_updated": changed.updated, "rows_deleted": changed.deleted, "rows_copied": changed.copied}
+        before = (WrittenFor(self.metadata, self.to.known_columns, changed.added),) if changed.added else ()
+        action = self._action(kind, mode, changed, where, isolation or isolation_of(kind, self.metadata, self.to.options))
+        return Staged((*before, action), changed.written, seconds, {**counts, **metrics})
+
+    def _action(self, kind: Kind, mode: Mode, changed: Changed, where: Predicate, isolation: str) -> Action:
+        """Validations are Java's (SparkWrite, SparkPositionDeltaWrite)."""
+        common: dict[str, Any] = {
+            **self.target_fields, **self.names, "isolation": isolation, "starting_snapshot_id": self.start, "conflict_filter": where,
+        }  # fmt: skip
+        if mode == COPY_ON_WRITE or not (changed.added_deletes or changed.removed_deletes):
+            return OverwriteFiles(added=changed.added, removed=changed.removed, **common)
+        checks_all = kind != "delete"
+        return RowDelta(
+            added=changed.added, added_deletes=changed.added_deletes, removed=changed.removed, removed_deletes=changed.removed_deletes,
+            referenced=changed.referenced, check_deleted_files=checks_all, check_new_deletes=checks_all, **common,
+        )  # fmt: skip
+
+    @property
+    def names(self) -> dict[str, Any]:
+        """How predicates of an action are bound."""
+        return {"case_sensitive": self.case_sensitive, "zone": self.zone}
+
+    @property
+    def target_fields(self) -> dict[str, Any]:
+        to = self.to
+        return {"branch": to.branch, "snapshot_properties": to.properties, "stage_only": to.stage_only, "wap_id": to.wap_id}
+
+
+# Who works ------------------------------------------------------------------------------------------------------------------------------
+
+
+def runner_for(metadata: TableMetadata, storage: Storage, runner: Any = None, spark: Any = None) -> tuple[Runner, Any]:
+    """The runner given (a Runner or "in-process"), else Spark when a session is given or active and its workers can see the table, else
+    this process; and the session that goes with it."""
+    if runner == "in-process":
+        return InProcess(), None
+    if runner is not None:
+        if not hasattr(runner, "run"):
+            raise InvalidInput(f"runner is 'in-process' or a Runner, not {runner!r}.")
+        return runner, getattr(runner, "spark", None)
+    session = spark or active_session()
+    if session is None or scheme_of(metadata.location) == "memory":
+        if spark is not None:
+            raise Unsupported("A table in memory: lives in this process; Spark's workers cannot write to it.", table=metadata.location)
+        return InProcess(), None
+    return spark_room("run").runner(session, metadata, storage), session
+
+
+def names_and_zone(session: Any, case_sensitive: bool | None) -> tuple[bool, str]:
+    """How names are matched, and the zone of literals without one: as the session says where there is one."""
+    if session is None:
+        return case_sensitive is not False, "UTC"
+    if case_sensitive is None:
+        case_sensitive = str(session.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
+    return case_sensitive, str(session.conf.get("spark.sql.session.timeZone", "UTC"))
