@@ -317,9 +317,9 @@ class Player:
         return plain(found)
 
 
-def play(script: Script, steps: Iterable[Any] | Callable[[Player], Iterable[Any]]) -> Player:
+def play(script: Script, steps: Iterable[Any] | Callable[[Player], Iterable[Any]], kind: type[Player] = Player) -> Player:
     """Plays all steps; the Mismatch that ends it has the script so far."""
-    player = Player(script)
+    player = kind(script)
     try:
         for step in steps(player) if callable(steps) else steps:
             player.step(step)
