@@ -218,3 +218,17 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(table, source, 
         t.merge(source, ON).when_not_matched_insert({"id": "soundex(target.name)"}).execute()
     assert state(t) == start() and leftovers(t) == []
     assert isinstance(t, frazil.Table)
+
+
+def test_the_batch_of_a_stream_may_be_merged(table, source, session, tmp_path):
+    t = table()
+    source.coalesce(1).write.parquet(str(tmp_path / "in"))
+    stream = session.readStream.schema(source.schema).parquet(str(tmp_path / "in"))
+
+    def merged(batch, number):
+        t.merge(batch, ON).when_matched_update_all().when_not_matched_insert_all().execute()
+
+    stream.writeStream.foreachBatch(merged).option("checkpointLocation", str(tmp_path / "mark")).trigger(
+        availableNow=True
+    ).start().awaitTermination()
+    assert state(t) == {**start(15), **{i: (f"s{i}", i * 100) for i in range(15, 25)}}

@@ -21,7 +21,7 @@ from frazil.spark.arrow_read import fitted
 from frazil.spark.layout import spread
 from frazil.spark.settings import temporarily
 from frazil.spark.types import contains
-from frazil.spark.workers import guarded
+from frazil.spark.workers import guarded, settle
 from frazil.spec import types as i
 from frazil.spec.data_file import DataFile
 from frazil.storage.locations import data_root, scheme_of
@@ -41,6 +41,7 @@ def write_by_arrow(spark: Any, frame: DataFrame, context: WriteContext) -> list[
         with temporarily(spark, rows.settings):
             reports = shown.mapInArrow(guarded("frazil.spark.arrow_write", "write_part", context), REPORT).collect()
     except BaseException:
+        settle(spark)
         _remove(context, frozenset())
         raise
     files = [f for r in reports for f in cloudpickle.loads(bytes(r["files"]))]

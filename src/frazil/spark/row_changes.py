@@ -51,7 +51,7 @@ from frazil.spark.run import SparkRunner
 from frazil.spark.settings import temporarily
 from frazil.spark.staging import folder_of, remove, shared
 from frazil.spark.types import contains, spark_type, time_enabled, to_spark
-from frazil.spark.workers import guarded
+from frazil.spark.workers import guarded, settle
 from frazil.spec import types as i
 from frazil.spec.schema import Schema
 from frazil.storage.locations import scheme_of
@@ -223,6 +223,7 @@ class Job:
             with clear_errors(self.plan.metadata):
                 yield
         except BaseException as e:
+            settle(self.spark)
             leave_only(write, ())
             if (told := overflow(str(e))) is not None:
                 raise told from e
@@ -277,6 +278,8 @@ class Job:
         }  # fmt: skip
         new = tuple(f for r in self.reports for f in r.files)
         made = replace(made, added=(*new, *made.added), updated=updated, deleted=made.deleted - updated, reports=())
+        if speculates(self.spark):
+            settle(self.spark)
         if runner.repeats or speculates(self.spark) or any(r.again for r in self.reports):
             leave_only(self.context.write, [f.file_path for f in made.written])
         return RowChanges(made, self.filter, rows[INSERTED], counts)

@@ -18,7 +18,7 @@ from frazil.arrow.runner import Place, place
 from frazil.errors import CorruptData, InvalidInput
 from frazil.spark.arrow_read import parallelism
 from frazil.spark.arrow_write import speculates
-from frazil.spark.workers import check_shared, check_workers, guarded, worker_error
+from frazil.spark.workers import check_shared, check_workers, guarded, settle, worker_error
 from frazil.spec.metadata import TableMetadata
 from frazil.storage import Storage
 from frazil.storage.locations import data_root
@@ -55,6 +55,7 @@ class SparkRunner:
         try:
             rows = self.spark.range(0, count, 1, count).mapInArrow(task, REPORT).collect()
         except Exception as error:
+            settle(self.spark)
             raise worker_error(error) or error from error
         self.repeats = self.repeats or any(r["again"] for r in rows)
         found: list[Any] = [None] * count

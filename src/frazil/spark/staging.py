@@ -26,7 +26,7 @@ from frazil.codec.deletion_vector import positions_array
 from frazil.errors import InvalidInput, Unsupported
 from frazil.spark.arrow_read import fitted
 from frazil.spark.arrow_types import arrow_schema
-from frazil.spark.workers import check_shared, check_workers, guarded, worker_error
+from frazil.spark.workers import check_shared, check_workers, guarded, settle, worker_error
 from frazil.storage import Storage
 from frazil.storage.locations import data_root, scheme_of
 
@@ -102,6 +102,7 @@ def stage(frame: DataFrame, folder: str, storage: Storage) -> Staged:
     try:
         parts = frame.toDF(*schema.names).mapInArrow(guarded("frazil.spark.staging", "write_part", made), _REPORT).collect()
     except BaseException as e:
+        settle(spark)
         remove(made)
         if (missing := worker_error(e)) is not None:
             raise missing from e

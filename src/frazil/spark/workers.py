@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -15,6 +17,7 @@ import pyarrow as pa
 from frazil.errors import InvalidInput, NotInstalledError
 
 _checked: set[str] = set()
+_SETTLE = 15.0  # seconds; Spark ends a killed task's Python after two
 
 
 def frazil_version() -> str:
@@ -101,6 +104,16 @@ def check_shared(spark: Any, directory: str) -> None:
 def sees(path: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for _ in batches:
         yield pa.record_batch({"ok": pa.array([int(os.path.exists(path))], pa.int64())})
+
+
+def settle(spark: Any) -> None:
+    """After a failed job: waits until its other tasks have ended, some seconds at most, since a task that still runs may write on after
+    what was written has been removed."""
+    end = time.monotonic() + _SETTLE
+    with contextlib.suppress(Exception):  # Connect has no such facts; then what such a task leaves is an orphan
+        tracker = spark._jsc.sc().statusTracker()
+        while any(e.numRunningTasks() for e in tracker.getExecutorInfos()) and time.monotonic() < end:
+            time.sleep(0.05)
 
 
 def _slots(spark: Any) -> int:

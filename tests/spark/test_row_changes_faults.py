@@ -1,0 +1,61 @@
+"""Tasks that fail in the middle of a delete, an update, a merge: tried again, nothing is there twice, nothing is lost, no file is left."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+SOURCE = HERE.parent.parent / "src"
+
+
+def run(tmp_path, tries):
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    environment = {
+        **os.environ, "FRAZIL_TEST_FAULTS": str(marks), "PYSPARK_PYTHON": sys.executable, "TZ": "UTC",
+        "PYTHONPATH": os.pathsep.join([str(HERE / "faults"), str(SOURCE)]),
+    }  # fmt: skip
+    command = [sys.executable, str(HERE / "faults" / "changes.py"), str(tmp_path / "wh"), str(tries)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=False)
+    line = next((x for x in done.stdout.splitlines() if x.startswith("FOUND ")), None)
+    assert line is not None, done.stderr[-3000:]
+    kinds = [m.name.partition("-")[0] for m in marks.iterdir()]
+    return json.loads(line.removeprefix("FOUND ")), {k: kinds.count(k) for k in set(kinds)}
+
+
+def expected():
+    """Rows after each step, by its name."""
+    rows = {i: i for i in range(100) if i % 10 != 3}
+    states = {"delete": dict(rows)}
+    rows = {i: v + 1 if i % 10 == 4 else v for i, v in rows.items()}
+    states["update"] = dict(rows)
+    states["merge"] = {**rows, **{i: i * 10 for i in range(90, 110)}}
+    return {k: sorted([i, v] for i, v in s.items()) for k, s in states.items()}
+
+
+def test_attempts_that_fail_after_they_wrote_leave_nothing_twice_nothing_lost_and_no_file(tmp_path):
+    found, fired = run(tmp_path, tries=3)
+    assert set(fired) == {"write", "take", "stage"} and fired["write"] >= 6 and fired["take"] >= 6
+    told = {"delete": [0, 10, 0], "update": [10, 0, 0], "merge": [9, 0, 11]}
+    for step, seen in found.items():
+        kind = step.partition(" ")[0]
+        assert seen["rows"] == expected()[kind], step
+        assert seen["told"] == told[kind] and seen["orphans"] == [] and seen["missing"] == [], step
+    assert [f["snapshots"] for f in found.values()] == [3, 4, 5] * 2
+
+
+def test_tasks_that_fail_for_good_change_nothing_and_leave_no_file(tmp_path):
+    found, fired = run(tmp_path, tries=1)
+    assert fired["write"] >= 1
+    for step, seen in found.items():
+        assert isinstance(seen["told"], str) and seen["told"].endswith("True"), (step, seen["told"])
+        assert seen["rows"] == [[i, i] for i in range(100)] and seen["orphans"] == [] and seen["snapshots"] == 2, step
+
+
+@pytest.fixture(autouse=True)
+def _own_process(monkeypatch):
+    monkeypatch.delenv("SPARK_HOME", raising=False)
