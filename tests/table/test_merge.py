@@ -412,6 +412,25 @@ def test_rows_keep_their_ids_and_only_changed_ones_get_a_new_number(catalog, mod
     assert {i: told[i] for i in (1, 2, 3)} == {1: (0, 1), 2: (1, 2), 3: (2, 1)} and told[9][0] >= 3 and told[9][1] == 2
 
 
+# --- what fails leaves nothing
+
+
+def test_a_merge_that_fails_late_leaves_no_file(table):
+    files = sorted(p for p in Path(table.location(), "data").rglob("*"))
+    source = pa.table({"id": [1, 9], "v": [5, 2**40]})
+    with pytest.raises(EvaluationError, match="Column v"):  # after the files of the update were written
+        merging(table, source).when_matched_update({"v": "source.v"}).when_not_matched_insert({"id": "source.id", "v": "source.v"}).execute()
+
+    def broken():
+        yield frame([1]).to_batches()[0]
+        raise OSError("the source broke off")
+
+    with pytest.raises(OSError, match="broke off"):
+        merging(table, pa.RecordBatchReader.from_batches(frame([1]).schema, broken())).when_matched_update_all().execute()
+    assert sorted(p for p in Path(table.location(), "data").rglob("*")) == files
+    assert len(rows(table)) == 4
+
+
 # --- transactions, branches, conflicts
 
 

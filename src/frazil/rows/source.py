@@ -47,7 +47,7 @@ class Source:
     """Rows by number. `facts`: what has been computed of them in this process (indexes), by a key."""
 
     def __init__(self, table: pa.Table, *, token: str | None = None, files: SourceFiles | None = None, mapped: bool = False):
-        self.table = table if mapped or files is not None else table.combine_chunks()
+        self.table = table if mapped or files is not None or table.nbytes > MEMORY else table.combine_chunks()
         self.files, self.token = files, token or (files.token if files else str(uuid.uuid4()))
         self._facts: dict[Any, Any] = {}
         self._lock = threading.RLock()
@@ -100,7 +100,12 @@ class Source:
         return pa.concat_batches(parts or [_empty(table.schema)]).take(pa.array(back))
 
     def __reduce__(self) -> Any:
-        return (open_source, (self.files,)) if self.files is not None else (_restored, (self.table, self.token))
+        if self.files is not None:
+            return open_source, (self.files,)
+        sink = pa.BufferOutputStream()  # a pickled slice would take all of what it is cut from with it
+        with pa.ipc.new_stream(sink, self.table.schema) as writer:
+            writer.write_table(self.table)
+        return _restored, (sink.getvalue().to_pybytes(), self.token)
 
 
 def _empty(schema: pa.Schema) -> pa.RecordBatch:
@@ -118,8 +123,8 @@ def open_source(files: SourceFiles) -> Source:
     return _once(files.token, lambda: Source(_mapped(files), files=files))
 
 
-def _restored(table: pa.Table, token: str) -> Source:
-    return _once(token, lambda: Source(table, token=token))
+def _restored(data: bytes, token: str) -> Source:
+    return _once(token, lambda: Source(pa.ipc.open_stream(data).read_all(), token=token))
 
 
 def _once(token: str, make: Callable[[], Source]) -> Source:
