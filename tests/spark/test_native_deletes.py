@@ -227,7 +227,7 @@ def test_random_deletes_leave_the_rows_of_a_model(catalog, session, seed):
     """Appends, positions and keys of random columns, with renames and a widening; every third snapshot is read again at the end."""
     r = random.Random(seed)
     version = r.choice([2, 3])
-    t = catalog.create_table("db.random", "a int, b string, c double", partition_by=["b"] if seed % 2 else None, format_version=version)
+    t = catalog.create_table("db.random", "a int, b string, c double", partition_by=["b"] if seed % 2 else [], format_version=version)
     names, model, states = {"a": "a", "b": "b", "c": "c"}, [], []
     pool = {"a": [None, 0, 1, 2, 3], "b": [None, "x", "y"], "c": [None, 0.0, -0.0, NAN, 2.5]}
     same = lambda x, y: repr(x) == repr(y)

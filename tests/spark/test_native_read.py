@@ -292,3 +292,15 @@ def test_limit_comes_with_the_plan(catalog, session):
     t.append(pa.table({"id": list(range(10))}))
     assert t.scan(limit=3).to_spark(session).count() == 3
     assert issubclass(Unsupported, FrazilError)
+
+
+@pytest.mark.parametrize(("zone", "kept"), [("America/Los_Angeles", 1), ("UTC", 2), ("+05:30", 2), ("Asia/Kolkata", 2)])
+def test_a_time_without_zone_prunes_files_in_the_zone_of_the_session(catalog, session, zone, kept):
+    t = catalog.create_table("db.zoned", "ts timestamp")
+    for hour in (7, 9):
+        t.append(pa.table({"ts": pa.array([dt.datetime(2024, 1, 1, hour, tzinfo=dt.timezone.utc)], pa.timestamp("us", "UTC"))}))
+    session.conf.set("spark.sql.session.timeZone", zone)
+    for text in ("ts >= TIMESTAMP '2024-01-01 00:00:00'", "ts >= '2024-01-01 00:00:00'", "NOT (ts < TIMESTAMP '2024-01-01 00:00:00')"):
+        frame = t.scan(text).to_spark(session)
+        assert frame.count() == kept
+        assert zone == "+05:30" or len(frame.inputFiles()) == kept

@@ -110,6 +110,19 @@ def pruning_predicate(spark: Any, row_filter: Any, schema: Schema, case_sensitiv
     return AlwaysTrue() if zoned and session_zone(spark) not in ("UTC", "Etc/UTC", "Z") else predicate
 
 
+def pruning(spark: Any, row_filter: Any, schema: Schema, case_sensitive: bool) -> tuple[Predicate, str]:
+    """The part of a filter that planning can use, and the zone to plan in: the session's, where Frazil knows it."""
+    zone = session_zone(spark)
+    try:
+        predicate = parse(row_filter) if isinstance(row_filter, str) else row_filter
+        if not isinstance(predicate, Predicate):
+            return AlwaysTrue(), "UTC"
+        bind(predicate, schema, case_sensitive=case_sensitive, zone=zone)
+    except FrazilError:
+        return pruning_predicate(spark, row_filter, schema, case_sensitive), "UTC"
+    return predicate, zone
+
+
 def session_zone(spark: Any) -> str:
     return str(spark.conf.get("spark.sql.session.timeZone", "UTC"))
 

@@ -102,8 +102,9 @@ class DataScan:
         """The schema of the rows, metadata columns included."""
         return columns.project(self.source.metadata, self._target()[1], self.selected_fields, self.case_sensitive is not False)
 
-    def plan(self, predicate: Predicate | None = None, case_sensitive: bool | None = None) -> Plan:
-        """The files to read, after pruning by the filter. `predicate` replaces the filter for pruning (Spark doors do that)."""
+    def plan(self, predicate: Predicate | None = None, case_sensitive: bool | None = None, zone: str = "UTC") -> Plan:
+        """The files to read, after pruning by the filter. `predicate` replaces the filter for pruning, and `zone` is that of literals
+        without one (Spark doors do that)."""
         snapshot, schema = self._target()
         return plan(
             self.source.metadata,
@@ -112,6 +113,7 @@ class DataScan:
             row_filter=predicate_of(self.row_filter) if predicate is None else predicate,
             schema=schema,
             case_sensitive=self.case_sensitive is not False if case_sensitive is None else case_sensitive,
+            zone=zone,
             options=ScanOptions.of(self.options, self.source.metadata.properties),
         )
 
@@ -166,8 +168,8 @@ class DataScan:
         scan = replace(self, case_sensitive=sensitive)
         if not self._selects and (branch := spark_room("session_conf").wap_branch(spark, self.source.metadata)):
             scan = replace(scan, branch=branch)
-        predicate = reader.pruning_predicate(spark, self.row_filter, scan._target()[1], sensitive)
-        found = scan.plan(predicate, sensitive)
+        predicate, zone = reader.pruning(spark, self.row_filter, scan._target()[1], sensitive)
+        found = scan.plan(predicate, sensitive, zone)
         where = None if isinstance(self.row_filter, AlwaysTrue) else self.row_filter
         return reader.read(
             spark, found, projection=scan.projection(), storage=self.source.storage, where=where, case_sensitive=sensitive, limit=self.limit
@@ -186,7 +188,7 @@ class IncrementalAppendScan(DataScan):
         end = self.to_snapshot_id_inclusive
         return (metadata.current_snapshot() if end is None else metadata.snapshot_by_id(end)), metadata.schema()
 
-    def plan(self, predicate: Predicate | None = None, case_sensitive: bool | None = None) -> Plan:
+    def plan(self, predicate: Predicate | None = None, case_sensitive: bool | None = None, zone: str = "UTC") -> Plan:
         snapshot, schema = self._target()
         return plan_appends(
             self.source.metadata,
@@ -196,6 +198,7 @@ class IncrementalAppendScan(DataScan):
             row_filter=predicate_of(self.row_filter) if predicate is None else predicate,
             schema=schema,
             case_sensitive=self.case_sensitive is not False if case_sensitive is None else case_sensitive,
+            zone=zone,
             options=ScanOptions.of(self.options, self.source.metadata.properties),
         )
 
