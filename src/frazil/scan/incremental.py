@@ -65,13 +65,14 @@ def plan_appends(
     """Files that append snapshots in (from, to] added; other snapshots are passed over, deletes do not apply."""
     begun = time.perf_counter_ns()
     options, schema = options or ScanOptions(), schema or metadata.schema()
-    bound = bind(row_filter if row_filter is not None else AlwaysTrue(), schema, case_sensitive=case_sensitive, zone=zone)
+    row_filter = row_filter if row_filter is not None else AlwaysTrue()
+    bound = bind(row_filter, schema, case_sensitive=case_sensitive, zone=zone)
     between = snapshots_between(metadata, from_snapshot_id_exclusive, to_snapshot_id_inclusive)
     appends = [s for s in between if s.operation == "append"]
     manifests = appended_manifests(metadata, storage, appends)
     end = between[-1] if between else None
     report = ScanReport(
-        table=metadata.location, snapshot_id=end.snapshot_id if end else None, filter=str(bound), schema_id=schema.schema_id
+        table=metadata.location, snapshot_id=end.snapshot_id if end else None, filter=str(row_filter), schema_id=schema.schema_id
     )
     ids = pa.array([s.snapshot_id for s in appends], type=pa.int64())
 

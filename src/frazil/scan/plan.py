@@ -141,9 +141,10 @@ def plan(
     Raises Unsupported for encrypted tables, CorruptData and NoSuchFileError for manifests that are damaged or gone.
     """
     begun = time.perf_counter_ns()
-    bound = bind(row_filter if row_filter is not None else AlwaysTrue(), schema, case_sensitive=case_sensitive, zone=zone)
+    row_filter = row_filter if row_filter is not None else AlwaysTrue()
+    bound = bind(row_filter, schema, case_sensitive=case_sensitive, zone=zone)
     report = ScanReport(
-        table=metadata.location, snapshot_id=snapshot.snapshot_id if snapshot else None, filter=str(bound), schema_id=schema.schema_id
+        table=metadata.location, snapshot_id=snapshot.snapshot_id if snapshot else None, filter=str(row_filter), schema_id=schema.schema_id
     )
     options = options or ScanOptions()
     manifests = manifests_of(metadata, snapshot, storage) if snapshot is not None else ()
