@@ -10,6 +10,7 @@ from frazil.errors import EvaluationError, NotInstalledError
 from frazil.spark.run import SparkRunner, work_on
 from frazil.spark.workers import frazil_version
 
+pytestmark = pytest.mark.spark
 ROWS = pa.table({"id": range(1000), "p": [i % 3 for i in range(1000)], "v": [float(i) for i in range(1000)]})
 
 
@@ -30,6 +31,7 @@ def live_files(t):
     return {f["file_path"] for f in files}
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
 @pytest.mark.parametrize("version", [2, 3])
 def test_spark_makes_the_same_changes_as_this_process(session, catalog, mode, version):
@@ -103,3 +105,14 @@ def test_a_task_that_is_tried_again_says_so():
         patch.setattr("frazil.spark.run.TaskContext.get", staticmethod(lambda: Again()))
         report = next(iter(work_on(cloudpickle.dumps(abs), packed, iter(numbers)))).to_pylist()[0]
     assert report["again"] and cloudpickle.loads(report["result"]) == (False, 3)
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+def test_a_spark_frame_replaces_the_rows_of_a_filter_that_cuts_through_files(session, catalog, mode):
+    t = made(catalog, properties={"write.delete.mode": mode})
+    frame = session.range(2000, 2010).selectExpr("id", "id % 3 as p", "cast(id as double) as v")
+    result = t.overwrite(frame, "id between 240 and 510")
+    assert (result.rows_inserted, result.rows_deleted, len(t.snapshots())) == (10, 271, 5)
+    assert t.scan("id >= 2000").count() == 10 and t.scan().count() == 1000 - 271 + 10
+    assert data_files(t) == live_files(t)
