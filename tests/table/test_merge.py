@@ -492,3 +492,10 @@ def test_a_large_merge_agrees_with_numpy(catalog, mode):
     found = t.to_arrow()
     assert found.num_rows == 203_000 and len(set(found["id"].to_pylist())) == 203_000
     assert int(np.sum(found["v"].to_numpy())) == int((ids % 7).sum() - (chosen[:5000] % 7).sum() + 100 * 8000)
+
+
+def test_a_key_that_fills_the_source_is_refused_or_deleted_in_portions(table, monkeypatch):
+    monkeypatch.setattr("frazil.rows.key_index.PAIRS", 100)
+    with pytest.raises(InvalidInput, match=r"id = 3 \(\d+ source rows\)"):
+        merging(table, frame([3] * 1000)).when_matched_update_all().execute()
+    assert merging(table, frame([3] * 1000)).when_matched_delete().execute().rows_deleted == 1

@@ -159,7 +159,7 @@ class MergeDecider:
                     self.matched[source] = True
                 if merge.matched:
                     parts.append(self._picked(target, at, source))
-                    if merge.checks_cardinality and len(parts) > 1:
+                    if len(parts) > 1:
                         parts = [self._one_each(target, _together(parts))]
         acts = self._one_each(target, _together(parts)) if parts else Acts(NO_ROWS, NO_ROWS, NO_ROWS)
         if not merge.by_source:
