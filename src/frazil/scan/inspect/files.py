@@ -8,6 +8,7 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from frazil.expr.building import scalar
 from frazil.scan.inspect.partition_type import coerce_partition, partition_arrow_type, partition_struct
 from frazil.scan.inspect.readable import readable_metrics, readable_type
 from frazil.scan.manifests import ALL_COLUMNS, column_of, each, is_data, live, manifests_of, read_manifest
@@ -119,7 +120,7 @@ def file_arrays(table: pa.Table, spec_id: int, unified: StructType) -> list[pa.A
     for field in file_fields(unified):
         match field.name:
             case "spec_id":
-                arrays.append(pa.repeat(pa.scalar(spec_id, pa.int32()), table.num_rows))
+                arrays.append(pa.repeat(scalar(spec_id, pa.int32()), table.num_rows))
             case "partition":
                 arrays.append(partition_struct(coerce_partition(column_of(table, "partition"), unified), unified))
             case "file_format":

@@ -42,5 +42,5 @@ def readable_metrics(entries: pa.Table, schema: Schema) -> pa.Array:
         children += [to_door(decode_bounds(metrics[column].at(field_id), type_), type_) for _, column in _BOUNDS]
         structs.append(pa.StructArray.from_arrays(children, fields=list(_metric_type(type_))))
     if not structs:
-        return pa.array([{}] * entries.num_rows, type=pa.struct([]))
+        return pa.Array.from_buffers(pa.struct([]), entries.num_rows, [None])
     return pa.StructArray.from_arrays(structs, fields=list(readable_type(schema)))
