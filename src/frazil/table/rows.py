@@ -20,7 +20,7 @@ from frazil.expr.bind import bind, bind_term
 from frazil.expr.nodes import AlwaysTrue, Expression, Predicate
 from frazil.expr.parse import parse
 from frazil.rows.assign import bind_update
-from frazil.rows.change import ChangeContext
+from frazil.rows.change import ChangeContext, Changed
 from frazil.rows.delete import DeleteDecider
 from frazil.rows.modes import Kind, Mode, mode_of
 from frazil.rows.update import UpdateDecider
@@ -97,20 +97,25 @@ def stage_overwrite(step: Step, frame: Any, where: Any) -> Staged:
     chosen = mode_of("delete", step.metadata)
     bound = in_grammar(step, lambda: _bound(step, where))
     if bound is None:
-        raise Unsupported(f"overwrite takes a filter of Frazil's own grammar, not {where}.", hint="Delete by it first, then append.")
+        made = _made_by_spark(step, "delete", chosen, where)
+        return _replaced(step, chosen, frame, made.changed, made.conflict_filter, made.deleted)
     found = step.plan(bound)
     wholly, rest = step.split(found)
-    changed = step.change(rest, step.context(found, chosen, DeleteDecider.of(step.read(found))), found)
-    with step.nothing_left():
-        checks = {"starting_snapshot_id": step.start, **step.names}
-        written = write.stage_overwrite(frame, step.metadata, step.storage, step.to, bound, checks)
     if not rest:
-        return written
+        checks = {"starting_snapshot_id": step.start, **step.names}
+        return write.stage_overwrite(frame, step.metadata, step.storage, step.to, bound, checks)
+    changed = step.change(rest, step.context(found, chosen, DeleteDecider.of(step.read(found))), found)
     deleted = changed.deleted + live_rows(wholly, step.storage)
-    added = (*changed.added, *written.files)
-    changed = replace(changed, removed=(*changed.removed, *(t.file for t in wholly)), added=added, deleted=deleted)
-    counts = {"rows_inserted": sum(f.record_count for f in written.files)}
-    staged = step.staged_change("delete", chosen, changed, bound, counts, step.to.options.isolation_level or "snapshot")
+    return _replaced(step, chosen, frame, replace(changed, removed=(*changed.removed, *(t.file for t in wholly))), bound, deleted)
+
+
+def _replaced(step: Step, mode: Mode, frame: Any, changed: Changed, where: Predicate, deleted: int) -> Staged:
+    """Rows that went and the frame's, as one action."""
+    with step.nothing_left():
+        written = write.stage_overwrite(frame, step.metadata, step.storage, step.to, where)
+    counts = {"rows_inserted": sum(f.record_count for f in written.files), "rows_deleted": deleted}
+    both = replace(changed, added=(*changed.added, *written.files))
+    staged = step.staged_change("delete", mode, both, where, counts, step.to.options.isolation_level or "snapshot")
     evolved = tuple(a for a in written.actions if not isinstance(a, OverwriteFiles))
     return replace(staged, actions=(*evolved, *staged.actions[-1:]))
 
@@ -137,6 +142,8 @@ def stage_update(step: Step, given: Mapping[str, Any], where: Any = None, mode: 
         def term(expression: Expression) -> Any:
             return bind_term(expression, step.schema, case_sensitive=step.case_sensitive, zone=step.zone)
 
+        if any(is_spark_column(v) for v in given.values()):
+            raise Unsupported("A Spark Column is a value for Spark only.", hint="Give spark=, or an expression as text.")
         return _bound(step, where), bind_update(step.schema, given.items(), term, zone=step.zone, case_sensitive=step.case_sensitive)
 
     bound = in_grammar(step, made)
@@ -150,6 +157,12 @@ def stage_update(step: Step, given: Mapping[str, Any], where: Any = None, mode: 
 
 
 def _by_spark(step: Step, kind: Kind, mode: Mode, where: Any, given: Mapping[str, Any] | None = None) -> Staged:
+    made = _made_by_spark(step, kind, mode, where, given)
+    metrics = {"rows_updated": made.updated, "rows_deleted": made.deleted}
+    return step.staged_change(kind, mode, made.changed, made.conflict_filter, metrics)
+
+
+def _made_by_spark(step: Step, kind: Kind, mode: Mode, where: Any, given: Mapping[str, Any] | None = None) -> Any:
     """Spark finds the rows by its own SQL; its tasks take them away as for any other change."""
     room = spark_room("row_changes")
 
@@ -158,8 +171,5 @@ def _by_spark(step: Step, kind: Kind, mode: Mode, where: Any, given: Mapping[str
 
     with step.nothing_left():
         if kind == "delete":
-            made = room.delete(step.spark, step.spark_plan, where, context_of, case_sensitive=step.case_sensitive)
-        else:
-            made = room.update(step.spark, step.spark_plan, given, where, context_of, case_sensitive=step.case_sensitive)
-    metrics = {"rows_updated": made.updated, "rows_deleted": made.deleted}
-    return step.staged_change(kind, mode, made.changed, made.conflict_filter, metrics)
+            return room.delete(step.spark, step.spark_plan, where, context_of, case_sensitive=step.case_sensitive)
+        return room.update(step.spark, step.spark_plan, given, where, context_of, case_sensitive=step.case_sensitive)
