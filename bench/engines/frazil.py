@@ -385,8 +385,8 @@ def update_mor(sessions, b):
     return change(b, b.events, "update_mor", MOR, lambda t: t.update(set={"price": "price + 1"}, where=kit.HIT, spark=sessions[0]))
 
 
-def merged(table, frame):
-    return table.merge(frame, on="target.id = source.id").when_matched_update_all().when_not_matched_insert_all().execute()
+def merged(table, frame, **where):
+    return table.merge(frame, on="target.id = source.id", **where).when_matched_update_all().when_not_matched_insert_all().execute()
 
 
 def merge_mor(sessions, b):
@@ -415,11 +415,12 @@ def arrow_delete_cow(sessions, b):
 
 
 def arrow_merge_cow(sessions, b):
-    return change(b, b.events, "arrow_merge_cow", COW, lambda t: merged(t, rows(b, "upserts")))
+    return change(b, b.events, "arrow_merge_cow", COW, lambda t: merged(t, rows(b, "upserts"), runner=in_process()))
 
 
 def arrow_upsert_keys(sessions, b):
-    return change(b, b.keyed, "arrow_upsert_keys", COW, lambda t: t.upsert(rows(b, "keyed"), join_cols=["tenant", "code"]), version=2)
+    upsert = lambda t: t.upsert(rows(b, "keyed"), join_cols=["tenant", "code"], runner=in_process())
+    return change(b, b.keyed, "arrow_upsert_keys", COW, upsert, version=2)
 
 
 # --- start --------------------------------------------------------------------------------------------------
