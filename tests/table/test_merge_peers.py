@@ -17,7 +17,7 @@ from tests.peers.rowsum import rowsum
 pytestmark = pytest.mark.java
 TABLES = [
     "plain_v2", "plain_v3", "nested", "types_core", "types_all", "part_multi", "spec_evolution_v2", "schema_evolution", "pos_deletes_file",
-    "pos_deletes_part", "eq_basic", "eq_pos_dv_mix", "dv_v3", "lineage_mor", "upgrade_v2_v3", "orc_table", "avro_table", "defaults_v3",
+    "pos_deletes_part", "eq_basic", "eq_pos_dv_mix", "dv_v3", "lineage_mor", "upgrade_v2_v3", "orc_v2", "avro_table", "defaults_v3",
 ]  # fmt: skip
 MODES = ["copy-on-write", "merge-on-read"]
 
