@@ -5,6 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from pyspark.sql import functions as F
 
 from frazil.errors import EvaluationError, NotInstalledError
 from frazil.spark.run import SparkRunner, work_on
@@ -116,3 +117,11 @@ def test_a_spark_frame_replaces_the_rows_of_a_filter_that_cuts_through_files(ses
     assert (result.rows_inserted, result.rows_deleted, len(t.snapshots())) == (10, 271, 5)
     assert t.scan("id >= 2000").count() == 10 and t.scan().count() == 1000 - 271 + 10
     assert data_files(t) == live_files(t)
+
+
+def test_an_overwrite_and_an_update_take_any_sql_and_columns_of_spark(session, catalog):
+    t = made(catalog)
+    result = t.overwrite(session.range(2000, 2002).selectExpr("id", "0L as p", "0D as v"), "soundex(cast(id as string)) = '7' and id < 10")
+    assert (result.rows_inserted, result.rows_deleted, t.scan().count()) == (2, 1, 1001) and t.scan("id = 7").count() == 0
+    assert t.update({"v": F.col("v") + F.lit(0.5)}, F.col("id") == 8, spark=session).rows_updated == 1
+    assert t.scan("v = 8.5").count() == 1 and data_files(t) == live_files(t)
