@@ -8,23 +8,20 @@ import pytest
 from pyspark.sql import functions as F
 
 import frazil
-from frazil.errors import InvalidInput, Unsupported, ValidationException
+from frazil.errors import InvalidInput, Unsupported
 from frazil.spark import row_changes_merge
 
 _names = itertools.count()
 
 
 @pytest.fixture
-def catalog(spark, plain_spark, tmp_path):
-    sessions = plain_spark._jvm.org.apache.spark.sql.classic.SparkSession
-    sessions.setActiveSession(spark._jsparkSession)
+def catalog(spark, tmp_path):
     name = f"m{next(_names)}"
     spark.conf.set(f"spark.sql.catalog.{name}.type", "path")
     spark.conf.set(f"spark.sql.catalog.{name}.warehouse", str(tmp_path / "wh"))
     made = frazil.load_catalog(name, type="path", warehouse=str(tmp_path / "wh"))
     made.create_namespace("db")
     yield name, made
-    sessions.setActiveSession(plain_spark._jsparkSession)
     spark.conf.unset(f"spark.sql.catalog.{name}.type")
     spark.conf.unset(f"spark.sql.catalog.{name}.warehouse")
 
@@ -97,7 +94,7 @@ def test_all_clauses_with_their_conditions(table, source, by_spark, name):
 
 
 def test_what_the_grammar_lacks_is_sparks(table, source, by_spark, name):
-    twice = F.udf(lambda x: x * 2, "int")
+    twice = F.udf(lambda x: None if x is None else x * 2, "int")
     (
         source.mergeInto(name, (source["id"] == F.col("db.t.id")) & (F.soundex("t.name") == "N000"))
         .whenMatched()
@@ -140,9 +137,9 @@ def test_a_branch_takes_a_merge(table, source, name):
 
 def test_ambiguous_matches_and_idle_merges_are_refused(table, source, spark, name):
     twice = source.union(source)
-    with pytest.raises(ValidationException, match="8"):
+    with pytest.raises(InvalidInput, match="ambiguous.*id = 8"):
         twice.mergeInto(name, twice.id == F.col("t.id")).whenMatched().updateAll().merge()
-    with pytest.raises(ValidationException, match="8"):
+    with pytest.raises(InvalidInput, match="ambiguous.*id = 8"):
         (twice.mergeInto(name, (twice.id == F.col("t.id")) & (F.soundex("t.name") == "N000")).whenMatched().updateAll().merge())
     with pytest.raises(InvalidInput, match="clause"):
         source.mergeInto(name, source.id == F.col("t.id")).merge()

@@ -43,7 +43,7 @@ class MergeIntoWriter:
         return self
 
     def merge(self) -> None:
-        table = open_table(self._name, {})
+        table = open_table(self._name, {}, self._frame.sparkSession)
         parts = _parts(self._name, table)
         done = tuple(_plain(c, parts, table) for c in self._clauses)
         asked = Merge(self._condition, done, ".".join(f"`{p.replace('`', '``')}`" for p in parts), "", self._evolves)

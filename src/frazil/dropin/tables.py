@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from frazil.catalog import Committed, create_at
+from frazil.dropin.names import catalog_of, parts_of
 from frazil.errors import InvalidInput, TableAlreadyExistsError
 from frazil.scan.snapshot_ref import selector_suffix
+from frazil.spark.iceberg_read import session_catalogs
 from frazil.spark.types import time_enabled, to_spark
 from frazil.table.create import table_metadata
-from frazil.table.load import at_location, load_table, resolve
+from frazil.table.load import at_location, load_catalog, load_table, resolve
 from frazil.table.table import Table
 
 _CATALOG = "catalog."
@@ -37,9 +39,16 @@ def split_branch(name: str) -> tuple[str, str | None]:
     return head, str(found["branch"])
 
 
-def open_table(name: str, options: Mapping[str, Any]) -> Table:
-    """The table to write to. Raises InvalidInput for a metadata table."""
-    table = load_table(name, **catalog_options(options))
+def open_table(name: str, options: Mapping[str, Any], spark: Any = None) -> Table:
+    """The table to write to. `spark`: the session whose catalogs count, unless it is the running one. Raises InvalidInput for a metadata
+    table."""
+    given = catalog_options(options)
+    if spark is not None and (catalog := catalog_of(spark, name)) is not None:
+        prefix = f"spark.sql.catalog.{catalog}."
+        settings = {k[len(prefix) :]: v for k, v in session_catalogs(spark).items() if k.startswith(prefix)}
+        table = load_catalog(catalog, **{**settings, **given}).load_table(tuple(parts_of(name)[1:]))
+    else:
+        table = load_table(name, **given)
     if not isinstance(table, Table):
         raise InvalidInput(f"Cannot write to {name!r}: it is a metadata table.")
     return table

@@ -107,7 +107,7 @@ class IcebergWriter:
     def _open(self, name: str) -> tuple[Any, dict[str, Any]]:
         """The table, and the options with the branch that the name says."""
         head, branch = split_branch(name)
-        return open_table(head, self._given), {**self._given, **({"branch": branch} if branch else {})}
+        return open_table(head, self._given, self._frame.sparkSession), {**self._given, **({"branch": branch} if branch else {})}
 
     def _check_partitions(self, name: str, table: Any) -> None:
         """Spark refuses a partitionBy that is not the table's; so do we, rather than leave it unheard."""

@@ -96,7 +96,7 @@ class IcebergWriterV2:
             getattr(self._spark(), verb)(*condition)
             return
         try:
-            table = open_table(name, self._given)
+            table = open_table(name, self._given, spark)
         except NoSuchTableError as e:
             raise NoSuchTableError(e.message, hint="create() makes a new table.", table=name) from e
         where = sql_of(spark, table, condition[0]) if condition else None

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
 from frazil.arrow.rows_at import rows_at
-from frazil.errors import Unsupported, ValidationException
+from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, And, Predicate
 from frazil.rows.change import ChangeContext, Changed, combined
 from frazil.rows.leftovers import leave_only
@@ -39,6 +39,7 @@ from frazil.spark.row_changes_tasks import (
     BY_SOURCE_UPDATED,
     DELETED,
     INSERTED,
+    SHOWN,
     UPDATED,
     WRITES,
     Report,
@@ -296,14 +297,15 @@ class Job:
         tasks = tasks_of(self.plan, parts)
         return [Touched(tasks[path], tuple(held), rows[path]) for path, held in parts.items()]
 
-    def ambiguous(self, twice: Sequence[tuple[str, int]]) -> ValidationException:
+    def ambiguous(self, twice: Sequence[tuple[str, int]]) -> InvalidInput:
         """The error that names the rows, by their keys."""
-        shown = [str(row) for path, at in twice[:3] for row in self._rows(path, at)]
-        return ValidationException(
-            f"MERGE: {', '.join(shown)} in the target: more than one row of the source would change it.",
-            hint="Make the rows of the source unique by the key, or say in the conditions which of them counts.",
-            table=self.plan.metadata.location,
-        )  # fmt: skip
+        rows = [row for path, at in twice[:SHOWN] for row in self._rows(path, at)]
+        shown = "; ".join(", ".join(f"{n} = {v!r}" for n, v in row.items()) for row in rows)
+        return InvalidInput(
+            f"MERGE is ambiguous: more than one source row would change the same target row: {shown}.",
+            hint="Make the source unique by the ON condition, or give the clauses conditions of which one row at most fulfils any.",
+            rows=rows,
+        )
 
     def _rows(self, path: str, at: int) -> list[Any]:
         wanted = self.plan.schema.project(self.keys) if self.keys else self.plan.schema

@@ -47,7 +47,7 @@ def merge(
     """A whole MERGE. Expressions call the target by `merge.target_alias`, which may be a name of several parts, and the source by
     `merge.source_alias`. Where that is empty the source is called as `like` is, the frame that was staged, and `like.id` is its column.
 
-    Raises InvalidInput for what Spark cannot resolve, ValidationException for a target row that several source rows would change.
+    Raises InvalidInput for what Spark cannot resolve, and for a target row that several source rows would change.
     """
     merge.check()
     with sensitivity(spark, case_sensitive) as sensitive:

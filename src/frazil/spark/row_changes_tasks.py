@@ -35,7 +35,8 @@ WRITES = (UPDATED, INSERTED, BY_SOURCE_UPDATED)
 OPERATIONS = BY_SOURCE_UPDATED + 1
 _LEAVES = pa.array([n > 0 and n in LEAVES for n in range(MATCHED + 1)])
 _WRITES = pa.array([n in WRITES for n in range(MATCHED + 1)])
-_SHOWN = 3
+SHOWN = 3
+"""Rows that an error names."""
 
 
 @dataclass(frozen=True)
@@ -107,8 +108,8 @@ class _Gathered:
 
     def _repeated(self, path: str, places: np.ndarray, again: BitMap64) -> None:
         values, counts = np.unique(places, return_counts=True)
-        found = [*values[counts > 1][:_SHOWN].tolist(), *list(again[:_SHOWN])]
-        self.twice += [(path, p) for p in found][: _SHOWN - len(self.twice)]
+        found = [*values[counts > 1][:SHOWN].tolist(), *list(again[:SHOWN])]
+        self.twice += [(path, p) for p in found][: SHOWN - len(self.twice)]
 
 
 def bitmap(places: np.ndarray) -> BitMap64:
@@ -197,11 +198,11 @@ def take_away(context: ChangeContext, unique: bool, group: Sequence[Touched]) ->
         for location, row in touched.parts:
             part = BitMap64.deserialize(_bitmaps(context.write.storage, location, opened).get_batch(row).column(0)[0].as_py())
             if unique and held.intersect(part):
-                twice += [(touched.task.file.file_path, p) for p in list((held & part)[:_SHOWN])]
+                twice += [(touched.task.file.file_path, p) for p in list((held & part)[:SHOWN])]
             held |= part
         work.append((touched.task, positions_array(held)))
     if twice:
-        return Changed(reports=tuple(twice[:_SHOWN]))
+        return Changed(reports=tuple(twice[:SHOWN]))
     return remove_positions(context, work)
 
 
