@@ -45,7 +45,11 @@ def take_positions(t: Any, gone: Callable[[dict[str, Any]], bool], granularity: 
         made = (
             write_vectors(deletes, context) if t.format_version >= 3 else write_position_deletes(deletes, context, granularity=granularity)
         )
-        commit(t._writable(), t._loaded, [RowDelta(added_deletes=made, removed_deletes=replaced)])
+        commit(
+            t._writable(),
+            t._loaded,
+            [RowDelta(added_deletes=made, removed_deletes=replaced, starting_snapshot_id=t.current_snapshot().snapshot_id)],
+        )
     t.refresh()
 
 

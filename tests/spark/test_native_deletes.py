@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
+from frazil.arrow.schema import to_arrow_schema
 from frazil.spark import bitmaps, equality, file_keys, native_deletes
 from frazil.spec import types as i
 from tests.spark.deleting import take_keys, take_positions
@@ -238,7 +239,7 @@ def test_random_deletes_leave_the_rows_of_a_model(catalog, session, seed):
             case "append":
                 new = [row() for _ in range(r.randint(1, 6))]
                 model += new
-                t.append(pa.Table.from_pylist([{names[k]: v for k, v in x.items()} for x in new], schema=t.schema().as_arrow()))
+                t.append(pa.Table.from_pylist([{names[k]: v for k, v in x.items()} for x in new], schema=to_arrow_schema(t.schema())))
             case "keys":
                 columns = sorted(r.sample("abc", r.randint(1, 3)))
                 keys = [row() for _ in range(r.randint(1, 3))]

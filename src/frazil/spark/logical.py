@@ -18,7 +18,12 @@ def uuid_text(c: Column) -> Column:
 
 def from_file(c: Column, type_: i.IcebergType) -> Column:
     """A column of Spark's scan (`shape.read_type`) as the table shows it."""
-    return _rebuilt(c, type_, type_) if contains(type_, i.UUIDType, i.UnknownType) else c
+    return _rebuilt(c, type_, type_) if is_rebuilt(type_) else c
+
+
+def is_rebuilt(type_: i.IcebergType) -> bool:
+    """Whether `from_file` changes a column of the type."""
+    return contains(type_, i.UUIDType, i.UnknownType)
 
 
 def from_arrow(c: Column, type_: i.IcebergType) -> Column:

@@ -24,9 +24,10 @@ from frazil.spark.arrow_read import arrow_frame
 from frazil.spark.canary import still_by_id
 from frazil.spark.file_keys import same_files
 from frazil.spark.groups import ScanGroup, mapping_of, split
-from frazil.spark.logical import from_file, pruned
+from frazil.spark.logical import from_file, is_rebuilt, pruned
 from frazil.spark.native_deletes import EQUALITY, NONE, Applied, KeyColumns, key_columns
 from frazil.spark.parquet_scan import open_files
+from frazil.spark.quick_columns import shown_columns
 from frazil.spark.settings import enable_ids
 from frazil.spark.shape import Shape, read_type, shape_of, without_ids
 from frazil.spark.types import contains, spark_type, time_enabled
@@ -37,6 +38,7 @@ from frazil.storage import Storage
 from frazil.storage.locations import scheme_of
 
 _ROW_ID, _UPDATED, _POS, _FIRST, _SEQUENCE = "__frazil_row_id", "__frazil_updated", "__frazil_pos", "__frazil_first", "__frazil_sequence"
+_FLOATS = (i.FloatType, i.DoubleType)
 _FILE, _DELETED = "__frazil_file", "__frazil_deleted"
 
 
@@ -226,7 +228,14 @@ def _scan(
         scan = _with_metadata(spark, plan, applied.started(scan), table, group, wanted)
         flag = _DELETED if "_deleted" in wanted.names else None
         scan = applied.finished(scan, keys, value, flag, storage, mapping_of(plan))
-    return scan.select(*(_column(f, value(f)) for f in wanted.columns), *(_metadata_column(f, group) for f in wanted.extra))
+    quick = shown_columns(spark)
+
+    def column(f: i.NestedField) -> Column:
+        if quick is None or f.doc or f.field_id not in sources or f.field_id in shape.opaque or is_rebuilt(f.field_type):
+            return _column(f, value(f))
+        return quick(quoted(sources[f.field_id]), f.name, isinstance(f.field_type, _FLOATS))
+
+    return scan.select(*map(column, wanted.columns), *(_metadata_column(f, group) for f in wanted.extra))
 
 
 def _read_schema(shape: Shape, group: ScanGroup, wanted: _Wanted) -> tuple[s.StructType, dict[int, str]]:
@@ -278,7 +287,7 @@ def _column(f: i.NestedField, made: Column) -> Column:
 
 def _unpushed(c: Column, type_: i.IcebergType) -> Column:
     """Spark pushes `d = 0` into Parquet, where -0.0 is another number: rows would be lost. nanvl(d, d) is d, and is not pushed."""
-    return F.nanvl(c, c) if isinstance(type_, i.FloatType | i.DoubleType) else c
+    return F.nanvl(c, c) if isinstance(type_, _FLOATS) else c
 
 
 def _constant(field_id: int) -> str:

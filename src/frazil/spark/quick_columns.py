@@ -1,0 +1,34 @@
+"""Columns of a scan under the table's names, in few calls of the JVM: PySpark's own functions take some fifteen a column, to keep track of
+the caller's line, which adds up where a table is wide or the JVM is cold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql import Column
+
+_FUNCTIONS, _METADATA = "org.apache.spark.sql.functions", "org.apache.spark.sql.types.Metadata"
+
+Shown = Callable[[str, str, bool], Column]
+
+
+def shown_columns(spark: Any) -> Shown | None:
+    """`shown(source, name, barrier)`: the column `source` (quoted) as `name`, without metadata; with a barrier, nothing is pushed for it.
+
+    None where there is no JVM to call.
+    """
+    jvm = getattr(spark, "_jvm", None)
+    if jvm is None:
+        return None
+    from pyspark.sql.classic.column import Column as Classic  # there is no such module to import where Spark is remote
+
+    functions, empty = getattr(jvm, _FUNCTIONS), getattr(jvm, _METADATA).empty()
+    column, nanvl = functions.col, functions.nanvl
+
+    def shown(source: str, name: str, barrier: bool) -> Column:
+        found = column(source)
+        found = nanvl(found, found) if barrier else found
+        return Classic(getattr(found, "as")(name, empty))
+
+    return shown
