@@ -10,6 +10,7 @@ from pathlib import Path
 from frazil.arrow.write_options import WriteOptions, write_options
 from frazil.commit.properties import DEFAULTS
 from frazil.scan.options import SPLIT_OPTIONS
+from frazil.spark import target
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs/options.md").read_text()
@@ -27,6 +28,13 @@ def test_every_write_option_is_documented_and_every_documented_one_accepted() ->
     for name in documented - {"snapshot-property.<name>"}:
         write_options({name: None})
         write_options({name.replace("-", "_"): None})
+
+
+def test_every_read_option_is_documented_and_every_documented_one_accepted() -> None:
+    known = {*target._SELECTORS, *target._RANGE, *target._HINTS, *SPLIT_OPTIONS, "catalog.<key>"}
+    documented = listed(TEXT.split("<!-- read options -->")[1]) - {"db.events.changes"}
+    assert {name.lower() for name in documented} == known
+    assert target.read_request({"path": "/t", "Snapshot_Id": 3}).selectors == {"snapshot_id": 3}
 
 
 _PROPERTY = re.compile(r"(?:write|read|commit|gc|schema|encryption)\.[a-z][a-z.-]*")

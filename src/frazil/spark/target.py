@@ -100,9 +100,9 @@ class Target:
 
 
 def read_request(options: Mapping[str, Any]) -> ReadRequest:
-    """Options of `format("iceberg")`, in any case. Raises InvalidInput for unknown and contradictory ones, Unsupported for Java's that
-    are not served."""
-    given = {str(k).lower(): str(v) for k, v in options.items() if v is not None}
+    """Options of `format("iceberg")`, in any case, `_` for `-`. Raises InvalidInput for unknown and contradictory ones, Unsupported
+    for Java's that are not served."""
+    given = {str(k).lower().replace("_", "-"): str(v) for k, v in options.items() if v is not None}
     path = given.pop("path", "")
     if not path:
         raise InvalidInput('format("iceberg") needs a table: load("db.events") or load("/path/to/events").')
