@@ -139,14 +139,6 @@ class WriteContext:
             return self
         return replace(self, spec=next(s for s in self.specs if s.spec_id == spec_id))
 
-    @property
-    def granularity(self) -> str:
-        """How position deletes are gathered: "file" (Spark's default) or "partition" (`write.delete.granularity`)."""
-        found = self.options.delete_granularity or self.properties.get("write.delete.granularity", "file").lower()
-        if found not in ("file", "partition"):
-            raise InvalidInput(f"write.delete.granularity is file or partition, not {found!r}.")
-        return found
-
     @cached_property
     def metrics(self) -> MetricsConfig:
         if self.deletes is not None and self.deletes.name == "position":
