@@ -10,7 +10,7 @@ from frazil.commit.evolve_sort_order import UpdateSortOrder
 from frazil.commit.evolve_spec import UpdateSpec
 from frazil.commit.manage_snapshots import ManageSnapshots
 from frazil.commit.new_table import new_metadata
-from frazil.errors import NoSuchRefError, NoSuchSnapshotError, ValidationError
+from frazil.errors import InvalidInput, NoSuchRefError, NoSuchSnapshotError, ValidationError
 from frazil.spec.ddl import parse_schema
 from frazil.spec.partitioning import build_spec
 from frazil.spec.snapshot import Snapshot, SnapshotRef
@@ -261,3 +261,12 @@ def test_day_partition_source_type_is_reported():
     with pytest.raises(ValidationError, match="Invalid source type string"):
         build_spec(parse_schema("a string"), ["days(a)"])
     assert isinstance(build_spec(SCHEMA, ["days(day)"]).partition_type(SCHEMA).fields[0].field_type, DateType)
+
+
+def test_a_columns_type_is_a_type_or_ddl_text_and_nothing_else() -> None:
+    base = table()
+    new = changed(base, UpdateSchema(base).add_column("x", "array<struct<a: int>>").update_column("n", "bigint")).schema()
+    assert (new.find_type("x.element.a"), new.find_type("n")) == (IntegerType(), LongType())
+    for wrong in (int, 7, "no such type", ""):
+        with pytest.raises(InvalidInput):
+            UpdateSchema(base).add_column("y", wrong)

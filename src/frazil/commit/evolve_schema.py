@@ -13,6 +13,7 @@ from typing import Any
 
 from frazil.codec.name_mapping import update_name_mapping
 from frazil.errors import ValidationError
+from frazil.spec.ddl import parse_type
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema, assign_fresh_ids, check_identifier_fields
 from frazil.spec.transforms import BucketTransform
@@ -186,10 +187,12 @@ class UpdateSchema:
         return self._do(lambda d: setattr(d, "case_sensitive", case_sensitive))
 
     def add_column(
-        self, path: Path, field_type: IcebergType, doc: str | None = None, required: bool = False, default_value: Any = None
+        self, path: Path, field_type: IcebergType | str, doc: str | None = None, required: bool = False, default_value: Any = None
     ) -> UpdateSchema:
-        """A new column, at any depth ("a.b" or ("a", "b")). A required one needs a default (v3) unless incompatible changes are allowed."""
-        return self._do(lambda d: _add(d, path, field_type, doc, required, default_value))
+        """A new column, at any depth ("a.b" or ("a", "b")); its type may be DDL text. A required one needs a default (v3) unless
+        incompatible changes are allowed."""
+        type_ = _type_of(field_type)
+        return self._do(lambda d: _add(d, path, type_, doc, required, default_value))
 
     def delete_column(self, path: Path) -> UpdateSchema:
         return self._do(lambda d: _delete(d, _dotted(path)))
@@ -199,9 +202,10 @@ class UpdateSchema:
         return self._do(lambda d: _rename(d, _dotted(path_from), new_name))
 
     def update_column(
-        self, path: Path, field_type: IcebergType | None = None, required: bool | None = None, doc: str | None = None
+        self, path: Path, field_type: IcebergType | str | None = None, required: bool | None = None, doc: str | None = None
     ) -> UpdateSchema:
-        return self._do(lambda d: _update(d, _dotted(path), field_type, required, doc))
+        type_ = None if field_type is None else _type_of(field_type)
+        return self._do(lambda d: _update(d, _dotted(path), type_, required, doc))
 
     def make_column_optional(self, path: Path) -> UpdateSchema:
         return self._do(lambda d: _update(d, _dotted(path), None, False, None))
@@ -262,6 +266,15 @@ def _property_updates(metadata: TableMetadata, new: Schema, draft: SchemaDraft) 
                 changes[_METRICS_COLUMN + now] = mode
     updates: list[Update] = [SetProperties(changes)] if changes else []
     return updates + ([RemoveProperties(tuple(removals))] if removals else [])
+
+
+def _type_of(given: Any) -> IcebergType:
+    """A type as given, or DDL text ("int", "array<string>"). Raises ValidationError for anything else, ParseError."""
+    if isinstance(given, str):
+        return parse_type(given)
+    if not isinstance(given, IcebergType):
+        raise ValidationError(f"A column's type is one of frazil.types or DDL text, not {given!r}.")
+    return given
 
 
 def _dotted(path: Path) -> str:
