@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from frazil.arrow.write_deletes import write_equality_deletes
 from frazil.arrow.write_options import WriteOptions
 from frazil.commit.actions import MetadataChange, RewriteFiles, RowDelta
 from frazil.commit.transaction import commit
-from frazil.errors import InvalidInput, NoSuchRefError, NoSuchSnapshotError, ValidationError
+from frazil.errors import CorruptData, InvalidInput, NoSuchRefError, NoSuchSnapshotError, ValidationError
 from frazil.scan.changelog import CHANGE_FIELDS
 from frazil.scan.plan import plan
 from frazil.spec.types import IntegerType
@@ -351,6 +352,18 @@ def test_a_snapshot_whose_parent_expired_tells_its_changes_itself(catalog: Any) 
     with pytest.raises(InvalidInput, match=f"Cannot tell what snapshot {last} .* has expired") as told:
         table.changes().to_arrow()
     assert told.value.facts["file"] == gone
+
+
+def test_a_file_with_more_rows_than_its_manifest_says_is_corrupt(catalog: Any) -> None:
+    table = new(catalog)
+    table.append(rows((1, "a")))
+    base, (old,) = table._loaded, [t.file for t in table.scan().plan_files()]
+    context = WriteContext.of(base.metadata, base.storage, WriteOptions())
+    (file,) = write(conform(rows((1, "a"), (2, "b"), (3, "c")), context.schema), context)
+    commit(table._backend, base, [RowDelta(added=[replace(file, record_count=2)], removed=[old])])
+    with pytest.raises(CorruptData, match="holds more rows than the 2 of its manifest") as told:
+        table.refresh().changes().to_arrow()
+    assert told.value.facts["file"] == file.file_path
 
 
 def test_a_table_without_snapshots_has_no_changes(catalog: Any) -> None:

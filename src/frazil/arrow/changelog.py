@@ -22,6 +22,7 @@ from frazil.arrow.read_context import ReadContext, ReadOptions
 from frazil.arrow.row_digest import Digests, row_digests
 from frazil.arrow.run import InOrder, default_workers
 from frazil.arrow.schema import to_arrow_schema
+from frazil.errors import CorruptData
 from frazil.expr.bound import Bound, references
 from frazil.scan.changelog import CHANGE_FIELDS, ChangelogPlan, ChangeTask
 from frazil.spec.schema import POS_ID, Schema
@@ -149,7 +150,11 @@ def _matched(tasks: Sequence[ChangeTask], read: ChangeRead) -> Matcher:
     matcher = Matcher([t.inserted for t in tasks], [t.ordinal for t in tasks], rows_of, bool(options.key_ids), options.budget)
     for number, batch in _in_order(tasks, lambda t: change_rows(t, context), context.options):
         rows, keys = digests(batch, context, options.key_ids)
-        matcher.add(number, batch.column(batch.num_columns - 1).to_numpy(), rows, keys)
+        places = batch.column(batch.num_columns - 1).to_numpy()
+        if len(places) and int(places[-1]) >= rows_of[number]:
+            file = tasks[number].task.file
+            raise CorruptData(f"{file.file_path} holds more rows than the {file.record_count} of its manifest.", file=file.file_path)
+        matcher.add(number, places, rows, keys)
     return matcher
 
 

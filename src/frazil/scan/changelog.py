@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 
 from frazil.errors import InvalidInput, ValidationError
 from frazil.expr.bind import bind
-from frazil.expr.bound import Bound
+from frazil.expr.bound import Bound, references
 from frazil.expr.nodes import AlwaysTrue, And, Predicate, names
 from frazil.scan.deletes import DeleteEntries, attach, read_deletes
-from frazil.scan.manifests import PLAN_COLUMNS, column_of, is_data, live, manifests_of, read_manifest
+from frazil.scan.manifests import ALL_COLUMNS, DELETE, PLAN_COLUMNS, STATISTICS, column_of, is_data, live, manifests_of, read_manifest
 from frazil.scan.options import ScanOptions
 from frazil.scan.plan import EntryChoice, may_match, plan_manifests
 from frazil.scan.report import ScanReport
@@ -40,7 +40,6 @@ CHANGE_FIELDS = (
     NestedField(2147483542, CHANGE_ORDINAL, IntegerType(), False, doc="Change ordinal in changelog"),
     NestedField(2147483541, COMMIT_SNAPSHOT_ID, LongType(), False, doc="Commit snapshot ID"),
 )
-_KEY = ("status", "snapshot_id", "sequence_number", "file_sequence_number", "file_path")
 
 
 @dataclass(frozen=True)
@@ -233,10 +232,11 @@ def _before_entries(entries: pa.Table, *, snapshot_id: int) -> pa.Table:
 
 def _changes_of(planning: _Planning, snapshot: Snapshot, ordinal: int) -> tuple[tuple[ChangeTask, ...], set[int]]:
     before, after, told = _sides(planning, snapshot)
-    gone, come = _files_of_one_side(planning, before, after, True, _KEY)
-    removed = planning.files(before.of(True), partial(_only, choose=before.choose, keys=gone, with_offset=False), True) if len(gone) else ()
-    added = planning.files(after.of(True), partial(_only, choose=after.choose, keys=come, with_offset=False), True) if len(come) else ()
-    staying = _touched(planning, before, after, come)
+    with_stats = bool(before.of(False) or after.of(False))  # by which equality deletes are matched
+    columns = ALL_COLUMNS if with_stats else (*PLAN_COLUMNS, *STATISTICS) if references(planning.bound) else PLAN_COLUMNS
+    gone, come = _files_of_one_side(planning, before, after, True, columns)
+    removed, added = (planning.files(one.manifests, one.only, with_stats) if len(one.keys) else () for one in (gone, come))
+    staying = _touched(planning, before, after, come.keys)
     then = planning.deletes(before.of(False), before.choose) if removed or staying else None
     now = planning.deletes(after.of(False), after.choose) if added or staying else None
     if told:
@@ -275,8 +275,23 @@ def _equality_ids(entries: DeleteEntries) -> set[int]:
     return {i for _, t in entries.groups for i in pc.unique(pc.list_flatten(t.column("equality_ids"))).to_pylist()}
 
 
-def _files_of_one_side(planning: _Planning, before: _Side, after: _Side, data: bool, columns: tuple[str, ...]) -> tuple[pa.Array, pa.Array]:
-    """Keys of the files (data files or delete files) that only the first side has, and that only the second has."""
+@dataclass(frozen=True)
+class _OneSided:
+    """Files (data files or delete files) that only one side has: their keys, and the manifests among whose entries they are."""
+
+    keys: pa.Array
+    manifests: list[ManifestFile]
+    choose: EntryChoice
+    with_offset: bool
+
+    def only(self, entries: pa.Table) -> pa.Table:
+        return _only(entries, choose=self.choose, keys=self.keys, with_offset=self.with_offset)
+
+
+def _files_of_one_side(
+    planning: _Planning, before: _Side, after: _Side, data: bool, columns: tuple[str, ...]
+) -> tuple[_OneSided, _OneSided]:
+    """What only the first side has, and what only the second has. Manifests that both have are not looked at."""
     old, new = before.of(data), after.of(data)
     if before.choose is live:  # manifests of both sides hold the same files
         shared = {m.manifest_path for m in old} & {m.manifest_path for m in new}
@@ -286,7 +301,8 @@ def _files_of_one_side(planning: _Planning, before: _Side, after: _Side, data: b
         found = [keys_of(choose(read_manifest(planning.storage, m, columns)), not data) for m in some]
         keys.append(pa.concat_arrays(found) if found else pa.array([], pa.string()))
     then, now = keys
-    return then.filter(pc.invert(pc.is_in(then, value_set=now))), now.filter(pc.invert(pc.is_in(now, value_set=then)))
+    gone, come = then.filter(pc.invert(pc.is_in(then, value_set=now))), now.filter(pc.invert(pc.is_in(now, value_set=then)))
+    return _OneSided(gone, old, before.choose, not data), _OneSided(come, new, after.choose, not data)
 
 
 def keys_of(entries: pa.Table, with_offset: bool) -> pa.Array:
@@ -306,18 +322,16 @@ def _only(entries: pa.Table, *, choose: EntryChoice, keys: pa.Array, with_offset
 
 def _touched(planning: _Planning, before: _Side, after: _Side, come: pa.Array) -> tuple[PlannedFiles, ...]:
     """Files of both sides to which delete files apply that only one side has."""
-    columns = (*PLAN_COLUMNS, "content_offset")
-    gone, new = _files_of_one_side(planning, before, after, False, columns)
-    if not len(gone) and not len(new):
+    columns = (*PLAN_COLUMNS, *DELETE, *STATISTICS)
+    changed = [one for one in _files_of_one_side(planning, before, after, False, columns) if len(one.keys)]
+    if not changed:
         return ()
     staying = planning.files(after.of(True), partial(_only, choose=after.choose, keys=come, with_offset=False, invert=True), True)
     if not staying:
         return ()
     marks: list[Any] = [None] * len(staying)
-    for side, keys in ((before, gone), (after, new)):
-        if not len(keys):
-            continue
-        entries = planning.deletes(side.of(False), partial(_only, choose=side.choose, keys=keys, with_offset=True))
+    for one in changed:
+        entries = planning.deletes(one.manifests, one.only)
         if entries is None:
             continue
         for n, group in enumerate(attach(planning.metadata, staying, entries)[0]):
