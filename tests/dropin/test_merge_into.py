@@ -11,6 +11,8 @@ import frazil
 from frazil.errors import InvalidInput, Unsupported
 from frazil.spark import row_changes_merge
 
+pytestmark = pytest.mark.spark
+
 _names = itertools.count()
 
 
@@ -71,6 +73,7 @@ def test_an_upsert_by_columns_is_done_by_tasks(table, source, by_spark, name):
     assert by_spark == [] and len(table.snapshots()) == 2
 
 
+@pytest.mark.versions
 def test_all_clauses_with_their_conditions(table, source, by_spark, name):
     (
         source.alias("src")
@@ -93,6 +96,7 @@ def test_all_clauses_with_their_conditions(table, source, by_spark, name):
     assert by_spark == []
 
 
+@pytest.mark.versions
 def test_what_the_grammar_lacks_is_sparks(table, source, by_spark, name):
     twice = F.udf(lambda x: None if x is None else x * 2, "int")
     (

@@ -9,6 +9,8 @@ from pyspark.sql import functions as F
 import frazil
 from frazil.errors import EvaluationError, InvalidInput, ValidationError
 
+pytestmark = pytest.mark.spark
+
 MODES = [(1, "copy-on-write"), (2, "copy-on-write"), (2, "merge-on-read"), (3, "merge-on-read"), (3, "copy-on-write")]
 SCHEMA = "id bigint not null, name string, v double, s struct<a: int, b: string>, day date"
 

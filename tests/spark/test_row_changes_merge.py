@@ -10,6 +10,8 @@ import frazil
 from frazil.errors import InvalidInput, SchemaMismatch
 from frazil.spark import row_changes_merge
 
+pytestmark = pytest.mark.spark
+
 MODES = [(1, "copy-on-write"), (2, "merge-on-read"), (3, "merge-on-read"), (3, "copy-on-write")]
 
 

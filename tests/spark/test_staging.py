@@ -12,6 +12,8 @@ from frazil.errors import Unsupported
 from frazil.spark import staging
 from frazil.storage import storage_for
 
+pytestmark = pytest.mark.spark
+
 
 @pytest.fixture
 def place(tmp_path):

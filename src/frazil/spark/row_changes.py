@@ -8,6 +8,7 @@ come to the driver. Doors: `delete`, `update`, `row_changes_merge.merge`.
 from __future__ import annotations
 
 import contextlib
+import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -232,29 +233,30 @@ class Job:
         finally:
             remove(folder_of(write), write.storage)
 
-    def write(self, frame: DataFrame, *, new_rows: bool, numbered: bool = False) -> list[Report]:
-        """The first job: what it reports."""
+    def write(self, frame: DataFrame, *, new_rows: bool, numbered: bool = False, inserts: bool = False) -> list[Report]:
+        """The first job: what it reports. `inserts`: no row has a place."""
         write = self.context.write
         shared(self.spark, write.storage, folder_of(write))
         settings: Mapping[str, str] = {}
         if new_rows:
-            frame, settings = self._spread(frame)
+            frame, settings = self._spread(frame, inserts)
         sink = Sink(write, folder_of(write), self.plan.schema if new_rows else None, numbered)
-        with temporarily(self.spark, settings):
+        with temporarily(self.spark, settings) if settings else contextlib.nullcontext():
             rows = frame.mapInArrow(guarded("frazil.spark.row_changes_tasks", "write_changes", sink), _REPORT).collect()
         found = [cloudpickle.loads(bytes(r["report"])) for r in rows]
         self.reports += found
         return found
 
-    def _spread(self, frame: DataFrame) -> tuple[DataFrame, Mapping[str, str]]:
-        """Rows to tasks so that files get the sizes that the table wants (`write.<kind>.distribution-mode`, hash unless given)."""
+    def _spread(self, frame: DataFrame, inserts: bool) -> tuple[DataFrame, Mapping[str, str]]:
+        """Rows to tasks so that files get the sizes that the table wants (`write.<kind>.distribution-mode`, hash unless given).
+        Without partitions they go by the file they were in, so that few tasks know of a file."""
         write = self.context.write
         names = frame.columns[: len(frame.columns) - len(self.plan.schema.fields)]
         asked = write.options.distribution_mode or write.properties.get(f"write.{self.kind}.distribution-mode", "hash").lower()
         to = replace(write, schema=self.plan.schema, options=replace(write.options, distribution_mode=asked))
         if asked == "hash" and write.spec.is_unpartitioned:
             to = replace(to, options=replace(to.options, distribution_mode="none"))
-            frame = frame.hint("rebalance")
+            frame = frame.hint("rebalance") if inserts else frame.hint("rebalance", FILE)
         rows = spread(self.spark, frame, to, write.properties, folders=False)
         shown = rows.frame
         own = [column(n) for n in names]
@@ -342,8 +344,10 @@ def grouped(touched: Sequence[Touched], context: ChangeContext, parallelism: int
     weights = {t.task.file.file_path: t.task.file.file_size_in_bytes if rewrite else 8 * t.rows + 4096 for t in touched}
     total = sum(weights.values())
     count = max(1, min(len(touched), max(parallelism, -(-total // _GROUP_BYTES))))
-    groups: list[tuple[int, list[Touched]]] = [(0, []) for _ in range(count)]
+    groups: list[list[Touched]] = [[] for _ in range(count)]
+    loads = [(0, n) for n in range(count)]
     for t in sorted(touched, key=lambda t: weights[t.task.file.file_path], reverse=True):
-        at = min(range(count), key=lambda n: groups[n][0])
-        groups[at] = (groups[at][0] + weights[t.task.file.file_path], [*groups[at][1], t])
-    return [g for _, g in groups if g]
+        load, least = heapq.heappop(loads)
+        groups[least].append(t)
+        heapq.heappush(loads, (load + weights[t.task.file.file_path], least))
+    return [g for g in groups if g]

@@ -171,7 +171,7 @@ class _Clauses:
             new = self._values(frame, clauses) if writing else []
             shown = [operation.cast("byte").alias(OPERATION), *marks, *([F.col(NUMBER)] if numbered else [])]
             rows = chosen.select(*shown, *(self.job.named(new, operation) if writing else []))
-        return self.job.write(rows, new_rows=writing, numbered=numbered)
+        return self.job.write(rows, new_rows=writing, numbered=numbered, inserts=alone)
 
     def _act(self, frame: DataFrame, clauses: Sequence[Clause], alone: bool) -> Column:
         """The place of the clause that acts on a row; null: none does."""
