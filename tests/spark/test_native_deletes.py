@@ -36,10 +36,7 @@ def ids(frame):
     return sorted(r["id"] for r in frame.select("id").collect())
 
 
-def scans(plan):
-    return plan.count("FileScan parquet")
-
-
+@pytest.mark.versions
 @pytest.mark.parametrize("version", [2, 3])
 def test_positions_are_bitmaps_in_a_broadcast_join_and_only_files_with_deletes_pay(catalog, session, version):
     t = table(catalog, version)
@@ -93,6 +90,7 @@ def test_bitmaps_beyond_what_is_broadcast_are_left_to_arrow(catalog, session, mo
     assert "BroadcastHashJoin" in plan
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("version", [2, 3])
 def test_deletes_apply_to_files_of_odd_paths(catalog, session, version, rows):
     t = catalog.create_table("db.odd", "id bigint, p string", partition_by=["p"], format_version=version)
@@ -106,6 +104,7 @@ def test_deletes_apply_to_files_of_odd_paths(catalog, session, version, rows):
     assert rows(shown.to_spark(session)) == sorted(shown.to_arrow().to_pylist(), key=repr)
 
 
+@pytest.mark.versions
 def test_equality_deletes_are_anti_joins_by_age(catalog, session):
     t = table(catalog)
     t.append(numbers(0, 100))
@@ -127,6 +126,7 @@ def test_equality_deletes_are_anti_joins_by_age(catalog, session):
     assert t.scan().to_spark(session).count() == t.scan().count()
 
 
+@pytest.mark.versions
 def test_large_sets_of_keys_are_joined_by_sorting(catalog, session, monkeypatch):
     monkeypatch.setattr(equality, "BROADCAST", 0)
     monkeypatch.setattr(equality, "SORTED", 0)
@@ -202,6 +202,7 @@ def test_deletes_of_a_partition_reach_only_it_and_those_without_one_reach_all(ca
     assert "MapInArrow" not in plan_of(t.to_spark(session))
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("version", [2, 3])
 def test_deleted_rows_are_shown_with_all_kinds_mixed(catalog, session, version):
     t = table(catalog, version)
@@ -267,8 +268,7 @@ def test_random_deletes_leave_the_rows_of_a_model(catalog, session, seed):
 
 
 # Keys of files -------------------------------------------------------------------------------------------------------------------------
-
-
+@pytest.mark.versions
 def test_numbers_of_files_are_those_of_spark(session):
     texts = ["", *("ab/ä€%"[n % 6] * n + str(n) for n in range(1, 100))]
     frame = session.createDataFrame([(n, t) for n, t in enumerate(texts)], "n int, t string")
