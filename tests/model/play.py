@@ -113,6 +113,7 @@ class Player:
     def race(self, race: Any) -> None:
         """The second step was made from the table as it was before the first: it is refused, or some order of the two explains the rows."""
         orders = [race.outcome(Work.of(self.state), order, self.replaced) for order in ((0,), (0, 1), (1, 0))]
+        orders.append(self.read_before(race))
         if not self.run(race, None):
             return
         self.names["result"] = None
@@ -125,6 +126,19 @@ class Player:
                 return
         outcomes = [work and [plain(shown(r, work.columns)) for r in work.rows.values()] for work in orders]
         raise Mismatch("race", f"{'lost' if raced else 'won'}: {raced}; {found} is none of {outcomes}")
+
+    def read_before(self, race: Any) -> Work | None:
+        """The first step's deletes after the second one: as in Java, a merge does not conflict with deletes of rows that it matched and left
+        as they are (so it does not insert them)."""
+        first, before = race.outcome(Work.of(self.state), (0,), self.replaced), self.state.head().rows
+        if first is None or not isinstance(race.steps[1], Merge | s.Upsert):
+            return None
+        gone = {i: row for i, row in before.items() if i not in first.rows}
+        both = replace(first, rows={**first.rows, **gone}, touched=set(first.touched))
+        both = race.outcome(both, (1,), self.replaced)
+        if both is None or any(i not in both.rows or i in both.touched for i in gone):
+            return None
+        return replace(both, rows={i: row for i, row in both.rows.items() if i not in gone})
 
     # --- what was committed
 
