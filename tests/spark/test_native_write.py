@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from frazil.arrow.transforms import apply_arrow
 from frazil.arrow.write_context import WriteContext
-from frazil.errors import InvalidInput, SchemaMismatch, ValidationError
+from frazil.errors import InvalidInput, SchemaMismatch, StorageError, ValidationError
 from frazil.spark import arrow_write, native_write
 from frazil.spec import types as i
 from frazil.spec.schema import Schema
@@ -175,6 +175,15 @@ def test_every_mismatch_is_told_and_nothing_is_written(catalog, session):
     ):
         assert part in str(e.value)
     assert files_below(t.location()) == []
+
+
+@pytest.mark.parametrize("format_", ["parquet", "orc"])
+def test_a_partition_value_too_long_for_a_folder_is_named_and_leaves_no_file(catalog, session, format_):
+    t = catalog.create_table("db.t", "id bigint, name string", partition_by=["name"])
+    frame = session.range(4).selectExpr("id", "if(id = 3, repeat('x', 300), 'ok') AS name")
+    with pytest.raises(StorageError, match="too long for the name of a folder .partitioned by name"):
+        t.append(frame, write_format=format_)
+    assert files_below(t.location()) == [] and t.current_snapshot() is None
 
 
 @pytest.mark.parametrize("format_", ["parquet", "orc"])

@@ -7,6 +7,7 @@ since Spark's committer keeps one attempt's files in the private folder, and the
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +15,7 @@ from pyspark.sql import DataFrame
 
 from frazil.arrow.write_context import WriteContext
 from frazil.arrow.write_options import WriteOptions
-from frazil.errors import InvalidInput, ValidationError
+from frazil.errors import InvalidInput, StorageError, ValidationError
 from frazil.spark.arrow_write import write_by_arrow
 from frazil.spark.conform import REQUIRED, conform
 from frazil.spark.folder_write import can_write, write_by_folder
@@ -61,6 +62,9 @@ def _needs_rolling(spark: Any, context: WriteContext, metadata: TableMetadata) -
     return context.target_size < _WHOLE_TARGET and distribution_mode(spark, context, metadata.properties) == "none"
 
 
+_TOO_LONG = re.compile(r"File name too long|Mkdirs failed to create [^\n]*/[^/\n]{255}")  # Hadoop's local file system tells no reason
+
+
 @contextlib.contextmanager
 def clear_errors(metadata: TableMetadata) -> Iterator[None]:
     """What a failed Spark job says, in the project's words where it was the project that made it fail."""
@@ -76,4 +80,10 @@ def clear_errors(metadata: TableMetadata) -> Iterator[None]:
             raise missing from error
         if (told := marked(text, "FRAZIL_INPUT: ")) is not None:
             raise InvalidInput(told, table=metadata.location) from error
+        if _TOO_LONG.search(text):
+            fields = ", ".join(f.name for f in metadata.spec().fields)
+            raise StorageError(
+                f"Cannot write to {metadata.location}: a partition's value is too long for the name of a folder (partitioned by {fields}).",
+                hint="File systems take some 255 bytes: partition by truncate or bucket.", table=metadata.location, errno="ENAMETOOLONG",
+            ) from error  # fmt: skip
         raise
