@@ -214,7 +214,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(table, source, 
         t.merge(source, ON).when_matched_update({"v": "source.nosuch"}).execute()
     with pytest.raises(SchemaMismatch, match="v: string"):
         t.merge(source, ON).when_matched_update({"v": "soundex(source.name)"}).execute()
-    with pytest.raises(InvalidInput, match="lacks v"):
+    with pytest.raises(InvalidInput, match="lacks columns of the target: v"):
         t.merge(source.drop("v"), ON).when_matched_update_all().execute()
     with pytest.raises(InvalidInput, match="target"):
         t.merge(source, ON).when_not_matched_insert({"id": "soundex(target.name)"}).execute()

@@ -218,8 +218,8 @@ class _Clauses:
             missing = [f.name for f in schema.fields if (f.name if self.case_sensitive else f.name.lower()) not in names]
             if missing and not self.merge.merge_schema:
                 raise InvalidInput(
-                    f"MERGE: {clause} needs every column of the table in the source, which lacks {', '.join(missing)}.",
-                    hint="Name the columns to set, or merge with schema evolution.",
+                    f"MERGE: the source lacks columns of the target: {', '.join(missing)}.",
+                    hint="Name the columns to set, or use merge_schema=True, which leaves them as they are.",
                 )
             every = [(f, names.get(f.name if self.case_sensitive else f.name.lower())) for f in schema.fields]
             return Given(tuple(((f,), at(self.source, self.source.columns.index(n))) for f, n in every if n is not None))
