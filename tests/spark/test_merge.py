@@ -65,8 +65,8 @@ def test_a_frame_of_spark_is_merged_by_tasks(table, session, version, mode):
         .when_not_matched_by_source_update({"name": "'old'"}, "id < 3")
         .execute(mode)
     )
-    wanted = {i: (1, "t") for i in range(20)} | {i: (1 + i, "ts") for i in range(5, 20) if i != 7} | {i: (i, "s") for i in range(20, 25)}
-    wanted |= {i: (1, "old") for i in range(3)}
+    wanted = dict.fromkeys(range(20), (1, "t")) | {i: (1 + i, "ts") for i in range(5, 20) if i != 7} | {i: (i, "s") for i in range(20, 25)}
+    wanted |= dict.fromkeys(range(3), (1, "old"))
     del wanted[6]
     assert state(t) == wanted and left(t) == []
     assert (result.rows_inserted, result.rows_updated, result.rows_deleted) == (5, 16, 1)

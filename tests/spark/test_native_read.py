@@ -298,7 +298,7 @@ def test_limit_comes_with_the_plan(catalog, session):
 def test_a_time_without_zone_prunes_files_in_the_zone_of_the_session(catalog, session, zone, kept):
     t = catalog.create_table("db.zoned", "ts timestamp")
     for hour in (7, 9):
-        t.append(pa.table({"ts": pa.array([dt.datetime(2024, 1, 1, hour, tzinfo=dt.timezone.utc)], pa.timestamp("us", "UTC"))}))
+        t.append(pa.table({"ts": pa.array([dt.datetime(2024, 1, 1, hour, tzinfo=dt.UTC)], pa.timestamp("us", "UTC"))}))
     session.conf.set("spark.sql.session.timeZone", zone)
     for text in ("ts >= TIMESTAMP '2024-01-01 00:00:00'", "ts >= '2024-01-01 00:00:00'", "NOT (ts < TIMESTAMP '2024-01-01 00:00:00')"):
         frame = t.scan(text).to_spark(session)
