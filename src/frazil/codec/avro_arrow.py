@@ -1,8 +1,8 @@
 """Avro records to Arrow columns: many entries by datafusion's native reader, few of them here in Python.
 
 datafusion takes a path, not bytes, and stumbles over records without fields, so it is handed a file in memory whose header we wrote:
-flat, without logical types but decimal, all entries in one block. What it cannot read, or a damaged file, goes through Python, which
-says what is wrong.
+flat, without logical types but decimal, all entries in one block and inflated (small blocks take it half as long again). What it cannot
+read, or a damaged file, goes through Python, which says what is wrong.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import importlib.machinery
 import importlib.util
 import itertools
 import os
-import random
 import sys
 import tempfile
 import threading
@@ -24,7 +23,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from frazil.codec.avro import Container, read_long, read_records, record_reader
+from frazil.codec.avro import FREE_BYTES, MAX_RATIO, Container, read_records, record_reader
 from frazil.codec.avro_schema import Node, least_size
 from frazil.codec.avro_write import header, write_long
 from frazil.errors import CorruptData, Unsupported
@@ -32,7 +31,8 @@ from frazil.expr.building import column, from_numpy
 
 NATIVE_FROM_BYTES = 24_000  # decompressed; below, starting the native reader costs more than it saves
 _SYNC = bytes(range(16))
-_MANY, _SMALL, _TRIED, _TRIED_RATIO, _FEW_BYTES = 32, 1 << 14, 16, 20, 4096
+_MANY, _TURN_SECONDS = 32, 1.0
+_inflating = threading.Lock()  # short calls that each let go of the interpreter: two threads at it would only wait for each other
 
 
 def storage_type(node: Node) -> pa.DataType:
@@ -103,14 +103,10 @@ def _native(container: Container, record: Node, wanted: Mapping[str, pa.DataType
     """None when it cannot: too little to be worth it, not installed, a type it does not take, or damaged data."""
     if not _takes(record):
         return None
-    count = _small_blocks(container)
-    if count is not None:  # decompressing many small blocks is quicker over there
-        parts = [header(_schema(record), {}, container.codec, container.sync), memoryview(container.data)[container.start + 16 :]]
-    else:
-        count, size = container.count, container.size
-        if size < NATIVE_FROM_BYTES or count * max(least_size(record), 1) > size:
-            return None
-        parts = [header(_schema(record), {}, "null", _SYNC), write_long(count), write_long(size), *(b for _, b in container.blocks), _SYNC]
+    count, entries = _inflated(container)
+    if len(entries) < NATIVE_FROM_BYTES or count * max(least_size(record), 1) > len(entries):
+        return None
+    parts = [header(_schema(record), {}, "null", _SYNC), write_long(count), write_long(len(entries)), entries, _SYNC]
     engine = _engine()  # not before it is worth loading
     if engine is None:
         return None
@@ -126,37 +122,41 @@ def _native(container: Container, record: Node, wanted: Mapping[str, pa.DataType
         raise
 
 
-def _small_blocks(container: Container) -> int | None:
-    """How many entries there are, found without decompressing; None unless this is a file of many small sound blocks of deflate.
+def _inflated(container: Container) -> tuple[int, bytes]:
+    """How many entries there are, and their bytes."""
+    alone = _inflating.acquire(timeout=_TURN_SECONDS)  # goes on without it where a process was forked while it was held
+    try:
+        if (small := _small_blocks(container)) is not None:
+            return small
+        return container.count, b"".join([b for _, b in container.blocks])
+    finally:
+        if alone:
+            _inflating.release()
 
-    A few blocks are tried, so that files made to swell are left to `Container.blocks`, which stops them.
-    """
+
+def _small_blocks(container: Container) -> tuple[int, bytes] | None:
+    """The same for a file of many small blocks of deflate, as writers leave that flush after each entry: found by their markers, all at
+    once. None for others, and where a block is not as its head says."""
     if container.codec != "deflate":
         return None
     chunks = container.data[container.start + 16 :].split(container.sync)
     if len(chunks) < _MANY or chunks.pop() != b"":
         return None
     lengths = np.fromiter(map(len, chunks), dtype=np.int64, count=len(chunks))
-    if lengths.max() > _SMALL:
-        return None
-    starts = np.cumsum(lengths + 16) - lengths + container.start  # what is read behind a chunk that is too short is the marker after it
-    data = np.frombuffer(container.data, dtype=np.uint8)
+    starts = np.cumsum(lengths + 16) - lengths + container.start
+    data = np.frombuffer(container.data, dtype=np.uint8)  # read behind a chunk that is too short: the marker after it
     entries, low, high = (data[starts + i].astype(np.int64) for i in range(3))
-    usual = (entries & 129 == 0) & (low & 129 == 128) & (high < 128)  # one byte of count, two of size
-    usual &= ((low & 127) | (high << 7)) >> 1 == lengths - 3
-    count = int((entries[usual] >> 1).sum())
-    for at in np.flatnonzero(~usual):
-        number, begin = read_long(chunks[at], 0)
-        size, begin = read_long(chunks[at], begin)
-        if number < 0 or size != len(chunks[at]) - begin:
-            return None
-        count += number
-    return None if any(_swells(chunk) for chunk in random.sample(chunks, _TRIED)) else count
-
-
-def _swells(chunk: bytes) -> bool:
-    _, begin = read_long(chunk, read_long(chunk, 0)[1])
-    return len(zlib.decompress(chunk[begin:], -15)) > _TRIED_RATIO * len(chunk) + _FEW_BYTES
+    sound = (entries & 129 == 0) & (low & 129 == 128) & (high < 128)  # one byte of count, two of size
+    if not (sound & (((low & 127) | (high << 7)) >> 1 == lengths - 3)).all():
+        return None
+    blocks, left = [], max(FREE_BYTES, MAX_RATIO * len(container.data))
+    for chunk in chunks:
+        block = zlib.decompress(chunk[3:], -15)
+        left -= len(block)
+        if left < 0:
+            raise CorruptData("The Avro file is far larger inside than outside.")
+        blocks.append(block)
+    return int((entries >> 1).sum()), b"".join(blocks)
 
 
 def _collect(engine: Any, parts: list[Any], schema: pa.Schema) -> pa.Table:

@@ -1,0 +1,73 @@
+"""Files with one entry in each block, as PyIceberg leaves them: inflated all at once, with the same bounds."""
+
+from __future__ import annotations
+
+import random
+import zlib
+
+import pyarrow as pa
+import pytest
+
+from frazil.codec import avro_arrow
+from frazil.codec.avro import read_container
+from frazil.codec.avro_arrow import read_columns
+from frazil.codec.avro_write import header, write_long, write_text
+from frazil.codec.guard import reading
+from frazil.errors import CorruptData
+
+SCHEMA = b'{"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}, {"name": "s", "type": "string"}]}'
+SYNC = bytes(range(100, 116))
+TYPES = {"id": pa.int64(), "s": pa.string()}
+random.seed(3)
+TEXTS = [bytes(random.choices(b"abcdefghij0123456789", k=400)).decode() for _ in range(200)]
+ENTRIES = [write_long(n) + write_text(s) for n, s in enumerate(TEXTS)]
+
+
+def deflated(data: bytes) -> bytes:
+    return zlib.compress(data)[2:-1]  # as PyIceberg does: three bytes of the checksum stay behind the stream
+
+
+def flushed(entries: list[bytes], at: int = -1, packed: bytes = b"") -> bytes:
+    """A file of one block an entry; the block `at` is another one."""
+    blocks = [packed if n == at else deflated(e) for n, e in enumerate(entries)]
+    return header(SCHEMA, {}, "deflate", SYNC) + b"".join(write_long(1) + write_long(len(b)) + b + SYNC for b in blocks)
+
+
+def columns(data: bytes) -> tuple[int, dict[str, pa.Array]]:
+    found = read_container(data)
+    with reading("manifest", "here"):
+        return read_columns(found, found.schema, TYPES, "here")
+
+
+def test_entries_of_small_blocks_are_all_there_in_their_order() -> None:
+    data = flushed(ENTRIES)
+    found = read_container(data)
+    assert avro_arrow._small_blocks(found) == (200, b"".join(ENTRIES)) == (found.count, b"".join(b for _, b in found.blocks))
+    rows, read = columns(data)
+    assert rows == 200 and read["id"].to_pylist() == list(range(200)) and read["s"].to_pylist() == TEXTS
+
+
+def test_blocks_of_other_sizes_are_read_one_by_one() -> None:
+    odd = [write_long(9) + write_text("x"), *ENTRIES]
+    assert avro_arrow._small_blocks(read_container(flushed(odd))) is None
+    assert columns(flushed(odd))[1]["id"].to_pylist() == [9, *range(200)]
+    assert avro_arrow._small_blocks(read_container(flushed(ENTRIES)[:-1])) is None
+
+
+@pytest.mark.parametrize("packed", [b"\xff" * 300, deflated(ENTRIES[7])[:-60], SYNC * 20, b""])
+def test_a_damaged_small_block_is_corrupt_data(packed: bytes) -> None:
+    with pytest.raises(CorruptData):
+        columns(flushed(ENTRIES, 7, packed))
+
+
+def test_small_blocks_that_swell_are_stopped() -> None:
+    swollen = deflated(bytes(8_000_000))
+    assert len(swollen) < 1 << 13
+    with pytest.raises(CorruptData, match="far larger inside"):
+        columns(header(SCHEMA, {}, "deflate", SYNC) + (write_long(1) + write_long(len(swollen)) + swollen + SYNC) * 40)
+
+
+def test_who_holds_the_turn_to_inflate_stops_nobody_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(avro_arrow, "_TURN_SECONDS", 0.01)
+    with avro_arrow._inflating:  # as in a process forked at that moment
+        assert columns(flushed(ENTRIES))[0] == 200
