@@ -22,6 +22,7 @@ from frazil.spark.paths import spark_text
 Numbers = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 FILE, ROW = "__frazil_file_key", "__frazil_row"
+ROW_INDEX = "_tmp_metadata_row_index"  # the column behind `_metadata.row_index`, which Spark would hand over in a struct made for each row
 SPAN = 1 << 20  # chunks of 65,536 rows: 68 billion rows a file
 _SEED = 42
 _P1, _P2, _P3, _P4, _P5 = (
@@ -47,11 +48,14 @@ class FileKeys:
                 return cls(numbers, salt)
         raise AssertionError
 
-    def added(self, scan: DataFrame, rows: bool = False) -> DataFrame:
-        """The scan with the key of each row's file, and with `rows` the row's number in it."""
+    def added(self, scan: DataFrame, rows: bool = False, direct: bool = False) -> DataFrame:
+        """The scan with the key of each row's file, and with `rows` the row's number in it; `direct`: the scan has `ROW_INDEX`."""
         path: Any = F.col("_metadata.file_path")
         text = F.concat(F.lit(self.salt), path) if self.salt else path
-        return scan.withColumns({FILE: F.xxhash64(text)} | ({ROW: F.col("_metadata.row_index")} if rows else {}))
+        row = F.coalesce(
+            F.col(ROW_INDEX if direct else "_metadata.row_index"), F.raise_error(F.lit("Spark gave no row numbers.")).cast("bigint")
+        )
+        return scan.withColumns({FILE: F.xxhash64(text)} | ({ROW: row} if rows else {}))
 
 
 def apart(numbers: Numbers) -> bool:

@@ -111,10 +111,11 @@ class Applied:
         deleted = tuple(_deleted(parts, keys, rows, index))
         return cls(paths, keys, index, rows, deleted, tuple(equality_relations(index, rows)) if kind == EQUALITY else ())
 
-    def started(self, scan: DataFrame) -> DataFrame:
-        """The scan with what the deletes need of Spark's `_metadata`; comes first, as no join may stand before it."""
+    def started(self, scan: DataFrame, direct: bool = False) -> DataFrame:
+        """The scan with what the deletes need of Spark's `_metadata`; comes first, as no join may stand before it. `direct`: the scan has
+        the column `ROW_INDEX`."""
         by_file = any(r.sequences is not None or r.scopes is not None for r in self.relations)
-        return self.keys.added(scan, rows=bool(self.deleted)) if self.deleted or by_file else scan
+        return self.keys.added(scan, rows=bool(self.deleted), direct=direct) if self.deleted or by_file else scan
 
     def finished(
         self, scan: DataFrame, columns: KeyColumns | None, value: Callable[[i.NestedField], Column], flag: str | None,

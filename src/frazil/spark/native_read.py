@@ -22,7 +22,7 @@ from frazil.scan.plan import Plan
 from frazil.spark import lookup
 from frazil.spark.arrow_read import arrow_frame
 from frazil.spark.canary import still_by_id
-from frazil.spark.file_keys import same_files
+from frazil.spark.file_keys import ROW_INDEX, same_files
 from frazil.spark.groups import ScanGroup, mapping_of, split
 from frazil.spark.logical import from_file, is_rebuilt, pruned
 from frazil.spark.native_deletes import EQUALITY, NONE, Applied, KeyColumns, key_columns
@@ -212,8 +212,10 @@ def _scan(
     table = pa.concat_tables([g.planned.table.take(g.rows) for g in groups], promote_options="permissive")
     paths: list[str] = table.column("file_path").to_pylist()
     schema, sources = _read_schema(shape, group, wanted)
-    scan = open_files(spark, schema, paths)
-    if group.deletes != NONE and not same_files(scan, paths):
+    applied = Applied.of([(g.planned, g.rows) for g in groups], group.deletes) if group.deletes != NONE else None
+    direct = applied is not None and bool(applied.deleted) and not wanted.extra and not group.constants and _prunes_metadata(spark)
+    scan = open_files(spark, schema.add(ROW_INDEX, s.LongType()) if direct else schema, paths)
+    if applied is not None and not same_files(scan, paths):
         return None
     if not shape.by_name_too and group.file_names is None:
         scan = still_by_id(scan, spark, paths, storage)
@@ -221,11 +223,10 @@ def _scan(
     def value(f: i.NestedField) -> Column:
         return _value(f, sources, group, shape, wanted.time)
 
-    if group.deletes == NONE:
+    if applied is None:
         scan = _with_metadata(spark, plan, scan, table, group, wanted)
     else:
-        applied = Applied.of([(g.planned, g.rows) for g in groups], group.deletes)
-        scan = _with_metadata(spark, plan, applied.started(scan), table, group, wanted)
+        scan = _with_metadata(spark, plan, applied.started(scan, direct), table, group, wanted)
         flag = _DELETED if "_deleted" in wanted.names else None
         scan = applied.finished(scan, keys, value, flag, storage, mapping_of(plan))
     quick = shown_columns(spark)
@@ -236,6 +237,11 @@ def _scan(
         return quick(quoted(sources[f.field_id]), f.name, isinstance(f.field_type, _FLOATS))
 
     return scan.select(*map(column, wanted.columns), *(_metadata_column(f, group) for f in wanted.extra))
+
+
+def _prunes_metadata(spark: Any) -> bool:
+    """Whether Spark takes only what is used of `_metadata`; else it cannot be read beside `ROW_INDEX`."""
+    return str(spark.conf.get("spark.sql.optimizer.nestedSchemaPruning.enabled", "true")).lower() == "true"
 
 
 def _read_schema(shape: Shape, group: ScanGroup, wanted: _Wanted) -> tuple[s.StructType, dict[int, str]]:
