@@ -86,7 +86,7 @@ def test_copy_on_write_of_named_files_looks_at_its_scan_filter(memory: CatalogBa
 def test_compaction_between_is_no_conflict_but_takes_the_named_files(memory: CatalogBackend) -> None:
     begun = start(memory, data_file(1), data_file(2))
     do(memory, RewriteFiles(removed=[data_file(1), data_file(2)], added=[data_file(3, rows=20)]))
-    with pytest.raises(ValidationException, match="Missing required files to delete"):
+    with pytest.raises(ValidationException, match="missing data files: .*committed by snapshot"):
         do(memory, OverwriteFiles(removed=[data_file(1)], added=[data_file(4)], starting_snapshot_id=begun, isolation="serializable"))
 
 

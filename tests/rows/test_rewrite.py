@@ -35,7 +35,7 @@ def run(monkeypatch, count, fates, copy_size, change_size, with_places=True):
             if new:
                 columns, names = [pa.array([-i for i in new])], ["v"]
                 if with_places:
-                    columns, names = [*columns, pa.array(new)], [*names, "_pos"]
+                    columns, names = [*columns, pa.array(new)], [*names, rewrite.POS]
                 yield pa.RecordBatch.from_arrays(columns, names=names)
 
     monkeypatch.setattr(rewrite, "rows_without", rows_without)

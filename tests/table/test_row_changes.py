@@ -391,3 +391,31 @@ def test_a_runner_is_a_runner(make):
     t = make(range(3))
     with pytest.raises(InvalidInput, match="runner is"):
         t.delete("id = 1", runner="spork")
+
+
+@pytest.mark.parametrize("mode", [COW, MOR])
+@pytest.mark.parametrize("name", ["_pos", "_file", "_deleted"])
+def test_columns_named_as_metadata_columns_keep_their_values(catalog, mode, name):
+    t = catalog.create_table("db.named", f"id long, `{name}` long", format_version=3)
+    t.append(pa.table({"id": [1, 2, 3], name: [10, 20, 30]}))
+    t.update({"id": "id + 100"}, "id = 2", mode=mode)
+    t.merge(pa.table({"id": [3]}), "target.id = source.id").when_matched_update({"id": "target.id + 100"}).execute(mode)
+    assert sorted(t.scan().to_arrow().select(["id", name]).to_pydict()[name]) == [10, 20, 30]
+
+
+def test_a_column_named_as_row_lineage_is_refused_by_name_in_v3(catalog):
+    t = catalog.create_table("db.named", "id long, _row_id long", format_version=3)
+    t.append(pa.table({"id": [1, 2], "_row_id": [10, 20]}))
+    with pytest.raises(Unsupported, match="a column _row_id"):
+        t.update({"id": "id + 100"}, "id = 2")
+
+
+def test_a_file_that_another_writer_took_away_is_told_with_both_snapshots(catalog, make):
+    make(range(10))
+    mine, other = catalog.load_table("db.t"), catalog.load_table("db.t")
+    gone = other.delete("id < 100")
+    read = mine.current_snapshot().snapshot_id
+    with pytest.raises(ValidationException) as e:
+        mine.delete("id = 3", mode=COW)
+    facts = e.value.facts
+    assert (facts["snapshot_ids"], facts["starting_snapshot_id"]) == ([gone.snapshot_id], read) and facts["files"]

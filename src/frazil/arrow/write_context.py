@@ -120,6 +120,9 @@ class WriteContext:
         if self.format_version < 3:
             text = f"Row lineage is kept from format version 3 on; {self.location} has {self.format_version}."
             raise Unsupported(text, table=self.location)
+        if taken := [f.name for f in LINEAGE if not self.lineage and f.name in (own.name for own in self.schema.fields)]:
+            text = f"The table has a column {taken[0]}, which is the name of its rows' lineage; its rows cannot be changed."
+            raise Unsupported(text, hint="Rename the column.", table=self.location)
         return self if self.lineage else replace(self, schema=_with_lineage(self.schema), lineage=True)
 
     def for_deletes(self, kind: DeleteKind) -> WriteContext:

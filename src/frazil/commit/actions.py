@@ -130,6 +130,7 @@ class OverwriteFiles(CheckedAction):
             conflicts.no_new_delete_files(history, where)
             conflicts.no_deleted_data_files(history, where)
         if self.checks_deletes and self.removed:
+            conflicts.data_files_exist(history, {f.file_path for f in self.removed}, skip_deletes=False)
             conflicts.no_new_deletes_for(history, self.removed)
 
 
@@ -268,6 +269,8 @@ class RowDelta(CheckedAction):
             raise ValidationException(f"Snapshot {start} is not an ancestor of {history.parent.snapshot_id}", snapshot_id=start)
         where = AlwaysTrue() if self.conflict_filter is None else self.conflict_filter
         conflicts.data_files_exist(history, self.referenced, skip_deletes=not self.check_deleted_files)
+        if self.checks_deletes:
+            conflicts.data_files_exist(history, {f.file_path for f in self.removed}, skip_deletes=False)
         if self.checks_data:
             conflicts.no_added_data_files(history, where)
         if self.check_new_deletes:

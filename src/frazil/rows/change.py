@@ -38,8 +38,8 @@ class Decider(Protocol):
     def changes(self, task: FileScanTask, found: Found) -> Iterator[pa.RecordBatch]:
         """Adds the places of rows that leave to `found`, each before the batch with its new version is yielded.
 
-        Batches hold the table's columns by name. `_row_id`, where lineage is kept, is the row's; `_pos`, its old place (ascending over
-        the file), makes a rewritten file keep its order. Lazy: memory stays at a few batches.
+        Batches hold the table's columns by name. `_row_id`, where lineage is kept, is the row's; rewrite.POS, its old place (ascending
+        over the file), makes a rewritten file keep its order. Lazy: memory stays at a few batches.
         """
 
     def report(self) -> Any:

@@ -18,10 +18,10 @@ from frazil.scan.tasks import FileScanTask
 from frazil.spec.schema import POS_ID, Schema
 from frazil.spec.types import LongType, NestedField
 
-POS = "_pos"
+POS = "\0pos"  # a name that no column of a table has: one may be called _pos
 ROW_ID = "_row_id"
-HIDDEN_POS = NestedField(POS_ID, "\0pos", LongType(), True)
-"""The place of a row under a name that no column has."""
+HIDDEN_POS = NestedField(POS_ID, POS, LongType(), True)
+"""The place of a row under that name."""
 Numbers = npt.NDArray[np.int64]
 Piece = tuple[pa.RecordBatch, int]
 
