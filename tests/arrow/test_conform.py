@@ -176,3 +176,31 @@ def test_what_lies_under_null_structs_and_lists_is_not_cast():
     struct = pa.StructArray.from_arrays([pa.array([text, ""])], names=["u"], mask=pa.array([False, True]))
     lists = pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), pa.array([text, ""]), mask=pa.array([False, True]))
     assert taken(pa.table({"s": struct, "l": lists}), schema).to_pylist() == [{"s": {"u": text}, "l": [text]}, {"s": None, "l": None}]
+
+
+def test_rows_as_dicts_may_lack_columns_that_others_have():
+    found = as_arrow([{"id": 1}, {"id": 2, "name": "b"}, {"n": 3, "s": {"x": 1}}, {"s": {"y": "z"}}])
+    assert found.column_names == ["id", "name", "n", "s"] and found["id"].to_pylist() == [1, 2, None, None]
+    assert found["s"].to_pylist() == [None, None, {"x": 1, "y": None}, {"x": None, "y": "z"}]
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        ([{"id": 1}, {"id": "x"}], "Column id cannot be read as one type"),
+        ([{"id": 2**70}], "Column id cannot be read as one type"),
+        ({"id": 5}, "Column id cannot be read as one type"),
+        ({"id": [1], "name": ["a", "b"]}, "differ in length: id: 1, name: 2"),
+        ([{1: "a"}], "Columns have names, not 1"),
+        ([{}], "is no frame"),
+    ],
+)
+def test_python_values_that_make_no_column_are_told_by_name(frame, message):
+    with pytest.raises(InvalidInput, match=message):
+        as_arrow(frame)
+
+
+def test_pandas_columns_of_mixed_values_are_told_by_name():
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(SchemaMismatch, match="column id"):
+        as_arrow(pandas.DataFrame({"id": [1, "x"]}))

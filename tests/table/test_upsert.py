@@ -114,3 +114,13 @@ def test_wide_keys_in_numbers_stay_linear(catalog):
     result = upsert(t, make(np.arange(45_000, 60_000), 2), ["a", "b"])
     assert (result.rows_updated, result.rows_inserted) == (5_000, 10_000) and t.scan().count() == 60_000
     assert t.scan("v = 2").count() == 15_000
+
+
+def test_members_of_structs_match_without_regard_to_case_where_asked(catalog):
+    t = catalog.create_table("db.mixed", "Id bigint, S struct<A: int, B: string>, L array<struct<Q: int>>")
+    t.append([{"Id": 1, "S": {"A": 1, "B": "b"}, "L": [{"Q": 1}]}, {"Id": 2}])
+    source = [{"id": 1, "s": {"a": 5, "b": "c"}, "l": [{"q": 7}]}, {"id": 3, "s": None, "l": []}]
+    assert upsert(t, source, ["ID"], case_sensitive=False).rows_updated == 1
+    assert min(t.to_arrow().to_pylist(), key=lambda r: r["Id"]) == {"Id": 1, "S": {"A": 5, "B": "c"}, "L": [{"Q": 7}]}
+    with pytest.raises(InvalidInput):
+        upsert(t, source, ["id"])

@@ -21,6 +21,7 @@ from frazil.spec.types import ListType, MapType, NestedField, StructType
 
 Make = Callable[[Any, int], pa.Array]
 BATCH_ROWS = 1 << 17
+_TYPED = "Give values of one type a column, or a pyarrow Table with the types wanted."
 
 
 @dataclass(frozen=True)
@@ -121,19 +122,28 @@ def frame_schema(frame: Any) -> Schema:
 def as_arrow(frame: Any, *, rows: bool = True) -> pa.Table | pa.RecordBatchReader:
     """Anything Arrow-like: a Table, RecordBatch, reader, list of dicts, a dict of columns, pandas, polars, the PyCapsule interface.
 
-    `rows=False`: only its schema is wanted (a stream is then not consumed). Raises InvalidInput for anything else.
+    `rows=False`: only its schema is wanted (a stream is then not consumed). Raises InvalidInput for anything else, SchemaMismatch for
+    Python values of which no Arrow column can be made.
     """
     match frame:
         case pa.Table() | pa.RecordBatchReader():
             return frame
         case pa.RecordBatch():
             return pa.Table.from_batches([frame])
-        case list() if frame and all(isinstance(r, Mapping) for r in frame):
-            return pa.Table.from_pylist([dict(r) for r in frame])
+        case list() if all(isinstance(r, Mapping) for r in frame) and any(frame):
+            names = dict.fromkeys(name for row in frame for name in row)  # rows may lack columns that others have
+            return pa.table({n: _of_python(n, [row.get(n) for row in frame]) for n in names})
         case dict():
-            return pa.table(frame)
+            columns = {n: _of_python(n, values) for n, values in frame.items()}
+            lengths = {n: len(c) for n, c in columns.items()}
+            if len(set(lengths.values())) > 1:
+                raise InvalidInput(f"The columns of the frame differ in length: {', '.join(f'{n}: {c}' for n, c in lengths.items())}.")
+            return pa.table(columns)
     if type(frame).__module__.split(".")[0] == "pandas" and hasattr(frame, "columns"):
-        return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
+        try:
+            return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
+        except pa.ArrowException as error:
+            raise SchemaMismatch(". ".join(str(a) for a in error.args) + ".", hint=_TYPED) from error
     if hasattr(frame, "to_arrow") and type(frame).__module__.split(".")[0] == "polars":
         found = frame.to_arrow()
         if isinstance(found, pa.Table):
@@ -146,6 +156,20 @@ def as_arrow(frame: Any, *, rows: bool = True) -> pa.Table | pa.RecordBatchReade
         f"{type(frame).__module__}.{type(frame).__name__} is no frame.",
         hint="Give a pyarrow Table or reader, a pandas or polars frame, a list of dicts, or a Spark DataFrame.",
     )
+
+
+def _of_python(name: Any, values: Any) -> Any:
+    """A column of Python values (or what is an Arrow column already). Raises SchemaMismatch naming it."""
+    if not isinstance(name, str):
+        raise InvalidInput(f"Columns have names, not {name!r}.")
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, TypeError, OverflowError) as error:
+        raise SchemaMismatch(
+            f"Column {name} cannot be read as one type: {str(error).splitlines()[0]}.", hint=_TYPED, column=name
+        ) from error
 
 
 @dataclass

@@ -248,14 +248,14 @@ def _resolved(target: Schema, given: Iterable[tuple[str, Any]], bind: Bind, zone
                 raise InvalidInput(f"Column {full} is required and has no default.", column=full)
             found[f.field_id] = Default()
             continue
-        found[f.field_id] = Compute(stored(bind(as_expression(value)), f, full, zone), full)
+        found[f.field_id] = Compute(stored(bind(as_expression(value)), f, full, zone, sensitive), full)
     for i, full in names.items():
         if around := [p for p in target.parents[i] if p in found]:
             raise InvalidInput(f"Column {full} is assigned together with {names[around[0]]}, which holds it.", column=full)
     return found
 
 
-def stored(value: Bound, f: NestedField, name: str, zone: str = "UTC") -> Bound:
+def stored(value: Bound, f: NestedField, name: str, zone: str = "UTC", case_sensitive: bool = True) -> Bound:
     """The value as the column's type by Spark's store assignment (ANSI). Raises InvalidInput for types that it does not allow."""
     if isinstance(value, Constant):
         value = BoundLiteral(value.value, value.type)
@@ -269,7 +269,8 @@ def stored(value: Bound, f: NestedField, name: str, zone: str = "UTC") -> Bound:
     if not want.is_primitive or not value.type.is_primitive:
         if isinstance(value, BoundReference) and not want.is_primitive and not value.type.is_primitive:
             to = NestedField(f.field_id, f.name, want, f.required)
-            column_maker(to, pa.field(f.name, to_arrow_type(value.type)), name=name)  # refuses now what would not fit
+            have = pa.field(f.name, to_arrow_type(value.type))
+            column_maker(to, have, case_sensitive=case_sensitive, name=name)  # refuses now what would not fit
             return value
         raise _refused(value, want, name)
     if same_at_doors(value.type, want):
@@ -323,4 +324,3 @@ def _tree(fields: Sequence[NestedField], found: Mapping[int, Node], path: Path) 
 
 def _touched(type_: StructType, found: Mapping[int, Node]) -> bool:
     return any(f.field_id in found or (isinstance(f.field_type, StructType) and _touched(f.field_type, found)) for f in type_.fields)
-
