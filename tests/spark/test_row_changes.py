@@ -187,6 +187,25 @@ def test_a_transaction_sees_what_its_earlier_steps_staged(table, session):
     assert len(set(row_ids)) == len(row_ids) and None not in row_ids
 
 
+@pytest.mark.parametrize("modes", [("copy-on-write", "copy-on-write"), ("merge-on-read", "copy-on-write"), ("merge-on-read", "merge-on-read")])
+def test_row_ids_stay_through_several_steps_of_a_transaction(table, session, modes):
+    """Rows that a step has copied or changed lie in files whose own row ids the commit is still to give."""
+    t, lineage = table(3), ("id", "_row_id", "_last_updated_sequence_number")
+
+    def lines():
+        return {r["id"]: (r["_row_id"], r["_last_updated_sequence_number"]) for r in t.scan(selected_fields=lineage).to_arrow().to_pylist()}
+
+    before = lines()
+    first, second = modes
+    with t.transaction() as tx:
+        tx.update({"name": "repeat('x', 2)"}, where="soundex(name) is not null and id < 5", spark=session, mode=first)
+        tx.delete("levenshtein(cast(id as string), '1') = 0", spark=session, mode=second)
+        tx.update({"name": "repeat('y', 3)"}, where="soundex(name) is not null and id < 3", spark=session, mode=second)
+    after = lines()
+    assert set(after) == set(before) - {1} and {k: r for k, (r, _) in after.items()} == {k: r for k, (r, _) in before.items() if k != 1}
+    assert all(after[k][1] == before[k][1] for k in range(5, 20)) and all(after[k][1] > before[k][1] for k in (0, 2, 4))
+
+
 @pytest.mark.parametrize("data_format", ["orc", "avro"])
 def test_other_formats_are_changed_alike(table, session, data_format):
     t = table(2, properties={"write.format.default": data_format})

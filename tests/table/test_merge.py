@@ -480,6 +480,23 @@ def test_two_inserts_of_one_key_conflict_when_serializable(catalog, mode):
     assert relaxed.when_not_matched_insert_all().execute(mode).rows_inserted == 1
 
 
+@pytest.mark.parametrize("deleting", ["copy-on-write", "merge-on-read", None])
+def test_an_insert_of_what_was_not_found_relies_on_the_rows_that_were_found(catalog, mode, deleting):
+    """T1: insert 9 unless it is there, 5 is there. T2: delete all of name a. Neither order of the two leaves 9 alone."""
+    t = catalog.create_table("db.ins", "id bigint, v int, name string", format_version=2)
+    t.append(frame([5] if deleting is None else [5, 15], name="a"))  # None: the file goes as a whole
+    for isolation, conflicts in (("serializable", True), ("snapshot", False)):
+        one, other = catalog.load_table("db.ins"), catalog.load_table("db.ins")
+        other.delete("name = 'a' and id < 15" if deleting else "name = 'a'", mode=deleting)
+        merge = merging(one, frame([5, 9], name="a"), isolation_level=isolation).when_not_matched_insert_all()
+        if conflicts:
+            with pytest.raises(ValidationException, match="conflicting del"):
+                merge.execute(mode)
+            catalog.load_table("db.ins").append(frame([5], name="a"))
+        else:
+            assert merge.execute(mode).rows_inserted == 1
+
+
 def test_a_large_merge_agrees_with_numpy(catalog, mode):
     t = catalog.create_table("db.big", "id bigint, v int, name string", partition_by=["bucket(4, id)"])
     ids = np.arange(200_000)

@@ -36,7 +36,7 @@ def metadata_column(f: NestedField, task: Any, positions: Positions, stored: pa.
         case _ if f.field_id == ROW_ID_ID:
             return _row_ids(task.file.first_row_id, positions, stored)
         case _ if f.field_id == LAST_UPDATED_SEQUENCE_NUMBER_ID:
-            number = task.data_sequence_number if task.file.first_row_id is not None else None
+            number = task.data_sequence_number if task.file.first_row_id not in (None, UNSETTLED) else None
             fresh = pa.repeat(pa.scalar(number, pa.int64()), count)
             return (
                 fresh

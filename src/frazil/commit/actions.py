@@ -53,7 +53,8 @@ class SnapshotAction:
 class CheckedAction(SnapshotAction):
     """One that may conflict with others. `isolation` None: unchecked; "snapshot": no new deletes; "serializable": no new data either.
 
-    `conflict_filter`: the rows the writer relied on; None: those it removes, or all.
+    `conflict_filter`: the rows the writer relied on; None: those it removes, or all. `check_absent`: rows are added because others were
+    not found there (MERGE with inserts); then, if serializable, no row that was found may have been deleted.
     """
 
     starting_snapshot_id: int | None = None
@@ -61,6 +62,7 @@ class CheckedAction(SnapshotAction):
     conflict_filter: Predicate | None = None
     case_sensitive: bool = True
     zone: str = "UTC"
+    check_absent: bool = False
 
     def history(self, metadata: TableMetadata, context: Context) -> History:
         """What others did since the start; snapshots of this commit itself (earlier steps of a transaction) are not others'."""
@@ -74,6 +76,10 @@ class CheckedAction(SnapshotAction):
     @property
     def checks_data(self) -> bool:
         return self.isolation is not None and check_isolation(self.isolation) == "serializable"
+
+    def validate_absent(self, history: History) -> None:
+        if self.check_absent and self.checks_data:
+            conflicts.no_deleted_rows(history, AlwaysTrue() if self.conflict_filter is None else self.conflict_filter)
 
 
 @dataclass(frozen=True)
@@ -132,6 +138,7 @@ class OverwriteFiles(CheckedAction):
         if self.checks_deletes and self.removed:
             conflicts.data_files_exist(history, {f.file_path for f in self.removed}, skip_deletes=False)
             conflicts.no_new_deletes_for(history, self.removed)
+        self.validate_absent(history)
 
 
 @dataclass(frozen=True)
@@ -278,6 +285,7 @@ class RowDelta(CheckedAction):
             conflicts.no_new_delete_files(history, where)
         elif self.checks_deletes and not self.checks_data:
             conflicts.no_moved_rows(history, where)
+        self.validate_absent(history)
         conflicts.no_added_vectors(history, {f.referenced_data_file for f in self.added_deletes if f.is_dv and f.referenced_data_file})
 
 

@@ -68,6 +68,14 @@ def no_deleted_data_files(history: History, where: Predicate) -> None:
     history.refuse(f"Found conflicting deleted files that can contain records matching {where}", _named(found))
 
 
+def no_deleted_rows(history: History, where: Predicate) -> None:
+    """Nobody deleted rows that can match `where`, by whatever means; compaction deletes none. An insert of what was not found relies on
+    rows that were found, though it changes none of them (stricter than Java)."""
+    no_new_delete_files(history, where)
+    found = history.data_files(("overwrite", "delete"), added=False, where=where)
+    history.refuse(f"Found conflicting deleted files that can contain records matching {where}", _named(found))
+
+
 def no_deleted_data_files_in(history: History, partitions: Collection[PartitionKey]) -> None:
     found = _within(history.data_files(REMOVE_FILES, added=False), partitions)
     history.refuse(f"Found conflicting deleted files that can apply to records matching {_shown(history, partitions)}", _named(found))

@@ -6,17 +6,18 @@ import contextlib
 from collections.abc import Iterable
 
 from frazil.arrow.write_context import WriteContext
-from frazil.storage.locations import data_root
+from frazil.storage.locations import base_name, data_root
 
 
 def leave_only(context: WriteContext, kept: Iterable[str]) -> None:
     """Removes the operation's files that are not kept. Best effort, since what stays is an orphan and harmless.
 
-    Never after an outcome that is not known: then every file may be part of the table.
+    Never after an outcome that is not known: then every file may be part of the table. Files are told by their names, which are different
+    for every file of an operation: a store may list a location in other words than those it was written by.
     """
-    wanted = frozenset(kept)
+    wanted = frozenset(base_name(k) for k in kept)
     with contextlib.suppress(Exception):
         storage = context.storage
         root = data_root(context.location, context.properties)
-        gone = [f.location for f in storage.list(root) if context.operation_id in f.location and f.location not in wanted]
+        gone = [f.location for f in storage.list(root) if context.operation_id in f.location and base_name(f.location) not in wanted]
         storage.delete_many(gone)

@@ -9,10 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
+from frazil.arrow.metadata_columns import UNSETTLED
 from frazil.errors import FrazilError
 from frazil.expr.bind import bind
 from frazil.expr.nodes import AlwaysTrue, Predicate, names
@@ -320,9 +322,9 @@ def _with_metadata(spark: Any, plan: Plan, scan: DataFrame, table: pa.Table, gro
                 mine = {x.field_id for x in spec.fields}
                 facts |= {_partition_value(k): (v, kinds[k]) for k, v in values.items() if k in mine}
             case "_row_id":
-                facts[_FIRST] = (table.column("first_row_id").combine_chunks(), i.LongType())
+                facts[_FIRST] = (_settled(table.column("first_row_id")), i.LongType())
             case "_last_updated_sequence_number":
-                facts[_FIRST] = (table.column("first_row_id").combine_chunks(), i.LongType())
+                facts[_FIRST] = (_settled(table.column("first_row_id")), i.LongType())
                 facts[_SEQUENCE] = (table.column("sequence_number").combine_chunks(), i.LongType())
     if "_file" in wanted.names and (odd := _other_texts(table)) is not None:
         facts[_FILE] = (odd, i.StringType())
@@ -331,6 +333,12 @@ def _with_metadata(spark: Any, plan: Plan, scan: DataFrame, table: pa.Table, gro
     if "_file" in wanted.names and _FILE not in facts:
         scan = scan.withColumn(_FILE, _decoded(F.col("_metadata.file_path")))
     return lookup.with_facts(scan, lookup.facts_frame(spark, table, facts, wanted.time)) if facts else scan
+
+
+def _settled(first_row_ids: pa.ChunkedArray) -> pa.Array:
+    """Null where a commit is still to give them: then only the lineage that files store counts."""
+    ids = first_row_ids.combine_chunks()
+    return pc.if_else(pc.equal(ids, UNSETTLED), pa.scalar(None, ids.type), ids)
 
 
 def _partition_value(field_id: int) -> str:

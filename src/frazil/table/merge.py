@@ -146,7 +146,7 @@ def _joined(step: Step, source: Source, bound: BoundMerge, mode: Mode, unique: S
     counts = Counts()
     for report in changed.reports:
         counts.add(report.counts)
-    return _finished(step, mode, changed, inserted, counts, where)
+    return _finished(step, mode, changed, inserted, counts, where, bool(bound.not_matched))
 
 
 def _inserted(step: Step, source: Source, bound: BoundMerge, reports: Sequence[MergeReport]) -> Inserted:
@@ -159,9 +159,11 @@ def _inserted(step: Step, source: Source, bound: BoundMerge, reports: Sequence[M
     return Inserted(tuple(f for p in parts for f in p.files), sum(p.rows for p in parts))
 
 
-def _finished(step: Step, mode: Mode, changed: Changed, inserted: Inserted, counts: Counts, where: Expression) -> StagedWrite:
+def _finished(
+    step: Step, mode: Mode, changed: Changed, inserted: Inserted, counts: Counts, where: Expression, inserts: bool
+) -> StagedWrite:
     changed = replace(changed, added=(*changed.added, *inserted.files))
-    staged = step.staged_change("merge", mode, changed, where, {"rows_inserted": inserted.rows})
+    staged = step.staged_change("merge", mode, changed, where, {"rows_inserted": inserted.rows}, inserts=inserts)
     extras = {
         "copied": changed.copied, "deleted": changed.deleted, "updated": changed.updated, "inserted": inserted.rows,
         "matched-updated": counts.matched_updated, "matched-deleted": counts.matched_deleted,
@@ -192,7 +194,8 @@ def _by_spark(step: Step, ready: _Ready, merge: Merge, mode: Mode) -> StagedWrit
     counts = Counts(
         done["matched-updated"], done["matched-deleted"], done["not-matched-by-source-updated"], done["not-matched-by-source-deleted"]
     )
-    return _finished(step, mode, made.changed, Inserted((), made.inserted), counts, made.conflict_filter)
+    inserts = bool(merge.of(c.When.NOT_MATCHED))
+    return _finished(step, mode, made.changed, Inserted((), made.inserted), counts, made.conflict_filter, inserts)
 
 
 def _has_columns(merge: Merge) -> bool:

@@ -101,7 +101,8 @@ class Step:
         groups = []
         for g in found.groups:
             at, ids = g.table.column_names.index("first_row_id"), g.table.column("first_row_id")
-            kept = pc.if_else(pc.is_in(g.table.column("snapshot_id"), own), pa.scalar(None, ids.type), ids)
+            mine = pc.and_(pc.is_in(g.table.column("snapshot_id"), own), ids.is_valid())
+            kept = pc.if_else(mine, pa.scalar(UNSETTLED, ids.type), ids)
             groups.append(PlannedFiles(g.spec, g.table.set_column(at, "first_row_id", kept), g.deletes))
         return replace(found, groups=tuple(groups))
 
@@ -159,9 +160,11 @@ class Step:
     # --- committing
 
     def staged_change(
-        self, kind: Kind, mode: Mode, changed: Changed, where: Predicate, metrics: Mapping[str, int] = {}, isolation: str | None = None
-    ) -> Staged:
-        """The files of a change and the action that commits them; nothing when nothing changed. `where`: the rows it relied on."""
+        self, kind: Kind, mode: Mode, changed: Changed, where: Predicate, metrics: Mapping[str, int] = {}, isolation: str | None = None,
+        inserts: bool = False,
+    ) -> Staged:  # fmt: skip
+        """The files of a change and the action that commits them; nothing when nothing changed. `where`: the rows it relied on.
+        `inserts`: rows are added because none like them was found."""
         if self.runner.repeats:
             leave_only(self.write, (f.file_path for f in changed.written))
         seconds = time.perf_counter() - self.started
@@ -169,13 +172,14 @@ class Step:
             return Staged((), (), seconds)
         counts = {"rows_inserted": 0, "rows_updated": changed.updated, "rows_deleted": changed.deleted, "rows_copied": changed.copied}
         before = (WrittenFor(self.metadata, self.to.known_columns, changed.added),) if changed.added else ()
-        action = self._action(kind, mode, changed, where, isolation or isolation_of(kind, self.metadata, self.to.options))
+        action = self._action(kind, mode, changed, where, isolation or isolation_of(kind, self.metadata, self.to.options), inserts)
         return Staged((*before, action), changed.written, seconds, {**counts, **metrics})
 
-    def _action(self, kind: Kind, mode: Mode, changed: Changed, where: Predicate, isolation: str) -> Action:
+    def _action(self, kind: Kind, mode: Mode, changed: Changed, where: Predicate, isolation: str, inserts: bool) -> Action:
         """Validations are Java's (SparkWrite, SparkPositionDeltaWrite)."""
         common: dict[str, Any] = {
             **self.target_fields, **self.names, "isolation": isolation, "starting_snapshot_id": self.start, "conflict_filter": where,
+            "check_absent": inserts,
         }  # fmt: skip
         if mode == COPY_ON_WRITE or not (changed.added_deletes or changed.removed_deletes):
             return OverwriteFiles(added=changed.added, removed=changed.removed, **common)
