@@ -2,14 +2,20 @@
 
 import itertools
 from decimal import Decimal
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 
 import frazil
+from frazil.dropin.merge_into import _plain
 from frazil.errors import InvalidInput, Unsupported
+from frazil.rows.clauses import matched_update
 from frazil.spark import row_changes_merge
+from frazil.spec.schema import Schema
+from frazil.spec.types import LongType, NestedField, StructType
 
 pytestmark = pytest.mark.spark
 
@@ -161,3 +167,12 @@ def test_merges_into_other_tables_stay_sparks(spark, source, tmp_path):
             source.mergeInto("plain_target", source.id == F.col("plain_target.id")).whenMatched().delete().merge()
     finally:
         spark.sql("drop table plain_target")
+
+
+def test_names_of_assigned_columns_may_be_quoted_and_led_by_the_target():
+    schema = Schema(NestedField(1, "a.b", LongType(), False), NestedField(2, "s", StructType(NestedField(3, "x y", LongType(), False)), False))
+    table: Any = SimpleNamespace(schema=lambda: schema)
+    names = {"`a.b`": "`a.b`", "db.t.`a.b`": "`a.b`", "t.`s`.`x y`": "s.`x y`", "s.`x y`": "s.`x y`"}
+    for given, meant in names.items():
+        clause = _plain(matched_update({given: 1}), ["cat", "db", "t"], table)
+        assert clause.assignments == ((meant, 1),)

@@ -9,6 +9,7 @@ from frazil.dropin.names import is_ours, parts_of
 from frazil.dropin.tables import open_table, split_branch
 from frazil.errors import InvalidInput, Unsupported
 from frazil.rows import clauses
+from frazil.rows.assign import name_parts, typed_name
 from frazil.rows.clauses import Clause, Merge
 from frazil.spark.row_changes_text import as_texts
 from frazil.table.table import Table
@@ -110,11 +111,11 @@ def _plain(clause: Clause, parts: list[str], table: Table) -> Clause:
             raise InvalidInput(
                 f"mergeInto takes Columns as values; {key!r} is set to the text {value!r}.", hint="Use F.col, F.lit or F.expr."
             )
-        name = key.replace("`", "")
+        given = name_parts(key)
         for n in range(len(parts)):
-            prefix = ".".join(parts[n:]) + "."
-            if name.lower().startswith(prefix.lower()) and table.schema().get_field(parts[n], False) is None:
-                name = name[len(prefix) :]
+            led = parts[n:]
+            if [p.lower() for p in given[: len(led)]] == [p.lower() for p in led] and table.schema().get_field(led[0], False) is None:
+                given = given[len(led) :] or given
                 break
-        found.append((name, value))
+        found.append((typed_name(given), value))
     return Clause(clause.when, clause.do, clause.condition, tuple(found))
