@@ -419,3 +419,14 @@ def test_a_file_that_another_writer_took_away_is_told_with_both_snapshots(catalo
         mine.delete("id = 3", mode=COW)
     facts = e.value.facts
     assert (facts["snapshot_ids"], facts["starting_snapshot_id"]) == ([gone.snapshot_id], read) and facts["files"]
+
+
+def test_rows_rewritten_before_an_upgrade_do_not_lose_the_ids_it_gave_them(catalog, make):
+    make(range(10))
+    mine, other = catalog.load_table("db.t"), catalog.load_table("db.t")
+    other.upgrade(format_version=3)
+    other.append(frame([20]))
+    with pytest.raises(ValidationException, match="upgraded"):
+        mine.update({"v": "0"}, "id = 3", mode=COW)
+    mine.append(frame([21]))
+    assert mine.update({"v": "0"}, "id = 3", mode=COW).rows_updated == 1

@@ -21,14 +21,17 @@ _HINT = "Load the table again and repeat the write."
 class WrittenFor:
     """Stands before the action that adds `files`, which were written for `written`; changes nothing. At each attempt it compares what
     the table has become. `known_columns`: the highest field id of the table when the writer loaded it; higher ones are the writer's own
-    new columns, whose ids another writer may have taken."""
+    new columns, whose ids another writer may have taken. `rewrites`: rows of the table are among the rows of `files`."""
 
     written: TableMetadata
     known_columns: int
     files: Sequence[DataFile] = ()
+    rewrites: bool = False
 
     def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]:
         if metadata is not self.written:
+            if self.rewrites and self.written.format_version < 3 <= metadata.format_version:
+                raise self._changed(metadata, "it was upgraded, and rows written again would lose the ids that they have now")
             self._check_columns(metadata)
             self._check_specs(metadata)
         return ()

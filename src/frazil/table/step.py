@@ -171,7 +171,8 @@ class Step:
         if changed.is_empty:
             return Staged((), (), seconds)
         counts = {"rows_inserted": 0, "rows_updated": changed.updated, "rows_deleted": changed.deleted, "rows_copied": changed.copied}
-        before = (WrittenFor(self.metadata, self.to.known_columns, changed.added),) if changed.added else ()
+        rewrites = bool(changed.removed or changed.added_deletes)
+        before = (WrittenFor(self.metadata, self.to.known_columns, changed.added, rewrites),) if changed.added else ()
         action = self._action(kind, mode, changed, where, isolation or isolation_of(kind, self.metadata, self.to.options), inserts)
         return Staged((*before, action), changed.written, seconds, {**counts, **metrics})
 
