@@ -103,6 +103,27 @@ def test_delete_takes_a_mode_and_whole_files_go_in_either(catalog):
         t.delete("p = 'a'", mode="sideways")
 
 
+def test_rows_that_were_deleted_before_do_not_count_again_when_their_file_is_overwritten(catalog):
+    t = catalog.create_table("db.t", "id bigint, p string", partition_by=["p"], format_version=2)
+    frame = pa.table({"id": list(range(10)), "p": ["a", "b"] * 5})
+    t.append(frame)
+    t.delete("id in (0, 1, 2)", mode="merge-on-read")
+    assert t.overwrite(frame.slice(0, 1), "p = 'a'").rows_deleted == 3
+    assert t.overwrite(frame).rows_deleted == 5
+
+
+def test_a_transactions_counts_are_those_of_all_its_snapshots(catalog):
+    t = catalog.create_table("db.t", "id bigint, p string", partition_by=["p"])
+    t.append(pa.table({"id": [1, 2, 3], "p": ["a", "b", "b"]}))
+    with t.transaction() as tx:
+        tx.delete("p = 'a'")
+        tx.overwrite(pa.table({"id": [4], "p": ["c"]}), "p = 'b'")
+        tx.append(pa.table({"id": [5, 6], "p": ["c", "d"]}))
+    counts = tx.result
+    assert (counts.rows_deleted, counts.rows_inserted, counts.files_removed, counts.files_added) == (3, 3, 2, 3)
+    assert counts.snapshot_id == t.current_snapshot().snapshot_id and counts.operation == "append"
+
+
 def test_schema_changes_that_ignore_case_keep_doing_so_when_they_are_committed(catalog):
     t = catalog.create_table("db.t", "id int, name string")
     with t.update_schema(case_sensitive=False) as update:

@@ -40,12 +40,17 @@ Sleep = Callable[[float], None]
 
 @dataclass(frozen=True)
 class CommitOutcome:
-    """`snapshot` is the last one this commit made, None when it made none; `attempts` 0: nothing to change, nothing committed."""
+    """`snapshots`: those this commit made, in order; `attempts` 0: nothing to change, nothing committed."""
 
     table: LoadedTable
-    snapshot: Snapshot | None
+    snapshots: tuple[Snapshot, ...]
     attempts: int
     seconds: float
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The last one, None when it made none."""
+        return self.snapshots[-1] if self.snapshots else None
 
 
 @dataclass(frozen=True)
@@ -196,9 +201,8 @@ class _Commit:
         return found
 
     def outcome(self, table: LoadedTable, attempts: int) -> CommitOutcome:
-        made = [table.metadata.snapshots.by_id(i) for i in self.context.snapshot_ids()]
-        last = next((s for s in reversed(made) if s is not None), None)
-        return CommitOutcome(table, last, attempts, time.monotonic() - self.started)
+        made = (table.metadata.snapshots.by_id(i) for i in self.context.snapshot_ids())
+        return CommitOutcome(table, tuple(s for s in made if s is not None), attempts, time.monotonic() - self.started)
 
     def take_back(self) -> None:
         remove(self.context.storage, [*self.context.output.written, *self.context.unneeded_files()], "a commit that changes nothing")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from frazil.spec.snapshot import Snapshot
 
 METRICS = (
     "rows_inserted", "rows_updated", "rows_deleted", "rows_copied", "files_added", "files_removed", "delete_files_added",
@@ -37,18 +39,18 @@ class CommitResult:
 
 
 def result_of(
-    snapshot: Any, *, attempts: int, seconds_writing: float, seconds_committing: float, metrics: Mapping[str, int] = {}
+    snapshots: Sequence[Snapshot], *, attempts: int, seconds_writing: float, seconds_committing: float, metrics: Mapping[str, int] = {}
 ) -> CommitResult:
-    """A result out of a snapshot (None: no commit); counts come from its summary, but for those that are given as `metrics`."""
-    if snapshot is None:
+    """A result out of the snapshots of one commit (none: no commit). It is named by the last one; counts are the sums of all summaries,
+    but for those that are given as `metrics`."""
+    if not snapshots:
         return CommitResult(
             None, None, {}, {"attempts": attempts, "seconds_writing": seconds_writing, "seconds_committing": seconds_committing}
         )
-    summary = snapshot.summary
 
     def count(key: str) -> int:
-        text = summary.get(key, "0")
-        return int(text) if text.isdigit() else 0
+        texts = [s.summary.get(key, "0") for s in snapshots]
+        return sum(int(t) for t in texts if t.isdigit())
 
     counts = {
         "rows_inserted": count("added-records"),
@@ -63,4 +65,5 @@ def result_of(
         "seconds_committing": seconds_committing,
         **metrics,
     }
-    return CommitResult(snapshot.snapshot_id, snapshot.operation, summary, counts)
+    last = snapshots[-1]
+    return CommitResult(last.snapshot_id, last.operation, last.summary, counts)

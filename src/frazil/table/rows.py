@@ -94,16 +94,18 @@ def _whole_files(step: Step, where: Predicate, wholly: TaskSequence) -> Staged:
 def stage_overwrite(step: Step, frame: Any, where: Any) -> Staged:
     """OVERWRITE by a filter: the rows that match go, those of the frame come. Files that match in part keep their other rows, as
     write.delete.mode says; then at least the deletes of others are checked, as for any row-level change."""
-    chosen = mode_of("delete", step.metadata)
     bound = in_grammar(step, lambda: _bound(step, where))
     if bound is None:
+        chosen = mode_of("delete", step.metadata)
         made = _made_by_spark(step, "delete", chosen, where)
         return _replaced(step, chosen, frame, made.changed, made.conflict_filter, made.deleted)
     found = step.plan(bound)
     wholly, rest = step.split(found)
     if not rest:
         checks = {"starting_snapshot_id": step.start, **step.names}
-        return write.stage_overwrite(frame, step.metadata, step.storage, step.to, bound, checks)
+        written = write.stage_overwrite(frame, step.metadata, step.storage, step.to, bound, checks)
+        return replace(written, metrics={**written.metrics, "rows_deleted": live_rows(wholly, step.storage)})
+    chosen = mode_of("delete", step.metadata)
     changed = step.change(rest, step.context(found, chosen, DeleteDecider.of(step.read(found))), found)
     deleted = changed.deleted + live_rows(wholly, step.storage)
     return _replaced(step, chosen, frame, replace(changed, removed=(*changed.removed, *(t.file for t in wholly))), bound, deleted)

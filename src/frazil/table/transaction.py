@@ -94,7 +94,7 @@ class Transaction:
                 self._end()
             self.table._loaded = outcome.table
             self.result = result_of(
-                outcome.snapshot, attempts=outcome.attempts, seconds_writing=self._pending.seconds, seconds_committing=outcome.seconds,
+                outcome.snapshots, attempts=outcome.attempts, seconds_writing=self._pending.seconds, seconds_committing=outcome.seconds,
                 metrics=self._pending.metrics,
             )  # fmt: skip
         return self.table
@@ -199,10 +199,8 @@ class Transaction:
                 raise InvalidInput("overwrite-mode=dynamic replaces partitions and takes no filter.")
             self._staged(write.stage_replace_partitions(df, self._metadata, self._base.storage, to))
             return
-        if isinstance(overwrite_filter, AlwaysTrue):
-            self._staged(write.stage_overwrite(df, self._metadata, self._base.storage, to, overwrite_filter))
-            return
-        step = self._row_step(branch, snapshot_properties, write_options, case_sensitive, None, None, df)
+        runner = "in-process" if isinstance(overwrite_filter, AlwaysTrue) else None  # then there is nothing to read
+        step = self._row_step(branch, snapshot_properties, write_options, case_sensitive, runner, None, df)
         self._staged(rows.stage_overwrite(step, df, overwrite_filter))
 
     def dynamic_partition_overwrite(
