@@ -81,11 +81,20 @@ def bitmaps(spark: Any, files: Sequence[Deleted], storage: Storage) -> DataFrame
 
 
 def is_deleted() -> Column:
-    """Of a row of a scan with keys, joined to its bitmap: is its position deleted?"""
+    """Of a row of a scan with keys, beside its bitmap: is its position deleted?"""
+    return F.col(WORDS).isNotNull() & _bit_set()
+
+
+def _bit_set() -> Column:
     row: Any = F.col(ROW)
     word = F.get(F.col(WORDS), F.shiftright(row, 6).bitwiseAND(F.lit(1023)).cast("int"))
     bit = F.getbit(word, row.bitwiseAND(F.lit(63)).cast("int"))
-    return F.col(WORDS).isNotNull() & (bit == F.lit(1).cast("byte"))
+    return bit == F.lit(1).cast("byte")
+
+
+def without_deleted(scan: DataFrame, bits: DataFrame) -> DataFrame:
+    """A scan with keys (`FileKeys.added`) without its deleted rows. An anti join: no bitmap is laid beside the rows that stay."""
+    return scan.join(F.broadcast(bits), (chunk_key() == F.col(CHUNK)) & _bit_set(), "left_anti")
 
 
 def joined(scan: DataFrame, bits: DataFrame) -> DataFrame:
@@ -208,4 +217,4 @@ def _batch(keys: npt.NDArray[np.int64], words: Words) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array(keys), pa.ListArray.from_arrays(pa.array(ends), pa.array(words.ravel()))], schema=ARROW)
 
 
-__all__ = ["Deleted", "bitmaps", "is_deleted", "joined"]
+__all__ = ["Deleted", "bitmaps", "is_deleted", "joined", "without_deleted"]

@@ -124,10 +124,11 @@ class Applied:
         """Without deleted rows; with a `flag`, all rows and whether they are deleted. `value`: a column of the scan by its field."""
         flags = []
         if self.deleted:
-            scan = bitmaps.joined(scan, bitmaps.bitmaps(scan.sparkSession, self.deleted, storage))
+            bits = bitmaps.bitmaps(scan.sparkSession, self.deleted, storage)
             if flag is None:
-                scan = scan.filter(~bitmaps.is_deleted())
+                scan = bitmaps.without_deleted(scan, bits)
             else:
+                scan = bitmaps.joined(scan, bits)
                 flags.append(bitmaps.is_deleted())
         if self.relations:
             assert columns is not None
