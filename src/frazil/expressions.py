@@ -1,4 +1,7 @@
-"""Predicates as objects, with PyIceberg's names: `And(EqualTo("id", 5), NotNull("name"))`, `EqualTo("a", 1) & IsNaN("d")`."""
+"""Predicates as objects, with PyIceberg's names: `And(EqualTo("id", 5), NotNull("name"))`, `EqualTo("a", 1) & IsNaN("d")`.
+
+A `Reference` is a column, a `Literal` a constant where text would be an expression: `t.update(set={"note": Literal("it's counted")})`.
+"""
 
 from frazil.expr.nodes import (
     AlwaysFalse,
@@ -13,6 +16,7 @@ from frazil.expr.nodes import (
     LessThan,
     LessThanOrEqual,
     Like,
+    Literal,
     Not,
     NotEqualTo,
     NotIn,
@@ -31,6 +35,6 @@ ALWAYS_TRUE, ALWAYS_FALSE = AlwaysTrue(), AlwaysFalse()
 
 __all__ = [
     "ALWAYS_FALSE", "ALWAYS_TRUE", "AlwaysFalse", "AlwaysTrue", "And", "EqualTo", "GreaterThan", "GreaterThanOrEqual", "In", "IsNaN",
-    "IsNull", "LessThan", "LessThanOrEqual", "Like", "Not", "NotEqualTo", "NotIn", "NotLike", "NotNaN", "NotNull", "NotStartsWith",
-    "NullSafeEqualTo", "Or", "Reference", "StartsWith", "parse",
+    "IsNull", "LessThan", "LessThanOrEqual", "Like", "Literal", "Not", "NotEqualTo", "NotIn", "NotLike", "NotNaN", "NotNull",
+    "NotStartsWith", "NullSafeEqualTo", "Or", "Reference", "StartsWith", "parse",
 ]  # fmt: skip

@@ -18,7 +18,7 @@ from frazil.arrow.evaluate import compute_over
 from frazil.arrow.schema import to_arrow_field, to_arrow_type
 from frazil.arrow.uuids import uuid_to_text
 from frazil.arrow.values import repeated
-from frazil.errors import EvaluationError, InvalidInput, SchemaMismatch
+from frazil.errors import EvaluationError, InvalidInput, ParseError, SchemaMismatch, ValidationError
 from frazil.expr.bind import fold, resolve
 from frazil.expr.bound import Bound, BoundCast, BoundLiteral, BoundReference, Constant, references
 from frazil.expr.casts import castable
@@ -219,6 +219,18 @@ def as_expression(value: Any) -> Expression:
     return value if isinstance(value, Expression) else Literal(value)
 
 
+def _bound(value: Any, bind: Bind, name: str) -> Bound:
+    """The value, bound. What fails as an expression may have been meant as a constant."""
+    try:
+        return bind(as_expression(value))
+    except (ParseError, ValidationError) as e:
+        if not isinstance(value, str):
+            raise
+        constant = "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+        hint = f"Texts are expressions; a constant is written with quotes, as in {constant!r}, or as frazil.expressions.Literal."
+        raise type(e)(f"Column {name}: {e.message}", hint=e.hint or hint, **{"column": name, **e.facts}) from e
+
+
 def name_parts(name: str) -> tuple[str, ...]:
     """A column's name as typed, `s.x` or with back-quotes, as its parts."""
     if "`" not in name:
@@ -248,7 +260,7 @@ def _resolved(target: Schema, given: Iterable[tuple[str, Any]], bind: Bind, zone
                 raise InvalidInput(f"Column {full} is required and has no default.", column=full)
             found[f.field_id] = Default()
             continue
-        found[f.field_id] = Compute(stored(bind(as_expression(value)), f, full, zone, sensitive), full)
+        found[f.field_id] = Compute(stored(_bound(value, bind, full), f, full, zone, sensitive), full)
     for i, full in names.items():
         if around := [p for p in target.parents[i] if p in found]:
             raise InvalidInput(f"Column {full} is assigned together with {names[around[0]]}, which holds it.", column=full)

@@ -123,11 +123,12 @@ def _clause(clause: Clause, sides: Sides, merge_schema: bool) -> BoundClause:
 
 
 def _named(clause: Clause, sides: Sides) -> Iterator[tuple[str, Any]]:
-    """Assignments whose columns may be led by the target's alias."""
+    """Assignments whose columns may be led by the target's alias, which goes before a column of that name, as in Spark."""
     for name, value in clause.assignments:
         first, *rest = name_parts(name)
+        led = bool(rest) and sides.is_target(first)
         own = any(sides.same_name(f.name, first) for f in sides.target.fields)
-        yield (typed_name(rest) if rest and not own and sides.is_target(first) else name), value
+        yield (typed_name(rest) if led and (not own or sides.has_target(rest)) else name), value
 
 
 def _all(sides: Sides, merge_schema: bool, *, members: bool) -> Iterator[tuple[str, Expression]]:

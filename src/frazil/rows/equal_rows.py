@@ -45,9 +45,7 @@ def _equal_lists(a: pa.Array, b: pa.Array, both: Flags) -> Flags:
         return same
     counts = lengths_a[rows]
     within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
-    members = [
-        _members(x).take(pa.array(np.repeat(starts[rows], counts) + within)) for x, starts in ((a, starts_a), (b, starts_b))
-    ]
+    members = [_members(x).take(pa.array(np.repeat(starts[rows], counts) + within)) for x, starts in ((a, starts_a), (b, starts_b))]
     wrong = ~equal_rows(members[0], members[1])
     same[np.repeat(rows, counts)[wrong]] = False
     return same

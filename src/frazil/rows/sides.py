@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -95,6 +95,10 @@ class Sides:
 
     def _has(self, schema: Schema, r: Reference) -> bool:
         return any(self.same_name(f.name, r.parts[0]) for f in schema.fields) or any(self.same_name(n, r.name) for n in schema.column_names)
+
+    def has_target(self, parts: Sequence[str]) -> bool:
+        """Whether the target has a column of these parts (as far as its first one tells)."""
+        return self._has(self.target, Reference(".".join(parts), tuple(parts)))
 
     def is_target(self, name: str) -> bool:
         return self.same_name(name, self.target_alias)

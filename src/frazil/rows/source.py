@@ -211,7 +211,6 @@ def _spilled(held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch], schema:
     return Staged(Source(table, mapped=True), remove)
 
 
-
 @contextlib.contextmanager
 def on_storage(source: Source, folder: str, storage: Storage) -> Iterator[Source]:
     """The source in a file of the table's store, which workers can read; gone at the end."""
