@@ -166,6 +166,47 @@ def test_an_error_after_the_swap_took_effect_deletes_nothing(backend: CatalogBac
 
 
 @KINDS
+@pytest.mark.parametrize("word", ["ok", "applied", "conflict", "applied-conflict"])
+def test_an_interrupt_after_the_swap_deletes_nothing_that_was_committed(
+    backend: CatalogBackend, word: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Out of the look at the outcome, or out of the tidying after it."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for place, n in (("load", 2), ("remove", 3)):
+        base, flaky = current(backend), FlakyBackend(backend, [word])
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            if place == "load" and word != "ok":
+                patch.setattr(flaky, "load", interrupted)
+            else:
+                patch.setattr("frazil.commit.transaction.remove", interrupted)
+            do(flaky, append(n), base=base)
+        after = current(backend)
+        assert flaky.fired[0] == word and avro_files(stored(after)) >= needed(after.metadata, after)
+        landed = word != "conflict" or place == "remove"
+        assert (str(n) in live(after)) == landed
+
+
+@KINDS
+def test_an_unknown_outcome_deletes_nothing_whatever_is_wrong_with_the_properties(backend: CatalogBackend) -> None:
+    do(backend, MetadataChange(lambda _: [u.SetProperties({"commit.status-check.num-retries": "many"})]))
+    with pytest.raises(CommitStateUnknownException):
+        do(FlakyBackend(backend, ["applied"]), append(2), base=current(backend))
+    after = current(backend)
+    assert live(after) == ["1", "2"] and avro_files(stored(after)) >= needed(after.metadata, after)
+
+
+@KINDS
+def test_a_conflict_that_cannot_be_looked_into_deletes_nothing(backend: CatalogBackend) -> None:
+    flaky = FlakyBackend(backend, ["applied-conflict"], unreachable_loads=1)
+    with pytest.raises(CommitStateUnknownException):
+        do(flaky, append(2), base=current(backend))
+    assert live(current(backend)) == ["1", "2"]
+
+
+@KINDS
 def test_an_interrupt_before_the_swap_takes_the_files_back(backend: CatalogBackend) -> None:
     before = stored(current(backend))
 

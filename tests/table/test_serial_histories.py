@@ -65,8 +65,14 @@ class Step:
             case "merge":
                 described = tx.merge(frame(new), on="target.id = source.id", **options)
                 described.when_matched_delete(condition="target.v = 1").when_matched_update(set={"v": "target.v + source.v"}).when_not_matched_insert_all().execute()
+            case "absent":
+                tx.merge(frame(*self.two()), on="target.id = source.id", **options).when_not_matched_insert_all().execute()
             case "overwrite":
                 tx.overwrite(frame(new), self.condition, **options)
+
+    def two(self) -> list[Row]:
+        """Rows that others' conditions may meet."""
+        return [(k, "abc"[k % 3], self.n % 4) for k in (self.key(), (self.key() + 5) % 14)]
 
     def model(self, rows: list[Row]) -> list[Row]:
         k, new = self.key(), (self.key(), "abc"[self.key() % 3], self.n)
@@ -80,6 +86,8 @@ class Step:
                 return [(*r[:2], self.n % 4) if self.meets(r) else r for r in rows]
             case "add":
                 return [(*r[:2], r[2] + self.n) if self.meets(r) else r for r in rows]
+            case "absent":
+                return [*rows, *(new for new in self.two() if all(r[0] != new[0] for r in rows))]
             case "upsert":
                 return [(k, new[1], self.n) if r[0] == k else r for r in rows] + absent
             case "merge":
@@ -93,7 +101,7 @@ CONDITIONS = st.one_of(
 )
 STEPS = st.builds(
     lambda kind, where, n: Step(kind, *where, n),
-    st.sampled_from(["append", "delete", "update", "add", "upsert", "merge", "overwrite"]), CONDITIONS, st.integers(100, 115),
+    st.sampled_from(["append", "delete", "update", "add", "upsert", "merge", "absent", "overwrite"]), CONDITIONS, st.integers(100, 115),
 )  # fmt: skip
 # Three writers, each beginning and committing at some point: a shuffle of 0 0 1 1 2 2.
 SCHEDULES = st.permutations([0, 0, 1, 1, 2, 2])

@@ -91,6 +91,7 @@ class _Commit:
     sleep: Sleep
     started: float = field(default_factory=time.monotonic)
     swapping: bool = False
+    """From the moment of a swap on, until it is certain that it was not applied: nothing may be taken back meanwhile."""
 
     def run(self) -> CommitOutcome:
         properties = self.base.metadata.properties
@@ -109,6 +110,7 @@ class _Commit:
             self.next_base()
             if self.landed(self.base.metadata, ready):
                 return self.succeeded(self.base)
+            self.swapping = False
             if attempt > retries or waited > limit:
                 raise CommitFailedException(
                     f"Could not commit to {_name(self.base)} after {attempt} attempts: {outcome.reason}", table=_name(self.base),
@@ -120,10 +122,8 @@ class _Commit:
 
     def swap(self, ready: Plan) -> Committed | Conflict | Unknown:
         """The back end's answer. It raises only when nothing was applied; anything else that comes out of it leaves that open."""
-        self.swapping = True  # stays so when an interrupt comes out of it
-        outcome = self._swap(ready)
-        self.swapping = False
-        return outcome
+        self.swapping = True  # until the table has been looked at: a request that was sent twice conflicts with itself
+        return self._swap(ready)
 
     def _swap(self, ready: Plan) -> Committed | Conflict | Unknown:
         try:
@@ -132,16 +132,22 @@ class _Commit:
             return Conflict(str(e))
         except CommitStateUnknownException as e:
             return Unknown(e)
-        except FrazilError:
-            raise  # the back end's promise: nothing was applied and nothing is left
+        except FrazilError:  # the back end's promise: nothing was applied and nothing is left
+            self.swapping = False
+            raise
         except Exception as e:
             return Unknown(e)
 
     def next_base(self) -> None:
         """Fresh metadata of the same table. An id that does not match is another table under the same name: it is left alone."""
-        fresh = self.backend.load(self.base.identifier)
+        try:
+            fresh = self.backend.load(self.base.identifier)
+        except NoSuchTableError:
+            self.swapping = False
+            raise
         known, now = self.base.metadata.table_uuid, fresh.metadata.table_uuid
         if known is not None and now is not None and known != now:
+            self.swapping = False
             raise ValidationException(
                 f"Table UUID does not match: {_name(self.base)} was {known}, is {now}: it was dropped and made again meanwhile.",
                 hint="Load the table again.", table=_name(self.base),
@@ -173,11 +179,14 @@ class _Commit:
             if same and self.landed(fresh.metadata, ready):
                 return self.succeeded(fresh)
             break
-        raise CommitStateUnknownException(
+        raise self.unknown(cause) from (cause if isinstance(cause, Exception) else None)
+
+    def unknown(self, cause: BaseException) -> CommitStateUnknownException:
+        return CommitStateUnknownException(
             f"Cannot tell whether the commit to {_name(self.base)} was applied: {cause}", table=_name(self.base),
             snapshot_id=next(iter(self.context.snapshot_ids()), None),
             hint="All its files are kept. Load the table and look for the snapshot before you try again.",
-        ) from (cause if isinstance(cause, Exception) else None)  # fmt: skip
+        )  # fmt: skip
 
     def succeeded(self, table: LoadedTable) -> CommitOutcome:
         """Drop what lost attempts left; a failure to do so is no failure of the commit."""
@@ -258,12 +267,11 @@ def commit(
         return work.run()
     except CommitStateUnknownException:
         raise
-    except Exception:
-        work.give_up()
-        raise
-    except BaseException:  # KeyboardInterrupt, SystemExit: out of the swap it may have come after the moment that counts
+    except BaseException as e:  # also KeyboardInterrupt and SystemExit, which may come after the moment that counts
         if not work.swapping:
             work.give_up()
+        elif isinstance(e, Exception):
+            raise work.unknown(e) from e
         raise
 
 
@@ -286,8 +294,8 @@ def create(
         ready = plan(metadata, actions, context)
         final = metadata if ready is None else ready.metadata
         work.swapping = True
-        outcome = _try_create(backend, identifier, final)
-        work.swapping = False
+        outcome = _try_create(work, identifier, final)
+        work.swapping = not isinstance(outcome, Conflict)
         match outcome:
             case Committed(table=table):
                 return work.outcome(table, 1)
@@ -297,19 +305,19 @@ def create(
                 return _created(work, final, cause)
     except CommitStateUnknownException:
         raise
-    except Exception:
-        work.give_up()
-        raise
     except BaseException:
         if not work.swapping:
             work.give_up()
         raise
 
 
-def _try_create(backend: CatalogBackend, identifier: Identifier, metadata: TableMetadata) -> Committed | Conflict | Unknown:
+def _try_create(work: _Commit, identifier: Identifier, metadata: TableMetadata) -> Committed | Conflict | Unknown:
     try:
-        return backend.create(identifier, metadata)
+        return work.backend.create(identifier, metadata)
+    except CommitStateUnknownException:
+        raise
     except FrazilError:
+        work.swapping = False
         raise
     except Exception as e:
         return Unknown(e)
