@@ -119,8 +119,10 @@ def test_a_transactions_counts_are_those_of_all_its_snapshots(catalog):
         tx.delete("p = 'a'")
         tx.overwrite(pa.table({"id": [4], "p": ["c"]}), "p = 'b'")
         tx.append(pa.table({"id": [5, 6], "p": ["c", "d"]}))
+        tx.dynamic_partition_overwrite(pa.table({"id": [7], "p": ["d"]}))
+        tx.append(pa.table({"id": [8], "p": ["e"]}))
     counts = tx.result
-    assert (counts.rows_deleted, counts.rows_inserted, counts.files_removed, counts.files_added) == (3, 3, 2, 3)
+    assert (counts.rows_deleted, counts.rows_inserted, counts.files_removed, counts.files_added) == (4, 5, 3, 5)
     assert counts.snapshot_id == t.current_snapshot().snapshot_id and counts.operation == "append"
 
 

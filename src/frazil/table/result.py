@@ -48,8 +48,8 @@ def result_of(
             None, None, {}, {"attempts": attempts, "seconds_writing": seconds_writing, "seconds_committing": seconds_committing}
         )
 
-    def count(key: str) -> int:
-        texts = [s.summary.get(key, "0") for s in snapshots]
+    def count(key: str, of: Sequence[Snapshot] = snapshots) -> int:
+        texts = [s.summary.get(key, "0") for s in of]
         return sum(int(t) for t in texts if t.isdigit())
 
     counts = {
@@ -65,5 +65,7 @@ def result_of(
         "seconds_committing": seconds_committing,
         **metrics,
     }
+    if "rows_deleted" in metrics:  # which partition overwrites learn only as they are committed
+        counts["rows_deleted"] += count("deleted-records", [s for s in snapshots if s.summary.get("replace-partitions") == "true"])
     last = snapshots[-1]
     return CommitResult(last.snapshot_id, last.operation, last.summary, counts)
