@@ -57,6 +57,19 @@ def test_positions_are_bitmaps_in_a_broadcast_join_and_only_files_with_deletes_p
     assert without == 0 < with_deletes
 
 
+def test_deletes_of_a_partition_that_name_no_row_of_the_files_read(catalog, session):
+    t = table(catalog)
+    for n in range(3):
+        t.append(numbers(n * 10, 10))
+    tasks = sorted(t.scan().plan_files(), key=lambda task: task.file.file_path)
+    rows = t.scan(selected_fields=("id", "_file")).to_arrow().to_pylist()
+    first, between, last = ([r["id"] for r in rows if r["_file"] == x.file.file_path] for x in tasks)
+    take_positions(t, lambda r: r["id"] in (first[3], last[5]), "partition")  # its bounds reach over the file between
+    scan = t.scan(f"id >= {between[0]} and id <= {between[-1]}")
+    assert [len(task.delete_files) for task in scan.plan_files()] == [1]
+    assert ids(scan.to_spark(session)) == between
+
+
 @pytest.mark.parametrize("way", ["driver", "tasks", "streamed"])
 @pytest.mark.parametrize("granularity", ["file", "partition"])
 def test_however_bitmaps_are_made_they_are_the_same(catalog, session, monkeypatch, way, granularity):

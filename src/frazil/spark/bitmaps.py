@@ -66,6 +66,8 @@ def bitmaps(spark: Any, files: Sequence[Deleted], storage: Storage) -> DataFrame
     most = sum(f.positions for f in files), sum(f.chunks for f in files), len(names)
     if all(a <= b for a, b in zip(most, ON_DRIVER, strict=True)):
         batches = list(of_files(files, storage))
+        if not batches:  # delete files of a partition may name no row of these files; Spark takes no table without batches
+            return spark.createDataFrame([], _SCHEMA)
         return spark.createDataFrame(pa.Table.from_batches(batches, ARROW), schema=_SCHEMA)
     check_workers(spark)
     shared = _shared(files)
