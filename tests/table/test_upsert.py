@@ -98,12 +98,19 @@ def test_null_keys_meet_nothing(catalog):
 
 
 def test_what_does_not_fit_is_refused(table):
-    with pytest.raises(InvalidInput, match="lacks columns of the target: x"):
-        upsert(table, frame([(1, "a", 1, 1.0)]).drop_columns(["x"]))
+    with pytest.raises(InvalidInput, match="city"):
+        upsert(table, frame([(1, "a", 1, 1.0)]).drop_columns(["city"]))
     with pytest.raises(SchemaMismatch, match="extra"):
         upsert(table, frame([(1, "a", 1, 1.0)]).append_column("extra", pa.array([1])))
     result = upsert(table, frame([(1, "a", 1, 1.0)]).append_column("extra", pa.array([1])).drop_columns(["n"]), merge_schema=True)
     assert result.rows_updated == 1 and rows(table)[0] == {"id": 1, "city": "a", "n": 1, "x": 1.0, "extra": 1}
+
+
+def test_optional_columns_that_a_frame_lacks_become_null_as_in_an_append(table):
+    result = upsert(table, frame([(1, "a", 1, 0.0), (9, "z", 4, 0.0)]).drop_columns(["x"]))
+    assert (result.rows_updated, result.rows_inserted) == (1, 1)
+    found = {(r["id"], r["city"]): (r["n"], r["x"]) for r in rows(table)}
+    assert found[1, "a"] == (1, None) and found[9, "z"] == (4, None) and found[2, "a"] == (None, None)
 
 
 def test_wide_keys_in_numbers_stay_linear(catalog):

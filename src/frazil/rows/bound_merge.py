@@ -91,10 +91,11 @@ class BoundMerge:
 
 
 def bind_merge(merge: Merge, sides: Sides, *, changed_only: bool = False) -> BoundMerge:
-    """Raises InvalidInput and ValidationError naming the clause's column."""
+    """Raises InvalidInput and ValidationError naming the clause's column. `changed_only`: an upsert; rows that it would not change stay,
+    and columns that its frame lacks are null or have their default, as in any frame that is written."""
     merge.check()
     qualified = sides.qualified(merge.on)
-    clauses = {when: tuple(_clause(c, sides, merge.merge_schema) for c in merge.of(when)) for when in When}
+    clauses = {when: tuple(_clause(c, sides, merge.merge_schema, changed_only) for c in merge.of(when)) for when in When}
     by_source = [
         # a condition that may fail is asked of the rows without a match only, hence of no file as a filter
         AlwaysTrue() if c.is_unconditional or can_fail(b.condition) else without_alias(sides.qualified(c.condition, Side.TARGET))
@@ -107,7 +108,7 @@ def bind_merge(merge: Merge, sides: Sides, *, changed_only: bool = False) -> Bou
     )  # fmt: skip
 
 
-def _clause(clause: Clause, sides: Sides, merge_schema: bool) -> BoundClause:
+def _clause(clause: Clause, sides: Sides, merge_schema: bool, fills: bool) -> BoundClause:
     side = _SIDES[clause.when]
     condition = TRUE if clause.is_unconditional else sides.condition(clause.condition, side)
     if clause.do is Do.DELETE:
@@ -115,7 +116,7 @@ def _clause(clause: Clause, sides: Sides, merge_schema: bool) -> BoundClause:
     options: dict[str, Any] = {"zone": sides.zone, "case_sensitive": sides.case_sensitive}
     given: Iterable[tuple[str, Any]] = _named(clause, sides)
     if clause.takes_all:
-        given = list(_all(sides, merge_schema, members=clause.updates))
+        given = list(_all(sides, merge_schema, members=clause.updates, fills=fills))
     bind = partial(sides.term, side=side)
     if clause.updates:
         return BoundClause(clause.do, condition, bind_update(sides.target, given, bind, prefix=(sides.target_alias,), **options))
@@ -131,10 +132,15 @@ def _named(clause: Clause, sides: Sides) -> Iterator[tuple[str, Any]]:
         yield (typed_name(rest) if led and (not own or sides.has_target(rest)) else name), value
 
 
-def _all(sides: Sides, merge_schema: bool, *, members: bool) -> Iterator[tuple[str, Expression]]:
-    """Every column of the target from the source's of that name. `merge_schema`: those that the source lacks are left alone."""
+def _all(sides: Sides, merge_schema: bool, *, members: bool, fills: bool) -> Iterator[tuple[str, Any]]:
+    """Every column of the target from the source's of that name. `merge_schema`: those that the source lacks are left alone; else with
+    `fills` they have their default, or are null."""
     missing: list[str] = []
     yield from _matched(sides, sides.target.fields, sides.source.fields, (), missing, merge_schema and members)
+    if fills and not merge_schema:
+        lacking = [f.name for f in sides.target.fields if f.name in missing]
+        yield from ((typed_name((name,)), "DEFAULT") for name in lacking)
+        missing = [name for name in missing if name not in lacking]
     if missing and not merge_schema:
         raise InvalidInput(
             f"MERGE: the source lacks columns of the target: {', '.join(missing)}.",
