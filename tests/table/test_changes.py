@@ -62,10 +62,11 @@ def delete_keys(table: Any, *ids: int) -> None:
     base = table._loaded
     context = WriteContext.of(base.metadata, base.storage, WriteOptions())
     key = table.schema().find_field(1)
-    frame = pa.table({key.name: pa.array(ids, pa.int64())})
-    files = write_equality_deletes(frame.to_batches(), context, [1])
-    commit(table._backend, base, [RowDelta(added_deletes=files)])
-    table.refresh()
+    found = table.scan(f"{key.name} in ({', '.join(map(str, ids))})").to_arrow()  # whole rows: they tell the partitions
+    if found.num_rows:
+        files = write_equality_deletes(found.to_batches(), context, [1])
+        commit(table._backend, base, [RowDelta(added_deletes=files)])
+        table.refresh()
 
 
 def compact(table: Any) -> None:
