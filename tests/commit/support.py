@@ -107,3 +107,9 @@ def nothing_left_over(table: LoadedTable) -> bool:
 
 def append(*numbers: int, **more: Any) -> Append:
     return Append([data_file(n, **more) for n in numbers])
+
+
+def start(backend: CatalogBackend, *files: DataFile, version: int = 2, partition_by: tuple[str, ...] = ()) -> int:
+    """A table of these files, and its snapshot's id."""
+    make_table(backend, version, partition_by)
+    return do(backend, Append(list(files))).table.metadata.current_snapshot_id or 0

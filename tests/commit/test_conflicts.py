@@ -15,7 +15,7 @@ from frazil.errors import InvalidInput, ValidationException
 from frazil.expr.nodes import AlwaysTrue, EqualTo, GreaterThan, LessThan, Reference
 from frazil.spec import updates as u
 from frazil.spec.data_file import DataFile
-from tests.commit.support import append, backend_of, data_file, do, live, make_table, name_in, nothing_left_over
+from tests.commit.support import append, backend_of, data_file, do, live, make_table, name_in, nothing_left_over, start
 
 ID, P = Reference("id"), Reference("p")
 LEVELS = pytest.mark.parametrize("level", ["serializable", "snapshot", None])
@@ -24,11 +24,6 @@ LEVELS = pytest.mark.parametrize("level", ["serializable", "snapshot", None])
 @pytest.fixture
 def memory(tmp_path: Path) -> CatalogBackend:
     return backend_of("memory", tmp_path)
-
-
-def start(backend: CatalogBackend, *files: DataFile, version: int = 2, partition_by: tuple[str, ...] = ()) -> int:
-    make_table(backend, version, partition_by)
-    return do(backend, Append(list(files))).table.metadata.current_snapshot_id or 0
 
 
 def vector(n: int, path: str = "/v.puffin") -> DataFile:

@@ -17,7 +17,7 @@ from frazil.spec import updates as u
 from frazil.spec.data_file import DataFile
 from frazil.spec.schema import DELETE_FILE_PATH_ID
 from frazil.spec.types import LongType
-from tests.commit.support import append, backend_of, data_file, do, entries, live, make_table, name_in, nothing_left_over
+from tests.commit.support import append, backend_of, data_file, do, entries, live, make_table, name_in, nothing_left_over, start
 
 ID, P = Reference("id"), Reference("p")
 
@@ -25,11 +25,6 @@ ID, P = Reference("id"), Reference("p")
 @pytest.fixture
 def memory(tmp_path: Path) -> CatalogBackend:
     return backend_of("memory", tmp_path)
-
-
-def start(backend: CatalogBackend, *files: DataFile, version: int = 2, partition_by: tuple[str, ...] = ()) -> int:
-    make_table(backend, version, partition_by)
-    return do(backend, Append(list(files))).table.metadata.current_snapshot_id or 0
 
 
 def vector(n: int, path: str = "/v.puffin", offset: int = 4, p: Any = None, rows: int = 1) -> DataFile:

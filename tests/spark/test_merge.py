@@ -1,7 +1,6 @@
 """MERGE and upsert whose tasks Spark runs: the source staged once, joined in the tasks, the same rows as without Spark."""
 
 import datetime as dt
-import os
 
 import pyarrow as pa
 import pytest
@@ -10,6 +9,7 @@ from pyspark.sql import functions as F
 from frazil.errors import EvaluationError, InvalidInput
 from frazil.spark import row_changes_merge
 from frazil.table import merge as table_merge
+from tests.spark.files import leftovers
 
 pytestmark = pytest.mark.spark
 MODES = ["copy-on-write", "merge-on-read"]
@@ -46,13 +46,6 @@ def state(t):
     return {r["id"]: (r["v"], r["name"]) for r in t.refresh().to_arrow().to_pylist()}
 
 
-def left(t):
-    """Files under the table's data that no snapshot knows."""
-    root = t.location().removeprefix("file://")
-    known = {p.removeprefix("file://") for p in t.inspect.all_files().column("file_path").to_pylist()}
-    return [f for f in (os.path.join(d, n) for d, _, names in os.walk(f"{root}/data") for n in names) if f not in known and not f.endswith(".crc")]
-
-
 @pytest.mark.parametrize("version, mode", [(1, "copy-on-write"), (2, "merge-on-read"), (3, "merge-on-read"), (3, "copy-on-write")])
 def test_a_frame_of_spark_is_merged_by_tasks(table, session, version, mode):
     t = table(version, partition_by=["bucket(2, id)"])
@@ -68,7 +61,7 @@ def test_a_frame_of_spark_is_merged_by_tasks(table, session, version, mode):
     wanted = dict.fromkeys(range(20), (1, "t")) | {i: (1 + i, "ts") for i in range(5, 20) if i != 7} | {i: (i, "s") for i in range(20, 25)}
     wanted |= dict.fromkeys(range(3), (1, "old"))
     del wanted[6]
-    assert state(t) == wanted and left(t) == []
+    assert state(t) == wanted and leftovers(t) == []
     assert (result.rows_inserted, result.rows_updated, result.rows_deleted) == (5, 16, 1)
     assert result.summary["engine-name"] == "spark" and result.summary["spark.merge-into.num-target-rows-not-matched-by-source-updated"] == "3"
 
@@ -89,7 +82,7 @@ def test_arrow_frames_travel_with_the_tasks_or_lie_beside_the_table(table, sessi
         monkeypatch.setattr(table_merge, "WITH_TASKS", 0)
     t = table()
     t.merge(frame(range(18, 22), 9), "target.id = source.id").when_matched_update_all().when_not_matched_insert_all().execute("merge-on-read")
-    assert [state(t)[i][0] for i in (17, 18, 19, 20, 21)] == [1, 9, 9, 9, 9] and left(t) == []
+    assert [state(t)[i][0] for i in (17, 18, 19, 20, 21)] == [1, 9, 9, 9, 9] and leftovers(t) == []
 
 
 def test_an_error_in_a_task_is_the_project_s_own_and_leaves_no_file(table, session):
@@ -102,7 +95,7 @@ def test_an_error_in_a_task_is_the_project_s_own_and_leaves_no_file(table, sessi
         t.merge(big, "target.id = source.id").when_matched_update_all().execute()
     with pytest.raises(InvalidInput, match="keys more than once"):
         t.upsert(twice, ["id"])
-    assert left(t) == [] and len(t.refresh().snapshots()) == 2
+    assert leftovers(t) == [] and len(t.refresh().snapshots()) == 2
 
 
 def test_an_upsert_of_a_frame_of_spark(table, session):

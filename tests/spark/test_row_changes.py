@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 
 import frazil
 from frazil.errors import EvaluationError, InvalidInput, ValidationError
+from tests.spark.files import leftovers
 
 pytestmark = pytest.mark.spark
 
@@ -46,14 +47,6 @@ def ids(t):
 
 def by_id(t):
     return {r["id"]: r for r in t.refresh().scan().to_arrow().to_pylist()}
-
-
-def leftovers(t):
-    """Files below the table's data that no snapshot knows."""
-    root = t.location().removeprefix("file://")
-    known = {p.removeprefix("file://") for p in t.inspect.all_files().column("file_path").to_pylist()}
-    found = [os.path.join(d, n) for d, _, names in os.walk(f"{root}/data") for n in names]
-    return [f for f in found if f not in known and not f.endswith(".crc")]
 
 
 @pytest.mark.parametrize(("version", "mode"), MODES)

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 import frazil
 from frazil.errors import InvalidInput, SchemaMismatch
 from frazil.spark import row_changes_merge
+from tests.spark.files import leftovers
 
 pytestmark = pytest.mark.spark
 
@@ -54,13 +55,6 @@ def state(t):
 
 def start(rows=20):
     return {i: (f"n{i}", i * 10) for i in range(rows)}
-
-
-def leftovers(t):
-    root = t.location().removeprefix("file://")
-    known = {p.removeprefix("file://") for p in t.inspect.all_files().column("file_path").to_pylist()}
-    found = [os.path.join(d, n) for d, _, names in os.walk(f"{root}/data") for n in names]
-    return [f for f in found if f not in known and not f.endswith(".crc")]
 
 
 @pytest.mark.parametrize(("version", "mode"), MODES)

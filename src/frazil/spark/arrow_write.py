@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -13,6 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
+from frazil.arrow.leftovers import leave_only
 from frazil.arrow.schema import to_arrow_schema
 from frazil.arrow.write import write
 from frazil.arrow.write_context import WriteContext
@@ -24,7 +24,7 @@ from frazil.spark.types import contains
 from frazil.spark.workers import guarded, settle
 from frazil.spec import types as i
 from frazil.spec.data_file import DataFile
-from frazil.storage.locations import data_root, scheme_of
+from frazil.storage.locations import scheme_of
 
 REPORT = s.StructType([s.StructField("files", s.BinaryType()), s.StructField("again", s.BooleanType())])
 
@@ -42,11 +42,13 @@ def write_by_arrow(spark: Any, frame: DataFrame, context: WriteContext) -> list[
             reports = shown.mapInArrow(guarded("frazil.spark.arrow_write", "write_part", context), REPORT).collect()
     except BaseException:
         settle(spark)
-        _remove(context, frozenset())
+        leave_only(context, ())
         raise
     files = [f for r in reports for f in cloudpickle.loads(bytes(r["files"]))]
+    if speculates(spark):
+        settle(spark)
     if speculates(spark) or any(r["again"] for r in reports):
-        _remove(context, frozenset(f.file_path for f in files))
+        leave_only(context, (f.file_path for f in files))
     return files
 
 
@@ -77,12 +79,3 @@ def write_part(context: WriteContext, batches: Iterator[pa.RecordBatch]) -> Iter
     except InvalidInput as e:
         raise RuntimeError(f"FRAZIL_INPUT: {e}") from None
     yield pa.record_batch({"files": pa.array([cloudpickle.dumps(files)], pa.binary()), "again": pa.array([again])})
-
-
-def _remove(context: WriteContext, kept: frozenset[str]) -> None:
-    """Files of this operation that are not kept; best effort, since what stays is an orphan and harmless."""
-    with contextlib.suppress(Exception):
-        storage = context.storage
-        root = data_root(context.location, context.properties)
-        gone = [f.location for f in storage.list(root) if context.operation_id in f.location and f.location not in kept]
-        storage.delete_many(gone)

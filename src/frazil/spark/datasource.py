@@ -6,7 +6,6 @@ columns nor push filters there; so rows are right and whole columns are read.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from frazil.arrow.changelog import ChangeOptions, ChangeRead
 from frazil.arrow.conform import conform
+from frazil.arrow.leftovers import leave_only
 from frazil.arrow.read import read_task
 from frazil.arrow.read_context import ReadContext
 from frazil.arrow.write import write
@@ -45,10 +45,12 @@ from frazil.spec import types as i
 from frazil.spec.data_file import DataFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import MAIN_BRANCH
-from frazil.storage.locations import data_root
 
 _log = logging.getLogger("frazil")
 _INSTALL = "Call frazil.install(spark) first."
+_LINGER = 3.0
+"""Seconds after a failure for which tasks may still write: spark.python.task.killTimeout (2 s), and some more. Here no session says
+which of them run."""
 _HINT = (
     'format("iceberg") is served by Frazil\'s Python data source here, which reads whole columns. '
     "frazil.install(spark) before the read gives Spark's own scan: column pruning, filter push-down, several times the speed."
@@ -220,7 +222,7 @@ class IcebergWriter(DataSourceArrowWriter):
         backend, base = self._load()
         if backend is None:
             raise InvalidInput(f"{self._place} is one state of a table; it cannot be written to.", table=self._place)
-        self._remove({f.file_path for f in files})
+        leave_only(self._context, (f.file_path for f in files))
         written_for = WrittenFor(self._base.metadata, self._base.metadata.last_column_id, files)
         engine = {"engine-name": "spark", "engine-version": pyspark.__version__}
         commit(backend, base, [written_for, self._action(files)], written=[f.file_path for f in files], environment=engine)
@@ -238,11 +240,4 @@ class IcebergWriter(DataSourceArrowWriter):
         return OverwriteFiles(added=files, row_filter=AlwaysTrue(), isolation=options.isolation_level, **to)
 
     def abort(self, messages: list[Any]) -> None:
-        self._remove(set())
-
-    def _remove(self, kept: set[str]) -> None:
-        """Files of this write that are not kept; best effort."""
-        with contextlib.suppress(Exception):
-            context = self._context
-            found = context.storage.list(data_root(context.location, context.properties))
-            context.storage.delete_many([f.location for f in found if context.operation_id in f.location and f.location not in kept])
+        leave_only(self._context, (), _LINGER)

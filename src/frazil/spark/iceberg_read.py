@@ -15,7 +15,7 @@ from frazil.scan.changelog import changelog_schema
 from frazil.scan.inspect import metadata_table
 from frazil.spark.changes import changes_frame
 from frazil.spark.native_read import read
-from frazil.spark.session_conf import all_settings, wap_branch
+from frazil.spark.session_conf import all_settings, is_case_sensitive, wap_branch
 from frazil.spark.target import Target, locate, read_request
 
 _CATALOGS = "spark.sql.catalog."
@@ -40,7 +40,7 @@ def frame_of(spark: Any, target: Target) -> DataFrame:
         )
     if target.metadata_table is not None:
         return metadata_frame(spark, target)
-    sensitive = str(spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
+    sensitive = is_case_sensitive(spark)
     if not target.selectors and not target.is_incremental and (branch := wap_branch(spark, target.loaded.metadata)):
         target = replace(target, selectors={"branch": branch})
     planned = target.plan(case_sensitive=sensitive)

@@ -30,6 +30,7 @@ from frazil.spark.logical import from_file, is_rebuilt, pruned
 from frazil.spark.native_deletes import EQUALITY, NONE, Applied, KeyColumns, key_columns
 from frazil.spark.parquet_scan import open_files
 from frazil.spark.quick_columns import shown_columns
+from frazil.spark.session_conf import session_zone
 from frazil.spark.settings import enable_ids
 from frazil.spark.shape import Shape, read_type, shape_of, without_ids
 from frazil.spark.types import contains, spark_type, time_enabled
@@ -125,10 +126,6 @@ def pruning(spark: Any, row_filter: Any, schema: Schema, case_sensitive: bool) -
     except FrazilError:
         return pruning_predicate(spark, row_filter, schema, case_sensitive), "UTC"
     return predicate, zone
-
-
-def session_zone(spark: Any) -> str:
-    return str(spark.conf.get("spark.sql.session.timeZone", "UTC"))
 
 
 def _wanted(spark: Any, plan: Plan, projection: Schema, where: Any) -> _Wanted:

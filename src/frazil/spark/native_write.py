@@ -20,6 +20,7 @@ from frazil.spark.arrow_write import write_by_arrow
 from frazil.spark.conform import REQUIRED, conform
 from frazil.spark.folder_write import can_write, write_by_folder
 from frazil.spark.layout import distribution_mode
+from frazil.spark.session_conf import is_case_sensitive
 from frazil.spark.workers import check_shared, check_workers, marked, worker_error
 from frazil.spec.data_file import DataFile
 from frazil.spec.metadata import TableMetadata
@@ -46,7 +47,7 @@ def write(
     for field in context.spec.fields:
         if field.source_id in context.schema.by_id:
             check_source(context.schema, field.source_id, field.transform)
-    sensitive = str(spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true" if case_sensitive is None else case_sensitive
+    sensitive = is_case_sensitive(spark, case_sensitive)
     frame = conform(df, context.schema, options, case_sensitive=sensitive)
     check_workers(spark)
     if (root := storage.local_path(data_root(context.location, context.properties))) is not None:

@@ -20,11 +20,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
+from frazil.arrow.leftovers import leave_only
 from frazil.arrow.rows_at import rows_at
 from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, And, Predicate
 from frazil.rows.change import ChangeContext, Changed, combined
-from frazil.rows.leftovers import leave_only
 from frazil.rows.modes import COPY_ON_WRITE
 from frazil.scan.columns import metadata_columns
 from frazil.scan.plan import Plan
@@ -50,6 +50,7 @@ from frazil.spark.row_changes_tasks import (
 )
 from frazil.spark.row_changes_values import Given, Values, overflow
 from frazil.spark.run import SparkRunner
+from frazil.spark.session_conf import CASE_SENSITIVE, is_case_sensitive
 from frazil.spark.settings import temporarily
 from frazil.spark.staging import folder_of, remove, shared
 from frazil.spark.types import contains, spark_type, time_enabled, to_spark
@@ -60,7 +61,6 @@ from frazil.storage.locations import scheme_of
 
 OPERATION, FILE, POS, ROW_ID, NUMBER = (f"__frazil_c_{n}" for n in ("op", "file", "pos", "row_id", "number"))
 _REPORT = s.StructType([s.StructField("report", s.BinaryType())])
-_SENSITIVE = "spark.sql.caseSensitive"
 _GROUP_BYTES = 128 << 20
 Planned = Callable[[Predicate], Plan]
 ContextOf = Callable[[Plan], ChangeContext]
@@ -146,11 +146,11 @@ def shadow(spark: Any, schema: Schema) -> DataFrame:
 @contextlib.contextmanager
 def sensitivity(spark: Any, case_sensitive: bool | None) -> Iterator[bool]:
     """How names are looked up while frames are made; None: as the session does."""
-    session = str(spark.conf.get(_SENSITIVE, "false")).lower() == "true"
+    session = is_case_sensitive(spark)
     if case_sensitive is None or case_sensitive == session:
         yield session
         return
-    with temporarily(spark, {_SENSITIVE: str(case_sensitive).lower()}):
+    with temporarily(spark, {CASE_SENSITIVE: str(case_sensitive).lower()}):
         yield case_sensitive
 
 

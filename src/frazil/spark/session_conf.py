@@ -8,12 +8,23 @@ from frazil.errors import Unsupported
 from frazil.spec.metadata import TableMetadata
 
 _PREFIX = "spark.sql.iceberg."
+CASE_SENSITIVE = "spark.sql.caseSensitive"
 _WRITE = ("compression-codec", "compression-level", "compression-strategy", "merge-schema", "check-nullability", "check-ordering")
 
 
 def all_settings(spark: Any) -> dict[str, str]:
     settings = spark.conf.getAll  # a property in some versions of PySpark, a method in others
     return dict(settings() if callable(settings) else settings)
+
+
+def is_case_sensitive(spark: Any, given: bool | None = None) -> bool:
+    """How names are matched: as the caller says, else as the session does."""
+    return str(spark.conf.get(CASE_SENSITIVE, "false")).lower() == "true" if given is None else given
+
+
+def session_zone(spark: Any) -> str:
+    """The zone of constants without one."""
+    return str(spark.conf.get("spark.sql.session.timeZone", "UTC"))
 
 
 def write_defaults(spark: Any) -> dict[str, str]:

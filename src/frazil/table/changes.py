@@ -106,9 +106,7 @@ class ChangesScan(DataScan):
         """A DataFrame, planned now and read by tasks of Spark when it is used."""
         spark = session(spark)
         room = spark_room("changes")
-        sensitive = self.case_sensitive
-        if sensitive is None:
-            sensitive = str(spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
+        sensitive = spark_room("session_conf").is_case_sensitive(spark, self.case_sensitive)
         scan = replace(self, case_sensitive=sensitive)
         options, schema = scan._options(), self.source.metadata.schema()
         # Spark decides the filter itself, after rows were matched; what Frazil understands of it prunes.

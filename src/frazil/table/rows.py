@@ -18,7 +18,6 @@ from frazil.commit.actions import DeleteFiles, OverwriteFiles
 from frazil.errors import InvalidInput, ParseError, Unsupported
 from frazil.expr.bind import bind, bind_term
 from frazil.expr.nodes import AlwaysTrue, Expression, Predicate
-from frazil.expr.parse import parse
 from frazil.rows.assign import bind_update
 from frazil.rows.change import ChangeContext, Changed
 from frazil.rows.delete import DeleteDecider
@@ -30,6 +29,7 @@ from frazil.spec.data_file import DataFileContent
 from frazil.storage import Storage
 from frazil.table import write
 from frazil.table.frames import is_spark_column, spark_room
+from frazil.table.scan import predicate_of
 from frazil.table.step import Step
 from frazil.table.write import Staged
 
@@ -37,17 +37,13 @@ R = TypeVar("R")
 _DELETE_CACHE = 64 << 20
 
 
-def predicate_of(where: Any) -> Predicate:
+def condition_of(where: Any) -> Predicate:
     """A condition as typed. Raises ParseError for text outside the grammar, InvalidInput for what is no condition."""
     if isinstance(where, bool):
         where = "true" if where else "false"
-    if isinstance(where, str):
-        return parse(where)
-    if isinstance(where, Expression):
-        return where
-    if is_spark_column(where):
+    if is_spark_column(where):  # Spark may know what to do with it
         raise Unsupported("A Spark Column is a condition for Spark only.", hint="Give spark=, or a string.")
-    raise InvalidInput(f"A filter is a string or a predicate of frazil.expressions, not {type(where).__name__}.")
+    return predicate_of(where)
 
 
 def in_grammar(step: Step, make: Callable[[], R]) -> R | None:
@@ -79,7 +75,7 @@ def stage_delete(step: Step, where: Any, mode: str | None = None) -> Staged:
 
 def _bound(step: Step, where: Any) -> Predicate:
     """The condition, known to fit the table."""
-    predicate = predicate_of(where)
+    predicate = condition_of(where)
     bind(predicate, step.schema, case_sensitive=step.case_sensitive, zone=step.zone)
     return predicate
 

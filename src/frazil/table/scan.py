@@ -162,9 +162,7 @@ class DataScan:
         """A DataFrame, planned now and read when it is used, on Spark's own scan where that is possible."""
         spark = session(spark)
         reader = spark_room("native_read")
-        sensitive = self.case_sensitive
-        if sensitive is None:
-            sensitive = str(spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
+        sensitive = spark_room("session_conf").is_case_sensitive(spark, self.case_sensitive)
         scan = replace(self, case_sensitive=sensitive)
         if not self._selects and (branch := spark_room("session_conf").wap_branch(spark, self.source.metadata)):
             scan = replace(scan, branch=branch)

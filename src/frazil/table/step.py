@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from frazil.arrow.leftovers import leave_only
 from frazil.arrow.metadata_columns import UNSETTLED
 from frazil.arrow.read_context import ReadContext
 from frazil.arrow.runner import InProcess, Runner
@@ -27,7 +28,6 @@ from frazil.expr.bound import Bound
 from frazil.expr.nodes import Predicate
 from frazil.rows.change import ChangeContext, Changed, Decider, change_files, combined
 from frazil.rows.groups import grouped
-from frazil.rows.leftovers import leave_only
 from frazil.rows.modes import COPY_ON_WRITE, Kind, Mode, granularity_of, isolation_of
 from frazil.scan.columns import metadata_columns
 from frazil.scan.plan import Plan, ScanOptions, plan
@@ -225,6 +225,5 @@ def names_and_zone(session: Any, case_sensitive: bool | None) -> tuple[bool, str
     """How names are matched, and the zone of literals without one: as the session says where there is one."""
     if session is None:
         return case_sensitive is not False, "UTC"
-    if case_sensitive is None:
-        case_sensitive = str(session.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
-    return case_sensitive, str(session.conf.get("spark.sql.session.timeZone", "UTC"))
+    conf = spark_room("session_conf")
+    return conf.is_case_sensitive(session, case_sensitive), conf.session_zone(session)

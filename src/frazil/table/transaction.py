@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from frazil.arrow.runner import Runner
+from frazil.arrow.write_options import write_options as options_of
 from frazil.commit.actions import Action, MetadataChange
 from frazil.commit.apply import apply_updates
 from frazil.commit.cherry_pick import CherryPick
@@ -19,8 +20,7 @@ from frazil.commit.evolve_spec import UpdateSpec
 from frazil.commit.properties import property_text
 from frazil.commit.transaction import CommitOutcome, commit
 from frazil.errors import CommitStateUnknownException, InvalidInput
-from frazil.expr.nodes import AlwaysTrue, Predicate
-from frazil.expr.parse import parse
+from frazil.expr.nodes import AlwaysTrue
 from frazil.rows.clauses import Merge
 from frazil.rows.upsert import upsert_of
 from frazil.spec.metadata import TableMetadata
@@ -193,11 +193,11 @@ class Transaction:
         branch: str | None = MAIN_BRANCH,
         **write_options: Any,
     ) -> None:
-        to = self._target(branch, snapshot_properties, write_options, case_sensitive, df)
-        if to.options.overwrite_mode == "dynamic":
+        self._open()
+        if options_of(write_options).overwrite_mode == "dynamic":
             if not isinstance(overwrite_filter, AlwaysTrue):
                 raise InvalidInput("overwrite-mode=dynamic replaces partitions and takes no filter.")
-            self._staged(write.stage_replace_partitions(df, self._metadata, self._base.storage, to))
+            self.dynamic_partition_overwrite(df, snapshot_properties, branch, case_sensitive=case_sensitive, **write_options)
             return
         runner = "in-process" if isinstance(overwrite_filter, AlwaysTrue) else None  # then there is nothing to read
         step = self._row_step(branch, snapshot_properties, write_options, case_sensitive, runner, None, df)
@@ -350,11 +350,3 @@ def _version() -> str:
         return importlib.metadata.version("frazil")
     except importlib.metadata.PackageNotFoundError:  # run from a source tree that is not installed
         return "unknown"
-
-
-def _predicate(given: Any) -> Predicate:
-    if isinstance(given, str):
-        return parse(given)
-    if isinstance(given, Predicate):
-        return given
-    raise InvalidInput(f"A filter is a string or a predicate of frazil.expressions, not {type(given).__name__}.")

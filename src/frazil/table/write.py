@@ -145,7 +145,7 @@ def write_files(frame: Any, metadata: TableMetadata, storage: Storage, to: Targe
 def _with_schema(metadata: TableMetadata, frame: Any, to: Target) -> tuple[TableMetadata, tuple[Action, ...]]:
     sensitive = to.case_sensitive
     if sensitive is None:
-        sensitive = not is_spark_frame(frame) or str(frame.sparkSession.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
+        sensitive = not is_spark_frame(frame) or spark_room("session_conf").is_case_sensitive(frame.sparkSession)
     update = evolve_to_frame(metadata, frame, to.options, sensitive)
     if update is None:
         return metadata, ()
