@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
 from frazil.arrow.schema import to_arrow_schema
-from frazil.spark import bitmaps, equality, file_keys, native_deletes
+from frazil.spark import bitmaps, equality, file_keys, native_deletes, one_bitmap
 from frazil.spec import types as i
 from tests.spark.deleting import take_keys, take_positions
 
@@ -38,7 +38,10 @@ def ids(frame):
 
 @pytest.mark.versions
 @pytest.mark.parametrize("version", [2, 3])
-def test_positions_are_bitmaps_in_a_broadcast_join_and_only_files_with_deletes_pay(catalog, session, version):
+@pytest.mark.parametrize("way", ["one bitmap", "join"])
+def test_positions_are_bitmaps_and_only_files_with_deletes_pay(catalog, session, monkeypatch, version, way):
+    if way == "join":
+        monkeypatch.setattr(one_bitmap, "ROWS", 0)
     t = table(catalog, version)
     t.append(numbers(0, 3000))
     take_positions(t, lambda r: r["id"] % 3 == 0)
@@ -48,9 +51,9 @@ def test_positions_are_bitmaps_in_a_broadcast_join_and_only_files_with_deletes_p
     assert ids(frame) == [n for n in range(5, 3010) if n % 3 or n >= 3000]
     plan = plan_of(frame.select("id").filter("id < 100000"))
     assert "MapInArrow" not in plan
-    assert plan.count("BroadcastHashJoin") == 2 * plan.count("AdaptiveSparkPlan isFinalPlan=true")  # final and initial plan
+    assert ("BroadcastHashJoin" in plan, "Subquery" in plan) == (way == "join", way == "one bitmap")
     assert "Union" in plan
-    assert "GreaterThanOrEqual(id,5)" in plan  # pushed beneath the join
+    assert "GreaterThanOrEqual(id,5)" in plan  # pushed beneath the deletes
     for line in (x for x in plan.splitlines() if "FileScan parquet" in x):
         assert "s:string" not in line
     without, with_deletes = sorted({x.count("row_index") for x in plan.splitlines() if "FileScan parquet" in x})
@@ -70,24 +73,31 @@ def test_deletes_of_a_partition_that_name_no_row_of_the_files_read(catalog, sess
     assert ids(scan.to_spark(session)) == between
 
 
-@pytest.mark.parametrize("way", ["driver", "tasks", "streamed"])
+@pytest.mark.parametrize("way", ["one by size", "one by path", "driver", "tasks", "streamed"])
 @pytest.mark.parametrize("granularity", ["file", "partition"])
 def test_however_bitmaps_are_made_they_are_the_same(catalog, session, monkeypatch, way, granularity):
-    if way != "driver":
-        monkeypatch.setattr(bitmaps, "ON_DRIVER", (0, 0, 0))
+    match way:
+        case "one by path":
+            monkeypatch.setattr(native_deletes, "all_of_these_sizes", lambda *_: False)
+        case "driver":
+            monkeypatch.setattr(one_bitmap, "ROWS", 0)
+        case "tasks" | "streamed":
+            monkeypatch.setattr(bitmaps, "ON_DRIVER", (0, 0, 0))
     if way == "streamed":
         monkeypatch.setattr(bitmaps, "LARGE", 0)
     t = table(catalog, 2)
     for n in range(3):
-        t.append(numbers(n * 70_000, 70_000))  # two bitmaps a file
+        t.append(numbers(n * 70_000, 70_000))  # two bitmaps a file; of three sizes
     take_positions(t, lambda r: r["id"] % 1000 == 5, granularity)
     take_positions(t, lambda r: r["id"] % 1000 == 6 or r["id"] in (65_535, 65_536), granularity)
     gone = {n for n in range(210_000) if n % 1000 in (5, 6)} | {65_535, 65_536}
     frame = t.to_spark(session)
     assert frame.count() == 210_000 - len(gone)
     assert frame.agg(F.sum("id")).first()[0] == sum(range(210_000)) - sum(gone)
-    if way != "driver":
-        assert "MapInArrow" in plan_of(frame.limit(1))
+    plan = plan_of(frame.limit(1))
+    assert ("MapInArrow" in plan, "BroadcastHashJoin" in plan) == (way in ("tasks", "streamed"), not way.startswith("one"))
+    if way.startswith("one"):
+        assert ("xxhash64" in plan, "file_size" in plan) == (way == "one by path", way == "one by size")
 
 
 def test_bitmaps_beyond_what_is_broadcast_are_left_to_arrow(catalog, session, monkeypatch):
@@ -100,7 +110,7 @@ def test_bitmaps_beyond_what_is_broadcast_are_left_to_arrow(catalog, session, mo
     assert ids(frame) == list(range(1, 30, 2))
     plan = plan_of(frame)
     assert "MapInArrow" in plan
-    assert "BroadcastHashJoin" in plan
+    assert "Subquery" in plan
 
 
 @pytest.mark.versions
@@ -306,6 +316,30 @@ def test_files_whose_numbers_meet_are_numbered_again(catalog, session, monkeypat
     real = file_keys.xxhash64
     monkeypatch.setattr(file_keys, "xxhash64", lambda texts: real(texts) if texts[0].startswith("1") else np.zeros(len(texts), np.int64))
     assert ids(t.to_spark(session)) == [n for n in range(30) if n % 10 != 3]
+
+
+def test_files_of_one_size_or_of_sizes_that_manifests_get_wrong_are_told_apart_by_their_paths(catalog, session):
+    t = table(catalog)
+    for _ in range(2):
+        t.append(numbers(0, 10))  # the same bytes
+    t.append(numbers(0, 1000))
+    take_positions(t, lambda r: r["id"] % 10 == 3)
+    files = [task.file for task in t.scan().plan_files()]
+    assert len({f.file_size_in_bytes for f in files}) == 2
+    frame = t.to_spark(session)
+    assert "xxhash64" in plan_of(frame)
+    assert ids(frame) == sorted(n for f in files for n in range(f.record_count) if n % 10 != 3)
+    scan = session.read.parquet(*(f.file_path for f in files[1:]))
+    sizes = {f.file_path: f.file_size_in_bytes for f in files[1:]}
+    right = len(set(sizes.values())) == 2
+    assert file_keys.all_of_these_sizes(scan, sizes) is right
+    assert not file_keys.all_of_these_sizes(scan, {p: n + 1 for p, n in sizes.items()})
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=40, unique=True))
+def test_every_file_has_a_place_of_its_own(made):
+    length = one_bitmap.places(made)
+    assert len({n % length for n in made}) == len(made) <= length
 
 
 def test_a_file_that_spark_names_in_other_words_is_read_by_arrow(catalog, session, monkeypatch):

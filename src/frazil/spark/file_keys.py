@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,7 @@ FILE, ROW = "__frazil_file_key", "__frazil_row"
 ROW_INDEX = "_tmp_metadata_row_index"  # the column behind `_metadata.row_index`, which Spark would hand over in a struct made for each row
 SPAN = 1 << 20  # chunks of 65,536 rows: 68 billion rows a file
 _SEED = 42
+_STATUS = re.compile(r"\w*\{path=(.*); isDirectory=false; length=(\d+); replication=")  # Hadoop's FileStatus as text
 _P1, _P2, _P3, _P4, _P5 = (
     np.uint64(p) for p in (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5)
 )
@@ -48,14 +50,16 @@ class FileKeys:
                 return cls(numbers, salt)
         raise AssertionError
 
-    def added(self, scan: DataFrame, rows: bool = False, direct: bool = False) -> DataFrame:
-        """The scan with the key of each row's file, and with `rows` the row's number in it; `direct`: the scan has `ROW_INDEX`."""
+    def added(self, scan: DataFrame, rows: bool = False, direct: bool = False, by_size: bool = False) -> DataFrame:
+        """The scan with the key of each row's file (`by_size`: with the file's size), and with `rows` the row's number in it. `direct`:
+        the scan has `ROW_INDEX`."""
         path: Any = F.col("_metadata.file_path")
         text = F.concat(F.lit(self.salt), path) if self.salt else path
+        file = F.col("_metadata.file_size") if by_size else F.xxhash64(text)
         row = F.coalesce(
             F.col(ROW_INDEX if direct else "_metadata.row_index"), F.raise_error(F.lit("Spark gave no row numbers.")).cast("bigint")
         )
-        return scan.withColumns({FILE: F.xxhash64(text)} | ({ROW: row} if rows else {}))
+        return scan.withColumns({FILE: file} | ({ROW: row} if rows else {}))
 
 
 def apart(numbers: Numbers) -> bool:
@@ -80,6 +84,15 @@ def same_files(scan: DataFrame, paths: Sequence[str]) -> bool:
     else:
         told = scan.inputFiles()
     return {re.sub("^file://(?=/)", "file:", t) for t in told} == {spark_text(p) for p in paths}
+
+
+def all_of_these_sizes(scan: DataFrame, sizes: Mapping[str, int]) -> bool:
+    """Whether Spark sees these files with these sizes, and no two with the same one; False where it cannot be asked. `scan`: as opened."""
+    if not hasattr(scan, "_jdf") or len(set(sizes.values())) < len(sizes):
+        return False
+    lines = str(scan._jdf.queryExecution().analyzed().relation().location().allFiles().mkString("\n")).split("\n")
+    told = {found[1]: int(found[2]) for line in lines if (found := _STATUS.match(line))}
+    return told == {unquote(spark_text(p)): size for p, size in sizes.items()}
 
 
 def xxhash64(texts: Sequence[str]) -> Numbers:

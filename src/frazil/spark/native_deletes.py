@@ -23,7 +23,8 @@ from frazil.scan.reach import EqualityRelation, equality_relations
 from frazil.scan.tasks import PlannedFiles
 from frazil.spark import bitmaps
 from frazil.spark.equality import COMPARABLE, SCOPE, SEQUENCE, Keys, beside_files, comparable, null_safe_only, with_flag, without_deleted
-from frazil.spark.file_keys import FileKeys
+from frazil.spark.file_keys import FileKeys, all_of_these_sizes
+from frazil.spark.one_bitmap import OneBitmap, fits
 from frazil.spec import types as i
 from frazil.spec.schema import Schema
 from frazil.storage import Storage
@@ -99,6 +100,8 @@ class Applied:
     rows: Numbers  # of each file its number in the index
     deleted: tuple[bitmaps.Deleted, ...]
     relations: tuple[EqualityRelation, ...]
+    sizes: tuple[int, ...]  # of the files, in bytes
+    by_size: bool = False  # files are told apart by their sizes, not by their keys
 
     @classmethod
     def of(cls, parts: Sequence[tuple[PlannedFiles, Sequence[int]]], kind: int) -> Applied:
@@ -107,15 +110,19 @@ class Applied:
         assert isinstance(index, DeleteIndex)
         paths = [p for planned, places in parts for p in planned.table.column("file_path").take(places).to_pylist()]
         rows = np.concatenate([planned.delete_numbers[list(places)] for planned, places in parts])
+        sizes = tuple(int(n) for planned, places in parts for n in planned.table.column("file_size_in_bytes").take(places).to_pylist())
         keys = FileKeys.of(paths)
         deleted = tuple(_deleted(parts, keys, rows, index))
-        return cls(paths, keys, index, rows, deleted, tuple(equality_relations(index, rows)) if kind == EQUALITY else ())
+        return cls(paths, keys, index, rows, deleted, tuple(equality_relations(index, rows)) if kind == EQUALITY else (), sizes)
 
-    def started(self, scan: DataFrame, direct: bool = False) -> DataFrame:
-        """The scan with what the deletes need of Spark's `_metadata`; comes first, as no join may stand before it. `direct`: the scan has
-        the column `ROW_INDEX`."""
-        by_file = any(r.sequences is not None or r.scopes is not None for r in self.relations)
-        return self.keys.added(scan, rows=bool(self.deleted), direct=direct) if self.deleted or by_file else scan
+    def started(self, scan: DataFrame, opened: DataFrame, direct: bool = False) -> tuple[Applied, DataFrame]:
+        """The scan with what the deletes need of Spark's `_metadata`; comes first, as no join may stand before it. `opened`: the scan as it
+        was opened. `direct`: it has the column `ROW_INDEX`."""
+        by_key = any(r.sequences is not None or r.scopes is not None for r in self.relations)
+        if not self.deleted and not by_key:
+            return self, scan
+        by_size = not by_key and fits(self.deleted) and all_of_these_sizes(opened, dict(zip(self.paths, self.sizes, strict=True)))
+        return replace(self, by_size=by_size), self.keys.added(scan, bool(self.deleted), direct, by_size)
 
     def finished(
         self, scan: DataFrame, columns: KeyColumns | None, value: Callable[[i.NestedField], Column], flag: str | None,
@@ -123,7 +130,14 @@ class Applied:
     ) -> DataFrame:  # fmt: skip
         """Without deleted rows; with a `flag`, all rows and whether they are deleted. `value`: a column of the scan by its field."""
         flags = []
-        if self.deleted:
+        if self.deleted and fits(self.deleted):
+            numbers = self.keys.numbers.tolist()
+            one = OneBitmap.of(self.deleted, dict(zip(numbers, self.sizes if self.by_size else numbers, strict=True)), storage)
+            if flag is None:
+                scan = scan.where(~one.is_deleted(scan))
+            else:
+                flags.append(one.is_deleted(scan))
+        elif self.deleted:
             bits = bitmaps.bitmaps(scan.sparkSession, self.deleted, storage)
             if flag is None:
                 scan = bitmaps.without_deleted(scan, bits)

@@ -213,7 +213,7 @@ def _scan(
     schema, sources = _read_schema(shape, group, wanted)
     applied = Applied.of([(g.planned, g.rows) for g in groups], group.deletes) if group.deletes != NONE else None
     direct = applied is not None and bool(applied.deleted) and not wanted.extra and not group.constants and _prunes_metadata(spark)
-    scan = open_files(spark, schema.add(ROW_INDEX, s.LongType()) if direct else schema, paths)
+    scan = opened = open_files(spark, schema.add(ROW_INDEX, s.LongType()) if direct else schema, paths)
     if applied is not None and not same_files(scan, paths):
         return None
     if not shape.by_name_too and group.file_names is None:
@@ -225,7 +225,8 @@ def _scan(
     if applied is None:
         scan = _with_metadata(spark, plan, scan, table, group, wanted)
     else:
-        scan = _with_metadata(spark, plan, applied.started(scan, direct), table, group, wanted)
+        applied, scan = applied.started(scan, opened, direct)
+        scan = _with_metadata(spark, plan, scan, table, group, wanted)
         flag = _DELETED if "_deleted" in wanted.names else None
         scan = applied.finished(scan, keys, value, flag, storage, mapping_of(plan))
     quick = shown_columns(spark)
