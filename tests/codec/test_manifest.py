@@ -14,6 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil.codec import avro_arrow
+from frazil.codec.avro import read_container
+from frazil.codec.avro_write import container, write_bytes
 from frazil.codec.manifest import arrow_value_type, decode_manifest, encode_manifest, entries_from_table, manifest_header
 from frazil.codec.manifest_list import decode_manifest_list
 from frazil.codec.manifest_schema import COLUMNS
@@ -23,12 +25,13 @@ from frazil.spec.manifest import ManifestFile
 from frazil.spec.partitioning import PartitionField, PartitionSpec
 from frazil.spec.schema import Schema
 from frazil.spec.transforms import BucketTransform, DayTransform, IdentityTransform, TruncateTransform, UnknownTransform, VoidTransform
-from frazil.spec.types import DecimalType, IcebergType, LongType, NestedField, StringType, TimestampType, UUIDType
+from frazil.spec.types import DecimalType, FixedType, IcebergType, LongType, NestedField, StringType, TimestampType, UUIDType
 from tests.codec.made import current_metadata, data_files, entry, local, manifest, primitives
 from tests.golden import Golden, names
 
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "s", StringType()))
 PLAIN = PartitionSpec()
+FIXED_4 = b'["null",{"type":"fixed","name":"fixed_4","size":4}]'
 
 
 @pytest.fixture(params=["native", "python"])
@@ -360,3 +363,25 @@ def test_an_unpartitioned_data_file_needs_no_partition() -> None:
         ].data_file.file_format
         == "orc"
     )
+
+
+@pytest.mark.parametrize("as_java", [True, False], ids=["a length before it, as Java", "without, as the schema says"])
+@given(values=st.lists(st.none() | st.binary(min_size=4, max_size=4), min_size=1, max_size=9), rows=st.sampled_from([1, 300]))
+@settings(max_examples=60, deadline=None)
+def test_a_fixed_partition_value_is_read_with_its_length_before_it_and_without(
+    as_java: bool, values: list[bytes | None], rows: int
+) -> None:
+    spec, schema = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "f")), Schema(NestedField(1, "f", FixedType(4)))
+    blocks, data = [], b""
+    for value in values:
+        data = encoded([entry(rows=rows, partition=(value,))], spec, schema, codec="null")
+        block = b"".join(b for _, b in read_container(data).blocks)
+        blocks.append(block if value is None or as_java else block.replace(write_bytes(value), value))
+    text = data[data.index(b'{"type":"record"') : data.index(b"\x14avro.codec")]
+    data = container(
+        text.replace(b'["null","bytes"],"default":null,"field-id":1000', FIXED_4 + b',"default":null,"field-id":1000'), {}, blocks
+    )
+    for threshold in (0, 1 << 60):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(avro_arrow, "NATIVE_FROM_BYTES", threshold)
+            assert [e.data_file.partition for e in decoded(data, spec)] == [(v,) for v in values]

@@ -6,9 +6,10 @@ that holds internal values as the manifest stores them: a column widened since t
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,7 @@ class _Plan:
 
     record: Node
     partition: tuple[tuple[str, pa.DataType], ...]
+    sizes: tuple[tuple[str, int], ...] = ()  # fields that must have this many bytes
 
 
 def manifest_header(data: bytes, file: str = "") -> dict[str, str]:
@@ -67,6 +69,9 @@ def decode_manifest(
     container = read_container(data, file)
     with reading("manifest", file):
         plan = _plan(container.schema)
+        if javas := _fixed_as_bytes(plan):
+            with contextlib.suppress(CorruptData):
+                return _table(container, javas, manifest, wanted, file)
         return _table(container, plan, manifest, wanted, file)
 
 
@@ -121,6 +126,19 @@ def _plan(schema: Node) -> _Plan:
     return _Plan(Node("record", "entry", fields=tuple(fields)), tuple(partition))
 
 
+def _fixed_as_bytes(plan: _Plan) -> _Plan | None:
+    """Java writes a partition value of type fixed with its length before it, although its schema says fixed: the plan for that, to be
+    tried first, since a length that is right everywhere is no chance. None without such a field."""
+    partition = {name: n for name, _, n in plan.record.fields if name.startswith(_PARTITION_PREFIX)}
+    sizes = {name: n.not_null.size for name, n in partition.items() if n.not_null.kind == "fixed" and n.not_null.logical is None}
+    if not sizes:
+        return None
+    bare = Node("bytes")
+    read = {name: Node("union", inside=(Node("null"), bare)) if partition[name].kind == "union" else bare for name in sizes}
+    fields = tuple((name, i, read.get(name, n)) for name, i, n in plan.record.fields)
+    return replace(plan, record=replace(plan.record, fields=fields), sizes=tuple(sizes.items()))
+
+
 def _fits(found: pa.DataType, wanted: pa.DataType) -> bool:
     """Equal but for names, nullability and the width of integers."""
     if pa.types.is_list(wanted):
@@ -137,7 +155,11 @@ def _table(container: Container, plan: _Plan, manifest: ManifestFile, wanted: li
     reads = {name: type_ for name, type_ in types.items() if name in present}
     if "partition" in needed:
         reads.update((_PARTITION_PREFIX + label, type_) for label, type_ in plan.partition)
+    reads.update((name, pa.binary()) for name, _ in plan.sizes)
     rows, found = read_columns(container, plan.record, reads, file)
+    for name, size in plan.sizes:
+        if pc.any(pc.not_equal(pc.binary_length(found[name]), size)).as_py():
+            raise CorruptData(f"A partition value of {file} has not {size} bytes.", file=file or None)
     columns = {name: found[name] if name in found else pa.nulls(rows, type_) for name, type_ in types.items()}
     if "partition" in needed:
         columns["partition"] = _partition([found[_PARTITION_PREFIX + label] for label, _ in plan.partition], plan, rows)

@@ -94,7 +94,9 @@ def _partition_field(f: Any, named: set[str]) -> dict[str, Any]:
     kept = {"iceberg-field-name": f.name} if name != f.name else {}
     if isinstance(f.field_type, UnknownType):
         return {"name": name, "type": "null", "field-id": f.field_id, **kept}
-    return {"name": name, "type": ["null", primitive_schema(f.field_type, named)], "default": None, "field-id": f.field_id, **kept}
+    # Java reads a fixed partition value with a length before it, whatever the schema says: only as `bytes` can every reader have it.
+    stored = "bytes" if isinstance(f.field_type, FixedType) else primitive_schema(f.field_type, named)
+    return {"name": name, "type": ["null", stored], "default": None, "field-id": f.field_id, **kept}
 
 
 def _field(column: Column, format_version: int, partition: Any) -> dict[str, Any]:
@@ -218,7 +220,7 @@ def _value_writer(type_: IcebergType) -> _Writer | None:
         case UUIDType():
             return lambda v: _exactly(v, 16)
         case FixedType(length=n):
-            return lambda v: _exactly(v, n)
+            return lambda v: write_bytes(_exactly(v, n))
         case IntegerType() | DateType():
             return _int32
     return write_long
