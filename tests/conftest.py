@@ -69,19 +69,23 @@ def spark(plain_spark: Any) -> Any:
 
 
 @pytest.fixture(scope="session")
-def java_check() -> checks.JavaCheck:
+def java_check() -> Iterator[checks.JavaCheck]:
     """Real Java Iceberg opens tables: `java_check(locations, write=False, light=False)` -> results by location.
 
-    One JVM start (some 15 s) serves all tables of a call, so hand it many. Each result has `ok`, `problems`, `rows`, `sum`, `snapshots`,
-    `refs`; with `write=True` Java goes on with a scratch copy (append, delete, merge, compact, expire) and tells it under `write`.
+    One JVM serves all tests of a run. Each result has `ok`, `problems`, `rows`, `sum`, `snapshots`, `refs`; with `write=True` Java goes on
+    with a scratch copy (append, delete, merge, compact, expire) and tells it under `write`.
     """
-    return checks.JavaCheck(checks.environment("java", CACHE / "peers"))
+    engine = checks.JavaCheck(checks.environment("java", CACHE / "peers"))
+    yield engine
+    engine.close()
 
 
 @pytest.fixture(scope="session")
-def pyiceberg_check() -> checks.PyIcebergCheck:
+def pyiceberg_check() -> Iterator[checks.PyIcebergCheck]:
     """Real PyIceberg opens tables: `pyiceberg_check(locations)` -> results by location, with `ok`, `problems`, `rows`, `sum` or `cannot`."""
-    return checks.PyIcebergCheck(checks.environment("pyiceberg", CACHE / "peers"))
+    engine = checks.PyIcebergCheck(checks.environment("pyiceberg", CACHE / "peers"))
+    yield engine
+    engine.close()
 
 
 @pytest.fixture(scope="session")
