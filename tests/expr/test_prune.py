@@ -46,6 +46,7 @@ from frazil.spec.types import (
     StringType,
     TimestampType,
     TimestamptzType,
+    UUIDType,
 )
 from tests.expr.support import ID_OF, SCHEMA, TYPES, Rows, cells, predicates, truth
 
@@ -84,7 +85,9 @@ def _statistics(type_: IcebergType, files: list[Rows], drop: list[int]) -> Range
         nulls.append(None if dropped & 4 else values.count(None))
         nans.append(None if dropped & 8 else sum(1 for v in values if v is not None and v != v))
     number = pa.int64()
-    return from_statistics(type_, array(lower, type_), array(upper, type_), pa.array(counts, number), pa.array(nulls, number), pa.array(nans, number))
+    return from_statistics(
+        type_, array(lower, type_), array(upper, type_), pa.array(counts, number), pa.array(nulls, number), pa.array(nans, number)
+    )
 
 
 @st.composite
@@ -141,7 +144,9 @@ def test_partition_values_and_summaries_never_hide_what_a_row_answers(data: st.D
 @settings(max_examples=60, deadline=None)
 def test_a_zone_with_summer_time_never_hides_a_row(data: st.DataObject) -> None:
     types: list[IcebergType] = [TimestampType(), TimestamptzType(), DateType()]
-    bound = bind(data.draw(predicates(types)), SCHEMA, zone=data.draw(st.sampled_from(["Europe/Berlin", "America/St_Johns", "Pacific/Apia"])))
+    bound = bind(
+        data.draw(predicates(types)), SCHEMA, zone=data.draw(st.sampled_from(["Europe/Berlin", "America/St_Johns", "Pacific/Apia"]))
+    )
     files = data.draw(_files(types))
     ranges = {ID_OF[t]: _statistics(t, files, [0] * len(files)) for t in types}
     absent = constant(None, IntegerType())
@@ -192,9 +197,7 @@ def test_nulls_keep_a_file_from_matching_wholly() -> None:
 
 def test_nan_hides_above_the_upper_bound_unless_its_count_is_known_to_be_zero() -> None:
     def doubles(nans: int | None) -> Range:
-        return from_statistics(
-            DoubleType(), pa.array([1.0]), pa.array([3.0]), pa.array([10]), pa.array([0]), pa.array([nans], pa.int64())
-        )
+        return from_statistics(DoubleType(), pa.array([1.0]), pa.array([3.0]), pa.array([10]), pa.array([0]), pa.array([nans], pa.int64()))
 
     assert _mask("d > 5", d=doubles(None)) == TRUE | FALSE
     assert _mask("d > 5", d=doubles(1)) == TRUE | FALSE
@@ -208,6 +211,33 @@ def test_nan_hides_above_the_upper_bound_unless_its_count_is_known_to_be_zero() 
 def test_a_bound_that_is_nan_bounds_nothing() -> None:
     r = from_statistics(DoubleType(), pa.array([math.nan]), pa.array([math.nan]), pa.array([1]), pa.array([0]), pa.array([0]))
     assert _mask("d = 7", d=r) == TRUE | FALSE
+
+
+_UUIDS = st.lists(
+    st.lists(st.sampled_from([0, 1, 127, 128, 255]), min_size=4, max_size=4).map(
+        lambda b: bytes([b[0], *[0] * 6, b[1], b[2], *[0] * 6, b[3]])
+    ),
+    min_size=1,
+)
+
+
+def _halves(value: bytes) -> tuple[int, int]:
+    return int.from_bytes(value[:8], "big", signed=True), int.from_bytes(value[8:], "big", signed=True)
+
+
+@given(values=_UUIDS, signed=st.booleans())
+@settings(max_examples=200, deadline=None)
+def test_bounds_of_uuids_hold_in_javas_order_too(values: list[bytes], signed: bool) -> None:
+    order = _halves if signed else None
+    lower, upper = (pa.array([f(values, key=order)], pa.binary()) for f in (min, max))
+    one = pa.array([1], pa.int64())
+    for found in (
+        from_statistics(UUIDType(), lower, upper, one, one),
+        range_of_summaries(IdentityTransform(), UUIDType(), lower, upper, pa.array([False])),
+    ):
+        low, high = found.lower[0].as_py(), found.upper[0].as_py()
+        assert all((low is None or low <= v) and (high is None or v <= high) for v in values)
+        assert len(set(values)) > 1 or low == high == values[0]
 
 
 def test_negative_zero_is_zero() -> None:
@@ -256,7 +286,10 @@ def test_truncated_numbers_that_wrapped_around_hide_no_rows(least: int, type_: A
     assert wrapped > 0
     name, kind = ("st", pa.int32()) if type_ == IntegerType() else ("i", pa.int64())
     value = pa.array([wrapped], kind)
-    for r in (range_of_values(TruncateTransform(3), type_, value), range_of_summaries(TruncateTransform(3), type_, pa.array([0], kind), value)):
+    for r in (
+        range_of_values(TruncateTransform(3), type_, value),
+        range_of_summaries(TruncateTransform(3), type_, pa.array([0], kind), value),
+    ):
         assert _mask(f"{name} <= {least + 1}", **{name: r}) & TRUE and _mask(f"{name} > 0", **{name: r}) & FALSE
     ordinary = range_of_values(TruncateTransform(3), type_, pa.array([6], kind))
     assert not _mask(f"{name} < 6", **{name: ordinary}) & TRUE and _mask(f"{name} > 5", **{name: ordinary}) == TRUE
@@ -294,7 +327,9 @@ def test_hundred_thousand_files_are_judged_quickly() -> None:
     low = pa.array(np.arange(rows))
     counts, zeros = pa.array(np.full(rows, 10)), pa.array(np.zeros(rows, np.int64))
     numbers = from_statistics(LongType(), low, pa.array(np.arange(rows) + 5), counts, zeros)
-    texts = from_statistics(StringType(), pa.array([f"k{i:06d}" for i in range(rows)]), pa.array([f"k{i + 3:06d}" for i in range(rows)]), counts, zeros)
+    texts = from_statistics(
+        StringType(), pa.array([f"k{i:06d}" for i in range(rows)]), pa.array([f"k{i + 3:06d}" for i in range(rows)]), counts, zeros
+    )
     bound = bind(parse("i > 50000 AND s < 'k070000'"), SMALL)
     best = min(_timed(lambda: outcomes(bound, lambda i: [numbers if i == 1 else texts], rows), time.perf_counter) for _ in range(5))
     assert best < 0.1  # some 5 ms; slow machines get room
@@ -314,5 +349,3 @@ def test_what_comes_after_a_prefix_is_above_all_that_begin_with_it(prefix: str) 
     assert after_prefix("\U0010ffff") is None
     assert after_prefix(b"\xff\xff") is None
     assert after_prefix(b"a\xff") == b"b"
-
-

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from frazil.expr.building import column, from_numpy, scalar, to_numpy
 from frazil.expr.calendar import DAY_MICROS
 from frazil.expr.prune_tests import after_prefix
-from frazil.expr.ranges import Bounds, Flag, Hashed, Range, clean_bound, flags, unknown
+from frazil.expr.ranges import Bounds, Flag, Hashed, Range, clean_bound, clean_bounds, flags, unknown
 from frazil.expr.values import FLOATS, MOMENTS, NANOS, arrow_type
 from frazil.spec.transform_values import scaled
 from frazil.spec.transforms import (
@@ -82,6 +82,8 @@ def range_of_summaries(
             return Range(None, None, nulls, False, values)
         hashed = Hashed(transform.num_buckets, source_type, lower.cast(pa.int32()), upper.cast(pa.int32()))
         return Range(None, None, nulls, False, values, hashed)
+    if isinstance(transform, IdentityTransform):
+        return Range(*clean_bounds(lower, upper, source_type), nulls, nans, values)
     low, high = _source_bounds(transform, source_type, lower, upper)
     return Range(low, high, nulls, nans, values)
 

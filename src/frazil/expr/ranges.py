@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from frazil.expr import building
 from frazil.expr.values import FLOATS, arrow_type, scalar
-from frazil.spec.types import FloatType, IcebergType, UnknownType
+from frazil.spec.types import FloatType, IcebergType, UnknownType, UUIDType
 
 Mask = npt.NDArray[np.bool_]
 Flag = Mask | bool
@@ -95,7 +95,30 @@ def from_statistics(
     values = some
     if floats and rest is not None and nan_counts is not None:
         values = _positive(pc.subtract(rest, nan_counts))
-    return Range(clean_bound(lower, type_), clean_bound(upper, type_), nulls, nans, values)
+    return Range(*clean_bounds(lower, upper, type_), nulls, nans, values)
+
+
+def clean_bounds(lower: Bounds, upper: Bounds, type_: IcebergType) -> tuple[Bounds, Bounds]:
+    """Both bounds that a writer gave, as `clean_bound`; of uuids only what holds in either order.
+
+    The specification orders uuids as unsigned bytes. Java up to 1.12 finds the least and greatest partition value of a manifest,
+    and of the row groups of a file, by two signed halves. Where both bounds have the same sign, the first half bounds the first half.
+    """
+    lower, upper = clean_bound(lower, type_), clean_bound(upper, type_)
+    if not isinstance(type_, UUIDType):
+        return lower, upper
+    if lower is None or upper is None:
+        return None, None
+    half = building.scalar(b"\x80", lower.type)
+    one = pc.equal(lower, upper)
+    alike = pc.equal(pc.greater_equal(lower, half), pc.greater_equal(upper, half))
+    unknown, nothing = building.scalar(None, lower.type), building.scalar(b"", lower.type)
+
+    def either(bound: pa.Array, fill: bytes) -> pa.Array:
+        wide = pc.binary_join_element_wise(pc.binary_slice(bound, 0, 8), building.scalar(fill * 8, bound.type), nothing)
+        return pc.if_else(one, bound, pc.if_else(alike, wide, unknown))
+
+    return either(lower, b"\x00"), either(upper, b"\xff")
 
 
 def clean_bound(bound: Bounds, type_: IcebergType) -> Bounds:
