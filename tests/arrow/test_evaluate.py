@@ -175,6 +175,11 @@ def test_decimals_are_exact() -> None:
         _value("cast(dec AS decimal(5, 1))", dec=dec)
 
 
+@pytest.mark.parametrize("digits", ["99999999999999999999999999999999999.999", "-12345678901234567890123456789012345.678"])
+def test_casts_to_decimals_keep_all_38_digits(digits: str) -> None:
+    assert _value(f"CAST('{digits}' AS decimal(38, 3))", dec=pa.array([None], pa.decimal128(9, 2))) == [Decimal(digits)]
+
+
 def test_parts_of_dates_of_any_year_are_those_of_the_calendar() -> None:
     near = [-719_163, -1, 0, 59, 11_016, 2_932_896]
     for days in (near, [*near, -2_000_000_000, 2_000_000_000, 12_000_000]):  # beyond Arrow's own years too

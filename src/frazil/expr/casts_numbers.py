@@ -72,7 +72,7 @@ def rounded(number: Decimal, precision: int, scale: int) -> Decimal:
     shift = exponent + scale
     if -shift > len(digits) + 1:
         return scaled(0, scale)
-    units = unscaled(abs(number), scale) if shift >= 0 else (int("".join(map(str, digits))) * 2 + 10**-shift) // (2 * 10**-shift)
+    units = unscaled(number.copy_abs(), scale) if shift >= 0 else (int("".join(map(str, digits))) * 2 + 10**-shift) // (2 * 10**-shift)
     if units >= 10**precision:
         raise OverflowError(number)
     return scaled(-units if sign else units, scale)
