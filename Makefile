@@ -33,10 +33,7 @@ demo: setup  ## real flights through Spark into a table that evolves, travels in
 	@$(PY) demo/flights.py --pyiceberg $(PEERS)/pyiceberg/bin/python $(ARGS)
 
 test: peers  ## all tests on Spark 4.3 with real servers, a short form on 4.1 and 4.2 (ARGS="tests/scan -k word" for less)
-	@status=0; \
-	if [ -z "$(ARGS)" ]; then for v in 41 42; do echo "== Spark $$v, short form"; \
-	$(PEERS)/spark$$v/bin/python -m pytest -q -m "versions and not soak" -p no:cacheprovider || status=1; done; fi; \
-	echo "== Spark 4.3"; $(SERVED) $(PY) -m pytest -q -m "not soak" --durations=15 $(ARGS) || status=1; exit $$status
+	@$(SERVED) $(if $(ARGS),$(PY) -m pytest -q -m "not soak" --durations=15 $(ARGS),tests/side_by_side.sh $(PY) $(PEERS))
 
 test-all: peers  ## everything on every Spark, the house rules too
 	@status=0; $(MAKE) check || status=1; \

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from tests import golden as golden_tables
 from tests.peers import checks
@@ -19,6 +21,20 @@ CACHE = Path(os.environ.get("FRAZIL_TEST_CACHE", ROOT / ".cache"))
 
 os.environ["TZ"] = "UTC"
 time.tzset()
+
+# Two cores are shared by several processes: no deadline for a single example.
+settings.register_profile("frazil", settings(deadline=None))
+settings.load_profile("frazil")
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """pytest's. Where that is in memory (FRAZIL_TEST_DISK names a place that is not), tests marked `disk` get one on the disk."""
+    if "FRAZIL_TEST_DISK" in os.environ and request.node.get_closest_marker("disk"):
+        with tempfile.TemporaryDirectory(dir=os.environ["FRAZIL_TEST_DISK"], ignore_cleanup_errors=True) as folder:
+            yield Path(folder)
+    else:
+        yield tmp_path
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,8 @@ from frazil.errors import CorruptData, NoSuchFileError, NoSuchTableError, Storag
 from tests.catalog.conftest import TABLE, changed, committed, made, new_metadata
 from tests.storage.test_local_durability import Tape
 
+pytestmark = pytest.mark.disk
+
 
 @pytest.fixture
 def backend(tmp_path: Path) -> CatalogBackend:

@@ -22,7 +22,7 @@ from tests.storage.conftest import s3_place
 
 SOAK = bool(os.environ.get("FRAZIL_SOAK"))
 PROCESSES, ROUNDS = (16, 50) if SOAK else (4, 10)
-pytestmark = [pytest.mark.soak] if SOAK else []
+pytestmark = [pytest.mark.disk, *([pytest.mark.soak] if SOAK else [])]
 RACER = Path(__file__).with_name("racer.py")
 SOURCES = str(Path(frazil.__file__).parent.parent)
 SHARED = [k for k in KINDS if k != "memory"]

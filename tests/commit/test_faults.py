@@ -16,6 +16,8 @@ import pytest
 
 from tests.commit.test_processes import environment
 
+pytestmark = pytest.mark.disk
+
 SOAK = bool(os.environ.get("FRAZIL_SOAK"))
 STEP = 1 if SOAK else 5
 BEFORE = (["1", "2"], None)

@@ -15,6 +15,8 @@ from frazil.errors import StorageError
 from frazil.storage import PublishUnclear, storage_for
 from frazil.storage import local as local_module
 
+pytestmark = pytest.mark.disk
+
 CALLS = ("open", "write", "fsync", "link", "rename", "unlink", "mkdir")
 
 

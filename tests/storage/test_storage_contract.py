@@ -12,6 +12,8 @@ import pytest
 from frazil.errors import AlreadyExists, NoSuchFileError, Unsupported
 from frazil.storage import Storage, storage_for
 
+pytestmark = pytest.mark.disk
+
 Place = tuple[Storage, str]
 
 

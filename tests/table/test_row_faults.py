@@ -18,6 +18,8 @@ import pytest
 from tests.commit.test_processes import environment
 from tests.table.row_faults import expected
 
+pytestmark = pytest.mark.disk
+
 SOAK = bool(os.environ.get("FRAZIL_SOAK"))
 STEP = 1 if SOAK else 13
 COW, MOR = "copy-on-write", "merge-on-read"
