@@ -18,6 +18,7 @@ import numpy.typing as npt
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from frazil.spark.jvm import jvm_of
 from frazil.spark.paths import spark_text
 
 Numbers = npt.NDArray[np.int64]
@@ -78,11 +79,8 @@ def chunk_key() -> Column:
 
 def same_files(scan: DataFrame, paths: Sequence[str]) -> bool:
     """Whether Spark tells the files of a scan in the words that `spark_text` foresees; else nothing would be found by their keys."""
-    if hasattr(scan, "_jdf"):
-        jvm: Any = scan.sparkSession._jvm
-        told = str(jvm.org.apache.hadoop.util.StringUtils.join("\n", scan._jdf.inputFiles())).split("\n")
-    else:
-        told = scan.inputFiles()
+    jvm = jvm_of(scan.sparkSession)
+    told = scan.inputFiles() if jvm is None else jvm.lines(scan._jdf.inputFiles())
     return {re.sub("^file://(?=/)", "file:", t) for t in told} == {spark_text(p) for p in paths}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import Column
 
-_FUNCTIONS, _METADATA = "org.apache.spark.sql.functions", "org.apache.spark.sql.types.Metadata"
+from frazil.spark.jvm import jvm_of
 
 Shown = Callable[[str, str, bool], Column]
 
@@ -18,17 +18,13 @@ def shown_columns(spark: Any) -> Shown | None:
 
     None where there is no JVM to call.
     """
-    jvm = getattr(spark, "_jvm", None)
-    if jvm is None:
+    if (jvm := jvm_of(spark)) is None:
         return None
     from pyspark.sql.classic.column import Column as Classic  # there is no such module to import where Spark is remote
 
-    functions, empty = getattr(jvm, _FUNCTIONS), getattr(jvm, _METADATA).empty()
-    column, nanvl = functions.col, functions.nanvl
-
     def shown(source: str, name: str, barrier: bool) -> Column:
-        found = column(source)
-        found = nanvl(found, found) if barrier else found
-        return Classic(getattr(found, "as")(name, empty))
+        found = jvm.col(source)
+        found = jvm.nanvl(found, found) if barrier else found
+        return Classic(getattr(found, "as")(name, jvm.no_metadata))
 
     return shown
