@@ -171,3 +171,15 @@ def test_rows_that_a_delete_file_carries_are_shown_by_field_id(tmp_path):
     orc.write_table(pa.table({"file_path": ["f"], "pos": [1], "row": [1]}), plain["file_path"])
     with pytest.raises(Unsupported, match=r"carries deleted rows"):
         list(position_deletes._positions(plain, storage, ROW))
+
+
+def test_what_manifests_repeat_is_held_once_and_the_sign_of_zero_stays():
+    spec = PartitionSpec(spec_id=0)
+    zeros = [[MadeFile(({1: n, 2: zero, 3: None},)) for n in (k, k + 1)] for k, zero in ((1, 0.0), (5, -0.0))]
+    made = make_table(SCHEMA, [(spec, files) for files in zeros])
+    found = metadata_table("files", made.metadata, made.storage)
+    first, second = found.column("value_counts").chunks
+    assert first.keys.buffers()[1].address == second.keys.buffers()[1].address
+    assert [str(m["d"]["lower_bound"]) for m in found.column("readable_metrics").to_pylist()] == ["0.0", "0.0", "-0.0", "-0.0"]
+    assert [m["id"]["upper_bound"] for m in found.column("readable_metrics").to_pylist()] == [1, 2, 5, 6]
+    assert {tuple(sorted(dict(v))) for v in found.column("value_counts").to_pylist()} == {(1, 2, 3)}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import math
+from dataclasses import replace
 from decimal import Decimal
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -197,3 +200,20 @@ def test_without_filter_every_file_is_planned_and_none_is_tested(made):
     assert sorted(found.paths()) == sorted(made.rows_of)
     assert all(t.residual is None for t in found.tasks())
     assert found.total_records == sum(map(len, made.rows_of.values()))
+
+
+planning = importlib.import_module("frazil.scan.plan")  # the room's door has a function of that name
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(tables(), st.lists(PREDICATES, min_size=1, max_size=4))
+def test_bounds_read_before_the_counts_change_nothing_that_is_found(made, predicates):
+    def found(predicate, many):
+        clear_caches()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(planning, "_MANY_MANIFESTS", many)
+            plan_ = plan(made.metadata, made.storage, snapshot=made.metadata.current_snapshot(), row_filter=predicate, schema=SCHEMA)
+        return [(t.file, t.residual is None) for t in plan_.tasks()], replace(plan_.report, total_planning_duration=0)
+
+    for predicate, _ in predicates:
+        assert found(predicate, 1) == found(predicate, 1000)

@@ -32,7 +32,8 @@ FILE = ("content", "file_path", "file_format", "partition", "record_count", "fil
 READ = ("split_offsets", "sort_order_id", "first_row_id", "key_metadata")
 DELETE = ("equality_ids", "referenced_data_file", "content_offset", "content_size_in_bytes")
 SIZES = ("column_sizes",)
-STATISTICS = ("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
+BOUNDS = ("lower_bounds", "upper_bounds")
+STATISTICS = ("value_counts", "null_value_counts", "nan_value_counts", *BOUNDS)
 PLAN_COLUMNS = (*ENTRY, *FILE, *READ)
 ALL_COLUMNS = (*PLAN_COLUMNS, *DELETE, *SIZES, *STATISTICS)
 
@@ -113,14 +114,27 @@ def read_manifest(storage: Storage, manifest: ManifestFile, columns: Collection[
         have = set(found.column_names)
         if have.issuperset(wanted):
             return found.select([c for c in found.column_names if c in set(wanted)])
-        if keep:
-            wanted = tuple(dict.fromkeys((*found.column_names, *wanted)))
-    local = storage.local_path(manifest.manifest_path)
-    data = None if local is not None else storage.read(manifest.manifest_path)
-    table = decode_manifest(data, manifest, path=local, columns=wanted)
+        table = _with(found, _decoded(storage, manifest, tuple(c for c in wanted if c not in have)), manifest)
+    else:
+        table = _decoded(storage, manifest, wanted)
     if keep:
         manifest_cache.put(key, table, table.nbytes + 4000)
     return table if columns is None else table.select([c for c in table.column_names if c in set(columns)])
+
+
+def _decoded(storage: Storage, manifest: ManifestFile, columns: Collection[str]) -> pa.Table:
+    local = storage.local_path(manifest.manifest_path)
+    data = None if local is not None else storage.read(manifest.manifest_path)
+    return decode_manifest(data, manifest, path=local, columns=columns)
+
+
+def _with(found: pa.Table, more: pa.Table, manifest: ManifestFile) -> pa.Table:
+    """The columns of both, in their usual order."""
+    if more.num_rows != found.num_rows:
+        text = f"Manifest {manifest.manifest_path} has {more.num_rows} entries; it had {found.num_rows} when it was read before."
+        raise CorruptData(text, file=manifest.manifest_path)
+    both = {t: table.column(t) for table in (found, more) for t in table.column_names}
+    return pa.table({name: both[name] for name in ALL_COLUMNS if name in both})
 
 
 def each(function: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[R]:

@@ -24,6 +24,7 @@ from frazil.scan.combine import CombinedTask, combine_for
 from frazil.scan.deletes import DeleteEntries, DeleteIndex, attach, read_deletes
 from frazil.scan.manifests import (
     ALL_COLUMNS,
+    BOUNDS,
     PLAN_COLUMNS,
     STATISTICS,
     clear_caches,
@@ -47,6 +48,7 @@ from frazil.storage import Storage
 __all__ = ["Plan", "ScanOptions", "clear_caches", "plan"]
 
 EntryChoice = Callable[[pa.Table], pa.Table]
+_MANY_MANIFESTS = 8
 _RESULT = tuple(c for c in PLAN_COLUMNS if c not in ("status", "content"))
 
 
@@ -216,7 +218,10 @@ def plan_manifests(
 ) -> tuple[tuple[PlannedFiles, ...], ScanReport]:
     """Planned files of data manifests, a group a spec, and the report with its counters. `choose` limits the entries beforehand."""
     chosen = may_match(data, metadata, bound, schema)
-    read = partial(_read, metadata=metadata, storage=storage, bound=bound, schema=schema, options=options, choose=choose or live)
+    first = BoundsFirst(len(chosen) >= _MANY_MANIFESTS and bool(references(bound)) and not options.with_stats)
+    read = partial(
+        _read, metadata=metadata, storage=storage, bound=bound, schema=schema, options=options, choose=choose or live, first=first
+    )  # fmt: skip
     by_spec: dict[int, list[pa.Table]] = {}
     by_partition = by_statistics = 0
     for spec_id, table, partition, statistics in each(read, chosen, options.workers):
@@ -242,6 +247,23 @@ def _together(tables: list[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables, promote_options="permissive") if len(tables) > 1 else tables[0]
 
 
+class BoundsFirst:
+    """Whether a manifest is first read without counts, which only files that stay need: pays while few manifests keep any.
+
+    Threads may miss each other's word: that changes how much is read, not what is found.
+    """
+
+    def __init__(self, worth_it: bool) -> None:
+        self._on, self._read, self._kept = worth_it, 0, 0
+
+    @property
+    def worth_it(self) -> bool:
+        return self._on and self._kept * _MANY_MANIFESTS <= self._read
+
+    def told(self, kept: bool) -> None:
+        self._read, self._kept = self._read + 1, self._kept + kept
+
+
 def _read(
     manifest: ManifestFile,
     *,
@@ -251,13 +273,19 @@ def _read(
     schema: Schema,
     options: ScanOptions,
     choose: EntryChoice,
+    first: BoundsFirst,
 ) -> tuple[int, pa.Table, int, int]:
     spec = metadata.spec_by_id(manifest.partition_spec_id)
+    if first.worth_it:
+        kept, by_partition, by_statistics = _prune(choose(read_manifest(storage, manifest, (*PLAN_COLUMNS, *BOUNDS))), bound, schema, spec)
+        first.told(kept.num_rows > 0)
+        if not kept.num_rows:
+            return spec.spec_id, kept.select([*_RESULT, "_match"]), by_partition, by_statistics
     wanted = ALL_COLUMNS if options.with_stats else (*PLAN_COLUMNS, *STATISTICS) if references(bound) else PLAN_COLUMNS
     entries = choose(read_manifest(storage, manifest, wanted))
     kept, by_partition, by_statistics = _prune(entries, bound, schema, spec)
     if not options.with_stats:
-        kept = kept.select([*(c for c in _RESULT), "_match"])
+        kept = kept.select([*_RESULT, "_match"])
     return spec.spec_id, kept, by_partition, by_statistics
 
 

@@ -20,8 +20,8 @@ from frazil.expr.partitions import range_of_summaries, range_of_values
 from frazil.expr.prune import outcomes
 from frazil.expr.ranges import Range
 from frazil.expr.values import FLOATS, arrow_type
-from frazil.scan.bounds import MapColumn, decode_bounds
-from frazil.scan.manifests import STATISTICS, column_of
+from frazil.scan.bounds import MapColumn, decode_bounds, trusted
+from frazil.scan.manifests import BOUNDS, STATISTICS, column_of
 from frazil.spec.manifest import ManifestFile
 from frazil.spec.partitioning import PartitionField, PartitionSpec
 from frazil.spec.schema import Schema
@@ -98,8 +98,8 @@ def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array | None:
 
 
 def statistics_ranges(entries: pa.Table, schema: Schema, columns: Sequence[int]) -> dict[int, list[Range]]:
-    """By column id, what counts and bounds of the files say."""
-    if not set(STATISTICS).issubset(entries.column_names) or not entries.num_rows:
+    """By column id, what counts and bounds of the files say; counts that the table does not have say nothing."""
+    if not set(BOUNDS).issubset(entries.column_names) or not entries.num_rows:
         return {}
     metrics = _Metrics(entries)
     records = column_of(entries, "record_count")
@@ -111,19 +111,21 @@ class _Metrics:
     """The statistics columns of some entries, opened when they are asked for."""
 
     def __init__(self, entries: pa.Table):
-        self._entries = entries
+        self.entries = entries
         self._columns: dict[str, MapColumn] = {}
 
     def of(self, name: str, field_id: int) -> pa.Array:
+        if name not in self.entries.column_names:
+            return pa.nulls(self.entries.num_rows, pa.int64())
         if name not in self._columns:
-            self._columns[name] = MapColumn(self._entries.column(name))
+            self._columns[name] = MapColumn(self.entries.column(name))
         return self._columns[name].at(field_id)
 
 
 def _statistics_range(metrics: _Metrics, records: pa.Array, schema: Schema, field_id: int) -> Range:
     type_ = schema.by_id[field_id].field_type
-    lower = decode_bounds(metrics.of("lower_bounds", field_id), type_)
-    upper = decode_bounds(metrics.of("upper_bounds", field_id), type_)
+    lower, upper = (decode_bounds(metrics.of(name, field_id), type_) for name in BOUNDS)
+    lower, upper = trusted(lower, upper, type_, metrics.entries)
     rows = _counts(records)
     values, nulls = _counts(metrics.of("value_counts", field_id)), _counts(metrics.of("null_value_counts", field_id))
     complete = ((values == rows) & (rows >= 0)) | ((values < 0) & _always_counted(schema, field_id))

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from frazil.expr.building import scalar
 from frazil.scan.inspect.partition_type import coerce_partition, partition_arrow_type, partition_struct
 from frazil.scan.inspect.readable import readable_metrics, readable_type
+from frazil.scan.inspect.repeats import Repeats
 from frazil.scan.manifests import ALL_COLUMNS, column_of, each, is_data, live, manifests_of, read_manifest
 from frazil.scan.options import default_workers
 from frazil.scan.partition_union import unified_partition_type
@@ -98,61 +99,72 @@ def _all_manifests(metadata: TableMetadata, storage: Storage) -> Iterable[Manife
     return found.values()
 
 
-Batch = Callable[[pa.Table, int, StructType, TableMetadata, pa.Schema], pa.Table]
+Batch = Callable[[pa.Table, int, StructType, TableMetadata, pa.Schema, Repeats], pa.Table]
 
 
 def _read(metadata: TableMetadata, storage: Storage, chosen: Iterable[ManifestFile], schema: pa.Schema, batch: Batch) -> pa.Table:
-    work = partial(_manifest, metadata=metadata, storage=storage, unified=unified_partition_type(metadata), schema=schema, batch=batch)
+    unified = unified_partition_type(metadata)
+    work = partial(_manifest, metadata=metadata, storage=storage, unified=unified, schema=schema, batch=batch, repeats=Repeats())
     tables = [t for t in each(work, chosen, default_workers()) if t.num_rows]
     return pa.concat_tables(tables) if tables else schema.empty_table()
 
 
 def _manifest(
-    manifest: ManifestFile, *, metadata: TableMetadata, storage: Storage, unified: StructType, schema: pa.Schema, batch: Batch
+    manifest: ManifestFile,
+    *,
+    metadata: TableMetadata,
+    storage: Storage,
+    unified: StructType,
+    schema: pa.Schema,
+    batch: Batch,
+    repeats: Repeats,
 ) -> pa.Table:
     table = read_manifest(storage, manifest, ALL_COLUMNS, keep=False)
-    return batch(table, manifest.partition_spec_id, unified, metadata, schema)
+    return batch(table, manifest.partition_spec_id, unified, metadata, schema, repeats)
 
 
-def file_arrays(table: pa.Table, spec_id: int, unified: StructType) -> list[pa.Array]:
+def file_arrays(table: pa.Table, spec_id: int, unified: StructType, repeats: Repeats) -> list[pa.Array]:
     """Columns of `file_fields` for decoded entries."""
     arrays = []
     for field in file_fields(unified):
         match field.name:
             case "spec_id":
-                arrays.append(pa.repeat(scalar(spec_id, pa.int32()), table.num_rows))
+                arrays.append(repeats.same("spec_id", pa.repeat(scalar(spec_id, pa.int32()), table.num_rows)))
             case "partition":
                 arrays.append(partition_struct(coerce_partition(column_of(table, "partition"), unified), unified))
             case "file_format":
-                arrays.append(pc.utf8_upper(column_of(table, "file_format")))
-            case _:
-                arrays.append(_as(column_of(table, field.name), field.type))
+                arrays.append(repeats.same("file_format", pc.utf8_upper(column_of(table, "file_format"))))
+            case name if pa.types.is_map(field.type):
+                arrays.append(_to_map(column_of(table, name), field.type, name, repeats))
+            case name:
+                arrays.append(repeats.same(name, _as(column_of(table, name), field.type)))
     return arrays
 
 
 def _as(values: pa.Array, wanted: pa.DataType) -> pa.Array:
-    if values.type == wanted:
-        return values
-    if pa.types.is_map(wanted):
-        return _to_map(values, wanted)
-    return values.cast(wanted)
+    return values if values.type == wanted else values.cast(wanted)
 
 
-def _to_map(values: pa.Array, wanted: pa.MapType) -> pa.Array:
+def _to_map(values: pa.Array, wanted: pa.MapType, name: str, repeats: Repeats) -> pa.Array:
     """`list<struct<key, value>>` seen as a map; no value is copied."""
     pairs = values.values
-    children = [_as(pairs.field(0), wanted.key_type), _as(pairs.field(1), wanted.item_type)]
-    fields = [pa.field("key", wanted.key_type, False), wanted.item_field]
-    struct = pa.StructArray.from_arrays(children, fields=fields)
+    keys, items = _as(pairs.field(0), wanted.key_type), _as(pairs.field(1), wanted.item_type)
+    children = [repeats.same("keys", keys), repeats.same((name, "items"), items)]
+    struct = pa.StructArray.from_arrays(children, fields=[pa.field("key", wanted.key_type, False), wanted.item_field])
     return pa.Array.from_buffers(wanted, len(values), values.buffers()[:2], offset=values.offset, children=[struct])
 
 
-def _file_batch(table: pa.Table, spec_id: int, unified: StructType, metadata: TableMetadata, schema: pa.Schema) -> pa.Table:
+def _file_batch(
+    table: pa.Table, spec_id: int, unified: StructType, metadata: TableMetadata, schema: pa.Schema, repeats: Repeats
+) -> pa.Table:
     alive = live(table)
-    return pa.Table.from_arrays([*file_arrays(alive, spec_id, unified), readable_metrics(alive, metadata.schema())], schema=schema)
+    readable = readable_metrics(alive, metadata.schema(), repeats)
+    return pa.Table.from_arrays([*file_arrays(alive, spec_id, unified, repeats), readable], schema=schema)
 
 
-def _entry_batch(table: pa.Table, spec_id: int, unified: StructType, metadata: TableMetadata, schema: pa.Schema) -> pa.Table:
-    data_file = pa.StructArray.from_arrays(file_arrays(table, spec_id, unified), fields=file_fields(unified))
-    arrays = [column_of(table, f.name) for f in _ENTRY_FIELDS]
-    return pa.Table.from_arrays([*arrays, data_file, readable_metrics(table, metadata.schema())], schema=schema)
+def _entry_batch(
+    table: pa.Table, spec_id: int, unified: StructType, metadata: TableMetadata, schema: pa.Schema, repeats: Repeats
+) -> pa.Table:
+    data_file = pa.StructArray.from_arrays(file_arrays(table, spec_id, unified, repeats), fields=file_fields(unified))
+    arrays = [repeats.same(f.name, column_of(table, f.name)) for f in _ENTRY_FIELDS]
+    return pa.Table.from_arrays([*arrays, data_file, readable_metrics(table, metadata.schema(), repeats)], schema=schema)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from frazil.scan.bounds import MapColumn, decode_bounds
+from frazil.scan.inspect.repeats import Repeats
 from frazil.scan.inspect.types import door_type, to_door
 from frazil.spec.schema import Schema
 from frazil.spec.types import IcebergType, VariantType
@@ -33,13 +34,15 @@ def readable_type(schema: Schema) -> pa.StructType:
     return pa.struct([pa.field(name, _metric_type(type_)) for name, _, type_ in _leaves(schema)])
 
 
-def readable_metrics(entries: pa.Table, schema: Schema) -> pa.Array:
+def readable_metrics(entries: pa.Table, schema: Schema, repeats: Repeats) -> pa.Array:
     """One struct a row; null inside where a file has no such count or bound, or one that cannot be of the column's type."""
     metrics = {column: MapColumn(entries.column(column)) for column in METRIC_COLUMNS}
     structs = []
     for _, field_id, type_ in _leaves(schema):
-        children = [metrics[column].at(field_id) for _, column in _COUNTS]
-        children += [to_door(decode_bounds(metrics[column].at(field_id), type_), type_) for _, column in _BOUNDS]
+        children = [repeats.same((field_id, column), metrics[column].at(field_id)) for _, column in _COUNTS]
+        for _, column in _BOUNDS:
+            values = to_door(decode_bounds(metrics[column].at(field_id), type_), type_)
+            children.append(repeats.same((field_id, column), values))
         structs.append(pa.StructArray.from_arrays(children, fields=list(_metric_type(type_))))
     if not structs:
         return pa.Array.from_buffers(pa.struct([]), entries.num_rows, [None])
