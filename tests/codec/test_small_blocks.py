@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import zlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
@@ -39,15 +41,35 @@ def columns(data: bytes) -> tuple[int, dict[str, pa.Array]]:
         return read_columns(found, found.schema, TYPES, "here")
 
 
-def test_entries_of_small_blocks_are_all_there_in_their_order() -> None:
+@pytest.fixture(params=["its turn", "another's turn"])
+def turn(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Whether this thread may inflate: another may be at it, or may have been when this process was forked."""
+    if request.param == "its turn":
+        yield request.param
+        return
+    with avro_arrow._inflating:
+        yield request.param
+
+
+def test_entries_of_small_blocks_are_all_there_in_their_order(turn: str) -> None:
     data = flushed(ENTRIES)
     found = read_container(data)
-    assert avro_arrow._small_blocks(found) == (200, b"".join(ENTRIES)) == (found.count, b"".join(b for _, b in found.blocks))
+    count, blocks = avro_arrow._small_blocks(found) or (0, [])
+    assert (count, avro_arrow._inflated(blocks, found)) == (200, b"".join(ENTRIES)) == (found.count, b"".join(b for _, b in found.blocks))
     rows, read = columns(data)
     assert rows == 200 and read["id"].to_pylist() == list(range(200)) and read["s"].to_pylist() == TEXTS
 
 
-def test_blocks_of_other_sizes_are_read_one_by_one() -> None:
+@pytest.mark.skipif(avro_arrow._engine() is None, reason="without datafusion")
+def test_who_has_no_turn_leaves_the_blocks_as_they_are_to_the_native_reader(turn: str) -> None:
+    container = read_container(flushed(ENTRIES))
+    _, parts = avro_arrow._entries(container, container.schema) or (0, [])
+    assert (memoryview(container.data)[container.start + 16 :] in parts) == (turn == "another's turn")
+    _, read = avro_arrow._native(container, container.schema, TYPES) or (0, {})
+    assert read["s"].to_pylist() == TEXTS
+
+
+def test_blocks_of_other_sizes_are_read_one_by_one(turn: str) -> None:
     odd = [write_long(9) + write_text("x"), *ENTRIES]
     assert avro_arrow._small_blocks(read_container(flushed(odd))) is None
     assert columns(flushed(odd))[1]["id"].to_pylist() == [9, *range(200)]
@@ -55,19 +77,19 @@ def test_blocks_of_other_sizes_are_read_one_by_one() -> None:
 
 
 @pytest.mark.parametrize("packed", [b"\xff" * 300, deflated(ENTRIES[7])[:-60], SYNC * 20, b""])
-def test_a_damaged_small_block_is_corrupt_data(packed: bytes) -> None:
+def test_a_damaged_small_block_is_corrupt_data(packed: bytes, turn: str) -> None:
     with pytest.raises(CorruptData):
         columns(flushed(ENTRIES, 7, packed))
 
 
-def test_small_blocks_that_swell_are_stopped() -> None:
+def test_small_blocks_that_swell_are_stopped(turn: str) -> None:
     swollen = deflated(bytes(8_000_000))
     assert len(swollen) < 1 << 13
     with pytest.raises(CorruptData, match="far larger inside"):
         columns(header(SCHEMA, {}, "deflate", SYNC) + (write_long(1) + write_long(len(swollen)) + swollen + SYNC) * 40)
 
 
-def test_who_holds_the_turn_to_inflate_stops_nobody_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(avro_arrow, "_TURN_SECONDS", 0.01)
-    with avro_arrow._inflating:  # as in a process forked at that moment
-        assert columns(flushed(ENTRIES))[0] == 200
+def test_threads_that_read_at_once_find_the_same() -> None:
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(columns, [flushed(ENTRIES)] * 16))
+    assert all(rows == 200 and read["s"].to_pylist() == TEXTS for rows, read in found)

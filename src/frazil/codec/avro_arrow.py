@@ -1,8 +1,8 @@
 """Avro records to Arrow columns: many entries by datafusion's native reader, few of them here in Python.
 
 datafusion takes a path, not bytes, and stumbles over records without fields, so it is handed a file in memory whose header we wrote:
-flat, without logical types but decimal, all entries in one block and inflated (small blocks take it half as long again). What it cannot
-read, or a damaged file, goes through Python, which says what is wrong.
+flat, without logical types but decimal, all entries in one block and inflated (small blocks take it half as long again: it gets them as
+they are only where another thread inflates). What it cannot read, or a damaged file, goes through Python, which says what is wrong.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import importlib.machinery
 import importlib.util
 import itertools
 import os
+import random
 import sys
 import tempfile
 import threading
@@ -31,7 +32,7 @@ from frazil.expr.building import column, from_numpy
 
 NATIVE_FROM_BYTES = 24_000  # decompressed; below, starting the native reader costs more than it saves
 _SYNC = bytes(range(16))
-_MANY, _TURN_SECONDS = 32, 1.0
+_MANY, _TRIED, _TRIED_RATIO, _FEW_BYTES = 32, 16, 20, 4096
 _inflating = threading.Lock()  # short calls that each let go of the interpreter: two threads at it would only wait for each other
 
 
@@ -101,12 +102,9 @@ def _word(data: bytes | None) -> bytes:
 
 def _native(container: Container, record: Node, wanted: Mapping[str, pa.DataType]) -> tuple[int, dict[str, pa.Array]] | None:
     """None when it cannot: too little to be worth it, not installed, a type it does not take, or damaged data."""
-    if not _takes(record):
+    if not _takes(record) or (found := _entries(container, record)) is None:
         return None
-    count, entries = _inflated(container)
-    if len(entries) < NATIVE_FROM_BYTES or count * max(least_size(record), 1) > len(entries):
-        return None
-    parts = [header(_schema(record), {}, "null", _SYNC), write_long(count), write_long(len(entries)), entries, _SYNC]
+    count, parts = found
     engine = _engine()  # not before it is worth loading
     if engine is None:
         return None
@@ -122,21 +120,32 @@ def _native(container: Container, record: Node, wanted: Mapping[str, pa.DataType
         raise
 
 
-def _inflated(container: Container) -> tuple[int, bytes]:
-    """How many entries there are, and their bytes."""
-    alone = _inflating.acquire(timeout=_TURN_SECONDS)  # goes on without it where a process was forked while it was held
-    try:
-        if (small := _small_blocks(container)) is not None:
-            return small
-        return container.count, b"".join([b for _, b in container.blocks])
-    finally:
-        if alone:
+def _entries(container: Container, record: Node) -> tuple[int, list[Any]] | None:
+    """How many entries there are, and the parts of the file to hand over; None: too few, or more than there can be.
+
+    Many small blocks are inflated here by one thread at a time, which is quicker; others meanwhile leave theirs to the native reader, which
+    needs no interpreter, so that all cores are busy. It knows no bounds: a few blocks are tried, so files made to swell never reach it.
+    """
+    small = _small_blocks(container)
+    if small is None:
+        count, entries = container.count, b"".join([b for _, b in container.blocks])
+    elif _inflating.acquire(blocking=False):
+        try:
+            count, entries = small[0], _inflated(small[1], container)
+        finally:
             _inflating.release()
+    elif any(_swells(chunk) for chunk in random.sample(small[1], _TRIED)):
+        return None
+    else:
+        return small[0], [header(_schema(record), {}, container.codec, container.sync), memoryview(container.data)[container.start + 16 :]]
+    if len(entries) < NATIVE_FROM_BYTES or count * max(least_size(record), 1) > len(entries):
+        return None
+    return count, [header(_schema(record), {}, "null", _SYNC), write_long(count), write_long(len(entries)), entries, _SYNC]
 
 
-def _small_blocks(container: Container) -> tuple[int, bytes] | None:
-    """The same for a file of many small blocks of deflate, as writers leave that flush after each entry: found by their markers, all at
-    once. None for others, and where a block is not as its head says."""
+def _small_blocks(container: Container) -> tuple[int, list[bytes]] | None:
+    """How many entries there are, and the blocks of a file of many small ones of deflate, as writers leave that flush after each entry:
+    found by their markers, all at once, with their three bytes of head. None for others, and where a block is not as its head says."""
     if container.codec != "deflate":
         return None
     chunks = container.data[container.start + 16 :].split(container.sync)
@@ -149,14 +158,23 @@ def _small_blocks(container: Container) -> tuple[int, bytes] | None:
     sound = (entries & 129 == 0) & (low & 129 == 128) & (high < 128)  # one byte of count, two of size
     if not (sound & (((low & 127) | (high << 7)) >> 1 == lengths - 3)).all():
         return None
-    blocks, left = [], max(FREE_BYTES, MAX_RATIO * len(container.data))
-    for chunk in chunks:
-        block = zlib.decompress(chunk[3:], -15)
-        left -= len(block)
+    return int((entries >> 1).sum()), chunks
+
+
+def _inflated(chunks: list[bytes], container: Container) -> bytes:
+    blocks: list[bytes] = []
+    left, decompress = max(FREE_BYTES, MAX_RATIO * len(container.data)), zlib.decompress
+    for begin in range(0, len(chunks), _MANY):
+        found = [decompress(chunk[3:], -15) for chunk in chunks[begin : begin + _MANY]]
+        blocks += found
+        left -= sum(map(len, found))
         if left < 0:
             raise CorruptData("The Avro file is far larger inside than outside.")
-        blocks.append(block)
-    return int((entries >> 1).sum()), b"".join(blocks)
+    return b"".join(blocks)
+
+
+def _swells(chunk: bytes) -> bool:
+    return len(zlib.decompress(chunk[3:], -15)) > _TRIED_RATIO * len(chunk) + _FEW_BYTES
 
 
 def _collect(engine: Any, parts: list[Any], schema: pa.Schema) -> pa.Table:
