@@ -13,6 +13,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 SPARK = ["README.md", "docs/spark.md"]
 PLAIN = ["docs/tour.md"]
+# as a user runs them, but for what a large cluster would want of Spark
+SMALL = '--conf spark.sql.shuffle.partitions=2 --conf spark.ui.enabled=false --driver-java-options "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" pyspark-shell'
 DOCUMENTS = [p for p in ROOT.rglob("*.md") if not {".venv", ".cache", ".git", "node_modules"} & set(p.relative_to(ROOT).parts)]
 
 
@@ -36,7 +38,7 @@ def run(name: str, folder: Path) -> None:
     file = folder / "document.py"
     file.write_text(script(ROOT / name))
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("FRAZIL_", "PYICEBERG_", "PYSPARK_", "SPARK_"))}
-    clean["PYTHONPATH"] = str(ROOT / "src")
+    clean |= {"PYTHONPATH": str(ROOT / "src"), "PYSPARK_SUBMIT_ARGS": SMALL}
     done = subprocess.run([sys.executable, str(file)], cwd=folder, capture_output=True, text=True, timeout=300, env=clean)
     assert done.returncode == 0, f"{name}:\n{done.stdout[-1500:]}\n{done.stderr[-3000:]}"
 
@@ -84,7 +86,7 @@ def test_the_demo_runs_and_pyiceberg_agrees(pyiceberg_check: object, tmp_path: P
     python = pyiceberg_check.environment.python  # type: ignore[attr-defined]
     done = subprocess.run(
         [sys.executable, str(ROOT / "demo/flights.py"), "--rows", "40000", "--pyiceberg", str(python)],
-        cwd=tmp_path, capture_output=True, text=True, timeout=400, env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        cwd=tmp_path, capture_output=True, text=True, timeout=400, env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYSPARK_SUBMIT_ARGS": SMALL},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert "the same" in done.stdout
