@@ -219,12 +219,22 @@ def _check_refs(metadata: TableMetadata) -> None:
 def encode_metadata(metadata: TableMetadata) -> bytes:
     """Readable JSON in Java's key order, not compressed. Raises ValidationError for values that have no JSON form."""
     try:
-        return b"{\n  " + b",\n  ".join(_parts(metadata)) + b"\n}\n"
+        return b"".join(_pieces(metadata))
     except (TypeError, OverflowError, UnicodeEncodeError, RecursionError, msgspec.MsgspecError) as e:
         raise ValidationError(f"The metadata of {metadata.location} cannot be written as JSON: {e}", table=metadata.location) from e
 
 
-def _parts(m: TableMetadata) -> Iterator[bytes]:
+def _pieces(m: TableMetadata) -> Iterator[bytes]:
+    """All that is to be joined, once: with many snapshots, each copy of the text costs more than the rest of it."""
+    between = b"{\n  "
+    for part in _parts(m):
+        yield between
+        yield from part
+        between = b",\n  "
+    yield b"\n}\n"
+
+
+def _parts(m: TableMetadata) -> Iterator[tuple[bytes, ...]]:
     for key, value in _before_snapshots(m):
         yield _part(key, value)
     yield _list_part("snapshots", [_snapshot_lines(item) for item in m.snapshots.items])
@@ -241,12 +251,13 @@ def _indented(value: Any, level: int) -> bytes:
     return msgspec.json.format(msgspec.json.encode(value), indent=2).replace(b"\n", b"\n" + b"  " * level)
 
 
-def _part(key: str, value: Any) -> bytes:
-    return msgspec.json.encode(key) + b": " + _indented(value, 1)
+def _part(key: str, value: Any) -> tuple[bytes, ...]:
+    return msgspec.json.encode(key), b": ", _indented(value, 1)
 
 
-def _list_part(key: str, items: list[Any]) -> bytes:
-    return msgspec.json.encode(key) + b": [" + (b"\n    " + b",\n    ".join(items) + b"\n  ]" if items else b"]")
+def _list_part(key: str, items: list[Any]) -> tuple[bytes, ...]:
+    inside = (b"\n    ", b",\n    ".join(items), b"\n  ") if items else ()
+    return msgspec.json.encode(key), b": [", *inside, b"]"
 
 
 def _snapshot_lines(item: Snapshot | bytes) -> Any:
