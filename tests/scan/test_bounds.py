@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.codec import single_value
-from frazil.scan.bounds import MapColumn, decode_bounds
+from frazil.scan.bounds import MapColumn, decode_bounds, trusted
 from frazil.spec.types import (
     BinaryType,
     BooleanType,
@@ -110,3 +110,17 @@ def test_nan_is_no_bound():
 def test_sliced_bounds_are_read_from_where_the_slice_begins():
     values = pa.array([struct.pack("<q", i) for i in range(10)], type=pa.binary()).slice(3, 4)
     assert decode_bounds(values, LongType()).to_pylist() == [3, 4, 5, 6]
+
+
+def test_bounds_of_timestamps_count_only_where_their_unit_is_sure():
+    """Java's `add_files` takes the bounds of a column of milliseconds as microseconds; its files have no split offsets."""
+    may_2021 = 1_620_183_840_000  # milliseconds
+    low = pa.array([may_2021, may_2021 * 1000, may_2021, may_2021 * 10**6, None], pa.int64())
+    files = pa.table({"split_offsets": pa.array([None, None, [4], None, None], pa.list_(pa.int64()))})
+    for type_ in (TimestampType(), TimestamptzType()):
+        for lower, upper in ((low, low), (low, pa.array([may_2021 * 1000] * 5, pa.int64()))):
+            found = trusted(lower, upper, type_, files)
+            assert found[0].to_pylist() == [None, may_2021 * 1000, may_2021, None, None]
+            assert [found[1][i].as_py() for i in (0, 3)] == [None, None] and found[1][1].as_py() == may_2021 * 1000
+        assert trusted(low, low, type_, pa.table({"x": low}))[0].to_pylist() == [None, may_2021 * 1000, None, None, None]
+    assert trusted(low, low, LongType(), files)[0].equals(low)

@@ -35,6 +35,7 @@ from frazil.spec.types import (
 )
 
 _DAY_US, _DAY_NS = 86_400_000_000, 86_400_000_000_000
+_MILLIS_END, _NANOS_BEGIN = 10**13, 10**17  # the year 2286 in milliseconds, 1973 in nanoseconds
 
 
 class MapColumn:
@@ -111,6 +112,28 @@ def decode_bounds(values: pa.Array, type_: IcebergType) -> pa.Array:
         case BinaryType():
             return values
     return pa.nulls(len(values), pa.binary())
+
+
+def trusted(lower: pa.Array, upper: pa.Array, type_: IcebergType, entries: pa.Table) -> tuple[pa.Array, pa.Array]:
+    """Decoded bounds, unknown where their unit is in doubt: Java's `add_files` takes the bounds of a Parquet file's timestamps as they are,
+    whatever their unit there.
+
+    Such files have no split offsets. Milliseconds taken for microseconds lie in the months around 1970, nanoseconds after the year 5000.
+    """
+    if not isinstance(type_, TimestampType | TimestamptzType) or lower.null_count == upper.null_count == len(lower):
+        return lower, upper
+    doubtful = np.ones(len(lower), dtype=bool)
+    if "split_offsets" in entries.column_names:
+        doubtful = np.asarray(entries.column("split_offsets").is_null().to_numpy())
+    plain = np.ones(len(lower), dtype=bool)
+    for bound in (lower, upper):
+        size = np.abs(to_numpy(bound.fill_null(scalar(_MILLIS_END, bound.type))).astype(np.float64))
+        plain &= (size >= _MILLIS_END) & (size <= _NANOS_BEGIN)
+    return _without(lower, doubtful & ~plain), _without(upper, doubtful & ~plain)
+
+
+def _without(values: pa.Array, rows: np.ndarray[Any, Any]) -> pa.Array:
+    return pc.if_else(from_numpy(~rows), values, scalar(None, values.type)) if rows.any() else values
 
 
 def _parts(values: pa.Array) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.expr.values import FLOATS
-from frazil.scan.bounds import MapColumn, decode_bounds
-from frazil.scan.manifests import STATISTICS, column_of
+from frazil.scan.bounds import MapColumn, decode_bounds, trusted
+from frazil.scan.manifests import BOUNDS, STATISTICS, column_of
 from frazil.scan.tasks import PlannedFiles
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import DELETE_FILE_PATH_ID
@@ -160,7 +160,9 @@ def _statistics(tables: Sequence[pa.Table], field_id: int, type_: IcebergType) -
     values, nulls, nans = (
         pc.fill_null(columns[n], -1).to_numpy(zero_copy_only=False) for n in ("value_counts", "null_value_counts", "nan_value_counts")
     )
-    lower, upper = (decode_bounds(columns[n], type_) for n in ("lower_bounds", "upper_bounds"))
+    offsets = pa.table({"split_offsets": pa.concat_arrays([column_of(t, "split_offsets") for t in tables])})
+    lower, upper = (decode_bounds(columns[n], type_) for n in BOUNDS)
+    lower, upper = trusted(lower, upper, type_, offsets)
     unbounded = (pc.and_(lower.is_null(), upper.is_null())).to_numpy(zero_copy_only=False)
     counted = (nulls >= 0) & (values == rows)
     return _Column(lower, upper, ~(counted & (nulls == 0)), counted & (nulls >= rows) & unbounded, nans == 0)
