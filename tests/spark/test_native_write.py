@@ -235,3 +235,13 @@ def test_java_reads_what_spark_wrote_and_goes_on(catalog, session, java_check):
     for location, count in made.items():
         assert found[location]["ok"], found[location]["problems"]
         assert found[location]["rows"] == count
+
+
+@pytest.mark.parametrize(("file_format", "second"), [("parquet", "c.d"), ("orc", "c.d"), ("orc", "A.b")])
+def test_names_with_dots_and_names_that_differ_in_case_pass_in_and_out(catalog, session, file_format, second):
+    ddl = f"`a.b` int, `{second}` string, x struct<`y.z`: int>"
+    t = catalog.create_table("db.t", ddl, properties={"write.format.default": file_format})
+    frame = session.createDataFrame([(1, "u", (5,)), (2, None, None)], ddl)
+    t.append(frame)
+    t.merge(frame, on="target.x IS NULL AND source.x IS NULL").when_matched_delete().execute()
+    assert [tuple(r) for r in t.to_spark(session).collect()] == [(1, "u", (5,))]

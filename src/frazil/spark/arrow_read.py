@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
 from frazil.arrow.read import read_task
@@ -39,19 +40,18 @@ def arrow_frame(spark: Any, plan: Plan, files: Sequence[PlannedFiles], wanted: S
     check_workers(spark)
     context = ReadContext.of(plan, wanted, storage)
     packed = [cloudpickle.dumps(c.tasks) for c in combine_for(tasks, plan.options.split, parallelism(spark))]
-    schema = s.StructType([s.StructField(f.name, spark_type(arrow_type(f.field_type), f.name, time=time), True) for f in wanted.fields])
+    # Spark finds columns by name, and trips over dots and names that differ in case only: until they are named they are numbered
+    schema = s.StructType(
+        [s.StructField(f"c{at}", spark_type(arrow_type(f.field_type), f.name, time=time), True) for at, f in enumerate(wanted.fields)]
+    )
     frame = spark.range(0, len(packed), 1, len(packed)).mapInArrow(
         guarded("frazil.spark.arrow_read", "read_groups", context, packed, arrow_schema(schema)), schema
     )
     columns = []
     for at, f in enumerate(wanted.fields):
-        column = from_arrow(_at(frame, at), f.field_type)
+        column = from_arrow(F.col(f"c{at}"), f.field_type)
         columns.append(column.alias(f.name, metadata={"comment": f.doc} if f.doc else {}))
     return frame.select(*columns)
-
-
-def _at(frame: DataFrame, position: int) -> Any:
-    return frame[position]
 
 
 def parallelism(spark: Any) -> int:

@@ -36,7 +36,8 @@ def write_by_arrow(spark: Any, frame: DataFrame, context: WriteContext) -> list[
             "A table in memory: lives in this process; Spark's workers cannot write to it.", hint="Append Arrow frames instead."
         )
     rows = spread(spark, frame, context, context.properties, folders=False)
-    shown = rows.frame.select(*(_to_arrow(rows.frame, n, f.field_type).alias(f.name) for n, f in enumerate(context.schema.fields)))
+    numbered = rows.frame.toDF(*(f"c{n}" for n in range(len(rows.frame.columns))))  # names may hold dots, or differ in case only
+    shown = numbered.select(*(_to_arrow(F.col(f"c{n}"), f.field_type).alias(f"c{n}") for n, f in enumerate(context.schema.fields)))
     try:
         with temporarily(spark, rows.settings):
             reports = shown.mapInArrow(guarded("frazil.spark.arrow_write", "write_part", context), REPORT).collect()
@@ -57,12 +58,12 @@ def speculates(spark: Any) -> bool:
     return str(spark.conf.get("spark.speculation", "false")).lower() == "true"
 
 
-def _to_arrow(frame: DataFrame, at: int, type_: i.IcebergType) -> Any:
+def _to_arrow(column: Any, type_: i.IcebergType) -> Any:
     """A column as the Arrow writer takes it: variant as JSON text."""
     if not contains(type_, i.VariantType):
-        return frame[at]
+        return column
     if isinstance(type_, i.VariantType):
-        return F.to_json(frame[at])
+        return F.to_json(column)
     raise Unsupported("A variant inside a struct, list or map cannot be written together with types that need the Arrow writer.")
 
 

@@ -28,11 +28,12 @@ def conform(df: DataFrame, schema: Schema, options: WriteOptions, *, case_sensit
     checks = options.check_nullability
     columns = _matched(df.schema, schema.fields, case_sensitive, "", problems)
     made = []
+    numbered = df.toDF(*(f"c{n}" for n in range(len(df.columns))))  # names may hold dots, or differ in case only
     for f, at in columns:
         column = (
             _missing(f, problems, f.name)
             if at is None
-            else _fit(df[at], df.schema.fields[at].dataType, f, f.name, checks, case_sensitive, problems)
+            else _fit(F.col(f"c{at}"), df.schema.fields[at].dataType, f, f.name, checks, case_sensitive, problems)
         )
         made.append(column.alias(f.name, metadata={}))
     if problems:
@@ -40,7 +41,7 @@ def conform(df: DataFrame, schema: Schema, options: WriteOptions, *, case_sensit
         raise SchemaMismatch(
             f"The frame does not fit the table:\n{table}\n", hint="Cast, rename or drop columns, or use merge_schema=True for new ones."
         )
-    return df.select(*made)
+    return numbered.select(*made)
 
 
 def _matched(

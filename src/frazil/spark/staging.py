@@ -100,7 +100,8 @@ def stage(frame: DataFrame, folder: str, storage: Storage) -> Staged:
     shared(spark, storage, folder)
     made = Staged(place, storage, arrow_schema(schema), schema)
     try:
-        parts = frame.toDF(*schema.names).mapInArrow(guarded("frazil.spark.staging", "write_part", made), _REPORT).collect()
+        numbered = frame.toDF(*(f"c{n}" for n in range(len(schema))))  # Spark would look for a name with a dot inside a struct
+        parts = numbered.mapInArrow(guarded("frazil.spark.staging", "write_part", made), _REPORT).collect()
     except BaseException as e:
         settle(spark)
         remove(made)
