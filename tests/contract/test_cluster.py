@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -84,3 +85,27 @@ def test_a_worker_with_another_version_is_one_clear_error(cluster: object, worke
     last = done.stderr.strip().splitlines()[-1]
     assert done.returncode != 0
     assert "9.9.9" in last
+
+
+def test_copies_of_slow_tasks_that_speculation_starts_leave_no_row_twice_and_no_file(cluster: object, tmp_path: Path) -> None:
+    """The slow attempts write as well, after Spark has killed them."""
+    late, marks = ROOT / "tests/contract/late", tmp_path / "marks"
+    marks.mkdir()
+    path = os.pathsep.join([str(late), str(ROOT / "src")])
+    env = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "PYTHONPATH": path}
+    command = [sys.executable, str(late / "job.py"), str(cluster), str(tmp_path / "lake"), f"spark.executorEnv.PYTHONPATH={path}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env={**env, "FRAZIL_TEST_LATE": str(marks)}, cwd=tmp_path)
+    line = next((x for x in done.stdout.splitlines() if x.startswith("FOUND ")), None)
+    assert line is not None, done.stderr[-3000:]
+    found = json.loads(line.removeprefix("FOUND "))
+    states = [{n: n for n in range(100)}]
+    states.append({n: n for n in range(100) if n % 10 != 3})
+    states.append({**states[1], **{n: n * 10 for n in range(90, 110)}})
+    told = [[100, 0, 0], [0, 0, 10], [11, 9, 0]]
+    assert len(found["steps"]) == 6
+    for n, (name, seen) in enumerate(found["steps"].items()):
+        assert seen["copies"] > 0, (name, "speculation did not happen", found["marks"])
+        assert seen["rows"] == sorted([k, v] for k, v in states[n % 3].items()) and seen["told"] == told[n % 3], name
+        assert seen["orphans"] == [], name
+    assert any(m.endswith("-late") for m in found["marks"])
+    assert found["later"] == []

@@ -1,8 +1,10 @@
 """What users of the Java jar type, in a prepared session: it goes to Frazil; the rest, and other sessions, stay Spark's."""
 
 import pytest
+from pyspark.sql import functions as F
 
 import frazil
+from frazil.dropin.tables import sql_of
 from frazil.errors import InvalidInput, NoSuchTableError, TableAlreadyExistsError, Unsupported
 
 pytestmark = pytest.mark.spark
@@ -156,10 +158,30 @@ def test_a_catalog_of_the_session_is_used_by_its_name(spark, tmp_path, frame):
     try:
         frame.writeTo("prod.db.t").create()
         assert ids(spark.table("prod.db.t")) == list(range(10))
-        assert frazil.load_catalog("prod").list_tables("db") == [("db", "t")]
+        assert frazil.load_catalog("prod", type="path", warehouse=str(tmp_path / "prod")).list_tables("db") == [("db", "t")]
+        for text in ("USE prod", "SHOW TABLES IN prod.db", "SHOW NAMESPACES IN `prod`", "CREATE NAMESPACE prod.other"):
+            with pytest.raises(Unsupported, match=r"spark\.sql over (catalog|table) prod"):
+                spark.sql(text)
+        with pytest.raises(Exception, match="SCHEMA_NOT_FOUND"):
+            spark.sql("USE nowhere")
     finally:
         spark.conf.unset("spark.sql.catalog.prod.type")
         spark.conf.unset("spark.sql.catalog.prod.warehouse")
+
+
+def test_a_condition_that_no_analyser_can_say_as_text_is_refused_by_name(spark, home, frame):
+    """On Spark Connect there is no plan to look at."""
+
+    class Connect:
+        conf = spark.conf
+
+        def createDataFrame(self, rows, schema):
+            return object()
+
+    table = home.create_table("db.sc", frame)
+    assert sql_of(Connect(), table, "id > 3") == "id > 3"
+    with pytest.raises(Unsupported, match="Spark Connect"):
+        sql_of(Connect(), table, F.col("id") > 3)
 
 
 def test_another_session_keeps_pysparks_own_classes(spark, home):

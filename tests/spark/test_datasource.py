@@ -3,6 +3,7 @@
 import pyarrow as pa
 import pytest
 
+import frazil
 from frazil.errors import InvalidInput, Unsupported
 from frazil.spark.target import read_request
 from frazil.spec import types as i
@@ -28,6 +29,21 @@ def test_a_variant_is_handed_over_as_a_variant(catalog, session):
     t.append(pa.table({"id": [1, 2], "v": ['{"a":1}', None]}))
     found = session.read.format("iceberg").load(t.location()).selectExpr("id", "to_json(v) v", "n").collect()
     assert sorted(tuple(r) for r in found) == [(1, '{"a":1}', None), (2, None, None)]
+
+
+def test_a_catalog_is_given_by_options_and_called_by_its_name(session, tmp_path):
+    where = {"type": "sql", "uri": f"sqlite:///{tmp_path}/c.db", "warehouse": str(tmp_path / "wh")}
+    made = frazil.load_catalog("named", **where)
+    made.create_namespace("db")
+    made.create_table("db.t", "id bigint").append(pa.table({"id": [1, 2]}))
+    options = {f"catalog.{k}": v for k, v in where.items()}
+    session.range(2, 5).write.format("iceberg").mode("append").options(**options).save("named.db.t")
+    assert session.read.format("iceberg").options(**options).load("named.db.t").count() == 5
+    assert session.read.format("iceberg").options(**options).load("named.db.t.snapshots").count() == 2
+    assert frazil.load_table("named.db.t", **where).scan().count() == 5
+    for attempt in (session.read.format("iceberg").load, session.range(1).write.format("iceberg").mode("append").save):
+        with pytest.raises(Exception, match=r"NoSuchTableError.*frazil\.install\(spark\), or give .*catalog\.type"):
+            attempt("named.db.t")
 
 
 def test_snapshots_are_chosen_by_options(session, table, rows):

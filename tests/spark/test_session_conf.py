@@ -48,3 +48,18 @@ def test_a_session_under_audit_reads_the_branch_it_writes(spark, table, settings
     table.append(spark.range(5, 7))
     assert table.to_spark(spark).count() == 3 and spark.read.format("iceberg").load(table.location()).count() == 3
     assert table.scan(branch="main").to_spark(spark).count() == 1
+
+
+def test_case_sensitive_at_spark_doors_is_the_callers_then_the_sessions(spark, table, settings):
+    table.append(spark.range(5))
+    scans = (lambda **k: table.scan("ID > 2", **k), lambda **k: table.changes(row_filter="ID > 2", **k))
+    for scan in scans:
+        assert scan().to_spark(spark).count() == scan(case_sensitive=False).to_spark(spark).count() == 2
+        with pytest.raises(Exception, match="ID"):
+            scan(case_sensitive=True).to_spark(spark)
+    settings(spark_sql_caseSensitive="true")
+    for scan in scans:
+        assert scan(case_sensitive=False).to_spark(spark).count() == 2
+        with pytest.raises(Exception, match="ID"):
+            scan().to_spark(spark)
+    assert spark.conf.get("spark.sql.caseSensitive") == "true"

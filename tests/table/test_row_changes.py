@@ -11,6 +11,7 @@ import pytest
 import frazil
 from frazil.arrow.runner import InProcess
 from frazil.errors import EvaluationError, InvalidInput, ParseError, SchemaMismatch, Unsupported, ValidationError, ValidationException
+from frazil.table.result import METRICS
 
 SCHEMA = "id long not null, p int, v double, s struct<a: int, b: string>"
 COW, MOR = "copy-on-write", "merge-on-read"
@@ -142,6 +143,7 @@ def test_nothing_that_matches_commits_nothing_and_leaves_no_file(make):
     before = on_disk(t)
     for result in (t.delete("id = 2 and v > 3"), t.update({"v": 1}, "id = 2 and v > 3"), t.delete("false"), t.update({"v": 1}, "null")):
         assert result.snapshot_id is None and result.rows_deleted == result.rows_updated == 0
+        assert set(result.metrics) == set(METRICS)
     assert on_disk(t) == before and len(t.snapshots()) == 1
 
 

@@ -16,8 +16,10 @@ _EXTENSION = re.compile(
     re.IGNORECASE,
 )
 _NAME = re.compile(r"(?:`[^`]+`|\w+)(?:\s*\.\s*(?:`[^`]+`|\w+))+")
+_CATALOG = re.compile(r"^\s*(?:use|show|create|drop|describe|desc|alter)\b.*?(?:`([^`]+)`|(\w+))\s*;?\s*$", re.IGNORECASE | re.DOTALL)
 _MISSING = ("TABLE_OR_VIEW_NOT_FOUND", "CATALOG_NOT_FOUND", "SCHEMA_NOT_FOUND", "REQUIRES_SINGLE_PART_NAMESPACE", "ROUTINE_NOT_FOUND",
-            "UNRESOLVED_ROUTINE", "FAILED_TO_LOAD_ROUTINE", "MISSING_CATALOG_ABILITY", "CANNOT_LOAD")  # fmt: skip
+            "UNRESOLVED_ROUTINE", "FAILED_TO_LOAD_ROUTINE", "MISSING_CATALOG_ABILITY", "CANNOT_LOAD",
+            "NESTED_DATABASE_UNSUPPORTED")  # fmt: skip
 
 
 def run(own: Callable[..., Any], spark: Any, sqlQuery: str, args: Any = None, **named: Any) -> Any:
@@ -32,6 +34,8 @@ def run(own: Callable[..., Any], spark: Any, sqlQuery: str, args: Any = None, **
                 "This Iceberg statement", "Table has a method for it: update_spec, update_sort_order, manage_snapshots, …"
             ) from error
         if any(m in str(error) for m in _MISSING) and (name := _named(spark, sqlQuery)):
+            if "." not in name:
+                raise _refused(f"spark.sql over catalog {name}", f"frazil.load_catalog({name!r}) has methods for it.") from error
             raise _refused(
                 f"spark.sql over table {name}", f"spark.table({name!r}).createOrReplaceTempView(…) gives SQL a name for it."
             ) from error
@@ -48,4 +52,6 @@ def _named(spark: Any, text: str) -> str | None:
         name = re.sub(r"\s*\.\s*", ".", match[0])
         if catalog_of(spark, name) or is_ours(spark, name):
             return name
-    return None
+    last = _CATALOG.match(text)  # USE prod, SHOW NAMESPACES IN prod
+    name = (last[1] or last[2]) if last else ""
+    return name if name and catalog_of(spark, f"{name}.") else None

@@ -8,10 +8,11 @@ from typing import Any
 
 from frazil.catalog import Committed, create_at
 from frazil.dropin.names import catalog_of, parts_of
-from frazil.errors import InvalidInput, TableAlreadyExistsError
+from frazil.errors import InvalidInput, TableAlreadyExistsError, Unsupported
 from frazil.scan.snapshot_ref import selector_suffix
 from frazil.spark.iceberg_read import session_catalogs
 from frazil.spark.types import time_enabled, to_spark
+from frazil.table.catalog import Catalog
 from frazil.table.create import table_metadata
 from frazil.table.load import at_location, load_catalog, load_table, resolve
 from frazil.table.table import Table
@@ -43,15 +44,20 @@ def open_table(name: str, options: Mapping[str, Any], spark: Any = None) -> Tabl
     """The table to write to. `spark`: the session whose catalogs count, unless it is the running one. Raises InvalidInput for a metadata
     table."""
     given = catalog_options(options)
-    if spark is not None and (catalog := catalog_of(spark, name)) is not None:
-        prefix = f"spark.sql.catalog.{catalog}."
-        settings = {k[len(prefix) :]: v for k, v in session_catalogs(spark).items() if k.startswith(prefix)}
-        table = load_catalog(catalog, **{**settings, **given}).load_table(tuple(parts_of(name)[1:]))
-    else:
-        table = load_table(name, **given)
+    ours = None if spark is None else _of_session(spark, name, given)
+    table = load_table(name, **given) if ours is None else ours[0].load_table(ours[1])
     if not isinstance(table, Table):
         raise InvalidInput(f"Cannot write to {name!r}: it is a metadata table.")
     return table
+
+
+def _of_session(spark: Any, name: str, given: Mapping[str, str]) -> tuple[Catalog, tuple[str, ...]] | None:
+    """The catalog of this session that a name begins with, and the rest of the name."""
+    if (catalog := catalog_of(spark, name)) is None:
+        return None
+    prefix = f"spark.sql.catalog.{catalog}."
+    settings = {k[len(prefix) :]: v for k, v in session_catalogs(spark).items() if k.startswith(prefix)}
+    return load_catalog(catalog, **{**settings, **given}), tuple(parts_of(name)[1:])
 
 
 def insert(
@@ -95,7 +101,8 @@ def create(
     if "/" in name:
         _create_at(name, frame, given, catalog_options(options), partition_by, stored, replace)
         return
-    catalog, parts = resolve(name, **catalog_options(options))
+    from_options = catalog_options(options)
+    catalog, parts = _of_session(frame.sparkSession, name, from_options) or resolve(name, **from_options)
     catalog.create_namespace_if_not_exists(parts[:-1])
     location = given.pop("location", None) or next((v for k, v in options.items() if k.lower() == "path" and v != name), None)
     if replace:
@@ -141,5 +148,10 @@ def sql_of(spark: Any, table: Table, condition: Any) -> str:
     if isinstance(condition, str):
         return condition
     empty = spark.createDataFrame([], to_spark(table.schema(), time=time_enabled(spark)))
+    if not hasattr(empty, "_jdf"):
+        raise Unsupported(
+            "A Column as the condition of overwrite() is not supported on Spark Connect.",
+            hint="Give it as text: writeTo(…).overwrite(\"day = DATE '2026-01-01'\").", table=table.location(),
+        )  # fmt: skip
     plan = empty.filter(condition)._jdf.queryExecution().analyzed()
     return str(plan.condition().sql()) if hasattr(plan, "condition") else str(condition)

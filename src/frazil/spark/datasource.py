@@ -7,7 +7,7 @@ columns nor push filters there; so rows are right and whole columns are read.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,7 +31,7 @@ from frazil.catalog.path import load_location
 from frazil.commit.actions import Action, Append, OverwriteFiles, ReplacePartitions
 from frazil.commit.transaction import commit
 from frazil.commit.written import WrittenFor
-from frazil.errors import InvalidInput, Unsupported
+from frazil.errors import InvalidInput, NotFound, Unsupported
 from frazil.expr.nodes import AlwaysTrue
 from frazil.scan.changelog import changelog_schema
 from frazil.scan.combine import combine_for
@@ -51,6 +51,10 @@ _INSTALL = "Call frazil.install(spark) first."
 _LINGER = 3.0
 """Seconds after a failure for which tasks may still write: spark.python.task.killTimeout (2 s), and some more. Here no session says
 which of them run."""
+_UNKNOWN = (
+    "This process does not see what is configured in the Spark session: call frazil.install(spark), or give the catalog's properties "
+    'as options, .option("catalog.type", …).option("catalog.warehouse", …).'
+)
 _HINT = (
     'format("iceberg") is served by Frazil\'s Python data source here, which reads whole columns. '
     "frazil.install(spark) before the read gives Spark's own scan: column pruning, filter push-down, several times the speed."
@@ -69,7 +73,7 @@ class IcebergSource(DataSource):
         return schema_of(self._target())
 
     def _target(self) -> Target:
-        return locate(read_request(self.options), {})
+        return _located(self.options)
 
     def reader(self, schema: s.StructType) -> DataSourceReader:
         return IcebergReader(self._target(), schema)
@@ -85,6 +89,17 @@ class IcebergSource(DataSource):
 
     def streamWriter(self, schema: s.StructType, overwrite: bool) -> Any:
         raise Unsupported('writeStream.format("iceberg") is not supported yet.')
+
+
+def _located(options: Mapping[str, Any]) -> Target:
+    """The table. No session can be asked here: a name that only the session knows is not found, and the error says what to do."""
+    request = read_request(options)
+    try:
+        return locate(request, {})
+    except NotFound as e:
+        if "/" in request.path or request.catalog:
+            raise
+        raise type(e)(e.message, hint=_UNKNOWN, **e.facts) from None
 
 
 def schema_of(target: Target) -> s.StructType:
@@ -196,7 +211,7 @@ class IcebergWriter(DataSourceArrowWriter):
     def _load(self) -> tuple[CatalogBackend | None, Any]:
         if "/" in self._place:
             return load_location(self._place, self._catalog)
-        target = locate(read_request({"path": self._place, **{f"catalog.{k}": v for k, v in self._catalog.items()}}), {})
+        target = _located({"path": self._place, **{f"catalog.{k}": v for k, v in self._catalog.items()}})
         parts = tuple(self._place.replace("`", "").split("."))
         name = parts[0] if parts[1:] == tuple(target.loaded.identifier) else None
         properties: dict[str, Any] = dict(self._catalog)

@@ -50,7 +50,7 @@ from frazil.spark.row_changes_tasks import (
 )
 from frazil.spark.row_changes_values import Given, Values, overflow
 from frazil.spark.run import SparkRunner
-from frazil.spark.session_conf import CASE_SENSITIVE, is_case_sensitive
+from frazil.spark.session_conf import sensitivity
 from frazil.spark.settings import temporarily
 from frazil.spark.staging import folder_of, remove, shared
 from frazil.spark.types import contains, spark_type, time_enabled, to_spark
@@ -141,17 +141,6 @@ def shadow(spark: Any, schema: Schema) -> DataFrame:
     """No rows, but the table's columns: for questions to the analyser."""
     time = time_enabled(spark)
     return spark.createDataFrame([], to_spark(Schema(*(f for f in schema.fields if has_type(f, time))), time=time))
-
-
-@contextlib.contextmanager
-def sensitivity(spark: Any, case_sensitive: bool | None) -> Iterator[bool]:
-    """How names are looked up while frames are made; None: as the session does."""
-    session = is_case_sensitive(spark)
-    if case_sensitive is None or case_sensitive == session:
-        yield session
-        return
-    with temporarily(spark, {CASE_SENSITIVE: str(case_sensitive).lower()}):
-        yield case_sensitive
 
 
 # One operation -------------------------------------------------------------------------------------------------------------------------

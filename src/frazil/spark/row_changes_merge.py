@@ -17,11 +17,12 @@ from pyspark.sql import functions as F
 from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, And, Between, In, IsNull, Or, Predicate, Reference
 from frazil.rows.clauses import Clause, Do, Merge, When
-from frazil.spark.row_changes import FILE, NUMBER, OPERATION, POS, ROW_ID, ContextOf, Job, Planned, RowChanges, sensitivity, shadow
-from frazil.spark.row_changes_plans import as_input, at, bound_to, equal_columns, expression, named, parts_of, standing_for
+from frazil.spark.row_changes import FILE, NUMBER, OPERATION, POS, ROW_ID, ContextOf, Job, Planned, RowChanges, shadow
+from frazil.spark.row_changes_plans import as_input, at, bound_to, equal_columns, expression, is_classic, named, parts_of, standing_for
 from frazil.spark.row_changes_tasks import BY_SOURCE_DELETED, BY_SOURCE_UPDATED, DELETED, INSERTED, MATCHED, UPDATED, Report
 from frazil.spark.row_changes_values import Given
 from frazil.spark.row_changes_values import Values as NewValues
+from frazil.spark.session_conf import sensitivity
 from frazil.spark.staging import ORDERED, Staged, Values, as_frame, folder_of, stage
 from frazil.spec.schema import Schema
 
@@ -77,7 +78,7 @@ def _source(spark: Any, source: DataFrame | Staged, alias: str, job: Job, like: 
     frame = as_frame(spark, source, NUMBER)
     if like is None:
         return frame.alias(alias), source
-    return standing_for(frame, like.alias(alias) if alias else like), source
+    return standing_for(frame, like.alias(alias) if alias else like, alias), source
 
 
 def _reach(target: DataFrame, source: DataFrame, staged: Staged | None, merge: Merge, schema: Schema) -> tuple[tuple[int, ...], Predicate]:
@@ -150,7 +151,8 @@ class _Clauses:
         numbers = BitMap64()
         for part in matched:
             numbers |= BitMap64.deserialize(part)
-        return standing_for(as_frame(self.job.spark, self.staged, NUMBER, numbers.serialize() if numbers else b""), self.source)
+        left = as_frame(self.job.spark, self.staged, NUMBER, numbers.serialize() if numbers else b"")
+        return standing_for(left, self.source, self.merge.source_alias)
 
     def _insert(self, frame: DataFrame) -> None:
         self._write(frame, self.merge.of(When.NOT_MATCHED), alone=True)
@@ -192,8 +194,9 @@ class _Clauses:
         return both.otherwise(chains.get(When.MATCHED, nothing))
 
     def _side(self, when: When, frame: DataFrame) -> DataFrame:
-        """Where the expressions of a clause find their names."""
-        return {When.MATCHED: frame, When.NOT_MATCHED: self.source, When.NOT_MATCHED_BY_SOURCE: self.job.target}[when]
+        """Where the expressions of a clause find their names. On Connect a frame read anew does not stand for the source."""
+        source = self.source if is_classic(frame) or _FOUND in frame.columns else frame
+        return {When.MATCHED: frame, When.NOT_MATCHED: source, When.NOT_MATCHED_BY_SOURCE: self.job.target}[when]
 
     def _values(self, frame: DataFrame, clauses: Sequence[Clause]) -> list[Column]:
         """Each column of the table, by the clause that acts."""
@@ -203,7 +206,8 @@ class _Clauses:
                 continue
             own = None if clause.when is When.NOT_MATCHED else self.job.own(self.job.target)
             values = NewValues(self._side(clause.when, frame), self.job.plan.schema, own, self.case_sensitive, self.job.time)
-            by_clause[n] = values.columns(self._given(clause))
+            source = self._side(clause.when, frame) if clause.when is When.NOT_MATCHED else self.source
+            by_clause[n] = values.columns(self._given(clause, source))
         found = []
         for place in range(len(self.job.plan.schema.fields)):
             value = _choice([(n, columns[place]) for n, columns in by_clause.items()])
@@ -211,7 +215,7 @@ class _Clauses:
             found.append(value)
         return found
 
-    def _given(self, clause: Clause) -> Given:
+    def _given(self, clause: Clause, source: DataFrame) -> Given:
         schema, pairs = self.job.plan.schema, clause.assignments
         if clause.takes_all:
             names = {n if self.case_sensitive else n.lower(): n for n in self.source.columns[: len(self._source_columns)]}
@@ -222,7 +226,7 @@ class _Clauses:
                     hint="Name the columns to set, or use merge_schema=True, which leaves them as they are.",
                 )
             every = [(f, names.get(f.name if self.case_sensitive else f.name.lower())) for f in schema.fields]
-            return Given(tuple(((f,), at(self.source, self.source.columns.index(n))) for f, n in every if n is not None))
+            return Given(tuple(((f,), at(source, source.columns.index(n))) for f, n in every if n is not None))
         given = Given.of(schema, pairs, self.case_sensitive, [".".join(self.names[n:]) for n in range(len(self.names))])
         if clause.when is When.NOT_MATCHED and (inside := [p for p, _ in given.pairs if len(p) > 1]):
             raise InvalidInput(f"An insert takes whole columns, not members of a struct: {'.'.join(f.name for f in inside[0])}.")

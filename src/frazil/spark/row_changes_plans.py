@@ -57,10 +57,12 @@ def named(frame: DataFrame, parts: Sequence[str]) -> DataFrame:
     return _frame(frame, _catalyst(frame).plans.logical.SubqueryAlias(name, _plan(frame)))
 
 
-def standing_for(frame: DataFrame, like: DataFrame) -> DataFrame:
-    """A frame with the columns of another, by position, such that `like.id` and `alias.id` mean its columns; further columns stay."""
+def standing_for(frame: DataFrame, like: DataFrame, alias: str = "") -> DataFrame:
+    """A frame with the columns of another, by position, such that `like.id` and `alias.id` mean its columns; further columns stay.
+    `alias`: what `like` is called, if it is."""
     if not is_classic(frame):
-        return frame.toDF(*like.columns, *frame.columns[len(like.columns) :])
+        made = frame.toDF(*like.columns, *frame.columns[len(like.columns) :])
+        return made.alias(alias) if alias else made
     room, plan = _catalyst(frame), _plan(frame)
     nothing = frame.sparkSession._jvm.scala.Option.empty()
     columns = [

@@ -48,6 +48,8 @@ class SparkRunner:
         payload = cloudpickle.dumps(work)
         for packed in _jobs(groups):
             yield from self._job(payload, packed)
+        if speculates(self.spark):  # copies that were not needed may write on until they are ended
+            settle(self.spark)
 
     def _job(self, payload: bytes, packed: list[bytes]) -> list[Any]:
         count = len(packed)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 from frazil.errors import Unsupported
+from frazil.spark.settings import temporarily
 from frazil.spec.metadata import TableMetadata
 
 _PREFIX = "spark.sql.iceberg."
@@ -20,6 +23,17 @@ def all_settings(spark: Any) -> dict[str, str]:
 def is_case_sensitive(spark: Any, given: bool | None = None) -> bool:
     """How names are matched: as the caller says, else as the session does."""
     return str(spark.conf.get(CASE_SENSITIVE, "false")).lower() == "true" if given is None else given
+
+
+@contextlib.contextmanager
+def sensitivity(spark: Any, given: bool | None) -> Iterator[bool]:
+    """How names are looked up while frames are made; None: as the session does."""
+    session = is_case_sensitive(spark)
+    if given is None or given == session:
+        yield session
+        return
+    with temporarily(spark, {CASE_SENSITIVE: str(given).lower()}):
+        yield given
 
 
 def session_zone(spark: Any) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from frazil.catalog import LoadedTable, load_backend
+from frazil.catalog import CatalogBackend, LoadedTable, load_backend
 from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names
 from frazil.catalog.path import load_location
 from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
@@ -159,6 +159,16 @@ def locate(request: ReadRequest, spark_conf: Mapping[str, str]) -> Target:
     rest = parts[1:] if catalog else parts
     if len(rest) < 2 or not all(rest):
         raise InvalidInput(f"{request.path!r} is no table identifier: it has a namespace and a name, as in db.events.")
+    try:
+        return _in_catalog(backend, rest, request)
+    except NoSuchTableError:
+        if catalog or len(rest) < 3 or not properties:
+            raise
+        return _in_catalog(load_backend(rest[0], spark_conf=spark_conf, **properties), rest[1:], request)  # the options are that catalog's
+
+
+def _in_catalog(backend: CatalogBackend, rest: tuple[str, ...], request: ReadRequest) -> Target:
+    """A table, or with the name of a metadata table, branch, … behind it what that means."""
     try:
         return _with_suffixes(Target(request.path, backend.load(rest), request, None, request.selectors), [])
     except NoSuchTableError:

@@ -114,6 +114,7 @@ class ChangesScan(DataScan):
         predicate = split_filter(pruning, schema, options.key_ids, sensitive)[0]
         found = scan.plan(AlwaysTrue() if predicate is None else predicate, sensitive)
         where = None if isinstance(self.row_filter, AlwaysTrue) else self.row_filter
-        return room.changes_frame(
-            spark, found, projection=scan.projection(), storage=self.source.storage, options=options, where=where, limit=self.limit
-        )
+        with spark_room("session_conf").sensitivity(spark, self.case_sensitive):  # Spark looks the filter's names up
+            return room.changes_frame(
+                spark, found, projection=scan.projection(), storage=self.source.storage, options=options, where=where, limit=self.limit
+            )

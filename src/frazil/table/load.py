@@ -57,6 +57,15 @@ def load_table(identifier: str | tuple[str, ...], **properties: Any) -> Table:
         return cast(Table, _viewed(table, location, suffixes)) if suffixes else table
     catalog, parts = resolve(identifier, **properties)
     try:
+        return _in_catalog(catalog, parts)
+    except NoSuchTableError:
+        if len(parts) < 3 or not properties or parts != _parts(identifier):
+            raise
+        return _in_catalog(load_catalog(parts[0], **properties), parts[1:])  # the properties are that catalog's
+
+
+def _in_catalog(catalog: Catalog, parts: tuple[str, ...]) -> Table:
+    try:
         return catalog.load_table(parts)
     except NoSuchTableError:
         if len(parts) < 3 or not is_suffix(parts[-1]):
@@ -92,7 +101,7 @@ def at_location(location: str, **properties: Any) -> Table:
 
 def resolve(identifier: str | tuple[str, ...], **properties: Any) -> tuple[Catalog, tuple[str, ...]]:
     """The catalog that an identifier means, and the rest of it."""
-    parts = tuple(identifier) if isinstance(identifier, tuple | list) else tuple(identifier.replace("`", "").split("."))
+    parts = _parts(identifier)
     if not all(parts):
         raise InvalidInput(f"{identifier!r} is no table identifier.")
     named = {*configured_names(_spark_conf()), *([DEFAULT_CATALOG] if len(parts) > 2 else [])}  # "default.t" is a namespace and a table
@@ -103,3 +112,7 @@ def resolve(identifier: str | tuple[str, ...], **properties: Any) -> tuple[Catal
     if len(parts) < 2:
         raise InvalidInput(f"{'.'.join(parts)!r} is no table identifier: it has a namespace and a name, as in db.events.")
     return catalog, parts
+
+
+def _parts(identifier: str | tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(identifier) if isinstance(identifier, tuple | list) else tuple(identifier.replace("`", "").split("."))

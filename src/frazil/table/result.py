@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from frazil.spec.snapshot import Snapshot
@@ -12,6 +13,7 @@ METRICS = (
     "rows_inserted", "rows_updated", "rows_deleted", "rows_copied", "files_added", "files_removed", "delete_files_added",
     "attempts", "seconds_writing", "seconds_committing",
 )  # fmt: skip
+NOTHING: Mapping[str, Any] = MappingProxyType({name: 0.0 if name.startswith("seconds") else 0 for name in METRICS})
 
 
 @dataclass(frozen=True)
@@ -43,10 +45,9 @@ def result_of(
 ) -> CommitResult:
     """A result out of the snapshots of one commit (none: no commit). It is named by the last one; counts are the sums of all summaries,
     but for those that are given as `metrics`."""
+    spent = {"attempts": attempts, "seconds_writing": seconds_writing, "seconds_committing": seconds_committing}
     if not snapshots:
-        return CommitResult(
-            None, None, {}, {"attempts": attempts, "seconds_writing": seconds_writing, "seconds_committing": seconds_committing}
-        )
+        return CommitResult(None, None, {}, {**NOTHING, **spent})
 
     def count(key: str, of: Sequence[Snapshot] = snapshots) -> int:
         texts = [s.summary.get(key, "0") for s in of]
@@ -60,9 +61,7 @@ def result_of(
         "files_added": count("added-data-files"),
         "files_removed": count("deleted-data-files"),
         "delete_files_added": count("added-delete-files"),
-        "attempts": attempts,
-        "seconds_writing": seconds_writing,
-        "seconds_committing": seconds_committing,
+        **spent,
         **metrics,
     }
     if "rows_deleted" in metrics:  # which partition overwrites learn only as they are committed

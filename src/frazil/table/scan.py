@@ -169,9 +169,14 @@ class DataScan:
         predicate, zone = reader.pruning(spark, self.row_filter, scan._target()[1], sensitive)
         found = scan.plan(predicate, sensitive, zone)
         where = None if isinstance(self.row_filter, AlwaysTrue) else self.row_filter
-        return reader.read(
-            spark, found, projection=scan.projection(), storage=self.source.storage, where=where, case_sensitive=sensitive, limit=self.limit
-        )
+        with spark_room("session_conf").sensitivity(spark, self.case_sensitive):  # Spark looks the filter's names up
+            frame = reader.read(
+                spark, found, projection=scan.projection(), storage=self.source.storage, where=where, case_sensitive=sensitive,
+                limit=self.limit,
+            )  # fmt: skip
+            if self.case_sensitive is not None:
+                _ = frame.columns  # Spark Connect looks names up when it is asked
+            return frame
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from frazil.table.evolve import ManageSnapshots, UpdateProperties, UpdateStatist
 from frazil.table.frames import is_spark_frame, spark_room
 from frazil.table.merge import MergeBuilder, stage_merge
 from frazil.table.preview import Preview
-from frazil.table.result import CommitResult, result_of
+from frazil.table.result import NOTHING, CommitResult, result_of
 from frazil.table.step import Step, names_and_zone, runner_for
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Transaction:
         self._metadata = self._base.metadata
         self._pending = _Pending()
         self._done = False
-        self.result = CommitResult(None, None)
+        self.result = CommitResult(None, None, {}, dict(NOTHING))
 
     @property
     def metadata(self) -> TableMetadata:
