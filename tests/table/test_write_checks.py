@@ -95,6 +95,16 @@ def test_every_write_verb_takes_case_sensitive(catalog):
     assert t.scan().to_arrow().num_rows == 0
 
 
+@pytest.mark.parametrize("given", [{"branch": ""}, {"BRANCH": ""}])
+def test_a_branch_without_a_name_is_refused_and_not_taken_for_main(catalog, given):
+    t = catalog.create_table("db.t", "id bigint")
+    with pytest.raises(InvalidInput, match="branch is empty"):
+        t.append(pa.table({"id": [1]}), **given)
+    with pytest.raises(InvalidInput, match="branch is empty"):
+        t.delete("id = 1", **given)
+    assert not t.snapshots()
+
+
 def test_delete_takes_a_mode_and_whole_files_go_in_either(catalog):
     t = catalog.create_table("db.t", "id bigint, p string", partition_by=["p"])
     t.append(pa.table({"id": [1, 2], "p": ["a", "b"]}))

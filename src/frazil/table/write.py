@@ -64,6 +64,8 @@ def target(
 ) -> Target:
     """Java's precedence for the branch: the option, the session's WAP branch, main. Raises InvalidInput for contradictions."""
     options = write_options(given)
+    if "" in (branch, options.branch):
+        raise InvalidInput("branch is empty.", hint="Leave it out for main.", table=metadata.location)
     if options.branch and branch not in (None, MAIN_BRANCH, options.branch):
         raise InvalidInput(f"branch={branch!r} and the write option branch={options.branch!r} contradict each other.")
     chosen = options.branch or branch
