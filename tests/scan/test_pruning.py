@@ -213,7 +213,7 @@ def test_bounds_read_before_the_counts_change_nothing_that_is_found(made, predic
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(planning, "_MANY_MANIFESTS", many)
             plan_ = plan(made.metadata, made.storage, snapshot=made.metadata.current_snapshot(), row_filter=predicate, schema=SCHEMA)
-        return [(t.file, t.residual is None) for t in plan_.tasks()], replace(plan_.report, total_planning_duration=0)
+        return [(repr(t.file), t.residual is None) for t in plan_.tasks()], replace(plan_.report, total_planning_duration=0)
 
     for predicate, _ in predicates:
         assert found(predicate, 1) == found(predicate, 1000)
