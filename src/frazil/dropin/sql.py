@@ -19,7 +19,7 @@ _NAME = re.compile(r"(?:`[^`]+`|\w+)(?:\s*\.\s*(?:`[^`]+`|\w+))+")
 _CATALOG = re.compile(r"^\s*(?:use|show|create|drop|describe|desc|alter)\b.*?(?:`([^`]+)`|(\w+))\s*;?\s*$", re.IGNORECASE | re.DOTALL)
 _MISSING = ("TABLE_OR_VIEW_NOT_FOUND", "CATALOG_NOT_FOUND", "SCHEMA_NOT_FOUND", "REQUIRES_SINGLE_PART_NAMESPACE", "ROUTINE_NOT_FOUND",
             "UNRESOLVED_ROUTINE", "FAILED_TO_LOAD_ROUTINE", "MISSING_CATALOG_ABILITY", "CANNOT_LOAD",
-            "NESTED_DATABASE_UNSUPPORTED")  # fmt: skip
+            "NESTED_DATABASE_UNSUPPORTED", "Nested databases are not supported")  # fmt: skip
 
 
 def run(own: Callable[..., Any], spark: Any, sqlQuery: str, args: Any = None, **named: Any) -> Any:
