@@ -34,7 +34,7 @@ class Runner(Protocol):
     """`run` gives the results in the order of the groups. `work` is picklable: a `functools.partial` of a function of a module.
 
     `parallelism`: groups worked on at once. `repeats`: some group may have been tried more than once, so that files may lie about which
-    no result names.
+    no result names. `linger`: seconds for which such a file may still come, from work that has been ended.
     """
 
     @property
@@ -42,6 +42,9 @@ class Runner(Protocol):
 
     @property
     def repeats(self) -> bool: ...
+
+    @property
+    def linger(self) -> float: ...
 
     def run(self, work: Callable[[G], R], groups: Sequence[G]) -> Iterator[R]: ...
 
@@ -59,6 +62,10 @@ class InProcess:
     @property
     def repeats(self) -> bool:
         return False
+
+    @property
+    def linger(self) -> float:
+        return 0.0
 
     def run(self, work: Callable[[G], R], groups: Sequence[G]) -> Iterator[R]:
         at_once = max(1, min(self.parallelism, len(groups)))

@@ -21,7 +21,7 @@ from frazil.spark.arrow_read import fitted
 from frazil.spark.layout import spread
 from frazil.spark.settings import temporarily
 from frazil.spark.types import contains
-from frazil.spark.workers import guarded, settle
+from frazil.spark.workers import LINGER, guarded, settle, speculates
 from frazil.spec import types as i
 from frazil.spec.data_file import DataFile
 from frazil.storage.locations import scheme_of
@@ -43,19 +43,15 @@ def write_by_arrow(spark: Any, frame: DataFrame, context: WriteContext) -> list[
             reports = shown.mapInArrow(guarded("frazil.spark.arrow_write", "write_part", context), REPORT).collect()
     except BaseException:
         settle(spark)
-        leave_only(context, ())
+        leave_only(context, (), LINGER)
         raise
     files = [f for r in reports for f in cloudpickle.loads(bytes(r["files"]))]
     if speculates(spark):
         settle(spark)
-    if speculates(spark) or any(r["again"] for r in reports):
+        leave_only(context, (f.file_path for f in files), LINGER)
+    elif any(r["again"] for r in reports):
         leave_only(context, (f.file_path for f in files))
     return files
-
-
-def speculates(spark: Any) -> bool:
-    """Whether Spark may run a task twice at the same time."""
-    return str(spark.conf.get("spark.speculation", "false")).lower() == "true"
 
 
 def _to_arrow(column: Any, type_: i.IcebergType) -> Any:

@@ -41,6 +41,7 @@ from frazil.spark.arrow_types import arrow_schema
 from frazil.spark.changes import partition_rows, partitions_of
 from frazil.spark.target import Target, locate, read_request
 from frazil.spark.types import contains, to_spark
+from frazil.spark.workers import LINGER
 from frazil.spec import types as i
 from frazil.spec.data_file import DataFile
 from frazil.spec.metadata import TableMetadata
@@ -48,9 +49,6 @@ from frazil.spec.snapshot import MAIN_BRANCH
 
 _log = logging.getLogger("frazil")
 _INSTALL = "Call frazil.install(spark) first."
-_LINGER = 3.0
-"""Seconds after a failure for which tasks may still write: spark.python.task.killTimeout (2 s), and some more. Here no session says
-which of them run."""
 _UNKNOWN = (
     "This process does not see what is configured in the Spark session: call frazil.install(spark), or give the catalog's properties "
     'as options, .option("catalog.type", …).option("catalog.warehouse", …).'
@@ -255,4 +253,4 @@ class IcebergWriter(DataSourceArrowWriter):
         return OverwriteFiles(added=files, row_filter=AlwaysTrue(), isolation=options.isolation_level, **to)
 
     def abort(self, messages: list[Any]) -> None:
-        leave_only(self._context, (), _LINGER)
+        leave_only(self._context, (), LINGER)

@@ -29,7 +29,6 @@ from frazil.rows.modes import COPY_ON_WRITE
 from frazil.scan.columns import metadata_columns
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import FileScanTask
-from frazil.spark.arrow_write import speculates
 from frazil.spark.conform import REQUIRED
 from frazil.spark.layout import column, spread
 from frazil.spark.native_read import pruning_predicate, read
@@ -54,7 +53,7 @@ from frazil.spark.session_conf import sensitivity
 from frazil.spark.settings import temporarily
 from frazil.spark.staging import folder_of, remove, shared
 from frazil.spark.types import contains, spark_type, time_enabled, to_spark
-from frazil.spark.workers import guarded, settle
+from frazil.spark.workers import LINGER, guarded, settle, speculates
 from frazil.spec import types as i
 from frazil.spec.schema import Schema
 from frazil.storage.locations import scheme_of
@@ -215,7 +214,7 @@ class Job:
                 yield
         except BaseException as e:
             settle(self.spark)
-            leave_only(write, ())
+            leave_only(write, (), LINGER)
             if (told := overflow(str(e))) is not None:
                 raise told from e
             raise
@@ -273,7 +272,7 @@ class Job:
         if speculates(self.spark):
             settle(self.spark)
         if runner.repeats or speculates(self.spark) or any(r.again for r in self.reports):
-            leave_only(self.context.write, [f.file_path for f in made.written])
+            leave_only(self.context.write, [f.file_path for f in made.written], LINGER if speculates(self.spark) else 0.0)
         return RowChanges(made, self.filter, rows[INSERTED], counts)
 
     def _touched(self) -> list[Touched]:

@@ -17,8 +17,7 @@ from pyspark import TaskContext, cloudpickle
 from frazil.arrow.runner import Place, place
 from frazil.errors import CorruptData, InvalidInput
 from frazil.spark.arrow_read import parallelism
-from frazil.spark.arrow_write import speculates
-from frazil.spark.workers import check_shared, check_workers, guarded, settle, worker_error
+from frazil.spark.workers import LINGER, check_shared, check_workers, guarded, settle, speculates, worker_error
 from frazil.spec.metadata import TableMetadata
 from frazil.storage import Storage
 from frazil.storage.locations import data_root
@@ -32,10 +31,11 @@ _FINAL = (InvalidInput, CorruptData)
 
 @dataclass
 class SparkRunner:
-    """`repeats` is known once `run` has given its results."""
+    """`repeats` and `linger` are known once `run` has given its results, or has failed."""
 
     spark: Any
     repeats: bool = field(default=False, init=False)
+    linger: float = field(default=0.0, init=False)
 
     @property
     def parallelism(self) -> int:
@@ -48,16 +48,20 @@ class SparkRunner:
         payload = cloudpickle.dumps(work)
         for packed in _jobs(groups):
             yield from self._job(payload, packed)
-        if speculates(self.spark):  # copies that were not needed may write on until they are ended
+        if speculates(self.spark):  # copies that were not needed may write on until they are ended, and a little longer
             settle(self.spark)
+            self.linger = LINGER
 
     def _job(self, payload: bytes, packed: list[bytes]) -> list[Any]:
         count = len(packed)
         task = guarded("frazil.spark.run", "work_on", payload, packed)
         try:
             rows = self.spark.range(0, count, 1, count).mapInArrow(task, REPORT).collect()
-        except Exception as error:
+        except BaseException as error:
             settle(self.spark)
+            self.linger = LINGER if count > 1 else 0.0
+            if not isinstance(error, Exception):
+                raise
             raise worker_error(error) or error from error
         self.repeats = self.repeats or any(r["again"] for r in rows)
         found: list[Any] = [None] * count

@@ -106,6 +106,15 @@ def sees(path: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatc
         yield pa.record_batch({"ok": pa.array([int(os.path.exists(path))], pa.int64())})
 
 
+LINGER = 2.5
+"""Seconds for which the Python of a task that Spark has ended may still write: spark.python.task.killTimeout, and some more."""
+
+
+def speculates(spark: Any) -> bool:
+    """Whether Spark may run a task twice at the same time."""
+    return str(spark.conf.get("spark.speculation", "false")).lower() == "true"
+
+
 def settle(spark: Any) -> None:
     """After a failed job: waits until its other tasks have ended, some seconds at most, since a task that still runs may write on after
     what was written has been removed."""

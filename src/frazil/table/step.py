@@ -154,7 +154,7 @@ class Step:
         try:
             yield
         except BaseException:
-            leave_only(self.write, ())
+            leave_only(self.write, (), self.runner.linger)
             raise
 
     # --- committing
@@ -166,7 +166,7 @@ class Step:
         """The files of a change and the action that commits them; nothing when nothing changed. `where`: the rows it relied on.
         `inserts`: rows are added because none like them was found."""
         if self.runner.repeats:
-            leave_only(self.write, (f.file_path for f in changed.written))
+            leave_only(self.write, (f.file_path for f in changed.written), self.runner.linger)
         seconds = time.perf_counter() - self.started
         if changed.is_empty:
             return Staged((), (), seconds)
