@@ -10,7 +10,6 @@ import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
@@ -54,13 +53,11 @@ class FileKeys:
     def added(self, scan: DataFrame, rows: bool = False, direct: bool = False, by_size: bool = False) -> DataFrame:
         """The scan with the key of each row's file (`by_size`: with the file's size), and with `rows` the row's number in it. `direct`:
         the scan has `ROW_INDEX`."""
-        path: Any = F.col("_metadata.file_path")
-        text = F.concat(F.lit(self.salt), path) if self.salt else path
-        file = F.col("_metadata.file_size") if by_size else F.xxhash64(text)
-        row = F.coalesce(
-            F.col(ROW_INDEX if direct else "_metadata.row_index"), F.raise_error(F.lit("Spark gave no row numbers.")).cast("bigint")
-        )
-        return scan.withColumns({FILE: file} | ({ROW: row} if rows else {}))
+        text = f"concat('{self.salt}', _metadata.file_path)" if self.salt else "_metadata.file_path"
+        file = "_metadata.file_size" if by_size else f"xxhash64({text})"
+        row = ROW_INDEX if direct else "_metadata.row_index"
+        numbered = f"coalesce({row}, CAST(raise_error('Spark gave no row numbers.') AS BIGINT)) AS {ROW}"
+        return scan.selectExpr("*", f"{file} AS {FILE}", *([numbered] if rows else []))
 
 
 def apart(numbers: Numbers) -> bool:

@@ -133,10 +133,11 @@ class Applied:
         if self.deleted and fits(self.deleted):
             numbers = self.keys.numbers.tolist()
             one = OneBitmap.of(self.deleted, dict(zip(numbers, self.sizes if self.by_size else numbers, strict=True)), storage)
+            scan = one.beside(scan)
             if flag is None:
-                scan = scan.where(~one.is_deleted(scan))
+                scan = scan.where(~one.is_deleted())
             else:
-                flags.append(one.is_deleted(scan))
+                flags.append(one.is_deleted())
         elif self.deleted:
             bits = bitmaps.bitmaps(scan.sparkSession, self.deleted, storage)
             if flag is None:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql import types as s
 
 from frazil.arrow.delete_files import DeleteCache, positions_of
 from frazil.spark import bitmaps
@@ -24,6 +25,9 @@ from frazil.storage import Storage
 Numbers = npt.NDArray[np.int64]
 ROWS = 1 << 26  # of the files, at most: 8 MB of bits
 FILES = 256
+_ARRAYS = _WORDS, _BEGINS, _ROWS = "__frazil_words", "__frazil_begins", "__frazil_rows"
+_LONGS, _INTS = s.ArrayType(s.LongType(), False), s.ArrayType(s.IntegerType(), False)
+_ROW = s.StructType([s.StructField(name, _INTS if name == _BEGINS else _LONGS) for name in _ARRAYS])
 
 
 def fits(files: Sequence[bitmaps.Deleted]) -> bool:
@@ -65,13 +69,19 @@ class OneBitmap:
             at += size
         return cls(words, begins, rows)
 
-    def is_deleted(self, scan: DataFrame) -> Column:
-        """Of a row of a scan with the numbers of files and of rows."""
-        place = F.pmod(F.col(FILE), F.lit(len(self.rows)).cast("bigint")).cast("int")
-        word = F.get(_value(scan, self.begins), place) + F.shiftright(ROW, 6).cast("int")
-        bit = F.getbit(F.get(_value(scan, self.words), word), F.col(ROW).bitwiseAND(F.lit(63)).cast("int"))
+    def beside(self, scan: DataFrame) -> DataFrame:
+        """A scan with the numbers of files and of rows, as `is_deleted` takes it."""
+        arrays = [_list(self.words), _list(self.begins), _list(self.rows)]
+        made = scan.sparkSession.createDataFrame(pa.table(arrays, names=[*_ARRAYS]), _ROW)
+        return scan.withColumns({name: made.select(name).scalar() for name in _ARRAYS})
+
+    def is_deleted(self) -> Column:
+        """Of a row beside the bitmap. The sub-queries move from their columns into this test, which is one text, as a call of the JVM for
+        each part of it takes its time."""
+        place = f"CAST(pmod({FILE}, {len(self.rows)}L) AS INT)"
+        bit = f"getbit(get({_WORDS}, get({_BEGINS}, {place}) + CAST(shiftright({ROW}, 6) AS INT)), CAST({ROW} & 63 AS INT))"
         # The last test is made of deleted rows only: the bit is another file's where this one holds more rows than its manifest says.
-        return F.coalesce((bit == F.lit(1).cast("byte")) & (F.col(ROW) < F.get(_value(scan, self.rows), place)), F.lit(False))
+        return F.expr(f"coalesce({bit} = 1 AND {ROW} < get({_ROWS}, {place}), false)")
 
 
 def places(numbers: Sequence[int]) -> int:
@@ -82,8 +92,5 @@ def places(numbers: Sequence[int]) -> int:
     return length
 
 
-def _value(scan: DataFrame, numbers: Numbers | npt.NDArray[np.int32]) -> Column:
-    """An array as the result of a sub-query: Spark puts it into the tasks, and prints its name only."""
-    type_ = "int" if numbers.dtype == np.int32 else "bigint"
-    row = pa.table({"v": pa.ListArray.from_arrays(pa.array([0, len(numbers)], pa.int32()), pa.array(numbers))})
-    return scan.sparkSession.createDataFrame(row, schema=f"v array<{type_}>").scalar()
+def _list(numbers: Numbers | npt.NDArray[np.int32]) -> pa.Array:
+    return pa.ListArray.from_arrays(pa.array([0, len(numbers)], pa.int32()), pa.array(numbers))
