@@ -60,7 +60,6 @@ def test_entries_of_small_blocks_are_all_there_in_their_order(turn: str) -> None
     assert rows == 200 and read["id"].to_pylist() == list(range(200)) and read["s"].to_pylist() == TEXTS
 
 
-@pytest.mark.skipif(avro_arrow._engine() is None, reason="without datafusion")
 def test_who_has_no_turn_leaves_the_blocks_as_they_are_to_the_native_reader(turn: str) -> None:
     container = read_container(flushed(ENTRIES))
     _, parts = avro_arrow._entries(container, container.schema) or (0, [])

@@ -21,7 +21,7 @@ from frazil.spark.arrow_read import fitted
 from frazil.spark.layout import spread
 from frazil.spark.settings import temporarily
 from frazil.spark.types import contains
-from frazil.spark.workers import LINGER, guarded, settle, speculates
+from frazil.spark.workers import guarded, settle, speculates
 from frazil.spec import types as i
 from frazil.spec.data_file import DataFile
 from frazil.storage.locations import scheme_of
@@ -42,13 +42,11 @@ def write_by_arrow(spark: Any, frame: DataFrame, context: WriteContext) -> list[
         with temporarily(spark, rows.settings):
             reports = shown.mapInArrow(guarded("frazil.spark.arrow_write", "write_part", context), REPORT).collect()
     except BaseException:
-        settle(spark)
-        leave_only(context, (), LINGER)
+        leave_only(context, (), settle(spark))
         raise
     files = [f for r in reports for f in cloudpickle.loads(bytes(r["files"]))]
     if speculates(spark):
-        settle(spark)
-        leave_only(context, (f.file_path for f in files), LINGER)
+        leave_only(context, (f.file_path for f in files), settle(spark))
     elif any(r["again"] for r in reports):
         leave_only(context, (f.file_path for f in files))
     return files

@@ -1,4 +1,5 @@
-"""Row-level deletes on Spark's own scan: positions and vectors as bitmaps in a broadcast join, equality deletes as anti joins.
+"""Row-level deletes on Spark's own scan: positions and vectors as bitmaps, in a sub-query when few and in a broadcast join else, equality
+deletes as anti joins.
 
 Files without deletes are scanned apart and pay nothing. What cannot be done so is left to Arrow: keys inside structs, keys of types that
 Spark lacks, and positions beyond what a broadcast should hold.

@@ -53,7 +53,7 @@ from frazil.spark.session_conf import sensitivity
 from frazil.spark.settings import temporarily
 from frazil.spark.staging import folder_of, remove, shared
 from frazil.spark.types import contains, spark_type, time_enabled, to_spark
-from frazil.spark.workers import LINGER, guarded, settle, speculates
+from frazil.spark.workers import guarded, settle, speculates
 from frazil.spec import types as i
 from frazil.spec.schema import Schema
 from frazil.storage.locations import scheme_of
@@ -213,8 +213,7 @@ class Job:
             with clear_errors(self.plan.metadata):
                 yield
         except BaseException as e:
-            settle(self.spark)
-            leave_only(write, (), LINGER)
+            leave_only(write, (), settle(self.spark))
             if (told := overflow(str(e))) is not None:
                 raise told from e
             raise
@@ -269,10 +268,11 @@ class Job:
         }  # fmt: skip
         new = tuple(f for r in self.reports for f in r.files)
         made = replace(made, added=(*new, *made.added), updated=updated, deleted=made.deleted - updated, reports=())
+        kept = [f.file_path for f in made.written]
         if speculates(self.spark):
-            settle(self.spark)
-        if runner.repeats or speculates(self.spark) or any(r.again for r in self.reports):
-            leave_only(self.context.write, [f.file_path for f in made.written], LINGER if speculates(self.spark) else 0.0)
+            leave_only(self.context.write, kept, settle(self.spark))
+        elif runner.repeats or any(r.again for r in self.reports):
+            leave_only(self.context.write, kept)
         return RowChanges(made, self.filter, rows[INSERTED], counts)
 
     def _touched(self) -> list[Touched]:

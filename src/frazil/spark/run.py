@@ -17,7 +17,7 @@ from pyspark import TaskContext, cloudpickle
 from frazil.arrow.runner import Place, place
 from frazil.errors import CorruptData, InvalidInput
 from frazil.spark.arrow_read import parallelism
-from frazil.spark.workers import LINGER, check_shared, check_workers, guarded, settle, speculates, worker_error
+from frazil.spark.workers import check_shared, check_workers, guarded, settle, speculates, worker_error
 from frazil.spec.metadata import TableMetadata
 from frazil.storage import Storage
 from frazil.storage.locations import data_root
@@ -49,8 +49,7 @@ class SparkRunner:
         for packed in _jobs(groups):
             yield from self._job(payload, packed)
         if speculates(self.spark):  # copies that were not needed may write on until they are ended, and a little longer
-            settle(self.spark)
-            self.linger = LINGER
+            self.linger = settle(self.spark)
 
     def _job(self, payload: bytes, packed: list[bytes]) -> list[Any]:
         count = len(packed)
@@ -58,10 +57,8 @@ class SparkRunner:
         try:
             rows = self.spark.range(0, count, 1, count).mapInArrow(task, REPORT).collect()
         except BaseException as error:
-            settle(self.spark)
-            self.linger = LINGER if count > 1 else 0.0
-            if not isinstance(error, Exception):
-                raise
+            lingering = settle(self.spark)
+            self.linger = lingering if count > 1 else 0.0
             raise worker_error(error) or error from error
         self.repeats = self.repeats or any(r["again"] for r in rows)
         found: list[Any] = [None] * count

@@ -115,14 +115,15 @@ def speculates(spark: Any) -> bool:
     return str(spark.conf.get("spark.speculation", "false")).lower() == "true"
 
 
-def settle(spark: Any) -> None:
-    """After a failed job: waits until its other tasks have ended, some seconds at most, since a task that still runs may write on after
-    what was written has been removed."""
+def settle(spark: Any) -> float:
+    """After a failed job, or copies that speculation made: waits until the other tasks have ended, some seconds at most, since a task that
+    still runs may write on after what was written has been removed. Returns the seconds for which their Python may (`leave_only`)."""
     end = time.monotonic() + _SETTLE
     with contextlib.suppress(Exception):  # Connect has no such facts; then what such a task leaves is an orphan
         tracker = spark._jsc.sc().statusTracker()
         while any(e.numRunningTasks() for e in tracker.getExecutorInfos()) and time.monotonic() < end:
             time.sleep(0.05)
+    return LINGER
 
 
 def _slots(spark: Any) -> int:
