@@ -2,125 +2,22 @@
 
 from __future__ import annotations
 
-import math
 import pickle
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from frazil.errors import CorruptData, Unsupported
-from frazil.expr.parse import parse
 from frazil.scan import deletes as room
 from frazil.scan.combine import combine
-from frazil.scan.plan import clear_caches, plan
 from frazil.scan.tasks import PlannedFiles
-from frazil.spec.data_file import DataFile, ManifestEntry
-from frazil.spec.partitioning import PartitionField, PartitionSpec
-from frazil.spec.schema import DELETE_FILE_PATH_ID, Schema
-from frazil.spec.transforms import IdentityTransform
-from frazil.spec.types import DoubleType, LongType, NestedField, StringType
-from tests.scan.made import DictStorage, MadeFile, data_file, manifest, partition_key, table_metadata
-
-SCHEMA = Schema(
-    NestedField(1, "id", LongType(), False), NestedField(2, "d", DoubleType(), False), NestedField(3, "s", StringType(), False), schema_id=0
-)  # fmt: skip
-PLAIN = PartitionSpec(spec_id=0)
-BY_D = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "d"), spec_id=1)
-BY_S = PartitionSpec(PartitionField(3, 1001, IdentityTransform(), "s"), spec_id=2)
-SPECS = [PLAIN, BY_D, BY_S]
-NAN = float("nan")
-VALUES: dict[int, list[Any]] = {1: [None, 1, 2, 3, 900], 2: [None, 0.0, -0.0, 1.5, NAN], 3: [None, "a", "b", "ä"]}
-
-
-@dataclass(frozen=True)
-class File:
-    """A data file, or a delete file of `kind`: its entry, and the rows (data) or keys it holds."""
-
-    file: DataFile
-    sequence: int
-    spec: PartitionSpec
-    rows: tuple[dict[int, Any], ...] = ()
-    kind: str = "data"
-
-
-def same(a: Any, b: Any) -> bool:
-    if isinstance(a, float) and isinstance(b, float):
-        return (math.isnan(a) and math.isnan(b)) or (a == b and math.copysign(1, a) == math.copysign(1, b))
-    return bool(a == b)
-
-
-def spec_rules(data: File, delete: File, vectors: set[str]) -> bool:
-    """Section "Scan Planning": may the delete file apply, statistics aside?"""
-    partition = data.spec == delete.spec and partition_key(data.file.partition) == partition_key(delete.file.partition)
-    path = delete.file.referenced_data_file
-    if delete.kind == "dv":
-        return path == data.file.file_path and data.sequence <= delete.sequence
-    if delete.kind == "file":
-        return path == data.file.file_path and data.sequence <= delete.sequence and data.file.file_path not in vectors
-    if delete.kind == "partition":
-        return partition and data.sequence <= delete.sequence and data.file.file_path not in vectors
-    return data.sequence < delete.sequence and (delete.spec.is_unpartitioned or partition)
-
-
-def really(data: File, delete: File) -> bool:
-    ids = delete.file.equality_ids or ()
-    return any(all(same(r[i], k[i]) for i in ids) for r in data.rows for k in delete.rows)
-
-
-@st.composite
-def files(draw: Any) -> tuple[list[File], list[File]]:
-    data, deletes = [], []
-    row = st.fixed_dictionaries({i: st.sampled_from(v) for i, v in VALUES.items()})
-    kept = st.sampled_from(["vnNb", "vn", "b", "", "vnb"])
-    for n in range(draw(st.integers(1, 5))):
-        spec = draw(st.sampled_from(SPECS))
-        rows = draw(st.lists(row, min_size=1, max_size=3))
-        rows = [{**r, **{f.source_id: rows[0][f.source_id] for f in spec.fields}} for r in rows]
-        values = tuple(rows[0][f.source_id] for f in spec.fields)
-        made = data_file(f"/t/data/{n}.parquet", MadeFile(tuple(rows), keep=draw(kept)), spec, SCHEMA, values)
-        data.append(File(made, draw(st.integers(1, 4)), spec, tuple(rows)))
-    vectors: set[str] = set()
-    for n in range(draw(st.integers(1, 8))):
-        kind = draw(st.sampled_from(["dv", "file", "partition", "equality", "equality"]))
-        about, sequence = draw(st.sampled_from(data)), draw(st.integers(1, 5))
-        spec, partition, path = about.spec, about.file.partition, about.file.file_path
-        if kind == "dv" and (path in vectors or sequence < about.sequence):
-            kind = "file"
-        facts: dict[str, Any] = {"content": 1, "file_path": f"/t/data/x{n}", "file_format": "parquet", "record_count": 3, "file_size_in_bytes": 9}
-        if kind == "dv":
-            vectors.add(path)
-            facts |= {"file_format": "puffin", "referenced_data_file": path, "content_offset": 4, "content_size_in_bytes": 40}
-        elif kind == "file":
-            facts["referenced_data_file"] = path
-        elif kind == "equality":
-            if draw(st.booleans()):
-                spec, partition = PLAIN, ()
-            rows = tuple(draw(st.lists(row, min_size=1, max_size=2)))
-            ids = tuple(draw(st.sets(st.sampled_from([1, 2, 3]), min_size=1)))
-            made = data_file("", MadeFile(rows, keep=draw(kept), lacks=frozenset({1, 2, 3} - set(ids))), spec, SCHEMA, partition)
-            keep = {n: getattr(made, n) for n in ("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")}
-            facts |= {"content": 2, "equality_ids": ids, "record_count": len(rows), **keep}
-            deletes.append(File(DataFile(partition=partition, spec_id=spec.spec_id, **facts), sequence, spec, rows, kind))
-            continue
-        deletes.append(File(DataFile(partition=partition, spec_id=spec.spec_id, **facts), sequence, spec, (), kind))
-    return data, deletes
-
-
-def planned(data: list[File], deletes: list[File], text: str = "TRUE", version: int = 3) -> Any:
-    clear_caches()  # the names of manifests are the same each time
-    storage, listed = DictStorage(), []
-    for content, some in ((0, data), (1, deletes)):
-        for spec in SPECS:
-            entries = [ManifestEntry(0, f.file, 1, f.sequence, f.sequence) for f in some if f.spec == spec]
-            if entries:
-                path = f"/t/{content}-{spec.spec_id}.avro"
-                listed.append(manifest(storage, path, entries, spec, SCHEMA, sequence_number=9, content=content, format_version=version))
-    metadata = table_metadata(storage, SCHEMA, listed, SPECS, version)
-    return plan(metadata, storage, snapshot=metadata.current_snapshot(), schema=SCHEMA, row_filter=parse(text))
+from frazil.spec.data_file import DataFile
+from frazil.spec.schema import DELETE_FILE_PATH_ID
+from tests.scan.deleting import NAN, PLAIN, SCHEMA, File, files, planned, really, spec_rules, vectors_of
+from tests.scan.made import MadeFile, data_file
 
 
 @pytest.mark.parametrize("pairs", [room.PAIRS, 0])
@@ -131,7 +28,7 @@ def test_deletes_reach_the_files_that_the_specification_says(monkeypatch: pytest
     monkeypatch.setattr(room, "PAIRS", pairs)  # 0: no pair is spelled out, ranges are tested when a task is looked at
     found = planned(data, deletes)
     by_path = {t.file.file_path: {d.file_path for d in t.delete_files} for t in found.tasks()}
-    vectors = {d.file.referenced_data_file for d in deletes if d.kind == "dv"}
+    vectors = vectors_of(data, deletes)
     for file in data:
         allowed = {d.file.file_path for d in deletes if spec_rules(file, d, vectors)}
         needed = {d.file.file_path for d in deletes if d.file.file_path in allowed and (d.kind != "equality" or really(file, d))}

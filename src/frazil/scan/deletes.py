@@ -12,6 +12,7 @@ those whose ranges cannot meet are left out at once, else when a file's deletes 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -36,6 +37,7 @@ from frazil.storage import Storage
 PAIRS = 2_000_000  # (data file, delete file) pairs that are spelled out; 16 bytes each
 _KEPT = tuple(c for c in (*PLAN_COLUMNS, *DELETE) if c != "status")
 _BLOCK = 256
+_CHUNK = 1_000_000
 Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
@@ -140,16 +142,43 @@ class DeleteIndex:
         return np.asarray((upto[self._spans[:, :, 1]] - upto[self._spans[:, :, 0]]).sum(axis=1))
 
     @cached_property
-    def used(self) -> Flags:
-        """Which delete files apply to some data file."""
+    def file_counts(self) -> Numbers:
+        """To how many data files each delete file applies (at most; exactly when the pairs are spelled out)."""
         edges = np.zeros(len(self._order) + 1, np.int64)
         some = self._spans.reshape(-1, 2)
         some = some[some[:, 1] > some[:, 0]]
         np.add.at(edges, some[:, 0], 1)
         np.add.at(edges, some[:, 1], -1)
-        found = np.zeros(len(self._entries), bool)
-        found[self._order[np.cumsum(edges)[:-1] > 0]] = True
+        found = np.zeros(len(self._entries), np.int64)
+        np.add.at(found, self._order, np.cumsum(edges)[:-1])
         return found
+
+    def exact_file_counts(self, most: int) -> Numbers | None:
+        """`file_counts` without "at most"; None: more than `most` pairs would have to be tested."""
+        if self._pruner is None:
+            return self.file_counts
+        ends = np.cumsum(self.counts)
+        if not len(ends) or ends[-1] > most:
+            return None
+        found = np.zeros(len(self._entries), np.int64)
+        cuts = np.searchsorted(ends, np.arange(_CHUNK, int(ends[-1]), _CHUNK))
+        for begin, end in itertools.pairwise(np.unique([0, *cuts, len(ends)]).tolist()):
+            rows, deletes = self.pairs(begin, end)
+            found += np.bincount(deletes[self._pruner(rows, deletes)], minlength=len(found))
+        return found
+
+    def pairs(self, begin: int, end: int) -> tuple[Numbers, Numbers]:
+        """Pairs (data file, delete file) of the data files begin to end, as the spans have them."""
+        spans = self._spans[begin:end].reshape(-1, 2)
+        lengths = spans[:, 1] - spans[:, 0]
+        rows = np.repeat(np.arange(begin, end), self.counts[begin:end])
+        within = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        return rows, self._order[np.repeat(spans[:, 0], lengths) + within]
+
+    @cached_property
+    def used(self) -> Flags:
+        """Which delete files apply to some data file."""
+        return np.asarray(self.file_counts > 0)
 
     @property
     def entries(self) -> DeleteEntries:
@@ -273,10 +302,7 @@ def _spelled_out(index: DeleteIndex) -> DeleteIndex:
     total = int(index.counts.sum())
     if total > PAIRS:
         return index
-    lengths = (index._spans[:, :, 1] - index._spans[:, :, 0]).ravel()
-    rows = np.repeat(np.arange(len(index.counts)), index.counts)
-    within = np.arange(total) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    found = index._order[np.repeat(index._spans[:, :, 0].ravel(), lengths) + within]
+    rows, found = index.pairs(0, len(index.counts))
     assert index._pruner is not None
     keep = index._pruner(rows, found)
     kinds = 2 * rows[keep] + index.entries.is_equality[found[keep]]  # of a row the positional ones come first
@@ -333,6 +359,11 @@ def _by_path(
         raise CorruptData(f"Data file {path} has {int(has_vector.max())} deletion vectors; it can have one.", file=path)
     keep = vectors | (has_vector[rows] == 0)
     return rows[keep], named[keep], has_vector > 0
+
+
+def scopes_of_deletes(entries: DeleteEntries) -> Numbers:
+    """A number for each delete file: equal numbers, equal spec and partition."""
+    return _partitions((), entries)[1]
 
 
 def _partitions(groups: tuple[PlannedFiles, ...], entries: DeleteEntries) -> tuple[Numbers, Numbers]:

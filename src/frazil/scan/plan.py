@@ -6,7 +6,7 @@ Source: spec, "Scan Planning".
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -22,6 +22,8 @@ from frazil.expr.building import from_numpy, scalar
 from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.scan.combine import CombinedTask, combine_for
 from frazil.scan.deletes import DeleteEntries, DeleteIndex, attach, read_deletes
+from frazil.scan.explain import Explanation
+from frazil.scan.explained import Reason
 from frazil.scan.manifests import (
     ALL_COLUMNS,
     BOUNDS,
@@ -36,7 +38,7 @@ from frazil.scan.manifests import (
 )
 from frazil.scan.options import ScanOptions
 from frazil.scan.prune import file_pruner, manifest_outcomes
-from frazil.scan.report import Explanation, ScanReport, explain, with_deletes
+from frazil.scan.report import ScanReport, with_deletes
 from frazil.scan.tasks import DELETES, WHOLLY, PlannedFiles, TaskSequence
 from frazil.spec.manifest import ManifestFile
 from frazil.spec.metadata import TableMetadata
@@ -67,6 +69,8 @@ class Plan:
     report: ScanReport = field(repr=False)
     options: ScanOptions = field(default_factory=ScanOptions, repr=False)
     delete_manifests: tuple[ManifestFile, ...] = field(default=(), repr=False)
+    all_delete_manifests: tuple[ManifestFile, ...] = field(default=(), repr=False)
+    storage: Storage | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def has_deletes(self) -> bool:
@@ -123,8 +127,23 @@ class Plan:
         return self.schema.project(references(self.row_filter))
 
     def explain(self) -> Explanation:
-        """What was skipped, and by what."""
-        return explain(self.report)
+        """What was skipped, and by what; which deletes apply and why the others do not, which is found when it is looked at."""
+        return Explanation(self.report, self.metadata, self.groups, self._idle_deletes)
+
+    def _idle_deletes(self) -> Iterator[tuple[Reason, DeleteEntries]]:
+        """Delete files that were held against no data file, and why; read now, as planning may not have opened their manifests."""
+        if self.storage is None:
+            return
+        read = {m.manifest_path for m in self.delete_manifests}
+        unread = [m for m in self.all_delete_manifests if m.manifest_path not in read]
+        matching = {m.manifest_path for m in may_match(unread, self.metadata, self.row_filter, self.schema)}
+        matched = [m for m in unread if m.manifest_path in matching]
+        excluded = [m for m in unread if m.manifest_path not in matching and m.has_live_files]
+        alone = () if self.groups else self.delete_manifests  # read in vain: no data file was left
+        for reason, manifests in ((Reason.NO_DATA, (*alone, *matched)), (Reason.MANIFEST, excluded)):
+            entries = read_deletes(self.metadata, self.storage, manifests, self.options.workers)
+            if entries is not None:
+                yield reason, entries
 
 
 def plan(
@@ -163,7 +182,7 @@ def plan(
         report, total_planning_duration=time.perf_counter_ns() - begun, total_delete_manifests=len(deletes),
         scanned_delete_manifests=len(relevant), skipped_delete_manifests=len(deletes) - len(relevant),
     )  # fmt: skip
-    return Plan(metadata, snapshot, schema, bound, groups, report, options, tuple(relevant))
+    return Plan(metadata, snapshot, schema, bound, groups, report, options, tuple(relevant), tuple(deletes), storage)
 
 
 def _with_deletes(

@@ -1,9 +1,8 @@
-"""What planning did: Java's counters, and a text one can read."""
+"""What planning did, in Java's counters."""
 
 from __future__ import annotations
 
-import html
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -53,43 +52,6 @@ class ScanReport:
         return {f.name.replace("_", "-"): getattr(self, f.name) for f in fields(self)}
 
 
-@dataclass(frozen=True)
-class Explanation:
-    """A plan in words: `str()` is the text, `report` the numbers."""
-
-    report: ScanReport
-    lines: tuple[str, ...] = field(default=())
-
-    def __str__(self) -> str:
-        return "\n".join(self.lines)
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
-
-
-def explain(report: ScanReport) -> Explanation:
-    r = report
-    if r.snapshot_id is None:
-        return Explanation(r, (f"Scan of {r.table}: no snapshot, no rows",))
-    files = r.result_data_files + r.skipped_data_files
-    lines = [
-        f"Scan of {r.table}, snapshot {r.snapshot_id}",
-        f"  filter: {r.filter}",
-        f"  manifests: {r.scanned_data_manifests} of {r.total_data_manifests} read, "
-        f"{r.skipped_data_manifests} skipped by partition summaries",
-        f"  files: {r.result_data_files} of {files} in them kept; skipped {r.skipped_by_partition} by partition values, "
-        f"{r.skipped_by_statistics} by counts and bounds",
-        f"  of the kept files {r.wholly_matching_files} match wholly (no row is tested)",
-        f"  to read: {r.total_records} rows, {size_text(r.total_file_size_in_bytes)}",
-    ]
-    if r.total_delete_manifests:
-        lines.extend(_deletes(r))
-    lines.append(f"  planned in {r.total_planning_duration / 1e6:.1f} ms")
-    return Explanation(r, tuple(lines))
-
-
 def with_deletes(report: ScanReport, index: DeleteIndex) -> ScanReport:
     """The report with what the index of deletes holds, counted as Java counts: a delete file counts for each file it applies to."""
     entries, counts = index.entries, index.counts
@@ -102,19 +64,6 @@ def with_deletes(report: ScanReport, index: DeleteIndex) -> ScanReport:
         applying_delete_files=int(index.used.sum()), delete_pairs_ruled_out=index.ruled_out,
         skipped_delete_files=len(entries) - int(index.used.sum()),
     )  # fmt: skip
-
-
-def _deletes(r: ScanReport) -> list[str]:
-    lines = [f"  delete manifests: {r.scanned_delete_manifests} of {r.total_delete_manifests} read, {r.skipped_delete_manifests} skipped"]
-    if r.indexed_delete_files:
-        kinds = f"{r.positional_delete_files} of positions, {r.equality_delete_files} of equality, {r.dvs} deletion vectors"
-        applied = f"{r.applying_delete_files} apply to {r.data_files_with_deletes} files"
-        lines.append(f"  delete files: {r.indexed_delete_files} in them ({kinds}); {applied}")
-        lines.append(
-            f"  not applied: {r.indexed_delete_files - r.applying_delete_files} delete files (older than the files they could reach, other "
-            f"partitions or paths, replaced by a deletion vector); bounds and counts ruled out {r.delete_pairs_ruled_out} pairs"
-        )
-    return lines
 
 
 def size_text(size: float) -> str:

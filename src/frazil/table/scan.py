@@ -13,6 +13,7 @@ from frazil.errors import InvalidInput
 from frazil.expr.nodes import AlwaysTrue, And, Predicate
 from frazil.expr.parse import parse
 from frazil.scan import columns
+from frazil.scan.explain import Explanation
 from frazil.scan.incremental import plan_appends
 from frazil.scan.plan import Plan, ScanOptions, plan
 from frazil.scan.snapshot_ref import resolve
@@ -121,8 +122,12 @@ class DataScan:
         """A task for each file: `.file`, `.delete_files`, `.residual`. The list is lazy, its length is known at once."""
         return self.plan().tasks()
 
-    def explain(self) -> Any:
-        """What the filter skipped, and by what: printable, with the counts as attributes."""
+    def explain(self) -> Explanation:
+        """What the filter skipped, and by what: printable, with the counters as `report`.
+
+        `deletes` lists every delete file, the number of planned data files it applies to or the reason why it applies to none
+        (`ExplainedDelete`); `deletes_of(file_path)` does so for one data file.
+        """
         return self.plan().explain()
 
     # --- doors

@@ -1,0 +1,117 @@
+"""A plan in words: what was skipped, by what, and what became of every delete file."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from frazil.errors import InvalidInput
+from frazil.scan.deletes import DeleteEntries, DeleteIndex
+from frazil.scan.explained import EXPLAINED, ExplainedDeletes, Reason
+from frazil.scan.report import ScanReport, size_text
+from frazil.scan.tasks import PlannedFiles
+from frazil.scan.why import DataFiles, data_files, read_deletes_explained, row_of, unread_deletes_explained
+from frazil.spec.metadata import TableMetadata
+
+_FEW = 3  # delete files that the text names
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """`str()` is the text, `report` the counters, `deletes` what became of each delete file; worked out when it is looked at."""
+
+    report: ScanReport
+    _metadata: TableMetadata = field(repr=False)
+    _groups: tuple[PlannedFiles, ...] = field(repr=False)
+    _idle: Callable[[], Iterable[tuple[Reason, DeleteEntries]]] = field(repr=False)
+
+    @cached_property
+    def deletes(self) -> ExplainedDeletes:
+        """Every live delete file of the snapshot: to how many of the planned data files it applies, or why to none.
+
+        A sequence of `ExplainedDelete`, with `applied`, `dropped`, `reasons` and `to_arrow()`. Manifests of deletes that planning skipped
+        are read now. Raises NoSuchFileError when they have expired since, CorruptData when they are damaged.
+        """
+        return self._with_idle(self._compared)
+
+    def deletes_of(self, file_path: str) -> ExplainedDeletes:
+        """`deletes` for one data file: `data_files` is 1 for those that apply to it, and reasons are why they do not apply to it.
+
+        Raises InvalidInput when the plan does not read that file; else as `deletes`.
+        """
+        row = row_of(file_path, self._groups)
+        if row is None:
+            hint = "The filter skipped it, or the snapshot does not have it; plan_files() lists what is read."
+            raise InvalidInput(f"The scan of {self.report.table} does not read {file_path}.", hint=hint, file=file_path)
+        if self._index is None:
+            return self._with_idle(_NOTHING)
+        return self._with_idle(read_deletes_explained(self._metadata, self._index, self._data, row))
+
+    @cached_property
+    def lines(self) -> tuple[str, ...]:
+        r = self.report
+        if r.snapshot_id is None:
+            return (f"Scan of {r.table}: no snapshot, no rows",)
+        files = r.result_data_files + r.skipped_data_files
+        lines = [
+            f"Scan of {r.table}, snapshot {r.snapshot_id}",
+            f"  filter: {r.filter}",
+            f"  manifests: {r.scanned_data_manifests} of {r.total_data_manifests} read, "
+            f"{r.skipped_data_manifests} skipped by partition summaries",
+            f"  files: {r.result_data_files} of {files} in them kept; skipped {r.skipped_by_partition} by partition values, "
+            f"{r.skipped_by_statistics} by counts and bounds",
+            f"  of the kept files {r.wholly_matching_files} match wholly (no row is tested)",
+            f"  to read: {r.total_records} rows, {size_text(r.total_file_size_in_bytes)}",
+        ]
+        if r.total_delete_manifests:
+            lines.extend(self._delete_lines())
+        return (*lines, f"  planned in {r.total_planning_duration / 1e6:.1f} ms")
+
+    def _delete_lines(self) -> list[str]:
+        r, found = self.report, self._compared
+        manifests = f"{r.scanned_delete_manifests} of {r.total_delete_manifests} read, {r.skipped_delete_manifests} skipped"
+        lines = [f"  delete manifests: {manifests}"]
+        if found:
+            kinds = f"{r.positional_delete_files} of positions, {r.equality_delete_files} of equality, {r.dvs} deletion vectors"
+            applied, dropped = found.applied, found.dropped
+            about = "" if found.exact else "at most "
+            lines.append(
+                f"  delete files: {len(found)} in them ({kinds}); {about}{len(applied)} apply to {r.data_files_with_deletes} files"
+            )
+            lines.extend(f"    {line}" for line in applied.lines(_FEW))
+            ruled_out = f"; bounds and counts ruled out {r.delete_pairs_ruled_out} pairs of data file and delete file"
+            lines.append(f"  not applied: {len(dropped)} delete files{ruled_out if r.delete_pairs_ruled_out else ''}")
+            lines.extend(f"    {line}" for line in dropped.lines(_FEW))
+        return lines
+
+    @cached_property
+    def _compared(self) -> ExplainedDeletes:
+        """Delete files that planning held against data files."""
+        return _NOTHING if self._index is None else read_deletes_explained(self._metadata, self._index, self._data)
+
+    def _with_idle(self, found: ExplainedDeletes) -> ExplainedDeletes:
+        for reason, entries in self._idle():
+            found = found.together(unread_deletes_explained(self._metadata, entries, reason))
+        return found
+
+    @property
+    def _index(self) -> DeleteIndex | None:
+        return next((g.deletes for g in self._groups if isinstance(g.deletes, DeleteIndex)), None)
+
+    @cached_property
+    def _data(self) -> DataFiles:
+        assert self._index is not None
+        return data_files(self._groups, self._index)
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+_NOTHING = ExplainedDeletes(EXPLAINED.empty_table())

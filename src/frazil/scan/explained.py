@@ -1,0 +1,210 @@
+"""What became of the delete files of a snapshot, for people: rows of an Arrow table, objects when one looks, a text that stays short."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import overload
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+SHOWN = 10  # lines that a text shows of one kind
+EXPLAINED = pa.schema(
+    [
+        pa.field("file_path", pa.string(), False),
+        pa.field("kind", pa.string(), False),
+        pa.field("scope", pa.string(), False),
+        pa.field("spec_id", pa.int32(), False),
+        pa.field("partition", pa.string(), False),
+        pa.field("equality_columns", pa.list_(pa.string())),
+        pa.field("referenced_data_file", pa.string()),
+        pa.field("sequence_number", pa.int64(), False),
+        pa.field("record_count", pa.int64(), False),
+        pa.field("size_in_bytes", pa.int64(), False),
+        pa.field("data_files", pa.int64(), False),
+        pa.field("oldest_data_sequence_number", pa.int64()),
+        pa.field("reason", pa.string()),
+    ]
+)
+
+
+class Reason(StrEnum):
+    """Why a delete file applies to none of the data files that are read; of several the last that one of them falls by.
+
+    Source: spec, "Scan Planning".
+    """
+
+    MANIFEST = "manifest"
+    NO_DATA = "no data"
+    DATA_FILE = "data file"
+    PARTITION = "partition"
+    SEQUENCE = "sequence number"
+    VECTOR = "deletion vector"
+    PATHS = "path bounds"
+    KEYS = "key bounds"
+    EMPTY = "empty"
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        return _TEXTS[self]
+
+
+_TEXTS = {
+    Reason.MANIFEST: "partition summaries of the manifest exclude the filter",
+    Reason.NO_DATA: "no data file is read",
+    Reason.DATA_FILE: "the data file it is about is not read",
+    Reason.PARTITION: "no data file of the same spec and partition is read",
+    Reason.SEQUENCE: "the sequence number is too low for all data files in reach",
+    Reason.VECTOR: "deletion vectors stand in its place",
+    Reason.PATHS: "path bounds hold no data file in reach",
+    Reason.KEYS: "bounds and counts of the keys meet no data file in reach",
+    Reason.EMPTY: "it has no rows",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainedDelete:
+    """One delete file of the snapshot, or one deletion vector, and to how many of the planned data files it applies.
+
+    `kind`: `position`, `equality` or `vector`. `scope`: `file` (`referenced_data_file` names it, or equal path bounds do), `partition` (of
+    the spec `spec_id`; `partition` is its path as `a=1/b=x`, empty in an unpartitioned spec) or `table` (an equality delete of an
+    unpartitioned spec). `equality_columns`: what an equality delete compares. `record_count`: rows, that is deleted positions or keys.
+    `size_in_bytes`: of a deletion vector its blob. `data_files`: to how many it applies, 0: it was dropped, for the `reason`.
+    `oldest_data_sequence_number`: the least one of the data files that path or partition let it reach; None: there is none.
+    """
+
+    file_path: str
+    kind: str
+    scope: str
+    spec_id: int
+    partition: str
+    equality_columns: tuple[str, ...] | None
+    referenced_data_file: str | None
+    sequence_number: int
+    record_count: int
+    size_in_bytes: int
+    data_files: int
+    oldest_data_sequence_number: int | None
+    reason: Reason | None
+
+    @property
+    def applies(self) -> bool:
+        return self.reason is None
+
+    @property
+    def why(self) -> str:
+        """In words: to how many data files it applies, or why to none."""
+        if self.reason is None:
+            return f"applies to {_counted(self.data_files, 'data file')}"
+        if self.reason is Reason.SEQUENCE:
+            least = "more than" if self.kind == "equality" else "at least"
+            return f"dropped, {self.reason.text}, the oldest needs {least} {self.oldest_data_sequence_number}"
+        return f"dropped, {self.reason.text}"
+
+    def __str__(self) -> str:
+        kind = {"position": "position deletes", "vector": "deletion vector"}.get(self.kind) or f"equality deletes by {self._compared}"
+        places = {"file": f"of {self.referenced_data_file}", "table": "everywhere"}
+        place = places.get(self.scope) or f"in {self.partition or 'no partition'}"
+        rows = _counted(self.record_count, "row")
+        return f"{kind} {place}, {rows}, sequence number {self.sequence_number}: {self.why} ({self.file_path})"
+
+    @property
+    def _compared(self) -> str:
+        return ", ".join(self.equality_columns or ())
+
+
+class ExplainedDeletes(Sequence[ExplainedDelete]):
+    """Delete files as objects that are made when they are looked at; `to_arrow()` has them as columns of the same names.
+
+    `exact` is False where there were too many pairs of data file and delete file to test the bounds of all: `data_files` is then at most,
+    and a delete file that only its bounds would drop counts as applied. The text shows a few of each.
+    """
+
+    def __init__(self, table: pa.Table, exact: bool = True):
+        self._table, self.exact = table, exact
+
+    def to_arrow(self) -> pa.Table:
+        """A row a delete file: the fields of `ExplainedDelete`; `reason` as text, null where it applies."""
+        return self._table
+
+    @property
+    def applied(self) -> ExplainedDeletes:
+        """Those that apply to some data file."""
+        return ExplainedDeletes(self._table.filter(pc.is_null(self._table.column("reason"))), self.exact)
+
+    @property
+    def dropped(self) -> ExplainedDeletes:
+        """Those that apply to none."""
+        return ExplainedDeletes(self._table.filter(pc.is_valid(self._table.column("reason"))), self.exact)
+
+    @property
+    def reasons(self) -> dict[Reason, int]:
+        """How many were dropped, by reason; reasons that none was dropped for are left out."""
+        counted = pc.value_counts(self._table.column("reason").drop_null()).to_pylist()
+        found = {Reason(c["values"]): int(c["counts"]) for c in counted}
+        return {reason: found[reason] for reason in Reason if reason in found}
+
+    def together(self, others: ExplainedDeletes) -> ExplainedDeletes:
+        """These and others."""
+        return ExplainedDeletes(pa.concat_tables([self._table, others._table]), self.exact and others.exact)
+
+    def first(self, reason: Reason) -> ExplainedDelete:
+        """The first that was dropped for this reason. Raises IndexError when there is none."""
+        return ExplainedDeletes(self._table.filter(pc.equal(self._table.column("reason"), str(reason))))[0]
+
+    def __len__(self) -> int:
+        return int(self._table.num_rows)
+
+    @overload
+    def __getitem__(self, index: int) -> ExplainedDelete: ...
+    @overload
+    def __getitem__(self, index: slice) -> ExplainedDeletes: ...
+    def __getitem__(self, index: int | slice) -> ExplainedDelete | ExplainedDeletes:
+        if isinstance(index, slice):
+            begin, end, step = index.indices(len(self))
+            return ExplainedDeletes(self._table.take(pa.array(range(begin, end, step), pa.int64())), self.exact)
+        place = index + len(self) if index < 0 else index
+        if not 0 <= place < len(self):
+            raise IndexError(index)
+        return next(_objects(self._table.slice(place, 1)))
+
+    def __iter__(self) -> Iterator[ExplainedDelete]:
+        for batch in self._table.to_batches(max_chunksize=1024):
+            yield from _objects(batch)
+
+    def __repr__(self) -> str:
+        some = (*self.applied.lines(SHOWN), *self.dropped.lines(SHOWN))
+        return "\n".join([self._title(), *(f"  {line}" for line in some)])
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(repr(self))}</pre>"
+
+    def _title(self) -> str:
+        dropped = len(self.dropped)
+        about = "" if self.exact else "; data files are counted at most, not all bounds were compared"
+        return f"{_counted(len(self), 'delete file')}: {len(self) - dropped} apply, {dropped} dropped{about}"
+
+    def lines(self, most: int) -> list[str]:
+        """The first so many, one a line; of more that were dropped, one line for each reason."""
+        if len(self) <= most:
+            return [str(d) for d in self]
+        reasons = self.reasons
+        if sum(reasons.values()) < len(self):
+            return [*(str(d) for d in self[:most]), f"and {len(self) - most} more"]
+        return [f"{count}: {reason.text}; the first is {self.first(reason).file_path}" for reason, count in reasons.items()]
+
+
+def _objects(rows: pa.Table | pa.RecordBatch) -> Iterator[ExplainedDelete]:
+    for row in rows.to_pylist():
+        columns, reason = row.pop("equality_columns"), row.pop("reason")
+        yield ExplainedDelete(
+            **row, equality_columns=None if columns is None else tuple(columns), reason=None if reason is None else Reason(reason)
+        )
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -1,0 +1,197 @@
+"""Which delete files of a snapshot apply to the data files of a plan, and why the others do not; found when somebody asks.
+
+A delete file is held against the data files that the plan reads (spec, "Scan Planning"), over columns. The steps, in this order: its
+manifest, the data file it names or its partition, sequence numbers, deletion vectors that stand in its place, bounds. The reason is the
+first step that no data file passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.codec.manifest import entries_from_table
+from frazil.codec.partition_path import escape
+from frazil.codec.single_value import human_string
+from frazil.scan.delete_ranges import PathBounds, normalised, path_bounds
+from frazil.scan.deletes import DeleteEntries, DeleteIndex, Flags, Numbers, scopes_of_deletes
+from frazil.scan.explained import EXPLAINED, ExplainedDeletes, Reason
+from frazil.scan.manifests import column_of
+from frazil.scan.source_types import partition_types
+from frazil.scan.tasks import PlannedFiles
+from frazil.spec.metadata import TableMetadata
+from frazil.storage.locations import normalise
+
+MOST_PAIRS = 100_000_000  # pairs of a data file and a delete file that are tested for one explanation; some four seconds
+_NOBODY = np.iinfo(np.int64).max
+_REASONS = tuple(Reason)
+_KINDS, _SCOPES = ("position", "equality", "vector"), ("file", "partition", "table")
+
+
+@dataclass(frozen=True, eq=False)
+class DataFiles:
+    """Data files that deletes are held against, by the numbers of the index: paths (normalised), sequence numbers, partitions; those that
+    have a deletion vector."""
+
+    paths: pa.Array
+    sequences: Numbers
+    scopes: Numbers
+    has_vector: Flags
+
+    def only(self, row: int) -> DataFiles:
+        here = slice(row, row + 1)
+        return DataFiles(self.paths[here], self.sequences[here], self.scopes[here], self.has_vector[here])
+
+
+def read_deletes_explained(metadata: TableMetadata, index: DeleteIndex, data: DataFiles, row: int | None = None) -> ExplainedDeletes:
+    """Every delete file of the index against the data files, or against one of them."""
+    bounds = bounds_of(index.entries)
+    if row is None:
+        counts = index.exact_file_counts(MOST_PAIRS)
+        exact, held = counts is not None, data
+        counts = index.file_counts if counts is None else counts
+    else:
+        exact, held = True, data.only(row)
+        counts = np.bincount(index.numbers_of(row), minlength=len(index.entries))
+    reasons, oldest = _reasons(index, bounds, held, counts)
+    return _explained(metadata, index.entries, index.reach.delete_scopes, bounds, counts, reasons, oldest, exact)
+
+
+def unread_deletes_explained(metadata: TableMetadata, entries: DeleteEntries, reason: Reason) -> ExplainedDeletes:
+    """Delete files that planning did not look at, all for one reason."""
+    nothing = np.zeros(len(entries), np.int64)
+    reasons = np.full(len(entries), _REASONS.index(reason), np.int64)
+    scopes = scopes_of_deletes(entries)
+    return _explained(metadata, entries, scopes, bounds_of(entries), nothing, reasons, np.full(len(entries), _NOBODY), True)
+
+
+def bounds_of(entries: DeleteEntries) -> PathBounds:
+    return path_bounds([t for _, t in entries.groups], entries.strings("referenced_data_file"), ~entries.is_equality)
+
+
+def data_files(groups: Sequence[PlannedFiles], index: DeleteIndex) -> DataFiles:
+    """The planned files, in the numbering of their index."""
+    paths = normalised(pa.concat_arrays([column_of(g.table, "file_path") for g in groups]))
+    reach, entries = index.reach, index.entries
+    named = bounds_of(entries).single.filter(pa.array(entries.is_vector))
+    rows = pc.index_in(named, value_set=paths)
+    at = pc.fill_null(rows, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    fits = at >= 0
+    fits[fits] = reach.data_sequences[at[fits]] <= reach.delete_sequences[entries.is_vector][fits]
+    has_vector = np.zeros(len(paths), bool)
+    has_vector[at[fits]] = True
+    return DataFiles(paths, reach.data_sequences, reach.data_scopes, has_vector)
+
+
+def row_of(file_path: str, groups: Sequence[PlannedFiles]) -> int | None:
+    """The number of a planned file."""
+    wanted, begin = normalise(file_path), 0
+    for group in groups:
+        at = pc.index(normalised(column_of(group.table, "file_path")), wanted).as_py()
+        if at >= 0:
+            return int(begin + at)
+        begin += len(group)
+    return None
+
+
+def _reasons(index: DeleteIndex, bounds: PathBounds, data: DataFiles, counts: Numbers) -> tuple[Numbers, Numbers]:
+    """Of each delete file why it applies to none of the data files (number of the reason, -1: it applies), and the least sequence number
+    among those of its path or partition (`_NOBODY`: there are none)."""
+    entries, reach = index.entries, index.reach
+    at = pc.fill_null(pc.index_in(bounds.single, value_set=data.paths), -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    named = bounds.single.is_valid().to_numpy(zero_copy_only=False)
+
+    def least(sequences: Numbers) -> Numbers:
+        """Over the data files that a delete file is about by path or partition."""
+        by_path = np.where(at >= 0, sequences[at], _NOBODY)
+        by_scope = np.where(reach.everywhere, sequences.min(initial=_NOBODY), _least(data.scopes, sequences, reach.delete_scopes))
+        return np.where(named, by_path, by_scope)
+
+    oldest = least(data.sequences)
+    limit = reach.delete_sequences - entries.is_equality  # data files up to this one
+    bare = least(np.where(data.has_vector, _NOBODY, data.sequences))
+    empty = entries.numbers("record_count") == 0
+    steps = (
+        (Reason.DATA_FILE, named & (oldest == _NOBODY)),
+        (Reason.PARTITION, oldest == _NOBODY),
+        (Reason.SEQUENCE, oldest > limit),
+        (Reason.VECTOR, ~entries.is_equality & ~entries.is_vector & (bare > limit)),
+        (Reason.EMPTY, empty),
+        (Reason.KEYS, entries.is_equality),
+    )
+    numbers = [np.int64(_REASONS.index(reason)) for reason, _ in steps]
+    found = np.select([holds for _, holds in steps], numbers, np.int64(_REASONS.index(Reason.PATHS)))
+    return np.where(counts > 0, np.int64(-1), found), oldest
+
+
+def _least(scopes: Numbers, sequences: Numbers, wanted: Numbers) -> Numbers:
+    """The least sequence number in each wanted scope; `_NOBODY` in those that have none."""
+    known, place = np.unique(scopes, return_inverse=True)
+    least = np.full(len(known) + 1, _NOBODY)
+    np.minimum.at(least, place, sequences)
+    at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    return np.where(known[at] == wanted, least[at], _NOBODY)
+
+
+def _explained(
+    metadata: TableMetadata, entries: DeleteEntries, scopes: Numbers, bounds: PathBounds, counts: Numbers, reasons: Numbers,
+    oldest: Numbers, exact: bool,
+) -> ExplainedDeletes:  # fmt: skip
+    named = bounds.single.is_valid().to_numpy(zero_copy_only=False)
+    unpartitioned = np.concatenate([np.full(t.num_rows, s.is_unpartitioned) for s, t in entries.groups])
+    kinds = entries.is_equality + 2 * entries.is_vector
+    places = np.where(named, 0, np.where(entries.is_equality & unpartitioned, 2, 1))
+    table = pa.table(
+        {
+            "file_path": entries.strings("file_path"),
+            "kind": pa.array(_KINDS).take(pa.array(kinds)),
+            "scope": pa.array(_SCOPES).take(pa.array(places)),
+            "spec_id": pa.array(np.concatenate([np.full(t.num_rows, s.spec_id) for s, t in entries.groups]), pa.int32()),
+            "partition": _partitions(metadata, entries, scopes),
+            "equality_columns": _columns(metadata, entries),
+            "referenced_data_file": pc.coalesce(entries.strings("referenced_data_file"), bounds.single),
+            "sequence_number": entries.numbers("sequence_number"),
+            "record_count": entries.numbers("record_count"),
+            "size_in_bytes": entries.sizes,
+            "data_files": counts.astype(np.int64),
+            "oldest_data_sequence_number": pa.array(oldest, pa.int64(), mask=oldest == _NOBODY),
+            "reason": pa.array([str(r) for r in _REASONS]).take(pa.array(reasons, mask=reasons < 0)),
+        },
+        schema=EXPLAINED,
+    )
+    return ExplainedDeletes(table, exact)
+
+
+def _partitions(metadata: TableMetadata, entries: DeleteEntries, scopes: Numbers) -> pa.Array:
+    """Partitions as text, as their directories are called; made once for each."""
+    parts, begin = [], 0
+    for spec, table in entries.groups:
+        _, first, place = np.unique(scopes[begin : begin + table.num_rows], return_index=True, return_inverse=True)
+        begin += table.num_rows
+        sources = [source for source, _ in partition_types(spec, metadata)]
+        texts = []
+        for entry in entries_from_table(table.select(["partition"]).take(pa.array(first)), spec):
+            values = zip(spec.fields, sources, entry.data_file.partition, strict=True)
+            texts.append("/".join(f"{escape(f.name)}={escape(human_string(f.transform, t, value))}" for f, t, value in values))
+        parts.append(pa.array(texts, pa.string()).take(pa.array(place)))
+    return pa.concat_arrays(parts)
+
+
+def _columns(metadata: TableMetadata, entries: DeleteEntries) -> pa.Array:
+    """Names of the columns that equality deletes compare, as the newest schema that has them calls them; null for the others."""
+    schemas = [metadata.schema(), *sorted(metadata.schemas, key=lambda s: s.schema_id, reverse=True)]
+
+    def name(field_id: int) -> str:
+        return next((n for s in schemas if (n := s.find_column_name(field_id)) is not None), f"#{field_id}")
+
+    ids = pa.concat_arrays([column_of(t, "equality_ids") for _, t in entries.groups])
+    flat = pc.list_flatten(ids)
+    known = pc.unique(flat)
+    names = pa.array([name(i) for i in known.to_pylist()], pa.string()).take(pc.index_in(flat, value_set=known))
+    lengths = pc.fill_null(pc.list_value_length(ids), 0).to_numpy(zero_copy_only=False)
+    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+    return pa.ListArray.from_arrays(offsets, names, mask=pa.array(~entries.is_equality))
