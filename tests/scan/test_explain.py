@@ -186,6 +186,7 @@ def test_too_many_pairs_are_counted_at_most_and_that_is_said(monkeypatch: pytest
     bounds = {"lower_bounds": {DELETE_FILE_PATH_ID: b"/t/data/x"}, "upper_bounds": {DELETE_FILE_PATH_ID: b"/t/data/z"}}
     explained = planned([one("/t/data/a", 1), one("/t/data/y", 1)], [delete("/t/x", 1, **bounds)]).explain()
     assert not explained.deletes.exact and explained.deletes[0].data_files == 2
+    assert explained.deletes[0].why == "applies to at most 2 data files"
     assert "at most" in repr(explained.deletes) and "at most 1 apply" in str(explained)
     assert [d.data_files for d in explained.deletes_of("/t/data/a")] == [0] and explained.deletes_of("/t/data/a").exact
 

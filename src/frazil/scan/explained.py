@@ -73,7 +73,7 @@ class ExplainedDelete:
     `kind`: `position`, `equality` or `vector`. `scope`: `file` (`referenced_data_file` names it, or equal path bounds do), `partition` (of
     the spec `spec_id`; `partition` is its path as `a=1/b=x`, empty in an unpartitioned spec) or `table` (an equality delete of an
     unpartitioned spec). `equality_columns`: what an equality delete compares. `record_count`: rows, that is deleted positions or keys.
-    `size_in_bytes`: of a deletion vector its blob. `data_files`: to how many it applies, 0: it was dropped, for the `reason`.
+    `size_in_bytes`: of a deletion vector its blob. `data_files`: to how many it applies (at most, unless `exact`); 0: dropped for `reason`.
     `oldest_data_sequence_number`: the least one of the data files that path or partition let it reach; None: there is none.
     """
 
@@ -90,6 +90,7 @@ class ExplainedDelete:
     data_files: int
     oldest_data_sequence_number: int | None
     reason: Reason | None
+    exact: bool = True
 
     @property
     def applies(self) -> bool:
@@ -99,7 +100,7 @@ class ExplainedDelete:
     def why(self) -> str:
         """In words: to how many data files it applies, or why to none."""
         if self.reason is None:
-            return f"applies to {_counted(self.data_files, 'data file')}"
+            return f"applies to {'' if self.exact else 'at most '}{_counted(self.data_files, 'data file')}"
         if self.reason is Reason.SEQUENCE:
             least = "more than" if self.kind == "equality" else "at least"
             return f"dropped, {self.reason.text}, the oldest needs {least} {self.oldest_data_sequence_number}"
@@ -170,11 +171,11 @@ class ExplainedDeletes(Sequence[ExplainedDelete]):
         place = index + len(self) if index < 0 else index
         if not 0 <= place < len(self):
             raise IndexError(index)
-        return next(_objects(self._table.slice(place, 1)))
+        return next(_objects(self._table.slice(place, 1), self.exact))
 
     def __iter__(self) -> Iterator[ExplainedDelete]:
         for batch in self._table.to_batches(max_chunksize=1024):
-            yield from _objects(batch)
+            yield from _objects(batch, self.exact)
 
     def __repr__(self) -> str:
         some = (*self.applied.lines(SHOWN), *self.dropped.lines(SHOWN))
@@ -198,12 +199,11 @@ class ExplainedDeletes(Sequence[ExplainedDelete]):
         return [f"{count}: {reason.text}; the first is {self.first(reason).file_path}" for reason, count in reasons.items()]
 
 
-def _objects(rows: pa.Table | pa.RecordBatch) -> Iterator[ExplainedDelete]:
+def _objects(rows: pa.Table | pa.RecordBatch, exact: bool) -> Iterator[ExplainedDelete]:
     for row in rows.to_pylist():
         columns, reason = row.pop("equality_columns"), row.pop("reason")
-        yield ExplainedDelete(
-            **row, equality_columns=None if columns is None else tuple(columns), reason=None if reason is None else Reason(reason)
-        )
+        columns, reason = None if columns is None else tuple(columns), None if reason is None else Reason(reason)
+        yield ExplainedDelete(**row, equality_columns=columns, reason=reason, exact=exact)
 
 
 def _counted(number: int, what: str) -> str:

@@ -26,7 +26,7 @@ from frazil.scan.tasks import PlannedFiles
 from frazil.spec.metadata import TableMetadata
 from frazil.storage.locations import normalise
 
-MOST_PAIRS = 100_000_000  # pairs of a data file and a delete file that are tested for one explanation; some four seconds
+MOST_PAIRS = 250_000_000  # pairs of a data file and a delete file that are tested for one explanation, in some seven seconds
 _NOBODY = np.iinfo(np.int64).max
 _REASONS = tuple(Reason)
 _KINDS, _SCOPES = ("position", "equality", "vector"), ("file", "partition", "table")
