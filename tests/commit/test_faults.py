@@ -16,9 +16,8 @@ import pytest
 
 from tests.commit.test_processes import environment
 
-pytestmark = pytest.mark.disk
-
 SOAK = bool(os.environ.get("FRAZIL_SOAK"))
+pytestmark = [pytest.mark.disk, *([pytest.mark.soak] if SOAK else [])]
 STEP = 1 if SOAK else 5
 BEFORE = (["1", "2"], None)
 AFTER: dict[str, tuple[list[str], str | None]] = {

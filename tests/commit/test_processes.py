@@ -13,9 +13,8 @@ import pytest
 from frazil.spec.metadata import TableMetadata
 from tests.commit.support import backend_of, live, make_table, name_in, needed, nothing_left_over
 
-pytestmark = pytest.mark.disk
-
 SOAK = bool(os.environ.get("FRAZIL_SOAK"))
+pytestmark = [pytest.mark.disk, *([pytest.mark.soak] if SOAK else [])]
 PROCESSES, COMMITS = (16, 50) if SOAK else (4, 10)
 ROOT = Path(__file__).parents[2]
 

@@ -6,6 +6,7 @@ import os
 import tempfile
 
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ import frazil
 from tests.rows.model_of_rows import CONDITIONS, SCHEMA, SETTINGS, same
 
 LONG = bool(os.environ.get("FRAZIL_SOAK"))
+pytestmark = [pytest.mark.soak] if LONG else []
 TYPES = pa.schema(
     [("k", pa.int64()), ("id", pa.int64()), ("x", pa.float64()), ("s", pa.string()), ("p", pa.int32()),
      ("t", pa.struct([("a", pa.int32()), ("b", pa.string())]))]

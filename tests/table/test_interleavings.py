@@ -19,6 +19,7 @@ from frazil.errors import ValidationException
 from frazil.spec.types import StringType
 
 SOAK = bool(os.environ.get("FRAZIL_SOAK"))
+pytestmark = [pytest.mark.soak] if SOAK else []
 Row = tuple[int, str, int]
 START: list[Row] = [(i, "ab"[i // 10], 0) for i in range(20)]
 NAMES = itertools.count()

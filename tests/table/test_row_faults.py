@@ -18,9 +18,8 @@ import pytest
 from tests.commit.test_processes import environment
 from tests.table.row_faults import expected
 
-pytestmark = pytest.mark.disk
-
 SOAK = bool(os.environ.get("FRAZIL_SOAK"))
+pytestmark = [pytest.mark.disk, *([pytest.mark.soak] if SOAK else [])]
 STEP = 1 if SOAK else 13
 COW, MOR = "copy-on-write", "merge-on-read"
 ALL = [(k, v, m, n) for k, v, m, n in itertools.product(("path", "sqlite"), ("delete", "update", "merge"), (COW, MOR), (2, 3))]

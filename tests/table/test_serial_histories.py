@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 import frazil
 from frazil.errors import ValidationException
 
-EXAMPLES = 400 if os.environ.get("FRAZIL_SOAK") else 12
+SOAK = bool(os.environ.get("FRAZIL_SOAK"))
+EXAMPLES = 400 if SOAK else 12
+pytestmark = [pytest.mark.soak] if SOAK else []
 Row = tuple[int, str, int]
 START: list[Row] = [(i, "abc"[i % 3], i % 4) for i in range(12)]
 NAMES = itertools.count()
