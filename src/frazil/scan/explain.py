@@ -29,7 +29,8 @@ class Explanation:
 
     @cached_property
     def deletes(self) -> ExplainedDeletes:
-        """Every live delete file of the snapshot: to how many of the planned data files it applies, or why to none.
+        """Every live delete file of the snapshot: to how many of the planned data files it applies, or why to none. Empty for a scan of
+        appended files, to which deletes do not apply.
 
         A sequence of `ExplainedDelete`, with `applied`, `dropped`, `reasons` and `to_arrow()`. Manifests of deletes that planning skipped
         are read now. Raises NoSuchFileError when they have expired since, CorruptData when they are damaged.
