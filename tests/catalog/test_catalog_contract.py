@@ -282,12 +282,12 @@ def test_purge_takes_the_files_and_drop_alone_leaves_a_sql_tables_files(backend:
 def test_no_secret_shows_in_reprs(kind: str, tmp_path: Path) -> None:
     if kind == "s3":
         pytest.skip("has secrets of its own")
-    backend = open_backend(kind, tmp_path, **{"s3.secret-access-key": "hunter2", "token": "hunter2"})
+    backend = open_backend(kind, tmp_path, **{"s3.session-token": "hunter2", "gcs.oauth2.token": "hunter2"})
     try:
         assert "hunter2" not in repr(backend)
         table = made(backend, ("db", "secret"))
         assert "hunter2" not in repr(table) and "hunter2" not in repr(Committed(table)) and "hunter2" not in repr(table.storage)
-        assert backend.properties["token"] == "hunter2"
+        assert backend.properties["gcs.oauth2.token"] == "hunter2"
         assert b"hunter2" not in table.storage.read(table.metadata_location)
         backend.drop_table(("db", "secret"))
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -148,10 +149,11 @@ def as_arrow(frame: Any, *, rows: bool = True) -> pa.Table | pa.RecordBatchReade
         found = frame.to_arrow()
         if isinstance(found, pa.Table):
             return found
-    if hasattr(frame, "__arrow_c_stream__"):
-        return pa.RecordBatchReader.from_stream(frame)
-    if hasattr(frame, "__arrow_c_array__"):
-        return pa.Table.from_batches([pa.record_batch(frame)])
+    with contextlib.suppress(pa.ArrowInvalid, TypeError):  # a single column, as a pandas Series is, has the interface as well
+        if hasattr(frame, "__arrow_c_stream__"):
+            return pa.RecordBatchReader.from_stream(frame)
+        if hasattr(frame, "__arrow_c_array__"):
+            return pa.Table.from_batches([pa.record_batch(frame)])
     raise InvalidInput(
         f"{type(frame).__module__}.{type(frame).__name__} is no frame.",
         hint="Give a pyarrow Table or reader, a pandas or polars frame, a list of dicts, or a Spark DataFrame.",

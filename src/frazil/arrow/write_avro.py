@@ -16,10 +16,11 @@ from frazil.arrow.metrics import BatchMetrics, Metrics
 from frazil.arrow.metrics_config import MetricsConfig
 from frazil.arrow.uuids import uuid_from_text
 from frazil.arrow.variant import json_to_variant
+from frazil.arrow.write_options import check_level
 from frazil.codec.avro_write import avro_name, decimal_size
 from frazil.codec.json_nouns import schema_to_json
 from frazil.codec.single_value import unscaled
-from frazil.errors import InvalidInput, Unsupported
+from frazil.errors import Unsupported
 from frazil.spec.schema import Schema
 from frazil.spec.types import (
     DateType,
@@ -48,13 +49,11 @@ def avro_settings(properties: Mapping[str, str], *, codec: str | None = None, le
     """What `write.avro.*` says, as arguments of fastavro's writer."""
     name = (codec or properties.get("write.avro.compression-codec", "gzip")).lower()
     if name not in _CODECS:
-        raise Unsupported(f"Avro compression {name!r} is not supported for data files.", hint="Known: gzip, uncompressed.")
+        raise Unsupported(f"Avro data files have no compression-codec {name!r} here.", hint="Known: gzip, uncompressed.")
     found: dict[str, Any] = {"codec": _CODECS[name]}
     level = level or properties.get("write.avro.compression-level")
     if level is not None and found["codec"] == "deflate":
-        if not level.lstrip("-").isdigit():
-            raise InvalidInput(f"write.avro.compression-level must be a whole number, not {level!r}.")
-        found["compression_level"] = int(level)
+        found["compression_level"] = check_level("gzip", level, "write.avro.compression-level")
     return found
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from frazil.arrow.file_layout import Layout
 from frazil.arrow.metrics_config import FULL, NONE, MetricsConfig, metrics_config
 from frazil.arrow.write_avro import AvroFileWriter, avro_settings
-from frazil.arrow.write_options import WriteOptions
+from frazil.arrow.write_options import LEVELS, Verb, WriteOptions, meaningless
 from frazil.arrow.write_orc import OrcFileWriter, orc_layout, orc_settings
 from frazil.arrow.write_parquet import ParquetFileWriter, ParquetSettings, parquet_layout
 from frazil.codec.partition_path import partition_path
@@ -46,6 +46,7 @@ LINEAGE = (
         LAST_UPDATED_SEQUENCE_NUMBER_ID, "_last_updated_sequence_number", LongType(), False, "Sequence number when the row was last updated"
     ),
 )
+_CODECS = {"parquet": "zstd", "avro": "gzip"}
 _NOT_OF_DELETES = ("bloom-filter-", "stats-enabled.column.", "dict-encoding-enabled.column.", "shred-variants")
 
 
@@ -257,3 +258,23 @@ def _size(properties: Mapping[str, str], key: str, default: int) -> int:
     if not text.isdigit() or int(text) == 0:
         raise InvalidInput(f"{key} must be a whole number above 0, not {text!r}.")
     return int(text)
+
+
+def check_formats(metadata: TableMetadata, options: WriteOptions, verb: Verb) -> None:
+    """Raises InvalidInput for compression options that no file of this write could take."""
+    data = (options.write_format or metadata.properties.get(FORMAT, "parquet")).lower()
+    written = {data}
+    if verb in ("overwrite", "delete", "update", "merge") and metadata.format_version == 2:
+        written.add((options.delete_format or metadata.properties.get(DELETE_FORMAT) or data).lower())
+    if options.asks_for("compression_strategy") and "orc" not in written:
+        raise meaningless("compression_strategy", f"for {data} files: it is ORC's", "Leave it out, or write-format: orc.")
+    if options.asks_for("compression_level"):
+        properties = metadata.properties
+        codecs = {
+            f: (options.compression_codec or properties.get(f"write.{f}.compression-codec", default)).lower()
+            for f, default in _CODECS.items()
+            if f in written
+        }
+        if not any(c in LEVELS for c in codecs.values()):
+            of = " and ".join(f"{f} with {c}" for f, c in codecs.items()) or data
+            raise meaningless("compression_level", f"for {of} files", "Levels are those of zstd, gzip and brotli.")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from frazil.errors import InvalidInput, Unsupported
 
-_TRUE, _FALSE = {"true", "1", "yes", True}, {"false", "0", "no", False}
+Verb: TypeAlias = Literal["append", "overwrite", "dynamic_partition_overwrite", "delete", "update", "merge"]
+_TRUE, _FALSE = ("true", "1", "yes"), ("false", "0", "no")
 _REFUSED = {
     "shred-variants": "variants are written unshredded",
     "variant-inference-buffer-size": "variants are written unshredded",
@@ -47,9 +49,16 @@ class WriteOptions:
     branch: str | None = None
     wap_id: str | None = None
     snapshot_properties: Mapping[str, str] = field(default_factory=dict)
+    of_session: frozenset[str] = frozenset()
+    """Names that the caller did not give, the session did: they count where they mean something, and are no error elsewhere."""
+
+    def asks_for(self, name: str) -> bool:
+        """Whether the caller gave this option."""
+        return getattr(self, name) is not None and name not in self.of_session
 
 
 _CHOICES = {
+    "compression_strategy": ("speed", "compression"),
     "write_format": ("parquet", "orc", "avro"),
     "delete_format": ("parquet", "orc", "avro"),
     "distribution_mode": ("none", "hash", "range"),
@@ -57,52 +66,136 @@ _CHOICES = {
     "isolation_level": ("serializable", "snapshot"),
     "delete_granularity": ("file", "partition"),
 }
+LEVELS = {"zstd": (-7, 22), "gzip": (0, 9), "zlib": (0, 9), "deflate": (0, 9), "brotli": (0, 11)}
 _ALIASES = {"mergeschema": "merge_schema"}
-_KINDS = {f.name: str(f.type) for f in fields(WriteOptions)}
+_OWN = ("snapshot_properties", "of_session")
+_KINDS = {f.name: str(f.type) for f in fields(WriteOptions) if f.name not in _OWN}
+_WITH_FRAME: tuple[Verb, ...] = ("append", "overwrite", "dynamic_partition_overwrite", "merge")
+_CHECKED: tuple[Verb, ...] = ("append", "overwrite", "dynamic_partition_overwrite")
+_WITH_DELETES: tuple[Verb, ...] = ("overwrite", "delete", "update", "merge")
+_WITH_CONFLICTS: tuple[Verb, ...] = ("overwrite", "dynamic_partition_overwrite", "delete", "update", "merge")
+_VERBS: dict[str, tuple[tuple[Verb, ...], str]] = {  # what is not listed means something to every verb
+    "check_nullability": (_CHECKED, "its values are checked row by row"),
+    "check_ordering": (_CHECKED, "its columns are assigned by name"),
+    "merge_schema": (_WITH_FRAME, "there is no frame that could bring columns"),
+    "overwrite_mode": (("overwrite", "dynamic_partition_overwrite"), "nothing is overwritten"),
+    "isolation_level": (_WITH_CONFLICTS, "an append conflicts with nothing"),
+    "validate_from_snapshot_id": (_WITH_CONFLICTS, "an append conflicts with nothing"),
+    "delete_format": (_WITH_DELETES, "it writes no delete files"),
+    "target_delete_file_size_bytes": (_WITH_DELETES, "it writes no delete files"),
+    "delete_granularity": (_WITH_DELETES, "it writes no delete files"),
+}
 
 
-def write_options(given: Mapping[str, Any]) -> WriteOptions:
+def write_options(given: Mapping[str, Any], verb: Verb | None = None, session: Mapping[str, Any] = {}) -> WriteOptions:
     """Options as typed (`target-file-size-bytes`, `target_file_size_bytes`, `mergeSchema`, `snapshot-property.k`) as one checked value.
+    `verb`: what they are for. `session`: what the session says, under the caller's options; nothing of it is refused for the verb.
 
-    Raises InvalidInput for an unknown option or a value that does not fit, Unsupported for one of Java's that Frazil does not serve.
+    Raises InvalidInput for an unknown option, a value that does not fit, one that can mean nothing to the verb, Unsupported for one of
+    Java's that Frazil does not serve.
     """
+    found, properties = _checked(given, "Write option {!r}")
+    below, under = _checked(session, "The setting 'spark.sql.iceberg.{}'")
+    below = {k: v for k, v in below.items() if k not in found and (verb is None or verb in _verbs(k))}
+    options = WriteOptions(**below, **found, snapshot_properties={**under, **properties}, of_session=frozenset(below))
+    if verb is not None:
+        _check_verb(options, found, verb)
+    return options
+
+
+def _verbs(name: str) -> tuple[str, ...]:
+    every: tuple[str, ...] = (*_WITH_FRAME, *_WITH_CONFLICTS)
+    return _VERBS[name][0] if name in _VERBS else every
+
+
+def _check_verb(options: WriteOptions, given: Mapping[str, Any], verb: Verb) -> None:
+    for name in given:
+        if verb not in _verbs(name):
+            raise meaningless(name, f"to {verb}: {_VERBS[name][1]}")
+    if verb == "dynamic_partition_overwrite" and options.overwrite_mode == "static":
+        raise InvalidInput("Write option 'overwrite-mode' is 'static', but partitions are to be overwritten dynamically.")
+    if "validate_from_snapshot_id" in given and verb in ("overwrite", "dynamic_partition_overwrite") and options.isolation_level is None:
+        raise meaningless("validate_from_snapshot_id", f"to {verb} without isolation-level", "isolation-level: serializable or snapshot.")
+    if not options.use_table_distribution_and_ordering:
+        for name in ("distribution_mode", "output_sort_order_id"):
+            if given.get(name) not in (None, "none"):
+                both = f"{_dashed(name)!r} and 'use-table-distribution-and-ordering'=false"
+                raise InvalidInput(f"Write options {both} contradict each other.")
+
+
+def meaningless(name: str, where: str, hint: str = "Leave it out.") -> InvalidInput:
+    """The error for an option that cannot have an effect."""
+    return InvalidInput(f"Write option {_dashed(name)!r} means nothing {where}.", hint=hint)
+
+
+def check_level(codec: str, level: str, key: str) -> int:
+    """A compression level within what the codec knows; `key`: the property that says so, unless an option did. Raises InvalidInput."""
+    low, high = LEVELS[codec]
+    if not level.strip().lstrip("+-").isdigit() or not low <= int(level) <= high:
+        raise InvalidInput(f"{key} of {codec} is a whole number from {low} to {high}, not {level!r}.")
+    return int(level)
+
+
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def _checked(given: Mapping[str, Any], label: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """Options by their names here, those without a value left out; and the summary's properties among them."""
     found: dict[str, Any] = {}
     properties: dict[str, str] = {}
     for key, value in given.items():
-        if key.lower().startswith("snapshot-property."):
-            properties[key[len("snapshot-property.") :]] = str(value)
+        head, dot, rest = key.partition(".")
+        name = head.lower().replace("-", "_")
+        if name == "snapshot_property" and dot:
+            if not rest:
+                raise InvalidInput(f"{label.format(key)} lacks the property's name, as in snapshot-property.job.")
+            properties[rest] = str(value)
             continue
-        name = key.lower().replace("-", "_")
-        name = _ALIASES.get(name, name)
-        if reason := _REFUSED.get(name.replace("_", "-")):
-            raise Unsupported(f"Write option {key!r} is not supported: {reason}.")
-        if name not in _KINDS or name == "snapshot_properties":
-            known = ", ".join(sorted(k.replace("_", "-") for k in _KINDS))
-            raise InvalidInput(f"Unknown write option {key!r}.", hint=f"Known: {known}, snapshot-property.<name>.")
-        found[name] = _value(name.replace("_", "-"), name, value)
-    return WriteOptions(**found, snapshot_properties=properties)
+        name = _ALIASES.get(name, name) if not dot else key
+        if reason := _REFUSED.get(_dashed(name)):
+            raise Unsupported(f"{label.format(key)} is not supported: {reason}.")
+        if name not in _KINDS:
+            known = ", ".join(sorted(map(_dashed, _KINDS)))
+            raise InvalidInput(f"Unknown write option {key!r}.{_meant(name)}", hint=f"Known: {known}, snapshot-property.<name>.")
+        if value is None:
+            continue
+        read = _value(label.format(_dashed(name)), name, value)
+        if found.setdefault(name, read) != read:
+            raise InvalidInput(f"{label.format(_dashed(name))} is given twice, as {found[name]!r} and as {read!r}.")
+    return found, properties
 
 
-def _value(key: str, name: str, value: Any) -> Any:
-    if value is None:
-        return None
-    kind = _KINDS[name]
+def _meant(name: str) -> str:
+    """What a misspelt name may have meant."""
+    near = difflib.get_close_matches(name.lower().replace("-", "_"), _KINDS, 1, 0.8)
+    return f" Did you mean {_dashed(near[0])!r}?" if near else ""
+
+
+def _value(label: str, name: str, value: Any) -> Any:
+    kind, text = _KINDS[name], str(value).strip()
     if kind.startswith("bool"):
-        text = value.lower() if isinstance(value, str) else value
-        if text not in _TRUE | _FALSE:
-            raise InvalidInput(f"Write option {key!r} is true or false, not {value!r}.")
-        return text in _TRUE
-    if kind.startswith("int"):
-        try:
-            number = int(value)
-        except (TypeError, ValueError) as e:
-            raise InvalidInput(f"Write option {key!r} is a whole number, not {value!r}.") from e
-        if number <= 0 and ("size" in name):
-            raise InvalidInput(f"Write option {key!r} must be above 0, not {value!r}.")
-        return number
-    text = str(value)
+        if text.lower() not in (*_TRUE, *_FALSE):
+            raise InvalidInput(f"{label} is true or false, not {value!r}.")
+        return text.lower() in _TRUE
+    if kind.startswith("int") or name == "compression_level":
+        return _number(label, name, value, text)
     if name in _CHOICES:
-        text = text.lower()
-        if text not in _CHOICES[name]:
-            raise InvalidInput(f"Write option {key!r} is one of {', '.join(_CHOICES[name])}, not {value!r}.")
-    return text
+        if text.lower() not in _CHOICES[name]:
+            raise InvalidInput(f"{label} is one of {', '.join(_CHOICES[name])}, not {value!r}.")
+        return text.lower()
+    if not isinstance(value, str) or (not text and name != "branch"):
+        raise InvalidInput(f"{label} is text, not {value!r}.")
+    return value
+
+
+def _number(label: str, name: str, value: Any, text: str) -> Any:
+    try:
+        number = int(text)
+    except ValueError as e:
+        raise InvalidInput(f"{label} is a whole number, not {value!r}.") from e
+    if number <= 0 and "size" in name:
+        raise InvalidInput(f"{label} must be above 0, not {value!r}.")
+    if number < 0 and name.endswith("_id"):
+        raise InvalidInput(f"{label} is an id, not {value!r}.")
+    return str(number) if name == "compression_level" else number

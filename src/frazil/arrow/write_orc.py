@@ -84,22 +84,33 @@ def orc_settings(
     may. Raises InvalidInput for columns that are not there."""
     name = (codec or properties.get(PREFIX + "compression-codec", "zlib")).lower()
     if name not in _CODECS:
-        raise Unsupported(f"ORC compression {name!r} is not supported.", hint=f"Known: {', '.join(_CODECS)}.")
+        raise Unsupported(f"ORC has no compression-codec {name!r} here.", hint=f"Known: {', '.join(_CODECS)}.")
     found: dict[str, Any] = {
         "compression": "uncompressed" if name == "none" else name,
         "compression_strategy": (strategy or properties.get(PREFIX + "compression-strategy", "speed")).lower(),
     }
-    try:
-        found["stripe_size"] = int(properties.get(PREFIX + "stripe-size-bytes", 67_108_864))
-        found["bloom_filter_fpp"] = float(properties.get(PREFIX + "bloom.filter.fpp", 0.05))
-    except ValueError as e:
-        raise InvalidInput(f"A property {PREFIX}* is no number: {e}.") from e
+    if found["compression_strategy"] not in ("speed", "compression"):
+        raise InvalidInput(f"{PREFIX}compression-strategy is speed or compression, not {found['compression_strategy']!r}.")
+    found["stripe_size"] = int(_above(properties, "stripe-size-bytes", "67108864"))
+    found["bloom_filter_fpp"] = _above(properties, "bloom.filter.fpp", "0.05", 1)
     if schema is not None and (text := properties.get(PREFIX + "bloom.filter.columns")):
         columns, names = orc_columns(schema), [c.strip() for c in text.split(",") if c.strip()]
         if unknown := [n for n in names if n not in columns]:
             raise InvalidInput(f"{PREFIX}bloom.filter.columns names {', '.join(unknown)}, which the table has not got.", column=unknown[0])
         found["bloom_filter_columns"] = [columns[n] for n in names]
     return found
+
+
+def _above(properties: Mapping[str, str], key: str, default: str, below: float = 2**63) -> float:
+    """The property as a number between 0 and `below`, neither included."""
+    text = properties.get(PREFIX + key, default)
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0
+    if not 0 < number < below:
+        raise InvalidInput(f"{PREFIX}{key} must be a number above 0{'' if below > 1 else ' and below 1'}, not {text!r}.")
+    return number
 
 
 def orc_columns(schema: pa.Schema) -> dict[str, int]:

@@ -15,6 +15,7 @@ from frazil.arrow.file_layout import Layout, layout
 from frazil.arrow.metrics import BatchMetrics, Metrics, column_bounds, parquet_metrics
 from frazil.arrow.metrics_config import MetricsConfig
 from frazil.arrow.schema import PARQUET_FIELD_ID
+from frazil.arrow.write_options import LEVELS, check_level
 from frazil.codec.json_nouns import schema_to_json
 from frazil.errors import InvalidInput, Unsupported
 from frazil.spec.schema import Schema
@@ -47,7 +48,7 @@ class ParquetSettings:
         self._properties, self._schema = properties, schema
         name = (codec or properties.get(PREFIX + "compression-codec", "zstd")).lower()
         if name not in _CODECS:
-            raise Unsupported(f"Parquet compression {name!r} is not supported.", hint=f"Known: {', '.join(_CODECS)}.")
+            raise Unsupported(f"Parquet has no compression-codec {name!r} here.", hint=f"Known: {', '.join(_CODECS)}.")
         if self._flag("shred-variants", False) and not all(map(_variant_free, schema.fields)):
             raise Unsupported("write.parquet.shred-variants is not supported: variants are written unshredded.")
         self.row_group_bytes = self._number("row-group-size-bytes", 134_217_728)
@@ -62,8 +63,8 @@ class ParquetSettings:
         self._optional("max_rows_per_page", "page-row-limit")
         self._optional("dictionary_pagesize_limit", "dict-size-bytes")
         level = level or properties.get(PREFIX + "compression-level")
-        if level is not None and name in ("gzip", "zstd", "brotli"):
-            self.arguments["compression_level"] = self._int(level, "compression-level")
+        if level is not None and name in LEVELS:
+            self.arguments["compression_level"] = check_level(name, level, PREFIX + "compression-level")
         self._columns("use_dictionary", "dict-encoding-enabled.column.", True)
         self._columns("write_statistics", "stats-enabled.column.", True)
         if blooms := self._blooms():

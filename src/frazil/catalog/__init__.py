@@ -14,7 +14,7 @@ from frazil.catalog.base import (
     Unknown,
 )
 from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names
-from frazil.catalog.load import load_backend
+from frazil.catalog.load import first_found, load_backend, meanings
 from frazil.catalog.path import create_at, load_location
 
 __all__ = [
@@ -29,6 +29,8 @@ __all__ = [
     "Unknown",
     "configured_names",
     "create_at",
+    "first_found",
     "load_backend",
     "load_location",
+    "meanings",
 ]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from frazil.catalog.served import canonical
 from frazil.catalog.yaml_files import catalogs_of, settings_of
 from frazil.errors import InvalidInput
 from frazil.storage import redact
@@ -61,7 +62,7 @@ def configuration(
     looked: list[str] = []
     for source, values in _sources(name, given or {}, spark_conf, env):
         looked.append(source)
-        for key, value in values.items():
+        for key, value in ((canonical(k), v) for k, v in values.items()):
             if key not in found:
                 found[key], sources[key] = _text(key, value, source), source
     return Configuration(name, found, sources, tuple(looked))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
-from frazil.catalog.base import CatalogBackend
-from frazil.catalog.configuration import DEFAULT_CATALOG, Configuration, configuration, home
+from frazil.catalog.base import CatalogBackend, Identifier
+from frazil.catalog.configuration import DEFAULT_CATALOG, Configuration, configuration, configured_names, home
 from frazil.catalog.memory import MemoryCatalog
 from frazil.catalog.path import PathCatalog
+from frazil.catalog.served import check_served
 from frazil.catalog.sql import SqlCatalog
-from frazil.errors import InvalidInput, Unsupported
+from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
 from frazil.storage import redact_text, storage_for
 from frazil.storage.locations import scheme_of
 
@@ -34,6 +36,7 @@ _SCHEMES = {
     "http": "rest", "https": "rest", "thrift": "hive", "sqlite": "sql", "postgresql": "sql", "postgres": "sql", "mysql": "sql",
     "mariadb": "sql", "jdbc": "sql",
 }  # fmt: skip
+T = TypeVar("T")
 _OWN_IO = ("org.apache.iceberg.", "pyiceberg.io.")
 
 
@@ -47,10 +50,41 @@ def load_backend(
     """
     found = configuration(name, properties, spark_conf=spark_conf, environ=environ)
     if found.name == DEFAULT_CATALOG and not {"type", "uri", "warehouse", "catalog-impl", "py-catalog-impl"} & set(found.properties):
+        check_served(found.name, "sql", found.properties, found.sources)
         return _default(found, environ)
     kind = catalog_type(found)
     _check(found, kind)
+    check_served(found.name, kind, found.properties, found.sources)
     return _MAKERS[kind](found.name, found.properties)
+
+
+def meanings(
+    name: str | Sequence[str], properties: Mapping[str, Any], *, spark_conf: Mapping[str, str] | None = None
+) -> list[tuple[str | None, Identifier]]:
+    """What a name may mean: a catalog (None: the default one) and the rest of the name, the likelier first.
+
+    Its first part is a catalog only if one of that name is configured ("default" is, but "default.t" is a namespace and a table).
+    Properties that the caller gives may as well be those of the catalog that a name of three parts begins with. Raises InvalidInput.
+    """
+    listed = name.replace("`", "").split(".") if isinstance(name, str) else name
+    parts = tuple(listed) if isinstance(listed, tuple | list) else ()
+    if not parts or not all(isinstance(p, str) and p for p in parts):
+        raise InvalidInput(f"{name!r} is no table identifier: it has a namespace and a name, as in db.events.")
+    known = {*configured_names(spark_conf), *([DEFAULT_CATALOG] if len(parts) > 2 else [])}
+    catalog = parts[0] if len(parts) > 1 and parts[0] in known else None
+    rest = parts[1:] if catalog else parts
+    if len(rest) < 2:
+        raise InvalidInput(f"{'.'.join(parts)!r} is no table identifier: it has a namespace and a name, as in db.events.")
+    others = [(parts[0], parts[1:])] if catalog is None and len(parts) > 2 and properties else []
+    return [(catalog, rest), *others]
+
+
+def first_found(found: Sequence[tuple[str | None, Identifier]], look: Callable[[str | None, Identifier], T]) -> T:
+    """What `look` finds by the first of these meanings that has it. Raises the NoSuchTableError of the last."""
+    for catalog, rest in found[:-1]:
+        with contextlib.suppress(NoSuchTableError):
+            return look(catalog, rest)
+    return look(*found[-1])
 
 
 def _default(found: Configuration, environ: Mapping[str, str] | None) -> SqlCatalog:

@@ -20,6 +20,7 @@ from frazil.catalog.base import (
     refuse_relocation,
     shown,
 )
+from frazil.catalog.served import canonical, check_of_location
 from frazil.errors import (
     InvalidInput,
     NamespaceAlreadyExistsError,
@@ -179,11 +180,8 @@ class LocationBackend:
         self._check(identifier)
         found = path_files.load(self.storage, self.location)
         if found is None:
-            raise NoSuchTableError(
-                f"There is no table at {self.location}: no v<N>.metadata.json in its directory metadata.",
-                hint="For the table of a catalog, load it through the catalog or give the path of its …metadata.json.",
-                table=self.location,
-            )  # fmt: skip
+            text = f"There is no table at {self.location}: no v<N>.metadata.json in its directory metadata."
+            raise NoSuchTableError(text, hint=path_files.instead(self.storage, self.location), table=self.location)
         return LoadedTable((), *found, self.storage, dict(self.properties))
 
     def create(self, identifier: Identifier, metadata: TableMetadata) -> Outcome:
@@ -255,7 +253,8 @@ def load_location(location: str, properties: Mapping[str, str] | None = None) ->
 
     Raises NoSuchTableError, NoSuchFileError, CorruptData.
     """
-    properties, location = dict(properties or {}), absolute(check_location(location))
+    properties = _of_store(location, properties)
+    location = absolute(check_location(location))
     if metadata_files.is_metadata_file(location):
         storage = storage_for(location, properties)
         return None, LoadedTable((), location, metadata_files.read(storage, location), storage, properties)
@@ -275,7 +274,13 @@ def load_location(location: str, properties: Mapping[str, str] | None = None) ->
 
 def create_at(location: str, metadata: TableMetadata, properties: Mapping[str, str] | None = None) -> Outcome:
     """A new path table at a bare location."""
-    return LocationBackend(location, properties or {}).create((), metadata)
+    return LocationBackend(location, _of_store(location, properties)).create((), metadata)
+
+
+def _of_store(location: str, properties: Mapping[str, str] | None) -> dict[str, str]:
+    found = {canonical(k): str(v) for k, v in (properties or {}).items()}
+    check_of_location(location, found)
+    return found
 
 
 def table_name_of(location: str) -> str:

@@ -199,3 +199,17 @@ def read_hint(storage: Storage, root: str) -> int | None:
     with contextlib.suppress(FrazilError, ValueError):
         return int(storage.read(join(root, "metadata", _HINT))[:20].split(b"\n")[0])
     return None
+
+
+_OF_OTHERS = {"_delta_log": "Delta Lake", ".hoodie": "Hudi"}
+_FILES = (".parquet", ".orc", ".avro", ".csv", ".json")
+
+
+def instead(storage: Storage, location: str) -> str:
+    """What to do where no table was found, by what is there."""
+    for folder, product in _OF_OTHERS.items():
+        if storage.is_directory(join(location, folder)):
+            return f"This is a table of {product}; Frazil reads Iceberg tables."
+    if location.endswith(_FILES):
+        return f"This names a file of data; read it with {location.rpartition('.')[2]}'s own reader, or take it into a table by add_files."
+    return "For the table of a catalog, load it through the catalog or give the path of its …metadata.json."

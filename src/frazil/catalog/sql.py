@@ -6,6 +6,7 @@ The compare-and-swap is one UPDATE that names the old metadata location; one row
 from __future__ import annotations
 
 import contextlib
+import difflib
 import uuid
 from collections.abc import Mapping, Sequence
 
@@ -79,7 +80,19 @@ class SqlCatalog(SqlNamespaces):
 
     def _no_table(self, identifier: Identifier) -> NoSuchTableError:
         name = f"{self.name}.{full_name(identifier)}"
-        return NoSuchTableError(f"Table does not exist: {name}.", table=name)
+        return NoSuchTableError(f"Table does not exist: {name}.", hint=self._elsewhere() or self._near(identifier), table=name)
+
+    def _near(self, identifier: Identifier) -> str | None:
+        """What there is instead of a table that is missing."""
+        *namespace, name = identifier
+        with contextlib.suppress(FrazilError):
+            if not self.namespace_exists(tuple(namespace)):
+                return f"Nor is there a namespace {full_name(namespace)}; list_namespaces() shows those that are."
+            names = [t[-1] for t in self.list_tables(tuple(namespace))]
+            if near := difflib.get_close_matches(name, names, 1):
+                return f"Did you mean {near[0]!r}?"
+            return f"list_tables({full_name(namespace)!r}) shows those that do."
+        return None
 
     def _storage(self, location: str) -> Storage:
         return storage_for(location, self.properties)
@@ -123,8 +136,8 @@ class SqlCatalog(SqlNamespaces):
         row = self._row(identifier)
         if self._strict and not self.namespace_exists(tuple(identifier[:-1])):
             raise NoSuchNamespaceError(
-                f"Namespace does not exist: {full_name(identifier[:-1])}.", hint="Make it with create_namespace first.",
-                namespace=full_name(identifier[:-1]),
+                f"Namespace does not exist: {full_name(identifier[:-1])}.",
+                hint=self._elsewhere() or "Make it with create_namespace first.", namespace=full_name(identifier[:-1]),
             )  # fmt: skip
         if self.database.query(sql_statements.get(self._v1), row):
             return Conflict(f"Table or view exists: {full_name(identifier)}")

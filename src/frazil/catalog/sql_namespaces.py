@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 
 from frazil.catalog import sql_statements
@@ -9,13 +10,14 @@ from frazil.catalog.base import Identifier, Identifiers, PropertiesUpdateSummary
 from frazil.catalog.database import Database, DuplicateKey, Step
 from frazil.errors import (
     CommitFailedException,
+    FrazilError,
     InvalidInput,
     NamespaceAlreadyExistsError,
     NamespaceNotEmptyError,
     NoSuchNamespaceError,
 )
 
-_MARK = "exists"
+_MARK, _SHOWN = "exists", 5
 
 
 class SqlNamespaces:
@@ -49,7 +51,17 @@ class SqlNamespaces:
 
     def _check_exists(self, namespace: Identifier) -> None:
         if not self.namespace_exists(namespace):
-            raise NoSuchNamespaceError(f"Namespace does not exist: {full_name(namespace)}.", namespace=full_name(namespace))
+            text = f"Namespace does not exist: {full_name(namespace)}."
+            raise NoSuchNamespaceError(text, hint=self._elsewhere(), namespace=full_name(namespace))
+
+    def _elsewhere(self) -> str | None:
+        """What to say when nothing is found: rows belong to a catalog's name, and those of other names are not seen."""
+        with contextlib.suppress(FrazilError):
+            names = sorted({str(r[0]) for r in self.database.query(sql_statements.CATALOGS, {})})
+            if names and self.name not in names:
+                shown = ", ".join(map(repr, names[:_SHOWN])) + (", …" if len(names) > _SHOWN else "")
+                return f"The database holds nothing of a catalog named {self.name!r}, but of {shown}: open it under that name."
+        return None
 
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str] = {}) -> None:
         values = self._values(namespace)

@@ -68,11 +68,12 @@ def set_up(database: Database, properties: Mapping[str, str]) -> bool:
     asked = (option(properties, "schema_version", "jdbc.schema-version") or "").lower()
     if asked not in ("", "v0", "v1"):
         raise InvalidInput(f"Catalog property schema_version must be v0 or v1, not {asked!r}.")
+    may_make = flag(properties, "init_catalog_tables", "jdbc.init-catalog-tables", default=True)
     try:
         v1 = "iceberg_type" in database.columns(TABLES)
         database.columns(NAMESPACES)
     except MissingTable:
-        if not flag(properties, "init_catalog_tables", "jdbc.init-catalog-tables", default=True):
+        if not may_make:
             raise InvalidInput("The database has no catalog tables, and init_catalog_tables=false forbids making them.") from None
         _create(database)
         v1 = "iceberg_type" in database.columns(TABLES)

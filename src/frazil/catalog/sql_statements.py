@@ -52,6 +52,7 @@ def names(v1: bool) -> str:
     )
 
 
+CATALOGS = f"SELECT DISTINCT catalog_name FROM {TABLES} UNION SELECT DISTINCT catalog_name FROM {NAMESPACES}"
 ALL_NAMESPACES = (
     f"SELECT table_namespace FROM {TABLES} WHERE catalog_name = :catalog "
     f"UNION SELECT namespace FROM {NAMESPACES} WHERE catalog_name = :catalog"

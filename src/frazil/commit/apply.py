@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from frazil.commit.known_properties import check_values
 from frazil.commit.properties import RESERVED_PROPERTIES
 from frazil.errors import ValidationError
 from frazil.spec import updates as u
@@ -354,6 +355,7 @@ def _set_properties(draft: _Draft, update: u.SetProperties) -> None:
         raise ValidationError(f"Table properties should not contain reserved properties, but got {', '.join(reserved)}")
     if wrong := [k for k, v in update.updates.items() if not isinstance(v, str)]:
         raise ValidationError(f"Table properties are strings; these are not: {', '.join(wrong)}")
+    check_values({k: v for k, v in update.updates.items() if draft.md.properties.get(k) != v})
     merged = {**draft.md.properties, **update.updates}
     if merged != draft.md.properties:
         draft.put(properties=merged)

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from frazil.commit.apply import check_schema, has_sequential_ids, now_millis
-from frazil.commit.properties import RESERVED_PROPERTIES, check_commit_properties
+from frazil.commit.known_properties import check_values
+from frazil.commit.properties import RESERVED_PROPERTIES
 from frazil.errors import ValidationError
 from frazil.spec import updates as u
 from frazil.spec.metadata import DEFAULT_FORMAT_VERSION, SUPPORTED_FORMAT_VERSION, TableMetadata
@@ -85,15 +86,12 @@ def _version_of(properties: Mapping[str, str]) -> int:
 def stored_properties(properties: Mapping[str, str]) -> dict[str, str]:
     """What a new table stores: Java's default for new tables, then what was given, without reserved names."""
     found = {**STORED_IN_NEW_TABLES, **{k: str(v) for k, v in properties.items() if k not in RESERVED_PROPERTIES}}
-    check_commit_properties(found)
+    check_values(found)
     return found
 
 
 def check_metrics_properties(properties: Mapping[str, str], schema: Schema) -> None:
-    for key, value in properties.items():
-        if key == "write.metadata.metrics.default" or key.startswith(_METRICS_COLUMN):
-            if not (match := _METRICS_MODE.fullmatch(value)) or match[1] == "0":
-                raise ValidationError(f"Table property {key}: {value!r} is no metrics mode (none, counts, truncate(n), full).")
+    for key in properties:
         if key.startswith(_METRICS_COLUMN) and schema.get_field(key.removeprefix(_METRICS_COLUMN)) is None:
             column = key.removeprefix(_METRICS_COLUMN)
             raise ValidationError(f"Invalid metrics config, could not find column {column} from table prop {key}")

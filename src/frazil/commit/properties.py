@@ -52,14 +52,6 @@ def boolean(properties: Mapping[str, str], key: str, default: bool) -> bool:
     return text.lower() == "true"
 
 
-def check_commit_properties(properties: Mapping[str, str]) -> None:
-    """Refuse numbers that commits could not use, before they are stored."""
-    for key in DEFAULTS:
-        number(properties, key)
-    boolean(properties, "commit.manifest-merge.enabled", True)
-    boolean(properties, "write.wap.enabled", False)
-
-
 def refuse_encryption(metadata: TableMetadata) -> None:
     """A table that is to be encrypted gets no file that is not. Raises Unsupported."""
     if metadata.properties.get("encryption.key-id") or metadata.encryption_keys:

@@ -64,7 +64,7 @@ def insert(
     frame: Any, table: Table, options: Mapping[str, Any], *, overwrite: bool = False, dynamic: bool = False, where: Any = None
 ) -> None:
     """Append, overwrite by filter (everything unless `where` is given) or of the partitions that the frame touches."""
-    given = {k: v for k, v in write_options(options).items() if k.lower().replace("_", "-") != "overwrite-mode"}
+    given = write_options(options)
     if not overwrite:
         table.append(frame, **given)
     elif dynamic:

@@ -7,7 +7,7 @@ from typing import Any
 
 from frazil.dropin.names import catalog_of, is_ours
 from frazil.dropin.tables import create, insert, open_table, split_branch, sql_of, term_of
-from frazil.errors import NoSuchTableError, Unsupported
+from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
 
 
 class IcebergWriterV2:
@@ -89,6 +89,17 @@ class IcebergWriterV2:
         partitions = [term_of(c) for c in self._partitions]
         create(self._table, self._frame, self._given, partition_by=partitions, properties=self._properties, **named)
 
+    def _check_existing(self, name: str) -> None:
+        """What only a new table takes; Spark's own writer leaves it unheard."""
+        for asked, what in ((self._properties, "tableProperty"), (self._partitions, "partitionedBy")):
+            if asked:
+                shown = ", ".join(map(str, asked))
+                raise InvalidInput(f"{what}({shown}) is for a new table: {name} is there already.", hint="Leave it out.", table=name)
+        if self._provider not in (None, "iceberg"):
+            raise InvalidInput(f"using({self._provider!r}) is for a new table: {name} is there already.", hint="Leave it out.", table=name)
+        if any(called == "clusterBy" for called, _ in self._calls):
+            raise Unsupported("clusterBy is not for Iceberg tables.", hint="Partition by bucket(n, column), or set a sort order.")
+
     def _write(self, verb: str, *condition: Any, **how: bool) -> None:
         spark = self._frame.sparkSession
         name, branch = split_branch(self._table)
@@ -99,5 +110,6 @@ class IcebergWriterV2:
             table = open_table(name, self._given, spark)
         except NoSuchTableError as e:
             raise NoSuchTableError(e.message, hint="create() makes a new table.", table=name) from e
+        self._check_existing(name)
         where = sql_of(spark, table, condition[0]) if condition else None
         insert(self._frame, table, {**self._given, **({"branch": branch} if branch else {})}, where=where, **how)

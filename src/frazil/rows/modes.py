@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from frazil.arrow.write_options import WriteOptions
+from frazil.arrow.write_options import WriteOptions, meaningless
 from frazil.errors import InvalidInput, ValidationError
 from frazil.spec.metadata import TableMetadata
 
@@ -14,10 +14,14 @@ COPY_ON_WRITE: Mode = "copy-on-write"
 MERGE_ON_READ: Mode = "merge-on-read"
 
 
-def mode_of(kind: Kind, metadata: TableMetadata, given: str | None = None) -> Mode:
-    """The mode given, else the table's, else copy-on-write. Raises InvalidInput for another, ValidationError for merge-on-read on v1."""
+OF_DELETES = ("delete_format", "target_delete_file_size_bytes", "delete_granularity")
+
+
+def mode_of(kind: Kind, metadata: TableMetadata, given: str | None = None, options: WriteOptions | None = None) -> Mode:
+    """The mode given, else the table's, else copy-on-write. Raises InvalidInput for another and for options of delete files where none
+    can be written, ValidationError for merge-on-read on v1."""
     key = f"write.{kind}.mode"
-    found = (given if given is not None else metadata.properties.get(key, COPY_ON_WRITE)).lower()
+    found = str(given if given is not None else metadata.properties.get(key, COPY_ON_WRITE)).lower()
     if found not in (COPY_ON_WRITE, MERGE_ON_READ):
         what = "mode" if given is not None else key
         raise InvalidInput(f"{what} is {COPY_ON_WRITE} or {MERGE_ON_READ}, not {found!r}.", table=metadata.location)
@@ -26,6 +30,12 @@ def mode_of(kind: Kind, metadata: TableMetadata, given: str | None = None) -> Mo
             f"Table {metadata.location} has format version 1, which has no delete files; {kind} cannot be merge-on-read.",
             hint="Use mode='copy-on-write', or t.upgrade(format_version=2).", table=metadata.location,
         )  # fmt: skip
+    for name in (n for n in OF_DELETES if options is not None and options.asks_for(n)):
+        if found == COPY_ON_WRITE:
+            where = f"to a {kind} that is {COPY_ON_WRITE}: it writes no delete files"
+            raise meaningless(name, where, f"mode={MERGE_ON_READ!r} or the property {key} says otherwise.")
+        if metadata.format_version >= 3 and getattr(options, name) != "file":
+            raise meaningless(name, "from format version 3 on: rows are deleted by deletion vectors, one a data file")
     return found
 
 

@@ -25,6 +25,8 @@ def upsert_of(schema: Schema, join_cols: Sequence[str] | None, update: bool, ins
     names = tuple([join_cols] if isinstance(join_cols, str) else join_cols or known)
     if not names:
         raise InvalidInput("upsert needs join_cols: the table has no identifier fields.", hint="t.upsert(frame, join_cols=['id'])")
+    if unknown := [n for n in names if not isinstance(n, str) or schema.get_field(n, False) is None]:
+        raise InvalidInput(f"upsert: join_cols has {unknown[0]!r}, which is no column; columns are: {', '.join(schema.column_names)}.")
     if not update and not insert:
         raise InvalidInput("upsert: when_matched_update_all and when_not_matched_insert_all are both False, so there is nothing to do.")
     parts = [EqualTo(_side("target", n), _side("source", n)) for n in names]

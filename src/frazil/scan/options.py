@@ -41,9 +41,14 @@ class ScanOptions:
     @classmethod
     def of(cls, options: Mapping[str, str] | None, properties: Mapping[str, str], *, with_stats: bool = False) -> ScanOptions:
         """From read options (Java's names, `_` for `-` allowed) and table properties. Raises InvalidInput for an unknown option."""
-        given = {k.lower().replace("_", "-"): str(v) for k, v in (options or {}).items()}
-        if unknown := sorted(set(given) - set(SPLIT_OPTIONS)):
-            raise InvalidInput(f"Unknown read option: {', '.join(unknown)}.", hint=f"Known: {', '.join(SPLIT_OPTIONS)}.")
+        given: dict[str, str] = {}
+        for key, value in (options or {}).items():
+            name = str(key).lower().replace("_", "-")
+            if name not in SPLIT_OPTIONS:
+                chosen = "What selects a snapshot is an argument of scan(): snapshot_id, branch, tag, as_of."
+                raise InvalidInput(f"Unknown read option: {name}.", hint=f"Known: {', '.join(SPLIT_OPTIONS)}. {chosen}")
+            if value is not None and given.setdefault(name, str(value)) != str(value):
+                raise InvalidInput(f"Read option {name} is given twice, as {given[name]} and as {value}.")
         return cls(with_stats=with_stats, split=split_options(properties, given))
 
 

@@ -24,8 +24,8 @@ from frazil.arrow.leftovers import leave_only
 from frazil.arrow.read import read_task
 from frazil.arrow.read_context import ReadContext
 from frazil.arrow.write import write
-from frazil.arrow.write_context import WriteContext
-from frazil.arrow.write_options import WriteOptions, write_options
+from frazil.arrow.write_context import WriteContext, check_formats
+from frazil.arrow.write_options import WriteOptions, meaningless, write_options
 from frazil.catalog import CatalogBackend, load_backend
 from frazil.catalog.path import load_location
 from frazil.commit.actions import Action, Append, OverwriteFiles, ReplacePartitions
@@ -172,6 +172,19 @@ class IcebergReader(DataSourceReader):
             yield fitted(batch, self._arrow)
 
 
+def _asked(options: Mapping[str, str], overwrite: bool) -> WriteOptions:
+    """The options of a write. Raises Unsupported for those that need more than this data source can do."""
+    found = write_options(options, "overwrite" if overwrite else "append")
+    for name, idle in (("merge_schema", False), ("distribution_mode", "none"), ("advisory_partition_size", None)):
+        if getattr(found, name) not in (idle, None):
+            raise Unsupported(f"Write option {name.replace('_', '-')!r} needs frazil.install(spark) before the write.")
+    if overwrite and found.overwrite_mode != "dynamic":
+        for name in ("delete_format", "target_delete_file_size_bytes", "delete_granularity"):
+            if found.asks_for(name):
+                raise meaningless(name, "where every row is replaced: no delete files are written")
+    return found
+
+
 def _start(metadata: TableMetadata, options: WriteOptions) -> int | None:
     """The snapshot from which conflicts count: the one named, else the branch's head as this write found it."""
     if options.validate_from_snapshot_id is not None:
@@ -191,16 +204,14 @@ class IcebergWriter(DataSourceArrowWriter):
     def __init__(self, options: dict[str, str], schema: s.StructType, overwrite: bool):
         catalog = {k[8:]: v for k, v in options.items() if k.lower().startswith("catalog.")}
         path = options.get("path", "")
-        self._options: WriteOptions = write_options(
-            {k: v for k, v in options.items() if k.lower() != "path" and not k.lower().startswith("catalog.")}
-        )
-        if self._options.merge_schema:
-            raise Unsupported("merge-schema needs frazil.install(spark) before the write.")
+        own = {k: v for k, v in options.items() if k.lower() != "path" and not k.lower().startswith("catalog.")}
+        self._options = _asked(own, overwrite)
         self._place, self._catalog, self._overwrite = path, catalog, overwrite
         _, loaded = self._load()
         self._base = loaded
         if self._options.wap_id and loaded.metadata.properties.get("write.wap.enabled", "false").lower() != "true":
             raise InvalidInput("wap-id is given, but the table property write.wap.enabled is not true.", table=loaded.metadata.location)
+        check_formats(loaded.metadata, self._options, "overwrite" if overwrite else "append")
         self._start = _start(loaded.metadata, self._options)
         self._context = WriteContext.of(loaded.metadata, loaded.storage, self._options)
         assert self._context.settings is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -15,9 +15,10 @@ from pyspark.sql import DataFrame
 from frazil.arrow.metrics import footer_metrics
 from frazil.arrow.parquet_footer import add_field_ids
 from frazil.arrow.write_context import WriteContext
+from frazil.arrow.write_options import LEVELS, check_level
 from frazil.arrow.write_parquet import leaf_paths
 from frazil.codec.partition_path import partition_path
-from frazil.errors import InvalidInput, StorageError
+from frazil.errors import StorageError
 from frazil.spark.layout import Spread, spread
 from frazil.spark.settings import temporarily
 from frazil.spark.transforms import from_directory
@@ -58,7 +59,7 @@ _THREADS = 8
 
 
 def can_write(context: WriteContext) -> bool:
-    """Whether Spark's writer can: Parquet on a local disk, types it has, a codec it has."""
+    """Whether Spark's writer can: Parquet on a local disk, types it has, a codec it has, names that differ in more than case."""
     codec = (context.options.compression_codec or context.properties.get(_PREFIX + "compression-codec", "zstd")).lower()
     return (
         context.format == "parquet"
@@ -66,7 +67,14 @@ def can_write(context: WriteContext) -> bool:
         and context.storage.local_path(data_root(context.location, context.properties)) is not None
         and not any(contains(f.field_type, *_ARROW_ONLY) or _nested_unknown(f.field_type) for f in context.schema.fields)
         and any(not isinstance(f.field_type, i.UnknownType) for f in context.schema.fields)
+        and not _differ_by_case(context.schema.fields)
     )
+
+
+def _differ_by_case(fields: Sequence[i.NestedField]) -> bool:
+    """Whether names that stand beside each other, at any depth, are one name to a session that does not mind case."""
+    one = len({f.name.lower() for f in fields}) < len(fields)
+    return one or any(_differ_by_case(i.children(f.field_type)) for f in fields)
 
 
 def _nested_unknown(type_: i.IcebergType) -> bool:
@@ -115,12 +123,11 @@ def write_settings(context: WriteContext) -> dict[str, str]:
     codec = (context.options.compression_codec or properties.get(_PREFIX + "compression-codec", "zstd")).lower()
     found = {"compression": _CODECS[codec], "partitionOverwriteMode": "static", **_COMMITTER}
     level = context.options.compression_level or properties.get(_PREFIX + "compression-level")
-    if level is not None and codec == "zstd":
-        found["parquet.compression.codec.zstd.level"] = level
-    if level is not None and codec == "gzip":
-        if not level.isdigit() or int(level) >= len(_ZLIB):
-            raise InvalidInput(f"compression-level of gzip is 0 to 9, not {level!r}.")
-        found["zlib.compress.level"] = _ZLIB[int(level)]
+    number = check_level(codec, level, _PREFIX + "compression-level") if level is not None and codec in LEVELS else None
+    if number is not None and codec == "zstd":
+        found["parquet.compression.codec.zstd.level"] = str(number)
+    if number is not None and codec == "gzip":
+        found["zlib.compress.level"] = _ZLIB[number]
     for name, key in _HADOOP.items():
         if (value := properties.get(_PREFIX + name)) is not None:
             found[key] = value

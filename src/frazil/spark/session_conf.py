@@ -12,7 +12,10 @@ from frazil.spec.metadata import TableMetadata
 
 _PREFIX = "spark.sql.iceberg."
 CASE_SENSITIVE = "spark.sql.caseSensitive"
-_WRITE = ("compression-codec", "compression-level", "compression-strategy", "merge-schema", "check-nullability", "check-ordering")
+_WRITE = (
+    "compression-codec", "compression-level", "compression-strategy", "distribution-mode", "merge-schema", "check-nullability",
+    "check-ordering",
+)  # fmt: skip
 
 
 def all_settings(spark: Any) -> dict[str, str]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from frazil.catalog import CatalogBackend, LoadedTable, load_backend
-from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names
+from frazil.catalog import CatalogBackend, LoadedTable, first_found, load_backend, meanings
 from frazil.catalog.path import load_location
 from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
 from frazil.expr.nodes import Predicate
@@ -24,7 +24,7 @@ from frazil.spec.snapshot import Snapshot
 
 _SELECTORS = ("snapshot-id", "as-of-timestamp", "branch", "tag", "versionasof", "timestampasof")
 _RANGE = ("start-snapshot-id", "end-snapshot-id", "start-timestamp", "end-timestamp")
-_HINTS = ("vectorization-enabled", "batch-size", "locality", "aggregate-push-down-enabled")  # how rows are read, never which
+_HINTS = ("vectorization-enabled", "batch-size", "locality", "aggregate-push-down-enabled")  # how Java reads, never which rows
 _REFUSED = {
     "stream-from-timestamp": "it belongs to streams", "file-scan-task-set-id": "it belongs to Java's compaction",
     "scan-task-set-id": "it belongs to Java's compaction",
@@ -102,7 +102,7 @@ class Target:
 def read_request(options: Mapping[str, Any]) -> ReadRequest:
     """Options of `format("iceberg")`, in any case, `_` for `-`. Raises InvalidInput for unknown and contradictory ones, Unsupported
     for Java's that are not served."""
-    given = {str(k).lower().replace("_", "-"): str(v) for k, v in options.items() if v is not None}
+    given = _given(options)
     path = given.pop("path", "")
     if not path:
         raise InvalidInput('format("iceberg") needs a table: load("db.events") or load("/path/to/events").')
@@ -112,7 +112,9 @@ def read_request(options: Mapping[str, Any]) -> ReadRequest:
             raise Unsupported(f"Read option {key!r} is not supported here: {reason}.")
         if not key.startswith(_CATALOG) and key not in (*_SELECTORS, *_RANGE, *_HINTS, *SPLIT_OPTIONS):
             known = ", ".join(sorted((*_SELECTORS, *_RANGE, *_HINTS, *SPLIT_OPTIONS, "catalog.<key>")))
-            raise InvalidInput(f"Unknown read option {key!r}.", hint=f"Known: {known}.")
+            near = difflib.get_close_matches(key, (*_SELECTORS, *_RANGE, *_HINTS, *SPLIT_OPTIONS), 1, 0.8)
+            raise InvalidInput(f"Unknown read option {key!r}.{f' Did you mean {near[0]!r}?' if near else ''}", hint=f"Known: {known}.")
+    _check_hints(given)
     selectors = selector_options({k: v for k, v in given.items() if k in _SELECTORS})
     split = {k: v for k, v in given.items() if k in SPLIT_OPTIONS}
     start, end, start_ms, end_ms = (_number(given, k) for k in _RANGE)
@@ -120,6 +122,25 @@ def read_request(options: Mapping[str, Any]) -> ReadRequest:
     if re.split(r"[.#,]", path.lower())[-1] != CHANGES:
         _check_rows(request)
     return request
+
+
+def _given(options: Mapping[str, Any]) -> dict[str, str]:
+    """By their names in lower case with dashes. Raises InvalidInput for one that is given twice with different values."""
+    found: dict[str, str] = {}
+    for key, value in options.items():
+        name = str(key).lower().replace("_", "-")
+        if value is not None and found.setdefault(name, str(value)) != str(value) and not name.startswith(_CATALOG):
+            raise InvalidInput(f"Read option {name!r} is given twice, as {found[name]!r} and as {str(value)!r}.")
+    return found
+
+
+def _check_hints(given: Mapping[str, str]) -> None:
+    for key in (k for k in _HINTS if k in given):
+        if key == "batch-size":
+            if not given[key].strip().isdigit() or int(given[key]) == 0:
+                raise InvalidInput(f"Read option {key!r} is a whole number above 0, not {given[key]!r}.")
+        elif given[key].strip().lower() not in ("true", "false"):
+            raise InvalidInput(f"Read option {key!r} is true or false, not {given[key]!r}.")
 
 
 def _check_rows(request: ReadRequest) -> None:
@@ -151,20 +172,12 @@ def locate(request: ReadRequest, spark_conf: Mapping[str, str]) -> Target:
         location, suffixes = split_location(request.path)
         _, loaded = load_location(location, dict(request.catalog))
         return _with_suffixes(Target(location, loaded, request, None, request.selectors), suffixes)
-    parts = tuple(request.path.replace("`", "").split("."))
-    known = {*configured_names(spark_conf), *([DEFAULT_CATALOG] if len(parts) > 2 else [])}
-    catalog = parts[0] if len(parts) > 1 and parts[0] in known else None
     properties: dict[str, Any] = dict(request.catalog)
-    backend = load_backend(catalog, spark_conf=spark_conf, **properties)
-    rest = parts[1:] if catalog else parts
-    if len(rest) < 2 or not all(rest):
-        raise InvalidInput(f"{request.path!r} is no table identifier: it has a namespace and a name, as in db.events.")
-    try:
-        return _in_catalog(backend, rest, request)
-    except NoSuchTableError:
-        if catalog or len(rest) < 3 or not properties:
-            raise
-        return _in_catalog(load_backend(rest[0], spark_conf=spark_conf, **properties), rest[1:], request)  # the options are that catalog's
+
+    def look(catalog: str | None, rest: tuple[str, ...]) -> Target:
+        return _in_catalog(load_backend(catalog, spark_conf=spark_conf, **properties), rest, request)
+
+    return first_found(meanings(request.path, properties, spark_conf=spark_conf), look)
 
 
 def _in_catalog(backend: CatalogBackend, rest: tuple[str, ...], request: ReadRequest) -> Target:
@@ -184,4 +197,7 @@ def _with_suffixes(target: Target, texts: list[str]) -> Target:
         _check_rows(target.request)
         if found.view is not None and target.request.start is not None:
             raise InvalidInput(f"The metadata table {found.view} has no incremental reads.", table=target.name)
+        if found.view is not None and (split := [k for k in SPLIT_OPTIONS if k in target.request.split]):
+            text = f"Read option {split[0]!r} means nothing to the metadata table {found.view}, which is read as a whole."
+            raise InvalidInput(text, hint="Leave it out.", table=target.name)
     return Target(target.name, target.loaded, target.request, found.view, found.selectors)

@@ -34,12 +34,18 @@ class Options:
 
 def options(scheme: str, properties: Mapping[str, str]) -> Options:
     """Raises Unsupported for a property of this store that is not served, InvalidInput for a value that cannot be."""
-    prefixes, known = _KNOWN[scheme]
     for key in properties:
+        if key.startswith(_KNOWN[scheme][0]):
+            check_property(key)
+    return {"s3": _s3, "gs": _gcs, "abfss": _adls}[scheme](properties)
+
+
+def check_property(key: str) -> None:
+    """Raises Unsupported for a property of a store that is not served."""
+    for scheme, (prefixes, known) in _KNOWN.items():
         if key.startswith(prefixes) and key not in known:
             served = ", ".join(sorted(known))
             raise Unsupported(f"Catalog property {key} is not served by Frazil's {scheme} storage.", hint=f"It serves {served}.")
-    return {"s3": _s3, "gs": _gcs, "abfss": _adls}[scheme](properties)
 
 
 def _flag(properties: Mapping[str, str], key: str) -> bool | None:
@@ -77,6 +83,9 @@ def _s3(properties: Mapping[str, str]) -> Options:
     if path_style is not None and virtual is None:
         virtual = not path_style
     anonymous = _flag(properties, "s3.anonymous")
+    for given, missing in (("access-key-id", "secret-access-key"), ("secret-access-key", "access-key-id")):
+        if of(given) and not of(missing):
+            raise InvalidInput(f"Catalog property s3.{given} is given without s3.{missing}.", hint="They belong together.")
     if endpoint is not None and not re.match(r"https?://[^/\s]+", endpoint):
         raise InvalidInput(f"Catalog property s3.endpoint must begin with http:// or https://, not {endpoint!r}.")
     connect, request = _seconds(properties, "s3.connect-timeout", 10), _seconds(properties, "s3.request-timeout", 60)

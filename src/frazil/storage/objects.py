@@ -253,5 +253,14 @@ def _translated(error: Exception, location: str, doing: str, kind: type[StorageE
     hint = {
         "PermissionDeniedError": "Check the credentials' rights on the bucket.",
         "UnauthenticatedError": "Check the credentials of the catalog.",
-    }.get(name)
+    }.get(name) or _hint(str(error))
     return kind(f"Could not {doing} {location}: the store answered with {name}.", hint=hint, file=location)
+
+
+def _hint(text: str) -> str | None:
+    """What to do about an error that its class does not tell. The text itself is not shown: it may hold secrets."""
+    if any(place in text for place in ("169.254.169.254", "169.254.170.2", "metadata.google.internal")):  # where clouds keep credentials
+        return "No credentials were found: give the catalog s3.access-key-id and s3.secret-access-key (gcs.…, adls.…), or s3.anonymous."
+    if "error sending request" in text or "onnect" in text:
+        return "It could not be reached: check the endpoint (s3.endpoint, s3.region, gcs.service.host) and the network."
+    return None

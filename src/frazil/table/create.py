@@ -8,6 +8,7 @@ from typing import Any
 
 from frazil.arrow import conform
 from frazil.commit.new_table import new_metadata
+from frazil.commit.properties import property_text
 from frazil.errors import InvalidInput, ValidationError
 from frazil.spec.ddl import parse_schema
 from frazil.spec.metadata import DEFAULT_FORMAT_VERSION, SUPPORTED_FORMAT_VERSION, TableMetadata
@@ -61,7 +62,7 @@ def table_metadata(
     format_version: int | None = None,
 ) -> TableMetadata:
     """Complete metadata of a new table. Raises ValidationError and its kin for what the format forbids."""
-    own = {str(k): str(v).lower() if isinstance(v, bool) else str(v) for k, v in properties.items()}
+    own = {str(k): property_text(k, v) for k, v in properties.items()}
     version = _version(format_version, own.pop("format-version", None))
     asked = schema_of(schema)
     if identifier_fields:

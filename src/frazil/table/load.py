@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from frazil.catalog import load_backend
+from frazil.catalog import first_found, load_backend, meanings
 from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names
 from frazil.catalog.path import load_location
-from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
+from frazil.errors import NoSuchTableError, Unsupported
 from frazil.scan.suffixes import CHANGES, is_suffix, read_suffixes, split_location
 from frazil.table.catalog import Catalog
 from frazil.table.changes import ChangesScan
@@ -25,8 +25,7 @@ def load_catalog(name: str | None = None, **properties: Any) -> Catalog:
 
     Raises InvalidInput naming the key that is missing or contradictory, Unsupported for a type that is not served yet.
     """
-    given = {k.replace("_", "-") if k not in ("type", "uri", "warehouse") else k: v for k, v in properties.items()}
-    return Catalog(load_backend(name, spark_conf=_spark_conf(), **given))
+    return Catalog(load_backend(name, spark_conf=_spark_conf(), **properties))
 
 
 def list_catalogs() -> list[str]:
@@ -55,13 +54,8 @@ def load_table(identifier: str | tuple[str, ...], **properties: Any) -> Table:
         location, suffixes = split_location(identifier)
         table = at_location(location, **properties)
         return cast(Table, _viewed(table, location, suffixes)) if suffixes else table
-    catalog, parts = resolve(identifier, **properties)
-    try:
-        return _in_catalog(catalog, parts)
-    except NoSuchTableError:
-        if len(parts) < 3 or not properties or parts != _parts(identifier):
-            raise
-        return _in_catalog(load_catalog(parts[0], **properties), parts[1:])  # the properties are that catalog's
+    found = meanings(identifier, properties, spark_conf=_spark_conf())
+    return first_found(found, lambda name, rest: _in_catalog(load_catalog(name, **properties), rest))
 
 
 def _in_catalog(catalog: Catalog, parts: tuple[str, ...]) -> Table:
@@ -101,18 +95,5 @@ def at_location(location: str, **properties: Any) -> Table:
 
 def resolve(identifier: str | tuple[str, ...], **properties: Any) -> tuple[Catalog, tuple[str, ...]]:
     """The catalog that an identifier means, and the rest of it."""
-    parts = _parts(identifier)
-    if not all(parts):
-        raise InvalidInput(f"{identifier!r} is no table identifier.")
-    named = {*configured_names(_spark_conf()), *([DEFAULT_CATALOG] if len(parts) > 2 else [])}  # "default.t" is a namespace and a table
-    if len(parts) > 1 and parts[0] in named:
-        catalog, parts = load_catalog(parts[0], **properties), parts[1:]
-    else:
-        catalog = load_catalog(None, **properties)
-    if len(parts) < 2:
-        raise InvalidInput(f"{'.'.join(parts)!r} is no table identifier: it has a namespace and a name, as in db.events.")
-    return catalog, parts
-
-
-def _parts(identifier: str | tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(identifier) if isinstance(identifier, tuple | list) else tuple(identifier.replace("`", "").split("."))
+    name, rest = meanings(identifier, {}, spark_conf=_spark_conf())[0]
+    return load_catalog(name, **properties), rest

@@ -102,7 +102,7 @@ class MergeBuilder(Generic[R]):
 def stage_merge(step: Step, frame: Any, merge: Merge, mode: str | None = None, *, unique: Sequence[str] = ()) -> StagedWrite:
     """The files of a MERGE and the action that commits them. `unique`: an upsert by these columns of the source, which must not repeat;
     rows that it would not change are left alone."""
-    chosen = mode_of("merge", step.metadata, mode)
+    chosen = mode_of("merge", step.metadata, mode, step.to.options)
     merge = replace(merge, merge_schema=merge.merge_schema or step.to.options.merge_schema)
     merge.check()
     with _staged(step, frame) as ready:

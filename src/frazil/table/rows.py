@@ -21,7 +21,7 @@ from frazil.expr.nodes import AlwaysTrue, Expression, Predicate
 from frazil.rows.assign import bind_update
 from frazil.rows.change import ChangeContext, Changed
 from frazil.rows.delete import DeleteDecider
-from frazil.rows.modes import Kind, Mode, mode_of
+from frazil.rows.modes import COPY_ON_WRITE, OF_DELETES, Kind, Mode, mode_of
 from frazil.rows.update import UpdateDecider
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import TaskSequence
@@ -58,7 +58,7 @@ def in_grammar(step: Step, make: Callable[[], R]) -> R | None:
 
 def stage_delete(step: Step, where: Any, mode: str | None = None) -> Staged:
     """DELETE: whole files go by metadata alone; of the others the rows for which the condition is TRUE."""
-    chosen = mode_of("delete", step.metadata, mode)
+    chosen = mode_of("delete", step.metadata, mode, step.to.options)
     bound = in_grammar(step, lambda: _bound(step, where))
     if bound is None:
         return _by_spark(step, "delete", chosen, where)
@@ -90,9 +90,12 @@ def _whole_files(step: Step, where: Predicate, wholly: TaskSequence) -> Staged:
 def stage_overwrite(step: Step, frame: Any, where: Any) -> Staged:
     """OVERWRITE by a filter: the rows that match go, those of the frame come. Files that match in part keep their other rows, as
     write.delete.mode says; then at least the deletes of others are checked, as for any row-level change."""
+    given = COPY_ON_WRITE if isinstance(where, AlwaysTrue) else None
+    if any(step.to.options.asks_for(name) for name in OF_DELETES):  # refused before anything is read
+        mode_of("delete", step.metadata, given, step.to.options)
     bound = in_grammar(step, lambda: _bound(step, where))
     if bound is None:
-        chosen = mode_of("delete", step.metadata)
+        chosen = mode_of("delete", step.metadata, given)
         made = _made_by_spark(step, "delete", chosen, where)
         return _replaced(step, chosen, frame, made.changed, made.conflict_filter, made.deleted)
     found = step.plan(bound)
@@ -101,7 +104,7 @@ def stage_overwrite(step: Step, frame: Any, where: Any) -> Staged:
         checks = {"starting_snapshot_id": step.start, **step.names}
         written = write.stage_overwrite(frame, step.metadata, step.storage, step.to, bound, checks)
         return replace(written, metrics={**written.metrics, "rows_deleted": live_rows(wholly, step.storage)})
-    chosen = mode_of("delete", step.metadata)
+    chosen = mode_of("delete", step.metadata, given)
     changed = step.change(rest, step.context(found, chosen, DeleteDecider.of(step.read(found))), found)
     deleted = changed.deleted + live_rows(wholly, step.storage)
     return _replaced(step, chosen, frame, replace(changed, removed=(*changed.removed, *(t.file for t in wholly))), bound, deleted)
@@ -133,7 +136,7 @@ def stage_update(step: Step, given: Mapping[str, Any], where: Any = None, mode: 
     """UPDATE: new values for the rows for which the condition is TRUE (None: all rows)."""
     if not given:
         raise InvalidInput("update needs at least one column: set={'column': 'expression'}.")
-    chosen = mode_of("update", step.metadata, mode)
+    chosen = mode_of("update", step.metadata, mode, step.to.options)
     where = AlwaysTrue() if where is None else where
 
     def made() -> tuple[Predicate, Any]:

@@ -21,7 +21,7 @@ from frazil.spec.snapshot import MAIN_BRANCH, Snapshot, SnapshotLogEntry, Snapsh
 from frazil.spec.sorting import SortOrder
 from frazil.spec.values import milliseconds
 from frazil.storage import Storage
-from frazil.table import display
+from frazil.table import arguments, display
 from frazil.table.changes import ChangesScan
 from frazil.table.evolve import ManageSnapshots, UpdateProperties, UpdateStatistics, Updating
 from frazil.table.inspect import InspectTable
@@ -170,14 +170,14 @@ class Table:
         return DataScan(
             self._source,
             row_filter,
-            tuple([selected_fields] if isinstance(selected_fields, str) else selected_fields),
-            case_sensitive,
-            snapshot_id,
+            arguments.names("selected_fields", selected_fields),
+            arguments.flag("case_sensitive", case_sensitive),
+            arguments.number("snapshot_id", snapshot_id),
             branch,
             tag,
             None if as_of is None else milliseconds(as_of),
-            dict(options or {}),
-            limit,
+            arguments.mapping("options", options),
+            arguments.number("limit", limit, 0),
         )
 
     def incremental_append_scan(
@@ -194,12 +194,12 @@ class Table:
         return IncrementalAppendScan(
             self._source,
             row_filter,
-            tuple(selected_fields),
-            case_sensitive,
-            options=dict(options or {}),
-            limit=limit,
-            from_snapshot_id_exclusive=from_snapshot_id_exclusive,
-            to_snapshot_id_inclusive=to_snapshot_id_inclusive,
+            arguments.names("selected_fields", selected_fields),
+            arguments.flag("case_sensitive", case_sensitive),
+            options=arguments.mapping("options", options),
+            limit=arguments.number("limit", limit, 0),
+            from_snapshot_id_exclusive=arguments.number("from_snapshot_id_exclusive", from_snapshot_id_exclusive),
+            to_snapshot_id_inclusive=arguments.number("to_snapshot_id_inclusive", to_snapshot_id_inclusive),
         )
 
     def changes(
@@ -220,17 +220,18 @@ class Table:
         limit: int | None = None,
     ) -> ChangesScan:
         """Rows that came and went after one snapshot (or time; None: from the first) up to another (None: now). See `ChangesScan`."""
+        start, end = arguments.number("start_snapshot_id", start_snapshot_id), arguments.number("end_snapshot_id", end_snapshot_id)
         start_ms, end_ms = (None if t is None else milliseconds(t) for t in (start_timestamp, end_timestamp))
         return ChangesScan(
             self._source,
             row_filter,
-            tuple([selected_fields] if isinstance(selected_fields, str) else selected_fields),
-            case_sensitive,
-            options=dict(options or {}),
-            limit=limit,
-            range=ChangeRange(start_snapshot_id, end_snapshot_id, start_ms, end_ms, branch),
+            arguments.names("selected_fields", selected_fields),
+            arguments.flag("case_sensitive", case_sensitive),
+            options=arguments.mapping("options", options),
+            limit=arguments.number("limit", limit, 0),
+            range=ChangeRange(start, end, start_ms, end_ms, branch),
             net=net,
-            identifier_columns=None if identifier_columns is None else tuple(identifier_columns),
+            identifier_columns=None if identifier_columns is None else arguments.names("identifier_columns", identifier_columns),
             compute_updates=compute_updates,
         )
 

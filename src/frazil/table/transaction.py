@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from frazil.arrow.runner import Runner
+from frazil.arrow.write_options import Verb
 from frazil.arrow.write_options import write_options as options_of
 from frazil.commit.actions import Action, MetadataChange
 from frazil.commit.apply import apply_updates
@@ -28,6 +29,7 @@ from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.spec.updates import RemoveProperties, SetLocation, SetProperties, UpgradeFormatVersion
 from frazil.storage import Storage
 from frazil.table import rows, write
+from frazil.table.arguments import flag, mapping
 from frazil.table.evolve import ManageSnapshots, UpdateProperties, UpdateStatistics, Updating
 from frazil.table.frames import is_spark_frame, spark_room
 from frazil.table.merge import MergeBuilder, stage_merge
@@ -132,6 +134,7 @@ class Transaction:
 
     def _target(
         self,
+        verb: Verb,
         branch: str | None,
         snapshot_properties: Mapping[str, str],
         options: Mapping[str, Any],
@@ -143,16 +146,15 @@ class Transaction:
         spark = frame.sparkSession if is_spark_frame(frame) else spark
         if spark is not None:
             self._pending.spark = spark
-            given = {k.lower().replace("_", "-") for k in options}
-            defaults = spark_room("session_conf").write_defaults(spark)
-            options = {**{k: v for k, v in defaults.items() if k not in given}, **options}
+        session = spark_room("session_conf").write_defaults(spark) if spark is not None else {}
         self.table._writable()
-        found = write.target(self._metadata, branch, snapshot_properties, options, self._pending.spark)
-        return replace(found, known_columns=self._known_columns, case_sensitive=case_sensitive)
+        asked = options_of(options, verb, session)
+        found = write.target(self._metadata, branch, snapshot_properties, asked, verb, spark or self._pending.spark)
+        return replace(found, known_columns=self._known_columns, case_sensitive=flag("case_sensitive", case_sensitive))
 
     def _row_step(
-        self, branch: str | None, snapshot_properties: Mapping[str, str], options: Mapping[str, Any], case_sensitive: bool | None,
-        runner: Runner | str | None, spark: Any, frame: Any = None,
+        self, verb: Verb, branch: str | None, snapshot_properties: Mapping[str, str], options: Mapping[str, Any],
+        case_sensitive: bool | None, runner: Runner | str | None, spark: Any, frame: Any = None,
     ) -> Step:  # fmt: skip
         """A row-level step on what this transaction has staged so far; conflicts with others count from the snapshot that was loaded."""
         self._open()
@@ -161,7 +163,7 @@ class Transaction:
         base, storage = self._base.metadata, self._base.storage
         runner, session = runner_for(self._metadata, storage, runner, spark)
         sensitive, zone = names_and_zone(session, case_sensitive)
-        to = self._target(branch, snapshot_properties, options, case_sensitive, frame, session)
+        to = self._target(verb, branch, snapshot_properties, options, case_sensitive, frame, session)
         look = self._pending.look(base, storage)
         now = look.metadata(self._pending.actions)
         return Step(now, storage, to, runner, write.start_of(base, to), look.snapshot_ids, session, sensitive, zone)
@@ -181,7 +183,7 @@ class Transaction:
         case_sensitive: bool | None = None,
         **write_options: Any,
     ) -> None:
-        to = self._target(branch, snapshot_properties, write_options, case_sensitive, df)
+        to = self._target("append", branch, snapshot_properties, write_options, case_sensitive, df)
         self._staged(write.stage_append(df, self._metadata, self._base.storage, to))
 
     def overwrite(
@@ -200,7 +202,7 @@ class Transaction:
             self.dynamic_partition_overwrite(df, snapshot_properties, branch, case_sensitive=case_sensitive, **write_options)
             return
         runner = "in-process" if isinstance(overwrite_filter, AlwaysTrue) else None  # then there is nothing to read
-        step = self._row_step(branch, snapshot_properties, write_options, case_sensitive, runner, None, df)
+        step = self._row_step("overwrite", branch, snapshot_properties, write_options, case_sensitive, runner, None, df)
         self._staged(rows.stage_overwrite(step, df, overwrite_filter))
 
     def dynamic_partition_overwrite(
@@ -212,7 +214,7 @@ class Transaction:
         case_sensitive: bool | None = None,
         **write_options: Any,
     ) -> None:
-        to = self._target(branch, snapshot_properties, write_options, case_sensitive, df)
+        to = self._target("dynamic_partition_overwrite", branch, snapshot_properties, write_options, case_sensitive, df)
         self._staged(write.stage_replace_partitions(df, self._metadata, self._base.storage, to))
 
     def add_files(
@@ -222,7 +224,9 @@ class Transaction:
         check_duplicate_files: bool = True,
         branch: str | None = MAIN_BRANCH,
     ) -> None:
-        to = self._target(branch, snapshot_properties, {})
+        if isinstance(file_paths, str):
+            raise InvalidInput(f"add_files takes a list of paths, not one text: [{file_paths!r}].")
+        to = self._target("append", branch, snapshot_properties, {})
         self._staged(write.stage_add_files(file_paths, self._metadata, self._base.storage, to, check_duplicate_files))
 
     def delete(
@@ -237,7 +241,7 @@ class Transaction:
         spark: Any = None,
         **write_options: Any,
     ) -> None:
-        step = self._row_step(branch, snapshot_properties, write_options, case_sensitive, runner, spark)
+        step = self._row_step("delete", branch, snapshot_properties, write_options, case_sensitive, runner, spark)
         self._staged(rows.stage_delete(step, delete_filter, mode))
 
     def update(
@@ -253,7 +257,8 @@ class Transaction:
         spark: Any = None,
         **write_options: Any,
     ) -> None:
-        step = self._row_step(branch, snapshot_properties, write_options, case_sensitive, runner, spark)
+        set = mapping("set", set)
+        step = self._row_step("update", branch, snapshot_properties, write_options, case_sensitive, runner, spark)
         self._staged(rows.stage_update(step, set, where, mode))
 
     def upsert(
@@ -271,7 +276,7 @@ class Transaction:
         spark: Any = None,
         **write_options: Any,
     ) -> None:
-        step = self._row_step(branch, snapshot_properties, write_options, case_sensitive, runner, spark, df)
+        step = self._row_step("merge", branch, snapshot_properties, write_options, case_sensitive, runner, spark, df)
         asked, names = upsert_of(step.schema, join_cols, when_matched_update_all, when_not_matched_insert_all)
         self._staged(stage_merge(step, df, asked, mode, unique=names))
 
@@ -295,7 +300,7 @@ class Transaction:
         **write_options: Any,
     ) -> None:
         """A MERGE that has been described (`merge` gives the builder)."""
-        step = self._row_step(branch, snapshot_properties, write_options, case_sensitive, runner, spark, df)
+        step = self._row_step("merge", branch, snapshot_properties, write_options, case_sensitive, runner, spark, df)
         self._staged(stage_merge(step, df, merge, mode))
 
     # --- metadata
@@ -312,6 +317,8 @@ class Transaction:
         return self._stage(MetadataChange(lambda _: (SetLocation(location),)))
 
     def upgrade_table_version(self, format_version: int) -> Transaction:
+        if not isinstance(format_version, int):
+            raise InvalidInput(f"format_version is a number, not {format_version!r}.", table=self._base.metadata.location)
         return self._stage(MetadataChange(lambda m: () if m.format_version == format_version else (UpgradeFormatVersion(format_version),)))
 
     def cherrypick_snapshot(self, snapshot_id: int) -> Transaction:

@@ -10,11 +10,12 @@ from typing import Any
 from frazil.arrow import conform
 from frazil.arrow import write as arrow_write
 from frazil.arrow.add_files import data_files_of
-from frazil.arrow.write_options import WriteOptions, write_options
+from frazil.arrow.write_context import check_formats
+from frazil.arrow.write_options import Verb, WriteOptions, meaningless
 from frazil.commit.actions import Action, Append, MetadataChange, OverwriteFiles, ReplacePartitions
 from frazil.commit.apply import apply_updates
 from frazil.commit.evolve_schema import UpdateSchema, name_mapping_of
-from frazil.commit.properties import refuse_encryption
+from frazil.commit.properties import property_text, refuse_encryption
 from frazil.commit.written import NotYetThere, WrittenFor
 from frazil.errors import InvalidInput
 from frazil.expr.nodes import Predicate
@@ -25,6 +26,7 @@ from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.spec.types import IcebergType, ListType, MapType, NestedField, StructType
 from frazil.spec.updates import SetProperties
 from frazil.storage import Storage
+from frazil.table.arguments import mapping
 from frazil.table.frames import active_session, is_spark_frame, spark_room
 
 _NAME_MAPPING = "schema.name-mapping.default"
@@ -60,12 +62,22 @@ class Target:
 
 
 def target(
-    metadata: TableMetadata, branch: str | None, snapshot_properties: Mapping[str, str], given: Mapping[str, Any], spark: Any = None
+    metadata: TableMetadata,
+    branch: str | None,
+    snapshot_properties: Mapping[str, str],
+    options: WriteOptions,
+    verb: Verb = "append",
+    spark: Any = None,
 ) -> Target:
-    """Java's precedence for the branch: the option, the session's WAP branch, main. Raises InvalidInput for contradictions."""
-    options = write_options(given)
+    """Java's precedence for the branch: the option, the session's WAP branch, main. Raises InvalidInput for contradictions, and for
+    options that cannot mean anything to this table or without Spark."""
+    check_formats(metadata, options, verb)
+    if spark is None and options.advisory_partition_size is not None:
+        raise meaningless("advisory_partition_size", "without Spark, whose partitions it sizes")
     if "" in (branch, options.branch):
         raise InvalidInput("branch is empty.", hint="Leave it out for main.", table=metadata.location)
+    if branch is not None and not isinstance(branch, str):
+        raise InvalidInput(f"branch is a name, not {branch!r}.", table=metadata.location)
     if options.branch and branch not in (None, MAIN_BRANCH, options.branch):
         raise InvalidInput(f"branch={branch!r} and the write option branch={options.branch!r} contradict each other.")
     chosen = options.branch or branch
@@ -74,7 +86,8 @@ def target(
         if chosen not in (None, MAIN_BRANCH):
             raise InvalidInput(f"Cannot write to both branch and WAP branch, but got branch [{chosen}] and WAP branch [{wap_branch}]")
         chosen = wap_branch
-    properties = {**options.snapshot_properties, **snapshot_properties}
+    given = mapping("snapshot_properties", snapshot_properties)
+    properties = {**options.snapshot_properties, **{k: property_text(k, v) for k, v in given.items()}}
     # PyIceberg's branch=None: the snapshot is staged, no branch moves.
     return Target(chosen or MAIN_BRANCH, properties, options, stage_only=branch is None and not chosen and wap_id is None, wap_id=wap_id)
 

@@ -1,0 +1,321 @@
+"""Every option is honoured or refused by an error that names it, at every verb: a table of all of them, which fails for one that is missing.
+
+An option that is added to the code needs a row in `EFFECTS` (what it does) and a place in `MEANS` (to which verbs it means something).
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import frazil
+from frazil.arrow.write_options import WriteOptions, write_options
+from frazil.catalog import served
+from frazil.commit import known_properties
+from frazil.errors import FrazilError, InvalidInput, ValidationException
+from frazil.spark import target
+from tests.docs.test_options import TEXT, listed
+
+ROWS = pa.table({"id": list(range(6)), "p": ["a", "a", "a", "b", "b", "b"]})
+MANY = pa.table({"id": pa.array(range(60_000)), "p": [f"{n * 2654435761 % 2**32:x}" for n in range(60_000)]})
+
+
+@pytest.fixture
+def catalog():
+    with frazil.load_catalog("options", type="memory", warehouse="memory://options") as made:
+        made.create_namespace("db")
+        yield made
+
+
+def new(catalog: Any, number: int = 0, rows: Any = ROWS, **more: Any) -> Any:
+    t = catalog.create_table(f"db.t{number}", "id bigint, p string", **more)
+    t.append(rows)
+    return t
+
+
+VERBS = {
+    "append": lambda t, **o: t.append(ROWS, **o),
+    "overwrite": lambda t, **o: t.overwrite(ROWS, "id = 1", **o),
+    "dynamic_partition_overwrite": lambda t, **o: t.dynamic_partition_overwrite(ROWS, **o),
+    "delete": lambda t, **o: t.delete("id = 1", mode="merge-on-read", runner="in-process", **o),
+    "update": lambda t, **o: t.update({"p": "'z'"}, "id = 1", mode="merge-on-read", runner="in-process", **o),
+    "merge": lambda t, **o: t.upsert(ROWS, ["id"], mode="merge-on-read", runner="in-process", **o),
+}
+EVERY, DELETING = set(VERBS), {"overwrite", "delete", "update", "merge"}
+FRAMES = {"append", "overwrite", "dynamic_partition_overwrite"}
+MEANS = {  # a value that counts, and the verbs without Spark to which it means something
+    "write-format": ("orc", EVERY), "target-file-size-bytes": (1 << 20, EVERY), "compression-codec": ("gzip", EVERY),
+    "compression-level": (3, EVERY), "compression-strategy": ("compression", set()), "distribution-mode": ("none", EVERY),
+    "fanout-enabled": (True, EVERY), "use-table-distribution-and-ordering": (False, EVERY), "advisory-partition-size": (1 << 20, set()),
+    "check-nullability": (False, FRAMES), "check-ordering": (True, FRAMES), "merge-schema": (True, FRAMES | {"merge"}),
+    "output-spec-id": (0, EVERY), "output-sort-order-id": (0, EVERY), "overwrite-mode": ("dynamic", {"dynamic_partition_overwrite"}),
+    "isolation-level": ("snapshot", EVERY - {"append"}), "validate-from-snapshot-id": ("head", {"delete", "update", "merge"}),
+    "branch": ("audit", EVERY), "wap-id": ("w1", EVERY), "delete-format": ("avro", DELETING),
+    "target-delete-file-size-bytes": (1 << 20, DELETING), "delete-granularity": ("partition", DELETING),
+}  # fmt: skip
+
+
+def test_the_table_of_options_is_complete():
+    known = {f.name.replace("_", "-") for f in fields(WriteOptions)} - {"snapshot-properties", "of-session"}
+    assert known == set(MEANS) == set(EFFECTS)
+
+
+@pytest.mark.parametrize("verb", sorted(VERBS))
+def test_a_write_option_means_something_to_a_verb_or_is_refused_by_name(catalog, verb):
+    for number, (name, (value, means)) in enumerate(MEANS.items()):
+        wap = {"write.wap.enabled": "true"} if name == "wap-id" else {}
+        properties = {"write.delete.mode": "merge-on-read", **wap}
+        t = new(catalog, number, partition_by=["p"], properties=properties)
+        if name == "branch":
+            t.manage_snapshots().create_branch(t.current_snapshot().snapshot_id, "audit").commit()
+        before = t.metadata_location
+        value = t.current_snapshot().snapshot_id if value == "head" else value
+        for spelling in (name, name.replace("-", "_")):
+            if verb in means:
+                VERBS[verb](t, **{spelling: value})
+                break  # the second spelling would find other rows
+            with pytest.raises(InvalidInput, match=name):
+                VERBS[verb](t, **{spelling: value})
+            assert t.refresh().metadata_location == before
+
+
+@pytest.mark.parametrize("name", sorted(MEANS))
+def test_a_bad_value_is_an_error_that_names_option_and_value(name):
+    kind = next(str(f.type) for f in fields(WriteOptions) if f.name == name.replace("-", "_"))
+    bad: list[Any] = [[1]] if kind.startswith("str") else ["banana", 1.5, [1], "-"]
+    bad += [-5] if kind.startswith("int") else ["sideways"] if name.endswith(("-mode", "-format", "-level", "-strategy", "-granularity")) else []
+    for value in bad:
+        for spelling in (name, name.upper(), name.replace("-", "_")):
+            with pytest.raises(InvalidInput) as told:
+                write_options({spelling: value})
+            assert name in str(told.value) and repr(value) in str(told.value)
+
+
+def test_unknown_options_are_refused_and_near_ones_suggested(catalog):
+    t = new(catalog)
+    for verb in VERBS.values():
+        with pytest.raises(InvalidInput, match="fanout-enabld.*Did you mean 'fanout-enabled'"):
+            verb(t, **{"fanout-enabld": True})
+    with pytest.raises(InvalidInput, match="given twice"):
+        t.append(ROWS, **{"write-format": "orc", "write_format": "avro"})
+    for name in ("shred-variants", "use-merge-append-for-streaming"):
+        with pytest.raises(InvalidInput, match=name):
+            t.append(ROWS, **{name: True})
+
+
+# What each does -------------------------------------------------------------------------------------------------------------------------
+
+
+def files(t: Any) -> Any:
+    return t.inspect.data_files()
+
+
+def deletes(t: Any) -> Any:
+    return t.inspect.delete_files()
+
+
+def last_codec(t: Any) -> str:
+    newest = t.current_snapshot().snapshot_id
+    path = next(r["data_file"]["file_path"] for r in t.inspect.entries().to_pylist() if r["snapshot_id"] == newest)
+    with t.io.open_input(path) as f:
+        return str(pq.read_metadata(f).row_group(0).column(0).compression)
+
+
+def write_format(t: Any) -> None:
+    t.append(ROWS, write_format="orc")
+    assert sorted(files(t)["file_format"].to_pylist()) == ["ORC", "PARQUET"]
+
+
+def target_size(t: Any) -> None:
+    assert t.append(MANY, target_file_size_bytes=100_000).files_added > 2 > t.append(MANY).files_added
+
+
+def codec(t: Any) -> None:
+    t.append(ROWS, compression_codec="gzip")
+    assert last_codec(t) == "GZIP"
+
+
+def size_of(t: Any, **options: Any) -> int:
+    t.append(MANY, **options)
+    return int(t.current_snapshot().summary["added-files-size"])
+
+
+def level(t: Any) -> None:
+    assert size_of(t, compression_level=1) != size_of(t, compression_level=15)
+
+
+def strategy(t: Any) -> None:
+    sizes = [size_of(t, write_format="orc", compression_codec="zlib", compression_strategy=s) for s in ("speed", "compression")]
+    assert sizes[0] != sizes[1]
+
+
+def ordering(t: Any) -> None:
+    with t.update_sort_order() as order:
+        order.desc("id")
+    t.append(ROWS)
+    t.append(ROWS, use_table_distribution_and_ordering=False)
+    t.append(ROWS, output_sort_order_id=0)
+    assert sorted(files(t)["sort_order_id"].to_pylist()) == [0, 0, 0, 1]
+
+
+def spec(t: Any) -> None:
+    with t.update_spec() as update:
+        update.add_identity("p")
+    t.append(ROWS, output_spec_id=0)
+    assert set(files(t)["spec_id"].to_pylist()) == {0}
+
+
+def merge_schema(t: Any) -> None:
+    t.append(pa.table({"id": [1], "p": ["x"], "new": [1]}), mergeSchema="true")
+    assert t.schema().get_field("new") is not None
+
+
+def overwrite_mode(t: Any) -> None:
+    with t.update_spec() as update:
+        update.add_identity("p")
+    t.overwrite(ROWS)
+    t.overwrite(ROWS.slice(0, 1), overwrite_mode="dynamic")
+    assert sorted(t.scan().to_arrow()["id"].to_pylist()) == [0, 3, 4, 5]
+
+
+def conflicts(t: Any) -> None:
+    start = t.current_snapshot().snapshot_id
+    t.append(ROWS)
+    with pytest.raises(ValidationException, match="conflicting"):
+        t.overwrite(ROWS, isolation_level="serializable", validate_from_snapshot_id=start)
+    with pytest.raises(ValidationException, match="conflicting"):
+        t.update({"p": "'q'"}, "id = 1", validate_from_snapshot_id=start, runner="in-process")
+    t.update({"p": "'q'"}, "id = 1", validate_from_snapshot_id=start, isolation_level="snapshot", runner="in-process")
+    t.overwrite(ROWS, isolation_level="serializable")
+
+
+def branch(t: Any) -> None:
+    t.append(ROWS, branch="side")
+    assert "side" in t.refs() and t.scan().to_arrow().num_rows == 6
+
+
+def wap(t: Any) -> None:
+    t.set_properties({"write.wap.enabled": "true"})
+    t.append(ROWS, wap_id="w7")
+    assert [s.summary.get("wap.id") for s in t.snapshots()] == [None, "w7"] and t.scan().to_arrow().num_rows == 6
+
+
+def delete_files(t: Any) -> None:
+    t.append(ROWS)
+    t.delete("id = 1", mode="merge-on-read", delete_format="avro", runner="in-process")
+    assert deletes(t)["file_format"].to_pylist() == ["AVRO"] * 2
+    t.delete("id = 2", mode="merge-on-read", delete_granularity="partition", runner="in-process")
+    assert deletes(t).num_rows == 3
+    for options in ({"delete_format": "orc"}, {"delete_granularity": "partition"}, {"target_delete_file_size_bytes": 9}):
+        with pytest.raises(InvalidInput, match=next(iter(options)).replace("_", "-")):
+            t.delete("id = 3", mode="copy-on-write", **options)
+
+
+def everywhere(name: str) -> Any:
+    """What holds however it is set without Spark: one process writes, keeps its writers, matches columns by name, checks each value."""
+
+    def check(t: Any) -> None:
+        for value in {"distribution-mode": ("none", "hash", "range")}.get(name, (True, False)):
+            t.append(ROWS, **{name: value})
+
+    return check
+
+
+def of_spark(t: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"advisory-partition-size.*without Spark"):
+        t.append(ROWS, advisory_partition_size=1 << 20)
+
+
+EFFECTS = {
+    "write-format": write_format, "target-file-size-bytes": target_size, "compression-codec": codec, "compression-level": level,
+    "compression-strategy": strategy, "use-table-distribution-and-ordering": ordering, "output-sort-order-id": ordering,
+    "output-spec-id": spec, "merge-schema": merge_schema, "overwrite-mode": overwrite_mode, "isolation-level": conflicts,
+    "validate-from-snapshot-id": conflicts, "branch": branch, "wap-id": wap, "delete-format": delete_files,
+    "delete-granularity": delete_files, "target-delete-file-size-bytes": delete_files, "advisory-partition-size": of_spark,
+    **{name: everywhere(name) for name in ("distribution-mode", "fanout-enabled", "check-ordering", "check-nullability")},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("effect", sorted({f.__name__: f for f in EFFECTS.values() if f.__name__ != "check"}))
+def test_write_options_do_what_the_documents_say(catalog, effect):
+    next(f for f in EFFECTS.values() if f.__name__ == effect)(new(catalog))
+
+
+@pytest.mark.parametrize("name", [n for n, f in EFFECTS.items() if f.__name__ == "check"])
+def test_options_of_sparks_tasks_hold_in_one_process(catalog, name):
+    EFFECTS[name](new(catalog, partition_by=["p"]))
+
+
+# Reads, tables, catalogs ----------------------------------------------------------------------------------------------------------------
+
+BAD_READS = {
+    "split-size": "x", "lookback": 0, "file-open-cost": -1, "snapshot-id": "x", "as-of-timestamp": "x", "timestampasof": "yesterday",
+    "start-snapshot-id": "x", "end-snapshot-id": "x", "start-timestamp": "x", "end-timestamp": "x", "vectorization-enabled": "maybe",
+    "batch-size": -1, "locality": "x", "aggregate-push-down-enabled": "x", "branch": "nope", "tag": "nope", "versionasof": "nope",
+}  # fmt: skip
+
+
+def test_read_options_are_complete_and_bad_values_told(tmp_path):
+    t = frazil.load_catalog("c", type="path", warehouse=str(tmp_path)).create_table("db.t", "id bigint, p string")
+    t.append(ROWS)
+    assert {*target._SELECTORS, *target._RANGE, *target._HINTS, *target.SPLIT_OPTIONS} == set(BAD_READS)
+
+    def read(options: dict[str, Any]) -> None:
+        target.locate(target.read_request({"path": t.location(), **options}), {}).plan()
+
+    for name, value in BAD_READS.items():
+        with pytest.raises(FrazilError) as told:
+            read({name: value})
+        assert str(value).lstrip("-") in str(told.value), name
+    with pytest.raises(InvalidInput, match=r"Did you mean 'snapshot-id'"):
+        read({"snapshotid": 3})
+    with pytest.raises(InvalidInput, match="given twice"):
+        read({"snapshot-id": 3, "Snapshot_Id": 4})
+    with pytest.raises(InvalidInput, match="streaming-max-files"):
+        read({"streaming-max-files-per-micro-batch": 3})
+    with pytest.raises(InvalidInput, match=r"split-size.*metadata table"):
+        target.locate(target.read_request({"path": t.location() + "#files", "split-size": 5}), {})
+
+
+FREE = {  # properties whose values are checked where they are used: names of codecs and columns, and what is refused as such
+    "write.parquet.compression-codec", "write.orc.compression-codec", "write.avro.compression-codec", "write.manifest.compression-codec",
+    "write.orc.bloom.filter.columns", "write.object-storage.path", "write.folder-storage.path", "write.location-provider.impl",
+    "encryption.key-id",
+}  # fmt: skip
+
+
+def test_a_bad_value_of_a_table_property_is_refused_when_it_is_set(catalog):
+    t = new(catalog)
+    documented = {n for n in listed(TEXT.split("<!-- table properties -->")[1]) if "…" not in n and n not in FREE}
+    for name in documented:
+        key = name.replace("<c>", "id")
+        for do in (lambda k: t.set_properties({k: "~banana"}), lambda k: new(catalog, 9, properties={k: "~banana"})):
+            with pytest.raises(InvalidInput) as told:
+                do(key)
+            assert key in str(told.value) and "'~banana'" in str(told.value)
+    assert {k for k in known_properties.KINDS if k.startswith(("write.metadata", "read.", "commit."))} <= documented | {
+        k for k in known_properties.KINDS if f"`{k.rpartition('.')[2]}`" in TEXT or k in TEXT
+    }
+    t.set_properties({"my.own": "~banana"})
+    assert t.properties["my.own"] == "~banana"
+
+
+def test_catalog_properties_are_those_of_the_documents_and_others_are_refused(tmp_path):
+    part = TEXT.split("## Catalog properties")[1].split("## Environment")[0]
+    names = {n for n in listed(part) if "<" not in n}
+    for kind, own in served._OF_KIND.items():
+        for name in (*served._COMMON, *own, *served.HINTS):
+            assert name in names or name == "py-catalog-impl" or name == "py-io-impl", f"{name} of {kind} is not documented"
+    ready = {"type": "path", "warehouse": str(tmp_path)}
+    for name in ("wherehouse", "lock-impl", "metrics-reporter-impl", "view-default.x", "s3.acess-key-id", "jdbc.user", "token"):
+        with pytest.raises(InvalidInput, match=name):
+            frazil.load_catalog("c", **ready, **{name: "x"})
+    frazil.load_catalog("c", **ready, **{"cache-enabled": "false", "table-default.write.format.default": "orc", "s3.access_key_id": "x"})
+    t = frazil.load_catalog("c", **ready, **{"table-default.write.format.default": "orc"}).create_table("db.t", "id bigint")
+    assert t.properties["write.format.default"] == "orc"
+    with pytest.raises(InvalidInput, match=r"warehouse.*location"):
+        frazil.load_table(t.location(), warehouse="x")
