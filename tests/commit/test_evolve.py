@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from frazil.codec.metadata_json import decode_metadata, encode_metadata
 from frazil.commit.apply import apply_updates
 from frazil.commit.evolve_schema import UpdateSchema, name_mapping_of
 from frazil.commit.evolve_sort_order import UpdateSortOrder
@@ -15,7 +16,19 @@ from frazil.spec.ddl import parse_schema
 from frazil.spec.partitioning import build_spec
 from frazil.spec.snapshot import Snapshot, SnapshotRef
 from frazil.spec.sorting import NullOrder, SortDirection, build_sort_order
-from frazil.spec.types import DateType, DecimalType, DoubleType, IntegerType, LongType, NestedField, StringType, StructType, TimestampType
+from frazil.spec.types import (
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampNanoType,
+    TimestampType,
+)
 from frazil.spec.updates import AddSnapshot, SetSnapshotRef
 
 SCHEMA = parse_schema("id bigint not null, n int, f float, d decimal(5,2), day date, s struct<a: int, b: string>, l array<int>, m map<string, int>")
@@ -110,6 +123,19 @@ def test_a_required_column_needs_a_default_and_a_default_needs_v3():
     assert new.schema().find_field("x").initial_default == 5
     later = changed(new, UpdateSchema(new).set_default_value("x", 7))
     assert (later.schema().find_field("x").initial_default, later.schema().find_field("x").write_default) == (5, 7)
+
+
+def test_defaults_are_promoted_with_their_column():
+    base = table(3)
+    adding = UpdateSchema(base).add_column("s.at", DateType(), default_value="0001-01-01").add_column("g", FloatType(), default_value=0.1)
+    old = changed(base, adding)
+    new = changed(old, UpdateSchema(old).update_column("s.at", TimestampType()).update_column("g", DoubleType()))
+    new = decode_metadata(encode_metadata(new))
+    at, g = (new.schema().find_field(n) for n in ("s.at", "g"))
+    assert (at.initial_default, at.write_default) == (-719_162 * 86_400_000_000,) * 2
+    assert g.initial_default == g.write_default == 0.10000000149011612  # what readers of the float have shown
+    with pytest.raises(InvalidInput, match="0001-01-01 is no value of type timestamp_ns"):
+        UpdateSchema(old).update_column("s.at", TimestampNanoType())
 
 
 def test_columns_move_within_their_struct():

@@ -29,7 +29,7 @@ from frazil.spec.types import (
     with_children,
 )
 from frazil.spec.updates import AddSchema, RemoveProperties, SetCurrentSchema, SetProperties, Update
-from frazil.spec.values import internal_value
+from frazil.spec.values import internal_value, promoted
 
 ROOT = -1
 Path = str | tuple[str, ...]
@@ -380,7 +380,8 @@ def _update(d: SchemaDraft, name: str, type_: IcebergType | None, required: bool
             raise ValidationError(f"Cannot change column type: {name}: {f.field_type} -> {type_}")
         if _is_map_key(d, f.field_id):
             raise ValidationError(f"Cannot update map keys: {name}")
-        f = replace(f, field_type=type_)
+        initial, write = (promoted(f.field_type, type_, v) for v in (f.initial_default, f.write_default))
+        f = replace(f, field_type=type_, initial_default=initial, write_default=write)
     if required is not None and required != f.required:
         has_default = d.is_added(f.field_id) and f.initial_default is not None
         if required and not d.allow_incompatible_changes and not has_default:

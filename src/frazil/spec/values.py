@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import re
+import struct
 import uuid
 from typing import Any
 
@@ -31,6 +32,7 @@ from frazil.spec.types import (
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 EPOCH_DATE = EPOCH.date()
+_DAY = 86_400_000_000  # microseconds
 
 
 def micros(value: dt.datetime) -> int:
@@ -81,6 +83,25 @@ def internal_value(type_: IcebergType, value: Any) -> Any:
     if found is None:
         raise InvalidInput(f"{value!r} is no value of type {type_}.")
     return found
+
+
+def promoted(old: IcebergType, new: IcebergType, value: Any) -> Any:
+    """An internal value of a type as one of the type it was promoted to: days become moments, a float its own double.
+
+    Raises InvalidInput for a day that nanoseconds do not reach.
+    """
+    match old, new:
+        case _, _ if value is None:
+            return None
+        case DateType(), TimestampType():
+            return value * _DAY
+        case DateType(), TimestampNanoType():
+            if not -(2**63) <= (moment := value * _DAY * 1000) < 2**63:
+                raise InvalidInput(f"{EPOCH_DATE + dt.timedelta(days=value)} is no value of type {new}.")
+            return moment
+        case FloatType(), DoubleType():
+            return struct.unpack("<f", struct.pack("<f", value))[0]
+    return value
 
 
 def _internal(type_: IcebergType, value: Any) -> Any:  # one arm a type
