@@ -1,5 +1,8 @@
 """`format("iceberg")` in a session that was not prepared."""
 
+import datetime as dt
+from decimal import Decimal
+
 import pyarrow as pa
 import pytest
 
@@ -117,3 +120,27 @@ def test_streams_are_refused_by_name(session, table, tmp_path):
     stream = session.readStream.format("rate").load().selectExpr("value as id").writeStream.format("iceberg")
     with pytest.raises(Exception, match=r"not supported yet"):
         stream.option("checkpointLocation", str(tmp_path)).start(table.location()).awaitTermination(30)
+
+
+def test_times_pass_where_spark_holds_them(catalog, session):
+    t = catalog.create_table("db.times", "id bigint, t time, s struct<t time>")
+    t.append(pa.table({"id": [1, 2], "t": pa.array([3_600_000_001, None], pa.time64("us"))}))
+    before = session.conf.get("spark.sql.timeType.enabled", "false")
+    session.conf.set("spark.sql.timeType.enabled", "true")
+    try:
+        found = session.read.format("iceberg").load(t.location()).orderBy("id").collect()
+    finally:
+        session.conf.set("spark.sql.timeType.enabled", before)
+    assert [r.t for r in found] == [dt.time(1, 0, 0, 1), None]
+
+
+def test_metadata_tables_show_nanoseconds_and_decimals_as_spark_can_hold_them(catalog, session):
+    t = catalog.create_table("db.odd", "n timestamp_ns, d decimal(5,5)", format_version=3, partition_by=["truncate(100, d)"])
+    row = {"n": pa.array([-1001], pa.timestamp("ns")), "d": pa.array([Decimal("-0.99999")], pa.decimal128(5, 5))}
+    t.append(pa.table(row))
+    for read in (
+        session.read.format("iceberg").load(f"{t.location()}#files"),
+        frazil.load_table(f"{t.location()}#files").to_spark(session),
+    ):
+        found = read.selectExpr("readable_metrics.n.lower_bound n", "partition.d_trunc p", "readable_metrics.d.lower_bound d").collect()
+        assert [tuple(r) for r in found] == [(dt.datetime(1969, 12, 31, 23, 59, 59, 999998), None, Decimal("-0.99999"))]

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import types as s
 
 from frazil.errors import Unsupported
@@ -42,3 +45,49 @@ def arrow_type(type_: s.DataType) -> pa.DataType:
         if isinstance(type_, kind):
             return make()
     raise Unsupported(f"Type {type_.simpleString()} cannot cross between Spark and Arrow here.")
+
+
+def for_spark(table: pa.Table) -> pa.Table:
+    """A metadata table as Spark can hold it: nanoseconds cut to the microsecond before, and null for what a decimal has no digits for, as
+    in Java (`truncate` of a negative number may need one digit more than its column has)."""
+    columns = [pa.chunked_array([_held(chunk) for chunk in c.chunks], _held(pa.nulls(0, c.type)).type) for c in table.columns]
+    fields = [f.with_type(c.type) for f, c in zip(table.schema, columns, strict=True)]
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields, table.schema.metadata))
+
+
+def _held(values: pa.Array) -> pa.Array:
+    type_ = values.type
+    if not _differs(type_):
+        return values
+    if pa.types.is_timestamp(type_):
+        numbers = values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+        return pa.array(np.floor_divide(numbers, 1000), pa.int64(), mask=_nulls(values)).cast(pa.timestamp("us", type_.tz))
+    if pa.types.is_decimal(type_):
+        wide = values.cast(pa.decimal256(76, type_.scale))
+        fits = pc.less(pc.abs(wide), pa.scalar(Decimal(10) ** (type_.precision - type_.scale), pa.decimal256(76, type_.scale)))
+        return pc.if_else(fits, values, pa.scalar(None, type_))
+    if pa.types.is_struct(type_):
+        parts = [_held(part) for part in values.flatten()]
+        return pa.StructArray.from_arrays(parts, fields=_fields(type_.fields, parts), mask=values.is_null())
+    whole = pa.concat_arrays([values])  # of a slice the offsets would not begin at nothing
+    if pa.types.is_map(type_):
+        keys, items = _held(whole.keys), _held(whole.items)
+        key, item = _fields([type_.key_field, type_.item_field], [keys, items])
+        return pa.MapArray.from_arrays(whole.offsets, keys, items, pa.map_(key, item), mask=whole.is_null())
+    inside = _held(whole.values)
+    (element,) = _fields([type_.value_field], [inside])
+    return pa.ListArray.from_arrays(whole.offsets, inside, pa.list_(element), mask=whole.is_null())
+
+
+def _differs(type_: pa.DataType) -> bool:
+    if pa.types.is_nested(type_):
+        return any(_differs(type_.field(at).type) for at in range(type_.num_fields))
+    return pa.types.is_decimal(type_) or (pa.types.is_timestamp(type_) and type_.unit == "ns")
+
+
+def _fields(fields: list[pa.Field], values: list[pa.Array]) -> list[pa.Field]:
+    return [f.with_type(v.type) for f, v in zip(fields, values, strict=True)]
+
+
+def _nulls(values: pa.Array) -> np.ndarray:
+    return np.asarray(values.is_null().to_numpy(zero_copy_only=False))

@@ -37,7 +37,7 @@ from frazil.scan.changelog import changelog_schema
 from frazil.scan.combine import combine_for
 from frazil.scan.inspect import metadata_table, metadata_table_schema
 from frazil.spark.arrow_read import fitted
-from frazil.spark.arrow_types import arrow_schema
+from frazil.spark.arrow_types import arrow_schema, for_spark
 from frazil.spark.changes import partition_rows, partitions_of
 from frazil.spark.target import Target, locate, read_request
 from frazil.spark.types import contains, to_spark
@@ -106,7 +106,7 @@ def schema_of(target: Target) -> s.StructType:
     schema = changelog_schema(target.loaded.metadata.schema()) if target.is_changelog else target.snapshot_and_schema()[1]
     if bad := [f.name for f in schema.fields if any(contains(c.field_type, i.VariantType) for c in i.children(f.field_type))]:
         raise Unsupported(f"Columns {', '.join(bad)} hold variants inside, which the Python data source cannot hand over.", hint=_INSTALL)
-    return to_spark(schema)
+    return to_spark(schema, time=True)  # whether the session has it cannot be asked here; Spark itself says so where it does not
 
 
 @dataclass
@@ -136,7 +136,7 @@ class IcebergReader(DataSourceReader):
             self._groups = [Group(None)]
             return
         found = target.plan()
-        if to_spark(found.schema) != schema:
+        if to_spark(found.schema, time=True) != schema:
             raise InvalidInput(
                 f"The columns of {target.name} are not those that were asked for.", hint="It may have changed meanwhile; load it again."
             )
@@ -168,7 +168,7 @@ class IcebergReader(DataSourceReader):
             target.metadata_table, target.loaded.metadata, target.loaded.storage, metadata_location=target.loaded.metadata_location,
             snapshot_id=snapshot.snapshot_id if snapshot else None,
         )  # fmt: skip
-        for batch in table.to_batches():
+        for batch in for_spark(table).to_batches():
             yield fitted(batch, self._arrow)
 
 

@@ -13,6 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from frazil.arrow.changelog import ChangeOptions
 from frazil.scan.changelog import changelog_schema
 from frazil.scan.inspect import metadata_table
+from frazil.spark.arrow_types import for_spark
 from frazil.spark.changes import changes_frame
 from frazil.spark.native_read import read
 from frazil.spark.session_conf import all_settings, is_case_sensitive, wap_branch
@@ -61,5 +62,6 @@ def metadata_frame(spark: Any, target: Target) -> DataFrame:
 
 
 def arrow_frame(spark: Any, table: pa.Table) -> DataFrame:
-    """A DataFrame of an Arrow table; timestamps without a zone stay that."""
+    """A DataFrame of a metadata table; timestamps without a zone stay that."""
+    table = for_spark(table)
     return spark.createDataFrame(table, schema=from_arrow_schema(table.schema, prefer_timestamp_ntz=True))
