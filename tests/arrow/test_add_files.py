@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from dataclasses import replace
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -12,7 +15,17 @@ from frazil.errors import CorruptData, InvalidInput, NoSuchFileError, SchemaMism
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.partitioning import build_spec
 from frazil.spec.schema import Schema
-from frazil.spec.types import DateType, DoubleType, IntegerType, LongType, NestedField, StringType
+from frazil.spec.types import (
+    DateType,
+    DoubleType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    TimestamptzType,
+)
 from tests.arrow.support import STORAGE, arrow_table, written
 
 N = NestedField
@@ -96,3 +109,48 @@ def test_one_partition_of_doubles_is_told_by_the_rows_not_by_the_footer(tmp_path
     for rows in ([1.5, nan], [0.0, -0.0], [0.0, None], [nan, None], [1.0, 2.0]):
         with pytest.raises(InvalidInput, match="several partitions"):
             data_files_of([parquet(tmp_path, pa.table({"id": [1, 2], "f": pa.array(rows, pa.float64())}))], by_f, STORAGE)
+
+
+@pytest.mark.parametrize("statistics", [True, False])
+def test_dates_that_spark_wrote_by_the_old_calendar_are_refused(tmp_path, statistics):
+    """Spark marks such files; the days before 1582 in them would be others in Iceberg."""
+    ids = Schema(N(1, "d", DateType()), N(2, "l", ListType(3, DateType(), False)), N(4, "m", MapType(5, DateType(), 6, DateType(), False)))
+    of = replace(metadata(), schemas=(ids,))
+    day, old = dt.date(1582, 10, 15), dt.date(1582, 10, 14)
+
+    def written_by_spark(name: str, **notes: str) -> str:
+        table = pa.table({c: pa.array([v], t) for c, (v, t) in values.items()})
+        path = tmp_path / f"{name}.parquet"
+        pq.write_table(
+            table.replace_schema_metadata({f"org.apache.spark.{k}": v for k, v in notes.items()}), path, write_statistics=statistics
+        )
+        return str(path)
+
+    days = pa.map_(pa.date32(), pa.date32())
+    values = {"d": (day, pa.date32()), "l": ([day, None], pa.list_(pa.date32())), "m": ([(day, day)], days)}
+    assert len(data_files_of([written_by_spark("young", version="4.1.0", legacyDateTime="")], of, STORAGE)) == 1
+    for column, value in (("d", old), ("l", [day, old]), ("m", [(old, day)]), ("m", [(day, old)])):
+        before = values[column]
+        values[column] = (value, before[1])
+        for notes in ({"version": "3.5.1", "legacyDateTime": ""}, {"version": "2.4.8"}):
+            with pytest.raises(Unsupported, match=rf"Column {column}.* holds dates before 1582.*"):
+                data_files_of([written_by_spark("old", **notes)], of, STORAGE)
+        assert len(data_files_of([written_by_spark("new", version="4.1.0")], of, STORAGE)) == 1
+        values[column] = before
+
+
+def test_times_that_spark_wrote_by_the_old_calendar_are_refused(tmp_path):
+    of = replace(metadata(), schemas=(Schema(N(1, "t", TimestamptzType())),))
+    for unit in ("ms", "us", "int96"):
+        for year, refused in ((1899, True), (1900, False)):
+            moments = pa.array([dt.datetime(year, 1, 1), None], pa.timestamp("us" if unit == "int96" else unit, "UTC"))
+            table = pa.table({"t": moments}).replace_schema_metadata(
+                {"org.apache.spark.legacyINT96": "", "org.apache.spark.version": "3.5.1"}
+            )
+            path = tmp_path / f"{unit}{year}.parquet"
+            pq.write_table(table, path, use_deprecated_int96_timestamps=unit == "int96")
+            if refused:
+                with pytest.raises(Unsupported, match="times before 1900"):
+                    data_files_of([str(path)], of, STORAGE)
+            else:
+                assert len(data_files_of([str(path)], of, STORAGE)) == 1

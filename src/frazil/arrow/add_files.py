@@ -18,6 +18,7 @@ from frazil.arrow.project import plan_columns
 from frazil.arrow.read_context import NAME_MAPPING
 from frazil.arrow.read_parquet import open_parquet
 from frazil.arrow.run import map_in_order
+from frazil.arrow.spark_calendar import check_calendar
 from frazil.codec.name_mapping import NameMapping, mapping_of, parse_name_mapping
 from frazil.codec.single_value import from_bytes
 from frazil.errors import CorruptData, InvalidInput, SchemaMismatch, Unsupported
@@ -47,7 +48,8 @@ def data_files_of(paths: Iterable[str], metadata: TableMetadata, storage: Storag
     """Entries for Parquet files, in the order given; nothing is written.
 
     Files without field ids are read by the table's name mapping, or by the columns' names when it has none yet (the caller stores that
-    mapping: `codec.name_mapping.mapping_of(schema)`). Raises SchemaMismatch, InvalidInput, CorruptData, NoSuchFileError, naming the file.
+    mapping: `codec.name_mapping.mapping_of(schema)`). Raises SchemaMismatch, InvalidInput, Unsupported (ORC, Avro, old dates of Spark 2),
+    CorruptData, NoSuchFileError, naming the file.
     """
     schema, spec = metadata.schema(), metadata.spec()
     text = metadata.properties.get(NAME_MAPPING)
@@ -64,6 +66,7 @@ def _data_file(path: str, schema: Schema, spec: PartitionSpec, mapping: NameMapp
         file = open_parquet(path, storage)
         columns = file_schema(file.schema_arrow, mapping)
         assert columns is not None  # there is a mapping
+        check_calendar(path, file)
         footer = file.metadata
         found = footer_metrics(footer, schema, config, mapping=mapping)
         sources = {f.source_id for f in spec.fields}

@@ -82,7 +82,7 @@ def _held(values: pa.Array) -> pa.Array:
 def _differs(type_: pa.DataType) -> bool:
     if pa.types.is_nested(type_):
         return any(_differs(type_.field(at).type) for at in range(type_.num_fields))
-    return pa.types.is_decimal(type_) or (pa.types.is_timestamp(type_) and type_.unit == "ns")
+    return bool(pa.types.is_decimal(type_) or (pa.types.is_timestamp(type_) and type_.unit == "ns"))
 
 
 def _fields(fields: list[pa.Field], values: list[pa.Array]) -> list[pa.Field]:
