@@ -8,8 +8,9 @@ from typing import Any
 
 from frazil.catalog import Committed, create_at
 from frazil.dropin.names import catalog_of, parts_of
-from frazil.errors import InvalidInput, TableAlreadyExistsError, Unsupported
+from frazil.errors import InvalidInput, NoSuchTableError, TableAlreadyExistsError, Unsupported
 from frazil.scan.snapshot_ref import selector_suffix
+from frazil.scan.suffixes import is_suffix
 from frazil.spark.iceberg_read import session_catalogs
 from frazil.spark.types import time_enabled, to_spark
 from frazil.table.catalog import Catalog
@@ -45,7 +46,12 @@ def open_table(name: str, options: Mapping[str, Any], spark: Any = None) -> Tabl
     table."""
     given = catalog_options(options)
     ours = None if spark is None else _of_session(spark, name, given)
-    table = load_table(name, **given) if ours is None else ours[0].load_table(ours[1])
+    try:
+        table = load_table(name, **given) if ours is None else ours[0].load_table(ours[1])
+    except NoSuchTableError as e:
+        if is_suffix(name.rpartition(".")[2]):
+            raise InvalidInput(f"Cannot write to {name!r}: it is a metadata table, or there is no such table.", table=name) from e
+        raise
     if not isinstance(table, Table):
         raise InvalidInput(f"Cannot write to {name!r}: it is a metadata table.")
     return table

@@ -25,6 +25,11 @@ def is_suffix(text: str) -> bool:
     return text.lower() in (*METADATA_TABLES, CHANGES) or selector_suffix(text) is not None
 
 
+def no_suffix(parts: Sequence[str]) -> str:
+    """The hint where the last part of a name was meant as a suffix, and is none."""
+    return f"{'.'.join(parts[:-1])} is a table; of {parts[-1]!r} it has nothing. Metadata tables: {', '.join((*METADATA_TABLES, CHANGES))}."
+
+
 def split_location(location: str) -> tuple[str, list[str]]:
     """`/path/to/t#files,branch_b` as its location and its suffixes; a `#` in a folder's name is none of them."""
     place, mark, suffix = location.rpartition("#")

@@ -100,19 +100,23 @@ def distribution_mode(spark: Any, context: WriteContext, properties: Mapping[str
 
 def advisory_size(spark: Any, context: WriteContext, properties: Mapping[str, str]) -> int:
     """Bytes of a shuffle that make one task: what was asked for, or as much as fills a file of the target size, 384 MB at most."""
-    given = context.options.advisory_partition_size or spark.conf.get(_CONF + "advisory-partition-size", None)
-    given = given or properties.get("write.spark.advisory-partition-size-bytes")
-    if given is not None:
-        return parse_size(str(given))
+    named = (
+        ("Write option advisory-partition-size", context.options.advisory_partition_size),
+        (f"The setting {_CONF}advisory-partition-size", spark.conf.get(_CONF + "advisory-partition-size", None)),
+        ("Table property write.spark.advisory-partition-size-bytes", properties.get("write.spark.advisory-partition-size-bytes")),
+    )
+    for name, given in named:
+        if given is not None:
+            return parse_size(str(given), name)
     session = parse_size(str(spark.conf.get(ADVISORY, "64MB")))
     return max(1 << 10, min(max(session, _WHOLE * _RATIO), context.target_size * _RATIO))
 
 
-def parse_size(text: str) -> int:
+def parse_size(text: str, name: str = "The size") -> int:
     digits = text.strip().rstrip("bBkKmMgG")
     unit = text.strip()[len(digits) :].lower()
     if not digits.isdigit() or unit not in _UNITS:
-        raise InvalidInput(f"{text!r} is no size in bytes.")
+        raise InvalidInput(f"{name} is a size in bytes, not {text!r}.")
     return int(digits) * _UNITS[unit]
 
 

@@ -18,7 +18,7 @@ from frazil.scan.incremental import plan_appends
 from frazil.scan.options import SPLIT_OPTIONS, ScanOptions
 from frazil.scan.plan import Plan, plan
 from frazil.scan.snapshot_ref import resolve, selector_options
-from frazil.scan.suffixes import CHANGES, is_suffix, read_suffixes, split_location
+from frazil.scan.suffixes import CHANGES, is_suffix, no_suffix, read_suffixes, split_location
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshot
 
@@ -184,8 +184,10 @@ def _in_catalog(backend: CatalogBackend, rest: tuple[str, ...], request: ReadReq
     """A table, or with the name of a metadata table, branch, … behind it what that means."""
     try:
         return _with_suffixes(Target(request.path, backend.load(rest), request, None, request.selectors), [])
-    except NoSuchTableError:
+    except NoSuchTableError as e:
         if len(rest) < 3 or not is_suffix(rest[-1]):
+            if len(rest) > 2 and backend.table_exists(rest[:-1]):
+                raise NoSuchTableError(e.message, hint=no_suffix(rest), table=request.path) from e
             raise
         return _with_suffixes(Target(request.path, backend.load(rest[:-1]), request, None, request.selectors), [rest[-1]])
 

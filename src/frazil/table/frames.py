@@ -6,7 +6,7 @@ import importlib
 import sys
 from typing import Any
 
-from frazil.errors import NotInstalledError
+from frazil.errors import InvalidInput, NotInstalledError
 
 SPARK_ROOM = "frazil.spark"
 
@@ -75,4 +75,12 @@ def in_duckdb(table: Any, name: str, connection: Any = None) -> Any:
 
 def session(spark: Any = None) -> Any:
     """`spark`, the running session, or a new one that is ready for Iceberg."""
-    return spark or active_session() or spark_room("session").spark_session()
+    return running(spark or active_session() or spark_room("session").spark_session())
+
+
+def running(spark: Any) -> Any:
+    """The session, unless it was stopped. Raises InvalidInput."""
+    context = getattr(spark, "_sc", None)  # Connect has none
+    if getattr(spark, "is_stopped", False) is True or (context is not None and getattr(context, "_jsc", context) is None):
+        raise InvalidInput("The Spark session was stopped.", hint="Make a new one, as by frazil.spark_session(), and frames of it.")
+    return spark

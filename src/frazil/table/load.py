@@ -8,7 +8,7 @@ from frazil.catalog import first_found, load_backend, meanings
 from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names
 from frazil.catalog.path import load_location
 from frazil.errors import NoSuchTableError, Unsupported
-from frazil.scan.suffixes import CHANGES, is_suffix, read_suffixes, split_location
+from frazil.scan.suffixes import CHANGES, is_suffix, no_suffix, read_suffixes, split_location
 from frazil.table.catalog import Catalog
 from frazil.table.changes import ChangesScan
 from frazil.table.frames import active_session
@@ -61,8 +61,10 @@ def load_table(identifier: str | tuple[str, ...], **properties: Any) -> Table:
 def _in_catalog(catalog: Catalog, parts: tuple[str, ...]) -> Table:
     try:
         return catalog.load_table(parts)
-    except NoSuchTableError:
+    except NoSuchTableError as e:
         if len(parts) < 3 or not is_suffix(parts[-1]):
+            if len(parts) > 2 and catalog.table_exists(parts[:-1]):
+                raise NoSuchTableError(e.message, hint=no_suffix(parts), table=".".join(parts)) from e
             raise
         table = catalog.load_table(parts[:-1])
         return cast(Table, _viewed(table, ".".join(table.name()), [parts[-1]]))

@@ -37,7 +37,7 @@ from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshot
 from frazil.storage import Storage
 from frazil.storage.locations import scheme_of
-from frazil.table.frames import active_session, spark_room
+from frazil.table.frames import active_session, running, spark_room
 from frazil.table.write import Staged, Target
 
 G = TypeVar("G")
@@ -213,7 +213,7 @@ def runner_for(metadata: TableMetadata, storage: Storage, runner: Any = None, sp
         if not hasattr(runner, "run"):
             raise InvalidInput(f"runner is 'in-process' or a Runner, not {runner!r}.")
         return runner, getattr(runner, "spark", None)
-    session = spark or active_session()
+    session = running(spark) if spark is not None else active_session()
     if session is None or scheme_of(metadata.location) == "memory":
         if spark is not None:
             raise Unsupported("A table in memory: lives in this process; Spark's workers cannot write to it.", table=metadata.location)

@@ -31,7 +31,7 @@ from frazil.storage import Storage
 from frazil.table import rows, write
 from frazil.table.arguments import flag, mapping
 from frazil.table.evolve import ManageSnapshots, UpdateProperties, UpdateStatistics, Updating
-from frazil.table.frames import is_spark_frame, spark_room
+from frazil.table.frames import is_spark_frame, running, spark_room
 from frazil.table.merge import MergeBuilder, stage_merge
 from frazil.table.preview import Preview
 from frazil.table.result import NOTHING, CommitResult, result_of
@@ -145,6 +145,7 @@ class Transaction:
         self._open()
         spark = frame.sparkSession if is_spark_frame(frame) else spark
         if spark is not None:
+            running(spark)
             self._pending.spark = spark
         session = spark_room("session_conf").write_defaults(spark) if spark is not None else {}
         self.table._writable()
