@@ -63,7 +63,9 @@ def test_a_frame_of_spark_is_merged_by_tasks(table, session, version, mode):
     del wanted[6]
     assert state(t) == wanted and leftovers(t) == []
     assert (result.rows_inserted, result.rows_updated, result.rows_deleted) == (5, 16, 1)
-    assert result.summary["engine-name"] == "spark" and result.summary["spark.merge-into.num-target-rows-not-matched-by-source-updated"] == "3"
+    assert (
+        result.summary["engine-name"] == "spark" and result.summary["spark.merge-into.num-target-rows-not-matched-by-source-updated"] == "3"
+    )
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -81,7 +83,9 @@ def test_arrow_frames_travel_with_the_tasks_or_lie_beside_the_table(table, sessi
     if not travels:
         monkeypatch.setattr(table_merge, "WITH_TASKS", 0)
     t = table()
-    t.merge(frame(range(18, 22), 9), "target.id = source.id").when_matched_update_all().when_not_matched_insert_all().execute("merge-on-read")
+    t.merge(frame(range(18, 22), 9), "target.id = source.id").when_matched_update_all().when_not_matched_insert_all().execute(
+        "merge-on-read"
+    )
     assert [state(t)[i][0] for i in (17, 18, 19, 20, 21)] == [1, 9, 9, 9, 9] and leftovers(t) == []
 
 
@@ -110,7 +114,9 @@ def test_an_empty_source_and_a_table_that_gains_columns(table, session):
     none = session.range(0).selectExpr("id", "1 as v", "'s' as name")
     assert t.merge(none, "target.id = source.id").when_matched_update_all().when_not_matched_insert_all().execute().snapshot_id is None
     wider = session.range(19, 21).selectExpr("id", "2 as v", "'w' as name", "timestamp '2020-01-01 00:00:00' as at")
-    t.merge(wider, "target.id = source.id", merge_schema=True).when_matched_update_all().when_not_matched_insert_all().execute("merge-on-read")
+    t.merge(wider, "target.id = source.id", merge_schema=True).when_matched_update_all().when_not_matched_insert_all().execute(
+        "merge-on-read"
+    )
     found = {r["id"]: r["at"] for r in t.refresh().to_arrow().to_pylist()}
     assert found[20] == found[19] == dt.datetime(2020, 1, 1, tzinfo=dt.UTC) and found[18] is None
 
@@ -119,5 +125,7 @@ def test_names_and_zone_are_the_session_s(table, session):
     t = table()
     session.conf.set("spark.sql.session.timeZone", "America/New_York")
     source = session.sql("select 3L as ID, timestamp '2020-01-01 00:00:00' as at")
-    t.merge(source, "TARGET.Id = source.id and source.at = '2020-01-01 00:00:00'").when_matched_update({"NAME": "cast(at as string)"}).execute()
+    t.merge(source, "TARGET.Id = source.id and source.at = '2020-01-01 00:00:00'").when_matched_update(
+        {"NAME": "cast(at as string)"}
+    ).execute()
     assert state(t)[3][1] == "2020-01-01 00:00:00"

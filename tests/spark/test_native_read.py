@@ -14,6 +14,8 @@ from frazil.commit.actions import Append
 from frazil.commit.transaction import commit
 from frazil.errors import FrazilError, Unsupported
 from frazil.expr.nodes import GreaterThan
+from frazil.spark import parquet_scan
+from frazil.spark.settings import READ_IDS
 from frazil.spec import types as i
 from frazil.spec.data_file import DataFile
 from frazil.spec.schema import Schema
@@ -46,23 +48,35 @@ def test_columns_whose_names_were_swapped_are_filtered_by_what_they_are_now(cata
     assert rows(frame) == [{"b": n, "a": 100 + n} for n in (1, 2, 3)]
     assert frame.filter("a > 50").count() == 3
     assert frame.filter("b > 50").count() == 0
-    assert "GreaterThan" not in executed(frame.filter("a > 50")).split("PushedFilters")[1].split("]")[0]
+    pushed = executed(frame.filter("a > 50")).split("PushedFilters")[1].split("]")[0]
+    assert "GreaterThan(_f2,50)" in pushed  # a name that no file has, so Parquet looks at nothing
 
 
-def test_a_plan_of_a_renamed_table_fails_when_ids_are_switched_off(catalog, session):
+@pytest.mark.versions
+def test_columns_are_found_by_id_whatever_the_session_says(catalog, session, rows):
+    session.conf.set(READ_IDS, "false")
+    t = swapped(catalog)
+    frame = t.to_spark(session)
+    assert rows(frame) == rows(t.to_spark(session)) == [{"b": n, "a": 100 + n} for n in (1, 2, 3)]
+    assert session.conf.get(READ_IDS) == "false"
+
+
+def test_without_a_jvm_a_plan_of_a_renamed_table_fails_when_ids_are_switched_off(catalog, session, monkeypatch):
+    monkeypatch.setattr(parquet_scan, "jvm_of", lambda _: None)
     frame = swapped(catalog).to_spark(session)
-    session.conf.set("spark.sql.parquet.fieldId.read.enabled", "false")
+    session.conf.set(READ_IDS, "false")
     with pytest.raises(Exception, match=r"fieldId|DATA_TYPE_MISMATCH|FAILED_READ_FILE"):
         frame.collect()
-    session.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")
+    session.conf.set(READ_IDS, "true")
     assert frame.count() == 3
 
 
-def test_a_plan_of_a_table_without_renames_is_right_by_name_too(catalog, session, rows):
+def test_without_a_jvm_a_plan_of_a_table_without_renames_is_right_by_name_too(catalog, session, rows, monkeypatch):
+    monkeypatch.setattr(parquet_scan, "jvm_of", lambda _: None)
     t = catalog.create_table("db.plain", "a int, b string")
     t.append(pa.table({"a": pa.array([1], pa.int32()), "b": ["x"]}))
     frame = t.to_spark(session)
-    session.conf.set("spark.sql.parquet.fieldId.read.enabled", "false")
+    session.conf.set(READ_IDS, "false")
     assert rows(frame) == [{"a": 1, "b": "x"}]
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from frazil.dropin.hooks import hook_classes, mark
 from frazil.spark import session
-from frazil.spark.settings import enable_ids
 
 
 def install(spark: Any) -> Any:
@@ -22,7 +21,6 @@ def install(spark: Any) -> Any:
     Frazil's tables are refused by name.
     """
     hook_classes(spark)
-    enable_ids(spark)
     mark(spark)
     return spark
 

@@ -24,9 +24,9 @@ from frazil.codec.name_mapping import NameMapping
 from frazil.scan.reach import EqualityRelation
 from frazil.spark.arrow_read import fitted
 from frazil.spark.arrow_types import arrow_schema
-from frazil.spark.file_keys import FILE, FileKeys, Numbers, same_files
+from frazil.spark.file_keys import FILE, FileKeys, Numbers
 from frazil.spark.logical import from_file
-from frazil.spark.parquet_scan import open_files
+from frazil.spark.parquet_scan import Files, open_files
 from frazil.spark.paths import is_hidden, jvm_can_open
 from frazil.spark.presence import file_schemas, without_nulls
 from frazil.spark.shape import ID, read_type
@@ -149,10 +149,12 @@ def _has_keys(delete: DataFile, ids: Sequence[int], keys: Keys) -> bool:
 
 
 def _by_scan(spark: Any, relation: EqualityRelation, chosen: Sequence[int], keys: Keys) -> DataFrame | None:
-    paths = [relation.deletes[n].file_path for n in chosen]
+    deletes = [relation.deletes[n] for n in chosen]
     types = {n: keys.schema.by_id[n].field_type for n in relation.ids}
     schema = s.StructType([s.StructField(_key(n), read_type(t, False, _key(n)), True, {ID: n}) for n, t in types.items()])
-    scan = open_files(spark, schema, paths)
+    files = Files(deletes[0].file_path.rpartition("/")[0], [d.file_path for d in deletes], [d.file_size_in_bytes for d in deletes])
+    opened = open_files(spark, schema, files)
+    scan = opened.frame
     columns = [comparable(from_file(F.col(_key(n)), t), t, t).alias(_key(n)) for n, t in types.items()]
     facts: dict[str, Numbers] = {}
     if relation.sequences is not None:
@@ -160,9 +162,8 @@ def _by_scan(spark: Any, relation: EqualityRelation, chosen: Sequence[int], keys
     if relation.scopes is not None:
         facts[_PLACE] = relation.scopes[chosen]
     if facts:
-        if not same_files(scan, paths):
+        if (file_keys := opened.keys()) is None:
             return None
-        file_keys = FileKeys.of(paths)
         scan = beside_files(file_keys.added(scan), file_keys, facts)
     return scan.select(*columns, *facts)
 

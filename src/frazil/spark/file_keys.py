@@ -1,23 +1,23 @@
-"""Files as one long number each, so that Spark finds what belongs to a file without comparing texts: `xxhash64(_metadata.file_path)`.
+"""Files as one long number each, so that Spark finds what belongs to a file without comparing texts.
 
-The driver knows all paths of a scan and computes the same numbers (XXH64 with seed 42, as Spark's function has it). A number is the first
-of a span of `SPAN`, one for each 65,536 rows of the file; where two spans meet, or one would pass the largest long, another salt is taken.
+Files of our own index are counted. On Spark Connect, which has none, a file's number is `xxhash64(_metadata.file_path)`: the driver knows
+all paths of a scan and computes the same (XXH64 with seed 42, as Spark's function has it). A number is the first of a span of `SPAN`, one
+for each 65,536 rows of the file; where two spans meet, or one would pass the largest long, another salt is taken.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from urllib.parse import unquote
 
 import numpy as np
 import numpy.typing as npt
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from frazil.spark.jvm import jvm_of
+from frazil.spark.file_index import STEP
 from frazil.spark.paths import spark_text
 
 Numbers = npt.NDArray[np.int64]
@@ -26,7 +26,6 @@ FILE, ROW = "__frazil_file_key", "__frazil_row"
 ROW_INDEX = "_tmp_metadata_row_index"  # the column behind `_metadata.row_index`, which Spark would hand over in a struct made for each row
 SPAN = 1 << 20  # chunks of 65,536 rows: 68 billion rows a file
 _SEED = 42
-_STATUS = re.compile(r"\w*\{path=(.*); isDirectory=false; length=(\d+); replication=")  # Hadoop's FileStatus as text
 _P1, _P2, _P3, _P4, _P5 = (
     np.uint64(p) for p in (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5)
 )
@@ -34,30 +33,32 @@ _P1, _P2, _P3, _P4, _P5 = (
 
 @dataclass(frozen=True, eq=False)
 class FileKeys:
-    """`numbers[i]` is the key of the i-th path; `salt` is set before the text that is hashed."""
+    """`numbers[i]` is the key of the i-th file; `text` gives a row's."""
 
     numbers: Numbers
-    salt: str
+    text: str
+
+    @classmethod
+    def counted(cls, count: int) -> FileKeys:
+        """Of the files of an index of ours (`FileIndex`)."""
+        return cls(np.arange(1, count + 1, dtype=np.int64) * STEP * 1000, "unix_micros(_metadata.file_modification_time)")
 
     @classmethod
     def of(cls, paths: Sequence[str]) -> FileKeys:
-        """Keys of locations; two names of one file have one key."""
+        """Of locations; two names of one file have one key."""
         texts = [spark_text(p) for p in paths]
         for n in itertools.count():
             salt = f"{n}" if n else ""
             numbers = xxhash64([salt + t for t in texts])
             if apart(xxhash64([salt + t for t in set(texts)]) if len(set(texts)) < len(texts) else numbers):
-                return cls(numbers, salt)
+                return cls(numbers, f"xxhash64(concat('{salt}', _metadata.file_path))" if salt else "xxhash64(_metadata.file_path)")
         raise AssertionError
 
-    def added(self, scan: DataFrame, rows: bool = False, direct: bool = False, by_size: bool = False) -> DataFrame:
-        """The scan with the key of each row's file (`by_size`: with the file's size), and with `rows` the row's number in it. `direct`:
-        the scan has `ROW_INDEX`."""
-        text = f"concat('{self.salt}', _metadata.file_path)" if self.salt else "_metadata.file_path"
-        file = "_metadata.file_size" if by_size else f"xxhash64({text})"
+    def added(self, scan: DataFrame, rows: bool = False, direct: bool = False) -> DataFrame:
+        """The scan with the key of each row's file, and with `rows` the row's number in it. `direct`: the scan has `ROW_INDEX`."""
         row = ROW_INDEX if direct else "_metadata.row_index"
         numbered = f"coalesce({row}, CAST(raise_error('Spark gave no row numbers.') AS BIGINT)) AS {ROW}"
-        return scan.selectExpr("*", f"{file} AS {FILE}", *([numbered] if rows else []))
+        return scan.selectExpr("*", f"{self.text} AS {FILE}", *([numbered] if rows else []))
 
 
 def apart(numbers: Numbers) -> bool:
@@ -75,19 +76,8 @@ def chunk_key() -> Column:
 
 
 def same_files(scan: DataFrame, paths: Sequence[str]) -> bool:
-    """Whether Spark tells the files of a scan in the words that `spark_text` foresees; else nothing would be found by their keys."""
-    jvm = jvm_of(scan.sparkSession)
-    told = scan.inputFiles() if jvm is None else jvm.lines(scan._jdf.inputFiles())
-    return {re.sub("^file://(?=/)", "file:", t) for t in told} == {spark_text(p) for p in paths}
-
-
-def all_of_these_sizes(scan: DataFrame, sizes: Mapping[str, int]) -> bool:
-    """Whether Spark sees these files with these sizes, and no two with the same one; False where it cannot be asked. `scan`: as opened."""
-    if not hasattr(scan, "_jdf") or len(set(sizes.values())) < len(sizes):
-        return False
-    lines = str(scan._jdf.queryExecution().analyzed().relation().location().allFiles().mkString("\n")).split("\n")
-    told = {found[1]: int(found[2]) for line in lines if (found := _STATUS.match(line))}
-    return told == {unquote(spark_text(p)): size for p, size in sizes.items()}
+    """Whether Spark tells the files of a scan in the words that `spark_text` foresees; else nothing would be found by their hashes."""
+    return {re.sub("^file://(?=/)", "file:", t) for t in scan.inputFiles()} == {spark_text(p) for p in paths}
 
 
 def xxhash64(texts: Sequence[str]) -> Numbers:

@@ -19,16 +19,11 @@ class Jvm:
     nanvl: Any
     no_metadata: Any
     _split: Any
-    _join: Any
     _maps: dict[tuple[tuple[str, str], ...], Any] = field(default_factory=dict, repr=False)
 
     def texts(self, texts: Sequence[str]) -> Any:
         """An array of the JVM. One call instead of one a text: 100k paths cross in 0.2 s, not in 20. The texts hold no line ends."""
         return self._split("\n".join(texts), "\n")
-
-    def lines(self, array: Any) -> list[str]:
-        """The other way round."""
-        return str(self._join("\n", array)).split("\n")
 
     def map(self, pairs: Mapping[str, str]) -> Any:
         """A map of the JVM, made once; nobody may change it."""
@@ -50,6 +45,5 @@ def jvm_of(spark: Any) -> Jvm | None:
         functions = getattr(view, "org.apache.spark.sql.functions")
         empty = getattr(view, "org.apache.spark.sql.types.Metadata").empty()
         split = getattr(view, "org.apache.commons.lang3.StringUtils").split
-        join = getattr(view, "org.apache.hadoop.util.StringUtils").join
-        found = _KNOWN[view] = Jvm(view, functions.col, functions.nanvl, empty, split, join)
+        found = _KNOWN[view] = Jvm(view, functions.col, functions.nanvl, empty, split)
     return found

@@ -1,21 +1,21 @@
-"""Facts of files beside their rows: partition values, sequence numbers and first row ids, joined to the scan by the file's path."""
+"""Facts of files beside their rows: partition values, sequence numbers and first row ids, joined to the scan by the file's key."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
 from frazil.arrow.uuids import uuid_to_text
-from frazil.spark.paths import spark_text
+from frazil.spark.file_keys import FILE, Numbers
 from frazil.spark.types import spark_type
 from frazil.spec.types import DateType, IcebergType, TimestampType, TimestamptzType, TimeType, UnknownType, UUIDType
 
-PATH, FOUND = "__frazil_path", "__frazil_found"
+_FILE, FOUND = "__frazil_fact_of", "__frazil_found"
 
 
 def shown(values: pa.Array, type_: IcebergType) -> pa.Array:
@@ -36,28 +36,22 @@ def shown(values: pa.Array, type_: IcebergType) -> pa.Array:
     return values
 
 
-def facts_frame(spark: Any, table: pa.Table, columns: Mapping[str, tuple[pa.Array, IcebergType]], time: bool) -> DataFrame:
-    """A row a file: its path as Spark tells it, and the columns."""
-    paths = pa.array([spark_text(p) for p in table.column("file_path").to_pylist()], pa.string())
-    fields = [s.StructField(PATH, s.StringType()), s.StructField(FOUND, s.BooleanType())]
-    arrays: list[pa.Array] = [paths, pa.repeat(True, len(paths))]
+def with_facts(scan: DataFrame, keys: Numbers, columns: Mapping[str, tuple[pa.Array, IcebergType]], time: bool) -> DataFrame:
+    """A scan with keys, each row beside the facts of its file. A file that is not among them fails the read: no row is guessed."""
+    numbers, first = np.unique(keys, return_index=True)
+    fields = [s.StructField(_FILE, s.LongType()), s.StructField(FOUND, s.BooleanType())]
+    arrays: list[pa.Array] = [pa.array(numbers), pa.repeat(True, len(numbers))]
     for name, (values, type_) in columns.items():
         fields.append(s.StructField(name, s.StringType() if isinstance(type_, UnknownType) else spark_type(type_, name, time=time)))
-        arrays.append(values)
+        arrays.append(values.take(pa.array(first)))
     made = pa.Table.from_arrays(arrays, names=[f.name for f in fields])
-    return spark.createDataFrame(made, schema=s.StructType(fields))
-
-
-def with_facts(scan: DataFrame, facts: DataFrame) -> DataFrame:
-    """The scan with the facts of each row's file. A path that is not among them fails the read: no row is guessed."""
-    keyed = scan.withColumn(PATH, F.col("_metadata.file_path"))
-    return keyed.join(F.broadcast(facts), PATH, "left")
+    facts = scan.sparkSession.createDataFrame(made, schema=s.StructType(fields))
+    return scan.join(F.broadcast(facts), F.col(FILE) == F.col(_FILE), "left")
 
 
 def checked(value: Column) -> Column:
     """A fact, or an error when the row's file was not among the facts."""
-    message = F.concat(F.lit("Frazil planned no file of the path "), F.col(PATH))
-    return F.when(F.col(FOUND), value).otherwise(F.raise_error(message))
+    return F.when(F.col(FOUND), value).otherwise(F.raise_error(F.lit("A file of the scan was not planned by Frazil.")))
 
 
 def partition_values(table: pa.Table, fields: Iterable[tuple[int, IcebergType]]) -> dict[int, pa.Array]:

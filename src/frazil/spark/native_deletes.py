@@ -24,7 +24,7 @@ from frazil.scan.reach import EqualityRelation, equality_relations
 from frazil.scan.tasks import PlannedFiles
 from frazil.spark import bitmaps
 from frazil.spark.equality import COMPARABLE, SCOPE, SEQUENCE, Keys, beside_files, comparable, null_safe_only, with_flag, without_deleted
-from frazil.spark.file_keys import FileKeys, all_of_these_sizes
+from frazil.spark.file_keys import FileKeys
 from frazil.spark.one_bitmap import OneBitmap, fits
 from frazil.spec import types as i
 from frazil.spec.schema import Schema
@@ -83,6 +83,12 @@ def kinds(planned: PlannedFiles) -> Numbers:
     return np.where(np.cumsum(chunks) * some > CHUNKS, -1, found).astype(np.int64)
 
 
+def has_positions(planned: PlannedFiles, places: Sequence[int]) -> bool:
+    """Whether some of these files have deletes of positions."""
+    index, numbers = planned.deletes, planned.delete_numbers[list(places)]
+    return isinstance(index, DeleteIndex) and bool((index.counts[numbers] > index.equality_counts[numbers]).any())
+
+
 def most_chunks(planned: PlannedFiles) -> Numbers:
     """Of each file how many bitmaps it has at most."""
     assert isinstance(planned.deletes, DeleteIndex)
@@ -95,45 +101,35 @@ def most_chunks(planned: PlannedFiles) -> Numbers:
 class Applied:
     """What is deleted from the files of one scan."""
 
-    paths: Sequence[str]
     keys: FileKeys
     index: DeleteIndex
     rows: Numbers  # of each file its number in the index
     deleted: tuple[bitmaps.Deleted, ...]
     relations: tuple[EqualityRelation, ...]
-    sizes: tuple[int, ...]  # of the files, in bytes
-    by_size: bool = False  # files are told apart by their sizes, not by their keys
 
     @classmethod
-    def of(cls, parts: Sequence[tuple[PlannedFiles, Sequence[int]]], kind: int) -> Applied:
-        """Of these places in planned files, to all of which this kind applies."""
+    def of(cls, parts: Sequence[tuple[PlannedFiles, Sequence[int]]], kind: int, keys: FileKeys) -> Applied:
+        """Of these places in planned files, to all of which this kind applies; `keys`: theirs."""
         index = parts[0][0].deletes
         assert isinstance(index, DeleteIndex)
-        paths = [p for planned, places in parts for p in planned.table.column("file_path").take(places).to_pylist()]
         rows = np.concatenate([planned.delete_numbers[list(places)] for planned, places in parts])
-        sizes = tuple(int(n) for planned, places in parts for n in planned.table.column("file_size_in_bytes").take(places).to_pylist())
-        keys = FileKeys.of(paths)
         deleted = tuple(_deleted(parts, keys, rows, index))
-        return cls(paths, keys, index, rows, deleted, tuple(equality_relations(index, rows)) if kind == EQUALITY else (), sizes)
+        return cls(keys, index, rows, deleted, tuple(equality_relations(index, rows)) if kind == EQUALITY else ())
 
-    def started(self, scan: DataFrame, opened: DataFrame, direct: bool = False) -> tuple[Applied, DataFrame]:
-        """The scan with what the deletes need of Spark's `_metadata`; comes first, as no join may stand before it. `opened`: the scan as it
-        was opened. `direct`: it has the column `ROW_INDEX`."""
-        by_key = any(r.sequences is not None or r.scopes is not None for r in self.relations)
-        if not self.deleted and not by_key:
-            return self, scan
-        by_size = not by_key and fits(self.deleted) and all_of_these_sizes(opened, dict(zip(self.paths, self.sizes, strict=True)))
-        return replace(self, by_size=by_size), self.keys.added(scan, bool(self.deleted), direct, by_size)
+    @property
+    def needs_files(self) -> bool:
+        """Whether rows must come with the keys of their files; with positions, they need their own numbers as well."""
+        return bool(self.deleted) or any(r.sequences is not None or r.scopes is not None for r in self.relations)
 
     def finished(
         self, scan: DataFrame, columns: KeyColumns | None, value: Callable[[i.NestedField], Column], flag: str | None,
         storage: Storage, mapping: NameMapping | None,
     ) -> DataFrame:  # fmt: skip
-        """Without deleted rows; with a `flag`, all rows and whether they are deleted. `value`: a column of the scan by its field."""
+        """Without deleted rows; with a `flag`, all rows and whether they are deleted. `value`: a column of the scan by its field. The scan
+        has what `needs_files` says: it was added first, as no join may stand before it."""
         flags = []
         if self.deleted and fits(self.deleted):
-            numbers = self.keys.numbers.tolist()
-            one = OneBitmap.of(self.deleted, dict(zip(numbers, self.sizes if self.by_size else numbers, strict=True)), storage)
+            one = OneBitmap.of(self.deleted, self.keys.numbers.tolist(), storage)
             scan = one.beside(scan)
             if flag is None:
                 scan = scan.where(~one.is_deleted())

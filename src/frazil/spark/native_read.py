@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,14 +24,14 @@ from frazil.scan.plan import Plan
 from frazil.spark import lookup
 from frazil.spark.arrow_read import arrow_frame
 from frazil.spark.canary import still_by_id
-from frazil.spark.file_keys import ROW_INDEX, same_files
+from frazil.spark.file_keys import ROW_INDEX
 from frazil.spark.groups import ScanGroup, mapping_of, split
 from frazil.spark.logical import from_file, is_rebuilt, pruned
-from frazil.spark.native_deletes import EQUALITY, NONE, Applied, KeyColumns, key_columns
-from frazil.spark.parquet_scan import open_files
+from frazil.spark.narrowing import Narrowing
+from frazil.spark.native_deletes import EQUALITY, NONE, Applied, KeyColumns, has_positions, key_columns
+from frazil.spark.parquet_scan import Files, open_files
 from frazil.spark.quick_columns import shown_columns
 from frazil.spark.session_conf import session_zone
-from frazil.spark.settings import enable_ids
 from frazil.spark.shape import Shape, read_type, shape_of, without_ids
 from frazil.spark.types import contains, spark_type, time_enabled
 from frazil.spec import types as i
@@ -76,14 +76,14 @@ def read(
 
     Raises Unsupported for columns Spark has no type for. `case_sensitive` is the session's affair once the plan is made.
     """
-    enable_ids(spark)
     wanted = _wanted(spark, plan, projection, where)
     keys = key_columns(plan) if plan.equality_ids else None
     shapes = _shapes(plan, wanted, keys)
     groups, rest = split(spark, plan, shapes[NONE], storage, shapes.get(EQUALITY))
-    frames = []
+    frames, narrowing = [], Narrowing(spark, plan)
     for merged in _merged(groups, wanted):
-        if (frame := _scan(spark, plan, shapes.get(merged[0].deletes, shapes[NONE]), merged, wanted, storage, keys)) is not None:
+        shape = shapes.get(merged[0].deletes, shapes[NONE])
+        if (frame := _scan(spark, plan, shape, merged, wanted, storage, keys, narrowing)) is not None:
             frames.append(frame)
         else:
             rest += [g.planned.chosen(g.rows) for g in merged]
@@ -204,37 +204,44 @@ def _shapes(plan: Plan, wanted: _Wanted, keys: KeyColumns | None) -> dict[int, S
 
 
 def _scan(
-    spark: Any, plan: Plan, shape: Shape, groups: list[ScanGroup], wanted: _Wanted, storage: Storage, keys: KeyColumns | None
-) -> DataFrame | None:
-    """None: the files have deletes, and Spark does not call them as it should."""
+    spark: Any, plan: Plan, shape: Shape, groups: list[ScanGroup], wanted: _Wanted, storage: Storage, keys: KeyColumns | None,
+    narrowing: Narrowing,
+) -> DataFrame | None:  # fmt: skip
+    """None: something belongs to files by their names, and Spark does not call them as it should."""
     group = groups[0]
     table = pa.concat_tables([g.planned.table.take(g.rows) for g in groups], promote_options="permissive")
-    paths: list[str] = table.column("file_path").to_pylist()
     schema, sources = _read_schema(shape, group, wanted)
-    applied = Applied.of([(g.planned, g.rows) for g in groups], group.deletes) if group.deletes != NONE else None
-    direct = applied is not None and bool(applied.deleted) and not wanted.extra and not group.constants and _prunes_metadata(spark)
-    scan = opened = open_files(spark, schema.add(ROW_INDEX, s.LongType()) if direct else schema, paths)
-    if applied is not None and not same_files(scan, paths):
-        return None
-    if not shape.by_name_too and group.file_names is None:
-        scan = still_by_id(scan, spark, paths, storage)
+    facts = _facts(plan, table, group, wanted)
+    numbered = group.deletes != NONE and any(has_positions(g.planned, g.rows) for g in groups)
+    direct = numbered and not wanted.extra and not facts and _prunes_metadata(spark)
+    paths, sizes = (table.column(name).to_pylist() for name in ("file_path", "file_size_in_bytes"))
+    files = Files(plan.metadata.location, paths, sizes, narrowing.kept(paths, sources))
+    opened = open_files(spark, schema.add(ROW_INDEX, s.LongType()) if direct else schema, files, plan.options.split)
+    scan, applied, file_keys = opened.frame, None, None
+    if facts or group.deletes != NONE:
+        if (file_keys := opened.keys()) is None:
+            return None
+        if group.deletes != NONE:
+            applied = Applied.of([(g.planned, g.rows) for g in groups], group.deletes, file_keys)
+        if facts or (applied is not None and applied.needs_files):
+            scan = file_keys.added(scan, numbered, direct)
+    if not opened.by_id and not shape.by_name_too and group.file_names is None:
+        scan = still_by_id(scan, spark, opened.files.paths, storage)
+    scan = _with_metadata(scan, facts, wanted)
+    if facts and file_keys is not None:
+        scan = lookup.with_facts(scan, file_keys.numbers, facts, wanted.time)
 
     def value(f: i.NestedField) -> Column:
         return _value(f, sources, group, shape, wanted.time)
 
-    if applied is None:
-        scan = _with_metadata(spark, plan, scan, table, group, wanted)
-    else:
-        applied, scan = applied.started(scan, opened, direct)
-        scan = _with_metadata(spark, plan, scan, table, group, wanted)
-        flag = _DELETED if "_deleted" in wanted.names else None
-        scan = applied.finished(scan, keys, value, flag, storage, mapping_of(plan))
+    if applied is not None:
+        scan = applied.finished(scan, keys, value, _DELETED if "_deleted" in wanted.names else None, storage, mapping_of(plan))
     quick = shown_columns(spark)
 
     def column(f: i.NestedField) -> Column:
         if quick is None or f.doc or f.field_id not in sources or f.field_id in shape.opaque or is_rebuilt(f.field_type):
-            return _column(f, value(f))
-        return quick(quoted(sources[f.field_id]), f.name, isinstance(f.field_type, _FLOATS))
+            return _column(f, value(f), group)
+        return quick(quoted(sources[f.field_id]), f.name, _is_pushed_wrong(f, group))
 
     return scan.select(*map(column, wanted.columns), *(_metadata_column(f, group) for f in wanted.extra))
 
@@ -287,21 +294,23 @@ def _value(f: i.NestedField, sources: dict[int, str], group: ScanGroup, shape: S
     return from_file(made, f.field_type)
 
 
-def _column(f: i.NestedField, made: Column) -> Column:
-    return _unpushed(made, f.field_type).alias(f.name, metadata={"comment": f.doc} if f.doc else {})
+def _column(f: i.NestedField, made: Column, group: ScanGroup) -> Column:
+    made = F.nanvl(made, made) if _is_pushed_wrong(f, group) else made
+    return made.alias(f.name, metadata={"comment": f.doc} if f.doc else {})
 
 
-def _unpushed(c: Column, type_: i.IcebergType) -> Column:
-    """Spark pushes `d = 0` into Parquet, where -0.0 is another number: rows would be lost. nanvl(d, d) is d, and is not pushed."""
-    return F.nanvl(c, c) if isinstance(type_, _FLOATS) else c
+def _is_pushed_wrong(f: i.NestedField, group: ScanGroup) -> bool:
+    """Spark pushes `d = 0` into Parquet, where -0.0 is another number: rows would be lost. nanvl(d, d) is d, and is not pushed. Floats that
+    are found by id have names that no file has (`shape`), which does the same and costs nothing."""
+    return isinstance(f.field_type, _FLOATS) and group.file_names is not None
 
 
 def _constant(field_id: int) -> str:
     return f"__frazil_constant_{field_id}"
 
 
-def _with_metadata(spark: Any, plan: Plan, scan: DataFrame, table: pa.Table, group: ScanGroup, wanted: _Wanted) -> DataFrame:
-    """Adds what rows do not hold themselves: positions, and a join with the facts of each file where such are asked for."""
+def _facts(plan: Plan, table: pa.Table, group: ScanGroup, wanted: _Wanted) -> dict[str, tuple[pa.Array, i.IcebergType]]:
+    """What is asked for and rows do not hold themselves, of each file."""
     facts: dict[str, tuple[pa.Array, i.IcebergType]] = {}
     spec = group.planned.spec
     if group.constants:
@@ -326,11 +335,16 @@ def _with_metadata(spark: Any, plan: Plan, scan: DataFrame, table: pa.Table, gro
                 facts[_SEQUENCE] = (table.column("sequence_number").combine_chunks(), i.LongType())
     if "_file" in wanted.names and (odd := _other_texts(table)) is not None:
         facts[_FILE] = (odd, i.StringType())
+    return facts
+
+
+def _with_metadata(scan: DataFrame, facts: Container[str], wanted: _Wanted) -> DataFrame:
+    """What Spark itself knows of rows."""
     if wanted.names & {"_pos", "_row_id"}:
         scan = scan.withColumn(_POS, F.col("_metadata.row_index"))
     if "_file" in wanted.names and _FILE not in facts:
         scan = scan.withColumn(_FILE, _decoded(F.col("_metadata.file_path")))
-    return lookup.with_facts(scan, lookup.facts_frame(spark, table, facts, wanted.time)) if facts else scan
+    return scan
 
 
 def _settled(first_row_ids: pa.ChunkedArray) -> pa.Array:

@@ -4,31 +4,67 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import types as s
 
+from frazil.scan.options import SplitOptions
+from frazil.spark.file_index import FileIndex, Kept, relation
+from frazil.spark.file_keys import FileKeys, same_files
 from frazil.spark.jvm import jvm_of
 from frazil.spark.paths import as_glob
-from frazil.spark.settings import temporarily
+from frazil.spark.reading_session import reading_session
+from frazil.spark.settings import enable_ids, temporarily
 
 _OPTIONS = {
     "mergeSchema": "false", "ignoreMissingFiles": "false", "ignoreCorruptFiles": "false", "recursiveFileLookup": "true",
     "datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED",
 }  # fmt: skip
+_USUAL = SplitOptions()
+_SPLIT, _COST = "spark.sql.files.maxPartitionBytes", "spark.sql.files.openCostInBytes"
+_AT_LEAST = "spark.sql.files.minPartitionNum"  # partitions: Spark makes its pieces smaller where there are fewer
 _THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 
 
-def open_files(spark: Any, schema: s.StructType, paths: Sequence[str]) -> DataFrame:
-    """Spark's Parquet scan of exactly these files."""
-    globs = list(map(as_glob, paths))
+@dataclass(frozen=True)
+class Files:
+    """Some files of a table. `kept`: which of them filters leave that are put on later."""
+
+    root: str
+    paths: Sequence[str] = field(repr=False)
+    sizes: Sequence[int] = field(repr=False)
+    kept: Kept = field(default=lambda _: None, repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """A scan. `by_id`: it finds columns by field id whatever the session is set to."""
+
+    frame: DataFrame
+    files: Files
+    by_id: bool
+
+    def keys(self) -> FileKeys | None:
+        """The files' numbers; None: Spark calls the files as it should not."""
+        if self.by_id:
+            return FileKeys.counted(len(self.files.paths))
+        return FileKeys.of(self.files.paths) if same_files(self.frame, self.files.paths) else None
+
+
+def open_files(spark: Any, schema: s.StructType, files: Files, split: SplitOptions = _USUAL) -> Opened:
+    """Spark's Parquet scan of exactly these files. `split`: how they are cut, unless it is the usual; then, and on Spark Connect, the
+    session's settings count."""
+    if (jvm := jvm_of(spark)) is not None:
+        sizes = {} if split == _USUAL else {_SPLIT: str(split.split_size), _COST: str(split.open_file_cost)}
+        sizes |= {} if split.adaptive else {_AT_LEAST: "1"}
+        index = FileIndex(jvm, files.root, files.paths, files.sizes, files.kept)
+        return Opened(relation(spark, jvm, reading_session(spark, jvm, sizes), schema, index, _OPTIONS), files, True)
+    enable_ids(spark)
+    globs = list(map(as_glob, files.paths))
     with _no_listing_job(spark, len(globs)):
-        if (jvm := jvm_of(spark)) is None:
-            return spark.read.format("parquet").schema(schema).options(**_OPTIONS).load(globs)
-        own = spark._jsparkSession  # PySpark's reader takes three calls where one will do, which adds up in a session that has just begun
-        reader = own.read().format("parquet").schema(own.parseDataType(schema.json())).options(jvm.map(_OPTIONS))
-        return DataFrame(reader.load(jvm.texts(globs)), spark)
+        return Opened(spark.read.format("parquet").schema(schema).options(**_OPTIONS).load(globs), files, False)
 
 
 @contextlib.contextmanager

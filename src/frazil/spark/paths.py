@@ -26,11 +26,21 @@ def is_hidden(location: str) -> bool:
 
 def spark_text(location: str) -> str:
     """What `_metadata.file_path` says for a location: Hadoop's Path, percent-encoded as java.net.URI does."""
+    store, path = _parted(location)
+    return store + _quoted(path)
+
+
+def path_text(location: str) -> str:
+    """A location as Hadoop's Path takes it: with its file system, and nothing encoded."""
+    return "".join(_parted(location))
+
+
+def _parted(location: str) -> tuple[str, str]:
     if scheme_of(location) == "file":
-        return "file:" + _quoted(re.sub("/{2,}", "/", local_path_of(location)))
+        return "file:", re.sub("/{2,}", "/", local_path_of(location))
     scheme, _, rest = location.partition("://")
     authority, slash, path = rest.partition("/")
-    return f"{scheme}://{authority}{_quoted(re.sub('/{2,}', '/', slash + path))}"
+    return f"{scheme}://{authority}", re.sub("/{2,}", "/", slash + path)
 
 
 def _quoted(path: str) -> str:

@@ -9,21 +9,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from frazil.spark.settings import READ_IDS
-
-SETTINGS = {
-    READ_IDS: "true",
-}
-
 
 def configure(builder: Any) -> Any:
-    """The same settings on a builder of your own; what it has set already stays. Workers get this Python, unless PYSPARK_PYTHON is set."""
+    """A builder of your own, made ready: workers get this Python, unless PYSPARK_PYTHON is set."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    given = getattr(builder, "_options", {})
-    for key, value in SETTINGS.items():
-        if key not in given:
-            builder = builder.config(key, value)
     return builder
 
 

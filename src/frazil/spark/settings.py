@@ -2,10 +2,10 @@
 
 | setting | value | who sets it | why |
 |---|---|---|---|
-| spark.sql.parquet.fieldId.read.enabled | true | to_spark, append; stays | columns are found by field id |
+| spark.sql.parquet.fieldId.read.enabled | true | to_spark on Connect; stays | columns are found by field id |
 | spark.sql.variant.writeShredding.enabled | false | append, while it writes | variants are written whole |
 | spark.sql.files.maxRecordsPerFile | 0 | append, while it writes | files end by size, not by rows |
-| spark.sql.sources.parallelPartitionDiscovery.threshold | number of files | to_spark, while it opens files | no listing job |
+| spark.sql.sources.parallelPartitionDiscovery.threshold | number of files | to_spark on Connect, while it opens files | no listing job |
 | spark.sql.parquet.outputTimestampType | TIMESTAMP_MICROS | append, while it writes | Iceberg has no INT96 |
 | spark.sql.parquet.writeLegacyFormat | false | append, while it writes | lists and decimals as the format wants them |
 | spark.sql.parquet.datetimeRebaseModeInWrite | CORRECTED | append, while it writes | dates before 1582 as they are |
@@ -26,7 +26,7 @@ _LOCK = threading.RLock()  # settings are the session's: two threads that change
 
 
 def enable_ids(spark: Any) -> None:
-    """What a plan by field id needs when it runs; set for good, since the plan runs later."""
+    """What a plan by field id needs when it runs, where Frazil's scans have no session of their own; set for good, as it runs later."""
     if str(spark.conf.get(READ_IDS, "false")).lower() != "true":
         spark.conf.set(READ_IDS, "true")
 

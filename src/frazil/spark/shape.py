@@ -1,7 +1,8 @@
 """What Spark's Parquet scan is asked for: read types with field ids, and names under which it cannot go wrong.
 
 Spark projects by field id and pushes filters by name. A column whose name (or the name of something inside it, in any case) ever belonged
-to another id is therefore read under an invented name, which no file has: nothing is pushed for it, and its rows are right.
+to another id is therefore read under an invented name, which no file has: nothing is pushed for it, and its rows are right. So are floats,
+as Parquet compares -0.0 with 0.0 otherwise than Spark does.
 Spark also forgets the ids of a nested column, its own included, when a query needs only parts of it; then it matches by name. So a nested
 column that has an invented name, or in which anything was renamed, is taken whole (`opaque`): a cast that changes nothing but the ids in
 its type keeps Spark from pruning it.
@@ -64,7 +65,7 @@ def shape_of(metadata: TableMetadata, fields: Iterable[NestedField], complete: b
     for field_id in wanted.by_id:
         path = (wanted.find_column_name(field_id) or "").lower()
         top = (wanted.parents[field_id] or (field_id,))[0]
-        if not complete or ids_of.get(path, set()) - {field_id} or path == "_metadata" or (top != field_id and _is_float(wanted, field_id)):
+        if not complete or ids_of.get(path, set()) - {field_id} or path == "_metadata" or _is_float(wanted, field_id):
             unsafe.add(top)
         if not complete or len(names_of.get(field_id, ())) > 1:
             renamed.add(top)
@@ -76,7 +77,7 @@ def shape_of(metadata: TableMetadata, fields: Iterable[NestedField], complete: b
 
 
 def _is_float(schema: Schema, field_id: int) -> bool:
-    """Inside a struct: pushed into Parquet, a filter on it would take -0.0 for another number than 0.0 (for others see native_read)."""
+    """Pushed into Parquet, a filter on it would take -0.0 for another number than 0.0. What lists and maps hold is never pushed."""
     around = (schema.by_id[p].field_type for p in schema.parents[field_id])
     return isinstance(schema.by_id[field_id].field_type, FloatType | DoubleType) and all(isinstance(t, StructType) for t in around)
 

@@ -1,0 +1,185 @@
+"""Spark's scan asks Frazil for its files when it runs: what is pruned by then, and that nothing else is."""
+
+import datetime as dt
+import threading
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from frazil.commit.actions import Append
+from frazil.commit.transaction import commit
+from frazil.spark import file_index, narrowing
+from frazil.spark.file_keys import SPAN, FileKeys
+from frazil.spec.data_file import DataFile
+from tests.spark.deleting import take_positions
+
+pytestmark = pytest.mark.spark
+FILES = 20
+
+
+def days(catalog, **more):
+    """Twenty files of ten rows: of day n, with ids from 10 n, in floats too."""
+    t = catalog.create_table("db.days", "id bigint, day date, at timestamp, x double, s string", **more)
+    for n in range(FILES):
+        ids = list(range(10 * n, 10 * n + 10))
+        first = dt.date(2026, 1, 1) + dt.timedelta(days=n)
+        at = dt.datetime(2026, 1, 1, tzinfo=dt.UTC) + dt.timedelta(days=n)
+        columns = {
+            "id": pa.array(ids, pa.int64()), "day": [first] * 10, "at": pa.array([at] * 10, pa.timestamp("us", tz="UTC")),
+            "x": [-0.0 if i == 0 else float(i) for i in ids], "s": [f"s{i:04d}" for i in ids],
+        }  # fmt: skip
+        t.append(pa.table(columns))
+    return t
+
+
+def files_read(frame):
+    """How many files the scans of a frame list, after it has run."""
+    rows = frame.collect()
+    plan = frame._jdf.queryExecution().executedPlan()
+    scans, todo = [], [plan]
+    while todo:
+        node = todo.pop()
+        if "AdaptiveSparkPlan" in node.nodeName():
+            todo.append(node.executedPlan())
+            continue
+        if "QueryStage" in node.nodeName():
+            todo.append(node.plan())
+        if node.nodeName().startswith("Scan parquet"):
+            scans.append(node.metrics().apply("numFiles").value())
+        children = node.children()
+        todo += [children.apply(n) for n in range(children.length())]
+    return rows, sum(scans)
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize("partitioned", [False, True])
+@pytest.mark.parametrize(
+    ("condition", "files"),
+    [
+        ("id >= 35 and id < 47", 2),
+        ("day = date'2026-01-05'", 1),
+        ("at >= timestamp'2026-01-05 00:00:00' and at < timestamp'2026-01-07 00:00:00'", 2),
+        ("cast(at as date) = '2026-01-09'", 1),
+        ("id in (3, 55, 199)", 3),
+        ("id = 3 or day > date'2026-01-19'", 2),
+        ("x = 0.0", 1),
+        ("s like 's001%'", 1),
+        ("id is null", 0),
+        ("id = 1000", 0),
+        ("length(s) = 5 and id < 10", 1),
+        ("length(s) = 7", FILES),
+    ],
+)
+def test_a_filter_put_on_later_prunes_files(catalog, session, partitioned, condition, files):
+    t = days(catalog, partition_by=["day"] if partitioned else [])
+    frame = t.to_spark(session).filter(condition)
+    found, read = files_read(frame.select("id"))
+    assert read == files
+    assert sorted(r["id"] for r in found) == sorted(t.scan(condition).to_arrow()["id"].to_pylist())
+
+
+def test_the_zone_of_the_session_counts(catalog, session):
+    t = days(catalog)
+    session.conf.set("spark.sql.session.timeZone", "America/New_York")
+    found, read = files_read(t.to_spark(session).filter("cast(at as date) = '2026-01-04'").select("id"))
+    assert (sorted(r["id"] for r in found), read) == (list(range(40, 50)), 1)
+
+
+def test_filters_over_renamed_columns_and_deletes(catalog, session):
+    t = days(catalog, format_version=2)
+    with t.update_schema() as u:
+        u.rename_column("id", "was")
+    with t.update_schema() as u:
+        u.rename_column("s", "id")
+    take_positions(t, lambda r: r["was"] in (44, 45))
+    frame = t.to_spark(session)
+    assert files_read(frame.filter("was between 43 and 46").select("was")) == ([(43,), (46,)], 1)
+    assert files_read(frame.filter("id = 's0046'").select("was")) == ([(46,)], 1)
+
+
+def test_joins_views_and_caches_meet_the_same_files_again(catalog, session):
+    t = days(catalog)
+    t.to_spark(session).createOrReplaceTempView("days")
+    assert session.sql("select count(*) from days a join days b on a.id = b.id where a.id < 20 and b.id >= 10").first()[0] == 10
+    rows, read = files_read(session.sql("select v.id from days v where v.id = 77"))
+    assert (rows, read) == ([(77,)], 1)
+    cached = t.to_spark(session).cache()
+    try:
+        assert cached.count() == 10 * FILES
+        assert "InMemoryTableScan" in t.to_spark(session)._jdf.queryExecution().executedPlan().toString()  # known by its files
+        t.append(pa.table({"id": pa.array([1000], pa.int64())}))
+        again = t.to_spark(session)
+        assert "InMemoryTableScan" not in again._jdf.queryExecution().executedPlan().toString()
+        assert (cached.count(), again.count()) == (10 * FILES, 10 * FILES + 1)
+    finally:
+        cached.unpersist()
+        session.catalog.dropTempView("days")
+
+
+def test_frames_are_read_from_many_threads_and_inside_callbacks(catalog, session):
+    frame = days(catalog).to_spark(session)
+    found, seen = [], []
+    threads = [threading.Thread(target=lambda n=n: found.append(frame.filter(f"id = {n}").count())) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [1] * 8
+    stream = session.readStream.format("rate").option("rowsPerSecond", 100).load()
+    query = stream.writeStream.foreachBatch(lambda *_: seen.append(frame.filter("id < 25").count())).trigger(once=True).start()
+    query.awaitTermination(60)
+    assert query.exception() is None
+    assert set(seen) == {25}
+
+
+def test_what_cannot_be_asked_any_more_prunes_nothing(catalog, session, monkeypatch):
+    t = days(catalog)
+    frame = t.to_spark(session)
+
+    def gone(*_):
+        raise narrowing.FrazilError("gone")
+
+    monkeypatch.setattr(narrowing, "may_hold", gone)
+    rows, read = files_read(frame.filter("id = 7").select("id"))
+    assert (rows, read) == ([(7,)], FILES)
+
+
+def test_what_planning_knew_is_not_asked_again(catalog, session, monkeypatch):
+    t = days(catalog)
+    asked = []
+    real = narrowing.may_hold
+    monkeypatch.setattr(narrowing, "may_hold", lambda *a: asked.append(real(*a)) or asked[-1])
+    assert t.scan("id >= 20").to_spark(session).count() == 180
+    assert asked == [None]
+    frame = t.scan("id >= 20").to_spark(session).filter("id < 40")
+    assert [frame.count(), frame.count()] == [20, 20]
+    assert [a if a is None else len(a) for a in asked] == [None, 2]
+
+
+@pytest.mark.versions
+def test_split_size_is_that_of_the_read(catalog, session):
+    t = catalog.create_table("db.large", "id bigint, s string", properties={"write.parquet.row-group-size-bytes": "20000"})
+    t.append(pa.table({"id": pa.array(range(20_000), pa.int64()), "s": [f"{n * 7919 % 1_000_003}" * 3 for n in range(20_000)]}))
+    size = next(iter(t.scan().plan_files())).file.file_size_in_bytes
+    assert t.to_spark(session).rdd.getNumPartitions() == 1
+    small = t.scan(options={"split-size": str(size // 5), "file-open-cost": "0"}).to_spark(session)
+    assert small.rdd.getNumPartitions() >= 5
+    assert small.count() == 20_000
+
+
+def test_a_size_that_a_manifest_gets_wrong_does_no_harm_where_files_are_local(catalog, session, tmp_path):
+    t = catalog.create_table("db.sizes", "id bigint")
+    t.append(pa.table({"id": pa.array([1, 2], pa.int64())}))
+    path = tmp_path / "other.parquet"
+    schema = pa.schema([pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})])
+    pq.write_table(pa.table({"id": [3]}, schema=schema), path)
+    file = DataFile(file_path=str(path), file_format="parquet", partition=(), record_count=1, file_size_in_bytes=5)
+    commit(t._writable(), t._loaded, [Append(files=(file,))])
+    assert sorted(r["id"] for r in t.refresh().to_spark(session).collect()) == [1, 2, 3]
+
+
+def test_numbers_of_files_are_further_apart_than_a_file_has_chunks():
+    assert file_index.STEP * 1000 >= SPAN
+    assert np.diff(FileKeys.counted(3).numbers).tolist() == [file_index.STEP * 1000] * 2
