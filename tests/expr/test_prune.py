@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -349,3 +350,15 @@ def test_what_comes_after_a_prefix_is_above_all_that_begin_with_it(prefix: str) 
     assert after_prefix("\U0010ffff") is None
     assert after_prefix(b"\xff\xff") is None
     assert after_prefix(b"a\xff") == b"b"
+
+
+def test_what_contradicts_itself_proves_nothing():
+    """A writer was wrong about the file, as Java's ORC writer is about times before 1970: its rows must be asked."""
+    schema, type_ = Schema(NestedField(1, "i", IntegerType()), NestedField(2, "n", IntegerType())), IntegerType()
+    known = {1: [constant(1, type_), constant(2, type_)], 2: [constant(5, type_)]}
+    for text in ("i = 1", "not i = 1", "i in (1, 7)", "i = 1 or n = 5", "n = 5 and i = 1"):
+        assert may_match(outcomes(bind(parse(text), schema), known.__getitem__, 1)).all(), text
+    assert all_match(outcomes(bind(parse("i = 1 or n = 5"), schema), known.__getitem__, 1)).all()
+    assert not may_match(outcomes(bind(parse("n = 6 and i = 1"), schema), known.__getitem__, 1)).any()
+    empty = {1: [replace(constant(1, type_), values=False), constant(2, type_)]}
+    assert not may_match(outcomes(bind(parse("i = 2"), schema), empty.__getitem__, 1)).any()  # a file without rows

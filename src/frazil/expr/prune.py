@@ -7,7 +7,7 @@ residual. An empty set (0) is a file without rows. The set may be too large, nev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 
 import numpy as np
@@ -75,36 +75,46 @@ def _walk(bound: Bound, ranges: Ranges, rows: int) -> Outcomes:
 
 
 def _leaf(bound: Bound, ranges: Ranges, rows: int) -> Outcomes:
-    found = np.full(rows, ANY, np.uint8)
+    """What all that is known allows. Where one thing rules out what another one leaves, a writer was wrong about the file: nothing is
+    known of it then (Java's ORC files have times before 1970 a second late, beside the right partition)."""
+    found, empty = np.full(rows, ANY, np.uint8), np.zeros(rows, np.bool_)
+    for allowed in _answers(bound, ranges):
+        found &= allowed
+        empty |= allowed == 0
+    if not found.all():
+        found[(found == 0) & ~empty] = ANY
+    return found
+
+
+def _answers(bound: Bound, ranges: Ranges) -> Iterator[Outcomes | np.uint8]:
     match bound:
         case Comparison(op=op, left=left, right=right):
             hashed = isinstance(left, BoundReference) and isinstance(right, BoundLiteral) and op in ("eq", "nseq")
             for a, b in product(ranges_of(left, ranges), ranges_of(right, ranges)):
-                found &= _bits(*compare(op, a, b))
+                yield _bits(*compare(op, a, b))
                 if hashed and a.hashed is not None:
-                    found &= _bits(bucket_allows(a, (right.value,), right.type), True, True)  # type: ignore[attr-defined]
+                    yield _bits(bucket_allows(a, (right.value,), right.type), True, True)  # type: ignore[attr-defined]
         case Membership(term=term, values=values, has_null=has_null):
             for a in ranges_of(term, ranges):
-                found &= _bits(*member(a, values, has_null, term.type, isinstance(term, BoundReference)))
+                yield _bits(*member(a, values, has_null, term.type, isinstance(term, BoundReference)))
         case NullTest(term=term):
             for a in ranges_of(term, ranges):
-                found &= _bits(a.nulls, _or(a.nans, a.values), False)
+                yield _bits(a.nulls, _or(a.nans, a.values), False)
         case NaNTest(term=term):
             for a in ranges_of(term, ranges):
-                found &= _bits(a.nans, _or(a.nulls, a.values), False)
+                yield _bits(a.nans, _or(a.nulls, a.values), False)
         case NullOr(term=term, value=value):
             for a in ranges_of(term, ranges):
                 some = _or(a.nans, a.values)
-                found &= _bits(some if value else False, False if value else some, a.nulls)
+                yield _bits(some if value else False, False if value else some, a.nulls)
         case PrefixTest(term=term, prefix=prefix):
             for a in ranges_of(term, ranges):
-                found &= _bits(*prefixed(a, prefix, term.type))
+                yield _bits(*prefixed(a, prefix, term.type))
         case LikeTest(term=term, pieces=pieces, ignore_case=ignore_case):
             head = pieces[0] if pieces and isinstance(pieces[0], str) and not ignore_case else ""
             for a in ranges_of(term, ranges):
                 may, _, null = prefixed(a, head, term.type)
-                found &= _bits(may, a.values, null)
-    return found
+                yield _bits(may, a.values, null)
 
 
 def _or(a: Flag, b: Flag) -> Flag:
