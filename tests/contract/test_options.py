@@ -319,3 +319,16 @@ def test_catalog_properties_are_those_of_the_documents_and_others_are_refused(tm
     assert t.properties["write.format.default"] == "orc"
     with pytest.raises(InvalidInput, match=r"warehouse.*location"):
         frazil.load_table(t.location(), warehouse="x")
+
+
+def test_a_database_tells_the_names_of_the_catalogs_that_it_holds(tmp_path):
+    place = {"type": "sql", "uri": f"sqlite:///{tmp_path}/c.db", "warehouse": str(tmp_path)}
+    with frazil.load_catalog("one", **place) as one, frazil.load_catalog("two", **place) as two:
+        one.create_namespace("db")
+        one.create_table("db.events", "id bigint")
+        for ask in (lambda: two.load_table("db.events"), lambda: two.list_tables("db"), lambda: two.create_table("db.x", "id bigint")):
+            with pytest.raises(FrazilError, match="of 'one': open it under that name"):
+                ask()
+        with pytest.raises(FrazilError, match="Did you mean 'events'"):
+            one.load_table("db.event")
+    assert frazil.load_table("one.db.events", **place).name() == ("db", "events")

@@ -3,7 +3,7 @@
 import pytest
 
 import frazil
-from frazil.errors import Unsupported
+from frazil.errors import InvalidInput, Unsupported
 
 pytestmark = pytest.mark.spark
 
@@ -63,3 +63,18 @@ def test_case_sensitive_at_spark_doors_is_the_callers_then_the_sessions(spark, t
         with pytest.raises(Exception, match="ID"):
             scan().to_spark(spark)
     assert spark.conf.get("spark.sql.caseSensitive") == "true"
+
+
+def test_a_bad_setting_is_told_by_its_name_and_one_that_means_nothing_bends(spark, table, settings):
+    settings(spark_sql_iceberg_compression__level="banana")
+    with pytest.raises(InvalidInput, match=r"spark.sql.iceberg.compression-level.*'banana'"):
+        table.append(spark.range(1))
+    settings(spark_sql_iceberg_compression__level="3", spark_sql_iceberg_compression__strategy="speed", spark_sql_iceberg_merge__schema="true")
+    table.append(spark.range(3))
+    assert table.delete("id = 1", spark=spark).rows_deleted == 1
+
+
+def test_columns_that_differ_only_in_case_are_written_by_arrow(spark, tmp_path):
+    t = frazil.load_catalog("c", type="path", warehouse=str(tmp_path)).create_table("db.t", "id bigint, ID bigint")
+    t.append(spark.sql("select 1L id, 2L ID"))
+    assert t.scan().to_arrow().to_pylist() == [{"id": 1, "ID": 2}]
