@@ -9,7 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from frazil import load_catalog
 from frazil.arrow.add_files import data_files_of
+from frazil.arrow.runner import InProcess
 from frazil.codec.single_value import to_bytes
 from frazil.errors import CorruptData, InvalidInput, NoSuchFileError, SchemaMismatch, Unsupported
 from frazil.spec.metadata import TableMetadata
@@ -154,3 +156,20 @@ def test_times_that_spark_wrote_by_the_old_calendar_are_refused(tmp_path):
                     data_files_of([str(path)], of, STORAGE)
             else:
                 assert len(data_files_of([str(path)], of, STORAGE)) == 1
+
+
+def test_files_that_hold_views_are_filtered_and_changed(tmp_path):
+    """pyarrow reads what it wrote as views, and can neither filter nor take from them."""
+    rows = [{"id": n, "s": f"v{n % 3}", "b": bytes([n]), "l": ["x", None], "m": [("k", b"1")]} for n in range(6)]
+    view = {"s": pa.string_view(), "b": pa.binary_view(), "l": pa.list_(pa.string_view()), "m": pa.map_(pa.string_view(), pa.binary_view())}
+    path = parquet(tmp_path / "in", pa.Table.from_pylist(rows, pa.schema([("id", pa.int64()), *view.items()])))
+    catalog = load_catalog("views", type="path", warehouse=str(tmp_path / "wh"))
+    catalog.create_namespace("db")
+    t = catalog.create_table("db.t", "id bigint, s string, b binary, l array<string>, m map<string, binary>")
+    t.add_files([path])
+    assert t.scan("s = 'v1'").to_arrow().to_pylist() == [r for r in rows if r["s"] == "v1"]
+    for mode, gone in (("merge-on-read", 0), ("copy-on-write", 1)):
+        t.delete(f"id = {gone}", mode=mode, runner=InProcess())
+        assert t.scan().to_arrow().to_pylist() == rows[gone + 1 :]
+    t.update(set={"s": "concat(s, '!')"}, where="id = 5", runner=InProcess())
+    assert t.scan("s = 'v2!'").count() == 1

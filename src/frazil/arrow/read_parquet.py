@@ -141,7 +141,7 @@ class ParquetSource:
             return
         done = 0
         for batch in self.file.reader.iter_batches(batch_size, [piece.number], column_indices=list(plan.leaves), use_threads=threads):
-            yield batch.columns, batch.num_rows, piece.first_row + done
+            yield [_without_views(c) for c in batch.columns], batch.num_rows, piece.first_row + done
             done += batch.num_rows
         if done != piece.rows:
             raise CorruptData(f"Row group {piece.number} holds {done} rows, its footer says {piece.rows}.")
@@ -149,3 +149,29 @@ class ParquetSource:
     def bytes_of(self, piece: Piece, plan: ColumnsPlan) -> int:
         group = self.file.metadata.row_group(piece.number)
         return sum(group.column(i).total_compressed_size for i in plan.leaves)
+
+
+def _without_views(values: pa.Array) -> pa.Array:
+    """Texts and bytes laid out as usual: what pyarrow wrote as views it reads as such, but can neither filter nor take from them."""
+    held = values.type
+    usual = _usual(held)
+    return values if usual is held else values.cast(usual)
+
+
+def _usual(type_: pa.DataType) -> pa.DataType:
+    """The same type without views; the very object where there are none."""
+    if pa.types.is_string_view(type_):
+        return pa.string()
+    if pa.types.is_binary_view(type_):
+        return pa.binary()
+    if not pa.types.is_nested(type_):
+        return type_
+    fields = [type_.field(at) for at in range(type_.num_fields)]
+    if pa.types.is_map(type_):
+        fields = [type_.key_field, type_.item_field]
+    parts = [f.with_type(_usual(f.type)) for f in fields]
+    if all(p.type == f.type for p, f in zip(parts, fields, strict=True)):
+        return type_
+    if pa.types.is_struct(type_):
+        return pa.struct(parts)
+    return pa.map_(*parts) if pa.types.is_map(type_) else pa.list_(parts[0])
