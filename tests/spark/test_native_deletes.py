@@ -334,3 +334,15 @@ def test_a_file_that_spark_names_in_other_words_is_read_by_arrow(catalog, sessio
     frame = t.to_spark(session)
     assert ids(frame) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
     assert "MapInArrow" in plan_of(frame)
+
+
+def test_a_column_named_as_spark_names_row_numbers(catalog, session, rows):
+    t = catalog.create_table("db.named", "id bigint, _tmp_metadata_row_index bigint, _metadata string", format_version=2)
+    names = ["id", "_tmp_metadata_row_index", "_metadata"]
+    t.append(pa.table([pa.array([1, 2, 3], pa.int64()), pa.array([7, 8, 9], pa.int64()), ["a", "b", "c"]], names=names))
+    assert rows(t.to_spark(session)) == t.scan().to_arrow().to_pylist()
+    take_positions(t, lambda r: r["id"] == 2)
+    for chosen in (("id",), tuple(names), ("id", "_pos"), ("_tmp_metadata_row_index", "_pos", "_partition")):
+        scan = t.scan(selected_fields=chosen)
+        assert rows(scan.to_spark(session)) == sorted(scan.to_arrow().to_pylist(), key=repr)
+        assert scan.to_spark(session).count() == 2

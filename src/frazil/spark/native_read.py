@@ -207,12 +207,15 @@ def _scan(
     spark: Any, plan: Plan, shape: Shape, groups: list[ScanGroup], wanted: _Wanted, storage: Storage, keys: KeyColumns | None,
     narrowing: Narrowing,
 ) -> DataFrame | None:  # fmt: skip
-    """None: something belongs to files by their names, and Spark does not call them as it should."""
+    """None: something belongs to files by their names, and Spark does not call them as it should; or rows need numbers, and files may hold a
+    column of the name under which Spark gives these."""
     group = groups[0]
     table = pa.concat_tables([g.planned.table.take(g.rows) for g in groups], promote_options="permissive")
     schema, sources = _read_schema(shape, group, wanted)
     facts = _facts(plan, table, group, wanted)
     numbered = group.deletes != NONE and any(has_positions(g.planned, g.rows) for g in groups)
+    if (numbered or wanted.names & {"_pos", "_row_id"}) and _has_column(plan, ROW_INDEX):
+        return None
     direct = numbered and not wanted.extra and not facts and _prunes_metadata(spark)
     paths, sizes = (table.column(name).to_pylist() for name in ("file_path", "file_size_in_bytes"))
     files = Files(plan.metadata.location, paths, sizes, narrowing.kept(paths, sources))
@@ -244,6 +247,11 @@ def _scan(
         return quick(quoted(sources[f.field_id]), f.name, _is_pushed_wrong(f, group))
 
     return scan.select(*map(column, wanted.columns), *(_metadata_column(f, group) for f in wanted.extra))
+
+
+def _has_column(plan: Plan, name: str) -> bool:
+    """Whether some schema of the table has it."""
+    return any(f.name.lower() == name for schema in plan.metadata.schemas for f in schema.fields)
 
 
 def _prunes_metadata(spark: Any) -> bool:
@@ -387,6 +395,7 @@ def _metadata_column(f: i.NestedField, group: ScanGroup) -> Column:
             assert isinstance(f.field_type, i.StructType)
             mine = {x.field_id for x in spec.fields}
             made = F.struct(*(_partition_field(x, x.field_id in mine).alias(x.name) for x in f.field_type.fields))
+            made = made if f.field_type.fields else F.lit(None).cast("struct<>")
         case "_row_id":
             inherited = lookup.checked(F.col(_FIRST)) + F.col(_POS)
             made = F.coalesce(F.col(_ROW_ID), inherited) if group.file_names is None else inherited
