@@ -207,8 +207,8 @@ def _scan(
     spark: Any, plan: Plan, shape: Shape, groups: list[ScanGroup], wanted: _Wanted, storage: Storage, keys: KeyColumns | None,
     narrowing: Narrowing,
 ) -> DataFrame | None:  # fmt: skip
-    """None: something belongs to files by their names, and Spark does not call them as it should; or rows need numbers, and files may hold a
-    column of the name under which Spark gives these."""
+    """None: something belongs to files by their names, and Spark does not call them as it should; or rows need numbers, and a column of the
+    table has the name under which Spark gives these."""
     group = groups[0]
     table = pa.concat_tables([g.planned.table.take(g.rows) for g in groups], promote_options="permissive")
     schema, sources = _read_schema(shape, group, wanted)
