@@ -35,7 +35,7 @@ def exact(value: Any) -> Any:
             return ("map", frozenset((exact(k), exact(v)) for k, v in value))
         return ("list", *(exact(v) for v in value))
     if isinstance(value, dict):
-        return ("struct", *((k, exact(v)) for k, v in value.items()))
+        return ("struct", *((k, exact(value[k])) for k in sorted(value)))
     return (type(value).__name__, value)
 
 
