@@ -87,6 +87,62 @@ def test_the_zone_of_the_session_counts(catalog, session):
     assert (sorted(r["id"] for r in found), read) == (list(range(40, 50)), 1)
 
 
+HALF_HOURS = dt.datetime(2026, 11, 1, 4, 30, tzinfo=dt.UTC)  # the clocks of New York go back at six
+
+
+@pytest.fixture
+def odd(catalog):
+    """Twenty files of a row, half an hour apart over a change of clocks; columns named as constants, and a text that is no date."""
+    t = catalog.create_table("db.odd", "id bigint, at timestamp, d string, `null` int, `false` boolean, x float, `a.b` int")
+    for n in range(FILES):
+        columns = {
+            "id": pa.array([n], pa.int64()), "at": pa.array([HALF_HOURS + n * dt.timedelta(minutes=30)], pa.timestamp("us", tz="UTC")),
+            "d": ["rubbish" if n == 5 else f"2026-01-{n + 1:02d}"], "null": pa.array([n], pa.int32()), "false": [n % 2 == 0],
+            "x": pa.array([n / 10], pa.float32()), "a.b": pa.array([n], pa.int32()),
+        }  # fmt: skip
+        t.append(pa.table(columns))
+    return t
+
+
+@pytest.mark.parametrize(
+    ("condition", "want"),
+    [
+        ("at = timestamp'2026-11-01 06:30:00Z'", [4]),
+        ("at <= timestamp'2026-11-01 06:30:00Z'", [0, 1, 2, 3, 4]),
+        ("at in (timestamp'2026-11-01 06:30:00Z', timestamp'2026-11-01 09:00:00Z')", [4, 9]),
+        ("cast(d as date) is null or id = 3", [3, 5]),
+        ("`null` = 5 or id = 3", [3, 5]),
+        ("`false` and id < 5", [0, 2, 4]),
+        ("not `false` and id > 16", [17, 19]),
+        ("x = float('0.7')", [7]),
+        ("`a.b` <=> 7", [7]),
+        ("id in (1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 100, null)", [1, 3, 5, 7, 9, 11, 13, 15, 17, 19]),
+        ("id not in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)", [13, 14, 15, 16, 17, 18, 19]),
+    ],
+)
+def test_filters_mean_what_they_mean_to_spark(odd, session, condition, want):
+    session.conf.set("spark.sql.session.timeZone", "America/New_York")
+    session.conf.set("spark.sql.ansi.enabled", "false")
+    assert [r["id"] for r in odd.to_spark(session).filter(condition).select("id").orderBy("id").collect()] == want
+
+
+def test_a_cast_has_the_zone_in_which_it_was_written(odd, session):
+    session.conf.set("spark.sql.session.timeZone", "Pacific/Pago_Pago")
+    frame = odd.to_spark(session).filter("cast(at as date) in (date'2026-10-31', date'2020-01-01')").select("id")
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    assert len(frame.collect()) == 13
+
+
+def test_a_query_of_another_session_has_its_own_zone(odd, session):
+    odd.to_spark(session).createOrReplaceGlobalTempView("odd")
+    other = session.newSession()
+    other.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        assert files_read(other.sql("select id from global_temp.odd where at = timestamp'2026-11-01 09:00:00Z'")) == ([(9,)], 1)
+    finally:
+        session.catalog.dropGlobalTempView("odd")
+
+
 def test_filters_over_renamed_columns_and_deletes(catalog, session):
     t = days(catalog, format_version=2)
     with t.update_schema() as u:
@@ -139,7 +195,7 @@ def test_what_cannot_be_asked_any_more_prunes_nothing(catalog, session, monkeypa
     frame = t.to_spark(session)
 
     def gone(*_):
-        raise narrowing.FrazilError("gone")
+        raise OSError("gone")
 
     monkeypatch.setattr(narrowing, "may_hold", gone)
     rows, read = files_read(frame.filter("id = 7").select("id"))

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import os
+import threading
 import weakref
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -19,17 +21,18 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame
 from pyspark.sql import types as s
 
-from frazil.expr.nodes import Predicate
 from frazil.spark.jvm import Jvm
 from frazil.spark.paths import path_text, spark_text
-from frazil.spark.pushed import predicates
+from frazil.spark.pushed import Pushed, filters_of
 from frazil.storage.locations import local_path_of, scheme_of
 
 STEP = 1049  # milliseconds between the numbers of two files
 _PACKAGE = "org.apache.spark.sql.execution.datasources."
+_STARTING = threading.Lock()
+_LOG = logging.getLogger(__name__)
 _KNOWN: weakref.WeakKeyDictionary[Jvm, _Scala] = weakref.WeakKeyDictionary()
 
-Kept = Callable[[Sequence[Predicate]], Sequence[int] | None]
+Kept = Callable[[Sequence[Pushed]], Sequence[int] | None]
 
 
 class _Scala:
@@ -65,7 +68,8 @@ class _Scala:
 
 def relation(spark: Any, jvm: Jvm, session: Any, schema: s.StructType, index: FileIndex, options: dict[str, str]) -> DataFrame:
     """Spark's own Parquet scan of an index's files. `session`: the JVM's, by which it reads."""
-    ensure_callback_server_started(spark.sparkContext._gateway)
+    with _STARTING:  # PySpark itself lets two threads start it
+        ensure_callback_server_started(spark.sparkContext._gateway)
     scala, own = index.scala, spark._jsparkSession
     made = scala.relation(
         index, scala.no_columns, own.parseDataType(schema.json()), scala.none, scala.parquet(), scala.map(jvm.map(options)), session
@@ -74,7 +78,7 @@ def relation(spark: Any, jvm: Jvm, session: Any, schema: s.StructType, index: Fi
 
 
 class FileIndex:
-    """Files by number; the n-th has `(n + 1) * STEP`. `kept`: the places of those that filters leave, None: all; it may not raise.
+    """Files by number; the n-th has `(n + 1) * STEP`. `kept`: the places of those that filters leave, None: all.
 
     The methods are those of Spark's interface, and are called by the JVM.
     """
@@ -88,7 +92,11 @@ class FileIndex:
         self.scala, self._jvm, self._root, self._paths, self._sizes, self._kept = scala, jvm, root, paths, sizes, kept
 
     def listFiles(self, of_partitions: Any, of_rows: Any) -> Any:
-        found = self._kept(filters) if (filters := predicates(of_rows)) else None
+        try:
+            found = self._kept(filters) if (filters := filters_of(of_rows)) else None
+        except Exception as e:  # a query that can read all files does not end because a manifest could not be read once more
+            _LOG.warning("Filters prune no files of %s: %s", self._root, e)
+            found = None
         return self._all if found is None or len(found) == len(self._paths) else self._listing(found)
 
     @cached_property

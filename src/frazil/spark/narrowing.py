@@ -5,24 +5,23 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from frazil.errors import FrazilError
 from frazil.expr.bind import bind, conjunction
 from frazil.expr.bound import Bound
-from frazil.expr.nodes import Predicate
 from frazil.scan.narrow import may_hold
 from frazil.scan.plan import Plan
 from frazil.spark.file_index import Kept
-from frazil.spark.session_conf import session_zone
+from frazil.spark.pushed import Pushed
 from frazil.spec.schema import Schema
+
+_KEPT = 8
 
 
 @dataclass(frozen=True, eq=False)
 class Narrowing:
-    """Of one read, which may be several scans; what was asked once is known."""
+    """Of one read, which may be several scans; what was asked last is known."""
 
-    spark: Any
     plan: Plan
     _known: dict[Bound, frozenset[str] | None] = field(default_factory=dict, repr=False)
 
@@ -30,11 +29,11 @@ class Narrowing:
         """Of a scan of these files that calls columns as `sources` says, by their ids."""
         schema = Schema(*(replace(f, name=sources[f.field_id]) for f in self.plan.schema.fields if f.field_id in sources))
 
-        def kept(filters: Sequence[Predicate]) -> list[int] | None:
-            zone, bound = session_zone(self.spark), []
+        def kept(filters: Sequence[Pushed]) -> list[int] | None:
+            bound = []
             for f in filters:
                 with contextlib.suppress(FrazilError):
-                    bound.append(bind(f, schema, zone=zone))
+                    bound.append(bind(f.predicate, schema, zone=f.zone))
             found = self._may_hold(conjunction(bound), schema)
             return None if found is None else [n for n, path in enumerate(paths) if path in found]
 
@@ -42,8 +41,7 @@ class Narrowing:
 
     def _may_hold(self, row_filter: Bound, schema: Schema) -> frozenset[str] | None:
         if row_filter not in self._known:
-            try:
-                self._known[row_filter] = may_hold(self.plan, row_filter, schema)
-            except FrazilError:
-                return None  # a manifest can no longer be read: nothing is known, and all files are
-        return self._known[row_filter]
+            while len(self._known) >= _KEPT:
+                self._known.pop(next(iter(self._known)), None)
+            self._known[row_filter] = may_hold(self.plan, row_filter, schema)
+        return self._known.get(row_filter)

@@ -80,7 +80,7 @@ def read(
     keys = key_columns(plan) if plan.equality_ids else None
     shapes = _shapes(plan, wanted, keys)
     groups, rest = split(spark, plan, shapes[NONE], storage, shapes.get(EQUALITY))
-    frames, narrowing = [], Narrowing(spark, plan)
+    frames, narrowing = [], Narrowing(plan)
     for merged in _merged(groups, wanted):
         shape = shapes.get(merged[0].deletes, shapes[NONE])
         if (frame := _scan(spark, plan, shape, merged, wanted, storage, keys, narrowing)) is not None:

@@ -40,8 +40,8 @@ def sensitivity(spark: Any, given: bool | None) -> Iterator[bool]:
 
 
 def session_zone(spark: Any) -> str:
-    """The zone of constants without one."""
-    return str(spark.conf.get("spark.sql.session.timeZone", "UTC"))
+    """The zone of constants without one. Asked without a default, which Spark would give where nothing is set and the JVM's zone counts."""
+    return str(spark.conf.get("spark.sql.session.timeZone"))
 
 
 def write_defaults(spark: Any) -> dict[str, str]:
