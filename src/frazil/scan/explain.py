@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import html
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -47,7 +48,7 @@ class Explanation:
             hint = "The filter skipped it, or the snapshot does not have it; plan_files() lists what is read."
             raise InvalidInput(f"The scan of {self.report.table} does not read {file_path}.", hint=hint, file=file_path)
         if self._index is None:
-            return self._with_idle(_NOTHING)
+            return self._with_idle(_nothing())
         return self._with_idle(read_deletes_explained(self._metadata, self._index, self._data, row))
 
     @cached_property
@@ -90,7 +91,7 @@ class Explanation:
     @cached_property
     def _compared(self) -> ExplainedDeletes:
         """Delete files that planning held against data files."""
-        return _NOTHING if self._index is None else read_deletes_explained(self._metadata, self._index, self._data)
+        return _nothing() if self._index is None else read_deletes_explained(self._metadata, self._index, self._data)
 
     def _with_idle(self, found: ExplainedDeletes) -> ExplainedDeletes:
         for reason, entries in self._idle():
@@ -115,4 +116,7 @@ class Explanation:
         return f"<pre>{html.escape(str(self))}</pre>"
 
 
-_NOTHING = ExplainedDeletes(EXPLAINED.empty_table())
+@functools.cache
+def _nothing() -> ExplainedDeletes:
+    """Made when it is needed: Arrow's first array imports pandas."""
+    return ExplainedDeletes(EXPLAINED.empty_table())
