@@ -82,6 +82,7 @@ def plan_appends(
 
     groups, report = plan_manifests(metadata, storage, manifests, bound, schema, options, report, added)
     report = replace(report, total_planning_duration=time.perf_counter_ns() - begun)
+    # Without its storage nobody narrows the plan by the last snapshot (`scan.narrow`), which lacks files that were removed since.
     return Plan(metadata, end, schema, bound, groups, report, options)
 
 

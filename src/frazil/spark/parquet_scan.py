@@ -47,7 +47,7 @@ class Opened:
     by_id: bool
 
     def keys(self) -> FileKeys | None:
-        """The files' numbers; None: Spark calls the files as it should not."""
+        """The files' numbers; None, on Spark Connect: it calls files as it should not."""
         if self.by_id:
             return FileKeys.counted(len(self.files.paths))
         return FileKeys.of(self.files.paths) if same_files(self.frame, self.files.paths) else None
