@@ -1,24 +1,24 @@
 """Every error Frazil raises, drawn as one tree; each carries facts and whether trying again can help.
 
-    FrazilError
-    ├── InvalidInput (ValueError)          refused before anything was written
-    │   ├── ValidationError                a schema, spec or property breaks a rule of the format
-    │   │   └── ValidationException        a commit would break what its writer assumed (conflicting files)
-    │   ├── SchemaMismatch                 a frame does not fit the table
-    │   ├── ParseError                     text that is no predicate, DDL or transform
-    │   ├── EvaluationError                a row's value breaks an expression (overflow, division by zero, invalid cast)
-    │   ├── Unsupported                    right, but not done by Frazil (yet); see KNOWN_GAPS.md
-    │   ├── AlreadyExists: TableAlreadyExistsError NamespaceAlreadyExistsError ViewAlreadyExistsError
-    │   ├── NamespaceNotEmptyError
-    │   └── NotInstalledError              an extra is missing; the message holds the pip command
-    ├── NotFound                           not there
-    │   └── NoSuchTableError NoSuchNamespaceError NoSuchViewError NoSuchSnapshotError NoSuchRefError
-    │       NoSuchPropertyException NoSuchFileError
-    ├── CommitFailedException              lost a race: definitely not applied, retryable
-    │   └── WaitingForLockException
-    ├── CommitStateUnknownException        may be applied: every file is kept
-    ├── CorruptData                        a file that cannot be what the table says it is
-    └── StorageError                       the store refused or failed (permission, space, network)
+FrazilError
+├── InvalidInput (ValueError)          refused before anything was written
+│   ├── ValidationError                a schema, spec or property breaks a rule of the format
+│   │   └── ValidationException        a commit would break what its writer assumed (conflicting files)
+│   ├── SchemaMismatch                 a frame does not fit the table
+│   ├── ParseError                     text that is no predicate, DDL or transform
+│   ├── EvaluationError                a row's value breaks an expression (overflow, division by zero, invalid cast)
+│   ├── Unsupported                    right, but not done by Frazil (yet); see KNOWN_GAPS.md
+│   ├── AlreadyExists: TableAlreadyExistsError NamespaceAlreadyExistsError ViewAlreadyExistsError
+│   ├── NamespaceNotEmptyError
+│   └── NotInstalledError              an extra is missing; the message holds the pip command
+├── NotFound                           not there
+│   └── NoSuchTableError NoSuchNamespaceError NoSuchViewError NoSuchSnapshotError NoSuchRefError
+│       NoSuchPropertyException NoSuchFileError
+├── CommitFailedException              lost a race: definitely not applied, retryable
+│   └── WaitingForLockException
+├── CommitStateUnknownException        may be applied: every file is kept
+├── CorruptData                        a file that cannot be what the table says it is
+└── StorageError                       the store refused or failed (permission, space, network)
 """
 
 from __future__ import annotations

@@ -159,9 +159,7 @@ class ReplacePartitions(CheckedAction):
         self._validate(keys, whole, metadata, context)
         row_filter = AlwaysTrue() if whole else AlwaysFalse()
         removal = Removal(partitions=keys, row_filter=row_filter, append_only=self.append_only)
-        change = Change(
-            "overwrite", added=self.files, removal=removal, properties={"replace-partitions": "true"}
-        )
+        change = Change("overwrite", added=self.files, removal=removal, properties={"replace-partitions": "true"})
         try:
             return produce(change, self.target, metadata, context)
         except RemovesSomething as e:

@@ -236,4 +236,3 @@ def no_added_vectors(history: History, referenced: Collection[str]) -> None:
             if row["file_format"] == "puffin" and row["referenced_data_file"] in wanted:
                 file = row["referenced_data_file"]
                 history.refuse(f"Found concurrently added DV for {file}", [(row["file_path"], row["snapshot_id"])], file=file)
-

@@ -225,9 +225,7 @@ def partitions_of(table: pa.Table) -> list[tuple[Any, ...]]:
     return list(zip(*children, strict=True))
 
 
-def _wholly_matching(
-    table: pa.Table, m: ManifestFile, chosen: _Chosen, schema: Schema, metadata: TableMetadata, asked: Rows
-) -> Rows:
+def _wholly_matching(table: pa.Table, m: ManifestFile, chosen: _Chosen, schema: Schema, metadata: TableMetadata, asked: Rows) -> Rows:
     removal = chosen.removal
     outcomes = file_outcomes(table, removal.row_filter, schema, metadata, m.partition_spec_id, removal.case_sensitive, removal.zone)
     partly = asked & ((outcomes & TRUE) != 0) & (outcomes != TRUE)

@@ -75,9 +75,7 @@ class History:
                 found += [m for m in mine if m.content == content and m.added_snapshot_id == s.snapshot_id]
         return found, ids
 
-    def _written(
-        self, operations: Collection[str], content: ManifestContent, status: int, where: Predicate | None
-    ) -> Iterator[Found]:
+    def _written(self, operations: Collection[str], content: ManifestContent, status: int, where: Predicate | None) -> Iterator[Found]:
         """Entries with that status that those snapshots wrote, of manifests whose summaries leave room for `where`."""
         manifests, ids = self.manifests(operations, content)
         schema = self.metadata.schema()

@@ -40,8 +40,8 @@ _SPARKS = ("_metadata", "_tmp_metadata_row_index")  # names that Spark's scan ha
 
 @dataclass(frozen=True)
 class Shape:
-    """Columns to read, `names` in the read schema by id. `by_name_too`: matching by name would give the same rows, as all have the names that
-    files give them.
+    """Columns to read, `names` in the read schema by id. `by_name_too`: matching by name would give the same rows, as
+    all have the names that files give them.
 
     `opaque`: nested columns that must not be pruned. `sensitive`: ids whose absence from a file Spark's scan would answer wrongly (defaults
     inside structs, defaults of binary types).

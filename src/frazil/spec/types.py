@@ -37,8 +37,6 @@ class PrimitiveType(IcebergType):
         return f"{type(self).__name__}()"
 
 
-
-
 @dataclass(frozen=True, repr=False)
 class BooleanType(PrimitiveType):
     text: ClassVar[str] = "boolean"

@@ -55,7 +55,7 @@ class Catalog(AbstractContextManager["Catalog"]):
     @staticmethod
     def identifier_to_tuple(identifier: Identifier) -> Parts:
         if not isinstance(identifier, str | tuple | list):
-            raise InvalidInput(f"{identifier!r} is no identifier: it is text as in \"db.events\", or a tuple of names.")
+            raise InvalidInput(f'{identifier!r} is no identifier: it is text as in "db.events", or a tuple of names.')
         return tuple(identifier) if isinstance(identifier, tuple | list) else tuple(identifier.split("."))
 
     @classmethod

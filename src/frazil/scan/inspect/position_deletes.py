@@ -58,9 +58,7 @@ def position_deletes(metadata: TableMetadata, storage: Storage, snapshot: Snapsh
     return pa.concat_tables(tables) if tables else schema.empty_table()
 
 
-def _manifest(
-    manifest: ManifestFile, *, storage: Storage, unified: StructType, schema: pa.Schema, row_type: StructType
-) -> list[pa.Table]:
+def _manifest(manifest: ManifestFile, *, storage: Storage, unified: StructType, schema: pa.Schema, row_type: StructType) -> list[pa.Table]:
     entries = live(read_manifest(storage, manifest, (*PLAN_COLUMNS, *DELETE)))
     entries = entries.filter(pc.equal(entries.column("content"), int(DataFileContent.POSITION_DELETES))).combine_chunks()
     if not entries.num_rows:
