@@ -38,9 +38,8 @@ Kept = Callable[[Sequence[Pushed]], Sequence[int] | None]
 class _Scala:
     """What a relation is made of, looked up once for each JVM."""
 
-    def __init__(self, view: Any):
-        self.none = getattr(getattr(view, "scala.None$"), "MODULE$")
-        self.nil = getattr(getattr(view, "scala.collection.immutable.Nil$"), "MODULE$")
+    def __init__(self, jvm: Jvm):
+        view, self._nil = jvm.view, jvm.nil
         self.no_columns = getattr(view, "org.apache.spark.sql.types.StructType")()
         self.relation = getattr(view, _PACKAGE + "HadoopFsRelation")
         self.parquet = getattr(view, _PACKAGE + "parquet.ParquetFileFormat")
@@ -58,7 +57,7 @@ class _Scala:
         self._read = mapper.readValue
 
     def one(self, item: Any) -> Any:
-        return self.nil.prepended(item)
+        return self._nil.prepended(item)
 
     def listing(self, files: Sequence[dict[str, Any]]) -> Any:
         """Files as one folder's. They cross in one call, as text: 5,000 take a quarter of a second, one by one a second and a half."""
@@ -72,7 +71,7 @@ def relation(spark: Any, jvm: Jvm, session: Any, schema: s.StructType, index: Fi
         ensure_callback_server_started(spark.sparkContext._gateway)
     scala, own = index.scala, spark._jsparkSession
     made = scala.relation(
-        index, scala.no_columns, own.parseDataType(schema.json()), scala.none, scala.parquet(), scala.map(jvm.map(options)), session
+        index, scala.no_columns, own.parseDataType(schema.json()), jvm.none, scala.parquet(), scala.map(jvm.map(options)), session
     )
     return DataFrame(own.baseRelationToDataFrame(made), spark)
 
@@ -88,7 +87,7 @@ class FileIndex:
 
     def __init__(self, jvm: Jvm, root: str, paths: Sequence[str], sizes: Sequence[int], kept: Kept):
         if (scala := _KNOWN.get(jvm)) is None:
-            scala = _KNOWN[jvm] = _Scala(jvm.view)
+            scala = _KNOWN[jvm] = _Scala(jvm)
         self.scala, self._jvm, self._root, self._paths, self._sizes, self._kept = scala, jvm, root, paths, sizes, kept
 
     def listFiles(self, of_partitions: Any, of_rows: Any) -> Any:
@@ -142,7 +141,7 @@ class FileIndex:
         return self.scala.no_columns
 
     def metadataOpsTimeNs(self) -> Any:
-        return self.scala.none
+        return self._jvm.none
 
     def isTimeTravel(self) -> bool:
         return False

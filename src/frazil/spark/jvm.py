@@ -12,12 +12,14 @@ _KNOWN: weakref.WeakKeyDictionary[Any, Jvm] = weakref.WeakKeyDictionary()
 
 @dataclass(frozen=True, eq=False)
 class Jvm:
-    """Functions of the JVM. `no_metadata`: what a column carries that is to carry none."""
+    """Functions and values of the JVM. `no_metadata`: what a column carries that is to carry none; `none`, `nil`: Scala's."""
 
     view: Any = field(repr=False)
     col: Any
     nanvl: Any
     no_metadata: Any
+    none: Any
+    nil: Any
     _split: Any
     _maps: dict[tuple[tuple[str, str], ...], Any] = field(default_factory=dict, repr=False)
 
@@ -45,5 +47,6 @@ def jvm_of(spark: Any) -> Jvm | None:
         functions = getattr(view, "org.apache.spark.sql.functions")
         empty = getattr(view, "org.apache.spark.sql.types.Metadata").empty()
         split = getattr(view, "org.apache.commons.lang3.StringUtils").split
-        found = _KNOWN[view] = Jvm(view, functions.col, functions.nanvl, empty, split)
+        none, nil = (getattr(getattr(view, f"scala.{name}$"), "MODULE$") for name in ("None", "collection.immutable.Nil"))
+        found = _KNOWN[view] = Jvm(view, functions.col, functions.nanvl, empty, none, nil, split)
     return found
