@@ -151,6 +151,7 @@ def many_snapshots(b, wanted=5000):
     kept = metadata["snapshots"]
     more = [{**kept[i % len(kept)], "snapshot-id": 10**18 + i, "sequence-number": i + 1} for i in range(wanted - len(kept))]
     metadata["snapshots"] = more + kept
+    metadata["last-sequence-number"] = wanted
     file = b.fresh("metadata_5000") / "metadata" / "v1.metadata.json"
     file.parent.mkdir(parents=True)
     file.write_text(json.dumps(metadata))

@@ -7,11 +7,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from frazil.commit.actions import Append
 from frazil.commit.transaction import commit
-from frazil.spark import file_index, narrowing
-from frazil.spark.file_keys import SPAN, FileKeys
+from frazil.spark import narrowing
+from frazil.spark.file_keys import UNIT, FileKeys, by_rows
 from frazil.spec.data_file import DataFile
 from tests.spark.deleting import take_positions
 
@@ -236,6 +238,11 @@ def test_a_size_that_a_manifest_gets_wrong_does_no_harm_where_files_are_local(ca
     assert sorted(r["id"] for r in t.refresh().to_spark(session).collect()) == [1, 2, 3]
 
 
-def test_numbers_of_files_are_further_apart_than_a_file_has_chunks():
-    assert file_index.STEP * 1000 >= SPAN
-    assert np.diff(FileKeys.counted(3).numbers).tolist() == [file_index.STEP * 1000] * 2
+@given(st.lists(st.tuples(st.integers(0, 3 * UNIT), st.booleans()), min_size=1, max_size=20))
+def test_numbers_of_files_leave_room_for_their_rows(files):
+    rows, numbered = np.array([r for r, _ in files], np.int64), np.array([n for _, n in files], bool)
+    keys = FileKeys.told(by_rows(rows, numbered)).numbers
+    assert len(set(keys.tolist())) == len(files)
+    spans = sorted((int(key), int(key + count)) for key, count in zip(keys[numbered], rows[numbered], strict=True))
+    assert all(begin % 64 == 0 and end <= next_ for (begin, end), (next_, _) in zip(spans, spans[1:], strict=False))
+    assert all(key >= end for key in keys[~numbered] for _, end in spans)

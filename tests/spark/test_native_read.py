@@ -318,3 +318,22 @@ def test_a_time_without_zone_prunes_files_in_the_zone_of_the_session(catalog, se
         frame = t.scan(text).to_spark(session)
         assert frame.count() == kept
         assert zone == "+05:30" or len(frame.inputFiles()) == kept
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_dates_of_imported_files_are_what_the_file_says_whatever_spark_marked_it_with(
+    catalog, session, rows, tmp_path, monkeypatch, nested
+):
+    """Spark's scan moves dates of files that it marked with its old calendar; the format, Java and Arrow do not."""
+    monkeypatch.setattr("frazil.arrow.add_files.check_calendar", lambda path, file: None)  # Java's import does not look
+    t = catalog.create_table("db.old", "id int, d array<date>" if nested else "id int, d date")
+    days = [dt.date(1, 1, 3), dt.date(1500, 6, 1), dt.date(2024, 1, 1)]
+    for n, notes in enumerate(({"version": "3.5.1", "legacyDateTime": ""}, {"version": "2.4.8"}, {"version": "4.1.0"}, {})):
+        values = pa.array([[d] for d in days] if nested else days, pa.list_(pa.date32()) if nested else pa.date32())
+        table = pa.table({"id": pa.array([n] * 3, pa.int32()), "d": values})
+        path = str(tmp_path / f"{n}.parquet")
+        pq.write_table(table.replace_schema_metadata({f"org.apache.spark.{k}": v for k, v in notes.items()}), path)
+        t.add_files([path])
+    wanted = sorted(({"id": n, "d": [d] if nested else d} for n in range(4) for d in days), key=repr)
+    assert sorted(t.scan().to_arrow().to_pylist(), key=repr) == rows(t.to_spark(session)) == wanted
+    assert t.to_spark(session).where("id = 0" if nested else "d = date'1500-06-01'").count() == (3 if nested else 4)

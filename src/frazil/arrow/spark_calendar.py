@@ -7,6 +7,7 @@ files in their footers (`DataSourceUtils.getRebaseSpec`), nobody else looks at t
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from frazil.errors import Unsupported
 
 _VERSION = b"org.apache.spark.version"
 _MARKS = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+_IN_FOOTER = re.compile(b"|".join(map(re.escape, _MARKS)) + b"|" + re.escape(_VERSION) + rb"\x18.[12]\.", re.DOTALL)
 _GREGORIAN = -141_427  # days: 1582-10-15, since when both calendars agree
 _ZONES_AGREE = -2_208_988_800  # seconds: 1900-01-01, since when Java's time zones do, too
 _TICKS = {"milliseconds": 1_000, "microseconds": 1_000_000, "nanoseconds": 1_000_000_000}
@@ -34,6 +36,11 @@ def check_calendar(path: str, file: Any) -> None:
                 f"Column {column.path} of {path} holds dates before 1582 or times before 1900 in the calendar of Spark 2.",
                 hint="Read the file with Spark and append its rows.", file=path,
             )  # fmt: skip
+
+
+def may_be_marked(footer: bytes) -> bool:
+    """Whether the bytes of a footer hold a mark. Only what stands in a footer by chance can deceive it, and only to say yes."""
+    return _IN_FOOTER.search(footer) is not None
 
 
 def _is_marked(notes: dict[bytes, bytes]) -> bool:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import Column, DataFrame
@@ -24,8 +23,8 @@ from frazil.codec.name_mapping import NameMapping
 from frazil.scan.reach import EqualityRelation
 from frazil.spark.arrow_read import fitted
 from frazil.spark.arrow_types import arrow_schema
-from frazil.spark.file_keys import FILE, FileKeys, Numbers
 from frazil.spark.logical import from_file
+from frazil.spark.lookup import with_facts
 from frazil.spark.parquet_scan import Files, open_files
 from frazil.spark.paths import is_hidden, jvm_can_open
 from frazil.spark.presence import file_schemas, without_nulls
@@ -156,27 +155,13 @@ def _by_scan(spark: Any, relation: EqualityRelation, chosen: Sequence[int], keys
     opened = open_files(spark, schema, files)
     scan = opened.frame
     columns = [comparable(from_file(F.col(_key(n)), t), t, t).alias(_key(n)) for n, t in types.items()]
-    facts: dict[str, Numbers] = {}
-    if relation.sequences is not None:
-        facts[_AGE] = relation.sequences[chosen]
-    if relation.scopes is not None:
-        facts[_PLACE] = relation.scopes[chosen]
+    extra = {_AGE: relation.sequences, _PLACE: relation.scopes}
+    facts = {name: (pa.array(numbers[chosen]), i.LongType()) for name, numbers in extra.items() if numbers is not None}
     if facts:
         if (file_keys := opened.keys()) is None:
             return None
-        scan = beside_files(file_keys.added(scan), file_keys, facts)
+        scan = with_facts(file_keys.added(scan), file_keys.numbers, facts)
     return scan.select(*columns, *facts)
-
-
-def beside_files(scan: DataFrame, keys: FileKeys, facts: dict[str, Numbers]) -> DataFrame:
-    """A scan with keys, each row beside the numbers of its file. A file that is not among them fails the read."""
-    name = "__frazil_of_file"
-    numbers, first = np.unique(keys.numbers, return_index=True)
-    schema = s.StructType([s.StructField(n, s.LongType()) for n in (name, *facts)])
-    made = scan.sparkSession.createDataFrame(pa.table({name: numbers, **{n: v[first] for n, v in facts.items()}}), schema=schema)
-    beside = scan.join(F.broadcast(made), F.col(FILE) == F.col(name), "left")
-    unknown = F.raise_error(F.lit("A file of the scan was not planned by Frazil.")).cast("bigint")
-    return beside.withColumns({n: F.coalesce(F.col(n), unknown) for n in facts})
 
 
 def _by_arrow(spark: Any, relation: EqualityRelation, chosen: Sequence[int], keys: Keys) -> DataFrame:

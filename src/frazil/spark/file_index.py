@@ -26,7 +26,6 @@ from frazil.spark.paths import path_text, spark_text
 from frazil.spark.pushed import Pushed, filters_of
 from frazil.storage.locations import local_path_of, scheme_of
 
-STEP = 1049  # milliseconds between the numbers of two files
 _PACKAGE = "org.apache.spark.sql.execution.datasources."
 _STARTING = threading.Lock()
 _LOG = logging.getLogger(__name__)
@@ -77,7 +76,7 @@ def relation(spark: Any, jvm: Jvm, session: Any, schema: s.StructType, index: Fi
 
 
 class FileIndex:
-    """Files by number; the n-th has `(n + 1) * STEP`. `kept`: the places of those that filters leave, None: all.
+    """Files, each with a number of its own: milliseconds, from 0. `kept`: the places of those that filters leave, None: all.
 
     The methods are those of Spark's interface, and are called by the JVM.
     """
@@ -85,10 +84,11 @@ class FileIndex:
     class Java:
         implements: ClassVar = [_PACKAGE + "FileIndex"]
 
-    def __init__(self, jvm: Jvm, root: str, paths: Sequence[str], sizes: Sequence[int], kept: Kept):
+    def __init__(self, jvm: Jvm, root: str, paths: Sequence[str], sizes: Sequence[int], numbers: Sequence[int], kept: Kept):
         if (scala := _KNOWN.get(jvm)) is None:
             scala = _KNOWN[jvm] = _Scala(jvm)
-        self.scala, self._jvm, self._root, self._paths, self._sizes, self._kept = scala, jvm, root, paths, sizes, kept
+        self.scala, self._jvm, self._root, self._kept = scala, jvm, root, kept
+        self._paths, self._sizes, self._numbers = paths, sizes, numbers
 
     def listFiles(self, of_partitions: Any, of_rows: Any) -> Any:
         try:
@@ -105,7 +105,7 @@ class FileIndex:
     def _listing(self, places: Sequence[int]) -> Any:
         same = {"isdir": False, "block_replication": 1, "blocksize": 128 * 1024 * 1024, "access_time": 0}
         return self.scala.listing(
-            [same | {"path": path_text(self._paths[n]), "length": self._length(n), "modification_time": (n + 1) * STEP} for n in places]
+            [same | {"path": path_text(self._paths[n]), "length": self._length(n), "modification_time": self._numbers[n]} for n in places]
         )
 
     def _length(self, place: int) -> int:
@@ -118,7 +118,7 @@ class FileIndex:
 
     @cached_property
     def _name(self) -> str:
-        told = "\n".join((self._root, *self._paths)).encode()
+        told = "\n".join((self._root, *self._paths, *map(str, self._numbers))).encode()
         return f"Frazil({hashlib.sha256(told).hexdigest()})"
 
     @cached_property

@@ -1,8 +1,9 @@
 """Files as one long number each, so that Spark finds what belongs to a file without comparing texts.
 
-Files of our own index are counted. On Spark Connect, which has none, a file's number is `xxhash64(_metadata.file_path)`: the driver knows
-all paths of a scan and computes the same (XXH64 with seed 42, as Spark's function has it). A number is the first of a span of `SPAN`, one
-for each 65,536 rows of the file; where two spans meet, or one would pass the largest long, another salt is taken.
+Files of our own index have the numbers that we give them. On Spark Connect, which has no such index, a file's number is
+`xxhash64(_metadata.file_path)`: the driver knows all paths of a scan and computes the same (XXH64 with seed 42, as Spark's function has
+it). Such a number is the first of a span of `SPAN`, one for each 65,536 rows of the file; where two spans meet, or one would pass the
+largest long, another salt is taken.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ import numpy.typing as npt
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from frazil.spark.file_index import STEP
 from frazil.spark.paths import spark_text
 
 Numbers = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 FILE, ROW = "__frazil_file_key", "__frazil_row"
 ROW_INDEX = "_tmp_metadata_row_index"  # the column behind `_metadata.row_index`, which Spark would hand over in a struct made for each row
+UNIT = 8000  # rows: whole words of 64, and thousands, as a key is a thousand times a number
 SPAN = 1 << 20  # chunks of 65,536 rows: 68 billion rows a file
 _SEED = 42
 _P1, _P2, _P3, _P4, _P5 = (
@@ -33,15 +34,16 @@ _P1, _P2, _P3, _P4, _P5 = (
 
 @dataclass(frozen=True, eq=False)
 class FileKeys:
-    """`numbers[i]` is the key of the i-th file; `text` gives a row's."""
+    """`numbers[i]` is the key of the i-th file; `text` gives a row's. `given`: by us, they are not hashes."""
 
     numbers: Numbers
     text: str
+    given: bool = False
 
     @classmethod
-    def counted(cls, count: int) -> FileKeys:
-        """Of the files of an index of ours (`FileIndex`)."""
-        return cls(np.arange(1, count + 1, dtype=np.int64) * STEP * 1000, "unix_micros(_metadata.file_modification_time)")
+    def told(cls, numbers: Numbers) -> FileKeys:
+        """Of the files of an index of ours (`FileIndex`) that has these numbers, in milliseconds, which Spark tells in microseconds."""
+        return cls(numbers * 1000, "unix_micros(_metadata.file_modification_time)", True)
 
     @classmethod
     def of(cls, paths: Sequence[str]) -> FileKeys:
@@ -59,6 +61,19 @@ class FileKeys:
         row = ROW_INDEX if direct else "_metadata.row_index"
         numbered = f"coalesce({row}, CAST(raise_error('Spark gave no row numbers.') AS BIGINT)) AS {ROW}"
         return scan.selectExpr("*", f"{self.text} AS {FILE}", *([numbered] if rows else []))
+
+
+def counted(count: int) -> Numbers:
+    """Numbers for files of which nothing is asked but to be told apart."""
+    return np.arange(count, dtype=np.int64)
+
+
+def by_rows(rows: Numbers, numbered: npt.NDArray[np.bool_]) -> Numbers:
+    """Numbers (`FileKeys.told`) for files of so many rows, so that a file's key is the place of its first row among the rows of all
+    `numbered` files, a multiple of `UNIT`. The others come behind them."""
+    units = np.where(numbered, np.maximum(-(-rows // UNIT), 1), 0)
+    begins = np.cumsum(units) - units
+    return np.where(numbered, begins, units.sum() + np.cumsum(~numbered) - 1) * (UNIT // 1000)
 
 
 def apart(numbers: Numbers) -> bool:

@@ -13,8 +13,9 @@ from frazil.scan.plan import Plan
 from frazil.scan.tasks import PlannedFiles
 from frazil.spark.native_deletes import EQUALITY, NONE, POSITIONS, kinds
 from frazil.spark.paths import is_hidden, jvm_can_open, spark_text
-from frazil.spark.presence import file_schemas, lacking
+from frazil.spark.presence import file_schemas, in_old_calendar, lacking
 from frazil.spark.shape import Shape, is_readable
+from frazil.spark.types import contains
 from frazil.spec import types as i
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.transforms import IdentityTransform
@@ -102,9 +103,14 @@ def _placed(
     constants, asked = identity & held & plan.schema.by_id.keys(), identity & held | shape.sensitive
     with_ids = list(possible)
     if mapping is not None:
+        # Files that were not written for this table, among them those whose times Spark would change.
         schemas = file_schemas([paths[n] for n in possible], storage)
+        times = any(contains(f.field_type, i.DateType, i.TimestampType, i.TimestamptzType) for f in shape.fields)
+        changed = in_old_calendar([paths[n] for n in possible], storage) if times else set()
         with_ids = []
         for n in possible:
+            if paths[n] in changed:
+                continue
             root = schemas[paths[n]]
             if any(x.field_id is not None for x in root.walk()):
                 with_ids.append(n)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
@@ -15,7 +15,7 @@ from frazil.spark.file_keys import FILE, Numbers
 from frazil.spark.types import spark_type
 from frazil.spec.types import DateType, IcebergType, TimestampType, TimestamptzType, TimeType, UnknownType, UUIDType
 
-_FILE, FOUND = "__frazil_fact_of", "__frazil_found"
+_FILE, _FOUND = "__frazil_fact_of", "__frazil_found"
 
 
 def shown(values: pa.Array, type_: IcebergType) -> pa.Array:
@@ -36,22 +36,19 @@ def shown(values: pa.Array, type_: IcebergType) -> pa.Array:
     return values
 
 
-def with_facts(scan: DataFrame, keys: Numbers, columns: Mapping[str, tuple[pa.Array, IcebergType]], time: bool) -> DataFrame:
+def with_facts(scan: DataFrame, keys: Numbers, columns: Mapping[str, tuple[pa.Array, IcebergType]], time: bool = False) -> DataFrame:
     """A scan with keys, each row beside the facts of its file. A file that is not among them fails the read: no row is guessed."""
     numbers, first = np.unique(keys, return_index=True)
-    fields = [s.StructField(_FILE, s.LongType()), s.StructField(FOUND, s.BooleanType())]
+    fields = [s.StructField(_FILE, s.LongType()), s.StructField(_FOUND, s.BooleanType())]
     arrays: list[pa.Array] = [pa.array(numbers), pa.repeat(True, len(numbers))]
     for name, (values, type_) in columns.items():
         fields.append(s.StructField(name, s.StringType() if isinstance(type_, UnknownType) else spark_type(type_, name, time=time)))
         arrays.append(values.take(pa.array(first)))
     made = pa.Table.from_arrays(arrays, names=[f.name for f in fields])
     facts = scan.sparkSession.createDataFrame(made, schema=s.StructType(fields))
-    return scan.join(F.broadcast(facts), F.col(FILE) == F.col(_FILE), "left")
-
-
-def checked(value: Column) -> Column:
-    """A fact, or an error when the row's file was not among the facts."""
-    return F.when(F.col(FOUND), value).otherwise(F.raise_error(F.lit("A file of the scan was not planned by Frazil.")))
+    beside = scan.join(F.broadcast(facts), F.col(FILE) == F.col(_FILE), "left")
+    unknown = F.raise_error(F.lit("A file of the scan was not planned by Frazil."))
+    return beside.withColumns({n: F.when(F.col(_FOUND), F.col(n)).otherwise(unknown) for n in columns}).drop(_FILE, _FOUND)
 
 
 def partition_values(table: pa.Table, fields: Iterable[tuple[int, IcebergType]]) -> dict[int, pa.Array]:

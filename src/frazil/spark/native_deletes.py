@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -23,7 +24,7 @@ from frazil.scan.plan import Plan
 from frazil.scan.reach import EqualityRelation, equality_relations
 from frazil.scan.tasks import PlannedFiles
 from frazil.spark import bitmaps
-from frazil.spark.equality import COMPARABLE, SCOPE, SEQUENCE, Keys, beside_files, comparable, null_safe_only, with_flag, without_deleted
+from frazil.spark.equality import COMPARABLE, SCOPE, SEQUENCE, Keys, comparable, null_safe_only, with_flag, without_deleted
 from frazil.spark.file_keys import FileKeys
 from frazil.spark.one_bitmap import OneBitmap, fits
 from frazil.spec import types as i
@@ -83,10 +84,12 @@ def kinds(planned: PlannedFiles) -> Numbers:
     return np.where(np.cumsum(chunks) * some > CHUNKS, -1, found).astype(np.int64)
 
 
-def has_positions(planned: PlannedFiles, places: Sequence[int]) -> bool:
-    """Whether some of these files have deletes of positions."""
+def with_positions(planned: PlannedFiles, places: Sequence[int]) -> npt.NDArray[np.bool_]:
+    """Which of these files have deletes of positions."""
     index, numbers = planned.deletes, planned.delete_numbers[list(places)]
-    return isinstance(index, DeleteIndex) and bool((index.counts[numbers] > index.equality_counts[numbers]).any())
+    if not isinstance(index, DeleteIndex):
+        return np.zeros(len(numbers), np.bool_)
+    return np.asarray((numbers >= 0) & (index.counts[numbers] > index.equality_counts[numbers]))
 
 
 def most_chunks(planned: PlannedFiles) -> Numbers:
@@ -121,15 +124,25 @@ class Applied:
         """Whether rows must come with the keys of their files; with positions, they need their own numbers as well."""
         return bool(self.deleted) or any(r.sequences is not None or r.scopes is not None for r in self.relations)
 
+    @property
+    def facts(self) -> dict[str, tuple[pa.Array, i.IcebergType]]:
+        """What rows must have beside them of their files (`lookup.with_facts`)."""
+        facts = {}
+        if any(r.sequences is not None for r in self.relations):
+            facts[SEQUENCE] = self.index.reach.data_sequences[self.rows]
+        if any(r.scopes is not None for r in self.relations):
+            facts[SCOPE] = self.index.reach.data_scopes[self.rows]
+        return {name: (pa.array(numbers), i.LongType()) for name, numbers in facts.items()}
+
     def finished(
         self, scan: DataFrame, columns: KeyColumns | None, value: Callable[[i.NestedField], Column], flag: str | None,
         storage: Storage, mapping: NameMapping | None,
     ) -> DataFrame:  # fmt: skip
         """Without deleted rows; with a `flag`, all rows and whether they are deleted. `value`: a column of the scan by its field. The scan
-        has what `needs_files` says: it was added first, as no join may stand before it."""
+        has what `needs_files` and `facts` say: keys were added first, as no join may stand before them."""
         flags = []
         if self.deleted and fits(self.deleted):
-            one = OneBitmap.of(self.deleted, self.keys.numbers.tolist(), storage)
+            one = OneBitmap.of(self.deleted, self.keys, storage)
             scan = one.beside(scan)
             if flag is None:
                 scan = scan.where(~one.is_deleted())
@@ -144,7 +157,6 @@ class Applied:
                 flags.append(bitmaps.is_deleted())
         if self.relations:
             assert columns is not None
-            scan = self._with_facts(scan)
             keys = Keys(columns.schema, storage, mapping)
             fields = {f.field_id: f for f in columns.fields}
             required = frozenset(n for n, f in fields.items() if f.required)
@@ -161,14 +173,6 @@ class Applied:
         for f in flags:
             found = found | f
         return scan.withColumn(flag, found)
-
-    def _with_facts(self, scan: DataFrame) -> DataFrame:
-        facts = {}
-        if any(r.sequences is not None for r in self.relations):
-            facts[SEQUENCE] = self.index.reach.data_sequences[self.rows]
-        if any(r.scopes is not None for r in self.relations):
-            facts[SCOPE] = self.index.reach.data_scopes[self.rows]
-        return beside_files(scan, self.keys, facts) if facts else scan
 
 
 def _deleted(

@@ -8,6 +8,7 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
@@ -24,11 +25,11 @@ from frazil.scan.plan import Plan
 from frazil.spark import lookup
 from frazil.spark.arrow_read import arrow_frame
 from frazil.spark.canary import still_by_id
-from frazil.spark.file_keys import ROW_INDEX
+from frazil.spark.file_keys import ROW_INDEX, by_rows
 from frazil.spark.groups import ScanGroup, mapping_of, split
 from frazil.spark.logical import from_file, is_rebuilt, pruned
 from frazil.spark.narrowing import Narrowing
-from frazil.spark.native_deletes import EQUALITY, NONE, Applied, KeyColumns, has_positions, key_columns
+from frazil.spark.native_deletes import EQUALITY, NONE, Applied, KeyColumns, key_columns, with_positions
 from frazil.spark.parquet_scan import Files, open_files
 from frazil.spark.quick_columns import shown_columns
 from frazil.spark.session_conf import session_zone
@@ -213,12 +214,14 @@ def _scan(
     table = pa.concat_tables([g.planned.table.take(g.rows) for g in groups], promote_options="permissive")
     schema, sources = _read_schema(shape, group, wanted)
     facts = _facts(plan, table, group, wanted)
-    numbered = group.deletes != NONE and any(has_positions(g.planned, g.rows) for g in groups)
+    positions = np.concatenate([with_positions(g.planned, g.rows) for g in groups])
+    numbered = bool(positions.any())
     if (numbered or wanted.names & {"_pos", "_row_id"}) and _has_column(plan, ROW_INDEX):
         return None
     direct = numbered and not wanted.extra and not facts and _prunes_metadata(spark)
     paths, sizes = (table.column(name).to_pylist() for name in ("file_path", "file_size_in_bytes"))
-    files = Files(plan.metadata.location, paths, sizes, narrowing.kept(paths, sources))
+    numbers = by_rows(table.column("record_count").to_numpy(), positions)
+    files = Files(plan.metadata.location, paths, sizes, numbers, narrowing.kept(paths, sources))
     opened = open_files(spark, schema.add(ROW_INDEX, s.LongType()) if direct else schema, files, plan.options.split)
     scan, applied, file_keys = opened.frame, None, None
     if facts or group.deletes != NONE:
@@ -231,8 +234,9 @@ def _scan(
     if not opened.by_id and not shape.by_name_too and group.file_names is None:
         scan = still_by_id(scan, spark, opened.files.paths, storage)
     scan = _with_metadata(scan, facts, wanted)
-    if facts and file_keys is not None:
-        scan = lookup.with_facts(scan, file_keys.numbers, facts, wanted.time)
+    all_facts = facts if applied is None else facts | applied.facts
+    if all_facts and file_keys is not None:
+        scan = lookup.with_facts(scan, file_keys.numbers, all_facts, wanted.time)
 
     def value(f: i.NestedField) -> Column:
         return _value(f, sources, group, shape, wanted.time)
@@ -295,7 +299,7 @@ def _value(f: i.NestedField, sources: dict[int, str], group: ScanGroup, shape: S
     if isinstance(f.field_type, i.UnknownType):
         return F.lit(None)
     if f.field_id in group.constants:
-        return lookup.checked(F.col(_constant(f.field_id)))
+        return F.col(_constant(f.field_id))
     made = F.col(quoted(sources[f.field_id]))
     if f.field_id in shape.opaque:
         made = made.cast(without_ids(read_type(f.field_type, time, f.name)))
@@ -377,7 +381,7 @@ def _other_texts(table: pa.Table) -> pa.Array | None:
 
 
 def _partition_field(f: i.NestedField, is_mine: bool) -> Column:
-    return lookup.checked(F.col(_partition_value(f.field_id))) if is_mine else F.lit(None).cast(spark_type(f.field_type, time=True))
+    return F.col(_partition_value(f.field_id)) if is_mine else F.lit(None).cast(spark_type(f.field_type, time=True))
 
 
 def _metadata_column(f: i.NestedField, group: ScanGroup) -> Column:
@@ -397,9 +401,9 @@ def _metadata_column(f: i.NestedField, group: ScanGroup) -> Column:
             made = F.struct(*(_partition_field(x, x.field_id in mine).alias(x.name) for x in f.field_type.fields))
             made = made if f.field_type.fields else F.lit(None).cast("struct<>")
         case "_row_id":
-            inherited = lookup.checked(F.col(_FIRST)) + F.col(_POS)
+            inherited = F.col(_FIRST) + F.col(_POS)
             made = F.coalesce(F.col(_ROW_ID), inherited) if group.file_names is None else inherited
         case _:
-            inherited = F.when(lookup.checked(F.col(_FIRST)).isNotNull(), F.col(_SEQUENCE))
+            inherited = F.when(F.col(_FIRST).isNotNull(), F.col(_SEQUENCE))
             made = F.coalesce(F.col(_UPDATED), inherited) if group.file_names is None else inherited
     return made.alias(f.name, metadata={})

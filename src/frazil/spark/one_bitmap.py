@@ -1,7 +1,7 @@
 """Few deleted positions: one bitmap over all rows of the files that have any, handed to the tasks as the value of a sub-query; no join.
 
-A row finds its bit from its number and from where the rows of its file begin in the bitmap. That is looked up by the file's key, modulo the
-length of a table in which no two files have one place.
+A row finds its bit from its number and from where the rows of its file begin in the bitmap. That is the file's key (`by_rows`); where keys
+are hashes it is looked up by them, modulo the length of a table in which no two files have one place.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from frazil.arrow.delete_files import DeleteCache, positions_of
 from frazil.spark import bitmaps
-from frazil.spark.file_keys import FILE, ROW
+from frazil.spark.file_keys import FILE, ROW, UNIT, FileKeys
 from frazil.spark.one_array import one_array
 from frazil.storage import Storage
 
@@ -40,28 +40,31 @@ def fits(files: Sequence[bitmaps.Deleted]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class OneBitmap:
-    """`numbers`: the words of all files, then for each of `places` the first word of its file, then the number of its file's rows (0 where
-    nothing is deleted)."""
+    """`numbers`: the words of all files, then for each of `places` the row where its file begins, then the number of its file's rows (0
+    where nothing is deleted). `direct`: the key of a file is the row where it begins."""
 
     numbers: Numbers
     words: int
     places: int
+    direct: bool
 
     @classmethod
-    def of(cls, files: Sequence[bitmaps.Deleted], keys: Sequence[int], storage: Storage) -> OneBitmap:
-        """`keys`: of every file of the scan; a file may be among `files` twice."""
-        sizes = {f.key: -(-f.file.record_count // 64) for f in files}
-        words, length = max(1, sum(sizes.values())), places(list(set(keys)))
+    def of(cls, files: Sequence[bitmaps.Deleted], keys: FileKeys, storage: Storage) -> OneBitmap:
+        """`keys`: of every file of the scan; where they are `given`, they are `by_rows`, and these files the numbered ones. A file may be
+        among `files` twice."""
+        mine = {f.key: f for f in files}
+        units = np.array([max(1, -(-f.file.record_count // UNIT)) for f in mine.values()], np.int64)
+        begins = np.array(list(mine)) if keys.given else (np.cumsum(units) - units) * UNIT
+        words, length = int(units.sum()) * UNIT // 64, places(np.unique(keys.numbers).tolist())
         numbers = np.zeros(words + 2 * length, np.int64)
-        cache, at = DeleteCache(bitmaps.CACHE), 0
-        for f in {f.key: f for f in files}.values():
-            size, place = sizes[f.key], words + f.key % length
-            bits = np.zeros(size * 64, bool)
+        cache = DeleteCache(bitmaps.CACHE)
+        for (key, f), begin, count in zip(mine.items(), begins.tolist(), units.tolist(), strict=True):
+            bits = np.zeros(count * UNIT, bool)
             bits[positions_of(f.file, f.deletes, storage, cache)] = True
-            numbers[at : at + size] = np.packbits(bits, bitorder="little").view(np.int64)
-            numbers[place], numbers[place + length] = at, f.file.record_count
-            at += size
-        return cls(numbers, words, length)
+            numbers[begin // 64 :][: len(bits) // 64] = np.packbits(bits, bitorder="little").view(np.int64)
+            place = words + key % length
+            numbers[place], numbers[place + length] = begin, f.file.record_count
+        return cls(numbers, words, length, keys.given)
 
     def beside(self, scan: DataFrame) -> DataFrame:
         """A scan with the numbers of files and of rows, as `is_deleted` takes it."""
@@ -71,7 +74,8 @@ class OneBitmap:
         """Of a row beside the bitmap. The sub-query moves from its column into this test, which is one text, as a call of the JVM for each
         part of it takes its time."""
         place = f"{self.words} + CAST(pmod({FILE}, {self.places}L) AS INT)"
-        word = f"get({_BITS}, CAST(get({_BITS}, {place}) + shiftright({ROW}, 6) AS INT))"
+        begin = FILE if self.direct else f"get({_BITS}, {place})"
+        word = f"get({_BITS}, CAST(shiftright({begin} + {ROW}, 6) AS INT))"
         # The last test is made of deleted rows only: the bit is another file's where this one holds more rows than its manifest says.
         return F.expr(f"coalesce(getbit({word}, CAST({ROW} & 63 AS INT)) = 1 AND {ROW} < get({_BITS}, {place} + {self.places}), false)")
 

@@ -12,7 +12,7 @@ from pyspark.sql import types as s
 
 from frazil.scan.options import SplitOptions
 from frazil.spark.file_index import FileIndex, Kept, relation
-from frazil.spark.file_keys import FileKeys, same_files
+from frazil.spark.file_keys import FileKeys, Numbers, counted, same_files
 from frazil.spark.jvm import jvm_of
 from frazil.spark.paths import as_glob
 from frazil.spark.reading_session import reading_session
@@ -30,11 +30,13 @@ _THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 
 @dataclass(frozen=True)
 class Files:
-    """Some files of a table. `kept`: which of them filters leave that are put on later."""
+    """Some files of a table. `numbers`: of each file one that no other has (`FileKeys.told`), unless they are only counted. `kept`: which
+    of them filters leave that are put on later."""
 
     root: str
     paths: Sequence[str] = field(repr=False)
     sizes: Sequence[int] = field(repr=False)
+    numbers: Numbers | None = field(default=None, repr=False)
     kept: Kept = field(default=lambda _: None, repr=False)
 
 
@@ -49,7 +51,7 @@ class Opened:
     def keys(self) -> FileKeys | None:
         """The files' numbers; None, on Spark Connect: it calls files as it should not."""
         if self.by_id:
-            return FileKeys.counted(len(self.files.paths))
+            return FileKeys.told(_numbers(self.files))
         return FileKeys.of(self.files.paths) if same_files(self.frame, self.files.paths) else None
 
 
@@ -59,12 +61,16 @@ def open_files(spark: Any, schema: s.StructType, files: Files, split: SplitOptio
     if (jvm := jvm_of(spark)) is not None:
         sizes = {} if split == _USUAL else {_SPLIT: str(split.split_size), _COST: str(split.open_file_cost)}
         sizes |= {} if split.adaptive else {_AT_LEAST: "1"}
-        index = FileIndex(jvm, files.root, files.paths, files.sizes, files.kept)
+        index = FileIndex(jvm, files.root, files.paths, files.sizes, _numbers(files).tolist(), files.kept)
         return Opened(relation(spark, jvm, reading_session(spark, jvm, sizes), schema, index, _OPTIONS), files, True)
     enable_ids(spark)
     globs = list(map(as_glob, files.paths))
     with _no_listing_job(spark, len(globs)):
         return Opened(spark.read.format("parquet").schema(schema).options(**_OPTIONS).load(globs), files, False)
+
+
+def _numbers(files: Files) -> Numbers:
+    return counted(len(files.paths)) if files.numbers is None else files.numbers
 
 
 @contextlib.contextmanager

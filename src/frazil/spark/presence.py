@@ -1,4 +1,5 @@
-"""Which columns a data file holds: asked of manifests first (a column that was counted is there), of footers where they do not tell."""
+"""What data files hold: columns, asked of manifests first (a column that was counted is there), of footers where they do not tell; and
+whether Spark would take their dates for those of its old calendar."""
 
 from __future__ import annotations
 
@@ -6,21 +7,29 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from frazil.arrow.damage import reading
-from frazil.arrow.parquet_footer import Node, read_footer
+from frazil.arrow.parquet_footer import Footer, Node, read_footer
+from frazil.arrow.spark_calendar import may_be_marked
 from frazil.scan.manifests import is_data, manifests_of, read_manifest
 from frazil.scan.plan import Plan
 from frazil.storage import Storage
 
 _THREADS = 16
 _KEPT = 20_000
-_footers: OrderedDict[str, Node] = OrderedDict()  # data files never change; schemas are small
+_footers: OrderedDict[str, _Held] = OrderedDict()  # data files never change; schemas are small
 _lock = threading.Lock()
+
+
+@dataclass(frozen=True)
+class _Held:
+    root: Node
+    old_calendar: bool
 
 
 def clear_caches() -> None:
@@ -30,30 +39,39 @@ def clear_caches() -> None:
 
 def file_schemas(paths: Sequence[str], storage: Storage) -> dict[str, Node]:
     """The Parquet schema of each file, from its footer; the last 20,000 are remembered."""
+    return {path: held.root for path, held in _held(paths, storage).items()}
+
+
+def in_old_calendar(paths: Sequence[str], storage: Storage) -> set[str]:
+    """Those of the files whose dates Spark's scan would change as it reads them (`spark_calendar`), as nobody else does."""
+    return {path for path, held in _held(paths, storage).items() if held.old_calendar}
+
+
+def _held(paths: Sequence[str], storage: Storage) -> dict[str, _Held]:
     with _lock:
         found = {p: _footers[p] for p in paths if p in _footers}
     missing = [p for p in paths if p not in found]
     if missing:
         with ThreadPoolExecutor(min(_THREADS, len(missing))) as pool:
-            for path, root in zip(missing, pool.map(lambda p: _schema_of(p, storage), missing), strict=True):
-                found[path] = root
+            for path, footer in zip(missing, pool.map(lambda p: _footer_of(p, storage), missing), strict=True):
+                found[path] = _Held(footer.root, may_be_marked(footer.after))
                 with _lock:
-                    _footers[path] = root
+                    _footers[path] = found[path]
                     while len(_footers) > _KEPT:
                         _footers.popitem(last=False)
     return found
 
 
-def _schema_of(path: str, storage: Storage) -> Node:
+def _footer_of(path: str, storage: Storage) -> Footer:
     local = storage.local_path(path)
     if local is not None:
         try:
             with open(local, "rb", buffering=0) as f:
-                return read_footer(f, f.seek(0, 2), path).root
+                return read_footer(f, f.seek(0, 2), path)
         except OSError:
             pass  # the storage tells the same failure in the project's words
     with storage.open_input(path) as source:
-        return read_footer(source, source.size(), path).root
+        return read_footer(source, source.size(), path)
 
 
 def without_nulls(path: str, ids: Iterable[int], storage: Storage) -> frozenset[int]:
