@@ -74,10 +74,10 @@ def create(catalog, b, name, schema, spec=None):
 # --- reading ------------------------------------------------------------------------------------------------
 
 
-def sums(b, table, row_filter=None):
+def sums(b, name, row_filter=None):
     count = price = qty = 0
-    scan = table.scan(selected_fields=("price", "qty"), **({"row_filter": row_filter} if row_filter else {}))
     with b.timed():
+        scan = static(b, name).scan(selected_fields=("price", "qty"), **({"row_filter": row_filter} if row_filter else {}))
         for batch in scan.to_arrow_batch_reader():
             count += len(batch)
             price += pc.sum(batch["price"]).as_py() or 0.0
@@ -86,7 +86,7 @@ def sums(b, table, row_filter=None):
 
 
 def scan_2col(catalog, b):
-    return sums(b, static(b, "events"))
+    return sums(b, "events")
 
 
 def scan_all(catalog, b):
@@ -99,26 +99,26 @@ def scan_all(catalog, b):
 
 
 def scan_filter(catalog, b):
-    return sums(b, static(b, "events"), HOUR)
+    return sums(b, "events", HOUR)
 
 
 def scan_filter_unprunable(catalog, b):
-    return sums(b, static(b, "events"), "cat = 'c7' and qty < 10")
+    return sums(b, "events", "cat = 'c7' and qty < 10")
 
 
 def mor_read_pos(catalog, b):
     b.restore("mor_pos")
-    return sums(b, static(b, "mor_pos"))
+    return sums(b, "mor_pos")
 
 
 def mor_read_dv(catalog, b):
     b.restore("mor_dv")
-    return sums(b, static(b, "mor_dv"))
+    return sums(b, "mor_dv")
 
 
 def mor_read_eq_100k(catalog, b):
     try:
-        return sums(b, static(b, "mor_eq_few"))
+        return sums(b, "mor_eq_few")
     except ValueError as e:
         raise Unsupported(f"{type(e).__name__}: {e}") from e
 

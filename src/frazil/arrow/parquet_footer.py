@@ -26,7 +26,7 @@ from frazil.spec.types import (
 )
 
 _MAGIC = b"PAR1"
-_I32, _BINARY, _LIST, _STRUCT = 5, 8, 9, 12
+_I32, _BINARY, LIST, STRUCT = 5, 8, 9, 12
 _TYPE, _NAME, _CHILDREN, _FIELD_ID = 1, 4, 5, 9
 _DEEPEST = 64
 _LOGICAL_TYPE = 10
@@ -58,10 +58,12 @@ class Footer:
     after: bytes = field(repr=False)
 
     def encode(self) -> bytes:
+        return self.before + self.schema + self.after
+
+    @property
+    def schema(self) -> bytes:
         elements = list(self.root.walk())
-        count = len(elements)
-        head = bytes([(count << 4) | _STRUCT]) if count < 15 else bytes([0xF0 | _STRUCT]) + _varint(count)
-        return self.before + head + b"".join(map(_encoded, elements)) + self.after
+        return list_head(len(elements)) + b"".join(map(_encoded, elements))
 
     @property
     def has_ids(self) -> bool:
@@ -90,12 +92,12 @@ def parse(data: bytes) -> Footer:
     """Decode a footer. Raises ValueError or IndexError when it is damaged."""
     position, last = 0, 0
     while True:
-        kind, number, position = _field(data, position, last)
+        kind, number, position = read_field(data, position, last)
         if kind == 0:
             raise ValueError("no schema in it")
-        if number == 2 and kind == _LIST:
+        if number == 2 and kind == LIST:
             break
-        position, last = _skip(data, position, kind, 0), number
+        position, last = skip(data, position, kind, 0), number
     root, end = _known_schema(data, position) or _schema(data, position)
     return Footer(root, data[:position], data[end:])
 
@@ -113,8 +115,8 @@ def _schema(data: bytes, begin: int) -> tuple[Node, int]:
     """The list of columns as a tree, and where it ends."""
     global _known
     position, head = begin, data[begin]
-    count, position = (head >> 4, position + 1) if head >> 4 != 15 else _unsigned(data, position + 1)
-    if head & 0x0F != _STRUCT or count > len(data):
+    count, position = (head >> 4, position + 1) if head >> 4 != 15 else read_unsigned(data, position + 1)
+    if head & 0x0F != STRUCT or count > len(data):
         raise ValueError("its schema is no list of columns")
     flat = []
     for _ in range(count):
@@ -159,7 +161,7 @@ def with_annotations(footer: Footer, schema: Schema) -> Footer:
 def _annotated(node: Node, types: dict[int, IcebergType]) -> Node:
     inside = tuple(_annotated(c, types) for c in node.children)
     logical = _logical(types.get(node.field_id)) if node.field_id is not None else None
-    others = node.others if logical is None else (*(o for o in node.others if o[0] != _LOGICAL_TYPE), (_LOGICAL_TYPE, _STRUCT, logical))
+    others = node.others if logical is None else (*(o for o in node.others if o[0] != _LOGICAL_TYPE), (_LOGICAL_TYPE, STRUCT, logical))
     return replace(node, children=inside, others=others)
 
 
@@ -173,14 +175,14 @@ def _logical(type_: IcebergType | None) -> bytes | None:
         case GeographyType(crs=crs, algorithm=algorithm):
             number, inside = 18, _crs(crs)
             if algorithm != "spherical":
-                inside += (b"\x15" if inside else b"\x25") + _varint(_EDGES.index(algorithm) << 1)
+                inside += (b"\x15" if inside else b"\x25") + varint(_EDGES.index(algorithm) << 1)
         case _:
             return None
-    return b"\x0c" + _varint(number << 1) + inside + b"\0\0"
+    return b"\x0c" + varint(number << 1) + inside + b"\0\0"
 
 
 def _crs(crs: str) -> bytes:
-    return b"" if crs == "OGC:CRS84" else b"\x18" + _varint(len(crs.encode())) + crs.encode()
+    return b"" if crs == "OGC:CRS84" else b"\x18" + varint(len(crs.encode())) + crs.encode()
 
 
 def needs_field_ids(schema: Schema) -> bool:
@@ -225,49 +227,49 @@ def _element(data: bytes, position: int) -> tuple[tuple[Node, int], int]:
     name, field_id, physical, count, last = "", None, None, 0, 0
     others: list[tuple[int, int, bytes]] = []
     while True:
-        kind, number, position = _field(data, position, last)
+        kind, number, position = read_field(data, position, last)
         if kind == 0:
             return (Node(name, field_id, physical, (), tuple(others)), count), position
-        end = _skip(data, position, kind, 0)
+        end = skip(data, position, kind, 0)
         if number == _NAME and kind == _BINARY:
-            length, begin = _unsigned(data, position)
+            length, begin = read_unsigned(data, position)
             name = data[begin : begin + length].decode()
         elif number == _FIELD_ID and kind == _I32:
-            field_id = _zigzag(_unsigned(data, position)[0])
+            field_id = zigzag(read_unsigned(data, position)[0])
         else:
             others.append((number, kind, data[position:end]))
             if number == _CHILDREN:
-                count = _zigzag(_unsigned(data, position)[0])
+                count = zigzag(read_unsigned(data, position)[0])
             elif number == _TYPE:
-                physical = _zigzag(_unsigned(data, position)[0])
+                physical = zigzag(read_unsigned(data, position)[0])
         position, last = end, number
 
 
 def _encoded(node: Node) -> bytes:
     name = node.name.encode()
-    fields = [*node.others, (_NAME, _BINARY, _varint(len(name)) + name)]
+    fields = [*node.others, (_NAME, _BINARY, varint(len(name)) + name)]
     if node.field_id is not None:
-        fields.append((_FIELD_ID, _I32, _varint(node.field_id << 1 if node.field_id >= 0 else (-node.field_id << 1) - 1)))
+        fields.append((_FIELD_ID, _I32, varint(node.field_id << 1 if node.field_id >= 0 else (-node.field_id << 1) - 1)))
     out, last = bytearray(), 0
     for number, kind, value in sorted(fields):
-        out += bytes([(number - last) << 4 | kind]) if number - last < 16 else bytes([kind]) + _varint(number << 1)
+        out += bytes([(number - last) << 4 | kind]) if number - last < 16 else bytes([kind]) + varint(number << 1)
         out += value
         last = number
     return bytes(out) + b"\0"
 
 
-def _field(data: bytes, position: int, last: int) -> tuple[int, int, int]:
+def read_field(data: bytes, position: int, last: int) -> tuple[int, int, int]:
     head = data[position]
     position += 1
     if head == 0:
         return 0, 0, position
     if head >> 4:
         return head & 0x0F, last + (head >> 4), position
-    number, position = _unsigned(data, position)
-    return head & 0x0F, _zigzag(number), position
+    number, position = read_unsigned(data, position)
+    return head & 0x0F, zigzag(number), position
 
 
-def _skip(data: bytes, position: int, kind: int, depth: int) -> int:
+def skip(data: bytes, position: int, kind: int, depth: int) -> int:
     if depth > _DEEPEST:
         raise ValueError("values are nested too deep")
     match kind:
@@ -276,33 +278,33 @@ def _skip(data: bytes, position: int, kind: int, depth: int) -> int:
         case 3:
             return position + 1
         case 4 | 5 | 6:
-            return _unsigned(data, position)[1]
+            return read_unsigned(data, position)[1]
         case 7:
             return position + 8
         case 8:
-            length, position = _unsigned(data, position)
+            length, position = read_unsigned(data, position)
             if length > len(data) - position:
                 raise ValueError("a text is longer than the footer")
             return position + length
         case 9 | 10:
             head = data[position]
-            count, position = (head >> 4, position + 1) if head >> 4 != 15 else _unsigned(data, position + 1)
+            count, position = (head >> 4, position + 1) if head >> 4 != 15 else read_unsigned(data, position + 1)
             if count > len(data):
                 raise ValueError("a list is longer than the footer")
             for _ in range(count):
-                position = position + 1 if head & 0x0F in (1, 2) else _skip(data, position, head & 0x0F, depth + 1)
+                position = position + 1 if head & 0x0F in (1, 2) else skip(data, position, head & 0x0F, depth + 1)
             return position
         case 12:
             last = 0
             while True:
-                inner, last, position = _field(data, position, last)
+                inner, last, position = read_field(data, position, last)
                 if inner == 0:
                     return position
-                position = _skip(data, position, inner, depth + 1)
+                position = skip(data, position, inner, depth + 1)
     raise ValueError(f"unknown kind of value {kind}")
 
 
-def _unsigned(data: bytes, position: int) -> tuple[int, int]:
+def read_unsigned(data: bytes, position: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         byte = data[position]
@@ -315,11 +317,16 @@ def _unsigned(data: bytes, position: int) -> tuple[int, int]:
             raise ValueError("a number is too long")
 
 
-def _zigzag(value: int) -> int:
+def list_head(count: int) -> bytes:
+    """What a list of so many structs begins with."""
+    return bytes([count << 4 | STRUCT]) if count < 15 else bytes([0xF0 | STRUCT]) + varint(count)
+
+
+def zigzag(value: int) -> int:
     return (value >> 1) ^ -(value & 1)
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

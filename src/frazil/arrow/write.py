@@ -30,7 +30,7 @@ MAX_OPEN = 256
 
 @runtime_checkable
 class Splittable(Protocol):
-    """A frame in memory: its parts can be written at the same time."""
+    """A frame in memory: its parts can be written at the same time. `nbytes` 0: a stream, of which nobody knows."""
 
     nbytes: int
 
@@ -56,11 +56,16 @@ def write(batches: Iterable[pa.RecordBatch], context: WriteContext) -> list[Data
 
 def _write_plain(batches: Iterable[pa.RecordBatch], context: WriteContext, files: Files) -> None:
     workers = context.workers or default_workers()
-    count = min(workers, -(-batches.nbytes // SPLIT_BYTES)) if isinstance(batches, Splittable) else 1
-    if count <= 1 or not isinstance(batches, Splittable):
+    size = batches.nbytes if isinstance(batches, Splittable) else 0
+    count = min(workers, -(-size // SPLIT_BYTES))
+    if workers == 1 or count == 1:
         _roll(batches, context, files, 0)
         return
-    with ThreadPoolExecutor(count, thread_name_prefix="frazil-write") as pool:
+    with ThreadPoolExecutor(workers, thread_name_prefix="frazil-write") as pool:
+        if not isinstance(batches, Splittable) or not count:
+            files.pool = pool
+            _roll(batches, context, files, 0)
+            return
         futures = [pool.submit(_roll, part, context, files, i) for i, part in enumerate(batches.parts(count))]
         errors = [e for f in futures if (e := f.exception()) is not None]
     if errors:
@@ -149,13 +154,14 @@ class Files:
         self._open: set[_OpenFile] = set()
         self._finished: list[tuple[int, int, DataFile]] = []
         self.failed = False
+        self.pool: ThreadPoolExecutor | None = None  # encodes row groups of one file at the same time
 
     def start(self, context: WriteContext, partition: tuple[Any, ...], part: int) -> _OpenFile:
         with self._lock:
             self._count += 1
             number = self._count
         location = data_location(context.location, context.properties, context.directory(partition), context.file_name(number))
-        made = _OpenFile(context, location, partition, part, number)
+        made = _OpenFile(context, location, partition, part, number, self.pool)
         with self._lock:
             self._open.add(made)
         return made
@@ -184,12 +190,14 @@ class Files:
 
 
 class _OpenFile:
-    def __init__(self, context: WriteContext, location: str, partition: tuple[Any, ...], part: int, number: int):
+    def __init__(
+        self, context: WriteContext, location: str, partition: tuple[Any, ...], part: int, number: int, pool: ThreadPoolExecutor | None
+    ):  # fmt: skip
         self._context, self.location, self._partition, self.part, self.number = context, location, partition, part, number
         self._output = context.storage.open_output(location)
         self._sink = self._output.__enter__()
         try:
-            self.writer = context.writer(self._sink)
+            self.writer = context.writer(self._sink, pool)
         except BaseException as error:
             self._output.__exit__(type(error), error, error.__traceback__)
             raise
@@ -266,6 +274,6 @@ class Rolling:
             self._file = self._files.start(self._context, self._partition, self._part)
         self._file.writer.write(self._held)
         self._held, self._rows, self._bytes = [], 0, 0
-        if self._file.writer.position >= self._context.target_size:
+        if self._file.writer.has(self._context.target_size):
             self._files.finish(self._file)
             self._file = None

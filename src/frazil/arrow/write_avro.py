@@ -73,9 +73,9 @@ class AvroFileWriter:
             for row in rows(self._fields, batch.columns, batch.num_rows):
                 self._writer.write(row)
 
-    @property
-    def position(self) -> int:
-        return int(self._sink.tell())
+    def has(self, size: int) -> bool:
+        """Whether the file has so many bytes."""
+        return int(self._sink.tell()) >= size
 
     def abort(self) -> None:
         """Nothing to do: what is buffered is dropped."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -12,10 +13,12 @@ import pyarrow as pa
 
 from frazil.arrow.file_layout import Layout
 from frazil.arrow.metrics_config import FULL, NONE, MetricsConfig, metrics_config
+from frazil.arrow.run import default_workers
 from frazil.arrow.write_avro import AvroFileWriter, avro_settings
 from frazil.arrow.write_options import LEVELS, Verb, WriteOptions, meaningless
 from frazil.arrow.write_orc import OrcFileWriter, orc_layout, orc_settings
 from frazil.arrow.write_parquet import ParquetFileWriter, ParquetSettings, parquet_layout
+from frazil.arrow.write_row_groups import RowGroupsWriter
 from frazil.codec.partition_path import partition_path
 from frazil.commit.manifests import schema_of_spec
 from frazil.commit.properties import refuse_encryption
@@ -176,12 +179,20 @@ class WriteContext:
         size = self.settings.row_group_bytes if isinstance(self.settings, ParquetSettings) else 67_108_864
         return max(1024, min(size, self.target_size))
 
-    def writer(self, sink: Any) -> ParquetFileWriter | OrcFileWriter | AvroFileWriter:
+    def writer(
+        self, sink: Any, pool: ThreadPoolExecutor | None = None
+    ) -> ParquetFileWriter | RowGroupsWriter | OrcFileWriter | AvroFileWriter:
+        """Of a new file. `pool`: where row groups of Parquet are encoded at the same time."""
         notes = self.deletes.metadata if self.deletes else {}
         match self.format:
             case "parquet":
-                assert self.layout is not None
-                return ParquetFileWriter(sink, self.schema, self.layout, self.settings, self.metrics, notes)
+                layout = self.layout
+                assert layout is not None
+
+                def make(sink: Any) -> ParquetFileWriter:
+                    return ParquetFileWriter(sink, self.schema, layout, self.settings, self.metrics, notes)
+
+                return make(sink) if pool is None else RowGroupsWriter(sink, make, pool, self.workers or default_workers())
             case "orc":
                 assert self.layout is not None
                 return OrcFileWriter(sink, self.schema, self.layout, self.settings, self.metrics)

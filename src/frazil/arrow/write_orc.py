@@ -170,9 +170,9 @@ class OrcFileWriter:
         cleaned = [pa.RecordBatch.from_arrays([without_hidden(c) for c in b.columns], schema=b.schema) for b in laid]
         self._writer.write(pa.Table.from_batches(cleaned, self._layout.schema))
 
-    @property
-    def position(self) -> int:
-        return int(self._sink.tell())
+    def has(self, size: int) -> bool:
+        """Whether the file has so many bytes."""
+        return int(self._sink.tell()) >= size
 
     def abort(self) -> None:
         self._writer.is_open = False

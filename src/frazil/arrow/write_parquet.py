@@ -170,22 +170,33 @@ class ParquetFileWriter:
         if table.num_rows:
             self._writer.write_table(table, row_group_size=table.num_rows)
 
-    @property
-    def position(self) -> int:
-        """Bytes written so far."""
-        return self._tail.position if self._tail else int(self._sink.tell())
+    def has(self, size: int) -> bool:
+        """Whether the file has so many bytes."""
+        return (self._tail.position if self._tail else int(self._sink.tell())) >= size
 
     def abort(self) -> None:
         """The writer must not write a footer when it is forgotten."""
         self._writer.is_open = False
 
-    def close(self) -> Metrics:
+    def finish(self) -> None:
+        """Writes the end of the file."""
         if self._tail:
             self._tail.keep()
         self._writer.close()
         if self._tail:
             self._tail.finish(self._schema)
-        return parquet_metrics(self._collected[0], self._schema, self._config, self._nans.nan_counts())
+
+    def nan_counts(self) -> dict[int, int]:
+        """Of the rows so far, by field id."""
+        return self._nans.nan_counts()
+
+    def metrics(self, footer: Any, nan_counts: Mapping[int, int]) -> Metrics:
+        """What a footer says of the columns of such a file."""
+        return parquet_metrics(footer, self._schema, self._config, nan_counts)
+
+    def close(self) -> Metrics:
+        self.finish()
+        return self.metrics(self._collected[0], self.nan_counts())
 
 
 class _Tail(io.RawIOBase):
