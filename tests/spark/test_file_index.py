@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from frazil.commit.actions import Append
 from frazil.commit.transaction import commit
 from frazil.spark import narrowing
-from frazil.spark.file_keys import UNIT, FileKeys, by_rows
+from frazil.spark.file_keys import UNIT, by_rows
 from frazil.spec.data_file import DataFile
 from tests.spark.deleting import take_positions
 
@@ -241,8 +241,33 @@ def test_a_size_that_a_manifest_gets_wrong_does_no_harm_where_files_are_local(ca
 @given(st.lists(st.tuples(st.integers(0, 3 * UNIT), st.booleans()), min_size=1, max_size=20))
 def test_numbers_of_files_leave_room_for_their_rows(files):
     rows, numbered = np.array([r for r, _ in files], np.int64), np.array([n for _, n in files], bool)
-    keys = FileKeys.told(by_rows(rows, numbered)).numbers
+    keys = by_rows(rows, numbered)
     assert len(set(keys.tolist())) == len(files)
     spans = sorted((int(key), int(key + count)) for key, count in zip(keys[numbered], rows[numbered], strict=True))
     assert all(begin % 64 == 0 and end <= next_ for (begin, end), (next_, _) in zip(spans, spans[1:], strict=False))
     assert all(key >= end for key in keys[~numbered] for _, end in spans)
+
+
+@pytest.mark.versions
+def test_filters_and_joins_on_what_files_say_of_their_rows_ask_nothing_of_the_index(catalog, session, rows):
+    """Facts of files are joined by the column of their numbers, from which Spark may infer filters of its own."""
+    t = catalog.create_table("db.facts", "id bigint, p string", partition_by=["p"], format_version=3)
+    for n in range(4):
+        t.append(pa.table({"id": pa.array(range(n * 10, n * 10 + 10), pa.int64()), "p": [f"p{n % 2}"] * 10}))
+    take_positions(t, lambda r: r["id"] % 5 == 1)
+    fields = ("id", "p", "_partition", "_last_updated_sequence_number", "_row_id", "_deleted", "_pos")
+    scan = t.scan(selected_fields=fields)
+    every, frame = scan.to_arrow().to_pylist(), scan.to_spark(session)
+    for where, wanted in (
+        ("_partition.p = 'p1'", lambda r: r["_partition"]["p"] == "p1"),
+        ("_last_updated_sequence_number = 2", lambda r: r["_last_updated_sequence_number"] == 2),
+        ("_row_id between 12 and 25 and not _deleted", lambda r: 12 <= r["_row_id"] <= 25 and not r["_deleted"]),
+        ("_last_updated_sequence_number is null", lambda r: False),
+    ):
+        assert rows(frame.where(where)) == sorted((r for r in every if wanted(r)), key=repr), where
+    few = session.createDataFrame([(2, "two"), (9, "none")], "n bigint, name string").where("name <> 'none'")
+    joined = frame.join(few, frame["_last_updated_sequence_number"] == few["n"]).select(frame["id"])
+    assert sorted(r["id"] for r in joined.collect()) == sorted(r["id"] for r in every if r["_last_updated_sequence_number"] == 2)
+    pairs = frame.alias("a").join(scan.to_spark(session).alias("b"), "_row_id").where("a._partition = b._partition")
+    assert pairs.count() == len(every)
+    assert frame.groupBy("_partition").count().count() == 2

@@ -69,7 +69,9 @@ def test_a_bad_setting_is_told_by_its_name_and_one_that_means_nothing_bends(spar
     settings(spark_sql_iceberg_compression__level="banana")
     with pytest.raises(InvalidInput, match=r"spark.sql.iceberg.compression-level.*'banana'"):
         table.append(spark.range(1))
-    settings(spark_sql_iceberg_compression__level="3", spark_sql_iceberg_compression__strategy="speed", spark_sql_iceberg_merge__schema="true")
+    settings(
+        spark_sql_iceberg_compression__level="3", spark_sql_iceberg_compression__strategy="speed", spark_sql_iceberg_merge__schema="true"
+    )
     table.append(spark.range(3))
     assert table.delete("id = 1", spark=spark).rows_deleted == 1
 

@@ -23,6 +23,7 @@ from frazil.codec.name_mapping import NameMapping
 from frazil.scan.reach import EqualityRelation
 from frazil.spark.arrow_read import fitted
 from frazil.spark.arrow_types import arrow_schema
+from frazil.spark.file_keys import counted
 from frazil.spark.logical import from_file
 from frazil.spark.lookup import with_facts
 from frazil.spark.parquet_scan import Files, open_files
@@ -151,12 +152,12 @@ def _by_scan(spark: Any, relation: EqualityRelation, chosen: Sequence[int], keys
     deletes = [relation.deletes[n] for n in chosen]
     types = {n: keys.schema.by_id[n].field_type for n in relation.ids}
     schema = s.StructType([s.StructField(_key(n), read_type(t, False, _key(n)), True, {ID: n}) for n, t in types.items()])
-    files = Files(deletes[0].file_path.rpartition("/")[0], [d.file_path for d in deletes], [d.file_size_in_bytes for d in deletes])
-    opened = open_files(spark, schema, files)
-    scan = opened.frame
-    columns = [comparable(from_file(F.col(_key(n)), t), t, t).alias(_key(n)) for n, t in types.items()]
     extra = {_AGE: relation.sequences, _PLACE: relation.scopes}
     facts = {name: (pa.array(numbers[chosen]), i.LongType()) for name, numbers in extra.items() if numbers is not None}
+    paths, sizes = [d.file_path for d in deletes], [d.file_size_in_bytes for d in deletes]
+    opened = open_files(spark, schema, Files(paths[0].rpartition("/")[0], paths, sizes, counted(len(paths)) if facts else None))
+    scan = opened.frame
+    columns = [comparable(from_file(F.col(_key(n)), t), t, t).alias(_key(n)) for n, t in types.items()]
     if facts:
         if (file_keys := opened.keys()) is None:
             return None

@@ -18,13 +18,14 @@ import numpy.typing as npt
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from frazil.spark.file_index import FILE
 from frazil.spark.paths import spark_text
 
 Numbers = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
-FILE, ROW = "__frazil_file_key", "__frazil_row"
+ROW = "__frazil_row"
 ROW_INDEX = "_tmp_metadata_row_index"  # the column behind `_metadata.row_index`, which Spark would hand over in a struct made for each row
-UNIT = 8000  # rows: whole words of 64, and thousands, as a key is a thousand times a number
+UNIT = 64  # rows of a word of a bitmap
 SPAN = 1 << 20  # chunks of 65,536 rows: 68 billion rows a file
 _SEED = 42
 _P1, _P2, _P3, _P4, _P5 = (
@@ -34,16 +35,15 @@ _P1, _P2, _P3, _P4, _P5 = (
 
 @dataclass(frozen=True, eq=False)
 class FileKeys:
-    """`numbers[i]` is the key of the i-th file; `text` gives a row's. `given`: by us, they are not hashes."""
+    """`numbers[i]` is the key of the i-th file; `text` gives a row's, None: it has it already, as the numbers are ours and no hashes."""
 
     numbers: Numbers
-    text: str
-    given: bool = False
+    text: str | None
 
     @classmethod
-    def told(cls, numbers: Numbers) -> FileKeys:
-        """Of the files of an index of ours (`FileIndex`) that has these numbers, in milliseconds, which Spark tells in microseconds."""
-        return cls(numbers * 1000, "unix_micros(_metadata.file_modification_time)", True)
+    def given(cls, numbers: Numbers) -> FileKeys:
+        """Of the files of an index of ours (`FileIndex`) that has these numbers."""
+        return cls(numbers, None)
 
     @classmethod
     def of(cls, paths: Sequence[str]) -> FileKeys:
@@ -60,7 +60,7 @@ class FileKeys:
         """The scan with the key of each row's file, and with `rows` the row's number in it. `direct`: the scan has `ROW_INDEX`."""
         row = ROW_INDEX if direct else "_metadata.row_index"
         numbered = f"coalesce({row}, CAST(raise_error('Spark gave no row numbers.') AS BIGINT)) AS {ROW}"
-        return scan.selectExpr("*", f"{self.text} AS {FILE}", *([numbered] if rows else []))
+        return scan.selectExpr("*", *([f"{self.text} AS {FILE}"] if self.text else []), *([numbered] if rows else []))
 
 
 def counted(count: int) -> Numbers:
@@ -69,11 +69,11 @@ def counted(count: int) -> Numbers:
 
 
 def by_rows(rows: Numbers, numbered: npt.NDArray[np.bool_]) -> Numbers:
-    """Numbers (`FileKeys.told`) for files of so many rows, so that a file's key is the place of its first row among the rows of all
-    `numbered` files, a multiple of `UNIT`. The others come behind them."""
+    """Keys for files of so many rows: the place of a file's first row among the rows of all `numbered` files, a multiple of `UNIT`. The
+    others come behind them."""
     units = np.where(numbered, np.maximum(-(-rows // UNIT), 1), 0)
     begins = np.cumsum(units) - units
-    return np.where(numbered, begins, units.sum() + np.cumsum(~numbered) - 1) * (UNIT // 1000)
+    return np.where(numbered, begins, units.sum() + np.cumsum(~numbered) - 1) * UNIT
 
 
 def apart(numbers: Numbers) -> bool:

@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
 from frazil.arrow.uuids import uuid_to_text
-from frazil.spark.file_keys import FILE, Numbers
+from frazil.spark.file_index import FILE
+from frazil.spark.file_keys import Numbers
 from frazil.spark.types import spark_type
 from frazil.spec.types import DateType, IcebergType, TimestampType, TimestamptzType, TimeType, UnknownType, UUIDType
 

@@ -220,7 +220,7 @@ def _scan(
         return None
     direct = numbered and not wanted.extra and not facts and _prunes_metadata(spark)
     paths, sizes = (table.column(name).to_pylist() for name in ("file_path", "file_size_in_bytes"))
-    numbers = by_rows(table.column("record_count").to_numpy(), positions)
+    numbers = by_rows(table.column("record_count").to_numpy(), positions) if facts or group.deletes != NONE else None
     files = Files(plan.metadata.location, paths, sizes, numbers, narrowing.kept(paths, sources))
     opened = open_files(spark, schema.add(ROW_INDEX, s.LongType()) if direct else schema, files, plan.options.split)
     scan, applied, file_keys = opened.frame, None, None

@@ -17,7 +17,8 @@ from pyspark.sql import functions as F
 
 from frazil.arrow.delete_files import DeleteCache, positions_of
 from frazil.spark import bitmaps
-from frazil.spark.file_keys import FILE, ROW, UNIT, FileKeys
+from frazil.spark.file_index import FILE
+from frazil.spark.file_keys import ROW, UNIT, FileKeys
 from frazil.spark.one_array import one_array
 from frazil.storage import Storage
 
@@ -50,11 +51,12 @@ class OneBitmap:
 
     @classmethod
     def of(cls, files: Sequence[bitmaps.Deleted], keys: FileKeys, storage: Storage) -> OneBitmap:
-        """`keys`: of every file of the scan; where they are `given`, they are `by_rows`, and these files the numbered ones. A file may be
+        """`keys`: of every file of the scan; where they are ours, they are `by_rows`, and these files the numbered ones. A file may be
         among `files` twice."""
+        ours = keys.text is None
         mine = {f.key: f for f in files}
         units = np.array([max(1, -(-f.file.record_count // UNIT)) for f in mine.values()], np.int64)
-        begins = np.array(list(mine)) if keys.given else (np.cumsum(units) - units) * UNIT
+        begins = np.array(list(mine)) if ours else (np.cumsum(units) - units) * UNIT
         words, length = int(units.sum()) * UNIT // 64, places(np.unique(keys.numbers).tolist())
         numbers = np.zeros(words + 2 * length, np.int64)
         cache = DeleteCache(bitmaps.CACHE)
@@ -64,7 +66,7 @@ class OneBitmap:
             numbers[begin // 64 :][: len(bits) // 64] = np.packbits(bits, bitorder="little").view(np.int64)
             place = words + key % length
             numbers[place], numbers[place + length] = begin, f.file.record_count
-        return cls(numbers, words, length, keys.given)
+        return cls(numbers, words, length, ours)
 
     def beside(self, scan: DataFrame) -> DataFrame:
         """A scan with the numbers of files and of rows, as `is_deleted` takes it."""

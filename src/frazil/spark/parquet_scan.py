@@ -12,7 +12,7 @@ from pyspark.sql import types as s
 
 from frazil.scan.options import SplitOptions
 from frazil.spark.file_index import FileIndex, Kept, relation
-from frazil.spark.file_keys import FileKeys, Numbers, counted, same_files
+from frazil.spark.file_keys import FileKeys, Numbers, same_files
 from frazil.spark.jvm import jvm_of
 from frazil.spark.paths import as_glob
 from frazil.spark.reading_session import reading_session
@@ -30,8 +30,8 @@ _THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 
 @dataclass(frozen=True)
 class Files:
-    """Some files of a table. `numbers`: of each file one that no other has (`FileKeys.told`), unless they are only counted. `kept`: which
-    of them filters leave that are put on later."""
+    """Some files of a table. `numbers`: of each file one that no other has, where rows must be told by their files. `kept`: which of them
+    filters leave that are put on later."""
 
     root: str
     paths: Sequence[str] = field(repr=False)
@@ -49,9 +49,10 @@ class Opened:
     by_id: bool
 
     def keys(self) -> FileKeys | None:
-        """The files' numbers; None, on Spark Connect: it calls files as it should not."""
+        """The files' keys, where they have numbers; None, on Spark Connect: it calls files as it should not."""
         if self.by_id:
-            return FileKeys.told(_numbers(self.files))
+            assert self.files.numbers is not None
+            return FileKeys.given(self.files.numbers)
         return FileKeys.of(self.files.paths) if same_files(self.frame, self.files.paths) else None
 
 
@@ -61,16 +62,13 @@ def open_files(spark: Any, schema: s.StructType, files: Files, split: SplitOptio
     if (jvm := jvm_of(spark)) is not None:
         sizes = {} if split == _USUAL else {_SPLIT: str(split.split_size), _COST: str(split.open_file_cost)}
         sizes |= {} if split.adaptive else {_AT_LEAST: "1"}
-        index = FileIndex(jvm, files.root, files.paths, files.sizes, _numbers(files).tolist(), files.kept)
+        numbers = None if files.numbers is None else files.numbers.tolist()
+        index = FileIndex(jvm, files.root, files.paths, files.sizes, numbers, files.kept)
         return Opened(relation(spark, jvm, reading_session(spark, jvm, sizes), schema, index, _OPTIONS), files, True)
     enable_ids(spark)
     globs = list(map(as_glob, files.paths))
     with _no_listing_job(spark, len(globs)):
         return Opened(spark.read.format("parquet").schema(schema).options(**_OPTIONS).load(globs), files, False)
-
-
-def _numbers(files: Files) -> Numbers:
-    return counted(len(files.paths)) if files.numbers is None else files.numbers
 
 
 @contextlib.contextmanager
