@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = [pytest.mark.spark, pytest.mark.service, pytest.mark.versions]
+pytestmark = [pytest.mark.spark, pytest.mark.service]
 
 
 @pytest.fixture(scope="module")
