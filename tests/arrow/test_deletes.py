@@ -237,7 +237,10 @@ def test_positions_hold_across_row_groups_splits_batches_and_filters(tmp_path: P
 
 def test_positions_and_keys_work_together_and_deleted_rows_are_marked(tmp_path: Path) -> None:
     data = file_of(PLAIN, numbered(10), tmp_path)
-    deletes = [positions([(data.file_path, 2), (data.file_path, 2)], tmp_path), equality(Schema(PLAIN.fields[1]), [2], [{2: "s4"}], tmp_path)]
+    deletes = [
+        positions([(data.file_path, 2), (data.file_path, 2)], tmp_path),
+        equality(Schema(PLAIN.fields[1]), [2], [{2: "s4"}], tmp_path),
+    ]
     assert [r["id"] for r in rows(data, deletes, PLAIN)] == [0, 1, 3, 5, 6, 7, 8, 9]
     assert [r["id"] for r in rows(data, deletes, PLAIN, where="id > 2 AND s <> 's9'")] == [3, 5, 6, 7, 8]
     shown = rows(data, deletes, Schema(PLAIN.fields[0], *extra("_deleted")), table=PLAIN, where="id < 5")
@@ -305,9 +308,15 @@ def test_damaged_position_deletes_are_corrupt_and_named(tmp_path: Path, kind: st
     refused(data, replace(good, record_count=3), "holds 2 rows, its manifest says 3")
     refused(data, replace(file_of(PLAIN, numbered(2), tmp_path, kind), content=1), "required")
     wrong = Schema(N(DELETE_FILE_PATH_ID, "file_path", StringType(), True), N(DELETE_FILE_POS_ID, "pos", StringType(), True))
-    refused(data, replace(file_of(wrong, [{DELETE_FILE_PATH_ID: "a", DELETE_FILE_POS_ID: "b"}], tmp_path, kind), content=1), "cannot be read as")
+    refused(
+        data, replace(file_of(wrong, [{DELETE_FILE_PATH_ID: "a", DELETE_FILE_POS_ID: "b"}], tmp_path, kind), content=1), "cannot be read as"
+    )
     loose = Schema(*(replace(f, required=False) for f in POSITIONS.fields))
-    refused(data, replace(file_of(loose, [{DELETE_FILE_PATH_ID: None, DELETE_FILE_POS_ID: 1}], tmp_path, kind), content=1), "without path or position")
+    refused(
+        data,
+        replace(file_of(loose, [{DELETE_FILE_PATH_ID: None, DELETE_FILE_POS_ID: 1}], tmp_path, kind), content=1),
+        "without path or position",
+    )
     refused(data, replace(good, key_metadata=b"k"), "encrypted", Unsupported)
     path = Path(good.file_path.removeprefix("file:"))
     path.write_bytes(path.read_bytes()[:-9])

@@ -111,7 +111,9 @@ def test_granularity_partition_gathers_the_files_of_a_partition_and_mixes_none(t
     assert [(f.partition, f.record_count) for f in written] == [(("b",), 3), (("a",), 1)]
     assert written[0].referenced_data_file is None and written[1].referenced_data_file == one.file_path
     rows = pq.read_table(written[0].file_path).to_pylist()
-    assert rows == sorted(({"file_path": f.file_path, "pos": p} for f, p in ((two, 2), (two, 4), (three, 1))), key=lambda r: (r["file_path"], r["pos"]))
+    assert rows == sorted(
+        ({"file_path": f.file_path, "pos": p} for f, p in ((two, 2), (two, 4), (three, 1))), key=lambda r: (r["file_path"], r["pos"])
+    )
     assert "/p=b/" in written[0].file_path and "/p=a/" in written[1].file_path
     commit_deletes(t, *written)
     assert ids_of(t) == [i for i in range(30) if i not in (21, 5, 12, 14)]
@@ -124,7 +126,10 @@ def test_the_file_says_what_java_says(table: Any) -> None:
     notes = file.metadata.metadata
     assert notes[b"delete-type"] == b"position"
     fields = json.loads(notes[b"iceberg.schema"])["fields"]
-    assert [(x["id"], x["name"], x["required"], x["type"]) for x in fields] == [(PATH, "file_path", True, "string"), (POS, "pos", True, "long")]
+    assert [(x["id"], x["name"], x["required"], x["type"]) for x in fields] == [
+        (PATH, "file_path", True, "string"),
+        (POS, "pos", True, "long"),
+    ]
     assert not any(c.nullable for c in file.schema_arrow)
     (e,) = write_equality_deletes(conform(frame(1), t.schema()), context_of(t), [2, 1])
     notes = pq.ParquetFile(e.file_path).metadata.metadata
@@ -222,7 +227,13 @@ def test_equality_deletes_hold_key_columns_only_sorted_by_partition(table: Any) 
 def test_nested_keys_and_nulls_delete_what_equals_them(table: Any, format_: str) -> None:
     t = table(**{"write.delete.format.default": format_})
     k = t.schema().find_field("s.k").field_id
-    rows = pa.table({"id": pa.array([4, None], pa.int64()), "p": ["a", "b"], "s": pa.array([{"k": 1, "x": 9.0}, None], pa.struct([("k", pa.int32()), ("x", pa.float64())]))})
+    rows = pa.table(
+        {
+            "id": pa.array([4, None], pa.int64()),
+            "p": ["a", "b"],
+            "s": pa.array([{"k": 1, "x": 9.0}, None], pa.struct([("k", pa.int32()), ("x", pa.float64())])),
+        }
+    )
     written = write_equality_deletes(conform(rows, t.schema()), context_of(t, delete_format=format_), [1, k])
     assert [f.file_format for f in written] == [format_] and written[0].record_count == 2
     commit_deletes(t, *written)
@@ -284,10 +295,15 @@ def test_lineage_columns_are_written_where_batches_have_them(table: Any) -> None
     context = pickle.loads(pickle.dumps(context_of(t).keeping_lineage()))
     assert context.keeping_lineage() is context
     plain = next(iter(conform(frame(1, 2), t.schema())))
-    both = plain.append_column("_last_updated_sequence_number", pa.array([None, 5], pa.int64())).append_column("_row_id", pa.array([7, None], pa.int64()))
+    both = plain.append_column("_last_updated_sequence_number", pa.array([None, 5], pa.int64())).append_column(
+        "_row_id", pa.array([7, None], pa.int64())
+    )
     (f,) = write([plain, both], context)
     found = pq.read_table(f.file_path)
     assert found["_row_id"].to_pylist() == [None, None, 7, None]
     assert found["_last_updated_sequence_number"].to_pylist() == [None, None, None, 5]
-    assert [found.schema.field(n).metadata[b"PARQUET:field_id"] for n in ("_row_id", "_last_updated_sequence_number")] == [b"2147483540", b"2147483539"]
+    assert [found.schema.field(n).metadata[b"PARQUET:field_id"] for n in ("_row_id", "_last_updated_sequence_number")] == [
+        b"2147483540",
+        b"2147483539",
+    ]
     assert f.null_value_counts[2147483540] == 3 and from_bytes(LongType(), f.lower_bounds[2147483540]) == 7

@@ -43,14 +43,14 @@ def batch(ids):
     )
 
 
-def written(groups, pool=None, schema=SCHEMA, properties=OPTIONS):
+def written(groups, pool=None, schema=SCHEMA, properties=OPTIONS, memory=1 << 30):
     sink = io.BytesIO()
 
     def make(to):
         laid = parquet_layout(schema)
         return ParquetFileWriter(to, schema, laid, ParquetSettings(properties, schema), metrics_config({}, schema), {"note": "kept"})
 
-    writer = make(sink) if pool is None else RowGroupsWriter(sink, make, pool, 3)
+    writer = make(sink) if pool is None else RowGroupsWriter(sink, make, pool, 3, memory)
     for g in groups:
         writer.write([batch(g).select([f.name for f in schema.fields])])
     return sink, writer.close()
@@ -63,10 +63,10 @@ def pool():
 
 
 @settings(deadline=None, max_examples=40)
-@given(st.lists(st.lists(st.integers(0, 10_000), max_size=40), max_size=20))
-def test_a_joined_file_is_the_one_that_is_written_at_once(pool, groups):
+@given(st.lists(st.lists(st.integers(0, 10_000), max_size=40), max_size=20), st.sampled_from([0, 3000, 1 << 30]))
+def test_a_joined_file_is_the_one_that_is_written_at_once(pool, groups, memory):
     alone, metrics = written(groups)
-    joined, found = written(groups, pool)
+    joined, found = written(groups, pool, memory=memory)
     assert found == metrics
     assert joined.getvalue() == alone.getvalue()
 
@@ -110,7 +110,7 @@ def test_row_groups_are_encoded_at_the_same_time_and_the_size_is_told_exactly(po
         return writer
 
     sink = io.BytesIO()
-    writer = RowGroupsWriter(sink, make, pool, 2)
+    writer = RowGroupsWriter(sink, make, pool, 2, 1 << 30)
     assert not writer.has(1)
     for n in range(2):
         writer.write([batch(range(n, n + 50))])
@@ -128,7 +128,7 @@ def test_what_fails_while_a_row_group_is_encoded_fails_the_write(pool):
     def make(to):
         return ParquetFileWriter(to, schema, parquet_layout(schema), ParquetSettings({}, schema), metrics_config({}, schema), {})
 
-    writer = RowGroupsWriter(sink, make, pool, 2)
+    writer = RowGroupsWriter(sink, make, pool, 2, 1 << 30)
     writer.write([pa.RecordBatch.from_pydict({"id": pa.array(["text"])})])
     with pytest.raises(InvalidInput, match="cannot be written"):
         writer.close()

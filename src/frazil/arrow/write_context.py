@@ -192,7 +192,9 @@ class WriteContext:
                 def make(sink: Any) -> ParquetFileWriter:
                     return ParquetFileWriter(sink, self.schema, layout, self.settings, self.metrics, notes)
 
-                return make(sink) if pool is None else RowGroupsWriter(sink, make, pool, self.workers or default_workers())
+                return (
+                    make(sink) if pool is None else RowGroupsWriter(sink, make, pool, (self.workers or default_workers()) + 1, self.memory)
+                )
             case "orc":
                 assert self.layout is not None
                 return OrcFileWriter(sink, self.schema, self.layout, self.settings, self.metrics)

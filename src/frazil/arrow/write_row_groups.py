@@ -18,14 +18,14 @@ from frazil.arrow.parquet_join import joined_footer
 from frazil.arrow.write_parquet import ParquetFileWriter
 
 _MAGIC = b"PAR1"
-_MOST = 8  # row groups in memory
 
 
 class RowGroupsWriter:
-    """One file. `write` makes a row group of what it is given; `close` gives the metrics. `make`: a writer of a whole file."""
+    """One file. `write` makes a row group of what it is given; `close` gives the metrics. `make`: a writer of a whole file. `most` row groups
+    wait, of no more than `memory` bytes together."""
 
-    def __init__(self, sink: Any, make: Callable[[Any], ParquetFileWriter], pool: ThreadPoolExecutor, workers: int):
-        self._sink, self._make, self._pool, self._most = sink, make, pool, min(workers + 1, _MOST)
+    def __init__(self, sink: Any, make: Callable[[Any], ParquetFileWriter], pool: ThreadPoolExecutor, most: int, memory: int):
+        self._sink, self._make, self._pool, self._most, self._memory = sink, make, pool, most, memory
         self._waiting: deque[tuple[int, Future[tuple[pa.Buffer, ParquetFileWriter]]]] = deque()
         self._footers: list[tuple[bytes, int]] = []
         self._last: ParquetFileWriter | None = None
@@ -35,9 +35,9 @@ class RowGroupsWriter:
     def write(self, batches: Sequence[pa.RecordBatch]) -> None:
         if not sum(b.num_rows for b in batches):
             return
-        while len(self._waiting) >= self._most:
-            self._take()
         size = sum(b.nbytes for b in batches)
+        while self._waiting and (len(self._waiting) >= self._most or self._coming + size > self._memory):
+            self._take()
         self._waiting.append((size, self._pool.submit(self._encoded, list(batches))))
         self._coming += size
 
