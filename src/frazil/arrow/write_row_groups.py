@@ -21,8 +21,8 @@ _MAGIC = b"PAR1"
 
 
 class RowGroupsWriter:
-    """One file. `write` makes a row group of what it is given; `close` gives the metrics. `make`: a writer of a whole file. `most` row groups
-    wait, of no more than `memory` bytes together."""
+    """One file. `write` makes a row group of what it is given; `close` gives the metrics. `make`: a writer of a whole file. `most` wait,
+    of no more than `memory` bytes together."""
 
     def __init__(self, sink: Any, make: Callable[[Any], ParquetFileWriter], pool: ThreadPoolExecutor, most: int, memory: int):
         self._sink, self._make, self._pool, self._most, self._memory = sink, make, pool, most, memory
