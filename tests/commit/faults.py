@@ -34,7 +34,11 @@ OPERATIONS: dict[str, list[Any]] = {
     "delete": [DeleteFiles(paths=[data_file(1).file_path])],
     "overwrite": [OverwriteFiles(removed=[data_file(1)], added=[data_file(8)])],
     "properties": [MetadataChange(lambda md: [SetProperties({"new": "1"})])],
-    "transaction": [Append([data_file(8)]), DeleteFiles(paths=[data_file(1).file_path]), MetadataChange(lambda md: [SetProperties({"new": "1"})])],
+    "transaction": [
+        Append([data_file(8)]),
+        DeleteFiles(paths=[data_file(1).file_path]),
+        MetadataChange(lambda md: [SetProperties({"new": "1"})]),
+    ],
 }
 
 

@@ -43,7 +43,9 @@ def rows_by_file(base: LoadedTable) -> list[tuple[DataFile, list[int], tuple[Dat
     return sorted(found, key=lambda f: f[1])
 
 
-def deletes_of(base: LoadedTable, ids: Iterable[int], granularity: str = "file", **options: Any) -> tuple[list[DataFile], list[DataFile], set[str]]:
+def deletes_of(
+    base: LoadedTable, ids: Iterable[int], granularity: str = "file", **options: Any
+) -> tuple[list[DataFile], list[DataFile], set[str]]:
     """Delete files (v2) or vectors (v3) for the rows with these ids: (new ones, those they replace, paths of the data files)."""
     wanted = set(ids)
     deletes, replaced = [], []

@@ -42,14 +42,22 @@ def name_in(backend: CatalogBackend) -> tuple[str, ...]:
 
 
 def make_table(
-    backend: CatalogBackend, version: int = 2, partition_by: Sequence[str] = (), properties: dict[str, str] | None = None, schema: Schema = SCHEMA
+    backend: CatalogBackend,
+    version: int = 2,
+    partition_by: Sequence[str] = (),
+    properties: dict[str, str] | None = None,
+    schema: Schema = SCHEMA,
 ) -> LoadedTable:
     name = name_in(backend)
-    md = new_metadata(schema, build_spec(schema, partition_by), location=backend.table_location(name), properties=properties, format_version=version)
+    md = new_metadata(
+        schema, build_spec(schema, partition_by), location=backend.table_location(name), properties=properties, format_version=version
+    )
     return create(backend, name, md).table
 
 
-def data_file(n: int, low: int = 0, high: int = 9, *, p: Any = None, spec_id: int = 0, rows: int = 10, location: str = "/data", **more: Any) -> DataFile:
+def data_file(
+    n: int, low: int = 0, high: int = 9, *, p: Any = None, spec_id: int = 0, rows: int = 10, location: str = "/data", **more: Any
+) -> DataFile:
     """`n` names it; its ids are low..high. `p`: its partition values, one or a tuple."""
     partition = () if p is None else p if isinstance(p, tuple) else (p,)
     return DataFile(

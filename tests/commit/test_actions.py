@@ -46,7 +46,9 @@ def test_appends_add_up_and_number_their_entries(memory: CatalogBackend, version
     done = do(memory, append(3))
     assert live(done.table) == ["1", "2", "3"] and done.attempts == 1
     assert {e["snapshot_id"] for e in entries(done.table)} == {s.snapshot_id for s in done.table.metadata.snapshots}
-    numbers = {int(e["file_path"][-9:-8]): (e["sequence_number"], e["file_sequence_number"], e["first_row_id"]) for e in entries(done.table)}
+    numbers = {
+        int(e["file_path"][-9:-8]): (e["sequence_number"], e["file_sequence_number"], e["first_row_id"]) for e in entries(done.table)
+    }
     rows = (0, 10, 20) if version == 3 else (None,) * 3
     seq = (0, 0, 0) if version == 1 else (1, 1, 2)
     assert [numbers[int(n)] for n in live(done.table)] == [(s, s, r) for s, r in zip(seq, rows, strict=True)] or len(numbers) < 3
@@ -68,7 +70,11 @@ def test_the_same_file_twice_in_one_append_is_one_entry(memory: CatalogBackend) 
 
 def test_the_environment_and_properties_are_in_the_summary(memory: CatalogBackend) -> None:
     make_table(memory)
-    done = do(memory, Append([data_file(1)], snapshot_properties={"who": "me", "operation": "x"}), environment={"engine-name": "spark", "spark.app.id": "a"})
+    done = do(
+        memory,
+        Append([data_file(1)], snapshot_properties={"who": "me", "operation": "x"}),
+        environment={"engine-name": "spark", "spark.app.id": "a"},
+    )
     assert done.snapshot is not None
     assert done.snapshot.summary.items() >= {"who": "me", "operation": "append", "engine-name": "spark", "spark.app.id": "a"}.items()
 
@@ -94,7 +100,9 @@ def test_a_merged_table_of_v3_keeps_the_row_ids_of_all_rows(memory: CatalogBacke
         assert {k: firsts[k] for k in before} == before, "row ids of committed rows never change"
         before = firsts
         ranges = sorted((f, f + 10) for f in firsts.values())
-        assert all(a[1] <= b[0] for a, b in zip(ranges, ranges[1:], strict=False)) and ranges[-1][1] <= (done.table.metadata.next_row_id or 0)
+        assert all(a[1] <= b[0] for a, b in zip(ranges, ranges[1:], strict=False)) and ranges[-1][1] <= (
+            done.table.metadata.next_row_id or 0
+        )
 
 
 def test_merging_off_or_a_fast_append_keeps_every_manifest(memory: CatalogBackend) -> None:
@@ -265,8 +273,14 @@ def test_old_specs_are_filtered_and_merged_apart_also_when_their_column_is_gone(
 def test_statistics_are_set_for_snapshots_that_are_there(memory: CatalogBackend) -> None:
     make_table(memory)
     snapshot_id = do(memory, append(1)).table.metadata.current_snapshot_id
-    done = do(memory, AddStatistics([{"snapshot-id": snapshot_id, "statistics-path": "/p"}], [{"snapshot-id": snapshot_id, "statistics-path": "/q"}]))
-    assert done.table.metadata.statistics[0]["statistics-path"] == "/p" and done.table.metadata.partition_statistics[0]["statistics-path"] == "/q"
+    done = do(
+        memory,
+        AddStatistics([{"snapshot-id": snapshot_id, "statistics-path": "/p"}], [{"snapshot-id": snapshot_id, "statistics-path": "/q"}]),
+    )
+    assert (
+        done.table.metadata.statistics[0]["statistics-path"] == "/p"
+        and done.table.metadata.partition_statistics[0]["statistics-path"] == "/q"
+    )
     with pytest.raises(NoSuchSnapshotError):
         do(memory, AddStatistics([{"snapshot-id": 5, "statistics-path": "/p"}]))
 
@@ -279,7 +293,9 @@ def test_a_change_that_changes_nothing_commits_nothing(memory: CatalogBackend) -
 
 def test_several_actions_are_one_version_of_the_metadata(memory: CatalogBackend) -> None:
     make_table(memory)
-    done = do(memory, append(1), MetadataChange(lambda md: [u.SetProperties({"x": "y"})]), append(2), DeleteFiles(paths=[data_file(1).file_path]))
+    done = do(
+        memory, append(1), MetadataChange(lambda md: [u.SetProperties({"x": "y"})]), append(2), DeleteFiles(paths=[data_file(1).file_path])
+    )
     md = done.table.metadata
     assert len(md.metadata_log) == 1 and len(md.snapshots) == 3 and [e.snapshot_id for e in md.snapshot_log] == [md.current_snapshot_id]
     assert live(done.table) == ["2"] and md.properties["x"] == "y" and nothing_left_over(done.table)

@@ -103,7 +103,9 @@ def test_snapshots_passed_within_one_transaction_are_not_logged() -> None:
     md = table()
     one = snapshot(1, md)
     two = replace(snapshot(2, md, 1), sequence_number=2)
-    done = apply_updates(md, [u.AddSnapshot(one), u.SetSnapshotRef("main", SnapshotRef(1)), u.AddSnapshot(two), u.SetSnapshotRef("main", SnapshotRef(2))])
+    done = apply_updates(
+        md, [u.AddSnapshot(one), u.SetSnapshotRef("main", SnapshotRef(1)), u.AddSnapshot(two), u.SetSnapshotRef("main", SnapshotRef(2))]
+    )
     assert [e.snapshot_id for e in done.snapshot_log] == [2] and len(done.snapshots) == 2
 
 
@@ -181,8 +183,12 @@ def test_upgrading_to_v3_starts_row_ids_at_zero() -> None:
 
 def test_replacing_a_table_keeps_history_uuid_and_ids_of_columns_of_the_same_name() -> None:
     md = appended(table(), 1)
-    other = Schema(NestedField(1, "ts", TimestampType(), False), NestedField(2, "id", LongType(), True), NestedField(3, "new", StringType(), False))
-    done = apply_updates(md, replacement(md, other, build_spec(other, ["days(ts)"]), build_sort_order(other, ["id desc"]), properties={"x": "y"}))
+    other = Schema(
+        NestedField(1, "ts", TimestampType(), False), NestedField(2, "id", LongType(), True), NestedField(3, "new", StringType(), False)
+    )
+    done = apply_updates(
+        md, replacement(md, other, build_spec(other, ["days(ts)"]), build_sort_order(other, ["id desc"]), properties={"x": "y"})
+    )
     assert done.table_uuid == md.table_uuid and len(done.snapshots) == 1 and done.current_snapshot_id is None and "main" not in done.refs
     assert {f.name: f.field_id for f in done.schema().fields} == {"ts": 4, "id": 1, "new": 7}
     assert [(f.source_id, f.field_id) for f in done.spec().fields] == [(4, 1001)] and done.default_sort_order_id == 1
@@ -199,12 +205,22 @@ def test_replacing_a_v1_table_keeps_its_old_partition_fields_as_void() -> None:
 
 def test_requirements_name_what_the_updates_stand_on() -> None:
     md = appended(table(), 1)
-    found = requirements_for(md, [u.AddSchema(md.schema()), u.SetCurrentSchema(), u.SetSnapshotRef("main", SnapshotRef(2)), u.SetSnapshotRef("main", SnapshotRef(3))])
+    found = requirements_for(
+        md,
+        [
+            u.AddSchema(md.schema()),
+            u.SetCurrentSchema(),
+            u.SetSnapshotRef("main", SnapshotRef(2)),
+            u.SetSnapshotRef("main", SnapshotRef(3)),
+        ],
+    )
     assert found == (
         u.AssertTableUUID(str(md.table_uuid)), u.AssertLastAssignedFieldId(6), u.AssertCurrentSchemaId(0), u.AssertRefSnapshotId("main", 1)
     )  # fmt: skip
     assert requirements_for(None, []) == (u.AssertCreate(),)
-    replaced = requirements_for(md, [u.AddSchema(md.schema()), u.SetCurrentSchema(), u.SetSnapshotRef("main", SnapshotRef(2))], replace=True)
+    replaced = requirements_for(
+        md, [u.AddSchema(md.schema()), u.SetCurrentSchema(), u.SetSnapshotRef("main", SnapshotRef(2))], replace=True
+    )
     assert replaced == (u.AssertTableUUID(str(md.table_uuid)), u.AssertLastAssignedFieldId(6))
 
 

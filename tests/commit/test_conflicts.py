@@ -39,7 +39,9 @@ def test_an_overwrite_by_filter_meets_a_matching_append(memory: CatalogBackend, 
     do(memory, Append([data_file(2, 5, 6)]))
     action = OverwriteFiles(row_filter=LessThan(ID, 10), added=[data_file(3, 0, 9)], starting_snapshot_id=begun, isolation=level)
     if level == "serializable":
-        with pytest.raises(ValidationException, match=r"Found conflicting files that can contain records matching .*: \[/data/f00002.parquet\]"):
+        with pytest.raises(
+            ValidationException, match=r"Found conflicting files that can contain records matching .*: \[/data/f00002.parquet\]"
+        ):
             do(memory, action)
         assert live(memory.load(name_in(memory))) == ["1", "2"] and nothing_left_over(memory.load(name_in(memory)))
     else:
@@ -60,7 +62,9 @@ def test_an_overwrite_by_filter_meets_a_delete_of_matching_files(memory: Catalog
     do(memory, DeleteFiles(paths=[data_file(2).file_path]))
     with pytest.raises(ValidationException, match="Found conflicting deleted files that can contain records matching"):
         do(memory, OverwriteFiles(row_filter=LessThan(ID, 10), added=[data_file(3)], starting_snapshot_id=begun, isolation=level))
-    fine = OverwriteFiles(row_filter=LessThan(ID, 10), conflict_filter=GreaterThan(ID, 100), added=[data_file(3)], starting_snapshot_id=begun, isolation=level)
+    fine = OverwriteFiles(
+        row_filter=LessThan(ID, 10), conflict_filter=GreaterThan(ID, 100), added=[data_file(3)], starting_snapshot_id=begun, isolation=level
+    )
     assert live(do(memory, fine).table) == ["3"]
 
 
@@ -164,7 +168,9 @@ def test_equality_deletes_do_not_stop_a_rewrite_that_keeps_its_sequence_number(m
     do(memory, RowDelta(added_deletes=[DataFile(content=2, file_path="/e.parquet", file_format="parquet", record_count=1, file_size_in_bytes=5, equality_ids=(1,))]))  # fmt: skip
     with pytest.raises(ValidationException, match="found new delete for replaced data file"):
         do(memory, RewriteFiles(removed=[data_file(1)], added=[data_file(3)], starting_snapshot_id=begun))
-    assert live(do(memory, RewriteFiles(removed=[data_file(1)], added=[data_file(3)], starting_snapshot_id=begun, sequence_number=1)).table) == ["3"]
+    assert live(
+        do(memory, RewriteFiles(removed=[data_file(1)], added=[data_file(3)], starting_snapshot_id=begun, sequence_number=1)).table
+    ) == ["3"]
 
 
 def test_two_vectors_for_one_file_let_the_second_conflict(memory: CatalogBackend) -> None:
@@ -175,12 +181,16 @@ def test_two_vectors_for_one_file_let_the_second_conflict(memory: CatalogBackend
     do(memory, RowDelta(added_deletes=[vector(2, "/w.puffin")], starting_snapshot_id=begun))
 
 
-@pytest.mark.parametrize(("meanwhile", "checked", "refused"), [("delete", False, False), ("delete", True, True), ("overwrite", False, True)])
+@pytest.mark.parametrize(
+    ("meanwhile", "checked", "refused"), [("delete", False, False), ("delete", True, True), ("overwrite", False, True)]
+)
 def test_a_row_delta_needs_the_files_it_names(memory: CatalogBackend, meanwhile: str, checked: bool, refused: bool) -> None:
     begun = start(memory, data_file(1), data_file(2), version=3)
     gone = [data_file(1)]
     do(memory, DeleteFiles(files=gone) if meanwhile == "delete" else OverwriteFiles(removed=gone, added=[data_file(8)]))
-    action = RowDelta(added_deletes=[vector(1)], referenced=[data_file(1).file_path], starting_snapshot_id=begun, check_deleted_files=checked)
+    action = RowDelta(
+        added_deletes=[vector(1)], referenced=[data_file(1).file_path], starting_snapshot_id=begun, check_deleted_files=checked
+    )
     if refused:
         with pytest.raises(ValidationException, match=r"Cannot commit, missing data files: \[/data/f00001.parquet\]"):
             do(memory, action)
@@ -199,7 +209,9 @@ def test_a_row_delta_cannot_remove_what_it_deletes_rows_of_nor_start_elsewhere(m
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["append", "delete", "replace"]), st.sampled_from("abc"), st.booleans()), min_size=1, max_size=8))
-def test_serializable_dynamic_overwrites_conflict_exactly_when_their_partition_changed(tmp_path: Path, steps: list[tuple[str, str, bool]]) -> None:
+def test_serializable_dynamic_overwrites_conflict_exactly_when_their_partition_changed(
+    tmp_path: Path, steps: list[tuple[str, str, bool]]
+) -> None:
     """A model: partitions hold sets of files; a writer starts at the beginning or at the current state."""
     backend = backend_of("memory", tmp_path)
     first = {p: {n} for n, p in enumerate("abc")}

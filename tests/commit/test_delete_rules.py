@@ -71,7 +71,9 @@ def test_a_second_vector_for_a_file_is_refused_unless_it_replaces_the_first(memo
     start(memory, data_file(1), data_file(2), version=3)
     head = do(memory, RowDelta(added_deletes=[vector(1), vector(2, offset=44)])).table.metadata.current_snapshot_id
     new = vector(1, "/w.puffin", rows=3)
-    with pytest.raises(ValidationException, match=r"Cannot add a deletion vector for /data/f00001.parquet, which has one already: /v.puffin"):
+    with pytest.raises(
+        ValidationException, match=r"Cannot add a deletion vector for /data/f00001.parquet, which has one already: /v.puffin"
+    ):
         do(memory, RowDelta(added_deletes=[new], starting_snapshot_id=head))
     assert nothing_left_over(memory.load(name_in(memory)))
     do(memory, RowDelta(added_deletes=[new], removed_deletes=[vector(1)], starting_snapshot_id=head))
@@ -155,7 +157,12 @@ def test_delete_files_older_than_all_data_go_with_the_next_commit_but_not_a_fast
     do(memory, DeleteFiles(files=[data_file(1), data_file(2)], must_exist=True))
     assert deletes(memory) == []
     do(memory, RowDelta(added_deletes=[positions(None, "/q.parquet")]))
-    do(memory, RewriteFiles(removed=[data_file(3)], added=[data_file(4)], starting_snapshot_id=memory.load(name_in(memory)).metadata.current_snapshot_id))
+    do(
+        memory,
+        RewriteFiles(
+            removed=[data_file(3)], added=[data_file(4)], starting_snapshot_id=memory.load(name_in(memory)).metadata.current_snapshot_id
+        ),
+    )
     assert deletes(memory) == [("/q.parquet", None)]  # as old as the last sequence number then
     do(memory, Append([data_file(5)], fast=True))
     assert deletes(memory) == [("/q.parquet", None)]
@@ -175,7 +182,10 @@ def test_deletes_that_reach_files_with_an_older_sequence_number_stay(memory: Cat
 def test_an_overwrite_by_filter_takes_the_deletes_of_its_partitions(memory: CatalogBackend) -> None:
     make_table(memory, 2, ["p"])
     do(memory, Append([data_file(1, p="a"), data_file(2, p="b")]))
-    do(memory, RowDelta(added_deletes=[positions(None, "/a.parquet", "a"), positions(None, "/b.parquet", "b"), keys(0, 1, "/ea.parquet", "a")]))
+    do(
+        memory,
+        RowDelta(added_deletes=[positions(None, "/a.parquet", "a"), positions(None, "/b.parquet", "b"), keys(0, 1, "/ea.parquet", "a")]),
+    )
     do(memory, OverwriteFiles(row_filter=EqualTo(P, "a"), added=[data_file(3, p="a")]))
     assert [d for d, _ in deletes(memory)] == ["/b.parquet"]
     do(memory, ReplacePartitions([data_file(4, p="b")]))
@@ -185,7 +195,12 @@ def test_an_overwrite_by_filter_takes_the_deletes_of_its_partitions(memory: Cata
 def test_tidying_alone_makes_no_snapshot(memory: CatalogBackend) -> None:
     start(memory, data_file(1))
     do(memory, RowDelta(added_deletes=[positions(None)]))
-    do(memory, RewriteFiles(removed=[data_file(1)], added=[data_file(2)], starting_snapshot_id=memory.load(name_in(memory)).metadata.current_snapshot_id))
+    do(
+        memory,
+        RewriteFiles(
+            removed=[data_file(1)], added=[data_file(2)], starting_snapshot_id=memory.load(name_in(memory)).metadata.current_snapshot_id
+        ),
+    )
     do(memory, Append([data_file(3)], fast=True))
     done = do(memory, DeleteFiles(row_filter=LessThan(ID, -5)))
     assert done.snapshot is None and done.attempts == 0 and nothing_left_over(memory.load(name_in(memory)))
@@ -224,7 +239,9 @@ def test_deletes_of_a_file_that_somebody_deleted_wholly_are_left_out(tmp_path: P
     paths = {data_file(1).file_path, data_file(2).file_path}
     do(backend, RowDelta(added_deletes=[vector(1, shared), vector(2, shared, 44)], referenced=paths, starting_snapshot_id=begun))
     assert deletes(backend) == [(shared, 44)] and storage.exists(shared)
-    done = do(backend, RowDelta(added_deletes=[vector(1, own)], referenced=[data_file(1).file_path], starting_snapshot_id=begun), written=[own])
+    done = do(
+        backend, RowDelta(added_deletes=[vector(1, own)], referenced=[data_file(1).file_path], starting_snapshot_id=begun), written=[own]
+    )
     assert done.snapshot is None and not storage.exists(own) and deletes(backend) == [(shared, 44)]
 
 
@@ -239,7 +256,9 @@ def test_row_ids_of_all_kinds_of_commits_never_meet(memory: CatalogBackend) -> N
     head = memory.load(name_in(memory)).metadata.current_snapshot_id
     table = do(memory, RewriteFiles(removed=[data_file(3), data_file(4)], added=[data_file(5, rows=14)], starting_snapshot_id=head)).table
     md = table.metadata
-    spans = sorted((e["first_row_id"], e["first_row_id"] + e["record_count"]) for e in entries(table) if e["content"] == 0 and e["status"] != 2)
+    spans = sorted(
+        (e["first_row_id"], e["first_row_id"] + e["record_count"]) for e in entries(table) if e["content"] == 0 and e["status"] != 2
+    )
     assert all(a[1] <= b[0] for a, b in zip(spans, spans[1:], strict=False)) and spans[-1][1] <= (md.next_row_id or 0)
     numbered = [s for s in md.snapshots if s.first_row_id is not None]
     assert len(numbered) == 4 and [s.added_rows for s in numbered][2] == 0
@@ -299,7 +318,12 @@ def test_new_deletes_conflict_where_they_can_reach_the_rows_relied_on(
 def test_new_deletes_of_another_partition_are_no_conflict(memory: CatalogBackend, p: str, conflict: bool) -> None:
     begun = start(memory, data_file(1, p="a"), data_file(2, p="b"), partition_by=("p",))
     do(memory, RowDelta(added_deletes=[positions(None, p=p)]))
-    action = RowDelta(added=[data_file(9, p="a")], check_new_deletes=True, conflict_filter=both(EqualTo(P, "a"), GreaterThan(ID, 3)), starting_snapshot_id=begun)
+    action = RowDelta(
+        added=[data_file(9, p="a")],
+        check_new_deletes=True,
+        conflict_filter=both(EqualTo(P, "a"), GreaterThan(ID, 3)),
+        starting_snapshot_id=begun,
+    )
     if conflict:
         with pytest.raises(ValidationException, match="Found new conflicting delete files"):
             do(memory, action)
@@ -309,7 +333,14 @@ def test_new_deletes_of_another_partition_are_no_conflict(memory: CatalogBackend
 
 @pytest.mark.parametrize(
     ("theirs", "conflict"),
-    [(positions(1), True), (positions(2), False), (positions(None), True), (keys(5, 6), True), (keys(60, 70), False), (keys(60, 70, ids=(2,)), True)],
+    [
+        (positions(1), True),
+        (positions(2), False),
+        (positions(None), True),
+        (keys(5, 6), True),
+        (keys(60, 70), False),
+        (keys(60, 70, ids=(2,)), True),
+    ],
 )
 def test_a_rewritten_file_meets_just_the_deletes_that_apply_to_it(memory: CatalogBackend, theirs: DataFile, conflict: bool) -> None:
     begun = start(memory, data_file(1, 0, 9), data_file(2, 60, 69))
@@ -321,7 +352,9 @@ def test_a_rewritten_file_meets_just_the_deletes_that_apply_to_it(memory: Catalo
         return
     with pytest.raises(ValidationException, match="Cannot commit, found new delete for replaced data file: /data/f00001.parquet") as caught:
         do(memory, action)
-    assert other is not None and f"committed by snapshot {other.snapshot_id} after this operation read snapshot {begun}" in str(caught.value)
+    assert other is not None and f"committed by snapshot {other.snapshot_id} after this operation read snapshot {begun}" in str(
+        caught.value
+    )
 
 
 def test_an_unpartitioned_equality_delete_reaches_replaced_partitions(memory: CatalogBackend) -> None:

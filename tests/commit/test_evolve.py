@@ -31,7 +31,9 @@ from frazil.spec.types import (
 )
 from frazil.spec.updates import AddSnapshot, SetSnapshotRef
 
-SCHEMA = parse_schema("id bigint not null, n int, f float, d decimal(5,2), day date, s struct<a: int, b: string>, l array<int>, m map<string, int>")
+SCHEMA = parse_schema(
+    "id bigint not null, n int, f float, d decimal(5,2), day date, s struct<a: int, b: string>, l array<int>, m map<string, int>"
+)
 
 
 def table(version=2, partition_by=(), sort_by=(), properties=None, schema=SCHEMA):
@@ -48,7 +50,9 @@ def names(metadata):
 
 def test_an_added_column_gets_a_new_id_also_inside():
     base = table()
-    new = changed(base, UpdateSchema(base).add_column("x", StructType(NestedField(1, "p", LongType()))).add_column("s.c", LongType(), doc="why"))
+    new = changed(
+        base, UpdateSchema(base).add_column("x", StructType(NestedField(1, "p", LongType()))).add_column("s.c", LongType(), doc="why")
+    )
     ids = {n: new.schema().find_field(n).field_id for n in ("x", "x.p", "s.c")}
     assert sorted(ids.values()) == [base.last_column_id + 1, base.last_column_id + 2, base.last_column_id + 3]
     assert new.last_column_id == base.last_column_id + 3
@@ -96,9 +100,17 @@ def test_two_columns_swap_names_in_one_update():
 
 def test_types_widen_and_never_narrow():
     base = table()
-    new = changed(base, UpdateSchema(base).update_column("n", LongType()).update_column("f", DoubleType()).update_column("d", DecimalType(9, 2)))
+    new = changed(
+        base, UpdateSchema(base).update_column("n", LongType()).update_column("f", DoubleType()).update_column("d", DecimalType(9, 2))
+    )
     assert [str(new.schema().find_type(c)) for c in "nfd"] == ["long", "double", "decimal(9, 2)"]
-    for column, type_ in (("id", IntegerType()), ("d", DecimalType(9, 3)), ("n", StringType()), ("day", TimestampType()), ("s", LongType())):
+    for column, type_ in (
+        ("id", IntegerType()),
+        ("d", DecimalType(9, 3)),
+        ("n", StringType()),
+        ("day", TimestampType()),
+        ("s", LongType()),
+    ):
         with pytest.raises(ValidationError, match="Cannot change column type"):
             UpdateSchema(base).update_column(column, type_)
     v3 = table(3)
@@ -242,7 +254,9 @@ def with_history(*snapshots):
     metadata = table()
     parent = None
     for n in snapshots:
-        snapshot = Snapshot(n, 1_000 + metadata.last_updated_ms + n, f"/t/{n}.avro", parent, metadata.last_sequence_number + 1, {"operation": "append"}, 0)
+        snapshot = Snapshot(
+            n, 1_000 + metadata.last_updated_ms + n, f"/t/{n}.avro", parent, metadata.last_sequence_number + 1, {"operation": "append"}, 0
+        )
         metadata = apply_updates(metadata, [AddSnapshot(snapshot), SetSnapshotRef("main", SnapshotRef(n))])
         parent = n
     return metadata
@@ -256,7 +270,10 @@ def managed(metadata, manage):
 
 def test_branches_tags_and_rollback():
     base = with_history(1, 2, 3)
-    new = managed(base, ManageSnapshots().create_tag(1, "v1", max_ref_age_ms=5).create_branch(2, "audit", min_snapshots_to_keep=2).rollback_to_snapshot(2))
+    new = managed(
+        base,
+        ManageSnapshots().create_tag(1, "v1", max_ref_age_ms=5).create_branch(2, "audit", min_snapshots_to_keep=2).rollback_to_snapshot(2),
+    )
     assert new.refs["v1"].snapshot_id == 1 and new.refs["audit"].min_snapshots_to_keep == 2
     assert new.current_snapshot_id == 2 and new.refs["main"].snapshot_id == 2
     gone = managed(new, ManageSnapshots().remove_tag("v1").remove_branch("audit").set_current_snapshot(3))

@@ -52,7 +52,10 @@ def test_a_writer_killed_at_any_file_operation_leaves_all_or_nothing(kind: str, 
 
 
 @pytest.mark.parametrize("kind", ["path", "sqlite"])
-@pytest.mark.parametrize(("operation", "fault"), [(o, f) for o in OPERATIONS for f in ("ENOSPC", "EIO")] if SOAK else [("append", "ENOSPC"), ("transaction", "EIO")])
+@pytest.mark.parametrize(
+    ("operation", "fault"),
+    [(o, f) for o in OPERATIONS for f in ("ENOSPC", "EIO")] if SOAK else [("append", "ENOSPC"), ("transaction", "EIO")],
+)
 def test_an_error_of_any_file_operation_is_told_and_undone(kind: str, operation: str, fault: str, tmp_path: Path) -> None:
     found = swept(kind, operation, fault, tmp_path)
     fired = [f for f in found if f["fired"]]

@@ -33,7 +33,9 @@ def alive(table: LoadedTable) -> Counter[tuple[object, ...]]:
 
 def path_of(entry: dict[str, Any]) -> str | None:
     """The one data file that a position delete file is about, by its bounds."""
-    low, high = (next((b["value"] for b in entry[n] or () if b["key"] == DELETE_FILE_PATH_ID), None) for n in ("lower_bounds", "upper_bounds"))
+    low, high = (
+        next((b["value"] for b in entry[n] or () if b["key"] == DELETE_FILE_PATH_ID), None) for n in ("lower_bounds", "upper_bounds")
+    )
     return low.decode() if low is not None and low == high else None
 
 
@@ -50,7 +52,9 @@ def test_an_append_to_a_golden_table_keeps_all_that_is_there(name: str, writable
     assert sorted(map(str, (now - old).elements())) == [str(k) for k in now if "/new/1" in str(k[1])]
     ages = [int(str(k[2])) for k in old if k[0] == 0]
     assert all(k[0] != 0 and int(str(k[2])) < min(ages) for k in old - now)  # only delete files older than all data
-    assert done.snapshot is not None and done.snapshot.sequence_number == (base.metadata.last_sequence_number + 1 if base.metadata.format_version > 1 else 0)
+    assert done.snapshot is not None and done.snapshot.sequence_number == (
+        base.metadata.last_sequence_number + 1 if base.metadata.format_version > 1 else 0
+    )
     if "total-data-files" in summary:
         assert int(done.snapshot.summary["total-data-files"]) == int(summary["total-data-files"]) + 1
     if base.metadata.format_version == 3:
@@ -79,7 +83,16 @@ def test_a_removal_drops_delete_files_that_are_older_than_all_data(writable_copy
     base = backend.load(())
     data = {e["file_path"]: e["sequence_number"] for e in entries(base) if e["content"] == 0 and e["status"] != 2}
     newest = max(data, key=lambda p: data[p])
-    its_own = [e for e in entries(base) if e["content"] == 1 and e["status"] != 2 and path_of(e) == newest and e["sequence_number"] >= min(data.values())]
+    its_own = [
+        e
+        for e in entries(base)
+        if e["content"] == 1 and e["status"] != 2 and path_of(e) == newest and e["sequence_number"] >= min(data.values())
+    ]
     done = do(backend, DeleteFiles(paths=[newest], must_exist=True))
     left = [e["sequence_number"] for e in entries(done.table) if e["content"] != 0 and e["status"] != 2]
-    assert left and min(left) >= min(data.values()) and done.snapshot is not None and int(done.snapshot.summary["removed-delete-files"]) == 8 + len(its_own) == 9
+    assert (
+        left
+        and min(left) >= min(data.values())
+        and done.snapshot is not None
+        and int(done.snapshot.summary["removed-delete-files"]) == 8 + len(its_own) == 9
+    )

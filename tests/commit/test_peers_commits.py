@@ -35,7 +35,10 @@ def history(place: Path, version: int) -> str:
     do(backend, MetadataChange(lambda md: [u.SetSnapshotRef("v1", SnapshotRef(md.current_snapshot_id or 0, "tag"))]))
     do(backend, DeleteFiles(row_filter=EqualTo(Reference("p"), "b")))
     head = backend.load(()).metadata.current_snapshot_id
-    do(backend, OverwriteFiles(added=[written(at, 12, range(20, 29), "c")], removed=[one[2]], isolation="serializable", starting_snapshot_id=head))
+    do(
+        backend,
+        OverwriteFiles(added=[written(at, 12, range(20, 29), "c")], removed=[one[2]], isolation="serializable", starting_snapshot_id=head),
+    )
     do(backend, ReplacePartitions([written(at, 13, range(200, 205), "d"), written(at, 14, range(30, 33), None)]))
     do(backend, RewriteFiles(removed=[one[0], written(at, 10, range(100, 110), "a")], added=[written(at, 15, range(20), "a")], sequence_number=1 if version > 1 else None))  # fmt: skip
     staged = do(backend, Append([written(at, 16, range(300, 303), "e")], wap_id="w")).snapshot

@@ -83,7 +83,10 @@ def rewritten(place: Path) -> tuple[str, set[int]]:
     rows = rows.append_column("_row_id", pa.array([n + (file.first_row_id or 0) for n in kept], pa.int64()))
     rows = rows.append_column("_last_updated_sequence_number", pa.array([None if ids[n] == 7 else 1 for n in kept], pa.int64()))
     made = write(rows.to_batches(), context_of(base).keeping_lineage())
-    do(backend, OverwriteFiles(added=made, removed=[file], isolation="serializable", starting_snapshot_id=base.metadata.current_snapshot_id))
+    do(
+        backend,
+        OverwriteFiles(added=made, removed=[file], isolation="serializable", starting_snapshot_id=base.metadata.current_snapshot_id),
+    )
     return backend.location, {*range(40), 1007} - {1, 5, 7}
 
 
@@ -121,7 +124,9 @@ def test_java_sees_the_row_ids_that_we_kept(tmp_path: Path, java_check: Any) -> 
 
     for make in (vectors, upgraded, rewritten):
         make(tmp_path)
-    said = dict(json.loads(line) for line in java_check.run(READ, tmp_path, "vectors", "upgraded", "rewritten").splitlines() if line.startswith("["))
+    said = dict(
+        json.loads(line) for line in java_check.run(READ, tmp_path, "vectors", "upgraded", "rewritten").splitlines() if line.startswith("[")
+    )
     for name, theirs in said.items():
         scan = frazil.load_table(str(tmp_path / "db" / name)).scan(selected_fields=("id", "_row_id", "_last_updated_sequence_number"))
         ours = sorted(map(list, zip(*(c.to_pylist() for c in scan.to_arrow().columns), strict=True)))

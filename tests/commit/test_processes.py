@@ -50,7 +50,12 @@ def check_line(md: TableMetadata) -> None:
 @pytest.mark.parametrize("kind", ["path", "sqlite"])
 def test_every_acknowledged_commit_of_many_processes_is_there_exactly_once(kind: str, tmp_path: Path) -> None:
     backend = backend_of(kind, tmp_path)
-    properties = {"commit.retry.num-retries": "1000", "commit.retry.min-wait-ms": "10", "commit.retry.max-wait-ms": "500", "commit.manifest.min-count-to-merge": "7"}
+    properties = {
+        "commit.retry.num-retries": "1000",
+        "commit.retry.min-wait-ms": "10",
+        "commit.retry.max-wait-ms": "500",
+        "commit.manifest.min-count-to-merge": "7",
+    }
     make_table(backend, 3, properties=properties)
     acknowledged = run_writers(kind, tmp_path)
     table = backend.load(name_in(backend))

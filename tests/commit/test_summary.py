@@ -13,7 +13,9 @@ from tests.golden import names
 ZERO = {"total-records": "0", "total-files-size": "0", "total-data-files": "0", "total-delete-files": "0", "total-position-deletes": "0", "total-equality-deletes": "0"}  # fmt: skip
 
 
-def a_file(n: int, *, content: int = 0, partition: tuple[object, ...] = (), spec_id: int = 0, fmt: str = "parquet", **more: object) -> DataFile:
+def a_file(
+    n: int, *, content: int = 0, partition: tuple[object, ...] = (), spec_id: int = 0, fmt: str = "parquet", **more: object
+) -> DataFile:
     return DataFile(
         content=content, file_path=f"/f{n}", file_format=fmt, partition=partition, record_count=10, file_size_in_bytes=100, spec_id=spec_id, **more
     )  # type: ignore[arg-type]  # fmt: skip

@@ -356,7 +356,9 @@ def test_a_format_upgrade_that_comes_first_is_written_for(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("skew", [-30_000, -600_000])
-def test_a_clock_behind_the_last_writers_never_writes_times_that_go_back(tmp_path: Path, skew: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clock_behind_the_last_writers_never_writes_times_that_go_back(
+    tmp_path: Path, skew: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     backend = backend_of("memory", tmp_path)
     make_table(backend)
     first = do(backend, append(1)).table.metadata
@@ -389,7 +391,15 @@ def test_overwrites_of_the_same_file_by_two_writers_let_one_win(tmp_path: Path) 
     make_table(backend)
     base = do(backend, append(1)).table
     start = base.metadata.current_snapshot_id
-    do(backend, OverwriteFiles(removed=[data_file(1)], added=[data_file(2)], starting_snapshot_id=start, isolation="serializable"), base=base)
+    do(
+        backend,
+        OverwriteFiles(removed=[data_file(1)], added=[data_file(2)], starting_snapshot_id=start, isolation="serializable"),
+        base=base,
+    )
     with pytest.raises(ValidationException):
-        do(backend, OverwriteFiles(removed=[data_file(1)], added=[data_file(3)], starting_snapshot_id=start, isolation="serializable"), base=base)
+        do(
+            backend,
+            OverwriteFiles(removed=[data_file(1)], added=[data_file(3)], starting_snapshot_id=start, isolation="serializable"),
+            base=base,
+        )
     assert live(current(backend)) == ["2"]

@@ -73,7 +73,10 @@ def _readable(frame: Any) -> Any:
 
     if "variant" not in frame.schema.simpleString():
         return frame
-    columns = [F.to_json(F.col(f"`{f.name}`")).alias(f.name) if f.dataType.simpleString() == "variant" else F.col(f"`{f.name}`") for f in frame.schema]
+    columns = [
+        F.to_json(F.col(f"`{f.name}`")).alias(f.name) if f.dataType.simpleString() == "variant" else F.col(f"`{f.name}`")
+        for f in frame.schema
+    ]
     return frame.select(*columns)
 
 
@@ -112,5 +115,7 @@ def _lacking(t: Any) -> str | None:
     if isinstance(t, str):
         name = t.split("(")[0]
         return name if name in SPARK_LACKS else None
-    inner: Sequence[Any] = [f["type"] for f in t["fields"]] if t["type"] == "struct" else [t[k] for k in ("element", "key", "value") if k in t]
+    inner: Sequence[Any] = (
+        [f["type"] for f in t["fields"]] if t["type"] == "struct" else [t[k] for k in ("element", "key", "value") if k in t]
+    )
     return next(filter(None, map(_lacking, inner)), None)

@@ -120,19 +120,33 @@ def every() -> Iterator[Made]:
     for version in (1, 2, 3):
         yield Made(f"types_v{version}", TYPES, (many(0, 16), many(16, 9), []), {"format_version": version})
         yield Made(f"nested_v{version}", NESTED, (many(0, 12, nested), many(12, 5, nested)), {"format_version": version}, pyiceberg=False)
-        yield Made(f"part_v{version}", TYPES, (many(0, 24), many(7, 9)), {"format_version": version, "partition_by": ["days(ts)", "bucket(3, id)", "truncate(1, s)"]})
+        yield Made(
+            f"part_v{version}",
+            TYPES,
+            (many(0, 24), many(7, 9)),
+            {"format_version": version, "partition_by": ["days(ts)", "bucket(3, id)", "truncate(1, s)"]},
+        )
     for fmt in ("orc", "avro"):
         props, first = {"write.format.default": fmt}, 8 if fmt == "orc" else 0  # ORC cannot hold fractions of a second before 1970 rightly
         yield Made(f"types_{fmt}", TYPES, (many(first, 16), many(24, 9)), {"properties": props}, pyiceberg=fmt == "orc")
         yield Made(f"nested_{fmt}", NESTED, (many(0, 12, nested),), {"properties": props}, pyiceberg=False)
-        yield Made(f"part_{fmt}", TYPES, (many(first, 24),), {"properties": props, "partition_by": ["months(dt)", "s"]}, pyiceberg=fmt == "orc")
+        yield Made(
+            f"part_{fmt}", TYPES, (many(first, 24),), {"properties": props, "partition_by": ["months(dt)", "s"]}, pyiceberg=fmt == "orc"
+        )
     yield Made("core", CORE, (many(0, 12, core),), spark=False)
     yield Made("core_bucket", CORE, (many(0, 12, core),), {"partition_by": ["bucket(3, u)"]}, spark=False)
-    yield Made("nano", NANO, (many(0, 12, nano),), {"format_version": 3, "partition_by": ["days(a)", "hours(b)"]}, spark=False, pyiceberg=False)
+    yield Made(
+        "nano", NANO, (many(0, 12, nano),), {"format_version": 3, "partition_by": ["days(a)", "hours(b)"]}, spark=False, pyiceberg=False
+    )
     yield Made("sorted", TYPES, (many(0, 40)[::-1],), {"sort_by": ["s desc nulls last", "d", "id"]})
     yield Made("keys", TYPES, (many(0, 10),), {"identifier_fields": ["id"]})
     for mode in ("none", "counts", "truncate(3)", "full"):
-        yield Made(f"metrics_{mode[:4]}", TYPES, (many(0, 16),), {"properties": {"write.metadata.metrics.default": mode, "write.metadata.metrics.column.s": "full"}})
+        yield Made(
+            f"metrics_{mode[:4]}",
+            TYPES,
+            (many(0, 16),),
+            {"properties": {"write.metadata.metrics.default": mode, "write.metadata.metrics.column.s": "full"}},
+        )
     for codec in ("uncompressed", "snappy", "gzip", "lz4", "zstd"):
         yield Made(f"codec_{codec}", TYPES, (many(0, 16),), {"properties": {"write.parquet.compression-codec": codec}})
     yield Made("gzip_metadata", TYPES, (many(0, 8), many(8, 4)), {"properties": {"write.metadata.compression-codec": "gzip"}})

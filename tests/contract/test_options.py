@@ -87,7 +87,13 @@ def test_a_write_option_means_something_to_a_verb_or_is_refused_by_name(catalog,
 def test_a_bad_value_is_an_error_that_names_option_and_value(name):
     kind = next(str(f.type) for f in fields(WriteOptions) if f.name == name.replace("-", "_"))
     bad: list[Any] = [[1]] if kind.startswith("str") else ["banana", 1.5, [1], "-"]
-    bad += [-5] if kind.startswith("int") else ["sideways"] if name.endswith(("-mode", "-format", "-level", "-strategy", "-granularity")) else []
+    bad += (
+        [-5]
+        if kind.startswith("int")
+        else ["sideways"]
+        if name.endswith(("-mode", "-format", "-level", "-strategy", "-granularity"))
+        else []
+    )
     for value in bad:
         for spelling in (name, name.upper(), name.replace("-", "_")):
             with pytest.raises(InvalidInput) as told:

@@ -94,7 +94,18 @@ def pyiceberg_on_arrow(by_arrow: Written, pyiceberg_check: PyIcebergCheck) -> di
     return judged(by_arrow, pyiceberg_check(opened(by_arrow)))
 
 
-NOT_BY_SPARK = {"codec_uncompressed", "codec_snappy", "codec_lz4", "metrics_none", "metrics_trun", "metrics_full", "types_v2", "nested_v1", "part_v1", "nested_avro"}
+NOT_BY_SPARK = {
+    "codec_uncompressed",
+    "codec_snappy",
+    "codec_lz4",
+    "metrics_none",
+    "metrics_trun",
+    "metrics_full",
+    "types_v2",
+    "nested_v1",
+    "part_v1",
+    "nested_avro",
+}
 BY_SPARK = [n for n, made in TABLES.items() if made.spark and n not in NOT_BY_SPARK]
 
 

@@ -88,7 +88,9 @@ def test_nan_is_greater_than_every_number_though_bounds_leave_it_out(read: Read,
 
 
 def test_not_greater_leaves_nan_rows_out(read: Read, make: Callable[..., str]) -> None:
-    at = make("id int, d double", [{"id": 1, "d": NAN}], [{"id": 2, "d": 1.0}, {"id": 3, "d": NAN}], [{"id": 4, "d": 9.0}, {"id": 5, "d": None}])
+    at = make(
+        "id int, d double", [{"id": 1, "d": NAN}], [{"id": 2, "d": 1.0}, {"id": 3, "d": NAN}], [{"id": 4, "d": 9.0}, {"id": 5, "d": None}]
+    )
     assert ids(read(at, "d > 5")) == [1, 3, 4]
     assert ids(read(at, "NOT (d > 5)")) == [2]
     assert ids(read(at, "d <= 5")) == [2]
@@ -132,7 +134,11 @@ def test_the_null_of_a_void_partition_says_nothing_about_its_column(read: Read, 
 
 
 def test_not_and_unequal_and_not_in_leave_null_rows_out(read: Read, make: Callable[..., str]) -> None:
-    at = make("id int, x int, p string", [{"id": 1, "x": None, "p": None}, {"id": 2, "x": 1, "p": "a"}, {"id": 3, "x": 2, "p": "b"}], partition_by=["p"])
+    at = make(
+        "id int, x int, p string",
+        [{"id": 1, "x": None, "p": None}, {"id": 2, "x": 1, "p": "a"}, {"id": 3, "x": 2, "p": "b"}],
+        partition_by=["p"],
+    )
     for where, want in {
         "x <> 1": [3], "NOT (x = 1)": [3], "x NOT IN (1)": [3], "x NOT IN (1, NULL)": [], "NOT (x IS NULL)": [2, 3], "x IN (1, NULL)": [2],
         "p <> 'a'": [3], "NOT (p = 'a')": [3], "p NOT IN ('a')": [3], "p NOT IN ('a', NULL)": [], "NOT (x = 1 AND p = 'a')": [3],
@@ -172,7 +178,10 @@ def test_a_nested_column_added_later_is_null_in_old_files(read: Read, make: Call
 
 def test_a_null_struct_is_no_struct_of_nulls(read: Read, golden: Golden, make: Callable[..., str]) -> None:
     golden_filters(read, golden, "nested", "st IS NULL", "st.b IS NULL")
-    at = make("id int, s struct<a: int, b: struct<c: int>>", [{"id": 1, "s": None}, {"id": 2, "s": {"a": None, "b": None}}, {"id": 3, "s": {"a": 1, "b": {"c": None}}}])
+    at = make(
+        "id int, s struct<a: int, b: struct<c: int>>",
+        [{"id": 1, "s": None}, {"id": 2, "s": {"a": None, "b": None}}, {"id": 3, "s": {"a": 1, "b": {"c": None}}}],
+    )
     rows = {r["id"]: r["s"] for r in read(at)}
     assert rows == {1: None, 2: {"a": None, "b": None}, 3: {"a": 1, "b": {"c": None}}}
     assert ids(read(at, "s IS NULL")) == [1]
@@ -363,4 +372,3 @@ def test_a_table_directory_that_was_copied_still_names_its_old_files(golden: Gol
     shutil.copytree(golden["plain_v2"].location, tmp_path / "moved")
     files = frazil.load_table(str(tmp_path / "moved")).inspect.files()["file_path"].to_pylist()
     assert all(str(golden["plain_v2"].root) in f for f in files)
-

@@ -55,7 +55,9 @@ def test_documents_with_spark_run_line_by_line(name: str, tmp_path: Path) -> Non
 
 
 def test_no_python_block_is_left_out() -> None:
-    ours = {str(p.relative_to(ROOT)) for p in DOCUMENTS if blocks(p, "python") and not str(p.relative_to(ROOT)).startswith(("tests/", "bench/"))}
+    ours = {
+        str(p.relative_to(ROOT)) for p in DOCUMENTS if blocks(p, "python") and not str(p.relative_to(ROOT)).startswith(("tests/", "bench/"))
+    }
     assert ours == set(SPARK) | set(PLAIN)
 
 

@@ -38,13 +38,22 @@ def test_every_read_option_is_documented_and_every_documented_one_accepted() -> 
 
 
 _PROPERTY = re.compile(r"(?:write|read|commit|gc|schema|encryption)\.[a-z][a-z.-]*")
-_STEMS = {"write.parquet.", "write.orc.", "write.avro.", "write.delete.", "commit.retry.", "commit.status-check."}  # put together with what follows
+_STEMS = {
+    "write.parquet.",
+    "write.orc.",
+    "write.avro.",
+    "write.delete.",
+    "commit.retry.",
+    "commit.status-check.",
+}  # put together with what follows
 
 
 def test_table_properties_are_those_that_the_code_reads() -> None:
     documented = {name.replace("<c>", "") for name in listed(TEXT.split("<!-- table properties -->")[1])}
     source = {p: p.read_text() for p in (ROOT / "src/frazil").rglob("*.py")}
-    literals = {n.value for t in source.values() for n in ast.walk(ast.parse(t)) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+    literals = {
+        n.value for t in source.values() for n in ast.walk(ast.parse(t)) if isinstance(n, ast.Constant) and isinstance(n.value, str)
+    }
     read = {text for text in literals if _PROPERTY.fullmatch(text)} - _STEMS
     assert read - documented == set()
     ends = tuple(text for text in literals if len(text) > 4)

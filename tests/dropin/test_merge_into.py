@@ -170,7 +170,9 @@ def test_merges_into_other_tables_stay_sparks(spark, source, tmp_path):
 
 
 def test_names_of_assigned_columns_may_be_quoted_and_led_by_the_target():
-    schema = Schema(NestedField(1, "a.b", LongType(), False), NestedField(2, "s", StructType(NestedField(3, "x y", LongType(), False)), False))
+    schema = Schema(
+        NestedField(1, "a.b", LongType(), False), NestedField(2, "s", StructType(NestedField(3, "x y", LongType(), False)), False)
+    )
     table: Any = SimpleNamespace(schema=lambda: schema)
     names = {"`a.b`": "`a.b`", "db.t.`a.b`": "`a.b`", "t.`s`.`x y`": "s.`x y`", "s.`x y`": "s.`x y`"}
     for given, meant in names.items():

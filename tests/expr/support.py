@@ -37,22 +37,58 @@ from frazil.spec.types import (
 
 DAY = 86_400_000_000
 FLOATS = [0.0, -0.0, 1.0, -1.5, 0.1, 2.5, 3.0, math.inf, -math.inf, math.nan, 1e300, 7.0]
-TEXTS = ["", "a", "ab", "abc", "abd", "abcdefghijklmnopqrs", "b", "é", "\ud7ff", "\ue000", "𝄞", "𝄞x", "\U0010ffff", "a\U0010ffff", "a%", "5", "Z"]
-MOMENTS = [0, -1, 1, DAY, -DAY, -DAY - 1, DAY - 1, 951_782_400_000_000, -62_135_596_800_000_000, 10 * DAY + 5, -3_600_000_000, 253_402_300_799_999_999]
+TEXTS = [
+    "",
+    "a",
+    "ab",
+    "abc",
+    "abd",
+    "abcdefghijklmnopqrs",
+    "b",
+    "é",
+    "\ud7ff",
+    "\ue000",
+    "𝄞",
+    "𝄞x",
+    "\U0010ffff",
+    "a\U0010ffff",
+    "a%",
+    "5",
+    "Z",
+]
+MOMENTS = [
+    0,
+    -1,
+    1,
+    DAY,
+    -DAY,
+    -DAY - 1,
+    DAY - 1,
+    951_782_400_000_000,
+    -62_135_596_800_000_000,
+    10 * DAY + 5,
+    -3_600_000_000,
+    253_402_300_799_999_999,
+]
 POOLS: dict[IcebergType, list[Any]] = {
     BooleanType(): [True, False],
     IntegerType(): [0, 1, -1, 5, 9, 10, -10, -11, 2**31 - 1, -(2**31), 3],
     LongType(): [0, 1, -1, 5, 10, -10, 2**53 + 1, 2**53, 2**63 - 1, -(2**63), 34],
     FloatType(): [0.0, -0.0, 1.0, -1.5, 2.5, 3.0, math.inf, -math.inf, math.nan, 0.10000000149011612],
     DoubleType(): FLOATS,
-    DecimalType(9, 2): [Decimal(x).quantize(Decimal("0.01")) for x in ("0", "1.5", "-1.5", "9999999.99", "-9999999.99", "10.65", "14.20", "-0.01", "2.5")],
+    DecimalType(9, 2): [
+        Decimal(x).quantize(Decimal("0.01")) for x in ("0", "1.5", "-1.5", "9999999.99", "-9999999.99", "10.65", "14.20", "-0.01", "2.5")
+    ],
     DateType(): [0, -1, 1, 365, -365, -366, 11016, -719162, 2932896, 31, 59],
     TimeType(): [0, 1, 81_068_000_000, DAY - 1],
     TimestampType(): MOMENTS,
     TimestamptzType(): MOMENTS,
     TimestampNanoType(): [0, -1, 1, -1000, 999, 1_510_871_468_000_000_001, -86_400_000_000_001],
     StringType(): TEXTS,
-    UUIDType(): [uuid.UUID(x).bytes for x in ("80000000-0000-0000-0000-000000000000", "7fffffff-ffff-ffff-ffff-ffffffffffff", "00000000-0000-0000-0000-000000000001")],
+    UUIDType(): [
+        uuid.UUID(x).bytes
+        for x in ("80000000-0000-0000-0000-000000000000", "7fffffff-ffff-ffff-ffff-ffffffffffff", "00000000-0000-0000-0000-000000000001")
+    ],
     FixedType(2): [b"\x00\x00", b"\xff\xff", b"\x80\x00", b"ab"],
     BinaryType(): [b"", b"\x00", b"\xff", b"\xff\xff", b"\x80", b"ab", b"abc", b"abcd", b"ab\xff"],
 }
@@ -103,7 +139,11 @@ def tests_of(draw: st.DrawFn, type_: IcebergType) -> n.Expression:
     if kind == "special" and isinstance(type_, StringType):
         prefix = draw(st.sampled_from(TEXTS))
         pattern = draw(st.sampled_from(["a%", "%b", "a_c%", "ab%", "%", "_", "abc", "é%", "𝄞%"]))
-        return draw(st.sampled_from([n.StartsWith(column, prefix), n.Like(column, pattern), n.NotLike(column, pattern), n.NotStartsWith(column, prefix)]))
+        return draw(
+            st.sampled_from(
+                [n.StartsWith(column, prefix), n.Like(column, pattern), n.NotLike(column, pattern), n.NotStartsWith(column, prefix)]
+            )
+        )
     if kind == "special" and isinstance(type_, DateType | TimestampType | TimestamptzType):
         op = draw(st.sampled_from(_COMPARISONS))
         if draw(st.booleans()):

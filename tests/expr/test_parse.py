@@ -168,7 +168,30 @@ def test_any_text_is_a_predicate_or_a_parse_error(text: str) -> None:
         parse(text)
 
 
-_WORDS = ["a", "b", "=", "<", "(", ")", "AND", "or", "not", "in", "1", "-", "'x'", "is", "null", "between", "like", "case", "when", "end", ",", "."]
+_WORDS = [
+    "a",
+    "b",
+    "=",
+    "<",
+    "(",
+    ")",
+    "AND",
+    "or",
+    "not",
+    "in",
+    "1",
+    "-",
+    "'x'",
+    "is",
+    "null",
+    "between",
+    "like",
+    "case",
+    "when",
+    "end",
+    ",",
+    ".",
+]
 
 
 @given(st.lists(st.sampled_from(_WORDS), max_size=12))

@@ -55,7 +55,9 @@ def test_a_writable_copy_goes_on_in_its_own_directory(golden: Golden, writable_c
 
 
 @pytest.mark.java
-def test_the_judges_tell_sound_tables_from_damaged_ones(golden: Golden, writable_copy: object, java_check: JavaCheck, pyiceberg_check: PyIcebergCheck) -> None:
+def test_the_judges_tell_sound_tables_from_damaged_ones(
+    golden: Golden, writable_copy: object, java_check: JavaCheck, pyiceberg_check: PyIcebergCheck
+) -> None:
     sound, damaged = golden["plain_v2"].metadata_file, Path(writable_copy("plain_v3")) / "metadata" / "v1.metadata.json"  # type: ignore[operator]
     metadata = json.loads(damaged.read_text())
     for snapshot in metadata["snapshots"]:

@@ -159,7 +159,9 @@ def test_import_frazil_takes_less_than_150_milliseconds() -> None:
     assert best - bare < 0.15
 
 
-@pytest.mark.parametrize("name", ["load_catalog", "load_table", "spark_session", "configure", "install", "Schema", "errors", "expressions", "__version__"])
+@pytest.mark.parametrize(
+    "name", ["load_catalog", "load_table", "spark_session", "configure", "install", "Schema", "errors", "expressions", "__version__"]
+)
 def test_the_public_names_are_there(name: str) -> None:
     import frazil
 

@@ -14,7 +14,9 @@ TEXT = {".py", ".md", ".toml", ".sh", ".json", ".yml", ".yaml", ".cfg", ".txt", 
 
 
 def tracked() -> list[Path]:
-    listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True
+    )
     if listed.returncode == 0:
         return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
     skipped = {".git", ".venv", ".cache"}
@@ -22,7 +24,9 @@ def tracked() -> list[Path]:
 
 
 def texts() -> list[tuple[str, str]]:
-    return [(str(p.relative_to(ROOT)), p.read_text(errors="replace")) for p in tracked() if p.suffix in TEXT and p.stat().st_size < 1_000_000]
+    return [
+        (str(p.relative_to(ROOT)), p.read_text(errors="replace")) for p in tracked() if p.suffix in TEXT and p.stat().st_size < 1_000_000
+    ]
 
 
 def test_no_paths_of_somebodys_machine() -> None:
@@ -37,7 +41,10 @@ def test_no_keys_and_no_work_left_undone() -> None:
     assert [f"{name}: {m[0]}" for name, text in ours for m in pattern.finditer(text)] == []
 
 
-@pytest.mark.parametrize("name", "README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md KNOWN_GAPS.md LICENSE Makefile requirements.lock docs/adr docs/benchmarks.md .ci/run".split())
+@pytest.mark.parametrize(
+    "name",
+    "README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md KNOWN_GAPS.md LICENSE Makefile requirements.lock docs/adr docs/benchmarks.md .ci/run".split(),
+)
 def test_the_documents_are_there(name: str) -> None:
     assert (ROOT / name).exists()
 

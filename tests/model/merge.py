@@ -69,7 +69,11 @@ class Merge:
             envs = {n: {"target": (row, work.columns), "source": (s, columns)} for n, s in enumerate(source)}
             found = [n for n, env in envs.items() if self.on.holds(env)]
             unmatched -= set(found)
-            chosen = self.matched([envs[n] for n in found]) if found else self.by_source({"target": (row, work.columns), "source": (None, columns)})
+            chosen = (
+                self.matched([envs[n] for n in found])
+                if found
+                else self.by_source({"target": (row, work.columns), "source": (None, columns)})
+            )
             if chosen and "delete" in chosen[0].kind:
                 deleted.append(i)
             elif chosen:
@@ -178,5 +182,8 @@ def sets_of(rng: random.Random, state: State, kind: str, sides: list[tuple[str, 
     inserts = kind == "not_matched_insert"
     targets = [(c.name, c) for c in state.columns if not c.members] if inserts else list(leaves(state.columns))
     targets = [(p, c) for p, c in targets if p != "k"]
-    sets = {p: new_value(rng, c, state.columns, sides, max(state.keys, 3)) for p, c in rng.sample(targets, rng.randrange(1, min(len(targets), 3) + 1))}
+    sets = {
+        p: new_value(rng, c, state.columns, sides, max(state.keys, 3))
+        for p, c in rng.sample(targets, rng.randrange(1, min(len(targets), 3) + 1))
+    }
     return (*((("k", column("k", "source")),) if inserts else ()), *sets.items())

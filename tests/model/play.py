@@ -15,7 +15,7 @@ from tests.model.merge import Merge
 from tests.model.state import Facts, Refused, Snap, State, Work
 from tests.model.values import Columns, Row, ddl, find, plain, shown
 
-PRELUDE = '''\
+PRELUDE = """\
 import datetime
 from decimal import Decimal
 import pyarrow as pa
@@ -28,7 +28,7 @@ def rows(t, found, names=None):
     return pa.Table.from_pylist(found, schema=pa.schema([schema.field(n) for n in names]) if names else schema)
 def wider(t, path):
     return parse_type({"int": "bigint", "float": "double", "decimal(9, 2)": "decimal(18,2)"}[str(t.metadata.schema().find_field(path).field_type)])
-'''
+"""
 CATALOG = 'catalog = frazil.load_catalog("model", type="memory")\ncatalog.create_namespace("db")\n'
 LINEAGE = ("_row_id", "_last_updated_sequence_number")
 
@@ -50,7 +50,13 @@ class Script:
 
     def code(self) -> str:
         """A program that does the same."""
-        return PRELUDE + self.catalog + self.opening() + "\n".join(step.code() for step in self.steps) + "\nprint(t.scan().to_arrow().to_pylist())\n"
+        return (
+            PRELUDE
+            + self.catalog
+            + self.opening()
+            + "\n".join(step.code() for step in self.steps)
+            + "\nprint(t.scan().to_arrow().to_pylist())\n"
+        )
 
 
 class Mismatch(AssertionError):
@@ -148,7 +154,9 @@ class Player:
         state.schemas.setdefault(self.table.schema().schema_id, work.columns)
         match step:
             case s.Look():
-                self.same(self.got(self.names["looked"][0]), [plain(shown(r, work.columns)) for r in step.found], f"rows where {step.where.text}")
+                self.same(
+                    self.got(self.names["looked"][0]), [plain(shown(r, work.columns)) for r in step.found], f"rows where {step.where.text}"
+                )
                 if self.names["looked"][1] != len(step.found):
                     raise Mismatch("count", f"{self.names['looked'][1]} where {step.where.text}, not {len(step.found)}")
                 return

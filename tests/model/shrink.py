@@ -53,7 +53,9 @@ def smaller(script: Script) -> Iterator[Script]:
         size //= 2
     if script.partition_by:
         yield replace(script, partition_by=())
-        yield from (replace(script, partition_by=script.partition_by[:n] + script.partition_by[n + 1 :]) for n in range(len(script.partition_by)))
+        yield from (
+            replace(script, partition_by=script.partition_by[:n] + script.partition_by[n + 1 :]) for n in range(len(script.partition_by))
+        )
     yield from (replace(script, properties=script.properties[:n] + script.properties[n + 1 :]) for n in range(len(script.properties)))
     yield from (replace(script, columns=script.columns[:n] + script.columns[n + 1 :]) for n in range(1, len(script.columns)))
     for n, step in enumerate(steps):

@@ -139,4 +139,3 @@ def value(rng: random.Random, c: Column, values: dict[str, tuple[str, tuple[Any,
     if c.members:
         return {m.name: value(rng, m, values) for m in c.members}
     return rng.choice(values[c.kind][1])
-

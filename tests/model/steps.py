@@ -330,9 +330,7 @@ class RollBack:
     """To the parent of main."""
 
     def code(self, on: str = "t") -> str:
-        return (
-            f"with {on}.manage_snapshots() as manage:\n    manage.rollback_to_snapshot({on}.current_snapshot().parent_snapshot_id)"
-        )
+        return f"with {on}.manage_snapshots() as manage:\n    manage.rollback_to_snapshot({on}.current_snapshot().parent_snapshot_id)"
 
     def apply(self, work: Work) -> None:
         if work.state.head().parent not in work.state.snaps:

@@ -27,7 +27,10 @@ KINDS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "wide": ("decimal(18,2)", (Decimal("0.00"), Decimal("12.50"), Decimal("123456789012.99"))),
     "string": ("string", ("", "a", "ab", "aß𝔘", "b/c=d %", "zzzzzzzzzzzzzzzzzzzz")),
     "date": ("date", (dt.date(1970, 1, 1), dt.date(1969, 12, 31), dt.date(2024, 2, 29), dt.date(2024, 3, 1))),
-    "timestamp": ("timestamp_ntz", (dt.datetime(1969, 12, 31, 23, 59, 59), dt.datetime(2024, 2, 29, 1), dt.datetime(2024, 2, 29, 2, 0, 0, 7))),
+    "timestamp": (
+        "timestamp_ntz",
+        (dt.datetime(1969, 12, 31, 23, 59, 59), dt.datetime(2024, 2, 29, 1), dt.datetime(2024, 2, 29, 2, 0, 0, 7)),
+    ),
     "boolean": ("boolean", (True, False)),
 }
 WIDER = {"int": "long", "float": "double", "decimal": "wide"}

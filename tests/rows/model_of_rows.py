@@ -94,7 +94,9 @@ SETTINGS = (
     Setting({"p": "p + 1", "id": "p"}, lambda r: {"p": plus(r["p"], 1), "id": r["p"]}),
     Setting({"s": None, "x": 2.5}, lambda r: {"s": None, "x": 2.5}),
     Setting({"p": "cast(id % 3 as int)"}, lambda r: {"p": None if r["id"] is None else int(math.fmod(r["id"], 3))}),
-    Setting({"t.a": "coalesce(p, 9)"}, lambda r: {"t": {"a": 9 if r["p"] is None else r["p"], "b": None if r["t"] is None else r["t"]["b"]}}),
+    Setting(
+        {"t.a": "coalesce(p, 9)"}, lambda r: {"t": {"a": 9 if r["p"] is None else r["p"], "b": None if r["t"] is None else r["t"]["b"]}}
+    ),
     Setting({"id": "id"}, lambda r: {}),
 )
 

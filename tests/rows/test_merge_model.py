@@ -73,7 +73,10 @@ TARGET: list[tuple[str | None, Test]] = [
 SETS: list[tuple[dict[str, Any], Callable[[Row, Row], Row]]] = [
     ({"v": "source.v"}, lambda t, s: {"v": s["v"]}),
     ({"k": "source.k", "x": "target.x"}, lambda t, s: {"k": s["k"]}),
-    ({"id": "target.id + 1", "k": "coalesce(target.k, source.k)"}, lambda t, s: {"id": _plus(t["id"]), "k": t["k"] if t["k"] is not None else s["k"]}),
+    (
+        {"id": "target.id + 1", "k": "coalesce(target.k, source.k)"},
+        lambda t, s: {"id": _plus(t["id"]), "k": t["k"] if t["k"] is not None else s["k"]},
+    ),
     ({"v": 7, "target.x": None}, lambda t, s: {"v": 7, "x": None}),
 ]
 OWN_SETS: list[tuple[dict[str, Any], Callable[[Row, Row], Row]]] = [
@@ -103,7 +106,15 @@ class Acting:
 def acting(draw: st.DrawFn, when: When) -> Acting:
     tests = {When.MATCHED: BOTH, When.NOT_MATCHED: SOURCE, When.NOT_MATCHED_BY_SOURCE: TARGET}[when]
     text, test = draw(st.sampled_from(tests))
-    do = draw(st.sampled_from({When.MATCHED: [Do.UPDATE, Do.UPDATE_ALL, Do.DELETE], When.NOT_MATCHED: [Do.INSERT, Do.INSERT_ALL], When.NOT_MATCHED_BY_SOURCE: [Do.UPDATE, Do.DELETE]}[when]))
+    do = draw(
+        st.sampled_from(
+            {
+                When.MATCHED: [Do.UPDATE, Do.UPDATE_ALL, Do.DELETE],
+                When.NOT_MATCHED: [Do.INSERT, Do.INSERT_ALL],
+                When.NOT_MATCHED_BY_SOURCE: [Do.UPDATE, Do.DELETE],
+            }[when]
+        )
+    )
     if do in (Do.UPDATE_ALL, Do.INSERT_ALL):
         return Acting(Clause(when, do, text), test, lambda t, s: dict(s))
     if do is Do.DELETE:
@@ -121,12 +132,14 @@ def clauses(draw: st.DrawFn) -> list[Acting]:
     return draw(st.permutations(found)) if len({a.clause.when for a in found}) == len(found) else found
 
 
-rows = st.fixed_dictionaries({
-    "id": st.one_of(st.none(), st.integers(0, 6)),
-    "k": st.sampled_from([None, "a", "b"]),
-    "x": st.sampled_from([None, 0.0, -0.0, 1.5, math.nan]),
-    "v": st.one_of(st.none(), st.integers(0, 3)),
-})
+rows = st.fixed_dictionaries(
+    {
+        "id": st.one_of(st.none(), st.integers(0, 6)),
+        "k": st.sampled_from([None, "a", "b"]),
+        "x": st.sampled_from([None, 0.0, -0.0, 1.5, math.nan]),
+        "v": st.one_of(st.none(), st.integers(0, 3)),
+    }
+)
 
 
 class Ambiguous(Exception):
@@ -177,7 +190,15 @@ def catalog() -> Any:
     spec=st.sampled_from([[], ["k"], ["bucket(2, id)"]]), deleted=st.sampled_from([None, "v = 0", "id = 2"]),
 )  # fmt: skip
 def test_a_merge_does_what_a_plain_loop_over_both_sides_does(
-    catalog: Any, target: list[Row], source: list[Row], on: tuple[str, Test], acts: list[Acting], version: int, mode: str, spec: list[str], deleted: str | None
+    catalog: Any,
+    target: list[Row],
+    source: list[Row],
+    on: tuple[str, Test],
+    acts: list[Acting],
+    version: int,
+    mode: str,
+    spec: list[str],
+    deleted: str | None,
 ) -> None:
     if not acts:
         return

@@ -70,7 +70,9 @@ def test_not_a_number_among_the_keys_reaches_everything() -> None:
 
 def test_rows_that_nothing_matches_widen_the_reach() -> None:
     source = pa.table({"id": [1]})
-    assert reached("target.id = source.id", source, matched_delete(), not_matched_by_source_delete("k = 'b'")) == of_table(parse("id in (1) or k = 'b'"))
+    assert reached("target.id = source.id", source, matched_delete(), not_matched_by_source_delete("k = 'b'")) == of_table(
+        parse("id in (1) or k = 'b'")
+    )
     assert reached("target.id = source.id", source, not_matched_by_source_delete()) == TRUE
     assert reached("target.id = source.id", source, not_matched_by_source_delete("10 / id > 2")) == TRUE  # it may fail where rows do match
 
@@ -92,7 +94,9 @@ def test_columns_are_read_late_only_when_something_needs_them() -> None:
 
 
 values = st.recursive(
-    st.one_of(st.none(), st.sampled_from([0.0, -0.0, 1.5, math.nan])), lambda inner: st.one_of(st.none(), st.lists(inner, max_size=3)), max_leaves=6
+    st.one_of(st.none(), st.sampled_from([0.0, -0.0, 1.5, math.nan])),
+    lambda inner: st.one_of(st.none(), st.lists(inner, max_size=3)),
+    max_leaves=6,
 )
 
 
@@ -104,7 +108,9 @@ def same(a: Any, b: Any) -> bool:
     return a == b or (isinstance(a, float) and isinstance(b, float) and math.isnan(a) and math.isnan(b))
 
 
-NESTED = pa.struct([("l", pa.list_(pa.list_(pa.float64()))), ("m", pa.map_(pa.string(), pa.int32())), ("s", pa.struct([("d", pa.float64())]))])
+NESTED = pa.struct(
+    [("l", pa.list_(pa.list_(pa.float64()))), ("m", pa.map_(pa.string(), pa.int32())), ("s", pa.struct([("d", pa.float64())]))]
+)
 floats = st.sampled_from([None, 0.0, -0.0, 1.5, math.nan])
 row = st.one_of(
     st.none(),

@@ -129,7 +129,13 @@ def files(draw: Any) -> tuple[list[File], list[File]]:
         spec, partition, path = about.spec, about.file.partition, about.file.file_path
         if kind == "dv" and (path in vectors or sequence < about.sequence):
             kind = "file"
-        facts: dict[str, Any] = {"content": 1, "file_path": f"/t/data/x{n}", "file_format": "parquet", "record_count": 3, "file_size_in_bytes": 9}
+        facts: dict[str, Any] = {
+            "content": 1,
+            "file_path": f"/t/data/x{n}",
+            "file_format": "parquet",
+            "record_count": 3,
+            "file_size_in_bytes": 9,
+        }
         match kind:
             case "dv":
                 vectors.add(path)

@@ -100,7 +100,9 @@ def data_file(path: str, made: MadeFile, spec: PartitionSpec, schema: Schema, pa
             nans[i] = sum(is_nan(v) for v in column)
         real = [v for v in column if v is not None and not is_nan(v)]
         if real:
-            order = sorted(real, key=lambda v: v.encode() if isinstance(v, str) else (v, math.copysign(1, v)) if isinstance(v, float) else v)
+            order = sorted(
+                real, key=lambda v: v.encode() if isinstance(v, str) else (v, math.copysign(1, v)) if isinstance(v, float) else v
+            )
             lower[i] = _bound_bytes(type_, order[0], made, False)
             upper[i] = _bound_bytes(type_, order[-1], made, True)
     return DataFile(
@@ -126,9 +128,7 @@ def manifest(
     storage: DictStorage, path: str, entries: Sequence[ManifestEntry], spec: PartitionSpec, schema: Schema, *, snapshot_id: int = 1,
     sequence_number: int = 1, format_version: int = 2, content: int = 0, counts: bool = True,
 ) -> ManifestFile:  # fmt: skip
-    data = encode_manifest(
-        entries, spec=spec, schema=schema, format_version=format_version, content=content, snapshot_id=snapshot_id
-    )
+    data = encode_manifest(entries, spec=spec, schema=schema, format_version=format_version, content=content, snapshot_id=snapshot_id)
     storage.files[path] = data
     by_status = [[e for e in entries if e.status == s] for s in (1, 0, 2)]
     rows = [sum(e.data_file.record_count for e in some) for some in by_status]
@@ -152,7 +152,11 @@ def split_by_partition(rows: Iterable[Row], spec: PartitionSpec, schema: Schema)
 
 
 def make_table(
-    schema: Schema, manifests: Sequence[tuple[PartitionSpec, Sequence[MadeFile]]], *, format_version: int = 2, schemas: tuple[Schema, ...] = ()
+    schema: Schema,
+    manifests: Sequence[tuple[PartitionSpec, Sequence[MadeFile]]],
+    *,
+    format_version: int = 2,
+    schemas: tuple[Schema, ...] = (),
 ) -> Made:
     """A table of one snapshot; rows of a file that fall into several partitions become several files."""
     storage = DictStorage()

@@ -120,7 +120,9 @@ def test_bounds_that_are_apart_rule_a_delete_file_out_also_when_they_are_older_a
 
 
 def test_deletes_weigh_in_when_tasks_are_packed() -> None:
-    found = planned([one(f"/t/data/{i}", file_size_in_bytes=100) for i in range(4)], [delete(file_size_in_bytes=350, content=2, equality_ids=(1,))])
+    found = planned(
+        [one(f"/t/data/{i}", file_size_in_bytes=100) for i in range(4)], [delete(file_size_in_bytes=350, content=2, equality_ids=(1,))]
+    )
     assert [len(c) for c in combine(found.tasks(), split_size=1000, open_file_cost=1)] == [2, 2]
     assert all(t.size_bytes == 450 for t in found.tasks())
 
@@ -130,4 +132,3 @@ def test_planned_files_cannot_lose_their_deletes() -> None:
     with pytest.raises(ValueError, match="without these"):
         PlannedFiles(group.spec, group.table)
     assert [d.file_path for d in group.chosen([0]).delete_files(0)] == ["/t/x"]
-

@@ -74,7 +74,10 @@ def test_uuid_bounds_are_shown_as_text():
     made = make_table(SCHEMA, [(PartitionSpec(), [MadeFile(({3: bytes(15) + b"\x01"}, {3: b"\xff" * 16}))])])
     (row,) = metadata_table("files", made.metadata, made.storage).to_pylist()
     metrics = row["readable_metrics"]["u"]
-    assert (metrics["lower_bound"], metrics["upper_bound"]) == ("00000000-0000-0000-0000-000000000001", "ffffffff-ffff-ffff-ffff-ffffffffffff")
+    assert (metrics["lower_bound"], metrics["upper_bound"]) == (
+        "00000000-0000-0000-0000-000000000001",
+        "ffffffff-ffff-ffff-ffff-ffffffffffff",
+    )
 
 
 def test_time_travel_is_refused_where_a_table_has_none():
@@ -98,7 +101,9 @@ def test_all_tables_show_what_older_snapshots_hold(golden):
     rows = {name: metadata_table(name, metadata, storage).num_rows for name in METADATA_TABLES}
     assert rows["all_files"] > rows["files"] == table.expected["counts"]["data_files"]
     assert rows["snapshots"] == len(metadata.snapshots) and rows["refs"] == len(metadata.refs)
-    assert rows["all_manifests"] == sum(metadata_table("manifests", metadata, storage, snapshot_id=s.snapshot_id).num_rows for s in metadata.snapshots)
+    assert rows["all_manifests"] == sum(
+        metadata_table("manifests", metadata, storage, snapshot_id=s.snapshot_id).num_rows for s in metadata.snapshots
+    )
 
 
 def test_the_metadata_log_ends_with_the_current_file(golden):
@@ -125,7 +130,6 @@ def test_deleted_positions_are_as_many_as_the_manifests_say(golden, name):
 
 
 def test_delete_files_that_are_none_are_corrupt(golden):
-
     row = {
         "file_path": golden["dv_v3"].metadata_file, "file_format": "puffin", "key_metadata": None, "content_offset": 4,
         "content_size_in_bytes": 10**12, "referenced_data_file": "x", "record_count": 1,
@@ -160,7 +164,10 @@ def test_rows_that_a_delete_file_carries_are_shown_by_field_id(tmp_path):
     one = {"list": [1, None], "id": 7, "old": {"a": "x"}, "map": [("k", bytes(16))]}
     carried = pa.array([one, None, {"list": None, "id": None, "old": None, "map": None}], row_type)
     schema = pa.schema([("file_path", pa.string()), ("pos", pa.int64()), ("row", row_type)])
-    file, storage = {"file_path": str(tmp_path / "d.parquet"), "file_format": "parquet", "key_metadata": None}, storage_for(str(tmp_path), {})
+    file, storage = (
+        {"file_path": str(tmp_path / "d.parquet"), "file_format": "parquet", "key_metadata": None},
+        storage_for(str(tmp_path), {}),
+    )
     pq.write_table(pa.table([["f", "f", "g"], [1, 2, 0], carried], schema=schema), file["file_path"])
     (found,) = position_deletes._positions(file, storage, ROW)
     found.rows.validate(full=True)

@@ -72,7 +72,9 @@ FIELDS = [
 @st.composite
 def specs(draw, spec_id):
     chosen = draw(st.lists(st.sampled_from(FIELDS), max_size=2, unique_by=lambda f: (f[0], str(f[1]))))
-    return PartitionSpec(*(PartitionField(i, 1000 + 10 * spec_id + k, t, f"p{spec_id}{k}") for k, (i, t) in enumerate(chosen)), spec_id=spec_id)
+    return PartitionSpec(
+        *(PartitionField(i, 1000 + 10 * spec_id + k, t, f"p{spec_id}{k}") for k, (i, t) in enumerate(chosen)), spec_id=spec_id
+    )
 
 
 ROW = st.fixed_dictionaries({}, optional=dict(VALUES.items()))

@@ -63,7 +63,15 @@ def test_a_column_without_metrics_is_not_taken_for_null():
 
 def test_nulls_of_an_outer_struct_hide_behind_a_small_value_count():
     storage = DictStorage()
-    file = DataFile(file_path="f", file_format="parquet", record_count=10, file_size_in_bytes=1, value_counts={X: 7}, null_value_counts={X: 0}, spec_id=1)
+    file = DataFile(
+        file_path="f",
+        file_format="parquet",
+        record_count=10,
+        file_size_in_bytes=1,
+        value_counts={X: 7},
+        null_value_counts={X: 0},
+        spec_id=1,
+    )
     one = manifest(storage, "/t/m-hidden.avro", [ManifestEntry(1, file, 1)], PLAIN, SCHEMA)
     made_metadata = table_metadata(storage, SCHEMA, [one], [PLAIN])
     find = lambda text: plan(made_metadata, storage, snapshot=made_metadata.current_snapshot(), row_filter=parse(text), schema=SCHEMA)
@@ -84,7 +92,10 @@ def test_counts_prove_all_null_and_no_null():
 
 def test_nan_is_above_every_bound_unless_its_count_is_known_to_be_zero():
     nan = float("nan")
-    made = make_table(SCHEMA, [(PLAIN, [MadeFile(rows(1.0, 2.0, field=D)), MadeFile(rows(1.0, nan, field=D)), MadeFile(rows(1.0, nan, field=D), keep="vnb")])])
+    made = make_table(
+        SCHEMA,
+        [(PLAIN, [MadeFile(rows(1.0, 2.0, field=D)), MadeFile(rows(1.0, nan, field=D)), MadeFile(rows(1.0, nan, field=D), keep="vnb")])],
+    )
     assert count(made, "d > 5") == 2
     assert planned(made, "NOT (d > 5)").matched_records == 2
     assert planned(made, "d < 3").matched_records == 2

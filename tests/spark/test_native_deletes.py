@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
 from frazil.arrow.schema import to_arrow_schema
+from frazil.scan import deletes
 from frazil.spark import bitmaps, equality, file_keys, native_deletes, one_bitmap, parquet_scan
 from frazil.spec import types as i
+from frazil.spec.data_file import DataFile
 from tests.spark.deleting import take_keys, take_positions
 
 pytestmark = pytest.mark.spark
@@ -346,3 +348,45 @@ def test_a_column_named_as_spark_names_row_numbers(catalog, session, rows):
         scan = t.scan(selected_fields=chosen)
         assert rows(scan.to_spark(session)) == sorted(scan.to_arrow().to_pylist(), key=repr)
         assert scan.to_spark(session).count() == 2
+
+
+@pytest.mark.versions
+def test_deletes_that_are_left_out_only_when_looked_at_leave_the_bitmap_right(catalog, session, monkeypatch):
+    """Of many pairs of files and deletes only an upper bound is known before, so some files seem to have deleted positions."""
+    monkeypatch.setattr(deletes, "PAIRS", 0)
+    cases = [((1, 1, 1, 1, 1, 1), (1, 2)), ((200, 65, 64, 1, 130, 300), (2, 3)), ((64,) * 8, (0, 1)), ((1000, 10, 10, 10), (2, 3))]
+    for n, (sizes, gone) in enumerate(cases):
+        t = catalog.create_table(f"db.t{n}", "id bigint, s string", format_version=2)
+        for at, size in enumerate(sizes):
+            t.append(numbers(at * 1000, size))
+        chosen = sorted(task.file.file_path for task in t.scan().plan_files())[gone[0] : gone[1] + 1]
+        take_positions(t, lambda r, chosen=chosen: r["_file"] in chosen and r["_pos"] % 3 == 0, "partition")
+        assert ids(t.to_spark(session)) == sorted(t.scan().to_arrow().column("id").to_pylist())
+
+
+def test_a_few_files_with_positions_among_many_without_make_a_small_bitmap(tmp_path):
+    rng = np.random.default_rng(1)
+    rows, numbered = rng.integers(1, 5000, 3000), np.zeros(3000, bool)
+    numbered[rng.choice(3000, 100, replace=False)] = True
+    keys = file_keys.FileKeys.given(file_keys.by_rows(rows, numbered))
+    files = [
+        bitmaps.Deleted(
+            DataFile(file_path=f"{n}", file_format="parquet", record_count=int(rows[n]), file_size_in_bytes=1), int(keys.numbers[n]), ()
+        )
+        for n in np.flatnonzero(numbered)
+    ]
+    made = one_bitmap.OneBitmap.of(files, keys, None)
+    assert len(made.numbers) <= -(-rows[numbered].sum() // 64) + 100 + 3 * 100**2
+
+
+def test_columns_are_found_by_id_also_where_vectors_are_turned_off(catalog, session, rows):
+    """Spark's reader of rows asks the running session whether ids count."""
+    t = catalog.create_table("db.plain", "id bigint, x double, s string", format_version=2)
+    t.append(pa.table({"id": pa.array(range(20), pa.int64()), "x": [n / 2 for n in range(20)], "s": [f"s{n}" for n in range(20)]}))
+    take_keys(t, ["id"], [{"id": 5}])
+    with t.update_schema() as u:
+        u.rename_column("s", "y")
+    session.conf.set("spark.sql.parquet.enableVectorizedReader", "false")
+    session.conf.set("spark.sql.parquet.enableNestedColumnVectorizedReader", "false")
+    assert rows(t.to_spark(session)) == sorted(t.scan().to_arrow().to_pylist(), key=repr)
+    assert session.conf.get("spark.sql.parquet.enableVectorizedReader") == "false"

@@ -75,7 +75,9 @@ def test_murmur_of_nothing_is_zero() -> None:
     assert murmur3(b"") == 0
 
 
-@pytest.mark.parametrize(("number", "expected"), [(0, "00"), (-1, "ff"), (127, "7f"), (128, "0080"), (-128, "80"), (-129, "ff7f"), (1420, "058c")])
+@pytest.mark.parametrize(
+    ("number", "expected"), [(0, "00"), (-1, "ff"), (127, "7f"), (128, "0080"), (-128, "80"), (-129, "ff7f"), (1420, "058c")]
+)
 def test_unscaled_numbers_are_as_short_as_can_be(number: int, expected: str) -> None:
     assert minimal_bytes(number).hex() == expected
 

@@ -117,7 +117,9 @@ def refused(late: str, early: str, where: str, level: str, mode: str, version: i
         return level == "serializable" and (where == "row" or late == "overwrite")
     if late == "overwrite" or early in ("overwrite", "rewrite"):
         return True
-    if mode == "copy-on-write" or version >= 3 or late != "delete":  # one file is rewritten, or has one vector, or its deletes are in the read set
+    if (
+        mode == "copy-on-write" or version >= 3 or late != "delete"
+    ):  # one file is rewritten, or has one vector, or its deletes are in the read set
         return True
     return early != "delete" and where == "row"  # position deletes: both deleted, or other rows
 
@@ -157,7 +159,9 @@ MODES = [("copy-on-write", 2), ("merge-on-read", 2), ("merge-on-read", 3), *([("
 @pytest.mark.parametrize("level", ["serializable", "snapshot"])
 @pytest.mark.parametrize(("mode", "version"), MODES)
 def test_every_pair_of_operations_has_its_expected_outcome(catalog: Any, mode: str, version: int, level: str) -> None:
-    t = catalog.create_table(f"db.base_{mode}_{version}_{level}", "id bigint, p string, v bigint", partition_by=["p"], format_version=version)
+    t = catalog.create_table(
+        f"db.base_{mode}_{version}_{level}", "id bigint, p string, v bigint", partition_by=["p"], format_version=version
+    )
     t.append(frame(*START))
     wrong = []
     lates = [o for o in OPERATIONS if SOAK or o not in ("append", "schema")]

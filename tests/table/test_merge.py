@@ -270,7 +270,12 @@ def test_a_stream_is_taken_once_and_may_be_larger_than_memory(table, monkeypatch
 
 def test_a_source_beyond_memory_has_its_index_on_disk(table, monkeypatch):
     monkeypatch.setattr("frazil.rows.pairing.IN_MEMORY", 3)
-    result = merging(table, frame([1, 3, 4, 8, 9]), "target.id = source.id and source.v < 90").when_matched_delete().when_not_matched_insert_all().execute()
+    result = (
+        merging(table, frame([1, 3, 4, 8, 9]), "target.id = source.id and source.v < 90")
+        .when_matched_delete()
+        .when_not_matched_insert_all()
+        .execute()
+    )
     assert (result.rows_deleted, result.rows_inserted) == (3, 2)
 
 
@@ -279,10 +284,23 @@ def test_a_source_beyond_memory_has_its_index_on_disk(table, monkeypatch):
 
 def test_columns_that_are_not_set_stay_and_nested_ones_are_set_one_by_one(catalog, mode):
     t = catalog.create_table("db.s", "id bigint, s struct<a: int, b: string>, l array<int>, m map<string,int>")
-    schema = pa.schema([("id", pa.int64()), ("s", pa.struct([("a", pa.int32()), ("b", pa.string())])), ("l", pa.list_(pa.int32())), ("m", pa.map_(pa.string(), pa.int32()))])
-    t.append(pa.Table.from_pylist([{"id": 1, "s": {"a": 1, "b": "x"}, "l": [1], "m": [("k", 1)]}, {"id": 2, "s": None, "l": None, "m": None}], schema))
+    schema = pa.schema(
+        [
+            ("id", pa.int64()),
+            ("s", pa.struct([("a", pa.int32()), ("b", pa.string())])),
+            ("l", pa.list_(pa.int32())),
+            ("m", pa.map_(pa.string(), pa.int32())),
+        ]
+    )
+    t.append(
+        pa.Table.from_pylist(
+            [{"id": 1, "s": {"a": 1, "b": "x"}, "l": [1], "m": [("k", 1)]}, {"id": 2, "s": None, "l": None, "m": None}], schema
+        )
+    )
     source = pa.table({"id": [1, 2, 3], "x": [7, 8, 9], "s": [{"b": "n", "a": 0}] * 3})
-    merge = merging(t, source).when_matched_update({"s.a": "source.x", "l": None}).when_not_matched_insert({"id": "source.id", "s": "source.s"})
+    merge = (
+        merging(t, source).when_matched_update({"s.a": "source.x", "l": None}).when_not_matched_insert({"id": "source.id", "s": "source.s"})
+    )
     merge.execute(mode)
     found = sorted(t.to_arrow().to_pylist(), key=lambda r: r["id"])
     assert found[0] == {"id": 1, "s": {"a": 7, "b": "x"}, "l": None, "m": [("k", 1)]}
@@ -291,7 +309,11 @@ def test_columns_that_are_not_set_stay_and_nested_ones_are_set_one_by_one(catalo
 
 def test_overflow_and_null_in_a_required_column_are_named(catalog, mode):
     t = catalog.create_table("db.r", "id bigint not null, v int")
-    t.append(pa.table(pa.table({"id": [1], "v": pa.array([1], pa.int32())}), schema=pa.schema([pa.field("id", pa.int64(), False), ("v", pa.int32())])))
+    t.append(
+        pa.table(
+            pa.table({"id": [1], "v": pa.array([1], pa.int32())}), schema=pa.schema([pa.field("id", pa.int64(), False), ("v", pa.int32())])
+        )
+    )
     source = pa.table({"id": [1], "big": [2**40], "none": pa.array([None], pa.int64())})
     with pytest.raises(EvaluationError, match="Column v"):
         merging(t, source).when_matched_update({"v": "source.big"}).execute(mode)
@@ -347,7 +369,12 @@ def test_evolution_adds_only_columns_that_are_set(table):
 
 def test_members_of_structs_that_the_source_lacks_stay_with_evolution(catalog, mode):
     t = catalog.create_table("db.s", "id bigint, s struct<a: int, b: string>")
-    t.append(pa.table({"id": [1], "s": [{"a": 1, "b": "x"}]}, pa.schema([("id", pa.int64()), ("s", pa.struct([("a", pa.int32()), ("b", pa.string())]))])))
+    t.append(
+        pa.table(
+            {"id": [1], "s": [{"a": 1, "b": "x"}]},
+            pa.schema([("id", pa.int64()), ("s", pa.struct([("a", pa.int32()), ("b", pa.string())]))]),
+        )
+    )
     source = pa.table({"id": [1], "s": pa.array([{"a": 5, "c": True}], pa.struct([("a", pa.int32()), ("c", pa.bool_())]))})
     with pytest.raises(InvalidInput, match=r"s\.b"):
         merging(t, source).when_matched_update_all().execute(mode)
@@ -379,7 +406,10 @@ def test_files_beyond_the_reach_of_the_source_are_not_opened(catalog, mode):
     assert result.rows_updated == 3  # by the bounds of the key
     source = frame([250]).append_column("p", pa.array(["1"]))
     assert merging(t, source, "target.name = source.p and target.id = source.id").when_matched_delete().execute(mode).snapshot_id is None
-    assert merging(t, frame([5, 6, 300]), "target.id = source.id and target.name = '1'").when_matched_delete().execute(mode).snapshot_id is None
+    assert (
+        merging(t, frame([5, 6, 300]), "target.id = source.id and target.name = '1'").when_matched_delete().execute(mode).snapshot_id
+        is None
+    )
 
 
 def test_rows_that_are_deleted_already_match_nothing(table):
@@ -419,7 +449,9 @@ def test_a_merge_that_fails_late_leaves_no_file(table):
     files = sorted(p for p in Path(table.location(), "data").rglob("*"))
     source = pa.table({"id": [1, 9], "v": [5, 2**40]})
     with pytest.raises(EvaluationError, match="Column v"):  # after the files of the update were written
-        merging(table, source).when_matched_update({"v": "source.v"}).when_not_matched_insert({"id": "source.id", "v": "source.v"}).execute()
+        merging(table, source).when_matched_update({"v": "source.v"}).when_not_matched_insert(
+            {"id": "source.id", "v": "source.v"}
+        ).execute()
 
     def broken():
         yield frame([1]).to_batches()[0]

@@ -45,7 +45,9 @@ def test_a_change_killed_at_any_file_operation_leaves_all_or_nothing(kind: str, 
 
 
 @CASES
-def test_an_error_of_any_file_operation_of_a_change_is_told_and_undone(kind: str, verb: str, mode: str, version: int, tmp_path: Path) -> None:
+def test_an_error_of_any_file_operation_of_a_change_is_told_and_undone(
+    kind: str, verb: str, mode: str, version: int, tmp_path: Path
+) -> None:
     for fault in ("ENOSPC", "EIO") if SOAK else ("EIO" if kind == "path" else "ENOSPC",):
         place = tmp_path / fault
         place.mkdir()

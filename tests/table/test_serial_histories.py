@@ -66,7 +66,9 @@ class Step:
                 tx.upsert(frame(new), join_cols=["id"], **options)
             case "merge":
                 described = tx.merge(frame(new), on="target.id = source.id", **options)
-                described.when_matched_delete(condition="target.v = 1").when_matched_update(set={"v": "target.v + source.v"}).when_not_matched_insert_all().execute()
+                described.when_matched_delete(condition="target.v = 1").when_matched_update(
+                    set={"v": "target.v + source.v"}
+                ).when_not_matched_insert_all().execute()
             case "absent":
                 tx.merge(frame(*self.two()), on="target.id = source.id", **options).when_not_matched_insert_all().execute()
             case "overwrite":
@@ -99,7 +101,9 @@ class Step:
 
 
 CONDITIONS = st.one_of(
-    st.tuples(st.just("id"), st.integers(0, 13)), st.tuples(st.just("p"), st.sampled_from("abc")), st.tuples(st.just("v"), st.integers(0, 4))
+    st.tuples(st.just("id"), st.integers(0, 13)),
+    st.tuples(st.just("p"), st.sampled_from("abc")),
+    st.tuples(st.just("v"), st.integers(0, 4)),
 )
 STEPS = st.builds(
     lambda kind, where, n: Step(kind, *where, n),

@@ -6,6 +6,7 @@ import pathlib
 import pickle
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import frazil
@@ -409,3 +410,28 @@ def test_totals_that_a_parent_lacks_are_counted(catalog, events):
     summary = events.append(rows([3])).summary
     assert (summary["total-records"], summary["total-data-files"], summary["total-delete-files"]) == ("3", "2", "0")
     assert int(summary["total-files-size"]) == sum(events.inspect.files()["file_size_in_bytes"].to_pylist())
+
+
+def test_changes_by_an_old_handle_reach_rows_that_others_wrote_since(catalog, events):
+    """There is nothing to commit when a handle holds no such rows, so no conflict would tell that it is old."""
+    old = [catalog.load_table("db.events") for _ in range(5)]
+    events.append(rows([1, 2, 3]))
+    assert old[0].delete("id = 1").rows_deleted == 1
+    assert old[1].update({"s": "'y'"}, where="id = 2").rows_updated == 1
+    frame = pa.table({"id": pa.array([3], pa.int64())})
+    assert old[2].merge(frame, "target.id = source.id").when_matched_delete().execute().rows_deleted == 1
+    with pytest.raises(ValidationException, match="has changed since this handle read it"):
+        old[3].merge(pa.table({"id": pa.array([2], pa.int64())}).to_reader(), "target.id = source.id").when_matched_delete().execute()
+    assert [r["id"] for r in old[3].scan().to_arrow().to_pylist()] == [2]
+    assert repr(old[4].delete("id = 77")) == "CommitResult(nothing changed)"
+    assert ids(events.refresh()) == [2]
+
+
+def test_files_are_added_by_their_whole_paths_and_results_tell_of_metadata(catalog, events, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(rows([5]), "outside.parquet")
+    events.add_files(["outside.parquet"])
+    assert events.inspect.files().column("file_path").to_pylist() == [str(tmp_path / "outside.parquet")]
+    monkeypatch.chdir("/")
+    assert ids(events) == [5]
+    assert repr(events.set_properties(owner="me")) == "CommitResult(metadata only, no new snapshot)"

@@ -55,12 +55,29 @@ def test_rows_that_are_equal_already_are_not_rewritten(table):
 
 
 def test_lists_maps_and_structs_are_compared_too(catalog):
-    schema = pa.schema([("id", pa.int64()), ("l", pa.list_(pa.int32())), ("m", pa.map_(pa.string(), pa.int32())), ("s", pa.struct([("a", pa.list_(pa.float64()))]))])
+    schema = pa.schema(
+        [
+            ("id", pa.int64()),
+            ("l", pa.list_(pa.int32())),
+            ("m", pa.map_(pa.string(), pa.int32())),
+            ("s", pa.struct([("a", pa.list_(pa.float64()))])),
+        ]
+    )
     t = catalog.create_table("db.n", schema)
-    old = [(1, [1, 2], [("k", 1)], {"a": [1.0]}), (2, None, None, None), (3, [], [], {"a": None}), (4, [None], [("k", None)], {"a": [math.nan]})]
+    old = [
+        (1, [1, 2], [("k", 1)], {"a": [1.0]}),
+        (2, None, None, None),
+        (3, [], [], {"a": None}),
+        (4, [None], [("k", None)], {"a": [math.nan]}),
+    ]
     t.append(frame(old, schema))
     assert upsert(t, frame(old, schema), ["id"]).snapshot_id is None
-    new = [(1, [1, 3], [("k", 1)], {"a": [1.0]}), (2, None, None, {"a": None}), (3, [], [("k", 1)], {"a": None}), (4, [None], [("k", None)], {"a": [None]})]
+    new = [
+        (1, [1, 3], [("k", 1)], {"a": [1.0]}),
+        (2, None, None, {"a": None}),
+        (3, [], [("k", 1)], {"a": None}),
+        (4, [None], [("k", None)], {"a": [None]}),
+    ]
     assert upsert(t, frame(new, schema), ["id"]).rows_updated == 4
     assert rows(t) == [dict(zip(schema.names, r, strict=True)) for r in new]
 
@@ -116,7 +133,9 @@ def test_optional_columns_that_a_frame_lacks_become_null_as_in_an_append(table):
 def test_wide_keys_in_numbers_stay_linear(catalog):
     t = catalog.create_table("db.many", "a bigint, b string, v int", format_version=3)
     i = np.arange(50_000)
-    make = lambda n, v: pa.table({"a": n // 10, "b": pa.array([f"k{x}" for x in (n % 10).tolist()]), "v": pa.array(np.full(len(n), v), pa.int32())})
+    make = lambda n, v: pa.table(
+        {"a": n // 10, "b": pa.array([f"k{x}" for x in (n % 10).tolist()]), "v": pa.array(np.full(len(n), v), pa.int32())}
+    )
     t.append(make(i, 1))
     result = upsert(t, make(np.arange(45_000, 60_000), 2), ["a", "b"])
     assert (result.rows_updated, result.rows_inserted) == (5_000, 10_000) and t.scan().count() == 60_000

@@ -206,7 +206,11 @@ class _OpenFile:
         metrics = self.writer.close()
         size = int(self._sink.tell())
         self._output.__exit__(None, None, None)
-        self._complete(metrics)
+        try:
+            self._complete(metrics)
+        except BaseException:
+            self._context.storage.delete_many([self.location])
+            raise
         context = self._context
         return DataFile(
             file_path=self.location, file_format=context.format, partition=self._partition, file_size_in_bytes=size,

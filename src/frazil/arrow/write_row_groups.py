@@ -43,7 +43,7 @@ class RowGroupsWriter:
 
     def has(self, size: int) -> bool:
         """Whether the file has so many bytes. Row groups on their way are waited for where it depends on them."""
-        while self._waiting and self._written < size <= self._written + self._coming:
+        while self._waiting and self._written < size <= self._written + 2 * self._coming:  # none becomes twice as large
             self._take()
         return self._written >= size
 

@@ -147,10 +147,11 @@ _OPTIONS = {
 }  # fmt: skip
 
 
-def selector_options(options: Mapping[str, str]) -> dict[str, int | str]:
+def selector_options(options: Mapping[str, str], zone: str = "UTC") -> dict[str, int | str]:
     """Keyword arguments of `resolve` from Java's read options (any case): snapshot-id as-of-timestamp branch tag versionAsOf timestampAsOf.
 
-    `timestampAsOf` as a number is seconds (Spark), `as-of-timestamp` milliseconds. Raises InvalidInput for two that select by time.
+    `timestampAsOf` as a number is seconds (Spark), as text without offset in `zone`; `as-of-timestamp` is milliseconds. Raises InvalidInput
+    for two that select by time.
     """
     found: dict[str, int | str] = {}
     for key, value in options.items():
@@ -159,17 +160,17 @@ def selector_options(options: Mapping[str, str]) -> dict[str, int | str]:
             continue
         if name in found:
             raise InvalidInput("Cannot use as-of-timestamp and timestampAsOf together: each selects a snapshot.")
-        found[name] = _selector_value(key.lower(), str(value))
+        found[name] = _selector_value(key.lower(), str(value), zone)
     return found
 
 
-def _selector_value(key: str, value: str) -> int | str:
+def _selector_value(key: str, value: str, zone: str) -> int | str:
     if key in ("snapshot-id", "as-of-timestamp"):
         if not value.strip().lstrip("+-").isdigit():
             raise InvalidInput(f"Option {key} takes a whole number, not {value!r}.")
         return int(value)
-    if key == "timestampasof" and value.strip().lstrip("+-").isdigit():
-        return int(value) * 1000
+    if key == "timestampasof":
+        return int(value) * 1000 if value.strip().lstrip("+-").isdigit() else to_milliseconds(value, zone)
     return value
 
 

@@ -39,7 +39,8 @@ ARROW = pa.schema([(CHUNK, pa.int64()), (WORDS, pa.list_(pa.int64()))])
 
 @dataclass(frozen=True)
 class Deleted:
-    """A data file, the first of its keys, and the delete files of positions (or the vector) that apply to it."""
+    """A data file, the first of its keys, and the delete files of positions (or the vector) that apply to it. `key`: until it has one, its
+    place among the files of the scan."""
 
     file: DataFile
     key: int

@@ -16,7 +16,7 @@ from frazil.scan.inspect import metadata_table
 from frazil.spark.arrow_types import for_spark
 from frazil.spark.changes import changes_frame
 from frazil.spark.native_read import read
-from frazil.spark.session_conf import all_settings, is_case_sensitive, wap_branch
+from frazil.spark.session_conf import all_settings, is_case_sensitive, session_zone, wap_branch
 from frazil.spark.target import Target, locate, read_request
 
 _CATALOGS = "spark.sql.catalog."
@@ -29,7 +29,7 @@ def session_catalogs(spark: Any) -> dict[str, str]:
 
 def load(spark: Any, options: Mapping[str, Any]) -> DataFrame:
     """Reads as the options say; Java's names."""
-    return frame_of(spark, locate(read_request(options), session_catalogs(spark)))
+    return frame_of(spark, locate(read_request(options, session_zone(spark)), session_catalogs(spark)))
 
 
 def frame_of(spark: Any, target: Target) -> DataFrame:

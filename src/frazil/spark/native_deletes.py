@@ -84,14 +84,6 @@ def kinds(planned: PlannedFiles) -> Numbers:
     return np.where(np.cumsum(chunks) * some > CHUNKS, -1, found).astype(np.int64)
 
 
-def with_positions(planned: PlannedFiles, places: Sequence[int]) -> npt.NDArray[np.bool_]:
-    """Which of these files have deletes of positions."""
-    index, numbers = planned.deletes, planned.delete_numbers[list(places)]
-    if not isinstance(index, DeleteIndex):
-        return np.zeros(len(numbers), np.bool_)
-    return np.asarray((numbers >= 0) & (index.counts[numbers] > index.equality_counts[numbers]))
-
-
 def most_chunks(planned: PlannedFiles) -> Numbers:
     """Of each file how many bitmaps it has at most."""
     assert isinstance(planned.deletes, DeleteIndex)
@@ -102,27 +94,21 @@ def most_chunks(planned: PlannedFiles) -> Numbers:
 
 @dataclass(frozen=True, eq=False)
 class Applied:
-    """What is deleted from the files of one scan."""
+    """What is deleted from the files of one scan. `deleted`: without keys yet."""
 
-    keys: FileKeys
     index: DeleteIndex
     rows: Numbers  # of each file its number in the index
     deleted: tuple[bitmaps.Deleted, ...]
     relations: tuple[EqualityRelation, ...]
 
     @classmethod
-    def of(cls, parts: Sequence[tuple[PlannedFiles, Sequence[int]]], kind: int, keys: FileKeys) -> Applied:
-        """Of these places in planned files, to all of which this kind applies; `keys`: theirs."""
+    def of(cls, parts: Sequence[tuple[PlannedFiles, Sequence[int]]], kind: int) -> Applied:
+        """Of these places in planned files, to all of which this kind applies."""
         index = parts[0][0].deletes
         assert isinstance(index, DeleteIndex)
         rows = np.concatenate([planned.delete_numbers[list(places)] for planned, places in parts])
-        deleted = tuple(_deleted(parts, keys, rows, index))
-        return cls(keys, index, rows, deleted, tuple(equality_relations(index, rows)) if kind == EQUALITY else ())
-
-    @property
-    def needs_files(self) -> bool:
-        """Whether rows must come with the keys of their files; with positions, they need their own numbers as well."""
-        return bool(self.deleted) or any(r.sequences is not None or r.scopes is not None for r in self.relations)
+        deleted = tuple(_deleted(parts, rows, index))
+        return cls(index, rows, deleted, tuple(equality_relations(index, rows)) if kind == EQUALITY else ())
 
     @property
     def facts(self) -> dict[str, tuple[pa.Array, i.IcebergType]]:
@@ -134,22 +120,30 @@ class Applied:
             facts[SCOPE] = self.index.reach.data_scopes[self.rows]
         return {name: (pa.array(numbers), i.LongType()) for name, numbers in facts.items()}
 
+    @property
+    def numbered(self) -> npt.NDArray[np.bool_]:
+        """Of which files positions are deleted."""
+        found = np.zeros(len(self.rows), np.bool_)
+        found[[f.key for f in self.deleted]] = True
+        return found
+
     def finished(
-        self, scan: DataFrame, columns: KeyColumns | None, value: Callable[[i.NestedField], Column], flag: str | None,
-        storage: Storage, mapping: NameMapping | None,
+        self, scan: DataFrame, file_keys: FileKeys | None, columns: KeyColumns | None, value: Callable[[i.NestedField], Column],
+        flag: str | None, storage: Storage, mapping: NameMapping | None,
     ) -> DataFrame:  # fmt: skip
         """Without deleted rows; with a `flag`, all rows and whether they are deleted. `value`: a column of the scan by its field. The scan
-        has what `needs_files` and `facts` say: keys were added first, as no join may stand before them."""
+        has what `numbered` and `facts` say: keys (None: nothing needs them) were added first, as no join may stand before them."""
         flags = []
-        if self.deleted and fits(self.deleted):
-            one = OneBitmap.of(self.deleted, self.keys, storage)
+        deleted = [] if file_keys is None else [replace(f, key=int(file_keys.numbers[f.key])) for f in self.deleted]
+        if deleted and file_keys is not None and fits(deleted):
+            one = OneBitmap.of(deleted, file_keys, storage)
             scan = one.beside(scan)
             if flag is None:
                 scan = scan.where(~one.is_deleted())
             else:
                 flags.append(one.is_deleted())
-        elif self.deleted:
-            bits = bitmaps.bitmaps(scan.sparkSession, self.deleted, storage)
+        elif deleted:
+            bits = bitmaps.bitmaps(scan.sparkSession, deleted, storage)
             if flag is None:
                 scan = bitmaps.without_deleted(scan, bits)
             else:
@@ -175,14 +169,12 @@ class Applied:
         return scan.withColumn(flag, found)
 
 
-def _deleted(
-    parts: Sequence[tuple[PlannedFiles, Sequence[int]]], keys: FileKeys, rows: Numbers, index: DeleteIndex
-) -> Iterator[bitmaps.Deleted]:
+def _deleted(parts: Sequence[tuple[PlannedFiles, Sequence[int]]], rows: Numbers, index: DeleteIndex) -> Iterator[bitmaps.Deleted]:
     places = ((planned, place) for planned, chosen in parts for place in chosen)
-    for (planned, place), key, row in zip(places, keys.numbers.tolist(), rows.tolist(), strict=True):
+    for at, ((planned, place), row) in enumerate(zip(places, rows.tolist(), strict=True)):
         deletes = tuple(index.file(int(n)) for n in index.numbers_of(row, equality=False))
         if deletes:
-            yield bitmaps.Deleted(_bare(planned.entry(place)[0].data_file), key, deletes)
+            yield bitmaps.Deleted(_bare(planned.entry(place)[0].data_file), at, deletes)
 
 
 def _bare(file: Any) -> Any:

@@ -29,7 +29,7 @@ from frazil.spark.file_keys import ROW_INDEX, by_rows
 from frazil.spark.groups import ScanGroup, mapping_of, split
 from frazil.spark.logical import from_file, is_rebuilt, pruned
 from frazil.spark.narrowing import Narrowing
-from frazil.spark.native_deletes import EQUALITY, NONE, Applied, KeyColumns, key_columns, with_positions
+from frazil.spark.native_deletes import EQUALITY, NONE, Applied, KeyColumns, key_columns
 from frazil.spark.parquet_scan import Files, open_files
 from frazil.spark.quick_columns import shown_columns
 from frazil.spark.session_conf import session_zone
@@ -214,27 +214,26 @@ def _scan(
     table = pa.concat_tables([g.planned.table.take(g.rows) for g in groups], promote_options="permissive")
     schema, sources = _read_schema(shape, group, wanted)
     facts = _facts(plan, table, group, wanted)
-    positions = np.concatenate([with_positions(g.planned, g.rows) for g in groups])
-    numbered = bool(positions.any())
+    applied = None if group.deletes == NONE else Applied.of([(g.planned, g.rows) for g in groups], group.deletes)
+    numbered = applied is not None and bool(applied.deleted)
     if (numbered or wanted.names & {"_pos", "_row_id"}) and _has_column(plan, ROW_INDEX):
         return None
     direct = numbered and not wanted.extra and not facts and _prunes_metadata(spark)
     paths, sizes = (table.column(name).to_pylist() for name in ("file_path", "file_size_in_bytes"))
-    numbers = by_rows(table.column("record_count").to_numpy(), positions) if facts or group.deletes != NONE else None
+    with_positions = np.zeros(len(paths), np.bool_) if applied is None else applied.numbered
+    all_facts = facts if applied is None else facts | applied.facts
+    needs_files = bool(all_facts) or numbered
+    numbers = by_rows(table.column("record_count").to_numpy(), with_positions) if needs_files else None
     files = Files(plan.metadata.location, paths, sizes, numbers, narrowing.kept(paths, sources))
     opened = open_files(spark, schema.add(ROW_INDEX, s.LongType()) if direct else schema, files, plan.options.split)
-    scan, applied, file_keys = opened.frame, None, None
-    if facts or group.deletes != NONE:
+    scan, file_keys = opened.frame, None
+    if needs_files:
         if (file_keys := opened.keys()) is None:
             return None
-        if group.deletes != NONE:
-            applied = Applied.of([(g.planned, g.rows) for g in groups], group.deletes, file_keys)
-        if facts or (applied is not None and applied.needs_files):
-            scan = file_keys.added(scan, numbered, direct)
+        scan = file_keys.added(scan, numbered, direct)
     if not opened.by_id and not shape.by_name_too and group.file_names is None:
         scan = still_by_id(scan, spark, opened.files.paths, storage)
     scan = _with_metadata(scan, facts, wanted)
-    all_facts = facts if applied is None else facts | applied.facts
     if all_facts and file_keys is not None:
         scan = lookup.with_facts(scan, file_keys.numbers, all_facts, wanted.time)
 
@@ -242,7 +241,7 @@ def _scan(
         return _value(f, sources, group, shape, wanted.time)
 
     if applied is not None:
-        scan = applied.finished(scan, keys, value, _DELETED if "_deleted" in wanted.names else None, storage, mapping_of(plan))
+        scan = applied.finished(scan, file_keys, keys, value, _DELETED if "_deleted" in wanted.names else None, storage, mapping_of(plan))
     quick = shown_columns(spark)
 
     def column(f: i.NestedField) -> Column:

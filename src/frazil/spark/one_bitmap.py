@@ -1,7 +1,7 @@
 """Few deleted positions: one bitmap over all rows of the files that have any, handed to the tasks as the value of a sub-query; no join.
 
 A row finds its bit from its number and from where the rows of its file begin in the bitmap. That is the file's key (`by_rows`); where keys
-are hashes it is looked up by them, modulo the length of a table in which no two files have one place.
+are hashes it is looked up by them, modulo the length of a table in which no two files with deletes have one place.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def fits(files: Sequence[bitmaps.Deleted]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class OneBitmap:
-    """`numbers`: the words of all files, then for each of `places` the row where its file begins, then the number of its file's rows (0
-    where nothing is deleted). `direct`: the key of a file is the row where it begins."""
+    """`numbers`: the words of all files, then for each of `places` the row where its file begins, then the number of its file's rows, then
+    its file's key. `direct`: the key of a file is the row where it begins."""
 
     numbers: Numbers
     words: int
@@ -51,21 +51,21 @@ class OneBitmap:
 
     @classmethod
     def of(cls, files: Sequence[bitmaps.Deleted], keys: FileKeys, storage: Storage) -> OneBitmap:
-        """`keys`: of every file of the scan; where they are ours, they are `by_rows`, and these files the numbered ones. A file may be
-        among `files` twice."""
+        """`keys`: of every file of the scan; where they are ours, they are `by_rows`, and these files exactly the numbered ones. A file may
+        be among `files` twice."""
         ours = keys.text is None
         mine = {f.key: f for f in files}
         units = np.array([max(1, -(-f.file.record_count // UNIT)) for f in mine.values()], np.int64)
         begins = np.array(list(mine)) if ours else (np.cumsum(units) - units) * UNIT
-        words, length = int(units.sum()) * UNIT // 64, places(np.unique(keys.numbers).tolist())
-        numbers = np.zeros(words + 2 * length, np.int64)
+        words, length = int(units.sum()) * UNIT // 64, places(list(mine))
+        numbers = np.zeros(words + 3 * length, np.int64)
         cache = DeleteCache(bitmaps.CACHE)
         for (key, f), begin, count in zip(mine.items(), begins.tolist(), units.tolist(), strict=True):
             bits = np.zeros(count * UNIT, bool)
             bits[positions_of(f.file, f.deletes, storage, cache)] = True
             numbers[begin // 64 :][: len(bits) // 64] = np.packbits(bits, bitorder="little").view(np.int64)
             place = words + key % length
-            numbers[place], numbers[place + length] = begin, f.file.record_count
+            numbers[[place, place + length, place + 2 * length]] = begin, f.file.record_count, key
         return cls(numbers, words, length, ours)
 
     def beside(self, scan: DataFrame) -> DataFrame:
@@ -78,8 +78,10 @@ class OneBitmap:
         place = f"{self.words} + CAST(pmod({FILE}, {self.places}L) AS INT)"
         begin = FILE if self.direct else f"get({_BITS}, {place})"
         word = f"get({_BITS}, CAST(shiftright({begin} + {ROW}, 6) AS INT))"
-        # The last test is made of deleted rows only: the bit is another file's where this one holds more rows than its manifest says.
-        return F.expr(f"coalesce(getbit({word}, CAST({ROW} & 63 AS INT)) = 1 AND {ROW} < get({_BITS}, {place} + {self.places}), false)")
+        bit = f"getbit({word}, CAST({ROW} & 63 AS INT)) = 1"
+        # Asked of deleted rows only: the bit is another file's where this one has none, or more rows than its manifest says.
+        rows, key = (f"get({_BITS}, {place} + {n * self.places})" for n in (1, 2))
+        return F.expr(f"coalesce({bit} AND {FILE} = {key} AND {ROW} < {rows}, false)")
 
 
 def places(numbers: Sequence[int]) -> int:

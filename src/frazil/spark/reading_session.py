@@ -1,7 +1,8 @@
 """The session that Spark's scans of Frazil read by: a copy of the user's, in which columns are found by field id whatever is set later.
 
 Spark asks the session of a scan, not the one that runs the query, for what concerns reading: how columns are found, how large the pieces
-of files are, how a file system is opened. So the user's settings stay as they are, and a read may have its own sizes.
+of files are, how a file system is opened. So the user's settings stay as they are, and a read may have its own sizes. Spark's reader of
+rows asks the running session for field ids after all, so columns are read as vectors, always.
 """
 
 from __future__ import annotations
@@ -13,6 +14,11 @@ from typing import Any
 
 from frazil.spark.jvm import Jvm
 from frazil.spark.settings import READ_IDS
+
+_ALWAYS = {
+    READ_IDS: "true", "spark.sql.parquet.enableVectorizedReader": "true",
+    "spark.sql.parquet.enableNestedColumnVectorizedReader": "true",
+}  # fmt: skip
 
 _KNOWN: weakref.WeakKeyDictionary[Any, _Copies] = weakref.WeakKeyDictionary()
 
@@ -36,7 +42,7 @@ def reading_session(spark: Any, jvm: Jvm, own: Mapping[str, str]) -> Any:
     if key not in copies.made:
         made = session.cloneSession()
         conf = made.sessionState().conf()
-        for name, value in {READ_IDS: "true", **own}.items():
+        for name, value in {**_ALWAYS, **own}.items():
             conf.setConfString(name, value)
         copies.made[key] = made
     return copies.made[key]

@@ -99,9 +99,9 @@ class Target:
         )
 
 
-def read_request(options: Mapping[str, Any]) -> ReadRequest:
-    """Options of `format("iceberg")`, in any case, `_` for `-`. Raises InvalidInput for unknown and contradictory ones, Unsupported
-    for Java's that are not served."""
+def read_request(options: Mapping[str, Any], zone: str = "UTC") -> ReadRequest:
+    """Options of `format("iceberg")`, in any case, `_` for `-`; `zone`: of times without offset. Raises InvalidInput for unknown and
+    contradictory ones, Unsupported for Java's that are not served."""
     given = _given(options)
     path = given.pop("path", "")
     if not path:
@@ -115,7 +115,7 @@ def read_request(options: Mapping[str, Any]) -> ReadRequest:
             near = difflib.get_close_matches(key, (*_SELECTORS, *_RANGE, *_HINTS, *SPLIT_OPTIONS), 1, 0.8)
             raise InvalidInput(f"Unknown read option {key!r}.{f' Did you mean {near[0]!r}?' if near else ''}", hint=f"Known: {known}.")
     _check_hints(given)
-    selectors = selector_options({k: v for k, v in given.items() if k in _SELECTORS})
+    selectors = selector_options({k: v for k, v in given.items() if k in _SELECTORS}, zone)
     split = {k: v for k, v in given.items() if k in SPLIT_OPTIONS}
     start, end, start_ms, end_ms = (_number(given, k) for k in _RANGE)
     request = ReadRequest(path, selectors, start, end, start_ms, end_ms, split, catalog)

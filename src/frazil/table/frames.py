@@ -43,6 +43,11 @@ def active_session() -> Any:
     return sql.SparkSession.getActiveSession() or getattr(sql.SparkSession, "_instantiatedSession", None)
 
 
+def is_stream(frame: Any) -> bool:
+    """Whether a frame can be read only once."""
+    return hasattr(frame, "__next__") or hasattr(frame, "read_next_batch")
+
+
 def pandas_of(table: Any, **kwargs: Any) -> Any:
     """An Arrow table as a pandas frame. Raises NotInstalledError."""
     try:

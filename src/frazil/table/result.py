@@ -35,7 +35,7 @@ class CommitResult:
 
     def __repr__(self) -> str:
         if self.snapshot_id is None:
-            return "CommitResult(nothing changed)"
+            return "CommitResult(metadata only, no new snapshot)" if self.metrics.get("attempts") else "CommitResult(nothing changed)"
         shown = ", ".join(f"{k}={v:.3f}" if isinstance(v, float) else f"{k}={v:,}" for k, v in self.metrics.items() if v)
         return f"CommitResult({self.operation}, snapshot {self.snapshot_id}: {shown})"
 

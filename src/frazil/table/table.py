@@ -10,7 +10,7 @@ from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.commit.evolve_schema import UpdateSchema
 from frazil.commit.evolve_sort_order import UpdateSortOrder
 from frazil.commit.evolve_spec import UpdateSpec
-from frazil.errors import Unsupported, ValidationError
+from frazil.errors import Unsupported, ValidationError, ValidationException
 from frazil.expr.nodes import AlwaysTrue
 from frazil.rows.clauses import Merge
 from frazil.scan.changelog_range import ChangeRange
@@ -24,6 +24,7 @@ from frazil.storage import Storage
 from frazil.table import arguments, display
 from frazil.table.changes import ChangesScan
 from frazil.table.evolve import ManageSnapshots, UpdateProperties, UpdateStatistics, Updating
+from frazil.table.frames import is_stream
 from frazil.table.inspect import InspectTable
 from frazil.table.merge import MergeBuilder
 from frazil.table.result import CommitResult
@@ -258,6 +259,18 @@ class Table:
             getattr(tx, verb)(*arguments, **named)
         return tx.result
 
+    def _change(self, verb: str, *arguments: Any, again: bool = True, **named: Any) -> CommitResult:
+        """A change of rows that are there. When this handle, as it was read, held none of them, the rows that others have written since are
+        asked too: nobody would tell that the handle is old, as there is nothing to commit. `again`: the arguments can be read twice."""
+        result = self._one(verb, *arguments, **named)
+        before = self._loaded.metadata_location
+        if result.snapshot_id is not None or self.refresh()._loaded.metadata_location == before:
+            return result
+        if not again:
+            text = f"Table {self._name} has changed since this handle read it, and the stream of rows is spent."
+            raise ValidationException(text, hint="The handle is new now: hand in the rows again.", table=self._name)
+        return self._one(verb, *arguments, **named)
+
     def append(
         self,
         df: Any,
@@ -323,7 +336,7 @@ class Table:
         given or active, else this process.
         """
         common = (snapshot_properties, case_sensitive, branch)
-        return self._one("delete", delete_filter, *common, mode=mode, runner=runner, spark=spark, **write_options)
+        return self._change("delete", delete_filter, *common, mode=mode, runner=runner, spark=spark, **write_options)
 
     def update(
         self,
@@ -344,7 +357,7 @@ class Table:
         assignment does. `mode`: None: the table's write.update.mode; `runner`, `spark` as for `delete`.
         """
         common = (snapshot_properties, case_sensitive, branch)
-        return self._one("update", set, where, *common, mode=mode, runner=runner, spark=spark, **write_options)
+        return self._change("update", set, where, *common, mode=mode, runner=runner, spark=spark, **write_options)
 
     def upsert(
         self,
@@ -366,7 +379,8 @@ class Table:
         `join_cols`: the key; None: the identifier fields. A key that the frame holds more than once is refused. `mode`: as for `merge`.
         """
         matched = (when_matched_update_all, when_not_matched_insert_all, case_sensitive, branch, snapshot_properties)
-        return self._one("upsert", df, join_cols, *matched, mode=mode, runner=runner, spark=spark, **write_options)
+        again = not is_stream(df)
+        return self._change("upsert", df, join_cols, *matched, again=again, mode=mode, runner=runner, spark=spark, **write_options)
 
     def merge(
         self,
@@ -389,7 +403,8 @@ class Table:
         common = (snapshot_properties, case_sensitive, branch)
 
         def run(frame: Any, merge: Merge, mode: str | None) -> CommitResult:
-            return self._one("do_merge", frame, merge, *common, mode=mode, runner=runner, spark=spark, **write_options)
+            again = not is_stream(frame)
+            return self._change("do_merge", frame, merge, *common, again=again, mode=mode, runner=runner, spark=spark, **write_options)
 
         return MergeBuilder(df, Merge(on, (), target_alias, source_alias), run)
 

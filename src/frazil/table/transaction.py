@@ -28,6 +28,7 @@ from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.spec.updates import RemoveProperties, SetLocation, SetProperties, UpgradeFormatVersion
 from frazil.storage import Storage
+from frazil.storage.locations import absolute
 from frazil.table import rows, write
 from frazil.table.arguments import flag, mapping
 from frazil.table.evolve import ManageSnapshots, UpdateProperties, UpdateStatistics, Updating
@@ -228,7 +229,8 @@ class Transaction:
         if isinstance(file_paths, str):
             raise InvalidInput(f"add_files takes a list of paths, not one text: [{file_paths!r}].")
         to = self._target("append", branch, snapshot_properties, {})
-        self._staged(write.stage_add_files(file_paths, self._metadata, self._base.storage, to, check_duplicate_files))
+        paths = [absolute(p) for p in file_paths]
+        self._staged(write.stage_add_files(paths, self._metadata, self._base.storage, to, check_duplicate_files))
 
     def delete(
         self,

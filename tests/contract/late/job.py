@@ -20,7 +20,12 @@ SPECULATION = {
 
 def session(master, settings):
     builder = SparkSession.builder.master(master).config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
-    plain = {"spark.executor.memory": "512m", "spark.driver.memory": "512m", "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
+    plain = {
+        "spark.executor.memory": "512m",
+        "spark.driver.memory": "512m",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+    }
     for key, value in {**plain, **SPECULATION, "spark.executorEnv.FRAZIL_TEST_LATE": FOLDER, **settings}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
