@@ -25,7 +25,7 @@ from frazil.spec.types import (
     children,
 )
 
-_MAGIC = b"PAR1"
+MAGIC = b"PAR1"
 _I32, _BINARY, LIST, STRUCT = 5, 8, 9, 12
 _TYPE, _NAME, _CHILDREN, _FIELD_ID = 1, 4, 5, 9
 _DEEPEST = 64
@@ -74,7 +74,7 @@ def read_footer(source: BinaryIO, size: int, file: str) -> Footer:
     """The footer of an open Parquet file of `size` bytes. Raises CorruptData for anything that is none."""
     source.seek(max(0, size - 65536))
     tail = source.read(65536)
-    if size < 12 or tail[-4:] != _MAGIC:
+    if size < 12 or tail[-4:] != MAGIC:
         raise CorruptData("The file is no Parquet file: it does not end as one.", file=file, offset=size)
     length = int.from_bytes(tail[-8:-4], "little")
     if length > size - 12:
@@ -114,9 +114,8 @@ def _known_schema(data: bytes, position: int) -> tuple[Node, int] | None:
 def _schema(data: bytes, begin: int) -> tuple[Node, int]:
     """The list of columns as a tree, and where it ends."""
     global _known
-    position, head = begin, data[begin]
-    count, position = (head >> 4, position + 1) if head >> 4 != 15 else read_unsigned(data, position + 1)
-    if head & 0x0F != STRUCT or count > len(data):
+    kind, count, position = read_list(data, begin)
+    if kind != STRUCT or count > len(data):
         raise ValueError("its schema is no list of columns")
     flat = []
     for _ in range(count):
@@ -144,7 +143,7 @@ def add_field_ids(path: str, schema: Schema) -> None:
         numbered = with_field_ids(old, schema)
         new = (with_annotations(numbered, schema) if needs_annotations(schema) else numbered).encode()
         f.seek(size - 8 - length)
-        f.write(new + len(new).to_bytes(4, "little") + _MAGIC)
+        f.write(closing(new))
         f.truncate()
 
 
@@ -249,7 +248,7 @@ def _encoded(node: Node) -> bytes:
     name = node.name.encode()
     fields = [*node.others, (_NAME, _BINARY, varint(len(name)) + name)]
     if node.field_id is not None:
-        fields.append((_FIELD_ID, _I32, varint(node.field_id << 1 if node.field_id >= 0 else (-node.field_id << 1) - 1)))
+        fields.append((_FIELD_ID, _I32, signed(node.field_id)))
     out, last = bytearray(), 0
     for number, kind, value in sorted(fields):
         out += bytes([(number - last) << 4 | kind]) if number - last < 16 else bytes([kind]) + varint(number << 1)
@@ -287,12 +286,11 @@ def skip(data: bytes, position: int, kind: int, depth: int) -> int:
                 raise ValueError("a text is longer than the footer")
             return position + length
         case 9 | 10:
-            head = data[position]
-            count, position = (head >> 4, position + 1) if head >> 4 != 15 else read_unsigned(data, position + 1)
+            inside, count, position = read_list(data, position)
             if count > len(data):
                 raise ValueError("a list is longer than the footer")
             for _ in range(count):
-                position = position + 1 if head & 0x0F in (1, 2) else skip(data, position, head & 0x0F, depth + 1)
+                position = position + 1 if inside in (1, 2) else skip(data, position, inside, depth + 1)
             return position
         case 12:
             last = 0
@@ -320,6 +318,22 @@ def read_unsigned(data: bytes, position: int) -> tuple[int, int]:
 def list_head(count: int) -> bytes:
     """What a list of so many structs begins with."""
     return bytes([count << 4 | STRUCT]) if count < 15 else bytes([0xF0 | STRUCT]) + varint(count)
+
+
+def read_list(data: bytes, position: int) -> tuple[int, int, int]:
+    """Of what kind a list's items are, how many there are, and where they begin."""
+    head = data[position]
+    count, position = (head >> 4, position + 1) if head >> 4 != 15 else read_unsigned(data, position + 1)
+    return head & 0x0F, count, position
+
+
+def closing(footer: bytes) -> bytes:
+    """A footer as a file ends with it."""
+    return footer + len(footer).to_bytes(4, "little") + MAGIC
+
+
+def signed(value: int) -> bytes:
+    return varint(value << 1 if value >= 0 else (-value << 1) - 1)
 
 
 def zigzag(value: int) -> int:

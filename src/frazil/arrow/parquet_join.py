@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from frazil.arrow.parquet_footer import LIST, STRUCT, list_head, parse, read_field, read_unsigned, skip, varint, zigzag
+from frazil.arrow.parquet_footer import LIST, STRUCT, list_head, parse, read_field, read_list, read_unsigned, signed, skip, zigzag
 
 _ROWS, _GROUPS = 3, 4
 _Change = Callable[[int], int] | Mapping[int, Any]
@@ -17,17 +17,16 @@ _Change = Callable[[int], int] | Mapping[int, Any]
 
 def joined_footer(parts: Sequence[tuple[bytes, int]]) -> bytes:
     """The footer of a file made of the bodies of others. `parts`: the footer of each, and by how many bytes its body has moved."""
-    rows = 0
+    footers = [parse(footer) for footer, _ in parts]
+    rows, rest = 0, b""
     groups: list[bytes] = []
-    for footer, moved in parts:
-        data = parse(footer).after
-        count, found, _ = _opened(data)
-        rows += count
+    for footer, (_, moved) in zip(footers, parts, strict=True):
+        count, found, end = _opened(footer.after)
+        rows, rest = rows + count, rest or footer.after[end:]
         for position in found:
-            groups.append(_changed(data, position, _changes(moved, len(groups)))[0])
-    first = parse(parts[0][0])
-    rest = first.after[_opened(first.after)[2] :]
-    return b"".join([first.before, first.schema, b"\x16", varint(rows << 1), b"\x19", list_head(len(groups)), *groups, rest])
+            groups.append(_changed(footer.after, position, _changes(moved, len(groups)))[0])
+    first = footers[0]
+    return b"".join([first.before, first.schema, b"\x16", signed(rows), b"\x19", list_head(len(groups)), *groups, rest])
 
 
 def _changes(moved: int, ordinal: int) -> Mapping[int, _Change]:
@@ -47,20 +46,14 @@ def _opened(data: bytes) -> tuple[int, list[int], int]:
     groups, last, position = read_field(data, position, number)
     if (number, last) != (_ROWS, _GROUPS) or groups != LIST:
         raise ValueError(f"fields {number} and {last} of kinds {kind} and {groups} where rows and row groups are due")
-    count, position = _length(data, position)
+    kind, count, position = read_list(data, position)
+    if kind != STRUCT:
+        raise ValueError("row groups that are no structs")
     found = []
     for _ in range(count):
         found.append(position)
         position = skip(data, position, STRUCT, 0)
     return zigzag(rows), found, position
-
-
-def _length(data: bytes, position: int) -> tuple[int, int]:
-    """Of a list of structs."""
-    head = data[position]
-    if head & 0x0F != STRUCT:
-        raise ValueError("a list of other things than structs")
-    return (head >> 4, position + 1) if head >> 4 != 15 else read_unsigned(data, position + 1)
 
 
 def _changed(data: bytes, begin: int, changes: Mapping[int, _Change]) -> tuple[bytes, int]:
@@ -79,14 +72,13 @@ def _changed(data: bytes, begin: int, changes: Mapping[int, _Change]) -> tuple[b
         if callable(change):
             out.append(data[before:position])
             value, position = read_unsigned(data, position)
-            new = change(zigzag(value))
-            out.append(varint(new << 1 if new >= 0 else (-new << 1) - 1))
+            out.append(signed(change(zigzag(value))))
         elif kind == STRUCT:
             out.append(data[before:position])
             inside, position = _changed(data, position, change)
             out.append(inside)
         else:
-            count, position = _length(data, position)
+            _, count, position = read_list(data, position)
             out.append(data[before:position])
             for _ in range(count):
                 inside, position = _changed(data, position, change)

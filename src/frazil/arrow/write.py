@@ -209,7 +209,8 @@ class _OpenFile:
         try:
             self._complete(metrics)
         except BaseException:
-            self._context.storage.delete_many([self.location])
+            with contextlib.suppress(Exception):
+                self._context.storage.delete_many([self.location])
             raise
         context = self._context
         return DataFile(

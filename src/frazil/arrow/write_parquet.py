@@ -228,7 +228,7 @@ class _Tail(io.RawIOBase):
         kept = bytes(self._kept or b"")
         length = int.from_bytes(kept[-8:-4], "little")
         footer = parquet_footer.with_annotations(parquet_footer.parse(kept[-8 - length : -8]), schema).encode()
-        self._sink.write(kept[: -8 - length] + footer + len(footer).to_bytes(4, "little") + b"PAR1")
+        self._sink.write(kept[: -8 - length] + parquet_footer.closing(footer))
 
 
 def missing_bounds(metrics: Metrics, source: Any, schema: Schema, config: MetricsConfig) -> None:

@@ -14,10 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from frazil.arrow.metrics import Metrics
+from frazil.arrow.parquet_footer import MAGIC, closing
 from frazil.arrow.parquet_join import joined_footer
 from frazil.arrow.write_parquet import ParquetFileWriter
-
-_MAGIC = b"PAR1"
 
 
 class RowGroupsWriter:
@@ -82,7 +81,7 @@ class RowGroupsWriter:
         while self._waiting:
             self._take()
         footer = self._footers[0][0] if len(self._footers) == 1 else joined_footer(self._footers)
-        end = footer + len(footer).to_bytes(4, "little") + _MAGIC
+        end = closing(footer)
         self._sink.write(end)
         assert self._last is not None
-        return self._last.metrics(pq.read_metadata(pa.BufferReader(_MAGIC + end)), self._nans)
+        return self._last.metrics(pq.read_metadata(pa.BufferReader(MAGIC + end)), self._nans)

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from frazil.arrow.delete_files import DeleteCache, positions_of
 from frazil.spark import bitmaps
 from frazil.spark.file_index import FILE
-from frazil.spark.file_keys import ROW, UNIT, FileKeys
+from frazil.spark.file_keys import ROW, UNIT, FileKeys, by_rows
 from frazil.spark.one_array import one_array
 from frazil.storage import Storage
 
@@ -55,15 +55,16 @@ class OneBitmap:
         be among `files` twice."""
         ours = keys.text is None
         mine = {f.key: f for f in files}
-        units = np.array([max(1, -(-f.file.record_count // UNIT)) for f in mine.values()], np.int64)
-        begins = np.array(list(mine)) if ours else (np.cumsum(units) - units) * UNIT
-        words, length = int(units.sum()) * UNIT // 64, places(list(mine))
+        rows = np.array([f.file.record_count for f in mine.values()], np.int64)
+        begins = np.array(list(mine)) if ours else by_rows(rows, np.ones(len(rows), np.bool_))
+        sizes = np.maximum(-(-rows // UNIT), 1)
+        words, length = int(sizes.sum()), places(list(mine))
         numbers = np.zeros(words + 3 * length, np.int64)
         cache = DeleteCache(bitmaps.CACHE)
-        for (key, f), begin, count in zip(mine.items(), begins.tolist(), units.tolist(), strict=True):
-            bits = np.zeros(count * UNIT, bool)
+        for (key, f), begin, size in zip(mine.items(), begins.tolist(), sizes.tolist(), strict=True):
+            bits = np.zeros(size * UNIT, bool)
             bits[positions_of(f.file, f.deletes, storage, cache)] = True
-            numbers[begin // 64 :][: len(bits) // 64] = np.packbits(bits, bitorder="little").view(np.int64)
+            numbers[begin // UNIT :][:size] = np.packbits(bits, bitorder="little").view(np.int64)
             place = words + key % length
             numbers[[place, place + length, place + 2 * length]] = begin, f.file.record_count, key
         return cls(numbers, words, length, ours)
