@@ -77,7 +77,14 @@ def __getattr__(name: str) -> Any:
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module 'frazil' has no attribute {name!r}")
-    value = getattr(importlib.import_module(home), name)
+    try:
+        value = getattr(importlib.import_module(home), name)
+    except ModuleNotFoundError as e:
+        if (e.name or "").split(".")[0] != "pyspark":
+            raise
+        from frazil.errors import NotInstalledError
+
+        raise NotInstalledError(f"frazil.{name} needs PySpark 4.1 or newer.", hint="pip install 'frazil[spark]'") from e
     globals()[name] = value
     return value
 

@@ -33,7 +33,23 @@ class FrazilError(Exception):
 
     def __init__(self, message: str = "", *, hint: str | None = None, **facts: Any):
         self.message, self.hint, self.facts = message, hint, {k: v for k, v in facts.items() if v is not None}
-        super().__init__(f"{message} {hint}" if hint else message)
+        super().__init__()
+        self._tell()
+
+    def _tell(self) -> None:
+        self.args = (f"{self.message} {self.hint}" if self.hint else self.message,)
+
+    def of_table(self, name: str, location: str) -> None:
+        """Says which table it is about, unless it does."""
+        self.facts.setdefault("table", name)
+        if name not in str(self) and location not in str(self):
+            self.message = f"Table {name}: {self.message}"
+            self._tell()
+
+    def advise(self, hint: str) -> None:
+        """One more thing to do next."""
+        self.hint = f"{self.hint} {hint}" if self.hint else hint
+        self._tell()
 
     def __reduce__(self) -> Any:
         return _rebuild, (type(self), self.message, self.hint, self.facts)

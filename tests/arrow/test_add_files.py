@@ -26,6 +26,7 @@ from frazil.spec.types import (
     MapType,
     NestedField,
     StringType,
+    StructType,
     TimestamptzType,
 )
 from tests.arrow.support import STORAGE, arrow_table, written
@@ -90,6 +91,19 @@ def test_files_that_do_not_fit_are_refused_by_name(tmp_path):
         data_files_of([str(tmp_path / "bad.parquet")], metadata(), STORAGE)
     with pytest.raises(Unsupported, match="orc"):
         data_files_of([str(tmp_path / "x.orc")], metadata(), STORAGE)
+
+
+def test_columns_that_the_table_has_not_are_refused(tmp_path):
+    """Nobody would see their values. Columns that the table had once are known to be gone."""
+    inside = Schema(*SCHEMA.fields, N(5, "s", StructType(N(6, "a", LongType()))))
+    struct = pa.array([{"a": 1, "b": 2}], pa.struct([("a", pa.int64()), ("b", pa.int64())]))
+    with pytest.raises(SchemaMismatch, match=r"x\.parquet has columns that the table has not: s\.b, more\. Add them first"):
+        data_files_of([parquet(tmp_path, pa.table({"id": [1], "s": struct, "more": [1]}))], replace(metadata(), schemas=(inside,)), STORAGE)
+    (own,) = written(arrow_table(SCHEMA, [{1: 1, 2: "a", 3: 0, 4: 0.5}]), SCHEMA, tmp_path / "own")
+    narrow = replace(metadata(), schemas=(SCHEMA, Schema(*SCHEMA.fields[:2], schema_id=1)), current_schema_id=1)
+    assert data_files_of([own.file_path], narrow, STORAGE)[0].value_counts.keys() == {1, 2}
+    with pytest.raises(SchemaMismatch, match=r"has not: d, f\. Its field ids are those of another table"):
+        data_files_of([own.file_path], replace(narrow, schemas=narrow.schemas[1:]), STORAGE)
 
 
 def test_ids_of_the_file_itself_must_mean_the_tables_columns(tmp_path):

@@ -137,7 +137,6 @@ class Run:
     adds_files: bool = False
     again: Callable[[], Any] = lambda: None
     rows: dict[int, Row] = field(default_factory=dict)
-    specs: dict[int, int] = field(default_factory=dict)
     snapshots: dict[int, Snapshot] = field(default_factory=dict)
     heads: dict[str, int] = field(default_factory=dict)
     tags: dict[str, int] = field(default_factory=dict)
@@ -164,12 +163,11 @@ class Run:
                 return [self.value(f.field_type.element_field) for _ in range(self.rng.randrange(3))]
         return self.rng.choice(LEAVES[self.kinds[f.field_id]][1])
 
-    def new_rows(self, schema: Schema, spec_id: int, count: int) -> list[int]:
+    def new_rows(self, schema: Schema, count: int) -> list[int]:
         keys = []
         for _ in range(count):
             key = len(self.rows) + 1
             self.rows[key] = {f.field_id: key if f.name == "k" else self.value(f) for f in schema.fields}
-            self.specs[key] = spec_id
             keys.append(key)
         return keys
 
@@ -201,6 +199,11 @@ class Run:
                 predicate, test = compare(name, self.rng.choice(["=", "<>", "<", "<=", ">", ">="]), self.rng.choice(values))
                 found = Filter(predicate, test, path)
         return negated(found) if self.rng.random() < 0.3 else found
+
+    def specs(self, branch: str) -> dict[int, int]:
+        """The spec of each row's file, as the table says: what is rewritten moves to the spec of that time."""
+        scan = self.table.scan(selected_fields=("k", "_spec_id"), branch=branch if branch in self.table.refs() else None)
+        return {r["k"]: r["_spec_id"] for r in scan.to_arrow().to_pylist()}
 
     # --- what was committed
 

@@ -435,3 +435,55 @@ def test_files_are_added_by_their_whole_paths_and_results_tell_of_metadata(catal
     monkeypatch.chdir("/")
     assert ids(events) == [5]
     assert repr(events.set_properties(owner="me")) == "CommitResult(metadata only, no new snapshot)"
+
+
+WRONG = {
+    "Did you mean 'day'": (
+        lambda t: t.scan("dya = date'2026-01-01'").to_arrow(),
+        lambda t: t.scan(selected_fields=("dya",)).plan_files() and t.scan(selected_fields=("dya",)).projection(),
+        lambda t: t.delete("dya is null"),
+        lambda t: t.update(set={"dya": "null"}),
+        lambda t: t.changes(row_filter="dya is null").to_arrow(),
+        lambda t: t.incremental_append_scan(row_filter="dya is null").to_arrow(),
+        lambda t: t.update_schema().delete_column("dya"),
+        lambda t: t.update_spec().add_field("dya"),
+    ),
+    "does not fit": (lambda t: t.append(pa.table({"id": ["x"]})),),
+    "expected a column": (lambda t: t.scan("id == = 1").to_arrow(),),
+    "must be one of": (lambda t: t.set_properties({"write.format.default": "parket"}),),
+    "join_cols": (lambda t: t.upsert(rows([1])),),
+}
+
+
+@pytest.mark.parametrize(("text", "do"), [(text, do) for text, all_of_it in WRONG.items() for do in all_of_it])
+def test_refusals_name_the_table_once_and_what_may_be_meant(events, text, do):
+    events.append(rows([1, 2]))
+    with pytest.raises(InvalidInput, match=text) as told:
+        do(events)
+    assert str(told.value).count("test.db.events") == 1 and told.value.facts["table"] == "test.db.events"
+    assert str(pickle.loads(pickle.dumps(told.value))) == str(told.value)
+
+
+def test_a_block_that_fails_names_the_table(events):
+    with pytest.raises(ValidationError, match=r"^Table test\.db\.events: Cannot find column 'ID'.* Did you mean 'id'\?$"):
+        with events.update_schema() as update:
+            update.delete_column("ID")
+    assert events.schema().column_names == ["id", "day", "s"]
+
+
+def test_schemas_are_taken_in_every_form_also_by_union(catalog, events):
+    made = catalog.create_table("db.named", {"id": "bigint not null", "a`b": "array<int>"}).schema()
+    assert [str(f) for f in made.fields] == ["1: id: required long", "2: a`b: optional list<int>"] and repr(made) == str(made)
+    with events.update_schema() as update:
+        update.union_by_name(pa.schema([("id", pa.int64()), ("more", pa.string())])).union_by_name("yet int")
+    assert events.schema().column_names == ["id", "day", "s", "more", "yet"]
+    with pytest.raises(InvalidInput, match="format_version is the number 1, 2 or 3, not '2'"):
+        catalog.create_table("db.v", "id int", format_version="2")
+
+
+def test_a_name_whose_catalog_is_unknown_says_so(tmp_path, monkeypatch):
+    monkeypatch.setenv("FRAZIL_HOME", str(tmp_path))
+    with pytest.raises(NoSuchTableError, match=r"No catalog is named 'prod2'"):
+        frazil.load_table("prod2.a.b")
+    with pytest.raises(InvalidInput, match=r"werehouse .* Did you mean warehouse\?"):
+        frazil.load_catalog("p", type="path", werehouse=str(tmp_path))

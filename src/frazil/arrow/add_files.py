@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import decimal
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 from urllib.parse import unquote
 
@@ -52,13 +52,16 @@ def data_files_of(paths: Iterable[str], metadata: TableMetadata, storage: Storag
     CorruptData, NoSuchFileError, naming the file.
     """
     schema, spec = metadata.schema(), metadata.spec()
+    known = {i for s in metadata.schemas for i in s.by_id}
     text = metadata.properties.get(NAME_MAPPING)
     mapping = parse_name_mapping(text) if text else mapping_of(schema)
     config = metrics_config(metadata.properties, schema, metadata.sort_order())
-    return list(map_in_order(lambda p: _data_file(p, schema, spec, mapping, config, storage), list(paths)))
+    return list(map_in_order(lambda p: _data_file(p, schema, known, spec, mapping, config, storage), list(paths)))
 
 
-def _data_file(path: str, schema: Schema, spec: PartitionSpec, mapping: NameMapping, config: MetricsConfig, storage: Storage) -> DataFile:
+def _data_file(
+    path: str, schema: Schema, known: Set[int], spec: PartitionSpec, mapping: NameMapping, config: MetricsConfig, storage: Storage
+) -> DataFile:  # fmt: skip
     if path.lower().endswith((".orc", ".avro")):
         raise Unsupported(f"{path}: only Parquet files can be added.", file=path)
     size = storage.size(path)
@@ -77,7 +80,25 @@ def _data_file(path: str, schema: Schema, spec: PartitionSpec, mapping: NameMapp
         )
         partition = tuple(_partition_value(path, f, schema, columns, exact, file) for f in spec.fields)
     _check_columns(path, schema, columns, {f.source_id for f, v in zip(spec.fields, partition, strict=True) if _is_identity(f)})
+    _refuse_more(path, columns, known)
     return DataFile(file_path=path, file_format="parquet", partition=partition, file_size_in_bytes=size, spec_id=spec.spec_id, **found)
+
+
+def _refuse_more(path: str, columns: FileSchema, known: Set[int]) -> None:
+    """Columns of the file that the table has not and never had: nobody would see their values."""
+    if more := list(_unknown(columns.fields, known, "")):
+        union = "Add them first: update.union_by_name(pyarrow.parquet.read_schema(path)) in a block of table.update_schema()."
+        hint = union if columns.by_name else "Its field ids are those of another table: read it as Parquet and append its rows."
+        text = f"{path} has columns that the table has not: {', '.join(more[:20])}."
+        raise SchemaMismatch(text, hint=hint, file=path, columns=tuple(more))
+
+
+def _unknown(fields: Sequence[FileField], known: Set[int], above: str) -> Iterator[str]:
+    for f in fields:
+        if f.field_id is None or f.field_id not in known:
+            yield above + f.name
+        else:
+            yield from _unknown(f.children, known, f"{above}{f.name}.")
 
 
 def _is_identity(f: PartitionField) -> bool:

@@ -53,8 +53,8 @@ def load_backend(
         check_served(found.name, "sql", found.properties, found.sources)
         return _default(found, environ)
     kind = catalog_type(found)
-    _check(found, kind)
     check_served(found.name, kind, found.properties, found.sources)
+    _check(found, kind)
     return _MAKERS[kind](found.name, found.properties)
 
 
@@ -84,7 +84,13 @@ def first_found(found: Sequence[tuple[str | None, Identifier]], look: Callable[[
     for catalog, rest in found[:-1]:
         with contextlib.suppress(NoSuchTableError):
             return look(catalog, rest)
-    return look(*found[-1])
+    try:
+        return look(*found[-1])
+    except NoSuchTableError as e:
+        catalog, rest = found[-1]
+        if catalog is None and len(rest) > 2:
+            e.advise(f"No catalog is named {rest[0]!r}; frazil.list_catalogs() gives those that are configured.")
+        raise
 
 
 def _default(found: Configuration, environ: Mapping[str, str] | None) -> SqlCatalog:

@@ -47,8 +47,16 @@ class _MetadataLogItem(msgspec.Struct, rename="kebab", gc=False):
     metadata_file: str
 
 
+_NOTHING = msgspec.Raw()
+_USUAL = msgspec.json.Decoder(
+    msgspec.defstruct(
+        "_Usual",
+        [("snapshots", list[msgspec.Raw]), *((k.replace("-", "_"), msgspec.Raw, _NOTHING) for k in sorted(_KNOWN - {"snapshots"}))],
+        rename="kebab", forbid_unknown_fields=True, kw_only=True,
+    )
+)  # fmt: skip
 _TOP = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_HEADS = msgspec.json.Decoder(list[_Head])
+_HEAD = msgspec.json.Decoder(_Head)
 _RAWS = msgspec.json.Decoder(list[msgspec.Raw])
 _SNAPSHOT_LOG = msgspec.json.Decoder(list[_SnapshotLogItem])
 _METADATA_LOG = msgspec.json.Decoder(list[_MetadataLogItem])
@@ -61,10 +69,21 @@ def decode_metadata(data: bytes, file: str = "") -> TableMetadata:
     with reading("table metadata", file):
         if data[:2] == b"\x1f\x8b":
             data = inflate(data, 31, min(_MAX_UNZIPPED, max(1 << 26, _MAX_RATIO * len(data))))
-        return _decode(_TOP.decode(data))
+        return _decode(*_opened(data))
 
 
-def _decode(top: _Top) -> TableMetadata:
+def _opened(data: bytes) -> tuple[_Top, list[msgspec.Raw]]:
+    """The fields as JSON text, and the snapshots one by one: in one pass where all fields are known, as a file may be megabytes long."""
+    try:
+        usual: Any = _USUAL.decode(data)
+    except msgspec.ValidationError:
+        top = _TOP.decode(data)
+        return top, _RAWS.decode(_list_in(top, "snapshots"))
+    fields = ((name, getattr(usual, name.replace("-", "_"))) for name in _KNOWN if name != "snapshots")
+    return {name: raw for name, raw in fields if raw is not _NOTHING}, usual.snapshots
+
+
+def _decode(top: _Top, raw_snapshots: list[msgspec.Raw]) -> TableMetadata:
     plain = {k: _ANY.decode(v) for k, v in top.items() if k not in ("schemas", "schema", "snapshots", "snapshot-log", "metadata-log")}
     version = nouns.integer(plain, "format-version", _INT)
     if not 1 <= version <= SUPPORTED_FORMAT_VERSION:
@@ -78,7 +97,7 @@ def _decode(top: _Top) -> TableMetadata:
     specs, spec_id, last_partition_id = _specs(plain, version)
     orders, order_id = _orders(plain, version)
     last_sequence_number = nouns.integer(plain, "last-sequence-number") if version > 1 else 0
-    snapshots = _snapshots(top, last_sequence_number if version > 1 else None)
+    snapshots = _snapshots(raw_snapshots, last_sequence_number if version > 1 else None)
     current = nouns.integer_or_none(plain, "current-snapshot-id")
     metadata = TableMetadata(
         format_version=version,
@@ -181,16 +200,15 @@ def _snapshot_of(raw: bytes) -> Snapshot:
         return nouns.snapshot_from_json(_ANY.decode(raw))
 
 
-def _snapshots(top: _Top, last_sequence_number: int | None) -> Snapshots:
-    found = _list_in(top, "snapshots")
-    heads = _HEADS.decode(found)
+def _snapshots(found: list[msgspec.Raw], last_sequence_number: int | None) -> Snapshots:
+    heads = [_HEAD.decode(raw) for raw in found]
     newest = max((h.sequence_number or 0 for h in heads), default=0)
     if last_sequence_number is not None and newest > last_sequence_number:
         raise CorruptData(f"Invalid snapshot with sequence number {newest} greater than last sequence number {last_sequence_number}")
     ids = tuple(h.snapshot_id for h in heads)
     if len(set(ids)) != len(ids):
         raise CorruptData("A snapshot id occurs twice in the metadata.")
-    return Snapshots(ids, _RAWS.decode(found), _snapshot_of)  # a Raw is the bytes without a copy
+    return Snapshots(ids, found, _snapshot_of)  # a Raw is the bytes without a copy
 
 
 def _refs(plain: dict[str, Any]) -> dict[str, SnapshotRef]:

@@ -15,7 +15,7 @@ from frazil.codec.name_mapping import update_name_mapping
 from frazil.errors import ValidationError
 from frazil.spec.ddl import parse_type
 from frazil.spec.metadata import TableMetadata
-from frazil.spec.schema import Schema, assign_fresh_ids, check_identifier_fields
+from frazil.spec.schema import Schema, assign_fresh_ids, check_identifier_fields, no_column
 from frazil.spec.transforms import BucketTransform
 from frazil.spec.types import (
     DateType,
@@ -67,7 +67,7 @@ class SchemaDraft:
             wanted = self.added_names[name]
             return next(f for fields in self.added.values() for f in fields if f.field_id == wanted)
         if original is None:
-            raise ValidationError(f"Cannot find column {name!r}; columns are: {', '.join(self.schema.column_names[:40])}.")
+            raise no_column(name, self.schema.column_names)
         return self.changed.get(original.field_id, original)
 
     def change(self, f: NestedField) -> None:

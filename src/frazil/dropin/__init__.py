@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from frazil.dropin.hooks import hook_classes, mark
+from frazil.errors import InvalidInput
 from frazil.spark import session
 
 
@@ -20,6 +21,8 @@ def install(spark: Any) -> Any:
     `insertInto`, `df.writeTo`, `df.mergeInto` and `spark.catalog.tableExists` know Frazil's catalogs. Streams and SQL text that name
     Frazil's tables are refused by name.
     """
+    if not hasattr(spark, "createDataFrame"):
+        raise InvalidInput(f"install takes a running SparkSession, not {spark!r}.", hint="frazil.spark_session() gives one that is ready.")
     hook_classes(spark)
     mark(spark)
     return spark

@@ -127,13 +127,14 @@ class IcebergWriter:
             return
         try:
             table, given = self._open(name)
-        except NoSuchTableError:
+        except NoSuchTableError as e:
             if self._mode in ("append", "overwrite") and not replaces:
+                e.advise("save() without a mode makes the table, and so does saveAsTable.")
                 raise
             create(name, self._frame, self._given, partition_by=self._partitions)
             return
         if self._mode in _ERROR_MODES:
-            raise TableAlreadyExistsError(f"Table already exists: {name}", hint="mode('append') adds to it.", table=name)
+            raise TableAlreadyExistsError(f"Table already exists: {name}", hint="df.write…mode('append') adds rows to it.", table=name)
         self._check_partitions(name, table)
         if self._mode != "ignore":
             replaced = self._mode == "overwrite"

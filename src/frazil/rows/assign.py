@@ -228,7 +228,7 @@ def _bound(value: Any, bind: Bind, name: str) -> Bound:
             raise
         constant = "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
         hint = f"Texts are expressions; a constant is written with quotes, as in {constant!r}, or as frazil.expressions.Literal."
-        raise type(e)(f"Column {name}: {e.message}", hint=e.hint or hint, **{"column": name, **e.facts}) from e
+        raise type(e)(f"Column {name}: {e.message}", hint=f"{e.hint} {hint}" if e.hint else hint, **{"column": name, **e.facts}) from e
 
 
 def name_parts(name: str) -> tuple[str, ...]:

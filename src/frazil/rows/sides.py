@@ -14,12 +14,12 @@ from enum import Enum
 from functools import cached_property
 from typing import Any
 
-from frazil.errors import InvalidInput, ValidationError
+from frazil.errors import InvalidInput
 from frazil.expr.bind import bind, bind_term
 from frazil.expr.bound import Bound, references
 from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, Expression, Reference
 from frazil.expr.parse import parse
-from frazil.spec.schema import Schema, assign_fresh_ids
+from frazil.spec.schema import Schema, assign_fresh_ids, no_column
 from frazil.spec.types import NestedField, StructType
 
 
@@ -90,7 +90,7 @@ class Sides:
             )  # fmt: skip
         if not there:
             known = [f"{a}.{n}" for a, s in ((self.target_alias, self.target), (self.source_alias, self.source)) for n in s.column_names]
-            raise ValidationError(f"Cannot find column {str(r)!r}; columns are: {', '.join(known[:40])}.", column=str(r))
+            raise no_column(str(r), known)
         return there[0]
 
     def _has(self, schema: Schema, r: Reference) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -31,7 +32,15 @@ METADATA_COLUMNS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, init=False)
+def no_column(name: str | int, known: Sequence[str]) -> ValidationError:
+    """That there is no such column, with the one that may be meant."""
+    by_lower = {n.lower(): n for n in known}
+    near = difflib.get_close_matches(str(name).lower(), by_lower, 1)
+    text = f"Cannot find column {name!r}; columns are: {', '.join(known[:40]) or '(none)'}{', …' if len(known) > 40 else ''}."
+    return ValidationError(text, hint=f"Did you mean {by_lower[near[0]]!r}?" if near else None, column=str(name))
+
+
+@dataclass(frozen=True, init=False, repr=False)
 class Schema:
     """`Schema(*fields, schema_id=0, identifier_field_ids=())`. Raises ValidationError for ids or names used twice."""
 
@@ -103,7 +112,7 @@ class Schema:
         """The field with that id or (dotted) name. Raises ValidationError, listing near names, when there is none."""
         found = self.get_field(name_or_id, case_sensitive)
         if found is None:
-            raise ValidationError(f"Cannot find column {name_or_id!r}; columns are: {', '.join(self.column_names[:40]) or '(none)'}.")
+            raise no_column(name_or_id, self.column_names)
         return found
 
     def get_field(self, name_or_id: str | int, case_sensitive: bool = True) -> NestedField | None:
@@ -142,7 +151,7 @@ class Schema:
     def same_fields(self, other: Schema) -> bool:
         return self.fields == other.fields and set(self.identifier_field_ids) == set(other.identifier_field_ids)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return "table {\n" + "\n".join(f"  {f}" for f in self.fields) + "\n}"
 
 

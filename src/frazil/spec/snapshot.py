@@ -94,7 +94,9 @@ class Snapshots(Sequence[Snapshot]):
         return Snapshots((self.ids[i] for i in kept), [self.items[i] for i in kept], self._decode)
 
     def __repr__(self) -> str:
-        return f"Snapshots({len(self.ids)})"
+        shown = [f"  {s}" for s in self[-20:]]
+        more = [f"  … {len(self) - len(shown)} older"] if len(self) > len(shown) else []
+        return "\n".join([f"Snapshots({len(self)})", *more, *shown])
 
 
 @dataclass(frozen=True)

@@ -66,13 +66,14 @@ class ChangesScan(DataScan):
         """The tasks of each snapshot. `predicate` replaces the part of the filter that is decided before rows are matched."""
         sensitive = self.case_sensitive is not False if case_sensitive is None else case_sensitive
         metadata = self.source.metadata
-        changelog_schema(metadata.schema())
-        if predicate is None:
-            predicate = split_filter(predicate_of(self.row_filter), metadata.schema(), self._options().key_ids, sensitive)[0]
-        return plan_changes(
-            metadata, self.source.storage, self.range.snapshots(metadata), row_filter=predicate, case_sensitive=sensitive,
-            options=ScanOptions.of(self.options, metadata.properties),
-        )  # fmt: skip
+        with self.source.naming():
+            changelog_schema(metadata.schema())
+            if predicate is None:
+                predicate = split_filter(predicate_of(self.row_filter), metadata.schema(), self._options().key_ids, sensitive)[0]
+            return plan_changes(
+                metadata, self.source.storage, self.range.snapshots(metadata), row_filter=predicate, case_sensitive=sensitive,
+                options=ScanOptions.of(self.options, metadata.properties),
+            )  # fmt: skip
 
     def plan_files(self) -> Any:
         """A task for each file of which rows came or went: `.inserted`, `.ordinal`, `.snapshot_id`, `.task`."""
@@ -84,8 +85,9 @@ class ChangesScan(DataScan):
     def _read(self, plan: ChangelogPlan) -> ChangeRead:
         schema, sensitive = self.source.metadata.schema(), self.case_sensitive is not False
         options = self._options()
-        last = split_filter(predicate_of(self.row_filter), schema, options.key_ids, sensitive)[1]
-        after = None if last is None else bind(last, changelog_schema(schema), case_sensitive=sensitive)
+        with self.source.naming():
+            last = split_filter(predicate_of(self.row_filter), schema, options.key_ids, sensitive)[1]
+            after = None if last is None else bind(last, changelog_schema(schema), case_sensitive=sensitive)
         return ChangeRead.of(plan, self.projection(), self.source.storage, options, after)
 
     # --- doors

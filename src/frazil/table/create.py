@@ -20,11 +20,13 @@ from frazil.table.frames import is_spark_frame, is_spark_type, spark_room
 
 
 def schema_of(given: Any) -> Schema:
-    """A Schema from a Schema, DDL text, a pyarrow.Schema, a Spark StructType or a frame of any kind."""
+    """A Schema from a Schema, DDL text, a mapping of names to types' texts, a pyarrow.Schema, a Spark StructType or a frame of any kind."""
     if isinstance(given, Schema):
         return given
     if isinstance(given, str):
         return parse_schema(given)
+    if isinstance(given, Mapping) and given and all(isinstance(v, str) for v in given.values()):
+        return parse_schema(", ".join(f"`{str(name).replace('`', '``')}` {type_}" for name, type_ in given.items()))
     if is_spark_frame(given):  # columns of a query are nullable, whatever Spark has found out about their values (as in Java)
         return _all_optional(spark_room("types").from_spark(given.schema))
     if is_spark_type(given):
@@ -81,6 +83,8 @@ def _listed(given: Sequence[str] | str) -> list[str]:
 
 
 def _version(argument: int | None, stored: str | None) -> int:
+    if argument is not None and not isinstance(argument, int):
+        raise InvalidInput(f"format_version is the number 1, 2 or 3, not {argument!r}.")
     if argument is not None and stored is not None and str(argument) != stored:
         raise InvalidInput(f"format_version={argument} and the property format-version={stored} contradict each other.")
     try:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from frazil.commit.actions import Action, MetadataChange
 from frazil.commit.cherry_pick import CherryPick
+from frazil.commit.evolve_schema import UpdateSchema as SchemaChanges
 from frazil.commit.manage_snapshots import ManageSnapshots as RefChanges
 from frazil.commit.properties import property_text
+from frazil.errors import FrazilError
 from frazil.spec.updates import (
     RemovePartitionStatistics,
     RemoveProperties,
@@ -19,9 +22,20 @@ from frazil.spec.updates import (
     Update,
 )
 from frazil.spec.values import milliseconds
+from frazil.table.create import schema_of
+from frazil.table.naming import naming
 
 if TYPE_CHECKING:
     from frazil.table.transaction import Transaction
+
+
+class UpdateSchema(SchemaChanges):
+    """Columns: `update.add_column("x", "bigint").rename_column("y", "z")`. Every method returns self, so calls can be chained."""
+
+    def union_by_name(self, new_schema: Any) -> UpdateSchema:
+        """Adds the columns that are missing, widens and loosens those that are there. `new_schema`: as for `create_table`."""
+        super().union_by_name(schema_of(new_schema))
+        return self
 
 
 class UpdateProperties:
@@ -114,18 +128,25 @@ class Updating(Generic[T]):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
         if error is None:
             self.commit()
+        elif isinstance(error, FrazilError):
+            error.of_table(self._transaction.table._name, self._transaction.metadata.location)
 
     def commit(self) -> None:
         """Ends the update; inside a transaction it is staged, and committed with the rest."""
-        self._transaction._stage(*_steps(self._update))
+        with self._naming():
+            self._transaction._stage(*_steps(self._update))
         if self._commit_at_end:
             self._transaction.commit_transaction()
+
+    def _naming(self) -> AbstractContextManager[None]:
+        return naming(self._transaction.table._name, self._transaction.metadata.location)
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._update, name)
 
         def call(*arguments: Any, **named: Any) -> Any:
-            answer = method(*arguments, **named)
+            with self._naming():
+                answer = method(*arguments, **named)
             return self if answer is self._update else answer
 
         return call

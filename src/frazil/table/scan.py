@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -23,6 +24,7 @@ from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshot
 from frazil.storage import Storage
 from frazil.table.frames import in_duckdb, is_spark_column, pandas_of, polars_of, session, spark_room
+from frazil.table.naming import naming
 
 RowFilter: TypeAlias = str | Predicate | Any
 
@@ -34,6 +36,9 @@ class Source:
     name: str
     metadata: TableMetadata
     storage: Storage
+
+    def naming(self) -> AbstractContextManager[None]:
+        return naming(self.name, self.metadata.location)
 
 
 @dataclass(frozen=True)
@@ -101,22 +106,24 @@ class DataScan:
 
     def projection(self) -> Schema:
         """The schema of the rows, metadata columns included."""
-        return columns.project(self.source.metadata, self._target()[1], self.selected_fields, self.case_sensitive is not False)
+        with self.source.naming():
+            return columns.project(self.source.metadata, self._target()[1], self.selected_fields, self.case_sensitive is not False)
 
     def plan(self, predicate: Predicate | None = None, case_sensitive: bool | None = None, zone: str = "UTC") -> Plan:
         """The files to read, after pruning by the filter. `predicate` replaces the filter for pruning, and `zone` is that of literals
         without one (Spark doors do that)."""
-        snapshot, schema = self._target()
-        return plan(
-            self.source.metadata,
-            self.source.storage,
-            snapshot=snapshot,
-            row_filter=predicate_of(self.row_filter) if predicate is None else predicate,
-            schema=schema,
-            case_sensitive=self.case_sensitive is not False if case_sensitive is None else case_sensitive,
-            zone=zone,
-            options=ScanOptions.of(self.options, self.source.metadata.properties),
-        )
+        with self.source.naming():
+            snapshot, schema = self._target()
+            return plan(
+                self.source.metadata,
+                self.source.storage,
+                snapshot=snapshot,
+                row_filter=predicate_of(self.row_filter) if predicate is None else predicate,
+                schema=schema,
+                case_sensitive=self.case_sensitive is not False if case_sensitive is None else case_sensitive,
+                zone=zone,
+                options=ScanOptions.of(self.options, self.source.metadata.properties),
+            )
 
     def plan_files(self) -> Sequence[FileScanTask]:
         """A task for each file: `.file`, `.delete_files`, `.residual`. The list is lazy, its length is known at once."""
@@ -171,7 +178,8 @@ class DataScan:
         scan = replace(self, case_sensitive=sensitive)
         if not self._selects and (branch := spark_room("session_conf").wap_branch(spark, self.source.metadata)):
             scan = replace(scan, branch=branch)
-        predicate, zone = reader.pruning(spark, self.row_filter, scan._target()[1], sensitive)
+        with self.source.naming():
+            predicate, zone = reader.pruning(spark, self.row_filter, scan._target()[1], sensitive)
         found = scan.plan(predicate, sensitive, zone)
         where = None if isinstance(self.row_filter, AlwaysTrue) else self.row_filter
         with spark_room("session_conf").sensitivity(spark, self.case_sensitive):  # Spark looks the filter's names up
@@ -197,18 +205,19 @@ class IncrementalAppendScan(DataScan):
         return (metadata.current_snapshot() if end is None else metadata.snapshot_by_id(end)), metadata.schema()
 
     def plan(self, predicate: Predicate | None = None, case_sensitive: bool | None = None, zone: str = "UTC") -> Plan:
-        snapshot, schema = self._target()
-        return plan_appends(
-            self.source.metadata,
-            self.source.storage,
-            from_snapshot_id_exclusive=self.from_snapshot_id_exclusive,
-            to_snapshot_id_inclusive=snapshot.snapshot_id if snapshot else None,
-            row_filter=predicate_of(self.row_filter) if predicate is None else predicate,
-            schema=schema,
-            case_sensitive=self.case_sensitive is not False if case_sensitive is None else case_sensitive,
-            zone=zone,
-            options=ScanOptions.of(self.options, self.source.metadata.properties),
-        )
+        with self.source.naming():
+            snapshot, schema = self._target()
+            return plan_appends(
+                self.source.metadata,
+                self.source.storage,
+                from_snapshot_id_exclusive=self.from_snapshot_id_exclusive,
+                to_snapshot_id_inclusive=snapshot.snapshot_id if snapshot else None,
+                row_filter=predicate_of(self.row_filter) if predicate is None else predicate,
+                schema=schema,
+                case_sensitive=self.case_sensitive is not False if case_sensitive is None else case_sensitive,
+                zone=zone,
+                options=ScanOptions.of(self.options, self.source.metadata.properties),
+            )
 
 
 def predicate_of(row_filter: RowFilter) -> Predicate:

@@ -7,7 +7,6 @@ from typing import Any
 
 from frazil.arrow.runner import Runner
 from frazil.catalog import CatalogBackend, LoadedTable
-from frazil.commit.evolve_schema import UpdateSchema
 from frazil.commit.evolve_sort_order import UpdateSortOrder
 from frazil.commit.evolve_spec import UpdateSpec
 from frazil.errors import Unsupported, ValidationError, ValidationException
@@ -23,7 +22,7 @@ from frazil.spec.values import milliseconds
 from frazil.storage import Storage
 from frazil.table import arguments, display
 from frazil.table.changes import ChangesScan
-from frazil.table.evolve import ManageSnapshots, UpdateProperties, UpdateStatistics, Updating
+from frazil.table.evolve import ManageSnapshots, UpdateProperties, UpdateSchema, UpdateStatistics, Updating
 from frazil.table.frames import is_stream
 from frazil.table.inspect import InspectTable
 from frazil.table.merge import MergeBuilder

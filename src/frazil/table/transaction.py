@@ -15,12 +15,11 @@ from frazil.commit.actions import Action, MetadataChange
 from frazil.commit.apply import apply_updates
 from frazil.commit.cherry_pick import CherryPick
 from frazil.commit.cleanup import remove
-from frazil.commit.evolve_schema import UpdateSchema
 from frazil.commit.evolve_sort_order import UpdateSortOrder
 from frazil.commit.evolve_spec import UpdateSpec
 from frazil.commit.properties import property_text
 from frazil.commit.transaction import CommitOutcome, commit
-from frazil.errors import CommitStateUnknownException, InvalidInput
+from frazil.errors import CommitStateUnknownException, FrazilError, InvalidInput
 from frazil.expr.nodes import AlwaysTrue
 from frazil.rows.clauses import Merge
 from frazil.rows.upsert import upsert_of
@@ -31,9 +30,10 @@ from frazil.storage import Storage
 from frazil.storage.locations import absolute
 from frazil.table import rows, write
 from frazil.table.arguments import flag, mapping
-from frazil.table.evolve import ManageSnapshots, UpdateProperties, UpdateStatistics, Updating
+from frazil.table.evolve import ManageSnapshots, UpdateProperties, UpdateSchema, UpdateStatistics, Updating
 from frazil.table.frames import is_spark_frame, running, spark_room
 from frazil.table.merge import MergeBuilder, stage_merge
+from frazil.table.naming import naming
 from frazil.table.preview import Preview
 from frazil.table.result import NOTHING, CommitResult, result_of
 from frazil.table.step import Step, names_and_zone, runner_for
@@ -78,6 +78,8 @@ class Transaction:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, FrazilError):
+            error.of_table(self.table._name, self._base.metadata.location)
         if error is None:
             self.commit_transaction()
         elif not self._done:
@@ -92,7 +94,8 @@ class Transaction:
         self._done = True
         if self._has_work:
             try:
-                outcome = self._commit()
+                with naming(self.table._name, self._base.metadata.location):
+                    outcome = self._commit()
             finally:
                 self._end()
             self.table._loaded = outcome.table
