@@ -15,7 +15,7 @@ from frazil.codec.metadata_json import decode_metadata, encode_metadata
 from frazil.errors import CorruptData, FrazilError, Unsupported, ValidationError
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
-from frazil.spec.snapshot import MetadataLogEntry, Snapshot, SnapshotLogEntry, SnapshotRef
+from frazil.spec.snapshot import MetadataLogEntry, Snapshot, SnapshotLogEntry, SnapshotRef, Snapshots
 from tests.codec.made import schemas
 from tests.golden import Golden, names
 
@@ -55,8 +55,22 @@ def test_unknown_keys_are_kept_at_every_level() -> None:
 
 def test_a_snapshot_made_new_is_written_with_its_extra_keys() -> None:
     metadata = decode_metadata(json.dumps(SAMPLE).encode())
-    list(metadata.snapshots)  # all decoded: they are written from objects now
-    assert json.loads(encode_metadata(metadata)) == SAMPLE
+    anew = replace(metadata, snapshots=Snapshots.of(metadata.snapshots))  # written from objects
+    assert json.loads(encode_metadata(anew)) == SAMPLE
+
+
+def test_each_snapshot_is_written_out_once_however_many_commits_follow() -> None:
+    made: list[int] = []
+
+    def encode(snapshot: Snapshot) -> bytes:
+        made.append(snapshot.snapshot_id)
+        return b"%d" % snapshot.snapshot_id
+
+    snapshots = Snapshots.of(Snapshot(i, 0) for i in range(3))
+    assert snapshots.texts(encode) == [b"0", b"1", b"2"]
+    later = snapshots.adding(Snapshot(7, 0)).without([1]).adding(Snapshot(8, 0))
+    assert later.texts(encode) == [b"0", b"2", b"7", b"8"] and made == [0, 1, 2, 7, 8]
+    assert later.ids == (0, 2, 7, 8) and [s.snapshot_id for s in later] == [0, 2, 7, 8]
 
 
 def test_snapshots_are_decoded_when_asked_for_only() -> None:

@@ -208,7 +208,7 @@ def _snapshots(found: list[msgspec.Raw], last_sequence_number: int | None) -> Sn
     ids = tuple(h.snapshot_id for h in heads)
     if len(set(ids)) != len(ids):
         raise CorruptData("A snapshot id occurs twice in the metadata.")
-    return Snapshots(ids, found, _snapshot_of)  # a Raw is the bytes without a copy
+    return Snapshots.read(ids, found, _snapshot_of)  # a Raw is the bytes without a copy
 
 
 def _refs(plain: dict[str, Any]) -> dict[str, SnapshotRef]:
@@ -255,7 +255,7 @@ def _pieces(m: TableMetadata) -> Iterator[bytes]:
 def _parts(m: TableMetadata) -> Iterator[tuple[bytes, ...]]:
     for key, value in _before_snapshots(m):
         yield _part(key, value)
-    yield _list_part("snapshots", [_snapshot_lines(item) for item in m.snapshots.items])
+    yield _list_part("snapshots", m.snapshots.texts(_snapshot_text))
     yield _part("statistics", m.statistics)
     yield _part("partition-statistics", m.partition_statistics)
     yield _list_part("snapshot-log", [b'{"timestamp-ms": %d, "snapshot-id": %d}' % (e.timestamp_ms, e.snapshot_id) for e in m.snapshot_log])
@@ -278,9 +278,8 @@ def _list_part(key: str, items: list[Any]) -> tuple[bytes, ...]:
     return msgspec.json.encode(key), b": [", *inside, b"]"
 
 
-def _snapshot_lines(item: Snapshot | bytes) -> Any:
-    """A snapshot as JSON; the text it was read from when it was read."""
-    return _indented(nouns.snapshot_to_json(item), 2) if isinstance(item, Snapshot) else item
+def _snapshot_text(snapshot: Snapshot) -> bytes:
+    return _indented(nouns.snapshot_to_json(snapshot), 2)
 
 
 def _before_snapshots(m: TableMetadata) -> Iterator[tuple[str, Any]]:

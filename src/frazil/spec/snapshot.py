@@ -36,27 +36,45 @@ class Snapshot:
 
 
 class Snapshots(Sequence[Snapshot]):
-    """An immutable list of snapshots that decodes its items when they are asked for: a table has thousands, a scan needs one.
+    """An immutable list of snapshots that decodes its items when they are asked for, and encodes them once: a table has thousands, a scan
+    needs one, a commit adds one.
 
-    `ids` are known for all; an item is a Snapshot or the JSON bytes `decode` turns into one.
+    `ids` are known for all; of each item the Snapshot, its JSON text, or both (`decode` makes the one of the other, `texts` the other way).
     """
 
-    __slots__ = ("_decode", "_index", "ids", "items")
+    __slots__ = ("_decode", "_index", "_known", "_texts", "ids")
 
-    def __init__(self, ids: Iterable[int] = (), items: Iterable[Snapshot | bytes] = (), decode: Callable[[bytes], Snapshot] | None = None):
-        self.ids, self.items, self._decode = tuple(ids), list(items), decode
+    def __init__(
+        self,
+        ids: Iterable[int] = (),
+        known: Iterable[Snapshot | None] = (),
+        texts: Iterable[bytes | None] = (),
+        decode: Callable[[bytes], Snapshot] | None = None,
+    ):
+        self.ids, self._known, self._texts, self._decode = tuple(ids), list(known), list(texts), decode
         self._index: dict[int, int] | None = None
 
     @classmethod
     def of(cls, snapshots: Iterable[Snapshot]) -> Snapshots:
         known = list(snapshots)
-        return cls((s.snapshot_id for s in known), known)
+        return cls((s.snapshot_id for s in known), known, [None] * len(known))
+
+    @classmethod
+    def read(cls, ids: Iterable[int], texts: Sequence[bytes], decode: Callable[[bytes], Snapshot]) -> Snapshots:
+        return cls(ids, [None] * len(texts), texts, decode)
+
+    def texts(self, encode: Callable[[Snapshot], bytes]) -> list[bytes]:
+        """Each as JSON: as it was read or written before, else by `encode`."""
+        made = [encode(self._at(i)) if text is None else text for i, text in enumerate(self._texts)]
+        self._texts[:] = made
+        return made
 
     def _at(self, position: int) -> Snapshot:
-        item = self.items[position]
-        if not isinstance(item, Snapshot):
-            assert self._decode is not None
-            item = self.items[position] = self._decode(item)
+        item = self._known[position]
+        if item is None:
+            text = self._texts[position]
+            assert text is not None and self._decode is not None
+            item = self._known[position] = self._decode(text)
         return item
 
     @overload
@@ -86,12 +104,12 @@ class Snapshots(Sequence[Snapshot]):
         return None if position is None else self._at(position)
 
     def adding(self, snapshot: Snapshot) -> Snapshots:
-        return Snapshots((*self.ids, snapshot.snapshot_id), [*self.items, snapshot], self._decode)
+        return Snapshots((*self.ids, snapshot.snapshot_id), [*self._known, snapshot], [*self._texts, None], self._decode)
 
     def without(self, snapshot_ids: Iterable[int]) -> Snapshots:
         gone = set(snapshot_ids)
         kept = [i for i, n in enumerate(self.ids) if n not in gone]
-        return Snapshots((self.ids[i] for i in kept), [self.items[i] for i in kept], self._decode)
+        return Snapshots([self.ids[i] for i in kept], [self._known[i] for i in kept], [self._texts[i] for i in kept], self._decode)
 
     def __repr__(self) -> str:
         shown = [f"  {s}" for s in self[-20:]]
