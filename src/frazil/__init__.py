@@ -26,8 +26,7 @@ _HOMES = {
     "frazil.table.result": ("CommitResult",),
     "frazil.table.caches": ("clear_caches",),
     "frazil.arrow.runner": ("InProcess",),
-    "frazil.spark.session": ("configure",),
-    "frazil.dropin": ("install", "spark_session"),
+    "frazil.dropin": ("configure", "install", "spark_session"),
     "frazil.spec.schema": ("Schema",),
     "frazil.spec.types": (
         "BooleanType", "IntegerType", "LongType", "FloatType", "DoubleType", "DecimalType", "DateType", "TimeType", "TimestampType",
@@ -48,9 +47,9 @@ __all__ = ["__version__", *_HOME_OF, *_MODULES]
 
 if TYPE_CHECKING:
     from frazil.arrow.runner import InProcess as InProcess
+    from frazil.dropin import configure as configure
     from frazil.dropin import install as install
     from frazil.dropin import spark_session as spark_session
-    from frazil.spark.session import configure as configure
     from frazil.spec.partitioning import UNPARTITIONED_PARTITION_SPEC as UNPARTITIONED_PARTITION_SPEC
     from frazil.spec.partitioning import PartitionField as PartitionField
     from frazil.spec.partitioning import PartitionSpec as PartitionSpec

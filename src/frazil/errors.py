@@ -41,8 +41,7 @@ class FrazilError(Exception):
 
     def of_table(self, name: str, location: str) -> None:
         """Says which table it is about, unless it does."""
-        self.facts.setdefault("table", name)
-        if name not in str(self) and location not in str(self):
+        if self.facts.setdefault("table", name) in (name, location) and name not in str(self) and location not in str(self):
             self.message = f"Table {name}: {self.message}"
             self._tell()
 

@@ -106,6 +106,20 @@ def test_columns_that_the_table_has_not_are_refused(tmp_path):
         data_files_of([own.file_path], replace(narrow, schemas=narrow.schemas[1:]), STORAGE)
 
 
+def test_elements_without_ids_and_columns_that_the_mapping_leaves_out_are_no_unknown_columns(tmp_path):
+    def numbered(name, type_, number):
+        return pa.field(name, type_, metadata={"PARQUET:field_id": str(number)})
+
+    lists = Schema(N(1, "id", LongType()), N(2, "l", ListType(3, LongType())))
+    file = pa.table([[1], [[1]]], schema=pa.schema([numbered("id", pa.int64(), 1), numbered("l", pa.list_(pa.int64()), 2)]))
+    assert data_files_of([parquet(tmp_path, file)], replace(metadata(), schemas=(lists,)), STORAGE)[0].record_count == 1
+    mapped = metadata(**{"schema.name-mapping.default": '[{"field-id": 1, "names": ["id"]}, {"names": ["more"]}]'})
+    plain = parquet(tmp_path, pa.table({"id": [1], "more": [2]}), "mapped.parquet")
+    assert data_files_of([plain], mapped, STORAGE)[0].record_count == 1
+    with pytest.raises(SchemaMismatch, match="Names are matched with their case: the table's column is 'id'"):
+        data_files_of([parquet(tmp_path, pa.table({"ID": [1]}), "case.parquet")], metadata(), STORAGE)
+
+
 def test_ids_of_the_file_itself_must_mean_the_tables_columns(tmp_path):
     other = Schema(N(1, "ID2", LongType()), N(9, "more", IntegerType()))
     (strange,) = written(arrow_table(other, [{1: 1, 9: 2}]), other, tmp_path)

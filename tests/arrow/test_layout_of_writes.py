@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,12 +16,14 @@ from frazil.arrow.conform import conform
 from frazil.arrow.schema import to_arrow_schema
 from frazil.arrow.write import WriteContext, write
 from frazil.arrow.write_orc import orc_columns
-from frazil.errors import InvalidInput, SchemaMismatch, Unsupported
+from frazil.arrow.write_parquet import ParquetSettings
+from frazil.errors import CorruptData, InvalidInput, SchemaMismatch, Unsupported
 from frazil.spec.partitioning import PartitionSpec, build_spec
 from frazil.spec.schema import Schema
 from frazil.spec.sorting import UNSORTED_SORT_ORDER, build_sort_order
 from frazil.spec.transform_values import apply
 from frazil.spec.types import (
+    BooleanType,
     DateType,
     DecimalType,
     DoubleType,
@@ -184,13 +187,34 @@ def test_parquet_properties_reach_the_file(tmp_path):
         ({"write.parquet.page-size-bytes": "much"}, InvalidInput, "page-size-bytes"),
         ({"write.parquet.page-version": "v3"}, InvalidInput, "page-version"),
         ({"write.parquet.bloom-filter-enabled.column.id": "true", "write.parquet.bloom-filter-fpp.column.id": "2"}, InvalidInput, "fpp"),
+        ({"write.parquet.page-size-bytes": "8"}, InvalidInput, "page-size-bytes must be at least 64"),
+        ({"write.parquet.bloom-filter-enabled.column.b": "true"}, InvalidInput, "column.b is not possible"),
         ({"write.object-storage.enabled": "maybe"}, InvalidInput, "object-storage"),
         ({"write.location-provider.impl": "x.Y"}, Unsupported, "location-provider"),
     ],
 )
 def test_properties_that_cannot_be_honoured_are_refused_by_name(tmp_path, properties, error, why):
     with pytest.raises(error, match=why):
-        written(pa.table({"id": [1]}), Schema(N(1, "id", LongType())), tmp_path, properties=properties)
+        written(pa.table({"id": [1]}), Schema(N(1, "id", LongType()), N(2, "b", BooleanType())), tmp_path, properties=properties)
+
+
+@pytest.mark.parametrize(("given", "ndv"), [({}, 866_000), ({"max-bytes": "4096"}, 3_384), ({"ndv.column.id": "100"}, 100)])
+def test_bloom_filters_take_no_more_memory_than_they_may(given, ndv):
+    """Each one of an open file lies in memory whole; without a number of values pyarrow would take 64 MB for it."""
+    properties = {"write.parquet.bloom-filter-enabled.column.id": "true", **{f"write.parquet.bloom-filter-{k}": v for k, v in given.items()}}
+    (options,) = ParquetSettings(properties, Schema(N(1, "id", LongType()))).arguments["bloom_filter_options"].values()
+    assert options["fpp"] == 0.01 and 0.99 * ndv <= options["ndv"] <= 1.01 * ndv
+
+
+def test_flipped_bits_in_pages_are_told(tmp_path):
+    schema = Schema(N(1, "id", LongType()))
+    (file,) = written(pa.table({"id": list(range(5000))}), schema, tmp_path)
+    held = Path(file.file_path).read_bytes()
+    pages = len(held) - 8 - int.from_bytes(held[-8:-4], "little")
+    for place in range(200, pages, pages // 20):
+        Path(file.file_path).write_bytes(held[:place] + bytes([held[place] ^ 4]) + held[place + 1 :])
+        with pytest.raises(CorruptData, match=Path(file.file_path).name):
+            rows_of([file], schema)
 
 
 def test_shredded_variants_are_refused(tmp_path):

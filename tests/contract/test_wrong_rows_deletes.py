@@ -121,11 +121,13 @@ def damaged(delete: DataFile, how: str) -> None:
     if how == "cut":
         held = held[:middle]
     else:
+        if delete.content_offset is None:  # in the last page of a Parquet file, before its footer
+            middle = len(held) - 8 - int.from_bytes(held[-8:-4], "little") - 3
         held[middle] ^= 0x41
     file.write_bytes(bytes(held))
 
 
-@pytest.mark.parametrize(("version", "how"), [(2, "cut"), (2, "gone"), (3, "cut"), (3, "flipped"), (3, "gone")])
+@pytest.mark.parametrize(("version", "how"), [(2, "cut"), (2, "flipped"), (2, "gone"), (3, "cut"), (3, "flipped"), (3, "gone")])
 def test_damaged_delete_files_are_named_and_no_row_comes(read: Read, make: Callable[..., Any], version: int, how: str) -> None:
     table = make([(n, "x") for n in range(50)], format_version=version)
     table.delete("id % 7 = 3", mode="merge-on-read")

@@ -1,5 +1,9 @@
 """What users of the Java jar type, in a prepared session: it goes to Frazil; the rest, and other sessions, stay Spark's."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 from pyspark.sql import functions as F
 
@@ -31,6 +35,27 @@ def ids(df):
 
 def test_install_returns_the_session_and_can_be_called_again(spark):
     assert frazil.install(spark) is spark and frazil.install(frazil.install(spark)) is spark
+
+
+def test_a_configured_builder_makes_a_prepared_session(tmp_path):
+    script = """
+import frazil
+from pyspark.sql import SparkSession
+spark = frazil.configure(SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")).getOrCreate()
+frazil.load_catalog().create_namespace("db")
+spark.range(3).writeTo("db.t").using("iceberg").create()
+spark.range(3, 5).write.format("iceberg").mode("append").save("db.t")
+spark.range(4, 6).mergeInto("db.t", frazil.load_table("db.t").to_spark().id == 9).whenNotMatched().insertAll()
+print("rows", spark.table("db.t").count(), frazil.load_table("db.t").scan().count())
+"""
+    told = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, env=os.environ | {"FRAZIL_HOME": str(tmp_path)}, capture_output=True, text=True
+    )
+    assert "rows 5 5" in told.stdout, told.stderr[-3000:]
+    with pytest.raises(InvalidInput, match="configure takes a builder"):
+        frazil.configure(3)
+    with pytest.raises(InvalidInput, match="install takes a running SparkSession"):
+        frazil.install("local")
 
 
 def test_create_append_and_read_in_every_spelling(spark, home, frame):

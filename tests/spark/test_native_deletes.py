@@ -2,9 +2,11 @@
 
 import math
 import random
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -390,3 +392,37 @@ def test_columns_are_found_by_id_also_where_vectors_are_turned_off(catalog, sess
     session.conf.set("spark.sql.parquet.enableNestedColumnVectorizedReader", "false")
     assert rows(t.to_spark(session)) == sorted(t.scan().to_arrow().to_pylist(), key=repr)
     assert session.conf.get("spark.sql.parquet.enableVectorizedReader") == "false"
+
+
+def test_columns_named_as_ours_are_the_tables_own(session, catalog, rows):
+    for name in ("__frazil_file_key", "__frazil_bits", "__frazil_row", "__frazil_pos", "__FRAZIL_deleted"):
+        table = catalog.create_table(f"db.{name}", pa.schema([(name, pa.int64()), ("id", pa.int64())]))
+        table.append(pa.table({name: [100, 101, 102], "id": [0, 1, 2]}))
+        table.delete("id = 0", mode="merge-on-read", runner="in-process")
+        want = [{name: 101, "id": 1}, {name: 102, "id": 2}]
+        assert rows(table.to_spark(session)) == want
+        assert rows(table.scan(selected_fields=(name, "id", "_pos", "_file")).to_spark(session).drop("_pos", "_file")) == want
+
+
+def test_a_file_that_is_there_twice_has_its_deletes_on_both_entries(session, catalog, tmp_path):
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"id": list(range(10))}), path)
+    for version in (2, 3):
+        table = catalog.create_table(f"db.v{version}", "id bigint", format_version=version)
+        table.add_files([path])
+        table.delete("id = 3", mode="merge-on-read", runner="in-process")
+        table.add_files([path], check_duplicate_files=False)
+        got = sorted(r["id"] for r in table.to_spark(session).collect())
+        assert got == sorted(table.to_arrow()["id"].to_pylist()) == sorted([*range(10), *({*range(10)} - {3})])
+
+
+def test_flipped_bits_in_pages_are_told(session, catalog):
+    table = catalog.create_table("db.t", "id bigint")
+    for write in (lambda: table.append(session.range(5000)), lambda: table.overwrite(pa.table({"id": list(range(5000))}))):
+        write()
+        file = Path(next(iter(table.scan().plan_files())).file.file_path.removeprefix("file:"))
+        held = file.read_bytes()
+        place = len(held) - 8 - int.from_bytes(held[-8:-4], "little") - 3000
+        file.write_bytes(held[:place] + bytes([held[place] ^ 4]) + held[place + 1 :])
+        with pytest.raises(Exception, match=file.name):
+            table.to_spark(session).agg(F.max("id")).collect()

@@ -1,5 +1,6 @@
 """Settings of the session that Java's users make: they lie under the caller's options, and none is ignored."""
 
+import pyarrow as pa
 import pytest
 
 import frazil
@@ -80,3 +81,25 @@ def test_columns_that_differ_only_in_case_are_written_by_arrow(spark, tmp_path):
     t = frazil.load_catalog("c", type="path", warehouse=str(tmp_path)).create_table("db.t", "id bigint, ID bigint")
     t.append(spark.sql("select 1L id, 2L ID"))
     assert t.scan().to_arrow().to_pylist() == [{"id": 1, "ID": 2}]
+
+
+def test_without_ansi_filters_and_changes_mean_what_spark_means(session, catalog):
+    """There what fails is null: files whose rows may fail must be read, and Spark decides the rows."""
+    session.conf.set("spark.sql.ansi.enabled", "false")
+    for where in ("int(s) is null", "int(s) + 1 = 6", "id / 0 is null", "not (id / n = 1)"):
+        table = catalog.create_table(f"db.t{abs(hash(where))}", "id bigint, s string, n int")
+        table.append(pa.table({"id": [1, 2], "s": ["ABC", "5"], "n": pa.array([0, 1], pa.int32())}))
+        table.append(pa.table({"id": [3], "s": pa.array([None], pa.string()), "n": pa.array([3], pa.int32())}))
+        want = sorted(
+            r["id"]
+            for r in session.createDataFrame([(1, "ABC", 0), (2, "5", 1), (3, None, 3)], "id bigint, s string, n int")
+            .where(where)
+            .collect()
+        )
+        assert sorted(r["id"] for r in table.scan(where).to_spark(session).collect()) == want
+        assert sorted(r["id"] for r in table.to_spark(session).where(where).collect()) == want
+        assert table.update(set={"s": "int(s)"}, where=where, spark=session).rows_updated == len(want)
+        assert table.delete(f"not coalesce({where}, false)", spark=session).rows_deleted == 3 - len(want)
+    plain = catalog.create_table("db.plain", "id bigint, s string")
+    plain.append(pa.table({"id": [1, 2], "s": ["ABC", "5"]}))
+    assert plain.scan("s = 'none' or id > 5").explain().report.skipped_data_files == 1  # comparisons mean the same everywhere

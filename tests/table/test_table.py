@@ -487,3 +487,53 @@ def test_a_name_whose_catalog_is_unknown_says_so(tmp_path, monkeypatch):
         frazil.load_table("prod2.a.b")
     with pytest.raises(InvalidInput, match=r"werehouse .* Did you mean warehouse\?"):
         frazil.load_catalog("p", type="path", werehouse=str(tmp_path))
+
+
+def test_a_file_that_is_there_twice_has_its_deletes_on_both_entries(catalog, tmp_path):
+    """Two entries of one path, and on the older one a delete: the younger one came after it."""
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"id": list(range(10))}), path)
+    for version in (2, 3):
+        table = catalog.create_table(f"db.twice{version}", "id bigint", format_version=version)
+        table.add_files([path])
+        table.delete("id = 3", mode="merge-on-read")
+        for name in (f"file:{path}", f"file://{path}", f"{path.parent}//{path.name}"):
+            with pytest.raises(ValidationException, match="already referenced"):
+                table.add_files([name])
+        with pytest.raises(InvalidInput, match="twice"):
+            table.add_files([f"file:{path}", str(path)], check_duplicate_files=False)
+        table.add_files([f"file:{path}"], check_duplicate_files=False)
+        assert ids(table) == sorted([*range(10), *({*range(10)} - {3})])
+    table = catalog.create_table("db.names", "id bigint")
+    table.add_files([path]), table.add_files([f"file:{path}"], check_duplicate_files=False)
+    assert table.delete("id = 3", mode="merge-on-read").rows_deleted == 2
+    assert ids(table) == sorted(2 * [*({*range(10)} - {3})])
+
+
+def test_a_stream_behind_nothing_but_its_capsule_is_not_read_twice(catalog, events):
+    class Capsule:
+        def __init__(self, table):
+            self.reader = table.to_reader()
+
+        def __arrow_c_stream__(self, requested_schema=None):
+            return self.reader.__arrow_c_stream__(requested_schema)
+
+    old = catalog.load_table("db.events")
+    events.append(rows([1]))
+    with pytest.raises(ValidationException, match="hand in the rows again"):
+        old.upsert(Capsule(rows([1], s="new")), ["id"], when_not_matched_insert_all=False)
+    assert old.upsert(Capsule(rows([1], s="new")), ["id"]).rows_updated == 1
+
+
+def test_an_error_names_the_table_it_is_about_and_no_other(catalog, events):
+    other = catalog.create_table("db.other", "id bigint")
+    with pytest.raises(ValidationError, match=r"^Table test\.db\.events: Cannot find column 'nosuch'"), other.transaction() as tx:
+        tx.append(events.scan("nosuch = 1").to_arrow())
+
+
+def test_nothing_given_is_nothing_asked(catalog):
+    table = catalog.create_table("db.none", "id bigint", partition_by=None, sort_by=None, properties=None)
+    table.append(pa.table({"id": [1]}), snapshot_properties={})
+    odd = dataclasses.replace(table.current_snapshot(), summary={"operation": "append", "total-records": "1", "total-data-files": "x"})
+    table._loaded = dataclasses.replace(table._loaded, metadata=dataclasses.replace(table.metadata, snapshots=Snapshots.of([odd])))
+    assert "db.none" in repr(table) and "db.none" in table._repr_html_()

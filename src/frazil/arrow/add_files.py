@@ -19,7 +19,7 @@ from frazil.arrow.read_context import NAME_MAPPING
 from frazil.arrow.read_parquet import open_parquet
 from frazil.arrow.run import map_in_order
 from frazil.arrow.spark_calendar import check_calendar
-from frazil.codec.name_mapping import NameMapping, mapping_of, parse_name_mapping
+from frazil.codec.name_mapping import MappedField, NameMapping, mapping_of, parse_name_mapping
 from frazil.codec.single_value import from_bytes
 from frazil.errors import CorruptData, InvalidInput, SchemaMismatch, Unsupported
 from frazil.spec.data_file import DataFile
@@ -80,25 +80,37 @@ def _data_file(
         )
         partition = tuple(_partition_value(path, f, schema, columns, exact, file) for f in spec.fields)
     _check_columns(path, schema, columns, {f.source_id for f, v in zip(spec.fields, partition, strict=True) if _is_identity(f)})
-    _refuse_more(path, columns, known)
+    _refuse_more(path, columns, schema, known, mapping)
     return DataFile(file_path=path, file_format="parquet", partition=partition, file_size_in_bytes=size, spec_id=spec.spec_id, **found)
 
 
-def _refuse_more(path: str, columns: FileSchema, known: Set[int]) -> None:
+def _refuse_more(path: str, columns: FileSchema, schema: Schema, known: Set[int], mapping: NameMapping) -> None:
     """Columns of the file that the table has not and never had: nobody would see their values."""
-    if more := list(_unknown(columns.fields, known, "")):
-        union = "Add them first: update.union_by_name(pyarrow.parquet.read_schema(path)) in a block of table.update_schema()."
-        hint = union if columns.by_name else "Its field ids are those of another table: read it as Parquet and append its rows."
+    if more := list(_unknown(columns.fields, known, "", mapping.fields)):
         text = f"{path} has columns that the table has not: {', '.join(more[:20])}."
+        by_lower = {n.lower(): n for n in schema.column_names}
+        hint = "Its field ids are those of another table: read it as Parquet and append its rows."
+        if columns.by_name and (meant := by_lower.get(more[0].lower())):
+            hint = f"Names are matched with their case: the table's column is {meant!r}. Read the file as Parquet and append its rows."
+        elif columns.by_name:
+            hint = "Add them first, with update.add_column(…) in a block of table.update_schema()."
         raise SchemaMismatch(text, hint=hint, file=path, columns=tuple(more))
 
 
-def _unknown(fields: Sequence[FileField], known: Set[int], above: str) -> Iterator[str]:
+def _unknown(fields: Sequence[FileField], known: Set[int], above: str, mapped: Sequence[MappedField]) -> Iterator[str]:
     for f in fields:
-        if f.field_id is None or f.field_id not in known:
+        entry = next((m for m in mapped if f.name in m.names), None)
+        if f.field_id is None and entry is not None:
+            continue  # the table's mapping names it and gives it no id: it is not to be read
+        if f.field_id not in known:
             yield above + f.name
-        else:
-            yield from _unknown(f.children, known, f"{above}{f.name}.")
+        elif pa.types.is_struct(f.type):
+            yield from _unknown(f.children, known, f"{above}{f.name}.", (entry and entry.fields) or ())
+        else:  # elements, keys and values have no name of their own, and not all writers number them
+            for child in f.children:
+                if pa.types.is_struct(child.type):
+                    inside = next((m for m in (entry and entry.fields) or () if m.field_id == child.field_id), None)
+                    yield from _unknown(child.children, known, f"{above}{f.name}.{child.name}.", (inside and inside.fields) or ())
 
 
 def _is_identity(f: PartitionField) -> bool:

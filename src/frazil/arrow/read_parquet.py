@@ -30,8 +30,9 @@ def open_parquet(location: str, storage: Storage, metadata: pq.FileMetaData | No
     path = storage.local_path(location)
     source = path if path is not None else storage.open_input(location)
     return pq.ParquetFile(
-        source, metadata=metadata, pre_buffer=path is None, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=False
-    )
+        source, metadata=metadata, pre_buffer=path is None, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=False,
+        page_checksum_verification=True,
+    )  # fmt: skip
 
 
 def row_groups(metadata: pq.FileMetaData, start: int, length: int | None) -> list[Piece]:

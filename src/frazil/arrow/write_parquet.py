@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,9 +20,10 @@ from frazil.arrow.write_options import LEVELS, check_level
 from frazil.codec.json_nouns import schema_to_json
 from frazil.errors import InvalidInput, Unsupported
 from frazil.spec.schema import Schema
-from frazil.spec.types import IcebergType, NestedField, StringType, UUIDType, VariantType, children
+from frazil.spec.types import BooleanType, IcebergType, NestedField, StringType, UUIDType, VariantType, children
 
 PREFIX = "write.parquet."
+_SMALLEST_PAGE = 64  # bytes
 _CODECS = {
     "uncompressed": "none", "none": "none", "snappy": "snappy", "gzip": "gzip", "zstd": "zstd", "lz4": "lz4", "lz4_raw": "lz4",
     "brotli": "brotli",
@@ -56,10 +58,13 @@ class ParquetSettings:
             "compression": _CODECS[name],
             "data_page_version": {"v1": "1.0", "v2": "2.0"}[self._choice("page-version", ("v1", "v2"), "v1")],
             "store_schema": False,
+            "write_page_checksum": True,  # as Java's writer
             "store_decimal_as_integer": True,
             "version": "2.6",
         }
         self._optional("data_page_size", "page-size-bytes")
+        if self.arguments.get("data_page_size", _SMALLEST_PAGE) < _SMALLEST_PAGE:
+            raise InvalidInput(f"{PREFIX}page-size-bytes must be at least {_SMALLEST_PAGE}: lists in smaller pages cannot be read back.")
         self._optional("max_rows_per_page", "page-row-limit")
         self._optional("dictionary_pagesize_limit", "dict-size-bytes")
         level = level or properties.get(PREFIX + "compression-level")
@@ -112,11 +117,13 @@ class ParquetSettings:
             if column == key or not self._flag(key[len(PREFIX) :], False) or column not in leaves:
                 continue
             options: dict[str, Any] = {}
-            if (fpp := self._properties.get(f"{PREFIX}bloom-filter-fpp.column.{column}")) is not None:
-                options["fpp"] = _fraction(fpp, column)
-            if f"{PREFIX}bloom-filter-ndv.column.{column}" in self._properties:
-                options["ndv"] = self._number(f"bloom-filter-ndv.column.{column}", 1)
-            found[leaves[column]] = options or True
+            if isinstance(self._schema.find_field(column).field_type, BooleanType):
+                raise InvalidInput(f"{key} is not possible: Parquet has no bloom filters for booleans.")
+            options["fpp"] = fpp = _fraction(self._properties.get(f"{PREFIX}bloom-filter-fpp.column.{column}", "0.01"), column)
+            # Each filter of an open file takes its whole size: without a number of values, and for more, the size is the bound, as in Java.
+            most = max(1, int(self._number("bloom-filter-max-bytes", 1 << 20) * 8 * -math.log(1 - fpp ** (1 / 8)) / 8))
+            options["ndv"] = min(self._number(f"bloom-filter-ndv.column.{column}", most), most)
+            found[leaves[column]] = options
         return found
 
 

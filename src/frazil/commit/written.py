@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from frazil.commit.context import Context
 from frazil.commit.produce import parent_of
 from frazil.errors import ValidationException
-from frazil.scan.manifests import is_data, live, manifests_of, read_manifest
+from frazil.scan.delete_ranges import normalised
+from frazil.scan.manifests import column_of, is_data, live, manifests_of, read_manifest
 from frazil.spec.data_file import DataFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.types import NestedField, UnknownType, can_promote
@@ -66,7 +67,7 @@ class NotYetThere:
     """Stands before the action that adds existing files; looks at each attempt, since others may be adding the same ones: at manifests that
     earlier attempts have not seen."""
 
-    paths: frozenset[str]
+    paths: frozenset[str]  # normalised
     branch: str
 
     def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]:
@@ -75,7 +76,7 @@ class NotYetThere:
         for m in manifests_of(metadata, head, context.storage) if head is not None else ():
             if is_data(m) and m.manifest_path not in seen:
                 table = live(read_manifest(context.storage, m, ("status", "file_path")))
-                twice |= self.paths & set(table["file_path"].to_pylist())
+                twice |= self.paths & set(normalised(column_of(table, "file_path")).to_pylist())
                 seen.add(m.manifest_path)
         if twice:
             shown = ", ".join(sorted(twice)[:10])

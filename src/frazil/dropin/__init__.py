@@ -28,10 +28,19 @@ def install(spark: Any) -> Any:
     return spark
 
 
+def configure(builder: Any) -> Any:
+    """A builder of your own, made ready: workers get this Python, unless PYSPARK_PYTHON is set, and what it makes is installed."""
+    if not hasattr(builder, "getOrCreate"):
+        raise InvalidInput(f"configure takes a builder, not {builder!r}.", hint="frazil.configure(SparkSession.builder).")
+    made = session.configure(builder).getOrCreate
+    builder.getOrCreate = lambda: install(made())
+    return builder
+
+
 def spark_session(app_name: str | None = None, master: str | None = None, config: Mapping[str, Any] | None = None) -> Any:
     """The running session or a new one, ready for Iceberg and installed. `master` defaults to what Spark itself would take; `config`
     are settings of Spark, catalogs included (`spark.sql.catalog.<name>.<key>`)."""
     return install(session.spark_session(app_name, master, config))
 
 
-__all__ = ["install", "spark_session"]
+__all__ = ["configure", "install", "spark_session"]

@@ -32,6 +32,7 @@ from frazil.expr.bound import (
     NullTest,
     PrefixTest,
     references,
+    walk,
 )
 from frazil.expr.calendar import NoTime, check_zone
 from frazil.expr.casts import castable
@@ -64,21 +65,31 @@ _OPS: dict[type, tuple[str, bool]] = {
 _FLIPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "nseq": "nseq"}
 
 
-def bind(predicate: n.Expression, schema: Schema, *, case_sensitive: bool = True, zone: str = "UTC") -> Bound:
-    """The predicate over `schema`'s columns. `zone` is that of literals without one (UTC, or the Spark session's)."""
+def bind(predicate: n.Expression, schema: Schema, *, case_sensitive: bool = True, zone: str = "UTC", ansi: bool = True) -> Bound:
+    """The predicate over `schema`'s columns. `zone` is that of literals without one (UTC, or the Spark session's).
+
+    `ansi` False: it is for a session in which casts, sums and functions that fail give null; Unsupported is raised where that could tell.
+    """
     try:
         check_zone(zone)
     except NoTime as e:
         raise InvalidInput(f"{zone!r} is no time zone.") from e
     try:
-        return _Binder(schema, case_sensitive, zone).condition(predicate)
+        return _as_ansi(_Binder(schema, case_sensitive, zone).condition(predicate), ansi)
     except RecursionError as e:
         raise InvalidInput("The filter is nested too deeply.") from e
 
 
-def bind_term(term: n.Expression, schema: Schema, *, case_sensitive: bool = True, zone: str = "UTC") -> Bound:
+def bind_term(term: n.Expression, schema: Schema, *, case_sensitive: bool = True, zone: str = "UTC", ansi: bool = True) -> Bound:
     """Any expression, not only predicates (the right sides of UPDATE)."""
-    return _Binder(schema, case_sensitive, zone).term(term)
+    return _as_ansi(_Binder(schema, case_sensitive, zone).term(term), ansi)
+
+
+def _as_ansi(bound: Bound, ansi: bool) -> Bound:
+    if not ansi and any(isinstance(node, BoundCast | BoundCall) for node in walk(bound)):
+        text = "Frazil computes as Spark's ANSI mode does, and spark.sql.ansi.enabled is false."
+        raise Unsupported(text, hint="Set it to true, or compare columns with constants of their own types.")
+    return bound
 
 
 @dataclass(frozen=True)

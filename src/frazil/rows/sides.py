@@ -39,6 +39,7 @@ class Sides:
     source_alias: str = "source"
     case_sensitive: bool = True
     zone: str = "UTC"
+    ansi: bool = True
 
     @cached_property
     def pair(self) -> Schema:
@@ -53,11 +54,11 @@ class Sides:
 
     def condition(self, given: Any, side: Side = Side.BOTH) -> Bound:
         """A condition over the columns of a side, or of both."""
-        return bind(self.qualified(given, side), self.pair, case_sensitive=self.case_sensitive, zone=self.zone)
+        return bind(self.qualified(given, side), self.pair, case_sensitive=self.case_sensitive, zone=self.zone, ansi=self.ansi)
 
     def term(self, given: Expression, side: Side = Side.BOTH) -> Bound:
         """A value over the columns of a side, or of both."""
-        return bind_term(self.qualified(given, side), self.pair, case_sensitive=self.case_sensitive, zone=self.zone)
+        return bind_term(self.qualified(given, side), self.pair, case_sensitive=self.case_sensitive, zone=self.zone, ansi=self.ansi)
 
     def qualified(self, given: Any, side: Side = Side.BOTH) -> Expression:
         """The expression with every name led by its alias."""
@@ -108,7 +109,7 @@ class Sides:
 
 
 def sides_of(target: Schema, source: Schema, **more: Any) -> Sides:
-    """Both sides; the source gets field ids of its own. `more`: aliases, case_sensitive, zone."""
+    """Both sides; the source gets field ids of its own. `more`: aliases, case_sensitive, zone, ansi."""
     fresh = itertools.count(target.highest_field_id + 1).__next__
     return Sides(target, assign_fresh_ids(source, fresh), **more)
 

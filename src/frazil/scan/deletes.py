@@ -350,7 +350,8 @@ def _by_path(
     named = np.flatnonzero(bounds.single.is_valid().to_numpy(zero_copy_only=False) & ~entries.is_equality)
     found = pc.index_in(bounds.single.take(pa.array(named)), value_set=data_paths)
     rows = pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
-    fits = (rows >= 0) & (data_numbers[rows] <= numbers[named])
+    rows, named = _every_entry(rows[rows >= 0], named[rows >= 0], data_paths)
+    fits = data_numbers[rows] <= numbers[named]
     rows, named = rows[fits], named[fits]
     vectors = entries.is_vector[named]
     has_vector = np.bincount(rows[vectors], minlength=len(data_numbers))
@@ -359,6 +360,18 @@ def _by_path(
         raise CorruptData(f"Data file {path} has {int(has_vector.max())} deletion vectors; it can have one.", file=path)
     keep = vectors | (has_vector[rows] == 0)
     return rows[keep], named[keep], has_vector > 0
+
+
+def _every_entry(rows: Numbers, named: Numbers, data_paths: pa.Array) -> tuple[Numbers, Numbers]:
+    """Pairs with the first entry of a path, as pairs with all its entries: a file may have been added twice, and under two names."""
+    first = pc.index_in(data_paths, value_set=data_paths).to_numpy(zero_copy_only=False).astype(np.int64)
+    if (first == np.arange(len(first))).all():
+        return rows, named
+    order = np.argsort(first, kind="stable")
+    low, high = (np.searchsorted(first[order], rows, side=side) for side in ("left", "right"))
+    counts = high - low
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return order[np.repeat(low, counts) + within], np.repeat(named, counts)
 
 
 def scopes_of_deletes(entries: DeleteEntries) -> Numbers:

@@ -32,7 +32,7 @@ from frazil.spark.narrowing import Narrowing
 from frazil.spark.native_deletes import EQUALITY, NONE, Applied, KeyColumns, key_columns
 from frazil.spark.parquet_scan import Files, open_files
 from frazil.spark.quick_columns import shown_columns
-from frazil.spark.session_conf import session_zone
+from frazil.spark.session_conf import is_ansi, session_zone
 from frazil.spark.shape import Shape, read_type, shape_of, without_ids
 from frazil.spark.types import contains, spark_type, time_enabled
 from frazil.spec import types as i
@@ -109,7 +109,7 @@ def pruning_predicate(spark: Any, row_filter: Any, schema: Schema, case_sensitiv
         predicate = parse(row_filter) if isinstance(row_filter, str) else row_filter
         if not isinstance(predicate, Predicate):
             return AlwaysTrue()
-        bind(predicate, schema, case_sensitive=case_sensitive)
+        bind(predicate, schema, case_sensitive=case_sensitive, ansi=is_ansi(spark))
     except FrazilError:
         return AlwaysTrue()
     zoned = any((f := schema.get_field(n, case_sensitive)) and isinstance(f.field_type, i.TimestamptzType) for n in names(predicate))
@@ -123,7 +123,7 @@ def pruning(spark: Any, row_filter: Any, schema: Schema, case_sensitive: bool) -
         predicate = parse(row_filter) if isinstance(row_filter, str) else row_filter
         if not isinstance(predicate, Predicate):
             return AlwaysTrue(), "UTC"
-        bind(predicate, schema, case_sensitive=case_sensitive, zone=zone)
+        bind(predicate, schema, case_sensitive=case_sensitive, zone=zone, ansi=is_ansi(spark))
     except FrazilError:
         return pruning_predicate(spark, row_filter, schema, case_sensitive), "UTC"
     return predicate, zone

@@ -21,6 +21,7 @@ from frazil.spark.settings import enable_ids, temporarily
 _OPTIONS = {
     "mergeSchema": "false", "ignoreMissingFiles": "false", "ignoreCorruptFiles": "false", "recursiveFileLookup": "true",
     "datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED",
+    "parquet.page.verify-checksum.enabled": "true",  # costs nothing that can be measured
 }  # fmt: skip
 _USUAL = SplitOptions()
 _SPLIT, _COST = "spark.sql.files.maxPartitionBytes", "spark.sql.files.openCostInBytes"

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 
 def configure(builder: Any) -> Any:
-    """A builder of your own, made ready: workers get this Python, unless PYSPARK_PYTHON is set."""
+    """A builder, made ready: workers get this Python, unless PYSPARK_PYTHON is set."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     return builder

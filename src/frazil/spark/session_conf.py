@@ -39,6 +39,11 @@ def sensitivity(spark: Any, given: bool | None) -> Iterator[bool]:
         yield given
 
 
+def is_ansi(spark: Any) -> bool:
+    """Whether casts, sums and functions that fail are errors, as in Frazil's grammar, or null."""
+    return str(spark.conf.get("spark.sql.ansi.enabled")).lower() == "true"
+
+
 def session_zone(spark: Any) -> str:
     """The zone of constants without one. Asked without a default, which Spark would give where nothing is set and the JVM's zone counts."""
     return str(spark.conf.get("spark.sql.session.timeZone"))

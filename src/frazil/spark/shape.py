@@ -35,7 +35,7 @@ from frazil.spec.types import (
 )
 
 ID = "parquet.field.id"
-_SPARKS = ("_metadata", "_tmp_metadata_row_index")  # names that Spark's scan has for itself
+_TAKEN = ("_metadata", "_tmp_metadata_row_index", "__frazil_")  # names that Spark's scan and ours have for themselves, or how they begin
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def shape_of(metadata: TableMetadata, fields: Iterable[NestedField], complete: b
     for field_id in wanted.by_id:
         path = (wanted.find_column_name(field_id) or "").lower()
         top = (wanted.parents[field_id] or (field_id,))[0]
-        if not complete or ids_of.get(path, set()) - {field_id} or path in _SPARKS or _is_float(wanted, field_id):
+        if not complete or ids_of.get(path, set()) - {field_id} or path.startswith(_TAKEN) or _is_float(wanted, field_id):
             unsafe.add(top)
         if not complete or len(names_of.get(field_id, ())) > 1:
             renamed.add(top)

@@ -109,7 +109,7 @@ class Catalog(AbstractContextManager["Catalog"]):
             schema,
             partition_spec,
             sort_order,
-            {**defaults, **properties, **overrides},
+            {**defaults, **(properties or {}), **overrides},
             partition_by=partition_by,
             sort_by=sort_by,
             identifier_fields=identifier_fields,
@@ -156,7 +156,7 @@ class Catalog(AbstractContextManager["Catalog"]):
         if not replace and self._backend.table_exists(parts):
             raise TableAlreadyExistsError(f"Table already exists: {self._full_name(parts)}", table=self._full_name(parts))
         place = location or (base.metadata.location if base else self._backend.table_location(parts))
-        properties = {**self._prefixed("table-default."), **named.pop("properties", {}), **self._prefixed("table-override.")}
+        properties = {**self._prefixed("table-default."), **(named.pop("properties", None) or {}), **self._prefixed("table-override.")}
         spec, order = named.pop("partition_spec", None), named.pop("sort_order", None)
         metadata = table_metadata(place.rstrip("/"), schema, spec, order, properties, **named)
         return CreateTableTransaction(self._backend, parts, metadata, base, self._full_name(parts))

@@ -64,7 +64,7 @@ def table_metadata(
     format_version: int | None = None,
 ) -> TableMetadata:
     """Complete metadata of a new table. Raises ValidationError and its kin for what the format forbids."""
-    own = {str(k): property_text(k, v) for k, v in properties.items()}
+    own = {str(k): property_text(k, v) for k, v in (properties or {}).items()}
     version = _version(format_version, own.pop("format-version", None))
     asked = schema_of(schema)
     if identifier_fields:
@@ -78,8 +78,8 @@ def table_metadata(
     return new_metadata(asked, spec, order, location, own, version)
 
 
-def _listed(given: Sequence[str] | str) -> list[str]:
-    return [given] if isinstance(given, str) else list(given)
+def _listed(given: Sequence[str] | str | None) -> list[str]:
+    return [] if given is None else [given] if isinstance(given, str) else list(given)
 
 
 def _version(argument: int | None, stored: str | None) -> int:

@@ -24,7 +24,7 @@ def facts(name: str, metadata: TableMetadata, metadata_location: str) -> list[tu
     )
     sort = ", ".join(f"{names.get(f.source_id, f.source_id)} {f.direction.value}" for f in order.fields)
     when = dt.datetime.fromtimestamp(snapshot.timestamp_ms / 1000, dt.UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if snapshot else ""
-    rows = summary.get("total-records")
+    rows, files = summary.get("total-records", ""), summary.get("total-data-files", "0")
     return [
         ("table", f"{name}  (Iceberg v{metadata.format_version})"),
         ("location", metadata.location),
@@ -32,7 +32,7 @@ def facts(name: str, metadata: TableMetadata, metadata_location: str) -> list[tu
         *([("sorted by", sort)] if sort else []),
         *([("primary key", ", ".join(sorted(schema.identifier_field_names())))] if schema.identifier_field_ids else []),
         ("snapshot", f"{snapshot.snapshot_id}  {snapshot.operation}, {when}" if snapshot else "none yet"),
-        *([("rows", f"{int(rows):,} in {int(summary.get('total-data-files', 0)):,} files")] if rows and rows.isdigit() else []),
+        *([("rows", f"{int(rows):,} in {int(files):,} files")] if rows.isdigit() and files.isdigit() else []),
         *([("refs", ", ".join(sorted(metadata.refs)))] if len(metadata.refs) > 1 else []),
         ("metadata", metadata_location.rsplit("/", 1)[-1]),
     ]

@@ -44,8 +44,10 @@ def active_session() -> Any:
 
 
 def is_stream(frame: Any) -> bool:
-    """Whether a frame can be read only once."""
-    return hasattr(frame, "__next__") or hasattr(frame, "read_next_batch")
+    """Whether a frame can be read only once, as far as one can tell: what has nothing but an Arrow stream may be a stream itself."""
+    if hasattr(frame, "__next__") or hasattr(frame, "read_next_batch"):
+        return True
+    return hasattr(frame, "__arrow_c_stream__") and not (hasattr(frame, "__len__") or hasattr(frame, "num_rows"))
 
 
 def pandas_of(table: Any, **kwargs: Any) -> Any:

@@ -119,7 +119,7 @@ def stage_merge(step: Step, frame: Any, merge: Merge, mode: str | None = None, *
 def _bound(step: Step, source: Schema, merge: Merge, changed_only: bool) -> BoundMerge:
     sides = sides_of(
         step.schema, source, target_alias=merge.target_alias, source_alias=merge.source_alias, case_sensitive=step.case_sensitive,
-        zone=step.zone,
+        zone=step.zone, ansi=step.ansi or changed_only,
     )  # fmt: skip
     return bind_merge(merge, sides, changed_only=changed_only)
 

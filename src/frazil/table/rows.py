@@ -76,7 +76,7 @@ def stage_delete(step: Step, where: Any, mode: str | None = None) -> Staged:
 def _bound(step: Step, where: Any) -> Predicate:
     """The condition, known to fit the table."""
     predicate = condition_of(where)
-    bind(predicate, step.schema, case_sensitive=step.case_sensitive, zone=step.zone)
+    bind(predicate, step.schema, case_sensitive=step.case_sensitive, zone=step.zone, ansi=step.ansi)
     return predicate
 
 
@@ -141,7 +141,7 @@ def stage_update(step: Step, given: Mapping[str, Any], where: Any = None, mode: 
 
     def made() -> tuple[Predicate, Any]:
         def term(expression: Expression) -> Any:
-            return bind_term(expression, step.schema, case_sensitive=step.case_sensitive, zone=step.zone)
+            return bind_term(expression, step.schema, case_sensitive=step.case_sensitive, zone=step.zone, ansi=step.ansi)
 
         if any(is_spark_column(v) for v in given.values()):
             raise Unsupported("A Spark Column is a value for Spark only.", hint="Give spark=, or an expression as text.")

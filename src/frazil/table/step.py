@@ -59,6 +59,7 @@ class Step:
     spark: Any = None
     case_sensitive: bool = True
     zone: str = "UTC"
+    ansi: bool = True
     started: float = field(default_factory=time.perf_counter)
 
     @cached_property
@@ -221,9 +222,10 @@ def runner_for(metadata: TableMetadata, storage: Storage, runner: Any = None, sp
     return spark_room("run").runner(session, metadata, storage), session
 
 
-def names_and_zone(session: Any, case_sensitive: bool | None) -> tuple[bool, str]:
-    """How names are matched, and the zone of literals without one: as the session says where there is one."""
+def meanings(session: Any, case_sensitive: bool | None) -> dict[str, Any]:
+    """How names are matched, the zone of literals without one, and whether what fails is an error: as the session says, if there is one."""
     if session is None:
-        return case_sensitive is not False, "UTC"
+        return {"case_sensitive": case_sensitive is not False}
     conf = spark_room("session_conf")
-    return conf.is_case_sensitive(session, case_sensitive), conf.session_zone(session)
+    sensitive = conf.is_case_sensitive(session, case_sensitive)
+    return {"case_sensitive": sensitive, "zone": conf.session_zone(session), "ansi": conf.is_ansi(session)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -36,7 +37,7 @@ from frazil.table.merge import MergeBuilder, stage_merge
 from frazil.table.naming import naming
 from frazil.table.preview import Preview
 from frazil.table.result import NOTHING, CommitResult, result_of
-from frazil.table.step import Step, names_and_zone, runner_for
+from frazil.table.step import Step, meanings, runner_for
 
 if TYPE_CHECKING:
     from frazil.table.table import Table
@@ -167,11 +168,10 @@ class Transaction:
             spark = spark or frame.sparkSession
         base, storage = self._base.metadata, self._base.storage
         runner, session = runner_for(self._metadata, storage, runner, spark)
-        sensitive, zone = names_and_zone(session, case_sensitive)
         to = self._target(verb, branch, snapshot_properties, options, case_sensitive, frame, session)
         look = self._pending.look(base, storage)
         now = look.metadata(self._pending.actions)
-        return Step(now, storage, to, runner, write.start_of(base, to), look.snapshot_ids, session, sensitive, zone)
+        return Step(now, storage, to, runner, write.start_of(base, to), look.snapshot_ids, session, **meanings(session, case_sensitive))
 
     @property
     def _known_columns(self) -> int:
@@ -232,7 +232,7 @@ class Transaction:
         if isinstance(file_paths, str):
             raise InvalidInput(f"add_files takes a list of paths, not one text: [{file_paths!r}].")
         to = self._target("append", branch, snapshot_properties, {})
-        paths = [absolute(p) for p in file_paths]
+        paths = [absolute(os.fspath(p)) for p in file_paths]
         self._staged(write.stage_add_files(paths, self._metadata, self._base.storage, to, check_duplicate_files))
 
     def delete(

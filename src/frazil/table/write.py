@@ -26,6 +26,7 @@ from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.spec.types import IcebergType, ListType, MapType, NestedField, StructType
 from frazil.spec.updates import SetProperties
 from frazil.storage import Storage
+from frazil.storage.locations import normalise
 from frazil.table.arguments import mapping
 from frazil.table.frames import active_session, is_spark_frame, spark_room
 
@@ -222,12 +223,12 @@ def stage_replace_partitions(frame: Any, metadata: TableMetadata, storage: Stora
 def stage_add_files(paths: Sequence[str], metadata: TableMetadata, storage: Storage, to: Target, check_duplicates: bool) -> Staged:
     """Existing Parquet files become part of the table where they lie. `check_duplicates`: those that the table holds are refused."""
     refuse_encryption(metadata)
-    if len(set(paths)) != len(paths):
+    if len({normalise(p) for p in paths}) != len(paths):
         raise InvalidInput("add_files: a path is given twice.", table=metadata.location)
     files = tuple(data_files_of(paths, metadata, storage))
     before: tuple[Action, ...] = ()
     if check_duplicates:
-        before = (NotYetThere(frozenset(f.file_path for f in files), to.branch),)
+        before = (NotYetThere(frozenset(normalise(f.file_path) for f in files), to.branch),)
     if _NAME_MAPPING not in metadata.properties:  # files of others seldom hold field ids: today's names tell which column is which
         before = (*before, MetadataChange(lambda m: (SetProperties({_NAME_MAPPING: name_mapping_of(m.schema())}),)))
     action = Append(files=files, branch=to.branch, snapshot_properties=to.properties, stage_only=to.stage_only, wap_id=to.wap_id)
