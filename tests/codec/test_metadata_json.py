@@ -53,6 +53,20 @@ def test_unknown_keys_are_kept_at_every_level() -> None:
     assert list(json.loads(data)) == list(SAMPLE)  # Java's order
 
 
+def test_unknown_keys_of_the_logs_are_kept() -> None:
+    logs = {
+        "snapshot-log": [{"timestamp-ms": 1, "snapshot-id": 11}, {"timestamp-ms": 2, "snapshot-id": 11, "x-why": {"a": [1, "b"]}}],
+        "metadata-log": [{"timestamp-ms": 1, "metadata-file": "/a", "x-by": "me"}, {"timestamp-ms": 2, "metadata-file": "/b"}],
+    }
+    metadata = decode_metadata(with_(**logs))
+    again = json.loads(encode_metadata(replace(metadata, snapshot_log=(*metadata.snapshot_log, SnapshotLogEntry(3, 11)))))
+    assert again["snapshot-log"] == [*logs["snapshot-log"], {"timestamp-ms": 3, "snapshot-id": 11}]
+    assert again["metadata-log"] == logs["metadata-log"]
+    for name, item in (("snapshot-log", {"timestamp-ms": "x", "snapshot-id": 1}), ("metadata-log", {"timestamp-ms": 1}), ("snapshot-log", 5)):
+        with pytest.raises(CorruptData):
+            decode_metadata(with_(**{name: [item]}))
+
+
 def test_a_snapshot_made_new_is_written_with_its_extra_keys() -> None:
     metadata = decode_metadata(json.dumps(SAMPLE).encode())
     anew = replace(metadata, snapshots=Snapshots.of(metadata.snapshots))  # written from objects

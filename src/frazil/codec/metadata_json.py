@@ -37,12 +37,12 @@ class _Head(msgspec.Struct, rename="kebab", gc=False):
     sequence_number: int | None = None
 
 
-class _SnapshotLogItem(msgspec.Struct, rename="kebab", gc=False):
+class _SnapshotLogItem(msgspec.Struct, rename="kebab", gc=False, forbid_unknown_fields=True):
     timestamp_ms: int
     snapshot_id: int
 
 
-class _MetadataLogItem(msgspec.Struct, rename="kebab", gc=False):
+class _MetadataLogItem(msgspec.Struct, rename="kebab", gc=False, forbid_unknown_fields=True):
     timestamp_ms: int
     metadata_file: str
 
@@ -121,8 +121,8 @@ def _decode(top: _Top, raw_snapshots: list[msgspec.Raw]) -> TableMetadata:
         snapshots=snapshots,
         statistics=_objects(plain, "statistics"),
         partition_statistics=_objects(plain, "partition-statistics"),
-        snapshot_log=tuple([SnapshotLogEntry(e.timestamp_ms, e.snapshot_id) for e in _SNAPSHOT_LOG.decode(_list_in(top, "snapshot-log"))]),
-        metadata_log=tuple(MetadataLogEntry(e.timestamp_ms, e.metadata_file) for e in _METADATA_LOG.decode(_list_in(top, "metadata-log"))),
+        snapshot_log=_snapshot_log(_list_in(top, "snapshot-log")),
+        metadata_log=_metadata_log(_list_in(top, "metadata-log")),
         extra={k: v for k, v in plain.items() if k not in _KNOWN},
     )
     _check_refs(metadata)
@@ -211,6 +211,28 @@ def _snapshots(found: list[msgspec.Raw], last_sequence_number: int | None) -> Sn
     return Snapshots.read(ids, found, _snapshot_of)  # a Raw is the bytes without a copy
 
 
+def _snapshot_log(data: bytes | msgspec.Raw) -> tuple[SnapshotLogEntry, ...]:
+    try:
+        return tuple([SnapshotLogEntry(e.timestamp_ms, e.snapshot_id) for e in _SNAPSHOT_LOG.decode(data)])
+    except msgspec.ValidationError:  # keys that we do not know, or values that are none
+        items = [nouns.fields_of(item, "snapshot-log") for item in nouns.items_of(_ANY.decode(data), "snapshot-log")]
+    known = ("timestamp-ms", "snapshot-id")
+    return tuple(SnapshotLogEntry(nouns.integer(i, known[0]), nouns.integer(i, known[1]), _without(i, known)) for i in items)
+
+
+def _metadata_log(data: bytes | msgspec.Raw) -> tuple[MetadataLogEntry, ...]:
+    try:
+        return tuple(MetadataLogEntry(e.timestamp_ms, e.metadata_file) for e in _METADATA_LOG.decode(data))
+    except msgspec.ValidationError:
+        items = [nouns.fields_of(item, "metadata-log") for item in nouns.items_of(_ANY.decode(data), "metadata-log")]
+    known = ("timestamp-ms", "metadata-file")
+    return tuple(MetadataLogEntry(nouns.integer(i, known[0]), nouns.text(i, known[1]), _without(i, known)) for i in items)
+
+
+def _without(item: dict[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
+    return {k: v for k, v in item.items() if k not in known}
+
+
 def _refs(plain: dict[str, Any]) -> dict[str, SnapshotRef]:
     current = nouns.integer_or_none(plain, "current-snapshot-id")
     if plain.get("refs") is not None:
@@ -258,11 +280,17 @@ def _parts(m: TableMetadata) -> Iterator[tuple[bytes, ...]]:
     yield _list_part("snapshots", m.snapshots.texts(_snapshot_text))
     yield _part("statistics", m.statistics)
     yield _part("partition-statistics", m.partition_statistics)
-    yield _list_part("snapshot-log", [b'{"timestamp-ms": %d, "snapshot-id": %d}' % (e.timestamp_ms, e.snapshot_id) for e in m.snapshot_log])
-    files = [b'{"timestamp-ms": %d, "metadata-file": %s}' % (e.timestamp_ms, msgspec.json.encode(e.metadata_file)) for e in m.metadata_log]
-    yield _list_part("metadata-log", files)
+    log = [(e.timestamp_ms, e.snapshot_id, _more(e.extra) if e.extra else b"") for e in m.snapshot_log]
+    yield _list_part("snapshot-log", [b'{"timestamp-ms": %d, "snapshot-id": %d%s}' % entry for entry in log])
+    files = [(e.timestamp_ms, msgspec.json.encode(e.metadata_file), _more(e.extra) if e.extra else b"") for e in m.metadata_log]
+    yield _list_part("metadata-log", [b'{"timestamp-ms": %d, "metadata-file": %s%s}' % file for file in files])
     for key, value in m.extra.items():
         yield _part(key, value)
+
+
+def _more(extra: dict[str, Any]) -> bytes:
+    """Further members of a JSON object."""
+    return b", " + msgspec.json.encode(extra)[1:-1]
 
 
 def _indented(value: Any, level: int) -> bytes:

@@ -137,9 +137,11 @@ class SnapshotRef:
 class SnapshotLogEntry:
     timestamp_ms: int
     snapshot_id: int
+    extra: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
 class MetadataLogEntry:
     timestamp_ms: int
     metadata_file: str
+    extra: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
