@@ -33,6 +33,7 @@ SHORT = {
     "append_v2",
 }
 FEW = [pytest.param(n, marks=pytest.mark.versions) if n in SHORT else n for n in CHOSEN]
+FEW += [pytest.param(n, marks=pytest.mark.soak) for n in names(deletes=True) if n not in DELETING]
 DOORS = ("to_spark", "prepared", "bare")
 
 

@@ -45,7 +45,7 @@ class SparkPlayer(Player):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(n, marks=pytest.mark.soak) for n in range(3, 103))])
 def test_random_scripts_on_spark_agree_with_a_model(spark, tmp_path, seed):
     SparkPlayer.spark = spark
     assert played(seed, 6, tmp_path, SparkPlayer).state.snaps

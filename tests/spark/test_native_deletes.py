@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
 from frazil.arrow.schema import to_arrow_schema
+from frazil.commit.actions import RowDelta
+from frazil.commit.transaction import commit
 from frazil.scan import deletes
 from frazil.spark import bitmaps, equality, file_keys, native_deletes, one_bitmap, parquet_scan
 from frazil.spec import types as i
-from frazil.spec.data_file import DataFile
+from frazil.spec.data_file import DataFile, DataFileContent
 from tests.spark.deleting import take_keys, take_positions
 
 pytestmark = pytest.mark.spark
@@ -426,3 +428,24 @@ def test_flipped_bits_in_pages_are_told(session, catalog):
         file.write_bytes(held[:place] + bytes([held[place] ^ 4]) + held[place + 1 :])
         with pytest.raises(Exception, match=file.name):
             table.to_spark(session).agg(F.max("id")).collect()
+
+
+@pytest.mark.soak
+def test_fifty_million_equality_deletes(session, catalog, tmp_path):
+    """More keys than the memory of a worker or of this process holds: joins spill, keys go to disk."""
+    keys, rows_there = 50_000_000, 1_000_000
+    table = catalog.create_table("db.t", "id bigint")
+    table.append(pa.table({"id": pa.array(range(0, 100 * rows_there, 100))}))
+    path, step = f"{table.location()}/data/keys.parquet", 5_000_000
+    schema = pa.schema([pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})])
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for begin in range(0, keys, step):
+            writer.write_table(pa.table([np.arange(begin, begin + step)], schema=schema))
+    delete = DataFile(
+        content=DataFileContent.EQUALITY_DELETES, file_path=path, file_format="parquet", record_count=keys, partition=(), spec_id=0,
+        file_size_in_bytes=Path(path).stat().st_size, equality_ids=(1,),
+    )  # fmt: skip
+    commit(table._backend, table._loaded, [RowDelta(added_deletes=[delete])])
+    left = rows_there - keys // 100
+    assert table.refresh().to_spark(session).count() == left
+    assert sum(batch.num_rows for batch in table.scan().to_arrow_batch_reader()) == left
