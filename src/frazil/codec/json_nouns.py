@@ -109,7 +109,7 @@ def integers(obj: Any, what: str, bound: int = _LONG) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _extra(obj: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:
+def unknown_keys(obj: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:
     return {k: v for k, v in obj.items() if k not in known} if not obj.keys() <= known else {}
 
 
@@ -169,7 +169,7 @@ def _field_from_json(obj: Any, depth: int) -> NestedField:
     return NestedField(
         integer(obj, "id", _INT), text(obj, "name"), type_, truth(obj, "required"), text_or_none(obj, "doc"),
         single_value.from_json(type_, obj.get("initial-default")), single_value.from_json(type_, obj.get("write-default")),
-        _extra(obj, _FIELD_KEYS),
+        unknown_keys(obj, _FIELD_KEYS),
     )  # fmt: skip
 
 
@@ -192,7 +192,7 @@ def schema_from_json(obj: Any) -> Schema:
         identifier_field_ids=()
         if obj.get("identifier-field-ids") is None
         else integers(obj["identifier-field-ids"], "identifier-field-ids", _INT),
-        extra=_extra(obj, _SCHEMA_KEYS),
+        extra=unknown_keys(obj, _SCHEMA_KEYS),
     )
     known = schema.by_id  # raises for an id that occurs twice
     if unknown := [i for i in schema.identifier_field_ids if i not in known]:
@@ -230,7 +230,7 @@ def partition_fields_from_json(obj: Any) -> tuple[PartitionField, ...]:
         found.append(
             PartitionField(
                 source, FIRST_PARTITION_FIELD_ID + number if field_id is None else field_id, parse_transform(text(item, "transform")),
-                text(item, "name"), sources, _extra(item, _PARTITION_FIELD_KEYS),
+                text(item, "name"), sources, unknown_keys(item, _PARTITION_FIELD_KEYS),
             )
         )  # fmt: skip
     return tuple(found)
@@ -243,7 +243,9 @@ def spec_to_json(spec: PartitionSpec) -> dict[str, Any]:
 def spec_from_json(obj: Any) -> PartitionSpec:
     obj = fields_of(obj, "partition spec")
     fields = partition_fields_from_json(obj.get("fields"))
-    return PartitionSpec(*fields, spec_id=integer_or_none(obj, "spec-id", _INT) or 0, extra=_extra(obj, frozenset(("spec-id", "fields"))))
+    return PartitionSpec(
+        *fields, spec_id=integer_or_none(obj, "spec-id", _INT) or 0, extra=unknown_keys(obj, frozenset(("spec-id", "fields")))
+    )
 
 
 def sort_order_to_json(order: SortOrder) -> dict[str, Any]:
@@ -261,9 +263,9 @@ def sort_order_from_json(obj: Any) -> SortOrder:
         source, sources = _sources(item)
         direction, nulls = SortDirection(text(item, "direction").lower()), NullOrder(text(item, "null-order").lower())
         fields.append(
-            SortField(source, parse_transform(text(item, "transform")), direction, nulls, sources, _extra(item, _SORT_FIELD_KEYS))
+            SortField(source, parse_transform(text(item, "transform")), direction, nulls, sources, unknown_keys(item, _SORT_FIELD_KEYS))
         )
-    return SortOrder(*fields, order_id=integer(obj, "order-id", _INT), extra=_extra(obj, frozenset(("order-id", "fields"))))
+    return SortOrder(*fields, order_id=integer(obj, "order-id", _INT), extra=unknown_keys(obj, frozenset(("order-id", "fields"))))
 
 
 # Snapshots and refs
@@ -306,7 +308,7 @@ def snapshot_from_json(obj: Any) -> Snapshot:
         first_row_id=integer_or_none(obj, "first-row-id"),
         added_rows=integer_or_none(obj, "added-rows"),
         key_id=text_or_none(obj, "key-id"),
-        extra=_extra(obj, _SNAPSHOT_KEYS),
+        extra=unknown_keys(obj, _SNAPSHOT_KEYS),
     )
 
 
@@ -328,5 +330,5 @@ def ref_from_json(obj: Any) -> SnapshotRef:
         raise CorruptData(f"Invalid snapshot ref type: {kind}")
     return SnapshotRef(
         integer(obj, "snapshot-id"), kind, integer_or_none(obj, "min-snapshots-to-keep", _INT), integer_or_none(obj, "max-snapshot-age-ms"),
-        integer_or_none(obj, "max-ref-age-ms"), _extra(obj, _REF_KEYS),
+        integer_or_none(obj, "max-ref-age-ms"), unknown_keys(obj, _REF_KEYS),
     )  # fmt: skip

@@ -216,8 +216,10 @@ def _snapshot_log(data: bytes | msgspec.Raw) -> tuple[SnapshotLogEntry, ...]:
         return tuple([SnapshotLogEntry(e.timestamp_ms, e.snapshot_id) for e in _SNAPSHOT_LOG.decode(data)])
     except msgspec.ValidationError:  # keys that we do not know, or values that are none
         items = [nouns.fields_of(item, "snapshot-log") for item in nouns.items_of(_ANY.decode(data), "snapshot-log")]
-    known = ("timestamp-ms", "snapshot-id")
-    return tuple(SnapshotLogEntry(nouns.integer(i, known[0]), nouns.integer(i, known[1]), _without(i, known)) for i in items)
+    known = frozenset(("timestamp-ms", "snapshot-id"))
+    return tuple(
+        SnapshotLogEntry(nouns.integer(i, "timestamp-ms"), nouns.integer(i, "snapshot-id"), nouns.unknown_keys(i, known)) for i in items
+    )
 
 
 def _metadata_log(data: bytes | msgspec.Raw) -> tuple[MetadataLogEntry, ...]:
@@ -225,12 +227,10 @@ def _metadata_log(data: bytes | msgspec.Raw) -> tuple[MetadataLogEntry, ...]:
         return tuple(MetadataLogEntry(e.timestamp_ms, e.metadata_file) for e in _METADATA_LOG.decode(data))
     except msgspec.ValidationError:
         items = [nouns.fields_of(item, "metadata-log") for item in nouns.items_of(_ANY.decode(data), "metadata-log")]
-    known = ("timestamp-ms", "metadata-file")
-    return tuple(MetadataLogEntry(nouns.integer(i, known[0]), nouns.text(i, known[1]), _without(i, known)) for i in items)
-
-
-def _without(item: dict[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
-    return {k: v for k, v in item.items() if k not in known}
+    known = frozenset(("timestamp-ms", "metadata-file"))
+    return tuple(
+        MetadataLogEntry(nouns.integer(i, "timestamp-ms"), nouns.text(i, "metadata-file"), nouns.unknown_keys(i, known)) for i in items
+    )
 
 
 def _refs(plain: dict[str, Any]) -> dict[str, SnapshotRef]:
