@@ -21,10 +21,14 @@ from tests.golden import Golden, names
 
 SAMPLE: dict[str, Any] = {
     "format-version": 3, "table-uuid": "0f9ad401-4813-4de0-888a-bd2b1eeca198", "location": "s3://b/t", "last-sequence-number": 2, "last-updated-ms": 1000,
-    "last-column-id": 2, "current-schema-id": 0,
+    "last-column-id": 8, "current-schema-id": 0,
     "schemas": [{"type": "struct", "schema-id": 0, "x-schema": 1, "identifier-field-ids": [1], "fields": [
         {"id": 1, "name": "id", "required": True, "type": "long", "x-field": {"deep": [1, 2]}},
-        {"id": 2, "name": "d", "required": False, "type": "date", "doc": "day", "initial-default": "2017-11-16", "write-default": "2017-11-17"}]}],
+        {"id": 2, "name": "d", "required": False, "type": "date", "doc": "day", "initial-default": "2017-11-16", "write-default": "2017-11-17"},
+        {"id": 3, "name": "s", "required": False, "type": {"type": "struct", "fields": [
+            {"id": 4, "name": "l", "required": False, "type": {"type": "list", "element-id": 5, "element": {"type": "map", "key-id": 6, "key": "int",
+             "value-id": 7, "value": {"type": "struct", "fields": [{"id": 8, "name": "x", "required": False, "type": "int", "x-inner": 1}], "x-in": 2},
+             "value-required": False, "x-map": {"a": None}}, "element-required": False, "x-list": [3]}}], "x-struct": "kept"}}]}],
     "default-spec-id": 0, "partition-specs": [{"spec-id": 0, "x-spec": True, "fields": [
         {"name": "id_b", "transform": "bucket[4]", "source-id": 1, "field-id": 1000, "x-pf": 1},
         {"name": "zig", "transform": "zorder[2]", "source-ids": [1, 2], "field-id": 1001}]}],

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from frazil.codec.json_nouns import schema_to_json
 from frazil.codec.metadata_json import decode_metadata, encode_metadata
 from frazil.commit.apply import apply_updates
 from frazil.commit.evolve_schema import UpdateSchema, name_mapping_of
@@ -14,6 +15,7 @@ from frazil.commit.new_table import new_metadata
 from frazil.errors import InvalidInput, NoSuchRefError, NoSuchSnapshotError, ValidationError
 from frazil.spec.ddl import parse_schema
 from frazil.spec.partitioning import build_spec
+from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshot, SnapshotRef
 from frazil.spec.sorting import NullOrder, SortDirection, build_sort_order
 from frazil.spec.types import (
@@ -22,7 +24,9 @@ from frazil.spec.types import (
     DoubleType,
     FloatType,
     IntegerType,
+    ListType,
     LongType,
+    MapType,
     NestedField,
     StringType,
     StructType,
@@ -313,3 +317,19 @@ def test_a_columns_type_is_a_type_or_ddl_text_and_nothing_else() -> None:
     for wrong in (int, 7, "no such type", ""):
         with pytest.raises(InvalidInput):
             UpdateSchema(base).add_column("y", wrong)
+
+
+def test_keys_of_types_that_we_do_not_know_outlive_changes_inside_them():
+    value = StructType(NestedField(8, "x", IntegerType(), extra={"x-inner": 1}), extra={"x-in": 2})
+    entries = MapType(6, IntegerType(), 7, value, False, {"x-map": {"a": None}})
+    inside = StructType(NestedField(4, "l", ListType(5, entries, False, {"x-list": [3]})), extra={"x-struct": "kept"})
+    base = table(schema=Schema(NestedField(3, "s", inside)))
+    update = UpdateSchema(base).add_column("s.l.element.value.y", "string").update_column("s.l.element.value.x", "bigint")
+    new = changed(base, update.rename_column("s.l", "m"))
+    found = schema_to_json(decode_metadata(encode_metadata(new)).schema())["fields"][0]["type"]
+    renamed = found["fields"][0]
+    assert renamed["name"] == "m" and found["x-struct"] == "kept" and renamed["type"]["x-list"] == [3]
+    entry = renamed["type"]["element"]
+    assert entry["x-map"] == {"a": None} and entry["value"]["x-in"] == 2
+    x, y = entry["value"]["fields"]
+    assert (x["type"], x["x-inner"], y["name"]) == ("long", 1, "y")

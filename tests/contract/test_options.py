@@ -49,7 +49,7 @@ EVERY, DELETING = set(VERBS), {"overwrite", "delete", "update", "merge"}
 FRAMES = {"append", "overwrite", "dynamic_partition_overwrite"}
 MEANS = {  # a value that counts, and the verbs without Spark to which it means something
     "write-format": ("orc", EVERY), "target-file-size-bytes": (1 << 20, EVERY), "compression-codec": ("gzip", EVERY),
-    "compression-level": (3, EVERY), "compression-strategy": ("compression", set()), "distribution-mode": ("none", EVERY),
+    "compression-level": (3, EVERY), "compression-strategy": ("compression", set()), "distribution-mode": ("none", EVERY - {"delete"}),
     "fanout-enabled": (True, EVERY), "use-table-distribution-and-ordering": (False, EVERY), "advisory-partition-size": (1 << 20, set()),
     "check-nullability": (False, FRAMES), "check-ordering": (True, FRAMES), "merge-schema": (True, FRAMES | {"merge"}),
     "output-spec-id": (0, EVERY), "output-sort-order-id": (0, EVERY), "overwrite-mode": ("dynamic", {"dynamic_partition_overwrite"}),

@@ -215,3 +215,71 @@ def test_a_prepared_session_is_not_needed_nor_harmed(table, session):
     after = dict(session.conf.getAll() if callable(session.conf.getAll) else session.conf.getAll)
     assert after == before
     assert frazil is not None
+
+
+def written(t):
+    """Data files that the last change added, by partition."""
+    newest = t.refresh().current_snapshot().snapshot_id
+    entries = t.inspect.entries().to_pylist()
+    added = [r["data_file"] for r in entries if r["snapshot_id"] == newest and r["status"] == 1 and r["data_file"]["content"] == 0]
+    return sorted(next(iter(f["partition"].values()), None) for f in added)
+
+
+def spread_table(catalog, session, number, version, mode, properties):
+    """Four files a partition, each in a task of its own."""
+    catalog.create_namespace_if_not_exists("db")
+    properties = {"write.update.mode": mode, "write.merge.mode": mode, "read.split.target-size": str(4 << 20), **properties}
+    t = catalog.create_table(f"db.s{number}", "id bigint, p int, v int", partition_by=["p"], format_version=version, properties=properties)
+    for first in range(0, 80, 20):
+        t.append(pa.table({"id": range(first, first + 20), "p": pa.array([i % 2 for i in range(20)], pa.int32()), "v": pa.array([0] * 20, pa.int32())}))
+    return t
+
+
+@pytest.mark.parametrize(("version", "mode"), [(2, "merge-on-read"), (3, "merge-on-read"), (2, "copy-on-write")])
+def test_new_rows_of_an_update_are_spread_as_the_table_or_an_option_says(catalog, session, version, mode):
+    def updated(number, properties, **options):
+        t = spread_table(catalog, session, number, version, mode, properties)
+        result = t.update({"v": "v + 1", "p": "1 - p"}, "id % 5 <> 4", spark=session, **options)
+        rows = {r["id"]: (r["p"], r["v"]) for r in t.refresh().to_arrow().to_pylist()}
+        assert rows == {i: (i % 2, 0) if i % 5 == 4 else (1 - i % 2, 1) for i in range(80)} and result.rows_updated == 64
+        return written(t)
+
+    by_finder = updated(0, {})
+    assert len(by_finder) >= 8  # each task writes what it found
+    assert updated(1, {"write.update.distribution-mode": "none"}) == by_finder
+    assert updated(2, {"write.merge.distribution-mode": "hash"}) == by_finder
+    kept = [0, 0, 0, 0, 1, 1, 1, 1] if mode == "copy-on-write" else []
+    for number, given in enumerate(("hash", "range"), 3):
+        assert updated(number, {"write.update.distribution-mode": given}) == sorted([0, 1, *kept])
+        assert updated(number + 2, {}, distribution_mode=given) == sorted([0, 1, *kept])
+        assert updated(number + 4, {"write.update.distribution-mode": given}, distribution_mode="none") == by_finder
+    assert updated(9, {}, advisory_partition_size=10 << 20) == sorted([0, 1, *kept])
+
+
+@pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
+def test_new_rows_of_a_merge_are_spread_as_the_table_or_an_option_says(catalog, session, mode):
+    source = session.range(40, 120, 1, 4).selectExpr("id", "cast(id % 2 as int) p", "7 v")
+
+    def merged(number, properties, **options):
+        t = spread_table(catalog, session, number, 2, mode, properties)
+        builder = t.merge(source, "target.id = source.id", **options).when_matched_update_all().when_not_matched_insert_all()
+        result = builder.execute()
+        assert {r["id"]: r["v"] for r in t.refresh().to_arrow().to_pylist()} == {i: 7 if i >= 40 else 0 for i in range(120)}
+        assert (result.rows_updated, result.rows_inserted) == (40, 40)
+        return written(t)
+
+    assert len(merged(0, {})) > 4
+    for number, given in enumerate(("hash", "range"), 1):
+        assert len(merged(number, {"write.merge.distribution-mode": given})) <= 4  # changed rows and new ones, a file a partition
+        assert len(merged(number + 2, {"write.merge.distribution-mode": "none"}, distribution_mode=given)) <= 4
+    assert len(merged(5, {"write.merge.distribution-mode": "hash"}, use_table_distribution_and_ordering=False)) > 4
+
+
+def test_modes_of_spreading_that_mean_nothing_are_refused_by_name(table, session):
+    t = table()
+    for option in ({"distribution_mode": "hash"}, {"advisory_partition_size": 1 << 20}):
+        name = next(iter(option)).replace("_", "-")
+        with pytest.raises(InvalidInput, match=f"{name}.*means nothing to delete"):
+            t.delete("id = 1", spark=session, **option)
+        with pytest.raises(InvalidInput, match=f"{name}.*means nothing to an upsert"):
+            t.upsert(frame(0, 3), ["id"], spark=session, **option)

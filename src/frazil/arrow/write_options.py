@@ -72,9 +72,12 @@ _OWN = ("snapshot_properties", "of_session")
 _KINDS = {f.name: str(f.type) for f in fields(WriteOptions) if f.name not in _OWN}
 _WITH_FRAME: tuple[Verb, ...] = ("append", "overwrite", "dynamic_partition_overwrite", "merge")
 _CHECKED: tuple[Verb, ...] = ("append", "overwrite", "dynamic_partition_overwrite")
+_WITH_ROWS: tuple[Verb, ...] = (*_WITH_FRAME, "update")
 _WITH_DELETES: tuple[Verb, ...] = ("overwrite", "delete", "update", "merge")
 _WITH_CONFLICTS: tuple[Verb, ...] = ("overwrite", "dynamic_partition_overwrite", "delete", "update", "merge")
 _VERBS: dict[str, tuple[tuple[Verb, ...], str]] = {  # what is not listed means something to every verb
+    "distribution_mode": (_WITH_ROWS, "rewritten files keep their rows in order, those of a partition together"),
+    "advisory_partition_size": (_WITH_ROWS, "it shuffles nothing"),
     "check_nullability": (_CHECKED, "its values are checked row by row"),
     "check_ordering": (_CHECKED, "its columns are assigned by name"),
     "merge_schema": (_WITH_FRAME, "there is no frame that could bring columns"),

@@ -19,6 +19,9 @@ from frazil.spec.transforms import parse_transform
 from frazil.spec.types import IcebergType, ListType, MapType, NestedField, StructType, parse_primitive
 
 _FIELD_KEYS = frozenset(("id", "name", "required", "type", "doc", "initial-default", "write-default"))
+_STRUCT_KEYS = frozenset(("type", "fields"))
+_LIST_KEYS = frozenset(("type", "element-id", "element", "element-required"))
+_MAP_KEYS = frozenset(("type", "key-id", "key", "value-id", "value", "value-required"))
 _SCHEMA_KEYS = frozenset(("type", "schema-id", "identifier-field-ids", "fields"))
 _PARTITION_FIELD_KEYS = frozenset(("name", "transform", "source-id", "source-ids", "field-id"))
 _SORT_FIELD_KEYS = frozenset(("transform", "source-id", "source-ids", "direction", "null-order"))
@@ -120,16 +123,16 @@ def type_to_json(type_: IcebergType) -> Any:
     """Text for a primitive, an object for a struct, list or map."""
     match type_:
         case StructType():
-            return {"type": "struct", "fields": [field_to_json(f) for f in type_.fields]}
+            return {"type": "struct", "fields": [field_to_json(f) for f in type_.fields], **type_.extra}
         case ListType():
             return {
                 "type": "list", "element-id": type_.element_id, "element": type_to_json(type_.element_type),
-                "element-required": type_.element_required,
+                "element-required": type_.element_required, **type_.extra,
             }  # fmt: skip
         case MapType():
             return {
                 "type": "map", "key-id": type_.key_id, "key": type_to_json(type_.key_type), "value-id": type_.value_id,
-                "value": type_to_json(type_.value_type), "value-required": type_.value_required,
+                "value": type_to_json(type_.value_type), "value-required": type_.value_required, **type_.extra,
             }  # fmt: skip
     return str(type_)
 
@@ -139,15 +142,20 @@ def type_from_json(obj: Any, depth: int = 0) -> IcebergType:
         return parse_primitive(obj)
     if depth > MAX_DEPTH:
         raise CorruptData(f"Types are nested more than {MAX_DEPTH} deep.")
-    match fields_of(obj, "type").get("type"):
+    match (obj := fields_of(obj, "type")).get("type"):
         case "struct":
-            return StructType(*(_field_from_json(f, depth + 1) for f in items_of(obj.get("fields"), "struct fields")))
+            fields = (_field_from_json(f, depth + 1) for f in items_of(obj.get("fields"), "struct fields"))
+            return StructType(*fields, extra=unknown_keys(obj, _STRUCT_KEYS))
         case "list":
-            return ListType(integer(obj, "element-id", _INT), type_from_json(obj.get("element"), depth + 1), truth(obj, "element-required"))
+            return ListType(
+                integer(obj, "element-id", _INT), type_from_json(obj.get("element"), depth + 1), truth(obj, "element-required"),
+                unknown_keys(obj, _LIST_KEYS),
+            )  # fmt: skip
         case "map":
             return MapType(
                 integer(obj, "key-id", _INT), type_from_json(obj.get("key"), depth + 1),
                 integer(obj, "value-id", _INT), type_from_json(obj.get("value"), depth + 1), truth(obj, "value-required"),
+                unknown_keys(obj, _MAP_KEYS),
             )  # fmt: skip
     raise CorruptData(f"Cannot parse type from json: {str(obj)[:100]}")
 

@@ -115,7 +115,7 @@ class SchemaDraft:
 
     def _inside(self, type_: IcebergType, field_id: int) -> IcebergType:
         if isinstance(type_, StructType):
-            return StructType(*self._level(type_.fields, field_id))
+            return with_children(type_, self._level(type_.fields, field_id))
         if not (inner := children(type_)):
             return type_
         for c in inner:

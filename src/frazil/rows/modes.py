@@ -14,6 +14,7 @@ COPY_ON_WRITE: Mode = "copy-on-write"
 MERGE_ON_READ: Mode = "merge-on-read"
 
 
+DISTRIBUTIONS = ("none", "hash", "range")
 OF_DELETES = ("delete_format", "target_delete_file_size_bytes", "delete_granularity")
 
 
@@ -46,6 +47,17 @@ def isolation_of(kind: Kind, metadata: TableMetadata, options: WriteOptions) -> 
     if found not in ("serializable", "snapshot"):
         raise InvalidInput(f"{key} is serializable or snapshot, not {found!r}.", table=metadata.location)
     return found
+
+
+def distribution_of(kind: Kind, metadata: TableMetadata, options: WriteOptions) -> str | None:
+    """none, hash or range: the option, else the table's write.<kind>.distribution-mode; None: nobody says."""
+    if not options.use_table_distribution_and_ordering:
+        return "none"
+    key = f"write.{kind}.distribution-mode"
+    found = options.distribution_mode or metadata.properties.get(key)
+    if found is not None and found.lower() not in DISTRIBUTIONS:
+        raise InvalidInput(f"{key} is none, hash or range, not {found!r}.", table=metadata.location)
+    return found and found.lower()
 
 
 def granularity_of(metadata: TableMetadata, options: WriteOptions) -> str:

@@ -27,6 +27,8 @@ _USUAL = SplitOptions()
 _SPLIT, _COST = "spark.sql.files.maxPartitionBytes", "spark.sql.files.openCostInBytes"
 _AT_LEAST = "spark.sql.files.minPartitionNum"  # partitions: Spark makes its pieces smaller where there are fewer
 _THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+_LEAST_PIECE = 64 << 10
+"""Bytes. Spark would cut files by bytes, into pieces of which most hold no row group; others cut by row groups only."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ def open_files(spark: Any, schema: s.StructType, files: Files, split: SplitOptio
     """Spark's Parquet scan of exactly these files. `split`: how they are cut, unless it is the usual; then, and on Spark Connect, the
     session's settings count."""
     if (jvm := jvm_of(spark)) is not None:
-        sizes = {} if split == _USUAL else {_SPLIT: str(split.split_size), _COST: str(split.open_file_cost)}
+        sizes = {} if split == _USUAL else {_SPLIT: str(max(split.split_size, _LEAST_PIECE)), _COST: str(split.open_file_cost)}
         sizes |= {} if split.adaptive else {_AT_LEAST: "1"}
         numbers = None if files.numbers is None else files.numbers.tolist()
         index = FileIndex(jvm, files.root, files.paths, files.sizes, numbers, files.kept)

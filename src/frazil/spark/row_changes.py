@@ -25,7 +25,8 @@ from frazil.arrow.rows_at import rows_at
 from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, And, Predicate
 from frazil.rows.change import ChangeContext, Changed, combined
-from frazil.rows.modes import COPY_ON_WRITE
+from frazil.rows.groups import packed
+from frazil.rows.modes import COPY_ON_WRITE, Kind, distribution_of
 from frazil.scan.columns import metadata_columns
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import FileScanTask
@@ -153,7 +154,7 @@ class Job:
     plan: Plan
     context: ChangeContext
     filter: Predicate
-    kind: str
+    kind: Kind
     target: DataFrame
     time: bool
     keys: tuple[int, ...] = ()
@@ -167,7 +168,7 @@ class Job:
         plan: Plan,
         context: ChangeContext,
         predicate: Predicate,
-        kind: str,
+        kind: Kind,
         where: Predicate | None = None,
         whole: bool = True,
     ) -> Job:
@@ -239,7 +240,7 @@ class Job:
         Without partitions they go by the file they were in, so that few tasks know of a file."""
         write = self.context.write
         names = frame.columns[: len(frame.columns) - len(self.plan.schema.fields)]
-        asked = write.options.distribution_mode or write.properties.get(f"write.{self.kind}.distribution-mode", "hash").lower()
+        asked = distribution_of(self.kind, self.plan.metadata, write.options) or "hash"
         to = replace(write, schema=self.plan.schema, options=replace(write.options, distribution_mode=asked))
         if asked == "hash" and write.spec.is_unpartitioned:
             to = replace(to, options=replace(to.options, distribution_mode="none"))
@@ -254,7 +255,11 @@ class Job:
         if unique and (twice := [t for r in self.reports for t in r.twice]):
             raise self.ambiguous(twice)
         runner = SparkRunner(self.spark)
-        groups = grouped(self._touched(), self.context, runner.parallelism)
+        touched = self._touched()
+        if self.context.mode == COPY_ON_WRITE:
+            groups: Sequence[Sequence[Touched]] = packed(touched, runner.parallelism, self.plan.options.split, lambda t: t.task)
+        else:
+            groups = balanced(touched, runner.parallelism)
         changes = list(runner.run(partial(take_away, self.context, unique), groups)) if groups else []
         if twice := [t for c in changes for t in c.reports]:
             raise self.ambiguous(twice)
@@ -326,12 +331,10 @@ def _to_arrow(value: Column, f: i.NestedField) -> Column:
     raise Unsupported(f"Column {f.name}: rows with a variant inside a struct, list or map cannot be written here.", column=f.name)
 
 
-def grouped(touched: Sequence[Touched], context: ChangeContext, parallelism: int) -> list[list[Touched]]:
-    """Files to tasks of about equal work: bytes that are written again, or rows that get deleted."""
-    rewrite = context.mode == COPY_ON_WRITE
-    weights = {t.task.file.file_path: t.task.file.file_size_in_bytes if rewrite else 8 * t.rows + 4096 for t in touched}
-    total = sum(weights.values())
-    count = max(1, min(len(touched), max(parallelism, -(-total // _GROUP_BYTES))))
+def balanced(touched: Sequence[Touched], parallelism: int) -> list[list[Touched]]:
+    """Files to tasks that delete about as many rows."""
+    weights = {t.task.file.file_path: 8 * t.rows + 4096 for t in touched}
+    count = max(1, min(len(touched), max(parallelism, -(-sum(weights.values()) // _GROUP_BYTES))))
     groups: list[list[Touched]] = [[] for _ in range(count)]
     loads = [(0, n) for n in range(count)]
     for t in sorted(touched, key=lambda t: weights[t.task.file.file_path], reverse=True):

@@ -187,10 +187,14 @@ class NestedField:
 
 @dataclass(frozen=True, init=False)
 class StructType(IcebergType):
-    fields: tuple[NestedField, ...]
+    """Fields in their order; `extra` keeps JSON keys we do not know, as in lists and maps."""
 
-    def __init__(self, *fields: NestedField):
+    fields: tuple[NestedField, ...]
+    extra: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def __init__(self, *fields: NestedField, extra: dict[str, Any] | None = None):
         object.__setattr__(self, "fields", tuple(fields))
+        object.__setattr__(self, "extra", extra or {})
 
     def __iter__(self) -> Iterator[NestedField]:
         return iter(self.fields)
@@ -207,6 +211,7 @@ class ListType(IcebergType):
     element_id: int
     element_type: IcebergType
     element_required: bool = True
+    extra: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def element_field(self) -> NestedField:
@@ -223,6 +228,7 @@ class MapType(IcebergType):
     value_id: int
     value_type: IcebergType
     value_required: bool = True
+    extra: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def key_field(self) -> NestedField:
@@ -281,11 +287,11 @@ def with_children(type_: IcebergType, new: tuple[NestedField, ...]) -> IcebergTy
     """The same type with other fields inside; `new` as `children` gives them."""
     match type_:
         case StructType():
-            return StructType(*new)
+            return StructType(*new, extra=type_.extra)
         case ListType():
-            return ListType(new[0].field_id, new[0].field_type, new[0].required)
+            return ListType(new[0].field_id, new[0].field_type, new[0].required, type_.extra)
         case MapType():
-            return MapType(new[0].field_id, new[0].field_type, new[1].field_id, new[1].field_type, new[1].required)
+            return MapType(new[0].field_id, new[0].field_type, new[1].field_id, new[1].field_type, new[1].required, type_.extra)
     return type_
 
 

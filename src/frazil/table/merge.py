@@ -15,6 +15,7 @@ import numpy as np
 
 from frazil.arrow.schema import from_arrow_schema, to_arrow_schema
 from frazil.arrow.write_context import WriteContext
+from frazil.arrow.write_options import meaningless
 from frazil.commit.actions import Action, MetadataChange
 from frazil.commit.apply import apply_updates
 from frazil.errors import Unsupported
@@ -105,15 +106,25 @@ def stage_merge(step: Step, frame: Any, merge: Merge, mode: str | None = None, *
     chosen = mode_of("merge", step.metadata, mode, step.to.options)
     merge = replace(merge, merge_schema=merge.merge_schema or step.to.options.merge_schema)
     merge.check()
+    if unique:
+        _check_upsert(step)
     with _staged(step, frame) as ready:
         step, before = _evolved(step, ready.schema, merge)
         if unique and not merge.merge_schema:
             refuse_unknown(ready.schema, step.schema, step.case_sensitive)
         bound = None
-        if not _has_columns(merge) and (step.spark is None or unique or ready.rows <= IN_TASKS):
+        by_spark = _has_columns(merge) or (step.shuffles("merge") and not unique)
+        if not by_spark and (step.spark is None or unique or ready.rows <= IN_TASKS):
             bound = in_grammar(step, partial(_bound, step, ready.schema, merge, bool(unique)))
         staged = _by_spark(step, ready, merge, chosen) if bound is None else _in_tasks(step, ready, bound, chosen, unique)
     return replace(staged, actions=(*before, *staged.actions)) if staged.actions else staged
+
+
+def _check_upsert(step: Step) -> None:
+    options = step.to.options
+    for name in ("distribution_mode", "advisory_partition_size"):
+        if options.asks_for(name) and options.distribution_mode != "none":
+            raise meaningless(name, "to an upsert: rows are written by the tasks that find them", "merge() shuffles rows as asked.")
 
 
 def _bound(step: Step, source: Schema, merge: Merge, changed_only: bool) -> BoundMerge:

@@ -147,7 +147,7 @@ def stage_update(step: Step, given: Mapping[str, Any], where: Any = None, mode: 
             raise Unsupported("A Spark Column is a value for Spark only.", hint="Give spark=, or an expression as text.")
         return _bound(step, where), bind_update(step.schema, given.items(), term, zone=step.zone, case_sensitive=step.case_sensitive)
 
-    bound = in_grammar(step, made)
+    bound = None if step.shuffles("update") else in_grammar(step, made)
     if bound is None:
         return _by_spark(step, "update", chosen, where, given)
     predicate, assignments = bound

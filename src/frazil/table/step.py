@@ -28,7 +28,7 @@ from frazil.expr.bound import Bound
 from frazil.expr.nodes import Predicate
 from frazil.rows.change import ChangeContext, Changed, Decider, change_files, combined
 from frazil.rows.groups import grouped
-from frazil.rows.modes import COPY_ON_WRITE, Kind, Mode, granularity_of, isolation_of
+from frazil.rows.modes import COPY_ON_WRITE, Kind, Mode, distribution_of, granularity_of, isolation_of
 from frazil.scan.columns import metadata_columns
 from frazil.scan.plan import Plan, ScanOptions, plan
 from frazil.scan.tasks import WHOLLY, FileScanTask, PlannedFiles, TaskSequence
@@ -69,6 +69,13 @@ class Step:
     @property
     def schema(self) -> Schema:
         return self.metadata.schema()
+
+    def shuffles(self, kind: Kind) -> bool:
+        """Whether new rows are to be shuffled before they are written, which only Spark does: somebody asks for hash or range, or says how
+        much a task of the shuffle should hold. Else they are written by the task that found them."""
+        asked = distribution_of(kind, self.metadata, self.to.options)
+        sized = asked is None and self.to.options.asks_for("advisory_partition_size")
+        return self.spark is not None and (asked in ("hash", "range") or sized)
 
     # --- reading
 
