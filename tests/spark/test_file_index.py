@@ -225,7 +225,7 @@ def test_split_size_is_that_of_the_read(catalog, session):
     small = t.scan(options={"split-size": str(size // 5), "file-open-cost": "0"}).to_spark(session)
     assert small.rdd.getNumPartitions() >= 5
     assert small.count() == 20_000
-    assert t.scan(options={"split-size": "1"}).to_spark(session).rdd.getNumPartitions() <= size // (64 << 10) + 2
+    assert t.scan(options={"split-size": "1"}).to_spark(session).rdd.getNumPartitions() <= size // (4 << 10) + 2
 
 
 def test_a_size_that_a_manifest_gets_wrong_does_no_harm_where_files_are_local(catalog, session, tmp_path):

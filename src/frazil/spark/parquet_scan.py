@@ -27,7 +27,7 @@ _USUAL = SplitOptions()
 _SPLIT, _COST = "spark.sql.files.maxPartitionBytes", "spark.sql.files.openCostInBytes"
 _AT_LEAST = "spark.sql.files.minPartitionNum"  # partitions: Spark makes its pieces smaller where there are fewer
 _THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
-_LEAST_PIECE = 64 << 10
+_LEAST_PIECE = 4 << 10
 """Bytes. Spark would cut files by bytes, into pieces of which most hold no row group; others cut by row groups only."""
 
 
