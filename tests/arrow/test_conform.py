@@ -6,6 +6,7 @@ import datetime as dt
 import uuid
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from frazil.arrow.conform import as_arrow, conform, frame_schema
@@ -75,6 +76,11 @@ CASTS = [
     (pa.array([b"abc"], pa.binary(3)), BinaryType(), [b"abc"]),
     (pa.array([dt.datetime(2020, 1, 1)], pa.timestamp("ns")), TimestampType(), [dt.datetime(2020, 1, 1)]),
     (pa.array([None], pa.null()), DateType(), [None]),
+    (pc.run_end_encode(pa.array([1, 1, None, 2], pa.int32())), LongType(), [1, 1, None, 2]),
+    (pc.run_end_encode(pa.array(["a", "a", "b"])), StringType(), ["a", "a", "b"]),
+    (pa.nulls(2), StructType(N(2, "x", LongType(), True)), [None, None]),
+    (pa.nulls(2), ListType(2, LongType()), [None, None]),
+    (pa.nulls(1), MapType(2, StringType(), 3, LongType()), [None]),
     (pa.array([dt.date(2020, 1, 2)]), TimestampType(), [dt.datetime(2020, 1, 2)]),
     (pa.array(["00000000-0000-0000-0000-00000000000A"]), UUIDType(), ["00000000-0000-0000-0000-00000000000a"]),
     (pa.array(["{0000000000000000000000000000000A}"]), UUIDType(), ["00000000-0000-0000-0000-00000000000a"]),

@@ -1,5 +1,8 @@
 """Row-level changes by tasks of Spark: the same rows as in process, few jobs, errors in the project's words, nothing left behind."""
 
+import importlib
+import sys
+import zipfile
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,7 +12,7 @@ from pyspark.sql import functions as F
 
 from frazil.errors import EvaluationError, NotInstalledError
 from frazil.spark.run import SparkRunner, work_on
-from frazil.spark.workers import frazil_version
+from frazil.spark.workers import frazil_version, prepared
 
 pytestmark = pytest.mark.spark
 ROWS = pa.table({"id": range(1000), "p": [i % 3 for i in range(1000)], "v": [float(i) for i in range(1000)]})
@@ -125,3 +128,27 @@ def test_an_overwrite_and_an_update_take_any_sql_and_columns_of_spark(session, c
     assert (result.rows_inserted, result.rows_deleted, t.scan().count()) == (2, 1, 1001) and t.scan("id = 7").count() == 0
     assert t.update({"v": F.col("v") + F.lit(0.5)}, F.col("id") == 8, spark=session).rows_updated == 1
     assert t.scan("v = 8.5").count() == 1 and data_files(t) == live_files(t)
+
+
+def test_archives_on_the_path_are_read_again_only_when_they_have_changed(tmp_path, monkeypatch):
+    """PySpark 4.1 has Python forget its import caches before each task; Spark's zip files are large."""
+
+    def archive(*names):
+        with zipfile.ZipFile(tmp_path / "mods.zip", "w") as z:
+            for name in names:
+                z.writestr(f"{name}.py", f"NAME = {name!r}")
+
+    archive("frazil_zip_a")
+    monkeypatch.syspath_prepend(str(tmp_path / "mods.zip"))
+    assert importlib.import_module("frazil_zip_a").NAME == "frazil_zip_a"
+    finder = sys.path_importer_cache[str(tmp_path / "mods.zip")]
+    assert prepared() == frazil_version()
+    asked = []
+    monkeypatch.setattr(type(finder), "invalidate_caches", lambda f, real=type(finder).invalidate_caches: (asked.append(f), real(f)))
+    prepared()
+    importlib.invalidate_caches()
+    assert asked.count(finder) == 0
+    archive("frazil_zip_a", "frazil_zip_b")
+    importlib.invalidate_caches()
+    importlib.invalidate_caches()
+    assert asked.count(finder) == 1 and importlib.import_module("frazil_zip_b").NAME == "frazil_zip_b"

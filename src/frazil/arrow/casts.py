@@ -44,12 +44,14 @@ def cast_for(have: pa.DataType, want: IcebergType) -> Cast | None:
     if have == target and not isinstance(want, UUIDType):
         return lambda a: a
     if isinstance(have, pa.BaseExtensionType):
-        inner = cast_for(have.storage_type, want)
-        return None if inner is None else lambda a: inner(a.storage)
+        stored = cast_for(have.storage_type, want)
+        return None if stored is None else lambda a: stored(a.storage)
     if pa.types.is_dictionary(have) or pa.types.is_run_end_encoded(have):
         plain = have.value_type
-        decoded = cast_for(plain, want)
-        return None if decoded is None else lambda a: decoded(pc.cast(a, plain))
+        inner = cast_for(plain, want)
+        if inner is None:
+            return None
+        return (lambda a: inner(pc.cast(a, plain))) if pa.types.is_dictionary(have) else (lambda a: inner(pc.run_end_decode(a)))
     if pa.types.is_null(have):
         return lambda a: pa.nulls(len(a), target)
     if isinstance(want, UUIDType):

@@ -224,6 +224,8 @@ class _Matcher:
                 key = self.column(f.field_type.key_field, type_.key_field, name + ".")
                 value = self.column(f.field_type.value_field, type_.item_field, name + ".")
                 return _map_maker(f.field_type, key, value, name)
+            case StructType() | ListType() | MapType() if t.is_null(type_):
+                return lambda _, count: pa.nulls(count, to_arrow_type(f.field_type))
         cast = cast_for(have.type, f.field_type) if f.field_type.is_primitive else None
         if cast is None:
             self.problems.append((name, str(have.type), str(f.field_type), "cannot be cast safely"))
