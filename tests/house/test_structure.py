@@ -149,7 +149,7 @@ def python(code: str) -> tuple[str, float]:
 
 
 def test_import_frazil_loads_nothing_heavy() -> None:
-    heavy = "pyspark pyarrow numpy pandas polars datafusion fastavro sqlalchemy obstore msgspec".split()
+    heavy = "pyspark pyarrow numpy pandas polars datafusion deflate fastavro sqlalchemy obstore msgspec".split()
     found, _ = python(f"import json, sys; import frazil; print(json.dumps([m for m in {heavy!r} if m in sys.modules]))")
     assert json.loads(found) == []
 

@@ -5,6 +5,7 @@ Source: spec, "Scan Planning".
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -51,6 +52,7 @@ __all__ = ["Plan", "ScanOptions", "clear_caches", "plan"]
 
 EntryChoice = Callable[[pa.Table], pa.Table]
 _MANY_MANIFESTS = 8
+_PACK, _PACK_BYTES = 4, 8 << 20
 _RESULT = tuple(c for c in PLAN_COLUMNS if c not in ("status", "content"))
 
 
@@ -243,7 +245,8 @@ def plan_manifests(
     )  # fmt: skip
     by_spec: dict[int, list[pa.Table]] = {}
     by_partition = by_statistics = 0
-    for spec_id, table, partition, statistics in each(read, chosen, options.workers):
+    packs = _packs(chosen) if first.worth_it else [[m] for m in chosen]
+    for spec_id, table, partition, statistics in itertools.chain.from_iterable(each(read, packs, options.workers)):
         by_partition, by_statistics = by_partition + partition, by_statistics + statistics
         if table.num_rows:
             by_spec.setdefault(spec_id, []).append(table)
@@ -279,12 +282,25 @@ class BoundsFirst:
     def worth_it(self) -> bool:
         return self._on and self._kept * _MANY_MANIFESTS <= self._read
 
-    def told(self, kept: bool) -> None:
-        self._read, self._kept = self._read + 1, self._kept + kept
+    def told(self, read: int, kept: int) -> None:
+        self._read, self._kept = self._read + read, self._kept + kept
+
+
+def _packs(manifests: Sequence[ManifestFile]) -> list[list[ManifestFile]]:
+    """Neighbours of one spec that are pruned together: one large column is quicker than several small ones."""
+    packs: list[list[ManifestFile]] = []
+    room = 0
+    for m in manifests:
+        if not packs or packs[-1][0].partition_spec_id != m.partition_spec_id or len(packs[-1]) == _PACK or room < m.manifest_length:
+            packs.append([])
+            room = _PACK_BYTES
+        packs[-1].append(m)
+        room -= m.manifest_length
+    return packs
 
 
 def _read(
-    manifest: ManifestFile,
+    pack: Sequence[ManifestFile],
     *,
     metadata: TableMetadata,
     storage: Storage,
@@ -293,19 +309,37 @@ def _read(
     options: ScanOptions,
     choose: EntryChoice,
     first: BoundsFirst,
-) -> tuple[int, pa.Table, int, int]:
-    spec = metadata.spec_by_id(manifest.partition_spec_id)
+) -> list[tuple[int, pa.Table, int, int]]:
+    """(spec, files that are left, skipped by partition values, skipped by statistics), one or more for the pack."""
+    spec = metadata.spec_by_id(pack[0].partition_spec_id)
+    found = []
     if first.worth_it:
-        kept, by_partition, by_statistics = _prune(choose(read_manifest(storage, manifest, (*PLAN_COLUMNS, *BOUNDS))), bound, schema, spec)
-        first.told(kept.num_rows > 0)
-        if not kept.num_rows:
-            return spec.spec_id, kept.select([*_RESULT, "_match"]), by_partition, by_statistics
+        tables = [choose(read_manifest(storage, m, (*PLAN_COLUMNS, *BOUNDS))) for m in pack]
+        keeping, by_partition, by_statistics = _excluded(tables, bound, schema, spec)
+        first.told(len(pack), len(keeping))
+        found.append((spec.spec_id, pa.table({}), by_partition, by_statistics))
+        pack = [pack[n] for n in keeping]
     wanted = ALL_COLUMNS if options.with_stats else (*PLAN_COLUMNS, *STATISTICS) if references(bound) else PLAN_COLUMNS
-    entries = choose(read_manifest(storage, manifest, wanted))
-    kept, by_partition, by_statistics = _prune(entries, bound, schema, spec)
-    if not options.with_stats:
-        kept = kept.select([*_RESULT, "_match"])
-    return spec.spec_id, kept, by_partition, by_statistics
+    for manifest in pack:
+        entries = choose(read_manifest(storage, manifest, wanted))
+        kept, by_partition, by_statistics = _prune(entries, bound, schema, spec)
+        if not options.with_stats:
+            kept = kept.select([*_RESULT, "_match"])
+        found.append((spec.spec_id, kept, by_partition, by_statistics))
+    return found
+
+
+def _excluded(tables: Sequence[pa.Table], bound: Bound, schema: Schema, spec: PartitionSpec) -> tuple[list[int], int, int]:
+    """Which of the tables keep rows, and how many rows the others skip, by partition values and by statistics."""
+    if not all(t.schema.equals(tables[0].schema) for t in tables):
+        return list(range(len(tables))), 0, 0
+    numbers = from_numpy(np.repeat(np.arange(len(tables), dtype=np.int64), [t.num_rows for t in tables]))
+    left, by_partition, by_statistics = _prune(pa.concat_tables(tables).append_column("_from", numbers), bound, schema, spec)
+    keeping: list[int] = sorted(pc.unique(left.column("_from")).to_pylist())
+    for n in keeping:
+        _, partition, statistics = _prune(tables[n], bound, schema, spec)
+        by_partition, by_statistics = by_partition - partition, by_statistics - statistics
+    return keeping, by_partition, by_statistics
 
 
 def _prune(entries: pa.Table, bound: Bound, schema: Schema, spec: PartitionSpec) -> tuple[pa.Table, int, int]:
