@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -210,3 +211,23 @@ def test_pandas_columns_of_mixed_values_are_told_by_name():
     pandas = pytest.importorskip("pandas")
     with pytest.raises(SchemaMismatch, match="column id"):
         as_arrow(pandas.DataFrame({"id": [1, "x"]}))
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_texts_that_are_not_utf8_are_refused_by_column_wherever_they_are(place):
+    """Bounds alone would tell of the first and the last only."""
+    values = [b"a", b"m", b"z"]
+    values[place] += b"\xff\xfe"
+    offsets = np.cumsum([0, *map(len, values)]).astype(np.int32)
+    text = pa.Array.from_buffers(pa.string(), 3, [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(values))])
+    inside = pa.StructArray.from_arrays([text], names=["t"])
+    for column, type_, name in ((text, StringType(), "c"), (inside, StructType(N(2, "t", StringType())), "c.t")):
+        with pytest.raises(SchemaMismatch, match=f"column {name} .*UTF8"):
+            taken(pa.table({"c": column}), Schema(N(1, "c", type_)))
+
+
+def test_run_ends_that_arrow_cannot_decode_are_refused_by_name():
+    encoded = pc.run_end_encode(pa.array([1, 1, 2]))
+    inside = pa.StructArray.from_arrays([encoded], names=["x"])
+    with pytest.raises(SchemaMismatch, match="run-end encoded"):
+        conform(pa.table({"c": inside}), Schema(N(1, "c", StructType(N(2, "x", LongType())))))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from frazil.errors import InvalidInput, SchemaMismatch, Unsupported
+from frazil.errors import InvalidInput, Unsupported
 from frazil.spec.schema import Schema
 from frazil.spec.types import ListType, LongType, MapType, NestedField, StringType, StructType, TimestamptzType, TimeType, VariantType
 from tests.arrow.support import LEAVES, MOMENTS, arrow_table, comparable, orc_values, rows_of, tables, values_of, written
@@ -106,12 +106,3 @@ def test_what_lies_hidden_under_nulls_is_never_written(tmp_path, format_):
 def test_variants_in_orc_are_refused(tmp_path):
     with pytest.raises(Unsupported, match="variant"):
         written(pa.table({"v": ["1"]}), Schema(NestedField(1, "v", VariantType())), tmp_path, format="orc")
-
-
-@pytest.mark.parametrize("format_", ["parquet", "avro", "orc"])
-def test_texts_that_are_not_utf8_are_refused_and_leave_no_file(tmp_path, format_):
-    offsets = pa.py_buffer(np.array([0, 2, 4], np.int32))
-    text = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"\xff\xfeab")])
-    with pytest.raises(SchemaMismatch, match="not UTF-8"):
-        written(pa.table({"s": text}), Schema(NestedField(1, "s", StringType())), tmp_path, format=format_)
-    assert [p for p in tmp_path.rglob("*") if p.is_file()] == []

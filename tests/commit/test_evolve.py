@@ -323,10 +323,14 @@ def test_keys_of_types_that_we_do_not_know_outlive_changes_inside_them():
     value = StructType(NestedField(8, "x", IntegerType(), extra={"x-inner": 1}), extra={"x-in": 2})
     entries = MapType(6, IntegerType(), 7, value, False, {"x-map": {"a": None}})
     inside = StructType(NestedField(4, "l", ListType(5, entries, False, {"x-list": [3]})), extra={"x-struct": "kept"})
-    base = table(schema=Schema(NestedField(3, "s", inside)))
+    document = json.loads(encode_metadata(table(schema=Schema(NestedField(3, "s", inside)))))
+    document["schemas"][0]["x-schema"] = 3
+    base = decode_metadata(json.dumps(document).encode())
     update = UpdateSchema(base).add_column("s.l.element.value.y", "string").update_column("s.l.element.value.x", "bigint")
     new = changed(base, update.rename_column("s.l", "m"))
-    found = schema_to_json(decode_metadata(encode_metadata(new)).schema())["fields"][0]["type"]
+    written = schema_to_json(decode_metadata(encode_metadata(new)).schema())
+    assert written["x-schema"] == 3
+    found = written["fields"][0]["type"]
     renamed = found["fields"][0]
     assert renamed["name"] == "m" and found["x-struct"] == "kept" and renamed["type"]["x-list"] == [3]
     entry = renamed["type"]["element"]

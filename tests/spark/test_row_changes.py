@@ -1,6 +1,9 @@
 """DELETE and UPDATE by Spark SQL that Frazil's own grammar lacks: positions found by Spark, rows written by its tasks."""
 
+import datetime as dt
+import decimal
 import os
+import uuid
 
 import pyarrow as pa
 import pytest
@@ -8,6 +11,8 @@ from pyspark.sql import functions as F
 
 import frazil
 from frazil.errors import EvaluationError, InvalidInput, ValidationError
+from frazil.expressions import EqualTo, Literal
+from frazil.spark.settings import temporarily
 from tests.spark.files import leftovers
 
 pytestmark = pytest.mark.spark
@@ -283,3 +288,66 @@ def test_modes_of_spreading_that_mean_nothing_are_refused_by_name(table, session
             t.delete("id = 1", spark=session, **option)
         with pytest.raises(InvalidInput, match=f"{name}.*means nothing to an upsert"):
             t.upsert(frame(0, 3), ["id"], spark=session, **option)
+
+
+NAIVE = dt.datetime(2021, 2, 3, 4, 5, 6, 7)
+ALIKE = {  # columns, a row, new values (and a condition)
+    "local times": ({"ts": "timestamptz", "tn": "timestamp_ntz"}, {"ts": None, "tn": None}, {"ts": NAIVE, "tn": NAIVE}),
+    "instants": ({"ts": "timestamptz"}, {"ts": None}, {"ts": NAIVE.replace(tzinfo=dt.UTC)}),
+    "dots": ({"x.y": "int"}, {"x.y": 1}, {"id": "id + 1"}),
+    "case": ({"a": "int", "A": "int"}, {"a": 1, "A": 2}, {"id": "id + 1"}),
+    "uuids": ({"u": "uuid"}, {"u": str(uuid.UUID(int=3))}, {"u": uuid.UUID(int=7)}),
+    "uuid terms": ({"u": "uuid"}, {"u": str(uuid.UUID(int=3))}, {"u": Literal(uuid.UUID(int=7))}, EqualTo("u", uuid.UUID(int=3))),
+    "bytes": ({"b": "binary"}, {"b": b"x"}, {"b": b"\x00y"}),
+    "nulls": ({"s": "string"}, {"s": "x"}, {"s": None}),
+    "decimals": ({"d": "decimal(10,2)"}, {"d": None}, {"d": decimal.Decimal("1.25")}),
+    "texts of uuids": ({"s": "string"}, {"s": "x"}, {"s": Literal("CAST('00000000-0000-0000-0000-000000000003' AS uuid)")}),
+    "types that Spark lacks": ({"n": "timestamp_ns"}, {"n": None}, {"id": "id + 1"}),
+}
+
+
+@pytest.mark.parametrize("what", sorted(ALIKE))
+def test_shuffled_rows_are_the_same_as_others(catalog, session, what):
+    columns, row, given, *where = ALIKE[what]
+    catalog.create_namespace_if_not_exists("db")
+    with temporarily(session, {"spark.sql.session.timeZone": "America/New_York"}):
+        found = []
+        for number, more in enumerate(({}, {"write.update.distribution-mode": "hash", "write.merge.distribution-mode": "hash"})):
+            t = catalog.create_table(f"db.alike{number}", {"id": "long", **columns}, format_version=3, properties=more)
+            small = {name: pa.int32() for name, type_ in columns.items() if type_ == "int"}
+            rows = {n: pa.array([v, v], small.get(n)) for n, v in row.items()}
+            t.append(pa.table({"id": [1, 2], **rows}))
+            t.update(given, *where, spark=session)
+            t.refresh().merge(pa.table({"id": [2, 9]}), "target.id = source.id", spark=session).when_matched_delete().execute()
+            found.append(sorted(t.refresh().to_arrow().to_pylist(), key=str))
+    assert found[0] == found[1] and found[0]
+
+
+def test_values_that_cannot_be_computed_are_the_same_kind_of_error_when_rows_are_shuffled(catalog, session):
+    catalog.create_namespace_if_not_exists("db")
+    t = catalog.create_table("db.bad", {"id": "long", "i": "int"}, properties={"write.update.distribution-mode": "hash"})
+    t.append(pa.table({"id": [1], "i": pa.array([2**31 - 1], pa.int32())}))
+    for given in ({"i": "i + 1"}, {"id": "1 / (id - 1)"}, {"id": 2**63}):
+        with pytest.raises(EvaluationError):
+            t.update(given, spark=session)
+    with pytest.raises(InvalidInput, match="dict"):
+        t.update({"id": {"a": 1}}, spark=session)
+    assert leftovers(t) == [] and t.refresh().to_arrow().to_pylist() == [{"id": 1, "i": 2**31 - 1}]
+
+
+def test_an_option_that_no_shuffle_can_follow_is_refused(catalog, session):
+    catalog.create_namespace_if_not_exists("db")
+    t = catalog.create_table("db.odd", {"id": "long", "n": "timestamp_ns"}, format_version=3)
+    t.append(pa.table({"id": [1]}))
+    for options in ({"distribution_mode": "hash"}, {"advisory_partition_size": 1 << 20}):
+        with pytest.raises(InvalidInput, match=next(iter(options)).replace("_", "-") + ".*column n"):
+            t.update({"id": "id + 1"}, spark=session, **options)
+    with pytest.raises(InvalidInput, match="advisory-partition-size.*not shuffled"):
+        t.update({"id": "id + 1"}, spark=session, distribution_mode="none", advisory_partition_size=1 << 20)
+
+
+def test_hash_shuffles_without_adaptive_execution_too(catalog, session):
+    with temporarily(session, {"spark.sql.adaptive.enabled": "false"}):
+        t = spread_table(catalog, session, 50, 2, "merge-on-read", {})
+        t.update({"v": "v + 1"}, spark=session, distribution_mode="hash")
+        assert written(t) == [0, 1]

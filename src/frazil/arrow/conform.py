@@ -18,7 +18,7 @@ from frazil.arrow.write_options import WriteOptions
 from frazil.errors import InvalidInput, SchemaMismatch, Unsupported
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
-from frazil.spec.types import ListType, MapType, NestedField, StructType
+from frazil.spec.types import IcebergType, ListType, MapType, NestedField, StringType, StructType
 
 Make = Callable[[Any, int], pa.Array]
 BATCH_ROWS = 1 << 17
@@ -226,17 +226,25 @@ class _Matcher:
                 return _map_maker(f.field_type, key, value, name)
             case StructType() | ListType() | MapType() if t.is_null(type_):
                 return lambda _, count: pa.nulls(count, to_arrow_type(f.field_type))
+        if t.is_run_end_encoded(type_) and (path or t.is_dictionary(type_.value_type)):
+            self.problems.append((name, str(have.type), str(f.field_type), "is run-end encoded twice or inside another column"))
+            return lambda a, _: a
         cast = cast_for(have.type, f.field_type) if f.field_type.is_primitive else None
         if cast is None:
             self.problems.append((name, str(have.type), str(f.field_type), "cannot be cast safely"))
             return lambda a, _: a
-        return _leaf_maker(cast, name, str(f.field_type))
+        return _leaf_maker(cast, name, f.field_type)
 
 
-def _leaf_maker(cast: Cast, name: str, want: str) -> Make:
+def _leaf_maker(cast: Cast, name: str, want: IcebergType) -> Make:
+    is_text = isinstance(want, StringType)
+
     def made(array: Any, count: int) -> pa.Array:
         try:
-            return cast(array)
+            found = cast(array)
+            if is_text:
+                found.validate(full=True)  # bytes that are not UTF-8 would break every reader
+            return found
         except (pa.ArrowInvalid, InvalidInput) as error:
             raise SchemaMismatch(
                 f"A value of column {name} does not fit its type {want}: {str(error).splitlines()[0]}", column=name

@@ -18,7 +18,6 @@ from frazil.arrow.metrics import Metrics
 from frazil.arrow.run import default_workers, map_in_order
 from frazil.arrow.write_context import WriteContext
 from frazil.arrow.write_parquet import missing_bounds
-from frazil.errors import SchemaMismatch
 from frazil.spec.data_file import DataFile
 from frazil.storage.locations import data_location
 
@@ -50,10 +49,8 @@ def write(batches: Iterable[pa.RecordBatch], context: WriteContext) -> list[Data
         else:
             _write_plain(batches, context, files)
         return files.finished()
-    except BaseException as e:
+    except BaseException:
         files.abort()
-        if isinstance(e, UnicodeDecodeError) or (isinstance(e, pa.ArrowInvalid) and "UTF8" in str(e)):
-            raise SchemaMismatch("A column of text holds bytes that are not UTF-8.", hint="Write them to a binary column.") from e
         raise
 
 

@@ -99,7 +99,7 @@ class SchemaDraft:
             else {draft.find_column_name(i) or "" for i in self.schema.identifier_field_ids}
         )
         identifier_ids = sorted(draft.find_field(n).field_id for n in names)
-        built = Schema(*fields, schema_id=_next_schema_id(self.metadata), identifier_field_ids=identifier_ids)
+        built = Schema(*fields, schema_id=_next_schema_id(self.metadata), identifier_field_ids=identifier_ids, extra=self.schema.extra)
         check_unique_names(built)
         check_identifier_fields(built)
         return built

@@ -34,7 +34,7 @@ def _packed(items: Sequence[T], weights: Sequence[int], size: int) -> Iterable[t
     held: list[T] = []
     weight = 0
     for item, more in zip(items, weights, strict=True):
-        if held and weight + more / 2 > size:  # nearer to the size without it
+        if held and weight + more / 2 >= size:  # nearer to the size without it
             yield tuple(held)
             held, weight = [], 0
         held.append(item)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,7 +72,7 @@ def spread(spark: Any, frame: DataFrame, context: WriteContext, metadata_propert
     order = [_order(context, f) for f in context.sort_order.fields]
     settings: dict[str, str] = {}
     if mode == "hash" and names:
-        frame = frame.hint("rebalance", *names)
+        frame = rebalanced(spark, frame, names)
         settings[ADVISORY] = str(advisory_size(spark, context, metadata_properties))
     elif mode == "range" and (names or order):
         frame = frame.repartitionByRange(*(F.col(n) for n in names), *order)
@@ -80,6 +80,14 @@ def spread(spark: Any, frame: DataFrame, context: WriteContext, metadata_propert
     if order and folders:  # the Arrow writer sorts by itself
         frame = frame.sortWithinPartitions(*(F.col(n) for n in names), *order)
     return Spread(frame, keys, settings, bool(order))
+
+
+def rebalanced(spark: Any, frame: DataFrame, names: Sequence[str]) -> DataFrame:
+    """Rows with the same values of these columns to as few tasks as sizes allow (no columns: to few tasks). Without adaptive execution,
+    which Spark's hint needs, to one."""
+    if str(spark.conf.get("spark.sql.adaptive.enabled", "true")).lower() == "true":
+        return frame.hint("rebalance", *names)
+    return frame.repartition(*map(F.col, names)) if names else frame
 
 
 def distribution_mode(spark: Any, context: WriteContext, properties: Mapping[str, str]) -> str:

@@ -31,7 +31,7 @@ from frazil.scan.columns import metadata_columns
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import FileScanTask
 from frazil.spark.conform import REQUIRED
-from frazil.spark.layout import column, spread
+from frazil.spark.layout import ADVISORY, advisory_size, rebalanced, spread
 from frazil.spark.native_read import pruning_predicate, read
 from frazil.spark.native_write import clear_errors
 from frazil.spark.row_changes_plans import as_input, at, conditions, expression
@@ -48,7 +48,7 @@ from frazil.spark.row_changes_tasks import (
     Touched,
     take_away,
 )
-from frazil.spark.row_changes_values import Given, Values, overflow
+from frazil.spark.row_changes_values import Given, Values, failed
 from frazil.spark.run import SparkRunner
 from frazil.spark.session_conf import sensitivity
 from frazil.spark.settings import temporarily
@@ -60,6 +60,7 @@ from frazil.spec.schema import Schema
 from frazil.storage.locations import scheme_of
 
 OPERATION, FILE, POS, ROW_ID, NUMBER = (f"__frazil_c_{n}" for n in ("op", "file", "pos", "row_id", "number"))
+_NEW = "__frazil_c_new_"
 _REPORT = s.StructType([s.StructField("report", s.BinaryType())])
 _GROUP_BYTES = 128 << 20
 Planned = Callable[[Predicate], Plan]
@@ -135,6 +136,15 @@ def has_type(f: i.NestedField, time: bool) -> bool:
     except Unsupported:
         return False
     return True
+
+
+def lacking(spark: Any, schema: Schema) -> i.NestedField | None:
+    """The first column, if any, that keeps rows from passing through Spark: of a type it lacks, or with a variant inside."""
+    time = time_enabled(spark)
+    for f in schema.fields:
+        if not has_type(f, time) or (not isinstance(f.field_type, i.VariantType) and contains(f.field_type, i.VariantType)):
+            return f
+    return None
 
 
 def shadow(spark: Any, schema: Schema) -> DataFrame:
@@ -215,7 +225,7 @@ class Job:
                 yield
         except BaseException as e:
             leave_only(write, (), settle(self.spark))
-            if (told := overflow(str(e))) is not None:
+            if (told := failed(e)) is not None:
                 raise told from e
             raise
         finally:
@@ -241,14 +251,18 @@ class Job:
         write = self.context.write
         names = frame.columns[: len(frame.columns) - len(self.plan.schema.fields)]
         asked = distribution_of(self.kind, self.plan.metadata, write.options) or "hash"
-        to = replace(write, schema=self.plan.schema, options=replace(write.options, distribution_mode=asked))
+        fields = self.plan.schema.fields
+        by_place = Schema(*(replace(f, name=f"{_NEW}{n}") for n, f in enumerate(fields)))  # names may hold dots, or differ in case only
+        frame = frame.toDF(*names, *(f.name for f in by_place.fields))
+        to = replace(write, schema=by_place, options=replace(write.options, distribution_mode=asked))
+        settings: Mapping[str, str] = {}
         if asked == "hash" and write.spec.is_unpartitioned:
             to = replace(to, options=replace(to.options, distribution_mode="none"))
-            frame = frame.hint("rebalance") if inserts else frame.hint("rebalance", FILE)
+            frame = rebalanced(self.spark, frame, [] if inserts else [FILE])
+            settings = {ADVISORY: str(advisory_size(self.spark, write, write.properties))}
         rows = spread(self.spark, frame, to, write.properties, folders=False)
-        shown = rows.frame
-        own = [column(n) for n in names]
-        return shown.select(*own, *(_to_arrow(column(f.name), f).alias(f.name) for f in self.plan.schema.fields)), rows.settings
+        new = [_to_arrow(F.col(have.name), f).alias(have.name) for have, f in zip(by_place.fields, fields, strict=True)]
+        return rows.frame.select(*names, *new), {**settings, **rows.settings}
 
     def finish(self, *, unique: bool) -> RowChanges:
         """The second job, and what both have made."""

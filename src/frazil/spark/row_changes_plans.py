@@ -12,9 +12,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from frazil.errors import InvalidInput
-from frazil.expr.nodes import Expression
+from frazil.expr.nodes import Expression, Literal
 
 _EQUAL = {"EqualTo": False, "EqualNullSafe": True}
+_UUID = re.compile(r"CAST\(('[0-9a-fA-F-]{36}') AS uuid\)")  # Spark has them as text; inside a constant quotes are escaped
 _WHOLE_NUMBERS = ("byte", "short", "integer", "long")
 
 
@@ -90,6 +91,10 @@ def _column_class() -> Any:
 
 def at(frame: DataFrame, place: int) -> Column:
     """A column by its place, whatever its name looks like."""
+    same = [n for n in frame.columns if n.lower() == frame.columns[place].lower()]
+    if len(same) > 1 and is_classic(frame):  # a session that takes them for one name
+        wrap = frame.sparkSession._jvm.org.apache.spark.sql.classic.ExpressionUtils.column
+        return _column_class()(wrap(_plan(frame).output().apply(place)))
     return frame["`" + frame.columns[place].replace("`", "``") + "`"]
 
 
@@ -191,4 +196,11 @@ def expression(value: Any) -> Column:
     if isinstance(value, Column):
         return value
     with as_input():
-        return F.expr(str(value)) if isinstance(value, str | Expression) else F.lit(value)
+        if isinstance(value, str):
+            return F.expr(value)
+        if isinstance(value, list | tuple):
+            return F.lit(list(value))
+        if isinstance(value, dict | set):
+            raise InvalidInput(f"{value!r} ({type(value).__name__}) cannot be a constant.", hint="Write it as SQL text.")
+        text = str(value if isinstance(value, Expression) else Literal(value))  # F.lit would read local times in Python's own zone
+        return F.expr(_UUID.sub(r"\1", text))

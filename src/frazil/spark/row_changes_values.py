@@ -18,6 +18,7 @@ from frazil.spark.types import from_spark, spark_type
 from frazil.spec import types as i
 from frazil.spec.schema import Schema
 
+_OF_VALUES = ("ArithmeticException", "NumberFormatException", "DateTimeException", "ArrayIndexOutOfBoundsException")
 OVERFLOW = "FRAZIL_OVERFLOW: "
 _WIDTH = {s.ByteType: 1, s.ShortType: 2, s.IntegerType: 3, s.LongType: 4, s.FloatType: 5, s.DoubleType: 6}
 
@@ -150,10 +151,11 @@ def _checked(c: Column, to: s.DataType, name: str) -> Column:
     return F.transform(F.array(c), one).getItem(0)
 
 
-def overflow(text: str) -> EvaluationError | None:
-    """The error behind a failed job whose reason was a value that did not fit."""
+def failed(error: BaseException) -> EvaluationError | None:
+    """The error behind a failed job whose reason was a value: one that did not fit, or that could not be computed."""
+    text = str(error)
     at = text.find(OVERFLOW)
     if at < 0:
-        return None
+        return EvaluationError(text.splitlines()[0]) if type(error).__name__ in _OF_VALUES and text else None
     message = text[at + len(OVERFLOW) :].split(". SQLSTATE")[0].split(" SQLSTATE")[0].splitlines()[0]
     return EvaluationError(f"{message}.")

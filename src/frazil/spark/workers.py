@@ -30,16 +30,15 @@ def frazil_version() -> str:
         return "0"
 
 
-def prepared() -> str:
-    """In a worker: its Frazil's version, and imports that are quick from now on.
+def prepare() -> None:
+    """In a worker: imports are quick from now on.
 
     PySpark 4.1 has Python forget its import caches before each task. Up to Python 3.12 that reads the directories of Spark's zip files on
     the path again, in Python: 0.2 s a task. Here they are read again when they have changed.
     """
-    for finder in sys.path_importer_cache.values():
+    for finder in list(sys.path_importer_cache.values()):
         if isinstance(finder, zipimport.zipimporter) and "invalidate_caches" not in vars(finder):
             setattr(finder, "invalidate_caches", partial(_forget, finder, [_stamp(finder.archive)]))  # noqa: B010 - mypy: a method
-    return frazil_version()
 
 
 def _forget(finder: zipimport.zipimporter, seen: list[tuple[int, int] | None]) -> None:
@@ -68,8 +67,9 @@ def guarded(module: str, function: str, *arguments: Any) -> Callable[[Iterator[p
         import sys as worker
 
         try:
-            found = importlib.import_module("frazil.spark.workers").prepared()
-            call = getattr(importlib.import_module(module), function)
+            workers = importlib.import_module("frazil.spark.workers")
+            found = workers.frazil_version()
+            call: Any = getattr(importlib.import_module(module), function) if found == here else None
         except ImportError as e:
             raise RuntimeError(
                 f"FRAZIL_WORKER: the Python of a Spark worker ({worker.executable}) cannot import Frazil {here}: {e}. "
@@ -77,6 +77,7 @@ def guarded(module: str, function: str, *arguments: Any) -> Callable[[Iterator[p
             ) from None
         if found != here:
             raise RuntimeError(f"FRAZIL_WORKER: a Spark worker ({worker.executable}) has Frazil {found}, the driver has {here}.")
+        workers.prepare()
         yield from call(*pickle.loads(payload), batches)
 
     return task

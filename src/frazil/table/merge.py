@@ -113,7 +113,8 @@ def stage_merge(step: Step, frame: Any, merge: Merge, mode: str | None = None, *
         if unique and not merge.merge_schema:
             refuse_unknown(ready.schema, step.schema, step.case_sensitive)
         bound = None
-        by_spark = _has_columns(merge) or (step.shuffles("merge") and not unique)
+        writes = any(x.do is not c.Do.DELETE for x in merge.clauses)
+        by_spark = _has_columns(merge) or (writes and not unique and step.shuffles("merge", ready.schema))
         if not by_spark and (step.spark is None or unique or ready.rows <= IN_TASKS):
             bound = in_grammar(step, partial(_bound, step, ready.schema, merge, bool(unique)))
         staged = _by_spark(step, ready, merge, chosen) if bound is None else _in_tasks(step, ready, bound, chosen, unique)
@@ -123,7 +124,7 @@ def stage_merge(step: Step, frame: Any, merge: Merge, mode: str | None = None, *
 def _check_upsert(step: Step) -> None:
     options = step.to.options
     for name in ("distribution_mode", "advisory_partition_size"):
-        if options.asks_for(name) and options.distribution_mode != "none":
+        if options.asks_for(name) and getattr(options, name) != "none":
             raise meaningless(name, "to an upsert: rows are written by the tasks that find them", "merge() shuffles rows as asked.")
 
 

@@ -20,6 +20,7 @@ from frazil.arrow.metadata_columns import UNSETTLED
 from frazil.arrow.read_context import ReadContext
 from frazil.arrow.runner import InProcess, Runner
 from frazil.arrow.write_context import WriteContext
+from frazil.arrow.write_options import meaningless
 from frazil.commit.actions import Action, OverwriteFiles, RowDelta
 from frazil.commit.produce import parent_of
 from frazil.commit.written import WrittenFor
@@ -70,12 +71,27 @@ class Step:
     def schema(self) -> Schema:
         return self.metadata.schema()
 
-    def shuffles(self, kind: Kind) -> bool:
+    def shuffles(self, kind: Kind, *others: Schema) -> bool:
         """Whether new rows are to be shuffled before they are written, which only Spark does: somebody asks for hash or range, or says how
-        much a task of the shuffle should hold. Else they are written by the task that found them."""
-        asked = distribution_of(kind, self.metadata, self.to.options)
-        sized = asked is None and self.to.options.asks_for("advisory_partition_size")
-        return self.spark is not None and (asked in ("hash", "range") or sized)
+        much a task of the shuffle should hold. Else they are written by the task that found them, as are rows with columns that Spark
+        lacks (`others`: schemas of more rows that would pass through it), unless an option asks: then InvalidInput names it."""
+        options = self.to.options
+        asked = distribution_of(kind, self.metadata, options)
+        if asked in (None, "none") and options.asks_for("advisory_partition_size") and self.spark is not None:
+            if asked == "none":
+                raise meaningless("advisory_partition_size", "where rows are not shuffled", "distribution-mode: hash or range.")
+            asked = "hash"
+        if asked == "range" and self.write.spec.is_unpartitioned and self.write.sort_order.is_unsorted:
+            asked = "none"  # nothing that ranges could be made of
+        if self.spark is None or asked in (None, "none"):
+            return False
+        for schema in (self.schema, *others):
+            if (f := spark_room("row_changes").lacking(self.spark, schema)) is not None:
+                given = next((n for n in ("distribution_mode", "advisory_partition_size") if options.asks_for(n)), None)
+                if given is not None:
+                    raise meaningless(given, f"to rows with column {f.name} of type {f.field_type}, which Spark cannot shuffle")
+                return False
+        return True
 
     # --- reading
 
