@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyarrow import orc
 
 from frazil.arrow.file_schema import FileField, FileSchema, file_schema
+from frazil.arrow.orc_footer import check_types
 from frazil.arrow.project import ColumnsPlan
 from frazil.arrow.source import Piece, RawBatch
 from frazil.codec.name_mapping import NameMapping
@@ -28,7 +29,9 @@ class OrcSource:
     @classmethod
     def open(cls, file: DataFile, storage: Storage) -> OrcSource:
         path = storage.local_path(file.file_path)
-        return cls(orc.ORCFile(path if path is not None else storage.open_input(file.file_path)), file.file_path)
+        source = pa.OSFile(path) if path is not None else storage.open_input(file.file_path)
+        check_types(source, file.file_path)
+        return cls(orc.ORCFile(source), file.file_path)
 
     @property
     def prunes_leaves(self) -> bool:
