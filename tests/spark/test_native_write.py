@@ -132,6 +132,15 @@ def test_distribution_modes_decide_how_many_tasks_write_a_partition(catalog, ses
     assert len(t.scan().plan_files()) == files
 
 
+def test_a_size_of_shuffles_where_nothing_is_shuffled_is_refused(catalog, session):
+    plain, parted = catalog.create_table("db.plain", "id bigint"), catalog.create_table("db.parted", "id bigint", partition_by=["id"])
+    for t, more in ((plain, {}), (plain, {"distribution-mode": "hash"}), (parted, {"distribution-mode": "none"})):
+        with pytest.raises(InvalidInput, match="advisory-partition-size.*not shuffled"):
+            t.append(session.range(3), **{"advisory-partition-size": 1 << 20}, **more)
+    parted.append(session.range(3), **{"advisory-partition-size": 1 << 20})
+    assert parted.to_spark(session).count() == 3
+
+
 def test_a_sorted_table_has_sorted_files_and_says_so(catalog, session):
     t = catalog.create_table("db.sorted", "id bigint, p int", partition_by=["p"], sort_by=["id desc nulls last"])
     t.append(session.range(0, 200, 1, 4).selectExpr("(id * 7919) % 1000 as id", "cast(id % 3 as int) p"))

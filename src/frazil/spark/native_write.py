@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from frazil.arrow.write_context import WriteContext
-from frazil.arrow.write_options import WriteOptions
+from frazil.arrow.write_options import WriteOptions, meaningless
 from frazil.errors import InvalidInput, StorageError, ValidationError
 from frazil.spark.arrow_write import write_by_arrow
 from frazil.spark.conform import REQUIRED, conform
@@ -37,8 +37,8 @@ def write(
     """Write the rows of a frame as data files of the table and list them, durable and complete; after an error none is left.
     `case_sensitive` None: the session's spark.sql.caseSensitive.
 
-    Raises SchemaMismatch when the frame does not fit, ValidationException for nulls in required columns, NotInstalledError when workers
-    lack this Frazil and are needed.
+    Raises InvalidInput for options that mean nothing here, SchemaMismatch when the frame does not fit, ValidationError for nulls in required
+    columns, NotInstalledError when workers lack this Frazil and are needed.
     """
     options = options or WriteOptions()
     spark = df.sparkSession
@@ -47,6 +47,8 @@ def write(
     for field in context.spec.fields:
         if field.source_id in context.schema.by_id:
             check_source(context.schema, field.source_id, field.transform)
+    if options.asks_for("advisory_partition_size") and distribution_mode(spark, context, metadata.properties) == "none":
+        raise meaningless("advisory_partition_size", "where rows are not shuffled", "distribution-mode: hash (of partitions) or range.")
     sensitive = is_case_sensitive(spark, case_sensitive)
     frame = conform(df, context.schema, options, case_sensitive=sensitive)
     check_workers(spark)
