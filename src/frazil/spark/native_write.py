@@ -37,8 +37,8 @@ def write(
     """Write the rows of a frame as data files of the table and list them, durable and complete; after an error none is left.
     `case_sensitive` None: the session's spark.sql.caseSensitive.
 
-    Raises InvalidInput for options that mean nothing here, SchemaMismatch when the frame does not fit, ValidationError for nulls in required
-    columns, NotInstalledError when workers lack this Frazil and are needed.
+    Raises InvalidInput for options that mean nothing here, SchemaMismatch when the frame does not fit, ValidationError for nulls in
+    required columns, NotInstalledError when workers lack this Frazil and are needed.
     """
     options = options or WriteOptions()
     spark = df.sparkSession
