@@ -11,6 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from frazil.arrow.parquet_footer import read_unsigned
+from frazil.codec.guard import inflate
 from frazil.errors import CorruptData
 
 _TAIL = 16 << 10  # bytes that are read at first
@@ -23,7 +25,7 @@ def check_types(source: Any, file: str) -> None:
     """Raises CorruptData, naming the file, for a decimal of a precision that nobody knows. `source`: random access, left at its begin."""
     try:
         precisions = list(_precisions(_footer(source)))
-    except (ValueError, IndexError, zlib.error, pa.ArrowException):
+    except (CorruptData, ValueError, IndexError, zlib.error, pa.ArrowException):
         precisions = []
     finally:
         source.seek(0)
@@ -33,8 +35,7 @@ def check_types(source: Any, file: str) -> None:
 
 
 def _footer(source: Any) -> bytes:
-    size = source.seek(0, 2)
-    size = source.tell() if size is None else size
+    size = source.size()
     tail = _last(source, size, _TAIL)
     length = tail[-1]
     script = dict(_fields(tail[-1 - length : -1]))
@@ -62,10 +63,10 @@ def _plain(data: bytes, kind: Any) -> bytes:
         if head & 1:
             found += chunk
         elif kind == _ZLIB:
-            found += zlib.decompressobj(-15).decompress(chunk, _MOST)
+            found += inflate(chunk, -15, _MOST)
         elif kind == _ZSTD:
             found += pa.CompressedInputStream(pa.BufferReader(chunk), "zstd").read(_MOST)
-        elif kind == _SNAPPY and (size := _varint(chunk, 0)[0]) < _MOST:
+        elif kind == _SNAPPY and (size := read_unsigned(chunk, 0)[0]) < _MOST:
             found += pa.decompress(chunk, size, "snappy", asbytes=True)
         else:
             return b""
@@ -84,28 +85,16 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
     """Numbers and values of a protobuf message: varints as integers, all others as bytes."""
     at = 0
     while at < len(data):
-        key, at = _varint(data, at)
+        key, at = read_unsigned(data, at)
         match key & 7:
             case 0:
-                value, at = _varint(data, at)
+                value, at = read_unsigned(data, at)
                 yield key >> 3, value
             case 1 | 5:
                 at += 8 if key & 7 == 1 else 4
             case 2:
-                length, at = _varint(data, at)
+                length, at = read_unsigned(data, at)
                 yield key >> 3, data[at : at + length]
                 at += length
             case _:
                 raise ValueError("no field of a message")
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    found = shift = 0
-    while True:
-        byte = data[at]
-        found |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 128:
-            return found, at
-        if shift > 63:
-            raise ValueError("a number of more than 64 bits")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeAlias
 
+from frazil.commit.known_properties import DISTRIBUTIONS
 from frazil.errors import InvalidInput, Unsupported
 
 Verb: TypeAlias = Literal["append", "overwrite", "dynamic_partition_overwrite", "delete", "update", "merge"]
@@ -61,7 +62,7 @@ _CHOICES = {
     "compression_strategy": ("speed", "compression"),
     "write_format": ("parquet", "orc", "avro"),
     "delete_format": ("parquet", "orc", "avro"),
-    "distribution_mode": ("none", "hash", "range"),
+    "distribution_mode": DISTRIBUTIONS,
     "overwrite_mode": ("static", "dynamic"),
     "isolation_level": ("serializable", "snapshot"),
     "delete_granularity": ("file", "partition"),

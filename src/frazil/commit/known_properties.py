@@ -13,7 +13,7 @@ from frazil.errors import FrazilError, ValidationError
 
 _FORMATS = ("parquet", "orc", "avro")
 _MODES, _LEVELS = ("copy-on-write", "merge-on-read"), ("serializable", "snapshot")
-_SPREADS = ("none", "hash", "range")
+DISTRIBUTIONS = ("none", "hash", "range")
 _METRICS = re.compile(r"none|counts|full|truncate\([1-9]\d*\)", re.IGNORECASE)
 _FLAG = ("true", "false")
 _WAITS = ("num-retries", "min-wait-ms", "max-wait-ms", "total-timeout-ms")
@@ -75,7 +75,7 @@ KINDS: dict[str, Callable[[str], str | None]] = {
     **{f"write.delete.{k}": v for k, v in _OF_FORMATS.items()},
     **{f"write.{k}.mode": _one_of(*_MODES) for k in ("delete", "update", "merge")},
     **{f"write.{k}.isolation-level": _one_of(*_LEVELS) for k in ("delete", "update", "merge")},
-    **{f"write.{k}distribution-mode": _one_of(*_SPREADS) for k in ("", "delete.", "update.", "merge.")},
+    **{f"write.{k}distribution-mode": _one_of(*DISTRIBUTIONS) for k in ("", "delete.", "update.", "merge.")},
     "write.format.default": _one_of(*_FORMATS),
     "write.delete.format.default": _one_of(*_FORMATS),
     "write.target-file-size-bytes": _POSITIVE,

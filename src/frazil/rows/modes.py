@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from frazil.arrow.write_options import WriteOptions, meaningless
+from frazil.commit.known_properties import DISTRIBUTIONS
 from frazil.errors import InvalidInput, ValidationError
 from frazil.spec.metadata import TableMetadata
 
@@ -14,7 +15,6 @@ COPY_ON_WRITE: Mode = "copy-on-write"
 MERGE_ON_READ: Mode = "merge-on-read"
 
 
-DISTRIBUTIONS = ("none", "hash", "range")
 OF_DELETES = ("delete_format", "target_delete_file_size_bytes", "delete_granularity")
 
 

@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from frazil.arrow.write_context import WriteContext
+from frazil.commit.known_properties import DISTRIBUTIONS
 from frazil.errors import InvalidInput, ValidationError
 from frazil.spark.transforms import as_directory, transformed
 from frazil.spec import types as i
@@ -99,7 +100,7 @@ def distribution_mode(spark: Any, context: WriteContext, properties: Mapping[str
     if given is None:
         return "range" if is_sorted else "hash" if partitioned else "none"
     mode = str(given).lower()
-    if mode not in ("none", "hash", "range"):
+    if mode not in DISTRIBUTIONS:
         raise ValidationError(f"{_MODE} is none, hash or range, not {given!r}.")
     if mode == "hash" and not partitioned:
         return "none"

@@ -91,11 +91,12 @@ def _column_class() -> Any:
 
 def at(frame: DataFrame, place: int) -> Column:
     """A column by its place, whatever its name looks like."""
-    same = [n for n in frame.columns if n.lower() == frame.columns[place].lower()]
-    if len(same) > 1 and is_classic(frame):  # a session that takes them for one name
+    names = frame.columns  # asked for once: each time costs as much as there are columns
+    alike = sum(n.lower() == names[place].lower() for n in names)
+    if alike > 1 and is_classic(frame):  # a session may take them for one name
         wrap = frame.sparkSession._jvm.org.apache.spark.sql.classic.ExpressionUtils.column
         return _column_class()(wrap(_plan(frame).output().apply(place)))
-    return frame["`" + frame.columns[place].replace("`", "``") + "`"]
+    return frame["`" + names[place].replace("`", "``") + "`"]
 
 
 def analysed(frame: DataFrame, columns: Sequence[Column]) -> DataFrame:
