@@ -18,9 +18,9 @@ from frazil.arrow.delete_files import DeleteCache, Positions, key_column, keys_o
 from frazil.arrow.key_set import KEY_BYTES, KeySet, canonical
 from frazil.arrow.key_spill import SpilledKeys
 from frazil.arrow.schema import to_arrow_type
-from frazil.codec.name_mapping import NameMapping
 from frazil.errors import CorruptData, Unsupported
 from frazil.spec.data_file import DataFile, DataFileContent
+from frazil.spec.name_mapping import NameMapping
 from frazil.spec.schema import Schema
 from frazil.spec.types import IcebergType, NestedField, StructType, children, with_children
 from frazil.storage.base import Storage

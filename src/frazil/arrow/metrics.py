@@ -15,7 +15,7 @@ from frazil.arrow.metrics_config import MetricsConfig
 from frazil.arrow.parquet_stats import ChunkStatistics, chunk_statistics
 from frazil.arrow.read_parquet import first_byte
 from frazil.arrow.values import internal_values
-from frazil.codec.name_mapping import NameMapping
+from frazil.spec.name_mapping import NameMapping
 from frazil.spec.schema import Schema
 from frazil.spec.types import (
     DoubleType,

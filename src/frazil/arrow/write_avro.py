@@ -21,6 +21,7 @@ from frazil.codec.avro_write import avro_name, decimal_size
 from frazil.codec.json_nouns import schema_to_json
 from frazil.codec.single_value import unscaled
 from frazil.errors import Unsupported
+from frazil.spec.properties import AVRO_CODEC, AVRO_LEVEL
 from frazil.spec.schema import Schema
 from frazil.spec.types import (
     DateType,
@@ -47,13 +48,13 @@ _BLOCK = 64_000
 
 def avro_settings(properties: Mapping[str, str], *, codec: str | None = None, level: str | None = None) -> dict[str, Any]:
     """What `write.avro.*` says, as arguments of fastavro's writer."""
-    name = (codec or properties.get("write.avro.compression-codec", "gzip")).lower()
+    name = (codec or AVRO_CODEC.of(properties)).lower()
     if name not in _CODECS:
         raise Unsupported(f"Avro data files have no compression-codec {name!r} here.", hint="Known: gzip, uncompressed.")
     found: dict[str, Any] = {"codec": _CODECS[name]}
-    level = level or properties.get("write.avro.compression-level")
+    level = level or AVRO_LEVEL.of(properties)
     if level is not None and found["codec"] == "deflate":
-        found["compression_level"] = check_level("gzip", level, "write.avro.compression-level")
+        found["compression_level"] = check_level("gzip", level, AVRO_LEVEL.name)
     return found
 
 

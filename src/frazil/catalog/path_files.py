@@ -17,6 +17,7 @@ from frazil.catalog.base import Committed, Conflict, Identifier, LoadedTable, Ou
 from frazil.codec.metadata_json import decode_metadata
 from frazil.errors import CorruptData, FrazilError, NoSuchFileError, ValidationError
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.properties import METADATA_PATH
 from frazil.storage import PublishUnclear, Storage, normalise
 from frazil.storage.locations import base_name, join
 
@@ -80,7 +81,7 @@ def load(storage: Storage, root: str) -> tuple[str, TableMetadata] | None:
 
 
 def check_path_table(metadata: TableMetadata, root: str) -> None:
-    if "write.metadata.path" in metadata.properties:
+    if METADATA_PATH.name in metadata.properties:
         raise ValidationError("A path table cannot keep its metadata elsewhere (property write.metadata.path).", table=root)
     metadata_files.wants_gzip(metadata)
 

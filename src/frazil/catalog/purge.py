@@ -10,6 +10,7 @@ from frazil.codec.manifest import decode_manifest
 from frazil.codec.manifest_list import decode_manifest_list
 from frazil.errors import CorruptData, NoSuchFileError
 from frazil.spec.manifest import ManifestFile
+from frazil.spec.properties import GC_ENABLED
 from frazil.storage import Storage, is_inside, normalise
 
 logger = logging.getLogger("frazil.catalog")
@@ -21,7 +22,7 @@ def reachable(table: LoadedTable) -> Iterator[str]:
     A file that cannot be read hides what it names; it is reported in the log and passed over.
     """
     metadata, storage = table.metadata, table.storage
-    with_data = metadata.properties.get("gc.enabled", "true").strip().lower() != "false"
+    with_data = GC_ENABLED.of(metadata.properties)
     seen: set[str] = set()
     for snapshot in metadata.snapshots:
         manifests: tuple[ManifestFile, ...] = ()

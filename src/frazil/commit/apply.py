@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from frazil.commit.known_properties import check_values
-from frazil.commit.properties import RESERVED_PROPERTIES
 from frazil.errors import ValidationError
 from frazil.spec import updates as u
 from frazil.spec.metadata import SUPPORTED_FORMAT_VERSION, TableMetadata
 from frazil.spec.partitioning import FIRST_PARTITION_FIELD_ID, PartitionSpec, check_source
+from frazil.spec.properties import RESERVED_PROPERTIES, check_values
 from frazil.spec.schema import Schema, check_identifier_fields
 from frazil.spec.snapshot import MAIN_BRANCH, SnapshotLogEntry, SnapshotRef
 from frazil.spec.sorting import UNSORTED_SORT_ORDER, SortOrder

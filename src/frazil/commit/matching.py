@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from frazil.commit.manifests import schema_of_spec
 from frazil.expr.bind import bind
 from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, Predicate
 from frazil.expr.values import array
@@ -17,7 +16,7 @@ from frazil.scan.prune import file_outcomes as outcomes_of_files
 from frazil.scan.prune import manifest_outcomes, partition_outcomes
 from frazil.spec.data_file import DataFile
 from frazil.spec.manifest import ManifestFile
-from frazil.spec.metadata import TableMetadata
+from frazil.spec.metadata import TableMetadata, schema_of_spec
 from frazil.spec.schema import Schema
 
 Mask = npt.NDArray[np.uint8]

@@ -19,7 +19,6 @@ from frazil.commit.apply import apply_updates, check_schema
 from frazil.commit.cleanup import remove
 from frazil.commit.context import Context
 from frazil.commit.manifests import Output
-from frazil.commit.properties import number
 from frazil.commit.requirements import requirements_for
 from frazil.errors import (
     CommitFailedException,
@@ -30,6 +29,7 @@ from frazil.errors import (
     ValidationException,
 )
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.properties import COMMIT_RETRY, COMMIT_STATUS_CHECK
 from frazil.spec.snapshot import Snapshot
 from frazil.spec.updates import AssignUUID, Requirement, Update
 from frazil.storage import Storage, storage_for
@@ -95,7 +95,7 @@ class _Commit:
 
     def run(self) -> CommitOutcome:
         properties = self.base.metadata.properties
-        retries, limit = number(properties, "commit.retry.num-retries"), number(properties, "commit.retry.total-timeout-ms") / 1000
+        retries, limit = COMMIT_RETRY.retries.of(properties), COMMIT_RETRY.total.of(properties) / 1000
         while True:
             ready = plan(self.base.metadata, self.actions, self.context)
             if ready is None:
@@ -164,14 +164,14 @@ class _Commit:
     def recognised(self, ready: Plan, cause: BaseException) -> CommitOutcome:
         """After an answer that tells nothing: success if our snapshot is found; else the outcome stays unknown and every file stays."""
         properties = self.base.metadata.properties
-        retries, begun = number(properties, "commit.status-check.num-retries"), time.monotonic()
-        pause, longest = (number(properties, f"commit.status-check.{k}-wait-ms") / 1000 for k in ("min", "max"))
+        retries, begun = COMMIT_STATUS_CHECK.retries.of(properties), time.monotonic()
+        pause, longest = (p.of(properties) / 1000 for p in (COMMIT_STATUS_CHECK.shortest, COMMIT_STATUS_CHECK.longest))
         for check in range(retries + 1):
             try:
                 fresh = self.backend.load(self.base.identifier)
             except Exception as e:
                 log.warning("Could not look at %s after an unclear commit: %s", _name(self.base), e)
-                if check == retries or time.monotonic() - begun > number(properties, "commit.status-check.total-timeout-ms") / 1000:
+                if check == retries or time.monotonic() - begun > COMMIT_STATUS_CHECK.total.of(properties) / 1000:
                     break
                 self.sleep(min(longest, pause * 2**check))
                 continue
@@ -232,7 +232,7 @@ def _name(table: LoadedTable) -> str:
 
 def _pause(attempt: int, properties: Mapping[str, str]) -> float:
     """Seconds before the next attempt: doubling from commit.retry.min-wait-ms; the first is soon, for the base was likely just old."""
-    shortest, longest = number(properties, "commit.retry.min-wait-ms"), number(properties, "commit.retry.max-wait-ms")
+    shortest, longest = COMMIT_RETRY.shortest.of(properties), COMMIT_RETRY.longest.of(properties)
     if attempt == 1:
         return shortest / 1000 * random.random()
     return min(longest, shortest * 2.0 ** (attempt - 1)) / 1000 * random.uniform(1.0, 1.5)

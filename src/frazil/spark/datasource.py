@@ -45,6 +45,7 @@ from frazil.spark.workers import LINGER
 from frazil.spec import types as i
 from frazil.spec.data_file import DataFile
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.properties import WAP_ENABLED
 from frazil.spec.snapshot import MAIN_BRANCH
 
 _log = logging.getLogger("frazil")
@@ -209,7 +210,7 @@ class IcebergWriter(DataSourceArrowWriter):
         self._place, self._catalog, self._overwrite = path, catalog, overwrite
         _, loaded = self._load()
         self._base = loaded
-        if self._options.wap_id and loaded.metadata.properties.get("write.wap.enabled", "false").lower() != "true":
+        if self._options.wap_id and not WAP_ENABLED.of(loaded.metadata.properties):
             raise InvalidInput("wap-id is given, but the table property write.wap.enabled is not true.", table=loaded.metadata.location)
         check_formats(loaded.metadata, self._options, "overwrite" if overwrite else "append")
         self._start = _start(loaded.metadata, self._options)

@@ -19,7 +19,6 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
 from frazil.arrow.delete_files import keys_of
-from frazil.codec.name_mapping import NameMapping
 from frazil.scan.reach import EqualityRelation
 from frazil.spark.arrow_read import fitted
 from frazil.spark.arrow_types import arrow_schema
@@ -34,6 +33,7 @@ from frazil.spark.types import spark_type
 from frazil.spark.workers import check_workers, guarded
 from frazil.spec import types as i
 from frazil.spec.data_file import DataFile
+from frazil.spec.name_mapping import NameMapping
 from frazil.spec.schema import Schema
 from frazil.storage import Storage
 

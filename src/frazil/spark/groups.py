@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from frazil.arrow.parquet_footer import Node
-from frazil.codec.name_mapping import MappedField, NameMapping, parse_name_mapping
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import PlannedFiles
 from frazil.spark.native_deletes import EQUALITY, NONE, POSITIONS, kinds
@@ -17,11 +16,12 @@ from frazil.spark.presence import file_schemas, in_old_calendar, lacking
 from frazil.spark.shape import Shape, is_readable
 from frazil.spark.types import contains
 from frazil.spec import types as i
+from frazil.spec.name_mapping import MappedField, NameMapping, parse_name_mapping
 from frazil.spec.partitioning import PartitionSpec
+from frazil.spec.properties import NAME_MAPPING
 from frazil.spec.transforms import IdentityTransform
 from frazil.storage import Storage
 
-NAME_MAPPING = "schema.name-mapping.default"
 _INT32, _INT64, _INT96 = 1, 2, 3
 _CONVERTED = 6  # SchemaElement.converted_type
 _UTC_MILLIS, _UTC_MICROS = 9, 10
@@ -135,7 +135,7 @@ def _inside(f: i.NestedField) -> Iterable[i.NestedField]:
 
 
 def mapping_of(plan: Plan) -> NameMapping | None:
-    text = plan.metadata.properties.get(NAME_MAPPING)
+    text = NAME_MAPPING.text(plan.metadata.properties)
     return parse_name_mapping(text) if text else None
 
 

@@ -18,7 +18,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from frazil.arrow.deletes import key_schema
-from frazil.codec.name_mapping import NameMapping
 from frazil.scan.deletes import DeleteIndex
 from frazil.scan.plan import Plan
 from frazil.scan.reach import EqualityRelation, equality_relations
@@ -28,6 +27,7 @@ from frazil.spark.equality import COMPARABLE, SCOPE, SEQUENCE, Keys, comparable,
 from frazil.spark.file_keys import FileKeys
 from frazil.spark.one_bitmap import OneBitmap, fits
 from frazil.spec import types as i
+from frazil.spec.name_mapping import NameMapping
 from frazil.spec.schema import Schema
 from frazil.storage import Storage
 

@@ -10,8 +10,8 @@ from frazil.commit.actions import Action, MetadataChange
 from frazil.commit.cherry_pick import CherryPick
 from frazil.commit.evolve_schema import UpdateSchema as SchemaChanges
 from frazil.commit.manage_snapshots import ManageSnapshots as RefChanges
-from frazil.commit.properties import property_text
 from frazil.errors import FrazilError
+from frazil.spec.properties import property_text
 from frazil.spec.updates import (
     RemovePartitionStatistics,
     RemoveProperties,

@@ -8,10 +8,9 @@ from typing import Any
 
 import msgspec
 
-from frazil.codec.guard import MAX_DEPTH
 from frazil.errors import ValidationError
 from frazil.spec.schema import Schema
-from frazil.spec.types import NestedField, children
+from frazil.spec.types import MAX_DEPTH, NestedField, children
 
 
 @dataclass(frozen=True)
