@@ -120,10 +120,6 @@ def check_identifier(identifier: Sequence[str]) -> Identifier:
     return (*check_namespace(identifier[:-1]), check_name(identifier[-1], "table name"))
 
 
-def full_name(identifier: Sequence[str]) -> str:
-    return ".".join(identifier)
-
-
 def option(properties: Mapping[str, str], *names: str, default: str | None = None) -> str | None:
     """The first that is set of several spellings; `-` and `_` are the same in them."""
     for name in names:

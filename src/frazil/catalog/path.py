@@ -16,10 +16,10 @@ from frazil.catalog.base import (
     PropertiesUpdateSummary,
     check_identifier,
     check_namespace,
-    full_name,
     refuse_relocation,
     shown,
 )
+from frazil.catalog.names import full_name
 from frazil.catalog.served import canonical, check_of_location
 from frazil.errors import (
     InvalidInput,

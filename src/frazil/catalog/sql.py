@@ -22,10 +22,10 @@ from frazil.catalog.base import (
     check_identifier,
     check_namespace,
     flag,
-    full_name,
     shown,
 )
 from frazil.catalog.database import Contended, Database, DuplicateKey, Unclear
+from frazil.catalog.names import full_name
 from frazil.catalog.sql_namespaces import SqlNamespaces
 from frazil.catalog.sql_setup import open_database, set_up
 from frazil.errors import (

@@ -6,8 +6,9 @@ import contextlib
 from collections.abc import Mapping
 
 from frazil.catalog import sql_statements
-from frazil.catalog.base import Identifier, Identifiers, PropertiesUpdateSummary, check_namespace, full_name
+from frazil.catalog.base import Identifier, Identifiers, PropertiesUpdateSummary, check_namespace
 from frazil.catalog.database import Database, DuplicateKey, Step
+from frazil.catalog.names import full_name
 from frazil.errors import (
     CommitFailedException,
     FrazilError,

@@ -27,6 +27,7 @@ from frazil.arrow.write import write
 from frazil.arrow.write_context import WriteContext, check_formats
 from frazil.arrow.write_options import WriteOptions, meaningless, write_options
 from frazil.catalog import CatalogBackend, load_backend
+from frazil.catalog.names import identifier_parts
 from frazil.catalog.path import load_location
 from frazil.commit.actions import Action, Append, OverwriteFiles, ReplacePartitions
 from frazil.commit.transaction import commit
@@ -222,7 +223,7 @@ class IcebergWriter(DataSourceArrowWriter):
         if "/" in self._place:
             return load_location(self._place, self._catalog)
         target = _located({"path": self._place, **{f"catalog.{k}": v for k, v in self._catalog.items()}})
-        parts = tuple(self._place.replace("`", "").split("."))
+        parts = identifier_parts(self._place)
         name = parts[0] if parts[1:] == tuple(target.loaded.identifier) else None
         properties: dict[str, Any] = dict(self._catalog)
         return load_backend(name, **properties), target.loaded

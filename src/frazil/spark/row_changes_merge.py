@@ -14,11 +14,12 @@ from pyroaring import BitMap64
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from frazil.catalog.names import identifier_parts
 from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, And, Between, In, IsNull, Or, Predicate, Reference
 from frazil.rows.clauses import Clause, Do, Merge, When
 from frazil.spark.row_changes import FILE, NUMBER, OPERATION, POS, ROW_ID, ContextOf, Job, Planned, RowChanges, shadow
-from frazil.spark.row_changes_plans import as_input, at, bound_to, equal_columns, expression, is_classic, named, parts_of, standing_for
+from frazil.spark.row_changes_plans import as_input, at, bound_to, equal_columns, expression, is_classic, named, standing_for
 from frazil.spark.row_changes_tasks import BY_SOURCE_DELETED, BY_SOURCE_UPDATED, DELETED, INSERTED, MATCHED, UPDATED, Report
 from frazil.spark.row_changes_values import Given
 from frazil.spark.row_changes_values import Values as NewValues
@@ -52,7 +53,7 @@ def merge(
     """
     merge.check()
     with sensitivity(spark, case_sensitive) as sensitive:
-        names = tuple(parts_of(merge.target_alias))
+        names = tuple(identifier_parts(merge.target_alias))
         plan = planned(AlwaysFalse())
         context, empty = context_of(plan), named(shadow(spark, plan.schema), names)
         job = Job(spark, plan, context, AlwaysTrue(), "merge", empty, False)

@@ -45,11 +45,6 @@ def _each(values: Any) -> Iterator[Any]:
     return (values.apply(n) for n in range(values.size()))
 
 
-def parts_of(name: str) -> list[str]:
-    """The parts of a name: split at dots, but not inside back-quotes."""
-    return [p[1:-1].replace("``", "`") if p.startswith("`") else p for p in re.findall(r"`(?:[^`]|``)*`|[^.`]+", name)]
-
-
 def named(frame: DataFrame, parts: Sequence[str]) -> DataFrame:
     """The frame under a name of several parts: `cat.db.t.id`, `db.t.id`, `t.id` and `id` are its column."""
     if not is_classic(frame) or len(parts) == 1:

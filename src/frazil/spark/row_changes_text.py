@@ -7,11 +7,12 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 
+from frazil.catalog.names import identifier_parts
 from frazil.errors import FrazilError
 from frazil.expr.parse import parse
 from frazil.rows.clauses import Merge, When
 from frazil.spark.row_changes import shadow
-from frazil.spark.row_changes_plans import as_input, expression, is_classic, named, parts_of, texts_of
+from frazil.spark.row_changes_plans import as_input, expression, is_classic, named, texts_of
 from frazil.spec.schema import Schema
 
 TARGET, SOURCE = "target", "source"
@@ -24,7 +25,7 @@ def as_texts(frame: DataFrame, schema: Schema, merge: Merge) -> Merge | None:
     """
     if not is_classic(frame) or len({c.lower() for c in frame.columns}) < len(frame.columns):
         return None
-    target = named(shadow(frame.sparkSession, schema), parts_of(merge.target_alias))
+    target = named(shadow(frame.sparkSession, schema), identifier_parts(merge.target_alias))
     with as_input():
         joined = target.join(frame, expression(merge.on))
     sides = {When.MATCHED: joined, When.NOT_MATCHED: frame, When.NOT_MATCHED_BY_SOURCE: target}

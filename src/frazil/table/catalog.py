@@ -8,6 +8,7 @@ from typing import Any
 
 from frazil.catalog import CatalogBackend, Committed, Conflict
 from frazil.catalog import Identifier as Parts
+from frazil.catalog.names import full_name, identifier_parts
 from frazil.errors import (
     CommitStateUnknownException,
     InvalidInput,
@@ -56,7 +57,7 @@ class Catalog(AbstractContextManager["Catalog"]):
     def identifier_to_tuple(identifier: Identifier) -> Parts:
         if not isinstance(identifier, str | tuple | list):
             raise InvalidInput(f'{identifier!r} is no identifier: it is text as in "db.events", or a tuple of names.')
-        return tuple(identifier) if isinstance(identifier, tuple | list) else tuple(identifier.split("."))
+        return tuple(identifier) if isinstance(identifier, tuple | list) else identifier_parts(identifier)
 
     @classmethod
     def table_name_from(cls, identifier: Identifier) -> str:
@@ -68,7 +69,7 @@ class Catalog(AbstractContextManager["Catalog"]):
 
     @classmethod
     def namespace_to_string(cls, identifier: Identifier) -> str:
-        return ".".join(cls.identifier_to_tuple(identifier))
+        return full_name(cls.identifier_to_tuple(identifier))
 
     def _parts(self, identifier: Identifier) -> Parts:
         parts = self.identifier_to_tuple(identifier)
@@ -79,7 +80,7 @@ class Catalog(AbstractContextManager["Catalog"]):
         return parts
 
     def _full_name(self, parts: Parts) -> str:
-        return ".".join((self.name, *parts))
+        return full_name((self.name, *parts))
 
     # --- tables
 
