@@ -40,14 +40,13 @@ def new_metadata(
 ) -> TableMetadata:
     """Metadata of a table without snapshots: all ids are given afresh, from 1 (columns) and 1000 (partition fields), as Java does.
 
-    `format_version` None: the property `format-version`, else 2. Reserved properties are not stored. Raises ValidationError.
+    `location` "": the catalog chooses one. `format_version` None: the property `format-version`, else 2. Reserved properties are not
+    stored. Raises ValidationError.
     """
     given = dict(properties or {})
     version = format_version if format_version is not None else _version_of(given)
     if not 1 <= version <= SUPPORTED_FORMAT_VERSION:
         raise ValidationError(f"Unsupported format version: v{version} (supported: v{SUPPORTED_FORMAT_VERSION})")
-    if not location:
-        raise ValidationError("A table needs a location.")
     fresh = assign_fresh_ids(schema)
     check_schema(fresh, version)
     moved = _moved_ids(schema, fresh)
@@ -126,6 +125,19 @@ def _reorder(order: SortOrder, moved: Mapping[int, int], schema: Schema) -> Sort
             raise ValidationError(f"Invalid source type {schema.by_id[source].field_type} for transform: {f.transform}")
         fields.append(SortField(source, f.transform, f.direction, f.null_order))
     return SortOrder(*fields) if fields else UNSORTED_SORT_ORDER
+
+
+def creation_updates(metadata: TableMetadata) -> tuple[u.Update, ...]:
+    """The updates that make the metadata of a new table from nothing (what a REST catalog is sent, beside `AssertCreate`)."""
+    return (
+        *((u.AssignUUID(metadata.table_uuid),) if metadata.table_uuid else ()),
+        u.UpgradeFormatVersion(metadata.format_version),
+        u.AddSchema(metadata.schema()), u.SetCurrentSchema(),
+        u.AddPartitionSpec(metadata.spec()), u.SetDefaultSpec(),
+        u.AddSortOrder(metadata.sort_order()), u.SetDefaultSortOrder(),
+        *((u.SetLocation(metadata.location),) if metadata.location else ()),
+        u.SetProperties(dict(metadata.properties)),
+    )  # fmt: skip
 
 
 # -- replacing ----------------------------------------------------------------------------------------------------------------------

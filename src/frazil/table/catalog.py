@@ -9,6 +9,8 @@ from typing import Any
 from frazil.catalog import CatalogBackend, Committed, Conflict
 from frazil.catalog import Identifier as Parts
 from frazil.catalog.names import full_name, identifier_parts
+from frazil.commit.new_table import creation_updates
+from frazil.commit.requirements import requirements_for
 from frazil.errors import (
     CommitStateUnknownException,
     InvalidInput,
@@ -106,7 +108,7 @@ class Catalog(AbstractContextManager["Catalog"]):
         parts = self._parts(identifier)
         defaults, overrides = self._prefixed("table-default."), self._prefixed("table-override.")
         metadata = table_metadata(
-            (location or self._backend.table_location(parts)).rstrip("/"),
+            (location or "").rstrip("/"),
             schema,
             partition_spec,
             sort_order,
@@ -116,7 +118,8 @@ class Catalog(AbstractContextManager["Catalog"]):
             identifier_fields=identifier_fields,
             format_version=format_version,
         )
-        match self._backend.create(parts, metadata):
+        updates = creation_updates(metadata)
+        match self._backend.create(parts, metadata, updates=updates, requirements=requirements_for(None, updates)):
             case Committed(table=loaded):
                 return Table(self._backend, loaded, self._full_name(parts))
             case Conflict():
@@ -154,9 +157,7 @@ class Catalog(AbstractContextManager["Catalog"]):
     ) -> CreateTableTransaction:
         parts = self._parts(identifier)
         base = self._backend.load(parts) if replace and (not create or self._backend.table_exists(parts)) else None
-        if not replace and self._backend.table_exists(parts):
-            raise TableAlreadyExistsError(f"Table already exists: {self._full_name(parts)}", table=self._full_name(parts))
-        place = location or (base.metadata.location if base else self._backend.table_location(parts))
+        place = location or (base.metadata.location if base else "")
         properties = {**self._prefixed("table-default."), **(named.pop("properties", None) or {}), **self._prefixed("table-override.")}
         spec, order = named.pop("partition_spec", None), named.pop("sort_order", None)
         metadata = table_metadata(place.rstrip("/"), schema, spec, order, properties, **named)
