@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from frazil.arrow.run import InOrder, map_in_order
+from frazil.tasks.in_order import InOrder, map_in_order
 
 
 def in_order(units, produce, workers=3, budget=10**9):
@@ -75,7 +75,7 @@ def test_a_reader_that_is_dropped_stops_its_threads():
 
 
 def test_the_interpreter_ends_although_a_reader_was_not_read_to_its_end():
-    code = "from frazil.arrow.run import InOrder; r = iter(InOrder(range(99), lambda u: iter([u] * 9), workers=2, budget=1, size=lambda r: 1)); print(next(r))"
+    code = "from frazil.tasks.in_order import InOrder; r = iter(InOrder(range(99), lambda u: iter([u] * 9), workers=2, budget=1, size=lambda r: 1)); print(next(r))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frazil.arrow.schema import from_arrow_schema
+from frazil.arrow.values.arrow_schema import from_arrow_schema
 from frazil.expr.bind import bind
 from frazil.expr.bound import TRUE
 from frazil.expr.parse import parse

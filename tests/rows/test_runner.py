@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 import frazil
-from frazil.arrow import read
-from frazil.arrow.runner import InProcess, Place, current_place, place
+from frazil.arrow.read import read_tasks as read
+from frazil.tasks.runner import InProcess, Place, current_place, place
 
 
 def test_results_come_in_the_order_of_the_groups_and_places_are_never_twice_the_same():

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 import frazil
-from frazil.arrow.runner import InProcess
 from frazil.errors import EvaluationError, InvalidInput, ParseError, SchemaMismatch, Unsupported, ValidationError, ValidationException
 from frazil.table.result import METRICS
+from frazil.tasks.runner import InProcess
 
 SCHEMA = "id long not null, p int, v double, s struct<a: int, b: string>"
 COW, MOR = "copy-on-write", "merge-on-read"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from frazil.codec.name_mapping import update_name_mapping
+from frazil.codec.name_mapping import NAME_MAPPING, update_name_mapping
 from frazil.errors import ValidationError
 from frazil.spec.ddl import parse_type
 from frazil.spec.metadata import TableMetadata
@@ -34,7 +34,6 @@ from frazil.spec.values import internal_value, promoted
 ROOT = -1
 Path = str | tuple[str, ...]
 _METRICS_COLUMN = "write.metadata.metrics.column."
-_NAME_MAPPING = "schema.name-mapping.default"
 
 
 @dataclass
@@ -253,8 +252,8 @@ class UpdateSchema:
 def _property_updates(metadata: TableMetadata, new: Schema, draft: SchemaDraft) -> Sequence[Update]:
     """Name mapping and metrics modes follow renamed and deleted columns."""
     changes, removals = {}, []
-    if mapping := metadata.properties.get(_NAME_MAPPING):
-        changes[_NAME_MAPPING] = update_name_mapping(mapping, metadata.schema(), new)
+    if mapping := metadata.properties.get(NAME_MAPPING):
+        changes[NAME_MAPPING] = update_name_mapping(mapping, metadata.schema(), new)
     for key, mode in metadata.properties.items():
         column = metadata.schema().get_field(key.removeprefix(_METRICS_COLUMN)) if key.startswith(_METRICS_COLUMN) else None
         if column is None:

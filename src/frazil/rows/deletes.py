@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from frazil.arrow.delete_files import Positions, positions_of
-from frazil.arrow.read_context import ReadContext
-from frazil.arrow.write_context import WriteContext
-from frazil.arrow.write_deletes import FileDeletes, write_position_deletes
-from frazil.arrow.write_vectors import write_vectors
+from frazil.arrow.deletes.delete_files import Positions, positions_of
+from frazil.arrow.deletes.write_deletes import FileDeletes, write_position_deletes
+from frazil.arrow.deletes.write_vectors import write_vectors
+from frazil.arrow.read.read_context import ReadContext
+from frazil.arrow.write.write_context import WriteContext
 from frazil.rows.found import union
 from frazil.scan.tasks import FileScanTask
 from frazil.spec.data_file import DataFile, DataFileContent

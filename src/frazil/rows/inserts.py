@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from frazil.arrow.write import write
-from frazil.arrow.write_context import WriteContext
+from frazil.arrow.write.write_context import WriteContext
+from frazil.arrow.write.write_rows import write
 from frazil.expr.bound import TRUE
 from frazil.rows.bound_merge import BoundClause, BoundMerge
 from frazil.rows.change import placed

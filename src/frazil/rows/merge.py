@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from frazil.arrow.read import read_task
-from frazil.arrow.read_context import ReadContext
-from frazil.arrow.rows_at import rows_at
+from frazil.arrow.read.read_context import ReadContext
+from frazil.arrow.read.read_tasks import read_task
+from frazil.arrow.read.rows_at import rows_at
 from frazil.expr.bound import TRUE
 from frazil.rows.ambiguous import refuse_ambiguous
 from frazil.rows.bound_merge import BoundClause, BoundMerge

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from frazil.arrow.evaluate import compute_over, evaluate
+from frazil.arrow.values.evaluate import compute_over, evaluate
 from frazil.expr.bound import TRUE, Bound, BoundCast, BoundReference
 from frazil.rows.assign import at_path
 from frazil.rows.bound_merge import BoundMerge

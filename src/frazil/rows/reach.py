@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.arrow.evaluate import compute_over
+from frazil.arrow.values.evaluate import compute_over
 from frazil.expr.bound import Bound, BoundCast, BoundReference
 from frazil.expr.nodes import (
     AlwaysFalse,

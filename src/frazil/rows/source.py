@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from frazil.arrow.conform import as_arrow, conform
-from frazil.arrow.schema import from_arrow_schema
+from frazil.arrow.values.arrow_schema import from_arrow_schema
+from frazil.arrow.write.conform import as_arrow, conform
 from frazil.rows.key_index import Rows
 from frazil.spec.schema import Schema
 from frazil.storage import Storage

@@ -13,9 +13,9 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from frazil.arrow.schema import from_arrow_schema, to_arrow_schema
-from frazil.arrow.write_context import WriteContext
-from frazil.arrow.write_options import meaningless
+from frazil.arrow.values.arrow_schema import from_arrow_schema, to_arrow_schema
+from frazil.arrow.write.write_context import WriteContext
+from frazil.arrow.write.write_options import meaningless
 from frazil.commit.actions import Action, MetadataChange
 from frazil.commit.apply import apply_updates
 from frazil.errors import Unsupported
@@ -199,7 +199,7 @@ def _by_spark(step: Step, ready: _Ready, merge: Merge, mode: Mode) -> StagedWrit
 
     source = ready.native if ready.native is not None else step.spark.createDataFrame(ready.open().table)
     with step.nothing_left():
-        made = spark_room("row_changes_merge").merge(
+        made = spark_room("dml.merge_by_sql").merge(
             step.spark, step.spark_plan, source, merge, context_of, case_sensitive=step.case_sensitive, like=ready.frame
         )
     done = made.counts
@@ -238,7 +238,7 @@ class _Ready:
 def _staged(step: Step, frame: Any) -> Iterator[_Ready]:
     """The frame, evaluated once, where all tasks can read it; gone at the end, however it ends."""
     if is_spark_frame(frame):
-        room = spark_room("staging")
+        room = spark_room("dml.staging")
         folder = room.folder_of(step.write)
         try:
             made = room.stage(frame, folder, step.storage)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.arrow.delete_files import DeleteCache, positions_of
+from frazil.arrow.deletes.delete_files import DeleteCache, positions_of
 from frazil.commit.actions import DeleteFiles, OverwriteFiles
 from frazil.errors import InvalidInput, ParseError, Unsupported
 from frazil.expr.bind import bind, bind_term
@@ -165,7 +165,7 @@ def _by_spark(step: Step, kind: Kind, mode: Mode, where: Any, given: Mapping[str
 
 def _made_by_spark(step: Step, kind: Kind, mode: Mode, where: Any, given: Mapping[str, Any] | None = None) -> Any:
     """Spark finds the rows by its own SQL; its tasks take them away as for any other change."""
-    room = spark_room("row_changes")
+    room = spark_room("dml.row_changes")
 
     def context_of(found: Plan) -> ChangeContext:
         return step.context(found, mode, DeleteDecider.of(step.read(found)))

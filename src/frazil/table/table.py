@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from frazil.arrow.runner import Runner
 from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.commit.evolve_sort_order import UpdateSortOrder
 from frazil.commit.evolve_spec import UpdateSpec
@@ -29,6 +28,7 @@ from frazil.table.merge import MergeBuilder
 from frazil.table.result import CommitResult
 from frazil.table.scan import DataScan, IncrementalAppendScan, RowFilter, Source
 from frazil.table.transaction import Transaction
+from frazil.tasks.runner import Runner
 
 _LATER = "It comes with a later version; see KNOWN_GAPS.md."
 

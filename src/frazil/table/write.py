@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from frazil.arrow import conform
-from frazil.arrow import write as arrow_write
-from frazil.arrow.add_files import data_files_of
-from frazil.arrow.write_context import check_formats
-from frazil.arrow.write_options import Verb, WriteOptions, meaningless
+from frazil.arrow.write import conform
+from frazil.arrow.write import write_rows as arrow_write
+from frazil.arrow.write.add_files import data_files_of
+from frazil.arrow.write.write_context import check_formats
+from frazil.arrow.write.write_options import Verb, WriteOptions, meaningless
+from frazil.codec.name_mapping import NAME_MAPPING
 from frazil.commit.actions import Action, Append, MetadataChange, OverwriteFiles, ReplacePartitions
 from frazil.commit.apply import apply_updates
 from frazil.commit.evolve_schema import UpdateSchema, name_mapping_of
@@ -29,8 +30,6 @@ from frazil.storage import Storage
 from frazil.storage.locations import normalise
 from frazil.table.arguments import mapping
 from frazil.table.frames import active_session, is_spark_frame, spark_room
-
-_NAME_MAPPING = "schema.name-mapping.default"
 
 
 @dataclass(frozen=True)
@@ -142,7 +141,7 @@ def _as_required(frame: Schema, table: Schema, case_sensitive: bool) -> Schema:
 
 def frame_schema(frame: Any) -> Schema:
     if is_spark_frame(frame):
-        return spark_room("types").from_spark(frame.schema)  # type: ignore[no-any-return]
+        return spark_room("types.spark_types").from_spark(frame.schema)  # type: ignore[no-any-return]
     return conform.frame_schema(frame)
 
 
@@ -150,7 +149,7 @@ def write_files(frame: Any, metadata: TableMetadata, storage: Storage, to: Targe
     """The rows of a frame as data files of the table, through Spark for a Spark frame, through Arrow for any other."""
     start = time.perf_counter()
     if is_spark_frame(frame):
-        files = spark_room("native_write").write(frame, metadata, storage, to.options, case_sensitive=to.case_sensitive)
+        files = spark_room("write.native_write").write(frame, metadata, storage, to.options, case_sensitive=to.case_sensitive)
     else:
         context = arrow_write.WriteContext.of(metadata, storage, to.options)
         sensitive = to.case_sensitive is not False
@@ -161,7 +160,7 @@ def write_files(frame: Any, metadata: TableMetadata, storage: Storage, to: Targe
 def _with_schema(metadata: TableMetadata, frame: Any, to: Target) -> tuple[TableMetadata, tuple[Action, ...]]:
     sensitive = to.case_sensitive
     if sensitive is None:
-        sensitive = not is_spark_frame(frame) or spark_room("session_conf").is_case_sensitive(frame.sparkSession)
+        sensitive = not is_spark_frame(frame) or spark_room("host.session_conf").is_case_sensitive(frame.sparkSession)
     update = evolve_to_frame(metadata, frame, to.options, sensitive)
     if update is None:
         return metadata, ()
@@ -229,7 +228,7 @@ def stage_add_files(paths: Sequence[str], metadata: TableMetadata, storage: Stor
     before: tuple[Action, ...] = ()
     if check_duplicates:
         before = (NotYetThere(frozenset(normalise(f.file_path) for f in files), to.branch),)
-    if _NAME_MAPPING not in metadata.properties:  # files of others seldom hold field ids: today's names tell which column is which
-        before = (*before, MetadataChange(lambda m: (SetProperties({_NAME_MAPPING: name_mapping_of(m.schema())}),)))
+    if NAME_MAPPING not in metadata.properties:  # files of others seldom hold field ids: today's names tell which column is which
+        before = (*before, MetadataChange(lambda m: (SetProperties({NAME_MAPPING: name_mapping_of(m.schema())}),)))
     action = Append(files=files, branch=to.branch, snapshot_properties=to.properties, stage_only=to.stage_only, wap_id=to.wap_id)
     return Staged((*before, action), metrics={"rows_inserted": sum(f.record_count for f in files)})
