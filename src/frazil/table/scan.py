@@ -30,7 +30,7 @@ RowFilter: TypeAlias = str | Predicate | Any
 
 
 @dataclass(frozen=True)
-class Source:
+class ScannedTable:
     """The table as a scan sees it: one state of its metadata, where its files are, its name for messages."""
 
     name: str
@@ -49,7 +49,7 @@ class DataScan:
     at Spark doors the session's `spark.sql.caseSensitive`. `options` are Java's read options (`split-size`, `lookback`, `file-open-cost`).
     """
 
-    source: Source
+    source: ScannedTable
     row_filter: RowFilter = field(default_factory=AlwaysTrue)
     selected_fields: tuple[str, ...] = ("*",)
     case_sensitive: bool | None = None

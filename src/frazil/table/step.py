@@ -37,7 +37,7 @@ from frazil.spec.snapshot import Snapshot
 from frazil.storage import Storage
 from frazil.storage.locations import scheme_of
 from frazil.table.frames import active_session, running, spark_room
-from frazil.table.write import Staged, Target
+from frazil.table.write import StagedWrite, WriteTarget
 from frazil.tasks.leftovers import leave_only
 from frazil.tasks.runner import InProcess, Runner
 
@@ -53,7 +53,7 @@ class Step:
 
     metadata: TableMetadata
     storage: Storage
-    to: Target
+    to: WriteTarget
     runner: Runner
     start: int | None = None
     staged: frozenset[int] = frozenset()
@@ -186,19 +186,19 @@ class Step:
     def staged_change(
         self, kind: Kind, mode: Mode, changed: Changed, where: Predicate, metrics: Mapping[str, int] = {}, isolation: str | None = None,
         inserts: bool = False,
-    ) -> Staged:  # fmt: skip
+    ) -> StagedWrite:  # fmt: skip
         """The files of a change and the action that commits them; nothing when nothing changed. `where`: the rows it relied on.
         `inserts`: rows are added because none like them was found."""
         if self.runner.repeats:
             leave_only(self.write, (f.file_path for f in changed.written), self.runner.linger)
         seconds = time.perf_counter() - self.started
         if changed.is_empty:
-            return Staged((), (), seconds)
+            return StagedWrite((), (), seconds)
         counts = {"rows_inserted": 0, "rows_updated": changed.updated, "rows_deleted": changed.deleted, "rows_copied": changed.copied}
         rewrites = bool(changed.removed or changed.added_deletes)
         before = (WrittenFor(self.metadata, self.to.known_columns, changed.added, rewrites),) if changed.added else ()
         action = self._action(kind, mode, changed, where, isolation or isolation_of(kind, self.metadata, self.to.options), inserts)
-        return Staged((*before, action), changed.written, seconds, {**counts, **metrics})
+        return StagedWrite((*before, action), changed.written, seconds, {**counts, **metrics})
 
     def _action(self, kind: Kind, mode: Mode, changed: Changed, where: Predicate, isolation: str, inserts: bool) -> Action:
         """Validations are Java's (SparkWrite, SparkPositionDeltaWrite)."""

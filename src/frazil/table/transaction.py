@@ -15,8 +15,8 @@ from frazil.commit.actions import Action, MetadataChange
 from frazil.commit.apply import apply_updates
 from frazil.commit.cherry_pick import CherryPick
 from frazil.commit.cleanup import remove
-from frazil.commit.evolve_sort_order import UpdateSortOrder
-from frazil.commit.evolve_spec import UpdateSpec
+from frazil.commit.evolve.evolve_sort_order import UpdateSortOrder
+from frazil.commit.evolve.evolve_spec import UpdateSpec
 from frazil.commit.properties import property_text
 from frazil.commit.transaction import CommitOutcome, commit
 from frazil.errors import CommitStateUnknownException, FrazilError, InvalidInput
@@ -130,7 +130,7 @@ class Transaction:
             self._pending.actions.append(action)
         return self
 
-    def _staged(self, staged: write.Staged) -> None:
+    def _staged(self, staged: write.StagedWrite) -> None:
         self._pending.written += staged.written
         self._pending.seconds += staged.seconds
         for name, count in staged.metrics.items():
@@ -146,7 +146,7 @@ class Transaction:
         case_sensitive: bool | None = None,
         frame: Any = None,
         spark: Any = None,
-    ) -> write.Target:
+    ) -> write.WriteTarget:
         self._open()
         spark = frame.sparkSession if is_spark_frame(frame) else spark
         if spark is not None:

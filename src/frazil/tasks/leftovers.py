@@ -4,15 +4,32 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Protocol
 
-from frazil.arrow.write.write_context import WriteContext
+from frazil.storage import Storage
 from frazil.storage.locations import base_name, data_root
 
 _PAUSE = 0.5
 
 
-def leave_only(context: WriteContext, kept: Iterable[str], linger: float = 0.0) -> None:
+class Operation(Protocol):
+    """A write whose files carry `operation_id` in their names, in the data folder of the table at `location`."""
+
+    @property
+    def storage(self) -> Storage: ...
+
+    @property
+    def location(self) -> str: ...
+
+    @property
+    def properties(self) -> Mapping[str, str]: ...
+
+    @property
+    def operation_id(self) -> str: ...
+
+
+def leave_only(context: Operation, kept: Iterable[str], linger: float = 0.0) -> None:
     """Removes the operation's files that are not kept. Best effort, since what stays is an orphan and harmless.
 
     `linger`: seconds, for which it goes on looking. Tasks that were told to stop may finish a file before they do.

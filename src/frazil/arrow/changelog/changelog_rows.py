@@ -13,7 +13,7 @@ from frazil.arrow.deletes.apply_deletes import RowDeletes, deletes_of
 from frazil.arrow.files.damage import reading
 from frazil.arrow.files.project import plan_columns
 from frazil.arrow.read.read_context import ReadContext, identity_values
-from frazil.arrow.read.read_tasks import Opened, open_task, read_opened
+from frazil.arrow.read.read_tasks import OpenedFile, open_task, read_opened
 from frazil.scan.changelog import ChangeTask
 from frazil.spec.data_file import DataFile
 from frazil.spec.types import NestedField
@@ -62,7 +62,7 @@ def change_rows(change: ChangeTask, context: ReadContext, *, threads: bool = Fal
         yield from read_opened(opened, context, threads=threads)
 
 
-def _open_difference(change: ChangeTask, other: Sequence[DataFile], context: ReadContext) -> Opened:
+def _open_difference(change: ChangeTask, other: Sequence[DataFile], context: ReadContext) -> OpenedFile:
     file = change.task.file
     difference = OnlyAlive.of(_deletes(file, change.task.delete_files, context), _deletes(file, other, context))
     opened = open_task(change.task.with_deletes(()), context)

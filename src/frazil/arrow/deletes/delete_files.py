@@ -21,7 +21,7 @@ from frazil.arrow.files.project import build, plan_columns
 from frazil.arrow.files.read_avro import AvroSource
 from frazil.arrow.files.read_orc import OrcSource
 from frazil.arrow.files.read_parquet import ParquetSource
-from frazil.arrow.files.source import Source
+from frazil.arrow.files.source import FileReader
 from frazil.codec.deletion_vector import decode_vector, positions_array
 from frazil.codec.name_mapping import MappedField, NameMapping
 from frazil.errors import CorruptData, Unsupported
@@ -182,7 +182,7 @@ def _check_rows(delete: DataFile, rows: int) -> None:
         raise CorruptData(text, file=delete.file_path)
 
 
-def _open(delete: DataFile, storage: Storage, mapping: NameMapping | None) -> tuple[Source, Any]:
+def _open(delete: DataFile, storage: Storage, mapping: NameMapping | None) -> tuple[FileReader, Any]:
     if delete.key_metadata:
         raise Unsupported(f"Delete file {delete.file_path} is encrypted; Frazil does not read encrypted files.", file=delete.file_path)
     if delete.file_format not in SOURCES:
@@ -195,7 +195,7 @@ def _open(delete: DataFile, storage: Storage, mapping: NameMapping | None) -> tu
     return source, schema
 
 
-def _batches(source: Source, plan: Any, delete: DataFile) -> Iterator[tuple[Sequence[pa.Array], int]]:
+def _batches(source: FileReader, plan: Any, delete: DataFile) -> Iterator[tuple[Sequence[pa.Array], int]]:
     """Batches; no more rows than the manifest says are taken, however many the file claims to have."""
     left = delete.record_count
     for piece in source.pieces(0, None):

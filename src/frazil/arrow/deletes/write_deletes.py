@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from frazil.arrow.write.grouping import by_partition, sorted_rows
 from frazil.arrow.write.write_context import POSITION_SCHEMA, DeleteKind, WriteContext
-from frazil.arrow.write.write_rows import Files, Rolling
+from frazil.arrow.write.write_rows import OutputFiles, Rolling
 from frazil.commit.keys import PartitionKey, partition_key
 from frazil.errors import InvalidInput, Unsupported
 from frazil.spec.data_file import DataFile, DataFileContent
@@ -84,7 +84,7 @@ def write_position_deletes(
         text = f"Position delete files are written in format version 2 only; {context.location} has {context.format_version}."
         raise Unsupported(text, table=context.location)
     plain = context.for_deletes(DeleteKind("position"))
-    files = Files(plain, first)
+    files = OutputFiles(plain, first)
     try:
         for group in _grouped(deletes, granularity):
             _write_positions(group, plain, files)
@@ -106,7 +106,7 @@ def _grouped(deletes: Iterable[FileDeletes], granularity: str) -> Iterator[list[
         yield sorted(group, key=lambda one: one[0].file_path)
 
 
-def _write_positions(group: Sequence[tuple[DataFile, Positions]], context: WriteContext, files: Files) -> None:
+def _write_positions(group: Sequence[tuple[DataFile, Positions]], context: WriteContext, files: OutputFiles) -> None:
     """One partition's positions, in the order given: one file, or several of the target size."""
     like = group[0][0]
     writer = Rolling(context.with_spec(like.spec_id), files, like.partition, 0)
@@ -142,7 +142,7 @@ def write_equality_deletes(
         text = f"Equality deletes need format version 2; {context.location} has {context.format_version}."
         raise Unsupported(text, table=context.location)
     plain = context.for_deletes(DeleteKind("equality", ids))
-    files = Files(plain, first)
+    files = OutputFiles(plain, first)
     try:
         _write_keys(batches, context, plain, files)
         return [
@@ -170,7 +170,7 @@ def check_equality_ids(schema: Schema, equality_ids: Sequence[int]) -> tuple[int
     return tuple(dict.fromkeys(equality_ids))
 
 
-def _write_keys(batches: Iterable[pa.RecordBatch], context: WriteContext, plain: WriteContext, files: Files) -> None:
+def _write_keys(batches: Iterable[pa.RecordBatch], context: WriteContext, plain: WriteContext, files: OutputFiles) -> None:
     """Partition by partition, as much as memory allows at once; every file is sorted as a whole."""
     keys, ids = plain.schema, plain.deletes.equality_ids if plain.deletes else ()
     order = SortOrder(*(SortField(i, IdentityTransform(), SortDirection.ASC, NullOrder.NULLS_FIRST) for i in ids))

@@ -31,7 +31,7 @@ class Converted:
 
 
 @dataclass(frozen=True)
-class Constant:
+class ConstantColumn:
     """A column the file lacks: a partition value, an initial default, or null."""
 
     type: IcebergType
@@ -59,7 +59,7 @@ class Map:
     value: Plan
 
 
-Plan = AsIs | Converted | Constant | Struct | List | Map
+Plan = AsIs | Converted | ConstantColumn | Struct | List | Map
 
 
 @dataclass(frozen=True)
@@ -132,10 +132,10 @@ class _Planner:
 
     def missing(self, f: NestedField) -> Plan:
         if f.field_id in self.constants:
-            return Constant(f.field_type, self.constants[f.field_id])
+            return ConstantColumn(f.field_type, self.constants[f.field_id])
         if f.initial_default is None and f.required:
             raise CorruptData(f"Column {f.name} (id {f.field_id}) is required, but {self.file} does not hold it.", file=self.file)
-        return Constant(f.field_type, f.initial_default)
+        return ConstantColumn(f.field_type, f.initial_default)
 
     def column(self, type_: IcebergType, have: FileField) -> tuple[Plan, set[int]]:
         everything = set(range(*have.leaves))
@@ -192,7 +192,7 @@ def build(plan: Plan, array: pa.Array | None, count: int) -> pa.Array:
             return array
         case Converted(convert):
             return convert(array)
-        case Constant(type_, value):
+        case ConstantColumn(type_, value):
             return repeated(type_, value, count)
         case Struct(type_, members):
             assert array is not None

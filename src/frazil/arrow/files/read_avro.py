@@ -15,7 +15,7 @@ from frazil.arrow.files.project import ColumnsPlan
 from frazil.arrow.files.source import Piece, RawBatch
 from frazil.arrow.values.arrow_schema import PARQUET_FIELD_ID
 from frazil.codec.avro import record_reader, stream_container
-from frazil.codec.avro_schema import Node
+from frazil.codec.avro_schema import AvroNode
 from frazil.codec.name_mapping import NameMapping
 from frazil.errors import CorruptData, Unsupported
 from frazil.expr.bound import Bound
@@ -34,7 +34,7 @@ _UNITS = {"millis": "ms", "micros": "us", "nanos": "ns"}
 class AvroSource:
     data: bytes
     name: str
-    schema: Node
+    schema: AvroNode
     arrow: pa.Schema
 
     @classmethod
@@ -94,12 +94,12 @@ class AvroSource:
         return 0
 
 
-def _field(name: str, field_id: Any, node: Node) -> pa.Field:
+def _field(name: str, field_id: Any, node: AvroNode) -> pa.Field:
     metadata = {PARQUET_FIELD_ID: str(field_id)} if isinstance(field_id, int) else None
     return pa.field(name, _type(node), nullable=node.kind in ("union", "null"), metadata=metadata)
 
 
-def _type(node: Node) -> pa.DataType:
+def _type(node: AvroNode) -> pa.DataType:
     """The Arrow type of an Avro one; logical types are kept, ids stand in the field metadata as in Parquet."""
     match node.kind:
         case "union":
@@ -117,15 +117,15 @@ def _type(node: Node) -> pa.DataType:
             return pa.list_(_field("element", node.properties.get("element-id"), item))
         case "map":
             key_id, value_id = node.properties.get("key-id"), node.properties.get("value-id")
-            return pa.map_(_field("key", key_id, Node("string")), _field("value", value_id, node.inside[0]))
+            return pa.map_(_field("key", key_id, AvroNode("string")), _field("value", value_id, node.inside[0]))
     return _leaf(node)
 
 
-def _is_map(node: Node) -> bool:
+def _is_map(node: AvroNode) -> bool:
     return node.logical == "map" and node.inside[0].kind == "record" and len(node.inside[0].fields) == 2
 
 
-def _leaf(node: Node) -> pa.DataType:
+def _leaf(node: AvroNode) -> pa.DataType:
     logical = node.logical or ""
     if logical == "decimal" and node.kind in ("fixed", "bytes"):
         return pa.decimal128(_number(node, "precision"), _number(node, "scale"))
@@ -142,14 +142,14 @@ def _leaf(node: Node) -> pa.DataType:
     return _PLAIN[node.kind]
 
 
-def _number(node: Node, key: str) -> int:
+def _number(node: AvroNode, key: str) -> int:
     found = node.properties.get(key, 0)
     if not isinstance(found, int):
         raise CorruptData(f"A decimal of the Avro file has {key} {str(found)[:40]}.")
     return found
 
 
-def _array(node: Node, type_: pa.DataType, values: Sequence[Any]) -> pa.Array:
+def _array(node: AvroNode, type_: pa.DataType, values: Sequence[Any]) -> pa.Array:
     """A column from decoded values: records are tuples, maps lists of pairs, logical types their stored value."""
     inner = node.not_null
     match inner.kind:
@@ -164,7 +164,9 @@ def _array(node: Node, type_: pa.DataType, values: Sequence[Any]) -> pa.Array:
             offsets, members = _flat(values)
             if pa.types.is_map(type_):
                 pair = (
-                    inner.inside[0].fields if inner.kind == "array" else (("key", None, Node("string")), ("value", None, inner.inside[0]))
+                    inner.inside[0].fields
+                    if inner.kind == "array"
+                    else (("key", None, AvroNode("string")), ("value", None, inner.inside[0]))
                 )
                 keys = _array(pair[0][2], type_.key_type, [m[0] for m in members])
                 return pa.MapArray.from_arrays(offsets, keys, _array(pair[1][2], type_.item_type, [m[1] for m in members]), type=type_)

@@ -16,8 +16,8 @@ from frazil.arrow.footers.parquet_stats import ChunkStatistics, chunk_statistics
 from frazil.codec.name_mapping import NameMapping
 from frazil.errors import CorruptData
 from frazil.expr.bound import Bound
-from frazil.expr.prune import TRUE, outcomes
-from frazil.expr.ranges import UNKNOWN, Range, constant, from_statistics
+from frazil.expr.pruning.prune import TRUE, outcomes
+from frazil.expr.pruning.ranges import UNKNOWN, Range, constant, from_statistics
 from frazil.expr.values import arrow_type
 from frazil.spec.data_file import DataFile
 from frazil.spec.schema import Schema

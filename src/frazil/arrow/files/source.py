@@ -30,7 +30,7 @@ class Piece:
     all_match: bool = False
 
 
-class Source(Protocol):
+class FileReader(Protocol):
     @property
     def prunes_leaves(self) -> bool:
         """Leaves inside a column can be left out; else columns come whole."""

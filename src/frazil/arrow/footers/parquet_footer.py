@@ -34,16 +34,16 @@ _EDGES = ("spherical", "vincenty", "thomas", "andoyer", "karney")
 
 
 @dataclass(frozen=True)
-class Node:
+class ParquetNode:
     """A column or group of a file's schema; `field_id` None: the file gives none. `physical` is Parquet's type number, None in groups."""
 
     name: str
     field_id: int | None = None
     physical: int | None = None
-    children: tuple[Node, ...] = ()
+    children: tuple[ParquetNode, ...] = ()
     others: tuple[tuple[int, int, bytes], ...] = field(default=(), repr=False)  # Thrift fields that are passed through
 
-    def walk(self) -> Iterator[Node]:
+    def walk(self) -> Iterator[ParquetNode]:
         yield self
         for child in self.children:
             yield from child.walk()
@@ -53,7 +53,7 @@ class Node:
 class Footer:
     """A file's schema and the bytes around it."""
 
-    root: Node
+    root: ParquetNode
     before: bytes = field(repr=False)
     after: bytes = field(repr=False)
 
@@ -102,16 +102,16 @@ def parse(data: bytes) -> Footer:
     return Footer(root, data[:position], data[end:])
 
 
-_known: tuple[tuple[bytes, Node], ...] = ()
+_known: tuple[tuple[bytes, ParquetNode], ...] = ()
 _KEPT = 8
 
 
-def _known_schema(data: bytes, position: int) -> tuple[Node, int] | None:
+def _known_schema(data: bytes, position: int) -> tuple[ParquetNode, int] | None:
     """A schema that another file had, byte for byte, as nearly all files of a table have, and where it ends."""
     return next(((root, position + len(text)) for text, root in _known if data.startswith(text, position)), None)
 
 
-def _schema(data: bytes, begin: int) -> tuple[Node, int]:
+def _schema(data: bytes, begin: int) -> tuple[ParquetNode, int]:
     """The list of columns as a tree, and where it ends."""
     global _known
     kind, count, position = read_list(data, begin)
@@ -157,7 +157,7 @@ def with_annotations(footer: Footer, schema: Schema) -> Footer:
     return replace(footer, root=_annotated(footer.root, {i: f.field_type for i, f in schema.by_id.items()}))
 
 
-def _annotated(node: Node, types: dict[int, IcebergType]) -> Node:
+def _annotated(node: ParquetNode, types: dict[int, IcebergType]) -> ParquetNode:
     inside = tuple(_annotated(c, types) for c in node.children)
     logical = _logical(types.get(node.field_id)) if node.field_id is not None else None
     others = node.others if logical is None else (*(o for o in node.others if o[0] != _LOGICAL_TYPE), (_LOGICAL_TYPE, STRUCT, logical))
@@ -189,17 +189,17 @@ def needs_field_ids(schema: Schema) -> bool:
     return any(isinstance(f.field_type, ListType | MapType) for f in schema.by_id.values())
 
 
-def _numbered_group(group: Node, fields: tuple[NestedField, ...]) -> Node:
+def _numbered_group(group: ParquetNode, fields: tuple[NestedField, ...]) -> ParquetNode:
     by_name = {f.name: f for f in fields}
     return replace(group, children=tuple(_numbered(c, by_name[c.name]) if c.name in by_name else c for c in group.children))
 
 
-def _numbered(node: Node, column: NestedField) -> Node:
+def _numbered(node: ParquetNode, column: NestedField) -> ParquetNode:
     node = replace(node, field_id=column.field_id)
     return _inside(node, column.field_type)
 
 
-def _inside(node: Node, type_: IcebergType) -> Node:
+def _inside(node: ParquetNode, type_: IcebergType) -> ParquetNode:
     match type_:
         case StructType():
             return _numbered_group(node, type_.fields)
@@ -210,7 +210,7 @@ def _inside(node: Node, type_: IcebergType) -> Node:
     return node
 
 
-def _tree(flat: list[tuple[Node, int]], at: int, depth: int) -> tuple[Node, int]:
+def _tree(flat: list[tuple[ParquetNode, int]], at: int, depth: int) -> tuple[ParquetNode, int]:
     node, count = flat[at]
     if depth > _DEEPEST:
         raise ValueError("columns are nested too deep")
@@ -222,13 +222,13 @@ def _tree(flat: list[tuple[Node, int]], at: int, depth: int) -> tuple[Node, int]
     return replace(node, children=tuple(inside)), at
 
 
-def _element(data: bytes, position: int) -> tuple[tuple[Node, int], int]:
+def _element(data: bytes, position: int) -> tuple[tuple[ParquetNode, int], int]:
     name, field_id, physical, count, last = "", None, None, 0, 0
     others: list[tuple[int, int, bytes]] = []
     while True:
         kind, number, position = read_field(data, position, last)
         if kind == 0:
-            return (Node(name, field_id, physical, (), tuple(others)), count), position
+            return (ParquetNode(name, field_id, physical, (), tuple(others)), count), position
         end = skip(data, position, kind, 0)
         if number == _NAME and kind == _BINARY:
             length, begin = read_unsigned(data, position)
@@ -244,7 +244,7 @@ def _element(data: bytes, position: int) -> tuple[tuple[Node, int], int]:
         position, last = end, number
 
 
-def _encoded(node: Node) -> bytes:
+def _encoded(node: ParquetNode) -> bytes:
     name = node.name.encode()
     fields = [*node.others, (_NAME, _BINARY, varint(len(name)) + name)]
     if node.field_id is not None:

@@ -18,7 +18,7 @@ from frazil.arrow.deletes.delete_files import SOURCES
 from frazil.arrow.files.damage import reading
 from frazil.arrow.files.file_schema import FileField, FileSchema
 from frazil.arrow.files.project import ColumnsPlan, Plan, build, merge_plans, plan_columns
-from frazil.arrow.files.source import Piece, Source
+from frazil.arrow.files.source import FileReader, Piece
 from frazil.arrow.read.metadata_columns import LINEAGE_IDS, metadata_column
 from frazil.arrow.read.read_context import METADATA_IDS, ReadContext, ReadOptions, identity_values
 from frazil.arrow.values.evaluate import evaluate
@@ -35,11 +35,11 @@ Plans = Sequence[tuple[int | None, Plan]]
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenedFile:
     """A file that was opened: how to make its columns, and the pieces of it that the task covers."""
 
     task: Any
-    source: Source
+    source: FileReader
     columns: ColumnsPlan
     wanted: tuple[NestedField, ...]
     filter: Bound | None
@@ -94,7 +94,7 @@ def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[p
         yield batch
 
 
-def _units(tasks: Iterable[Any], context: ReadContext) -> Iterator[tuple[Any, Opened | None, Piece | None]]:
+def _units(tasks: Iterable[Any], context: ReadContext) -> Iterator[tuple[Any, OpenedFile | None, Piece | None]]:
     """(task, None, None) for small files; (task, opened, piece) for each row group of a large one."""
     for task in tasks:
         if task.length <= SPLIT_BYTES:
@@ -106,7 +106,7 @@ def _units(tasks: Iterable[Any], context: ReadContext) -> Iterator[tuple[Any, Op
             yield task, opened, piece
 
 
-def _read_unit(unit: tuple[Any, Opened | None, Piece | None], context: ReadContext) -> Iterator[pa.RecordBatch]:
+def _read_unit(unit: tuple[Any, OpenedFile | None, Piece | None], context: ReadContext) -> Iterator[pa.RecordBatch]:
     task, opened, piece = unit
     if opened is None or piece is None:
         yield from read_task(task, context)
@@ -115,7 +115,7 @@ def _read_unit(unit: tuple[Any, Opened | None, Piece | None], context: ReadConte
         yield from read_opened(opened, context, pieces=(piece,), threads=len(opened.pieces) == 1)
 
 
-def open_task(task: Any, context: ReadContext) -> Opened:
+def open_task(task: Any, context: ReadContext) -> OpenedFile:
     file = task.file
     _check(task)
     source = SOURCES[file.file_format].open(file, context.storage)
@@ -136,7 +136,7 @@ def open_task(task: Any, context: ReadContext) -> Opened:
     if row_filter is not None:
         used = {k: v for k, v in constants.items() if schema.by_name or not _holds(schema.fields, k)}
         pieces = source.prune(pieces, schema.fields, row_filter, context.table_schema, used)
-    return Opened(task, source, columns, wanted, row_filter, mask_fields, mask_columns, pieces, deletes)
+    return OpenedFile(task, source, columns, wanted, row_filter, mask_fields, mask_columns, pieces, deletes)
 
 
 def _deletes(task: Any, context: ReadContext) -> RowDeletes:
@@ -162,12 +162,12 @@ def _holds(fields: Sequence[FileField], field_id: int) -> bool:
     return any(f.field_id == field_id or _holds(f.children, field_id) for f in fields)
 
 
-def _plan(source: Source, wanted: tuple[NestedField, ...], schema: FileSchema, constants: Mapping[int, Any], name: str) -> ColumnsPlan:
+def _plan(source: FileReader, wanted: tuple[NestedField, ...], schema: FileSchema, constants: Mapping[int, Any], name: str) -> ColumnsPlan:
     return plan_columns(wanted, schema, constants, prune=source.prunes_leaves, name=name)
 
 
 def read_opened(
-    opened: Opened, context: ReadContext, *, pieces: Sequence[Piece] | None = None, threads: bool = False
+    opened: OpenedFile, context: ReadContext, *, pieces: Sequence[Piece] | None = None, threads: bool = False
 ) -> Iterator[pa.RecordBatch]:
     """Batches of an opened file."""
     for piece in opened.pieces if pieces is None else pieces:
@@ -192,7 +192,7 @@ class Chosen:
         return self.kept is None or self.kept.true_count > 0
 
 
-def _tested(opened: Opened, piece: Piece, context: ReadContext, threads: bool) -> Iterator[pa.RecordBatch]:
+def _tested(opened: OpenedFile, piece: Piece, context: ReadContext, threads: bool) -> Iterator[pa.RecordBatch]:
     """What is tested and wanted columns come in one pass, or the wanted ones later when they are much larger and may not be needed."""
     source, size, first_columns = opened.source, context.options.batch_size, opened.mask_columns
     both = merge_plans(first_columns, opened.columns, pruned=source.prunes_leaves)
@@ -219,7 +219,7 @@ def _tested(opened: Opened, piece: Piece, context: ReadContext, threads: bool) -
             yield chosen_batch(opened, context, opened.columns.columns, raw, count, first, chosen)
 
 
-def _chosen(opened: Opened, context: ReadContext, plans: Plans, raw: Sequence[pa.Array], count: int, first: int) -> Chosen:
+def _chosen(opened: OpenedFile, context: ReadContext, plans: Plans, raw: Sequence[pa.Array], count: int, first: int) -> Chosen:
     """The rows for which the filter is TRUE and that are not deleted; with `_deleted` asked for, deleted ones too."""
     columns = [build(p, None if at is None else raw[at], count) for at, p in plans]
     kept = _matching(opened, context, columns, count) if opened.filter is not None and columns else None
@@ -230,7 +230,7 @@ def _chosen(opened: Opened, context: ReadContext, plans: Plans, raw: Sequence[pa
     return Chosen(kept, deleted)
 
 
-def _matching(opened: Opened, context: ReadContext, columns: Sequence[pa.Array], count: int) -> pa.BooleanArray | None:
+def _matching(opened: OpenedFile, context: ReadContext, columns: Sequence[pa.Array], count: int) -> pa.BooleanArray | None:
     """Rows for which the filter is TRUE; None: all."""
     assert opened.filter is not None
     names = [f.name for f in opened.mask_fields]
@@ -245,7 +245,7 @@ def _matching(opened: Opened, context: ReadContext, columns: Sequence[pa.Array],
 
 
 def chosen_batch(
-    opened: Opened, context: ReadContext, plans: Plans, raw: Sequence[pa.Array], count: int, first: int, chosen: Chosen
+    opened: OpenedFile, context: ReadContext, plans: Plans, raw: Sequence[pa.Array], count: int, first: int, chosen: Chosen
 ) -> pa.RecordBatch:
     """What comes out: wanted columns of the kept rows, and metadata columns beside them."""
     positions, kept = None, chosen.kept

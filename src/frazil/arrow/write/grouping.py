@@ -23,7 +23,7 @@ Codes = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
-class Group:
+class PartitionRows:
     """Rows of one partition: its values (internal, in the order of the spec), a key that tells floats by their bits, and the rows."""
 
     key: tuple[Any, ...]
@@ -31,7 +31,7 @@ class Group:
     rows: pa.RecordBatch
 
 
-def by_partition(batch: pa.RecordBatch, schema: Schema, spec: PartitionSpec) -> Iterator[Group]:
+def by_partition(batch: pa.RecordBatch, schema: Schema, spec: PartitionSpec) -> Iterator[PartitionRows]:
     """The batch's rows, partition by partition, their order kept within each."""
     if batch.num_rows == 0:
         return
@@ -44,7 +44,7 @@ def by_partition(batch: pa.RecordBatch, schema: Schema, spec: PartitionSpec) -> 
     values = list(zip(*(k.take(firsts).to_pylist() for k in keys), strict=True)) if keys else [()]
     rows = batch if count == 1 else batch.take(pa.array(order))
     for value, start, end in zip(values, starts.tolist(), ends.tolist(), strict=True):
-        yield Group(tuple(map(_bits, value)), value, rows.slice(start, end - start))
+        yield PartitionRows(tuple(map(_bits, value)), value, rows.slice(start, end - start))
 
 
 def partition_columns(batch: pa.RecordBatch, schema: Schema, spec: PartitionSpec) -> list[pa.Array]:

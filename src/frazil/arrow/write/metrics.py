@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from frazil.arrow.files.file_schema import FileField, file_schema
 from frazil.arrow.files.read_parquet import first_byte
 from frazil.arrow.footers.parquet_stats import ChunkStatistics, chunk_statistics
-from frazil.arrow.values import internal_values
+from frazil.arrow.values.arrays import internal_values
 from frazil.arrow.write.bounds import lower_bound, upper_bound
 from frazil.arrow.write.metrics_config import MetricsConfig
 from frazil.codec.name_mapping import NameMapping

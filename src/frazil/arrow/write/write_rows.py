@@ -21,7 +21,7 @@ from frazil.spec.data_file import DataFile
 from frazil.storage.locations import data_location
 from frazil.tasks.in_order import default_workers, map_in_order
 
-__all__ = ["Files", "Rolling", "WriteContext", "write"]
+__all__ = ["OutputFiles", "Rolling", "WriteContext", "write"]
 MAX_ROWS = 1 << 20  # rows of a row group at most
 CHUNK_ROWS, CHUNK_BYTES = 1 << 20, 64 * 1024 * 1024  # rows that are sorted into partitions at once
 SPLIT_BYTES = 128 * 1024 * 1024  # a frame above it is written as several files at once
@@ -40,7 +40,7 @@ class Splittable(Protocol):
 def write(batches: Iterable[pa.RecordBatch], context: WriteContext) -> list[DataFile]:
     """Write rows (typed as `to_arrow_schema(context.schema)`) and list the files, durable and complete. After an error none is left."""
     assert context.settings is not None  # checked before the first byte
-    files = Files(context)
+    files = OutputFiles(context)
     if context.lineage:
         batches = map(context.rows, batches)
     try:
@@ -54,7 +54,7 @@ def write(batches: Iterable[pa.RecordBatch], context: WriteContext) -> list[Data
         raise
 
 
-def _write_plain(batches: Iterable[pa.RecordBatch], context: WriteContext, files: Files) -> None:
+def _write_plain(batches: Iterable[pa.RecordBatch], context: WriteContext, files: OutputFiles) -> None:
     workers = context.workers or default_workers()
     size = batches.nbytes if isinstance(batches, Splittable) else 0
     count = min(workers, -(-size // SPLIT_BYTES))
@@ -72,7 +72,7 @@ def _write_plain(batches: Iterable[pa.RecordBatch], context: WriteContext, files
         raise next((e for e in errors if not isinstance(e, _Stopped)), errors[0])
 
 
-def _roll(batches: Iterable[pa.RecordBatch], context: WriteContext, files: Files, part: int) -> None:
+def _roll(batches: Iterable[pa.RecordBatch], context: WriteContext, files: OutputFiles, part: int) -> None:
     writer = Rolling(context, files, (), part)
     try:
         for batch in batches:
@@ -88,7 +88,7 @@ class _Stopped(Exception):
     """Another thread of this write has failed."""
 
 
-def _write_grouped(batches: Iterable[pa.RecordBatch], context: WriteContext, files: Files) -> None:
+def _write_grouped(batches: Iterable[pa.RecordBatch], context: WriteContext, files: OutputFiles) -> None:
     """Generation by generation: as many rows as memory allows go to their partitions, then every partition is written, in parallel.
 
     Sorted files end with their generation, since a file must be sorted as a whole.
@@ -145,7 +145,7 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
-class Files:
+class OutputFiles:
     """All files of a write, numbered from `first`: collects finished ones in the order of their rows, removes them when the write fails."""
 
     def __init__(self, context: WriteContext, first: int = 1):
@@ -234,7 +234,7 @@ class _OpenFile:
 class Rolling:
     """The files of one partition, one after another: rows gather to a row group, a file ends at the target size."""
 
-    def __init__(self, context: WriteContext, files: Files, partition: tuple[Any, ...], part: int):
+    def __init__(self, context: WriteContext, files: OutputFiles, partition: tuple[Any, ...], part: int):
         self._context, self._files, self._partition, self._part = context, files, partition, part
         self._held: list[pa.RecordBatch] = []
         self._bytes = self._rows = 0

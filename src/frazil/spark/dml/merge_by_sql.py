@@ -19,10 +19,9 @@ from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, And, Between, In, IsNull,
 from frazil.rows.clauses import Clause, Do, Merge, When
 from frazil.spark.dml.analysed import as_input, at, bound_to, equal_columns, expression, is_classic, named, parts_of, standing_for
 from frazil.spark.dml.change_tasks import BY_SOURCE_DELETED, BY_SOURCE_UPDATED, DELETED, INSERTED, MATCHED, UPDATED, Report
-from frazil.spark.dml.new_values import Given
-from frazil.spark.dml.new_values import Values as NewValues
+from frazil.spark.dml.new_values import Given, NewColumns
 from frazil.spark.dml.row_changes import FILE, NUMBER, OPERATION, POS, ROW_ID, ContextOf, Job, Planned, RowChanges, shadow
-from frazil.spark.dml.staging import ORDERED, Staged, Values, as_frame, folder_of, stage
+from frazil.spark.dml.staging import ORDERED, KeyValues, StagedFrame, as_frame, folder_of, stage
 from frazil.spark.host.session_conf import sensitivity
 from frazil.spec.schema import Schema
 
@@ -38,7 +37,7 @@ _OPERATIONS = {
 def merge(
     spark: Any,
     planned: Planned,
-    source: DataFrame | Staged,
+    source: DataFrame | StagedFrame,
     merge: Merge,
     context_of: ContextOf,
     *,
@@ -67,9 +66,11 @@ def merge(
             return job.finish(unique=merge.checks_cardinality)
 
 
-def _source(spark: Any, source: DataFrame | Staged, alias: str, job: Job, like: DataFrame | None) -> tuple[DataFrame, Staged | None]:
+def _source(
+    spark: Any, source: DataFrame | StagedFrame, alias: str, job: Job, like: DataFrame | None
+) -> tuple[DataFrame, StagedFrame | None]:
     """The source as a frame that may be evaluated again and again, and its staged form, where its types can be staged."""
-    if not isinstance(source, Staged):
+    if not isinstance(source, StagedFrame):
         like = source if like is None else like
         try:
             source = stage(source, folder_of(job.context.write), job.context.write.storage)
@@ -81,7 +82,9 @@ def _source(spark: Any, source: DataFrame | Staged, alias: str, job: Job, like: 
     return standing_for(frame, like.alias(alias) if alias else like, alias), source
 
 
-def _reach(target: DataFrame, source: DataFrame, staged: Staged | None, merge: Merge, schema: Schema) -> tuple[tuple[int, ...], Predicate]:
+def _reach(
+    target: DataFrame, source: DataFrame, staged: StagedFrame | None, merge: Merge, schema: Schema
+) -> tuple[tuple[int, ...], Predicate]:
     """Ids of the target's key columns, and which of its rows matter: those that the source's keys can match, unless all do."""
     pairs = equal_columns(target, source, expression(merge.on))
     fields = [next(f for f in schema.fields if f.name == n) for n in target.columns]
@@ -98,7 +101,7 @@ def _reach(target: DataFrame, source: DataFrame, staged: Staged | None, merge: M
     return keys, AlwaysTrue() if not parts else parts[0] if len(parts) == 1 else And(*parts)
 
 
-def _range(name: str, values: Values | None, nulls: bool) -> Predicate:
+def _range(name: str, values: KeyValues | None, nulls: bool) -> Predicate:
     """`values` None: the source has only nulls in its key."""
     term = Reference(name, (name,))
     if values is None:
@@ -118,7 +121,7 @@ class _Clauses:
     merge: Merge
     names: tuple[str, ...]
     source: DataFrame
-    staged: Staged | None
+    staged: StagedFrame | None
     case_sensitive: bool
 
     def write(self) -> None:
@@ -205,7 +208,7 @@ class _Clauses:
             if clause.do is Do.DELETE:
                 continue
             own = None if clause.when is When.NOT_MATCHED else self.job.own(self.job.target)
-            values = NewValues(self._side(clause.when, frame), self.job.plan.schema, own, self.case_sensitive, self.job.time)
+            values = NewColumns(self._side(clause.when, frame), self.job.plan.schema, own, self.case_sensitive, self.job.time)
             source = self._side(clause.when, frame) if clause.when is When.NOT_MATCHED else self.source
             by_clause[n] = values.columns(self._given(clause, source))
         found = []

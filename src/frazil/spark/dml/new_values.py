@@ -63,7 +63,7 @@ def _path(schema: Schema, name: str, case_sensitive: bool, prefixes: Sequence[st
 
 
 @dataclass
-class Values:
+class NewColumns:
     """Columns of new rows. `frame`: where expressions find their names. `own`: the old rows' columns, by field id; None: there are none."""
 
     frame: DataFrame

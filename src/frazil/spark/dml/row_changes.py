@@ -43,7 +43,7 @@ from frazil.spark.dml.change_tasks import (
     Touched,
     take_away,
 )
-from frazil.spark.dml.new_values import Given, Values, failed
+from frazil.spark.dml.new_values import Given, NewColumns, failed
 from frazil.spark.dml.staging import folder_of, remove, shared
 from frazil.spark.host.session_conf import sensitivity
 from frazil.spark.host.settings import temporarily
@@ -114,7 +114,7 @@ def update(
         given = Given.of(plan.schema, tuple(assignments.items()), sensitive)
         with as_input():
             chosen = job.target.filter(where)
-        new = Values(chosen, plan.schema, job.own(chosen), sensitive, job.time).columns(given)
+        new = NewColumns(chosen, plan.schema, job.own(chosen), sensitive, job.time).columns(given)
         columns = [F.lit(UPDATED).cast("byte").alias(OPERATION), *job.marks(), *job.named(new, None)]
         return job.run(chosen.select(*columns), new_rows=True, unique=False)
 

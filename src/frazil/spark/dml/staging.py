@@ -49,7 +49,7 @@ class StagedFile:
 
 
 @dataclass(frozen=True)
-class Values:
+class KeyValues:
     """What a key column holds beside nulls: the least, the greatest (Python values), and all of them when they are few, else None."""
 
     low: Any
@@ -58,7 +58,7 @@ class Values:
 
 
 @dataclass(frozen=True)
-class Staged:
+class StagedFrame:
     """Frozen and picklable. `schema`: of the files; columns have the frame's names, made different where the frame repeats one."""
 
     folder: str
@@ -66,7 +66,7 @@ class Staged:
     schema: pa.Schema
     spark_schema: s.StructType = field(repr=False)
     files: tuple[StagedFile, ...] = ()
-    values: dict[int, Values] = field(default_factory=dict, hash=False)
+    values: dict[int, KeyValues] = field(default_factory=dict, hash=False)
     """Of columns whose values have an order of one meaning, by their place; not of those of which every value is null."""
 
     @property
@@ -86,7 +86,7 @@ def folder_of(context: WriteContext) -> str:
     return f"{data_root(context.location, context.properties)}/staging-{context.operation_id}"
 
 
-def stage(frame: DataFrame, folder: str, storage: Storage) -> Staged:
+def stage(frame: DataFrame, folder: str, storage: Storage) -> StagedFrame:
     """The rows of a frame in files under a fresh folder in `folder`.
 
     Raises Unsupported for a column of a type that cannot be staged and for tables in memory, NotInstalledError for workers without Frazil;
@@ -98,7 +98,7 @@ def stage(frame: DataFrame, folder: str, storage: Storage) -> Staged:
     schema = _plain(frame.schema)
     place = f"{folder}/source-{uuid.uuid4()}"
     shared(spark, storage, folder)
-    made = Staged(place, storage, arrow_schema(schema), schema)
+    made = StagedFrame(place, storage, arrow_schema(schema), schema)
     try:
         numbered = frame.toDF(*(f"c{n}" for n in range(len(schema))))  # Spark would look for a name with a dot inside a struct
         parts = numbered.mapInArrow(guarded("frazil.spark.dml.staging", "write_part", made), _REPORT).collect()
@@ -110,17 +110,19 @@ def stage(frame: DataFrame, folder: str, storage: Storage) -> Staged:
         raise
     reports = [cloudpickle.loads(bytes(r["report"])) for r in sorted(parts, key=lambda r: int(r["part"]))]
     values = {k: v for k in range(len(schema)) if (v := _joined([r[1][k] for r in reports if k in r[1]])) is not None}
-    return Staged(place, storage, made.schema, schema, tuple(f for r in reports for f in r[0]), values)
+    return StagedFrame(place, storage, made.schema, schema, tuple(f for r in reports for f in r[0]), values)
 
 
-def from_files(locations: Sequence[str], storage: Storage, schema: pa.Schema) -> Staged:
+def from_files(locations: Sequence[str], storage: Storage, schema: pa.Schema) -> StagedFrame:
     """Rows that others have staged in Arrow files; nothing is known of their values."""
     spark_schema = _plain(from_arrow_schema(schema, prefer_timestamp_ntz=True))
     found = []
     for location in locations:
         rows = _opened(storage, location)
         found.append(StagedFile(location, rows.num_rows, rows.nbytes))
-    return Staged(locations[0].rpartition("/")[0] if locations else "", storage, arrow_schema(spark_schema), spark_schema, tuple(found))
+    return StagedFrame(
+        locations[0].rpartition("/")[0] if locations else "", storage, arrow_schema(spark_schema), spark_schema, tuple(found)
+    )
 
 
 def shared(spark: Any, storage: Storage, folder: str) -> None:
@@ -130,16 +132,16 @@ def shared(spark: Any, storage: Storage, folder: str) -> None:
         check_shared(spark, local.rpartition("/staging-")[0] or local)
 
 
-def remove(staged: Staged | str, storage: Storage | None = None) -> None:
+def remove(staged: StagedFrame | str, storage: Storage | None = None) -> None:
     """The folder of something staged, or any folder, is gone; best effort, since what stays is an orphan and harmless."""
-    folder, store = (staged.folder, staged.storage) if isinstance(staged, Staged) else (staged, storage)
+    folder, store = (staged.folder, staged.storage) if isinstance(staged, StagedFrame) else (staged, storage)
     assert store is not None
     with contextlib.suppress(Exception):
         if store.is_directory(folder):
             store.delete_tree(folder)
 
 
-def as_frame(spark: Any, staged: Staged, row_number: str | None = None, without: bytes = b"") -> DataFrame:
+def as_frame(spark: Any, staged: StagedFrame, row_number: str | None = None, without: bytes = b"") -> DataFrame:
     """The staged rows as a DataFrame again, lazily, as often as wanted. `row_number`: name of a column with the rows' numbers.
     `without`: a serialised bitmap of the numbers of rows to leave out."""
     numbers, first = [], 0
@@ -156,7 +158,7 @@ def as_frame(spark: Any, staged: Staged, row_number: str | None = None, without:
     return tasks.mapInArrow(call, schema)
 
 
-def open_file(staged: Staged, number: int) -> pa.Table:
+def open_file(staged: StagedFrame, number: int) -> pa.Table:
     """The rows of one file; on local disks they stay there until they are looked at."""
     return _opened(staged.storage, staged.files[number].location)
 
@@ -176,19 +178,19 @@ def _plain(schema: s.StructType) -> s.StructType:
     return s.StructType(fields)
 
 
-def _joined(parts: Sequence[Values]) -> Values | None:
+def _joined(parts: Sequence[KeyValues]) -> KeyValues | None:
     if not parts:
         return None
     few: frozenset[Any] | None = frozenset()
     for p in parts:
         few = None if few is None or p.few is None or len(few | p.few) > FEW else few | p.few
-    return Values(min(p.low for p in parts), max(p.high for p in parts), few)
+    return KeyValues(min(p.low for p in parts), max(p.high for p in parts), few)
 
 
 # The worker's side ---------------------------------------------------------------------------------------------------------------------
 
 
-def write_part(staged: Staged, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def write_part(staged: StagedFrame, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The rows of one task to one file (none when there are no rows), and one report."""
     task = TaskContext.get()
     part, attempt = (task.partitionId(), task.taskAttemptId()) if task is not None else (0, 0)
@@ -229,10 +231,12 @@ class _Seen:
             if self._few is not None and len(self._few) > FEW:
                 self._few = None
 
-    def found(self) -> Values | None:
+    def found(self) -> KeyValues | None:
         if not self._parts:
             return None
-        return Values(min(p[0] for p in self._parts), max(p[1] for p in self._parts), None if self._few is None else frozenset(self._few))
+        return KeyValues(
+            min(p[0] for p in self._parts), max(p[1] for p in self._parts), None if self._few is None else frozenset(self._few)
+        )
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from frazil.expr.nodes import AlwaysTrue
 from frazil.scan.changelog import changelog_schema
 from frazil.scan.combine import combine_for
 from frazil.scan.inspect import metadata_table, metadata_table_schema
-from frazil.spark.door.target import Target, locate, read_request
+from frazil.spark.door.target import ReadTarget, locate, read_request
 from frazil.spark.host.workers import LINGER
 from frazil.spark.read.changelog_frame import partition_rows, partitions_of
 from frazil.spark.types.arrow_types import arrow_schema, for_spark
@@ -70,14 +70,14 @@ class IcebergSource(DataSource):
         _log.warning(_HINT)
         return schema_of(self._target())
 
-    def _target(self) -> Target:
+    def _target(self) -> ReadTarget:
         return _located(self.options)
 
     def reader(self, schema: s.StructType) -> DataSourceReader:
-        return IcebergReader(self._target(), schema)
+        return SourceReader(self._target(), schema)
 
     def writer(self, schema: s.StructType, overwrite: bool) -> DataSourceArrowWriter:
-        return IcebergWriter(dict(self.options), schema, overwrite)
+        return SourceWriter(dict(self.options), schema, overwrite)
 
     def streamReader(self, schema: s.StructType) -> Any:
         raise Unsupported('readStream.format("iceberg") is not supported yet.')
@@ -89,7 +89,7 @@ class IcebergSource(DataSource):
         raise Unsupported('writeStream.format("iceberg") is not supported yet.')
 
 
-def _located(options: Mapping[str, Any]) -> Target:
+def _located(options: Mapping[str, Any]) -> ReadTarget:
     """The table. No session can be asked here: a name that only the session knows is not found, and the error says what to do."""
     request = read_request(options)
     try:
@@ -100,7 +100,7 @@ def _located(options: Mapping[str, Any]) -> Target:
         raise type(e)(e.message, hint=_UNKNOWN, **e.facts) from None
 
 
-def schema_of(target: Target) -> s.StructType:
+def schema_of(target: ReadTarget) -> s.StructType:
     if target.metadata_table is not None and not target.is_changelog:
         return from_arrow_schema(metadata_table_schema(target.metadata_table, target.loaded.metadata), prefer_timestamp_ntz=True)
     schema = changelog_schema(target.loaded.metadata.schema()) if target.is_changelog else target.snapshot_and_schema()[1]
@@ -110,7 +110,7 @@ def schema_of(target: Target) -> s.StructType:
 
 
 @dataclass
-class Group(InputPartition):
+class TaskGroup(InputPartition):
     """Tasks of one partition, pickled; None: a metadata table."""
 
     tasks: bytes | None
@@ -119,10 +119,10 @@ class Group(InputPartition):
         self.tasks = tasks
 
 
-class IcebergReader(DataSourceReader):
+class SourceReader(DataSourceReader):
     """Rows as Arrow batches. Planned once, in the driver's side process."""
 
-    def __init__(self, target: Target, schema: s.StructType):
+    def __init__(self, target: ReadTarget, schema: s.StructType):
         self._schema, self._groups = schema, []
         self._arrow = arrow_schema(schema)
         self._target = target if target.metadata_table is not None and not target.is_changelog else None
@@ -130,10 +130,10 @@ class IcebergReader(DataSourceReader):
         if target.is_changelog:
             planned = target.plan_changes()
             self._changes = ChangeRead.of(planned, changelog_schema(planned.schema), target.loaded.storage, ChangeOptions())
-            self._groups = [Group(cloudpickle.dumps(tasks)) for tasks in partitions_of(planned)] or [Group(cloudpickle.dumps([]))]
+            self._groups = [TaskGroup(cloudpickle.dumps(tasks)) for tasks in partitions_of(planned)] or [TaskGroup(cloudpickle.dumps([]))]
             return
         if target.metadata_table is not None:
-            self._groups = [Group(None)]
+            self._groups = [TaskGroup(None)]
             return
         found = target.plan()
         if to_spark(found.schema, time=True) != schema:
@@ -142,13 +142,13 @@ class IcebergReader(DataSourceReader):
             )
         self._context = ReadContext.of(found, found.schema, target.loaded.storage)
         packed = combine_for(found.tasks(), found.options.split, 8)
-        self._groups = [Group(cloudpickle.dumps(c.tasks)) for c in packed] or [Group(cloudpickle.dumps(()))]
+        self._groups = [TaskGroup(cloudpickle.dumps(c.tasks)) for c in packed] or [TaskGroup(cloudpickle.dumps(()))]
 
     def partitions(self) -> Sequence[InputPartition]:
         return self._groups
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Group)
+        assert isinstance(partition, TaskGroup)
         if partition.tasks is None:
             yield from self._metadata_rows()
             return
@@ -198,7 +198,7 @@ class Written(WriterCommitMessage):
     files: list[DataFile]
 
 
-class IcebergWriter(DataSourceArrowWriter):
+class SourceWriter(DataSourceArrowWriter):
     """Rows to data files in tasks, one commit on the driver's side. Files of tries that did not count are removed."""
 
     def __init__(self, options: dict[str, str], schema: s.StructType, overwrite: bool):

@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from frazil.arrow.changelog.read_changelog import ChangeOptions
 from frazil.scan.changelog import changelog_schema
 from frazil.scan.inspect import metadata_table
-from frazil.spark.door.target import Target, locate, read_request
+from frazil.spark.door.target import ReadTarget, locate, read_request
 from frazil.spark.host.session_conf import all_settings, is_case_sensitive, session_zone, wap_branch
 from frazil.spark.read.changelog_frame import changes_frame
 from frazil.spark.read.native_read import read
@@ -32,7 +32,7 @@ def load(spark: Any, options: Mapping[str, Any]) -> DataFrame:
     return frame_of(spark, locate(read_request(options, session_zone(spark)), session_catalogs(spark)))
 
 
-def frame_of(spark: Any, target: Target) -> DataFrame:
+def frame_of(spark: Any, target: ReadTarget) -> DataFrame:
     """A metadata table (read now: it is small), or the table's rows or its changelog, lazily."""
     if target.is_changelog:
         found = target.plan_changes()
@@ -48,7 +48,7 @@ def frame_of(spark: Any, target: Target) -> DataFrame:
     return read(spark, planned, projection=planned.schema, storage=target.loaded.storage, case_sensitive=sensitive)
 
 
-def metadata_frame(spark: Any, target: Target) -> DataFrame:
+def metadata_frame(spark: Any, target: ReadTarget) -> DataFrame:
     assert target.metadata_table is not None
     loaded = target.loaded
     snapshot_id = None

@@ -47,7 +47,7 @@ class ReadRequest:
 
 
 @dataclass(frozen=True)
-class Target:
+class ReadTarget:
     """A request resolved against a table. `metadata_table`: one of the 16, `changes` for its changelog, None for the table's rows."""
 
     name: str
@@ -163,7 +163,7 @@ def _number(given: Mapping[str, str], key: str) -> int | None:
     return int(text)
 
 
-def locate(request: ReadRequest, spark_conf: Mapping[str, str]) -> Target:
+def locate(request: ReadRequest, spark_conf: Mapping[str, str]) -> ReadTarget:
     """The table of a request. `spark_conf`: the session's catalog settings (empty where there is no session to ask).
 
     Raises NoSuchTableError, InvalidInput for selectors that contradict each other.
@@ -171,28 +171,28 @@ def locate(request: ReadRequest, spark_conf: Mapping[str, str]) -> Target:
     if "/" in request.path:
         location, suffixes = split_location(request.path)
         _, loaded = load_location(location, dict(request.catalog))
-        return _with_suffixes(Target(location, loaded, request, None, request.selectors), suffixes)
+        return _with_suffixes(ReadTarget(location, loaded, request, None, request.selectors), suffixes)
     properties: dict[str, Any] = dict(request.catalog)
 
-    def look(catalog: str | None, rest: tuple[str, ...]) -> Target:
+    def look(catalog: str | None, rest: tuple[str, ...]) -> ReadTarget:
         return _in_catalog(load_backend(catalog, spark_conf=spark_conf, **properties), rest, request)
 
     return first_found(meanings(request.path, properties, spark_conf=spark_conf), look)
 
 
-def _in_catalog(backend: CatalogBackend, rest: tuple[str, ...], request: ReadRequest) -> Target:
+def _in_catalog(backend: CatalogBackend, rest: tuple[str, ...], request: ReadRequest) -> ReadTarget:
     """A table, or with the name of a metadata table, branch, … behind it what that means."""
     try:
-        return _with_suffixes(Target(request.path, backend.load(rest), request, None, request.selectors), [])
+        return _with_suffixes(ReadTarget(request.path, backend.load(rest), request, None, request.selectors), [])
     except NoSuchTableError as e:
         if len(rest) < 3 or not is_suffix(rest[-1]):
             if len(rest) > 2 and backend.table_exists(rest[:-1]):
                 raise NoSuchTableError(e.message, hint=no_suffix(rest), table=request.path) from e
             raise
-        return _with_suffixes(Target(request.path, backend.load(rest[:-1]), request, None, request.selectors), [rest[-1]])
+        return _with_suffixes(ReadTarget(request.path, backend.load(rest[:-1]), request, None, request.selectors), [rest[-1]])
 
 
-def _with_suffixes(target: Target, texts: list[str]) -> Target:
+def _with_suffixes(target: ReadTarget, texts: list[str]) -> ReadTarget:
     follows = set(target.selectors) == {"branch"} and [t.lower() for t in texts] == [CHANGES]
     found = read_suffixes(texts, target.name, {} if follows else target.selectors)
     if found.view != CHANGES:
@@ -202,4 +202,4 @@ def _with_suffixes(target: Target, texts: list[str]) -> Target:
         if found.view is not None and (split := [k for k in SPLIT_OPTIONS if k in target.request.split]):
             text = f"Read option {split[0]!r} means nothing to the metadata table {found.view}, which is read as a whole."
             raise InvalidInput(text, hint="Leave it out.", table=target.name)
-    return Target(target.name, target.loaded, target.request, found.view, found.selectors)
+    return ReadTarget(target.name, target.loaded, target.request, found.view, found.selectors)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from frazil.arrow.footers.parquet_footer import Node
+from frazil.arrow.footers.parquet_footer import ParquetNode
 from frazil.codec.name_mapping import NAME_MAPPING, MappedField, NameMapping, parse_name_mapping
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import PlannedFiles
@@ -138,7 +138,7 @@ def mapping_of(plan: Plan) -> NameMapping | None:
     return parse_name_mapping(text) if text else None
 
 
-def _by_name(root: Node, shape: Shape, mapping: NameMapping, constants: set[int]) -> _Key | None:
+def _by_name(root: ParquetNode, shape: Shape, mapping: NameMapping, constants: set[int]) -> _Key | None:
     """How a file without ids is read by name, or None when Spark could take a column for another or a value for another value."""
     mapped = {m.field_id: m for m in mapping.fields if m.field_id is not None}
     columns = {c.name: c for c in root.children}
@@ -164,7 +164,7 @@ def _names(m: MappedField | None) -> tuple[str, ...]:
     return m.names if m is not None else ()
 
 
-def _same_by_name(column: Node, type_: i.IcebergType) -> bool:
+def _same_by_name(column: ParquetNode, type_: i.IcebergType) -> bool:
     """Whether Spark reads a foreign file's column as the format means it; INT96, zoneless times, nested columns are left to Arrow."""
     if column.children or column.physical in (None, _INT96):
         return False

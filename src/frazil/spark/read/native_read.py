@@ -30,7 +30,7 @@ from frazil.spark.scan import lookup
 from frazil.spark.scan.canary import still_by_id
 from frazil.spark.scan.file_keys import ROW_INDEX, by_rows
 from frazil.spark.scan.narrowing import Narrowing
-from frazil.spark.scan.parquet_scan import Files, open_files
+from frazil.spark.scan.parquet_scan import ScannedFiles, open_files
 from frazil.spark.scan.quick_columns import shown_columns
 from frazil.spark.scan.shape import Shape, read_type, shape_of, without_ids
 from frazil.spark.types.logical import from_file, is_rebuilt, pruned
@@ -224,7 +224,7 @@ def _scan(
     all_facts = facts if applied is None else facts | applied.facts
     needs_files = bool(all_facts) or numbered
     numbers = by_rows(table.column("record_count").to_numpy(), with_positions) if needs_files else None
-    files = Files(plan.metadata.location, paths, sizes, numbers, narrowing.kept(paths, sources))
+    files = ScannedFiles(plan.metadata.location, paths, sizes, numbers, narrowing.kept(paths, sources))
     opened = open_files(spark, schema.add(ROW_INDEX, s.LongType()) if direct else schema, files, plan.options.split)
     scan, file_keys = opened.frame, None
     if needs_files:

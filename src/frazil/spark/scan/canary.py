@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
-from frazil.arrow.footers.parquet_footer import Node
+from frazil.arrow.footers.parquet_footer import ParquetNode
 from frazil.spark.scan.paths import as_glob
 from frazil.spark.scan.presence import file_schemas
 from frazil.storage import Storage
@@ -38,5 +38,5 @@ def still_by_id(scan: DataFrame, spark: Any, paths: Sequence[str], storage: Stor
     return scan.filter(F.when(kept, F.lit(True)).otherwise(F.raise_error(F.lit(_MESSAGE)).cast("boolean")))
 
 
-def _plain_column(root: Node) -> str | None:
+def _plain_column(root: ParquetNode) -> str | None:
     return next((c.name for c in root.children if not c.children and c.field_id is not None), None)

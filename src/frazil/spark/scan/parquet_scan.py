@@ -32,7 +32,7 @@ _LEAST_PIECE = 4 << 10
 
 
 @dataclass(frozen=True)
-class Files:
+class ScannedFiles:
     """Some files of a table. `numbers`: of each file one that no other has, where rows must be told by their files. `kept`: which of them
     filters leave that are put on later."""
 
@@ -44,11 +44,11 @@ class Files:
 
 
 @dataclass(frozen=True, eq=False)
-class Opened:
+class OpenedScan:
     """A scan. `by_id`: it finds columns by field id whatever the session is set to."""
 
     frame: DataFrame
-    files: Files
+    files: ScannedFiles
     by_id: bool
 
     def keys(self) -> FileKeys | None:
@@ -59,7 +59,7 @@ class Opened:
         return FileKeys.of(self.files.paths) if same_files(self.frame, self.files.paths) else None
 
 
-def open_files(spark: Any, schema: s.StructType, files: Files, split: SplitOptions = _USUAL) -> Opened:
+def open_files(spark: Any, schema: s.StructType, files: ScannedFiles, split: SplitOptions = _USUAL) -> OpenedScan:
     """Spark's Parquet scan of exactly these files. `split`: how they are cut, unless it is the usual; then, and on Spark Connect, the
     session's settings count."""
     if (jvm := jvm_of(spark)) is not None:
@@ -67,11 +67,11 @@ def open_files(spark: Any, schema: s.StructType, files: Files, split: SplitOptio
         sizes |= {} if split.adaptive else {_AT_LEAST: "1"}
         numbers = None if files.numbers is None else files.numbers.tolist()
         index = FileIndex(jvm, files.root, files.paths, files.sizes, numbers, files.kept)
-        return Opened(relation(spark, jvm, reading_session(spark, jvm, sizes), schema, index, _OPTIONS), files, True)
+        return OpenedScan(relation(spark, jvm, reading_session(spark, jvm, sizes), schema, index, _OPTIONS), files, True)
     enable_ids(spark)
     globs = list(map(as_glob, files.paths))
     with _no_listing_job(spark, len(globs)):
-        return Opened(spark.read.format("parquet").schema(schema).options(**_OPTIONS).load(globs), files, False)
+        return OpenedScan(spark.read.format("parquet").schema(schema).options(**_OPTIONS).load(globs), files, False)
 
 
 @contextlib.contextmanager

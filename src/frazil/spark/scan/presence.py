@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from frazil.arrow.files.damage import reading
-from frazil.arrow.footers.parquet_footer import Footer, Node, read_footer
+from frazil.arrow.footers.parquet_footer import Footer, ParquetNode, read_footer
 from frazil.arrow.footers.spark_calendar import may_be_marked
 from frazil.scan.manifests import is_data, manifests_of, read_manifest
 from frazil.scan.plan import Plan
@@ -28,7 +28,7 @@ _lock = threading.Lock()
 
 @dataclass(frozen=True)
 class _Held:
-    root: Node
+    root: ParquetNode
     old_calendar: bool
 
 
@@ -37,7 +37,7 @@ def clear_caches() -> None:
         _footers.clear()
 
 
-def file_schemas(paths: Sequence[str], storage: Storage) -> dict[str, Node]:
+def file_schemas(paths: Sequence[str], storage: Storage) -> dict[str, ParquetNode]:
     """The Parquet schema of each file, from its footer; the last 20,000 are remembered."""
     return {path: held.root for path, held in _held(paths, storage).items()}
 

@@ -27,7 +27,7 @@ KEY = "__frazil_p"
 
 
 @dataclass(frozen=True)
-class Key:
+class PartitionColumn:
     """A partition field as a helper column: `name` in the frame; None: void, it has no column."""
 
     name: str | None
@@ -39,7 +39,7 @@ class Spread:
     """The frame with its helper columns, and what its plan wants of the session. `is_sorted`: rows of a file are in the table's order."""
 
     frame: DataFrame
-    keys: tuple[Key, ...]
+    keys: tuple[PartitionColumn, ...]
     settings: Mapping[str, str]
     is_sorted: bool
 
@@ -129,13 +129,13 @@ def parse_size(text: str, name: str = "The size") -> int:
     return int(digits) * _UNITS[unit]
 
 
-def _keys(context: WriteContext) -> tuple[tuple[Key, ...], dict[str, Column]]:
+def _keys(context: WriteContext) -> tuple[tuple[PartitionColumn, ...], dict[str, Column]]:
     keys, columns = [], {}
     taken = {f.name.lower() for f in context.schema.fields}
     for field in context.spec.fields:
         source = context.schema.by_id.get(field.source_id)
         if isinstance(field.transform, VoidTransform) or source is None:
-            keys.append(Key(None, i.StringType()))
+            keys.append(PartitionColumn(None, i.StringType()))
             continue
         name = f"{KEY}{field.field_id}"
         while name.lower() in taken:
@@ -145,7 +145,7 @@ def _keys(context: WriteContext) -> tuple[tuple[Key, ...], dict[str, Column]]:
         as_number = isinstance(kind, i.DateType) and not isinstance(source.field_type, i.DateType)
         is_day = isinstance(kind, i.DateType) and str(field.transform) == "day"
         columns[name] = value if as_number or is_day else as_directory(kind, value)
-        keys.append(Key(name, kind))
+        keys.append(PartitionColumn(name, kind))
     return tuple(keys), columns
 
 

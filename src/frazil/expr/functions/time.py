@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from frazil.errors import EvaluationError
 from frazil.expr.calendar import DAY_MICROS, civil, days_of
 from frazil.expr.casts import floor_divide, local_values, over_numpy, shift_zone
-from frazil.expr.function import Bind, Function, Kernel, Signature
+from frazil.expr.functions.function import Bind, Function, Kernel, Signature
 from frazil.expr.values import MOMENTS, NANOS
 from frazil.spec.types import (
     DateType,

@@ -12,11 +12,11 @@ casts      boolean int bigint float double decimal string binary date timestamp 
 
 from __future__ import annotations
 
-from frazil.expr.function import Function
-from frazil.expr.functions_numbers import NUMBER_FUNCTIONS
-from frazil.expr.functions_others import OTHER_FUNCTIONS
-from frazil.expr.functions_text import TEXT_FUNCTIONS
-from frazil.expr.functions_time import TIME_FUNCTIONS
+from frazil.expr.functions.function import Function
+from frazil.expr.functions.numbers import NUMBER_FUNCTIONS
+from frazil.expr.functions.others import OTHER_FUNCTIONS
+from frazil.expr.functions.text import TEXT_FUNCTIONS
+from frazil.expr.functions.time import TIME_FUNCTIONS
 
 FUNCTIONS: dict[str, Function] = {f.name: f for f in (*NUMBER_FUNCTIONS, *TEXT_FUNCTIONS, *TIME_FUNCTIONS, *OTHER_FUNCTIONS)}
 _ALIASES = {alias: f for f in FUNCTIONS.values() for alias in f.aliases}

@@ -156,13 +156,13 @@ def _moved_main(metadata: TableMetadata, snapshot_id: int) -> Sequence[Update]:
     return _moved(metadata, MAIN_BRANCH, replace(metadata.refs.get(MAIN_BRANCH, SnapshotRef(snapshot_id)), snapshot_id=snapshot_id))
 
 
-class ManageSnapshots:
+class RefChanges:
     """`with t.manage_snapshots() as m: m.create_tag(id, "v1").create_branch(id, "audit")`: one commit."""
 
     def __init__(self) -> None:
         self._changes: list[Change] = []
 
-    def _do(self, change: Change) -> ManageSnapshots:
+    def _do(self, change: Change) -> RefChanges:
         self._changes.append(change)
         return self
 
@@ -170,7 +170,7 @@ class ManageSnapshots:
     def changes(self) -> Sequence[Change]:
         return tuple(self._changes)
 
-    def create_tag(self, snapshot_id: int | None, tag_name: str, max_ref_age_ms: int | None = None) -> ManageSnapshots:
+    def create_tag(self, snapshot_id: int | None, tag_name: str, max_ref_age_ms: int | None = None) -> RefChanges:
         return self._do(create_ref(snapshot_id, tag_name, "tag", max_ref_age_ms=max_ref_age_ms))
 
     def create_branch(
@@ -180,7 +180,7 @@ class ManageSnapshots:
         max_ref_age_ms: int | None = None,
         max_snapshot_age_ms: int | None = None,
         min_snapshots_to_keep: int | None = None,
-    ) -> ManageSnapshots:
+    ) -> RefChanges:
         """snapshot_id None: the current snapshot."""
         retention: dict[str, Any] = {
             "max_ref_age_ms": max_ref_age_ms,
@@ -189,19 +189,19 @@ class ManageSnapshots:
         }
         return self._do(create_ref(snapshot_id, branch_name, "branch", **retention))
 
-    def remove_tag(self, tag_name: str) -> ManageSnapshots:
+    def remove_tag(self, tag_name: str) -> RefChanges:
         return self._do(remove_ref(tag_name, "tag"))
 
-    def remove_branch(self, branch_name: str) -> ManageSnapshots:
+    def remove_branch(self, branch_name: str) -> RefChanges:
         return self._do(remove_ref(branch_name, "branch"))
 
-    def rename_branch(self, branch_name: str, new_name: str) -> ManageSnapshots:
+    def rename_branch(self, branch_name: str, new_name: str) -> RefChanges:
         return self._do(rename_branch(branch_name, new_name))
 
-    def replace_branch(self, branch_name: str, snapshot_id: int) -> ManageSnapshots:
+    def replace_branch(self, branch_name: str, snapshot_id: int) -> RefChanges:
         return self._do(replace_ref(branch_name, snapshot_id, "branch"))
 
-    def replace_tag(self, tag_name: str, snapshot_id: int) -> ManageSnapshots:
+    def replace_tag(self, tag_name: str, snapshot_id: int) -> RefChanges:
         return self._do(replace_ref(tag_name, snapshot_id, "tag"))
 
     def set_retention(
@@ -210,7 +210,7 @@ class ManageSnapshots:
         min_snapshots_to_keep: int | None = None,
         max_snapshot_age_ms: int | None = None,
         max_ref_age_ms: int | None = None,
-    ) -> ManageSnapshots:
+    ) -> RefChanges:
         """How long a branch or tag and the snapshots of a branch are kept; what is not given stays."""
         given = {
             "min_snapshots_to_keep": min_snapshots_to_keep,
@@ -219,14 +219,14 @@ class ManageSnapshots:
         }
         return self._do(set_retention(name, **given))
 
-    def set_current_snapshot(self, snapshot_id: int | None = None, ref_name: str | None = None) -> ManageSnapshots:
+    def set_current_snapshot(self, snapshot_id: int | None = None, ref_name: str | None = None) -> RefChanges:
         return self._do(set_current(snapshot_id, ref_name))
 
-    def rollback_to_snapshot(self, snapshot_id: int) -> ManageSnapshots:
+    def rollback_to_snapshot(self, snapshot_id: int) -> RefChanges:
         return self._do(rollback_to(snapshot_id))
 
-    def rollback_to_timestamp(self, timestamp_ms: int) -> ManageSnapshots:
+    def rollback_to_timestamp(self, timestamp_ms: int) -> RefChanges:
         return self._do(rollback_to_timestamp(timestamp_ms))
 
-    def fast_forward(self, branch: str, to: str) -> ManageSnapshots:
+    def fast_forward(self, branch: str, to: str) -> RefChanges:
         return self._do(fast_forward(branch, to))

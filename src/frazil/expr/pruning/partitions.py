@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 
 from frazil.expr.building import column, from_numpy, scalar, to_numpy
 from frazil.expr.calendar import DAY_MICROS
-from frazil.expr.prune_tests import after_prefix
-from frazil.expr.ranges import Bounds, Flag, Hashed, Range, clean_bound, clean_bounds, flags, unknown
+from frazil.expr.pruning.prune_tests import after_prefix
+from frazil.expr.pruning.ranges import Bounds, Flag, Hashed, Range, clean_bound, clean_bounds, flags, unknown
 from frazil.expr.values import FLOATS, MOMENTS, NANOS, arrow_type
 from frazil.spec.transform_values import scaled
 from frazil.spec.transforms import (

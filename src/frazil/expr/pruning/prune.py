@@ -29,9 +29,9 @@ from frazil.expr.bound import (
     NullTest,
     PrefixTest,
 )
-from frazil.expr.prune_terms import Ranges, ranges_of
-from frazil.expr.prune_tests import bucket_allows, compare, member, prefixed
-from frazil.expr.ranges import Flag, Range
+from frazil.expr.pruning.prune_terms import Ranges, ranges_of
+from frazil.expr.pruning.prune_tests import bucket_allows, compare, member, prefixed
+from frazil.expr.pruning.ranges import Flag, Range
 
 TRUE, FALSE, NULL = 1, 2, 4
 ANY = TRUE | FALSE | NULL

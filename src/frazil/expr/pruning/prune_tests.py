@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.expr.building import to_numpy
-from frazil.expr.ranges import Bounds, Flag, Range, flags
+from frazil.expr.pruning.ranges import Bounds, Flag, Range, flags
 from frazil.expr.values import FLOATS, MICROS, NANOS, array, scalar
 from frazil.spec.transform_values import bucket
 from frazil.spec.types import (

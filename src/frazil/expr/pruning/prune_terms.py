@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from frazil.expr.bound import Bound, BoundCall, BoundCast, BoundLiteral, BoundReference
 from frazil.expr.casts import cast_values
-from frazil.expr.functions import FUNCTIONS
-from frazil.expr.ranges import Bounds, Flag, Range, clean_bound, constant, unknown
+from frazil.expr.functions.by_name import FUNCTIONS
+from frazil.expr.pruning.ranges import Bounds, Flag, Range, clean_bound, constant, unknown
 from frazil.expr.values import FLOATS, MOMENTS, NUMBERS
 from frazil.spec.types import BinaryType, DateType, FixedType, IcebergType, StringType, TimestamptzNanoType, TimestamptzType, UUIDType
 

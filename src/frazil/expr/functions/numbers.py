@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from frazil.errors import EvaluationError
 from frazil.expr.casts import cast_values
 from frazil.expr.coerce import as_decimal, bounded, common_type
-from frazil.expr.function import Bind, Function, Kernel, Signature
+from frazil.expr.functions.function import Bind, Function, Kernel, Signature
 from frazil.expr.values import FLOATS, INTEGERS, NUMBERS, arrow_type
 from frazil.spec.transform_values import scaled, unscaled
 from frazil.spec.types import DecimalType, DoubleType, IcebergType, LongType, StringType, UnknownType

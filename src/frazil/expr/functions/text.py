@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.expr.casts import castable, each
-from frazil.expr.function import Bind, Function, Kernel, Signature
+from frazil.expr.functions.function import Bind, Function, Kernel, Signature
 from frazil.spec.types import BinaryType, BooleanType, FixedType, IcebergType, IntegerType, StringType, UnknownType
 
 TEXT, INT, BOOL = StringType(), IntegerType(), BooleanType()

@@ -169,7 +169,7 @@ def check_kept_sources(metadata: TableMetadata, schema: Schema) -> None:
             raise ValidationError(f"Cannot find source column for sort field: {sf}", hint="Replace the sort order first.")
 
 
-class UpdateSchema:
+class SchemaChanges:
     """`with t.update_schema() as update: update.add_column("x", LongType())`. Every method returns self, so calls can be chained."""
 
     def __init__(self, metadata: TableMetadata, allow_incompatible_changes: bool = False, case_sensitive: bool = True):
@@ -177,60 +177,60 @@ class UpdateSchema:
         self._case_sensitive = case_sensitive
         self._calls: list[Callable[[SchemaDraft], None]] = []
 
-    def _do(self, call: Callable[[SchemaDraft], None]) -> UpdateSchema:
+    def _do(self, call: Callable[[SchemaDraft], None]) -> SchemaChanges:
         call(self._draft)
         self._calls.append(call)
         return self
 
-    def case_sensitive(self, case_sensitive: bool) -> UpdateSchema:
+    def case_sensitive(self, case_sensitive: bool) -> SchemaChanges:
         return self._do(lambda d: setattr(d, "case_sensitive", case_sensitive))
 
     def add_column(
         self, path: Path, field_type: IcebergType | str, doc: str | None = None, required: bool = False, default_value: Any = None
-    ) -> UpdateSchema:
+    ) -> SchemaChanges:
         """A new column, at any depth ("a.b" or ("a", "b")); its type may be DDL text. A required one needs a default (v3) unless
         incompatible changes are allowed."""
         type_ = _type_of(field_type)
         return self._do(lambda d: _add(d, path, type_, doc, required, default_value))
 
-    def delete_column(self, path: Path) -> UpdateSchema:
+    def delete_column(self, path: Path) -> SchemaChanges:
         return self._do(lambda d: _delete(d, _dotted(path)))
 
-    def rename_column(self, path_from: Path, new_name: str) -> UpdateSchema:
+    def rename_column(self, path_from: Path, new_name: str) -> SchemaChanges:
         """`new_name` is the last part only: the column stays in its struct."""
         return self._do(lambda d: _rename(d, _dotted(path_from), new_name))
 
     def update_column(
         self, path: Path, field_type: IcebergType | str | None = None, required: bool | None = None, doc: str | None = None
-    ) -> UpdateSchema:
+    ) -> SchemaChanges:
         type_ = None if field_type is None else _type_of(field_type)
         return self._do(lambda d: _update(d, _dotted(path), type_, required, doc))
 
-    def make_column_optional(self, path: Path) -> UpdateSchema:
+    def make_column_optional(self, path: Path) -> SchemaChanges:
         return self._do(lambda d: _update(d, _dotted(path), None, False, None))
 
-    def require_column(self, path: Path) -> UpdateSchema:
+    def require_column(self, path: Path) -> SchemaChanges:
         """Needs allow_incompatible_changes: existing rows may hold nulls."""
         return self._do(lambda d: _update(d, _dotted(path), None, True, None))
 
-    def set_default_value(self, path: Path, default_value: Any) -> UpdateSchema:
+    def set_default_value(self, path: Path, default_value: Any) -> SchemaChanges:
         """The write default (v3); what old files are read with stays as it is."""
         return self._do(lambda d: _set_default(d, _dotted(path), default_value))
 
-    def union_by_name(self, new_schema: Schema) -> UpdateSchema:
+    def union_by_name(self, new_schema: Schema) -> SchemaChanges:
         """Adds the columns that are missing, widens and loosens those that are there."""
         return self._do(lambda d: _union(d, new_schema.fields, ""))
 
-    def set_identifier_fields(self, *fields: str) -> UpdateSchema:
+    def set_identifier_fields(self, *fields: str) -> SchemaChanges:
         return self._do(lambda d: setattr(d, "identifiers", {d.schema.find_column_name(d.find(f).field_id) or f for f in fields}))
 
-    def move_first(self, path: Path) -> UpdateSchema:
+    def move_first(self, path: Path) -> SchemaChanges:
         return self._do(lambda d: _move(d, _dotted(path), "first", None))
 
-    def move_before(self, path: Path, before_path: Path) -> UpdateSchema:
+    def move_before(self, path: Path, before_path: Path) -> SchemaChanges:
         return self._do(lambda d: _move(d, _dotted(path), "before", _dotted(before_path)))
 
-    def move_after(self, path: Path, after_name: Path) -> UpdateSchema:
+    def move_after(self, path: Path, after_name: Path) -> SchemaChanges:
         return self._do(lambda d: _move(d, _dotted(path), "after", _dotted(after_name)))
 
     def schema(self) -> Schema:

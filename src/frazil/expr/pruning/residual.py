@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 
 from frazil.expr.bind import conjunction, disjunction, negation
 from frazil.expr.bound import FALSE, NULL, TRUE, Bound, BoundAnd, BoundNot, BoundOr
-from frazil.expr.prune import FALSE as FALSE_BIT
-from frazil.expr.prune import NULL as NULL_BIT
-from frazil.expr.prune import TRUE as TRUE_BIT
-from frazil.expr.prune import outcomes
-from frazil.expr.ranges import Range
+from frazil.expr.pruning.prune import FALSE as FALSE_BIT
+from frazil.expr.pruning.prune import NULL as NULL_BIT
+from frazil.expr.pruning.prune import TRUE as TRUE_BIT
+from frazil.expr.pruning.prune import outcomes
+from frazil.expr.pruning.ranges import Range
 
 _DECIDED = {TRUE_BIT: TRUE, FALSE_BIT: FALSE, NULL_BIT: NULL}
 

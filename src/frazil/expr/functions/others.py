@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.expr.coerce import common_type
-from frazil.expr.function import Function, Signature
+from frazil.expr.functions.function import Function, Signature
 from frazil.spec.types import BooleanType, IcebergType, IntegerType, ListType, MapType, UnknownType
 
 
