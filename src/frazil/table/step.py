@@ -38,7 +38,7 @@ from frazil.storage import Storage
 from frazil.storage.locations import scheme_of
 from frazil.table.frames import active_session, running, spark_room
 from frazil.table.write import StagedWrite, WriteTarget
-from frazil.tasks.leftovers import leave_only
+from frazil.tasks.attempts import attempts_of
 from frazil.tasks.runner import InProcess, Runner
 
 G = TypeVar("G")
@@ -178,7 +178,7 @@ class Step:
         try:
             yield
         except BaseException:
-            leave_only(self.write, (), self.runner.linger)
+            attempts_of(self.write, self.runner).remove_all()
             raise
 
     # --- committing
@@ -189,8 +189,7 @@ class Step:
     ) -> StagedWrite:  # fmt: skip
         """The files of a change and the action that commits them; nothing when nothing changed. `where`: the rows it relied on.
         `inserts`: rows are added because none like them was found."""
-        if self.runner.repeats:
-            leave_only(self.write, (f.file_path for f in changed.written), self.runner.linger)
+        attempts_of(self.write, self.runner).keep(f.file_path for f in changed.written)
         seconds = time.perf_counter() - self.started
         if changed.is_empty:
             return StagedWrite((), (), seconds)

@@ -36,8 +36,8 @@ from frazil.scan.changelog import changelog_schema
 from frazil.scan.combine import combine_for
 from frazil.scan.inspect import metadata_table, metadata_table_schema
 from frazil.spark.door.target import ReadTarget, locate, read_request
-from frazil.spark.host.workers import LINGER
 from frazil.spark.read.changelog_frame import partition_rows, partitions_of
+from frazil.spark.tasks.stragglers import LINGER, tried_again
 from frazil.spark.types.arrow_types import arrow_schema, for_spark
 from frazil.spark.types.fitted import fitted
 from frazil.spark.types.spark_types import contains, to_spark
@@ -45,7 +45,7 @@ from frazil.spec import types as i
 from frazil.spec.data_file import DataFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import MAIN_BRANCH
-from frazil.tasks.leftovers import leave_only
+from frazil.tasks.attempts import Attempts
 
 _log = logging.getLogger("frazil")
 _INSTALL = "Call frazil.install(spark) first."
@@ -195,7 +195,10 @@ def _start(metadata: TableMetadata, options: WriteOptions) -> int | None:
 
 @dataclass
 class Written(WriterCommitMessage):
+    """Of one task. `again`: Spark has tried the task before, or may run a copy of it."""
+
     files: list[DataFile]
+    again: bool = False
 
 
 class SourceWriter(DataSourceArrowWriter):
@@ -229,7 +232,7 @@ class SourceWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         first = next(iterator, None)
         if first is None:
-            return Written([])
+            return Written([], tried_again())
         task = TaskContext.get()
         number, attempt = (task.partitionId(), task.taskAttemptId()) if task is not None else (0, 0)
         context = replace(self._context, partition_id=number, task_id=attempt, workers=1)
@@ -239,14 +242,14 @@ class SourceWriter(DataSourceArrowWriter):
             yield from iterator
 
         frame = conform(pa.RecordBatchReader.from_batches(first.schema, batches()), context.schema, self._options, case_sensitive=False)
-        return Written(write(frame, context))
+        return Written(write(frame, context), tried_again())
 
     def commit(self, messages: list[Any]) -> None:
         files = tuple(f for m in messages if m is not None for f in m.files)
         backend, base = self._load()
         if backend is None:
             raise InvalidInput(f"{self._place} is one state of a table; it cannot be written to.", table=self._place)
-        leave_only(self._context, (f.file_path for f in files))
+        Attempts(self._context, repeated=any(m.again for m in messages if m is not None)).keep(f.file_path for f in files)
         written_for = WrittenFor(self._base.metadata, self._base.metadata.last_column_id, files)
         engine = {"engine-name": "spark", "engine-version": pyspark.__version__}
         commit(backend, base, [written_for, self._action(files)], written=[f.file_path for f in files], environment=engine)
@@ -264,4 +267,4 @@ class SourceWriter(DataSourceArrowWriter):
         return OverwriteFiles(added=files, row_filter=AlwaysTrue(), isolation=options.isolation_level, **to)
 
     def abort(self, messages: list[Any]) -> None:
-        leave_only(self._context, (), LINGER)
+        Attempts(self._context, settle=lambda: LINGER).remove_all()
