@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import frazil
-from frazil.arrow.write_options import WriteOptions, write_options
+from frazil.arrow.write.write_options import WriteOptions, write_options
 from frazil.catalog import served
 from frazil.errors import FrazilError, InvalidInput, ValidationException
-from frazil.spark import target
+from frazil.spark.door import target
 from frazil.spec.properties import TABLE_PROPERTIES
 from tests.docs.test_options import TEXT, listed
 

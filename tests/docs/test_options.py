@@ -6,9 +6,9 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from frazil.arrow.write_options import WriteOptions, write_options
+from frazil.arrow.write.write_options import WriteOptions, write_options
 from frazil.scan.options import SPLIT_OPTIONS
-from frazil.spark import target
+from frazil.spark.door import target
 from frazil.spec.properties import COLUMN_PROPERTIES, TABLE_PROPERTIES
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,8 +7,8 @@ from typing import Any
 from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names, home
 from frazil.catalog.names import identifier_parts
 from frazil.errors import FrazilError, InvalidInput, NotFound
-from frazil.spark.iceberg_read import session_catalogs
-from frazil.spark.target import locate, read_request
+from frazil.spark.door.iceberg_read import session_catalogs
+from frazil.spark.door.target import locate, read_request
 
 _PREFIX = "spark.sql.catalog."
 

@@ -12,8 +12,8 @@ from frazil.dropin.names import catalog_of
 from frazil.errors import InvalidInput, NoSuchTableError, TableAlreadyExistsError, Unsupported
 from frazil.scan.snapshot_ref import selector_suffix
 from frazil.scan.suffixes import is_suffix
-from frazil.spark.iceberg_read import session_catalogs
-from frazil.spark.types import time_enabled, to_spark
+from frazil.spark.door.iceberg_read import session_catalogs
+from frazil.spark.types.spark_types import time_enabled, to_spark
 from frazil.table.catalog import Catalog
 from frazil.table.create import table_metadata
 from frazil.table.load import at_location, load_catalog, load_table, resolve

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias, cast
 
-from frazil.arrow.write_options import WriteOptions, meaningless
+from frazil.arrow.write.write_options import WriteOptions, meaningless
 from frazil.errors import InvalidInput, ValidationError
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import CHANGE_DISTRIBUTION, CHANGE_ISOLATION, CHANGE_MODE, DELETE_GRANULARITY

@@ -1,0 +1,239 @@
+"""Parquet files as Java Iceberg reads them: field ids on every column, minimal decimals, annotated types, `iceberg.schema`."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from frazil.arrow.footers import parquet_footer
+from frazil.arrow.values.arrow_schema import PARQUET_FIELD_ID
+from frazil.arrow.values.file_layout import Layout, layout
+from frazil.arrow.write.metrics import BatchMetrics, Metrics, column_bounds, parquet_metrics
+from frazil.arrow.write.metrics_config import MetricsConfig
+from frazil.arrow.write.write_options import LEVELS, check_level
+from frazil.codec.json_nouns import schema_to_json
+from frazil.errors import InvalidInput, Unsupported
+from frazil.spec.properties import (
+    PARQUET_BLOOM_FILTER,
+    PARQUET_BLOOM_FILTER_FPP,
+    PARQUET_BLOOM_FILTER_MAX,
+    PARQUET_BLOOM_FILTER_NDV,
+    PARQUET_CODEC,
+    PARQUET_DICTIONARY,
+    PARQUET_DICTIONARY_SIZE,
+    PARQUET_LEVEL,
+    PARQUET_PAGE_ROWS,
+    PARQUET_PAGE_SIZE,
+    PARQUET_PAGE_VERSION,
+    PARQUET_ROW_GROUP_SIZE,
+    PARQUET_SHRED_VARIANTS,
+    PARQUET_STATISTICS,
+    ColumnProperty,
+)
+from frazil.spec.schema import Schema
+from frazil.spec.types import BooleanType, IcebergType, NestedField, StringType, UUIDType, VariantType, children
+
+_SMALLEST_PAGE = 64  # bytes
+_BLOOM_FILTER_RATE = 0.01  # of false positives, where no property says another
+_LIMITS = {
+    "data_page_size": PARQUET_PAGE_SIZE, "max_rows_per_page": PARQUET_PAGE_ROWS, "dictionary_pagesize_limit": PARQUET_DICTIONARY_SIZE,
+}  # fmt: skip
+_CODECS = {
+    "uncompressed": "none", "none": "none", "snappy": "snappy", "gzip": "gzip", "zstd": "zstd", "lz4": "lz4", "lz4_raw": "lz4",
+    "brotli": "brotli",
+}  # fmt: skip
+
+
+def parquet_layout(schema: Schema) -> Layout:
+    """Columns of a Parquet file: uuid carries its annotation, every field its id."""
+    return layout(schema, _leaf, lambda f: {PARQUET_FIELD_ID: str(f.field_id).encode()})
+
+
+def _leaf(type_: IcebergType) -> pa.DataType | None:
+    return pa.uuid() if isinstance(type_, UUIDType) else None
+
+
+def _variant_free(f: NestedField) -> bool:
+    return not isinstance(f.field_type, VariantType) and all(_variant_free(c) for c in children(f.field_type))
+
+
+class ParquetSettings:
+    """What `write.parquet.*` says, as arguments of pyarrow's writer. Raises InvalidInput, naming the property."""
+
+    def __init__(self, properties: Mapping[str, str], schema: Schema, *, codec: str | None = None, level: str | None = None):
+        self._properties, self._schema = properties, schema
+        name = (codec or PARQUET_CODEC.of(properties)).lower()
+        if name not in _CODECS:
+            raise Unsupported(f"Parquet has no compression-codec {name!r} here.", hint=f"Known: {', '.join(_CODECS)}.")
+        if PARQUET_SHRED_VARIANTS.of(properties) and not all(map(_variant_free, schema.fields)):
+            raise Unsupported(f"{PARQUET_SHRED_VARIANTS.name} is not supported: variants are written unshredded.")
+        self.row_group_bytes = PARQUET_ROW_GROUP_SIZE.of(properties)
+        self.arguments: dict[str, Any] = {
+            "compression": _CODECS[name],
+            "data_page_version": {"v1": "1.0", "v2": "2.0"}[PARQUET_PAGE_VERSION.of(properties)],
+            "store_schema": False,
+            "write_page_checksum": True,  # as Java's writer
+            "store_decimal_as_integer": True,
+            "version": "2.6",
+        }
+        for argument, limit in _LIMITS.items():
+            if (value := limit.of(properties)) is not None:
+                self.arguments[argument] = value
+        if self.arguments.get("data_page_size", _SMALLEST_PAGE) < _SMALLEST_PAGE:
+            text = f"{PARQUET_PAGE_SIZE.name} must be at least {_SMALLEST_PAGE}: lists in smaller pages cannot be read back."
+            raise InvalidInput(text)
+        level = level or PARQUET_LEVEL.of(properties)
+        if level is not None and name in LEVELS:
+            self.arguments["compression_level"] = check_level(name, level, PARQUET_LEVEL.name)
+        self._columns("use_dictionary", PARQUET_DICTIONARY)
+        self._columns("write_statistics", PARQUET_STATISTICS)
+        if blooms := self._blooms():
+            self.arguments["bloom_filter_options"] = blooms
+
+    def _columns(self, argument: str, switch: ColumnProperty[bool]) -> None:
+        """A per-column switch: pyarrow takes the columns for which it is on."""
+        off = {column for column, on in switch.of(self._properties).items() if not on}
+        if off:
+            leaves = leaf_paths(self._schema)
+            self.arguments[argument] = [path for name, path in leaves.items() if name not in off]
+
+    def _blooms(self) -> dict[str, Any]:
+        leaves, found = leaf_paths(self._schema), {}
+        rates, counts = PARQUET_BLOOM_FILTER_FPP.of(self._properties), PARQUET_BLOOM_FILTER_NDV.of(self._properties)
+        for column, wanted in PARQUET_BLOOM_FILTER.of(self._properties).items():
+            if not wanted or column not in leaves:
+                continue
+            if isinstance(self._schema.find_field(column).field_type, BooleanType):
+                text = f"{PARQUET_BLOOM_FILTER.prefix}{column} is not possible: Parquet has no bloom filters for booleans."
+                raise InvalidInput(text)
+            rate = rates.get(column, _BLOOM_FILTER_RATE)
+            # Each filter of an open file takes its whole size: without a number of values, and for more, the size is the bound, as in Java.
+            most = max(1, int(PARQUET_BLOOM_FILTER_MAX.of(self._properties) * 8 * -math.log(1 - rate ** (1 / 8)) / 8))
+            found[leaves[column]] = {"fpp": rate, "ndv": min(counts.get(column, most), most)}
+        return found
+
+
+def leaf_paths(schema: Schema) -> dict[str, str]:
+    """Full names of leaf columns and their paths in a Parquet file."""
+    found = {}
+    for field_id, f in schema.by_id.items():
+        if children(f.field_type):
+            continue
+        steps: list[str] = []
+        around = (*schema.parents[field_id], field_id)
+        for parent, child in zip((None, *around), around, strict=False):
+            outer = type(schema.by_id[parent].field_type).__name__ if parent is not None else ""
+            steps += {"ListType": ["list"], "MapType": ["key_value"]}.get(outer, [])
+            steps.append(schema.by_id[child].name)
+        name = schema.find_column_name(field_id)
+        assert name is not None
+        found[name] = ".".join(steps)
+    return found
+
+
+class ParquetFileWriter:
+    """One file. `write` makes a row group of what it is given; `close` gives the metrics."""
+
+    def __init__(
+        self, sink: Any, schema: Schema, laid: Layout, settings: ParquetSettings, config: MetricsConfig,
+        notes: Mapping[str, str] | None = None,
+    ):  # fmt: skip
+        self._schema, self._layout, self._config, self._sink = schema, laid, config, sink
+        self._tail = _Tail(sink) if parquet_footer.needs_annotations(schema) else None
+        self._collected: list[Any] = []
+        target = pa.PythonFile(self._tail, mode="w") if self._tail else sink
+        self._writer = pq.ParquetWriter(target, laid.schema, metadata_collector=self._collected, **settings.arguments)
+        self._writer.add_key_value_metadata({"iceberg.schema": msgspec.json.encode(schema_to_json(schema)).decode(), **(notes or {})})
+        self._nans = BatchMetrics(schema, config, only_nans=True)
+
+    def write(self, batches: Sequence[pa.RecordBatch]) -> None:
+        for batch in batches:
+            self._nans.add(batch)
+        table = pa.Table.from_batches([self._layout.batch(b) for b in batches], self._layout.schema)
+        if table.num_rows:
+            self._writer.write_table(table, row_group_size=table.num_rows)
+
+    def has(self, size: int) -> bool:
+        """Whether the file has so many bytes."""
+        return (self._tail.position if self._tail else int(self._sink.tell())) >= size
+
+    def abort(self) -> None:
+        """The writer must not write a footer when it is forgotten."""
+        self._writer.is_open = False
+
+    def finish(self) -> None:
+        """Writes the end of the file."""
+        if self._tail:
+            self._tail.keep()
+        self._writer.close()
+        if self._tail:
+            self._tail.finish(self._schema)
+
+    def nan_counts(self) -> dict[int, int]:
+        """Of the rows so far, by field id."""
+        return self._nans.nan_counts()
+
+    def metrics(self, footer: Any, nan_counts: Mapping[int, int]) -> Metrics:
+        """What a footer says of the columns of such a file."""
+        return parquet_metrics(footer, self._schema, self._config, nan_counts)
+
+    def close(self) -> Metrics:
+        self.finish()
+        return self.metrics(self._collected[0], self.nan_counts())
+
+
+class _Tail(io.RawIOBase):
+    """A sink that can hold back what is written last, the footer, to change it."""
+
+    def __init__(self, sink: Any):
+        self._sink, self.position = sink, 0
+        self._kept: bytearray | None = None
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        size = memoryview(data).nbytes
+        self.position += size
+        if self._kept is None:
+            self._sink.write(data)
+        else:
+            self._kept += data
+        return size
+
+    def tell(self) -> int:
+        return self.position
+
+    def keep(self) -> None:
+        self._kept = bytearray()
+
+    def finish(self, schema: Schema) -> None:
+        kept = bytes(self._kept or b"")
+        length = int.from_bytes(kept[-8:-4], "little")
+        footer = parquet_footer.with_annotations(parquet_footer.parse(kept[-8 - length : -8]), schema).encode()
+        self._sink.write(kept[: -8 - length] + parquet_footer.closing(footer))
+
+
+def missing_bounds(metrics: Metrics, source: Any, schema: Schema, config: MetricsConfig) -> None:
+    """Bounds that a footer leaves out because the values are long: found by reading those columns again."""
+    if not metrics.unknown:
+        return
+    file = pq.ParquetFile(source, arrow_extensions_enabled=False)
+    for column in metrics.unknown:
+        type_ = schema.by_id[column.field_id or 0].field_type
+        batches = file.reader.iter_batches(65_536, list(range(file.num_row_groups)), column_indices=[column.leaves[0]], use_threads=False)
+        lower, upper = column_bounds((_only_leaf(b.column(0), type_) for b in batches), type_)
+        metrics.set_bounds(column.field_id or 0, type_, lower, upper, config)
+
+
+def _only_leaf(array: pa.Array, type_: IcebergType) -> pa.Array:
+    """The one leaf inside structs that hold nothing else."""
+    while pa.types.is_struct(array.type):
+        array = array.flatten()[0]
+    return array.cast(pa.string()) if isinstance(type_, StringType) and not pa.types.is_string(array.type) else array
