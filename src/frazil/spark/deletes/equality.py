@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
 from frazil.arrow.deletes.delete_files import keys_of
-from frazil.scan.reach import EqualityRelation
+from frazil.scan.equality_relations import EqualityRelation
 from frazil.spark.host.workers import check_workers
 from frazil.spark.scan.file_keys import counted
 from frazil.spark.scan.lookup import with_facts

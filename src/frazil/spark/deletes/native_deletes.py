@@ -19,8 +19,8 @@ from pyspark.sql import functions as F
 
 from frazil.arrow.deletes.apply_deletes import key_schema
 from frazil.scan.deletes import DeleteIndex
+from frazil.scan.equality_relations import EqualityRelation, equality_relations
 from frazil.scan.plan import Plan
-from frazil.scan.reach import EqualityRelation, equality_relations
 from frazil.scan.tasks import PlannedFiles
 from frazil.spark.deletes import bitmaps
 from frazil.spark.deletes.equality import COMPARABLE, SCOPE, SEQUENCE, Keys, comparable, null_safe_only, with_flag, without_deleted
