@@ -49,3 +49,6 @@ def test_a_catalog_finds_a_table_whose_name_holds_a_dot_by_text_and_by_tuple() -
         assert made.name() == ("db", "a.b") and catalog.list_tables("db") == [("db", "a.b")]
         assert catalog.load_table(("db", "a.b")).metadata == catalog.load_table("dots.db.`a.b`").metadata == made.metadata
         assert catalog.table_exists("db.`a.b`") and "dots.db.`a.b`" in repr(made) + str(made)
+        assert not catalog.table_exists("db.`a.b`.files") and not catalog.namespace_exists(("db", "a.b"))
+        with pytest.raises(InvalidInput, match="cannot hold a dot"):
+            catalog.create_namespace(("db", "a.b"))

@@ -72,6 +72,8 @@ class SqlCatalog(SqlNamespaces):
 
     def _pointer(self, identifier: Identifier) -> str | None:
         """The metadata location of a table, None when there is none (or a view)."""
+        if any("." in level for level in check_identifier(identifier)[:-1]):
+            return None  # no namespace holds a dot: it is a table whose name does, and what follows that name
         row = self._row(identifier)
         for location, namespace, name, kind in self.database.query(sql_statements.get(self._v1), row):
             # MySQL compares without regard to case
