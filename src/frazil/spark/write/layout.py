@@ -1,4 +1,4 @@
-"""How rows are spread over tasks and ordered in them before they are written (Java Iceberg: write.distribution-mode), for both ways of writing."""
+"""Spread rows over tasks and sort them in each before they are written (write.distribution-mode), for both ways of writing."""
 
 from __future__ import annotations
 
