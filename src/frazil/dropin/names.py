@@ -9,6 +9,7 @@ from frazil.catalog.names import identifier_parts
 from frazil.errors import FrazilError, InvalidInput, NotFound
 from frazil.spark.door.iceberg_read import session_catalogs
 from frazil.spark.door.target import locate, read_request
+from frazil.spark.host.jvm import class_is_loaded
 
 _PREFIX = "spark.sql.catalog."
 
@@ -31,15 +32,7 @@ def is_catalog(spark: Any, name: str, default: bool = True) -> bool:
     if name == "spark_catalog" or name not in {*configured_names(settings), *([DEFAULT_CATALOG] if default else [])}:
         return False
     jvm_class = settings.get(_PREFIX + name)
-    return not (jvm_class and _loads(spark, jvm_class))
-
-
-def _loads(spark: Any, jvm_class: str) -> bool:
-    try:
-        spark._jvm.java.lang.Class.forName(jvm_class, False, spark._jvm.java.lang.Thread.currentThread().getContextClassLoader())
-    except Exception:  # py4j's ClassNotFoundException; on Connect there is no JVM to ask
-        return False
-    return True
+    return not (jvm_class and class_is_loaded(spark, jvm_class))
 
 
 def is_ours(spark: Any, name: str) -> bool:

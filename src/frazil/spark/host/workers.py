@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from frazil.errors import InvalidInput, NotInstalledError
+from frazil.spark.host.jvm import default_parallelism
 
 _checked: set[str] = set()
 
@@ -134,13 +135,13 @@ def sees(path: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatc
 
 
 def parallelism(spark: Any) -> int:
-    context = getattr(spark, "sparkContext", None) if hasattr(spark, "_jsc") else None
-    return context.defaultParallelism if context is not None else int(spark.conf.get("spark.sql.shuffle.partitions", "200"))
+    """Groups that a session can work on at once; on Spark Connect, which does not tell, the partitions of a shuffle."""
+    return default_parallelism(spark) or int(spark.conf.get("spark.sql.shuffle.partitions", "200"))
 
 
 def _slots(spark: Any) -> int:
     """Tasks enough that every worker gets one, as a rule."""
-    return max(2, 2 * int(spark._jsc.sc().defaultParallelism()) if hasattr(spark, "_jsc") else 2)
+    return max(2, 2 * (default_parallelism(spark) or 1))
 
 
 def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from pyspark import TaskContext
 
+from frazil.spark.host.jvm import running_tasks
 from frazil.tasks.attempts import Attempts, Operation
 
 LINGER = 2.5
@@ -31,8 +32,7 @@ def settle(spark: Any) -> float:
     still runs may write on after what was written has been removed. Returns the seconds for which the Python of such a task may."""
     end = time.monotonic() + _SETTLE
     with contextlib.suppress(Exception):  # Connect has no such facts; then what such a task leaves is an orphan
-        tracker = spark._jsc.sc().statusTracker()
-        while any(e.numRunningTasks() for e in tracker.getExecutorInfos()) and time.monotonic() < end:
+        while running_tasks(spark) and time.monotonic() < end:
             time.sleep(0.05)
     return LINGER
 
