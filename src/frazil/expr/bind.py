@@ -264,7 +264,8 @@ class _Binder:
         if function is None:
             raise Unsupported(
                 f"The function {name} is not known to Frazil's filters and values without Spark.",
-                hint=f"{SPARK_CAN} Known here: {', '.join(function_names())}.", function=name,
+                hint=f"{SPARK_CAN} Known here: {', '.join(function_names())}.",
+                function=name,
             )
         types = tuple(_literal_type(a, arguments) for a in arguments)
         signature = function.bind(types)

@@ -34,7 +34,8 @@ from frazil.spark.conform import REQUIRED
 from frazil.spark.layout import ADVISORY, advisory_size, rebalanced, spread
 from frazil.spark.native_read import pruning_predicate, read
 from frazil.spark.native_write import clear_errors
-from frazil.spark.row_changes_plans import as_input, at, conditions, expression
+from frazil.spark.row_changes_check import Asked, checked
+from frazil.spark.row_changes_plans import as_input, at, columns_by_id, conditions
 from frazil.spark.row_changes_tasks import (
     BY_SOURCE_DELETED,
     BY_SOURCE_UPDATED,
@@ -48,7 +49,7 @@ from frazil.spark.row_changes_tasks import (
     Touched,
     take_away,
 )
-from frazil.spark.row_changes_values import Given, Values, failed
+from frazil.spark.row_changes_values import Given, Values, asked_of, failed
 from frazil.spark.run import SparkRunner
 from frazil.spark.session_conf import sensitivity
 from frazil.spark.settings import temporarily
@@ -95,8 +96,9 @@ class RowChanges:
 def delete(spark: Any, planned: Planned, where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None) -> RowChanges:
     """Takes the rows away for which `where` (text, Column, predicate) is TRUE. Raises InvalidInput for what Spark cannot resolve."""
     with sensitivity(spark, case_sensitive) as sensitive:
-        where = expression(where)
-        plan, predicate = pruned(spark, planned, where, sensitive)
+        schema = planned(AlwaysFalse()).schema
+        where = checked(shadow(spark, schema), [Asked(where, "The condition")])[0]
+        plan, predicate = pruned(spark, planned, where, schema, sensitive)
         job = Job.of(spark, plan, context_of(plan), predicate, "delete", whole=False)
         with as_input():
             gone = job.target.filter(where)
@@ -108,20 +110,24 @@ def update(
 ) -> RowChanges:
     """New values for the rows for which `where` is TRUE (None: all): texts, Columns, terms, or Python values as constants."""
     with sensitivity(spark, case_sensitive) as sensitive:
-        where = expression(True if where is None else where)
-        plan, predicate = pruned(spark, planned, where, sensitive)
+        schema = planned(AlwaysFalse()).schema
+        given = Given.of(schema, tuple(assignments.items()), sensitive)
+        empty = shadow(spark, schema)
+        where = checked(empty, [Asked(True if where is None else where, "The condition")])[0]
+        checked(empty, asked_of(given))
+        if len(empty.columns) == len(schema.fields):
+            Values(empty, schema, columns_by_id(empty, schema), sensitive, time_enabled(spark)).columns(given)
+        plan, predicate = pruned(spark, planned, where, schema, sensitive)
         job = Job.of(spark, plan, context_of(plan), predicate, "update")
-        given = Given.of(plan.schema, tuple(assignments.items()), sensitive)
         with as_input():
             chosen = job.target.filter(where)
-        new = Values(chosen, plan.schema, job.own(chosen), sensitive, job.time).columns(given)
+        new = Values(chosen, plan.schema, columns_by_id(chosen, plan.schema), sensitive, job.time).columns(given)
         columns = [F.lit(UPDATED).cast("byte").alias(OPERATION), *job.marks(), *job.named(new, None)]
         return job.run(chosen.select(*columns), new_rows=True, unique=False)
 
 
-def pruned(spark: Any, planned: Planned, where: Column, case_sensitive: bool) -> tuple[Plan, Predicate]:
+def pruned(spark: Any, planned: Planned, where: Column, schema: Schema, case_sensitive: bool) -> tuple[Plan, Predicate]:
     """The plan for a condition, pruned by those of its conjuncts that Frazil understands."""
-    schema = planned(AlwaysFalse()).schema
     known: Predicate = AlwaysTrue()
     for text in conditions(shadow(spark, schema), where):
         predicate = pruning_predicate(spark, text, schema, case_sensitive)
@@ -197,10 +203,6 @@ class Job:
         last = len(fields)
         columns = [at(frame, n) for n in range(last)] + [at(frame, last + n).alias(m) for n, m in enumerate(marks.values())]
         return cls(spark, plan, context, predicate, kind, frame.select(*columns), time)
-
-    def own(self, frame: DataFrame) -> dict[int, Column]:
-        """The target's columns in a frame that begins with them."""
-        return {f.field_id: at(frame, n) for n, f in enumerate(self.plan.schema.fields)}
 
     def marks(self) -> list[Column]:
         return [F.col(FILE), F.col(POS), *((F.col(ROW_ID),) if self.context.lineage else ())]

@@ -11,9 +11,12 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from frazil.errors import InvalidInput
+from frazil.errors import InvalidInput, ValidationError
 from frazil.expr.nodes import Expression, Literal
+from frazil.spec.schema import Schema
 
+OWN = "__frazil_"
+"""How names of columns begin that are Frazil's own."""
 _EQUAL = {"EqualTo": False, "EqualNullSafe": True}
 _UUID = re.compile(r"CAST\(('[0-9a-fA-F-]{36}') AS uuid\)")  # Spark has them as text; inside a constant quotes are escaped
 _WHOLE_NUMBERS = ("byte", "short", "integer", "long")
@@ -81,8 +84,26 @@ def bound_to(frame: DataFrame, columns: Sequence[Column]) -> list[Column]:
     chosen = analysed(frame, columns)
     if not is_classic(frame):
         return list(columns)
+    if not _is_row_by_row(frame, chosen):
+        raise InvalidInput("Aggregate, window and generator functions are not allowed, as each row is decided by itself.")
     make, wrap = _column_class(), frame.sparkSession._jvm.org.apache.spark.sql.classic.ExpressionUtils.column
     return [make(wrap(e.child() if e.getClass().getSimpleName() == "Alias" else e)) for e in _each(_plan(chosen).projectList())]
+
+
+def _is_row_by_row(frame: DataFrame, chosen: DataFrame) -> bool:
+    """Whether expressions over a frame are computed from its columns alone, a row at a time."""
+    plan = _plan(chosen)
+    return bool(plan.getClass().getSimpleName() == "Project" and plan.references().subsetOf(_plan(frame).outputSet()))
+
+
+def are_deterministic(chosen: DataFrame) -> list[bool]:
+    """Whether each expression that a frame was made of is the same each time it is computed."""
+    return [bool(e.deterministic()) for e in _each(_plan(chosen).projectList())]
+
+
+def columns_by_id(frame: DataFrame, schema: Schema) -> dict[int, Column]:
+    """The columns of a table, by field id, in a frame that begins with them."""
+    return {f.field_id: at(frame, n) for n, f in enumerate(schema.fields)}
 
 
 def _column_class() -> Any:
@@ -115,7 +136,17 @@ class as_input:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if type(error).__name__ in ("AnalysisException", "ParseException"):
-            raise InvalidInput(str(error).partition("\n\nJVM stacktrace")[0].strip().splitlines()[0]) from error
+            raise _as_input(error) from error
+
+
+def _as_input(error: Any) -> InvalidInput:
+    """Spark's error in Frazil's words where Frazil has them. Names of columns that are Frazil's own are not suggested."""
+    facts = error.getMessageParameters() or {} if str(error.getCondition()).startswith("UNRESOLVED_COLUMN") else {}
+    if "objectName" not in facts:
+        return InvalidInput(str(error).partition("\n\nJVM stacktrace")[0].strip().splitlines()[0])
+    name = ".".join(parts_of(facts["objectName"]))
+    near = [n.replace("`", "") for n in facts.get("proposal", "").split(", ") if n and OWN not in n]
+    return ValidationError(f"Cannot find column {name!r}{'; columns are, among others: ' if near else ''}{', '.join(near)}.", column=name)
 
 
 def equal_columns(target: DataFrame, source: DataFrame, on: Column) -> list[tuple[int, int, bool]]:
@@ -166,7 +197,10 @@ def texts_of(frame: DataFrame, columns: Sequence[Column], sides: Mapping[str, Da
     if not columns:
         return []
     of = {a.exprId().id(): name for name, side in sides.items() for a in _each(_plan(side).output())}
-    chosen = _plan(analysed(frame, columns))
+    frame_of_them = analysed(frame, columns)
+    if not _is_row_by_row(frame, frame_of_them):
+        return [None] * len(columns)
+    chosen = _plan(frame_of_them)
     resolved = [e.child() if e.getClass().getSimpleName() == "Alias" else e for e in _each(chosen.projectList())]
     return [str(_renamed(frame, e, of).sql()) if e.deterministic() and _is_builtin(e) else None for e in resolved]
 
