@@ -42,6 +42,7 @@ from frazil.expr.functions.by_name import find_function, function_names
 from frazil.expr.functions.patterns import pattern_pieces
 from frazil.expr.literals import typed_literal
 from frazil.expr.rewrite import limits, rewritten
+from frazil.expr.tokens import SPARK_CAN
 from frazil.expr.values import FLOATS, INTEGERS
 from frazil.spec.schema import Schema
 from frazil.spec.types import (
@@ -262,7 +263,9 @@ class _Binder:
         function = find_function(name)
         if function is None:
             raise Unsupported(
-                f"The function {name} is not known to Frazil's filters.", hint=f"Known: {', '.join(function_names())}.", function=name
+                f"The function {name} is not known to Frazil's filters and values without Spark.",
+                hint=f"{SPARK_CAN} Known here: {', '.join(function_names())}.",
+                function=name,
             )
         types = tuple(_literal_type(a, arguments) for a in arguments)
         signature = function.bind(types)

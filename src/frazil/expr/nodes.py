@@ -7,7 +7,7 @@ text: `EqualTo("name", "x")` is `name = 'x'`; a column on the right side is `Equ
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
@@ -324,19 +324,25 @@ def as_literal(value: Any) -> Expression:
     return value if isinstance(value, Expression) else Literal(value)
 
 
+def walk(expression: Expression) -> Iterator[Expression]:
+    """The expression and everything inside it."""
+    left = [expression]
+    while left:
+        node = left.pop()
+        yield node
+        match node:
+            case And(parts=parts) | Or(parts=parts) | Call(arguments=parts):
+                left += parts
+            case Not(child=child):
+                left.append(child)
+            case _Binary(term=a, literal=b):
+                left += (a, b)
+            case _Membership(term=term, literals=literals):
+                left += (term, *literals)
+            case _Unary(term=term) | Cast(term=term) | Like(term=term):
+                left.append(term)
+
+
 def names(expression: Expression) -> set[str]:
     """Full names of all columns that the expression reads, as written."""
-    match expression:
-        case Reference(name=name):
-            return {name}
-        case And(parts=parts) | Or(parts=parts) | Call(arguments=parts):
-            return set().union(*(names(p) for p in parts)) if parts else set()
-        case Not(child=child):
-            return names(child)
-        case _Binary(term=a, literal=b):
-            return names(a) | names(b)
-        case _Membership(term=term, literals=literals):
-            return names(term).union(*(names(p) for p in literals))
-        case _Unary(term=term) | Cast(term=term) | Like(term=term):
-            return names(term)
-    return set()
+    return {node.name for node in walk(expression) if isinstance(node, Reference)}
