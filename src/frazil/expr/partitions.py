@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from frazil.expr.building import column, from_numpy, scalar, to_numpy
 from frazil.expr.calendar import DAY_MICROS
 from frazil.expr.prune_tests import after_prefix
-from frazil.expr.ranges import Bounds, Flag, Hashed, Range, clean_bound, clean_bounds, flags, unknown
+from frazil.expr.ranges import Bounds, Flag, Hashed, Range, clean_bound, clean_bounds, flags, possible_bounds, unknown
 from frazil.expr.values import FLOATS, MOMENTS, NANOS, arrow_type
 from frazil.spec.transform_values import scaled
 from frazil.spec.transforms import (
@@ -77,13 +77,14 @@ def range_of_summaries(
         without = flags(lower.is_null(), False)
         sure = flags(contains_null, False)
         values = np.logical_not(without & sure & np.logical_not(nans))
+    if isinstance(transform, IdentityTransform):
+        return Range(*clean_bounds(lower, upper, source_type), nulls, nans, values)
+    lower, upper = possible_bounds(lower, upper)
     if isinstance(transform, BucketTransform):
         if lower is None or upper is None:
             return Range(None, None, nulls, False, values)
         hashed = Hashed(transform.num_buckets, source_type, lower.cast(pa.int32()), upper.cast(pa.int32()))
         return Range(None, None, nulls, False, values, hashed)
-    if isinstance(transform, IdentityTransform):
-        return Range(*clean_bounds(lower, upper, source_type), nulls, nans, values)
     low, high = _source_bounds(transform, source_type, lower, upper)
     return Range(low, high, nulls, nans, values)
 
