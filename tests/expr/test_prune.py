@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil.errors import EvaluationError
+from frazil.expr import nodes as n
 from frazil.expr.bind import bind
 from frazil.expr.parse import parse
 from frazil.expr.partitions import range_of_summaries, range_of_values
@@ -49,7 +50,7 @@ from frazil.spec.types import (
     TimestamptzType,
     UUIDType,
 )
-from tests.expr.support import ID_OF, SCHEMA, TYPES, Rows, cells, predicates, truth
+from tests.expr.support import ID_OF, POOLS, SCHEMA, TYPES, Rows, cells, predicates, truth
 
 _BIT = {True: TRUE, False: FALSE, None: NULL}
 TRANSFORMS: tuple[Transform, ...] = (
@@ -72,7 +73,7 @@ def _check(bound: Any, files: list[Rows], ranges: Any) -> None:
 
 
 def _statistics(type_: IcebergType, files: list[Rows], drop: list[int]) -> Range:
-    """What a writer would note, with bounds cut to two characters; `drop[i]` bits leave statistics out."""
+    """What a writer would note, with bounds cut to two characters; `drop[i]` bits leave statistics out, 16 exchanges the bounds."""
     lower, upper, counts, nulls, nans = [], [], [], [], []
     for rows, dropped in zip(files, drop, strict=True):
         values = [r.get(ID_OF[type_]) for r in rows]
@@ -80,6 +81,8 @@ def _statistics(type_: IcebergType, files: list[Rows], drop: list[int]) -> Range
         low, high = (min(plain), max(plain)) if plain else (None, None)
         if plain and isinstance(type_, StringType | BinaryType):
             low, high = low[:2], high if len(high) <= 2 else after_prefix(high[:2])
+        if dropped & 16:
+            low, high = high, low
         lower.append(None if dropped & 1 else low)
         upper.append(None if dropped & 2 else high)
         counts.append(len(values))
@@ -103,7 +106,7 @@ def test_column_statistics_never_hide_what_a_row_answers(data: st.DataObject) ->
     types = data.draw(st.lists(st.sampled_from(TYPES), min_size=1, max_size=3, unique=True))
     bound = bind(data.draw(predicates(types)), SCHEMA)
     files = data.draw(_files(types))
-    drop = data.draw(st.lists(st.sampled_from([0, 0, 0, 1, 2, 4, 8, 15]), min_size=len(files), max_size=len(files)))
+    drop = data.draw(st.lists(st.sampled_from([0, 0, 0, 1, 2, 4, 8, 15, 16, 20]), min_size=len(files), max_size=len(files)))
     ranges = {ID_OF[t]: _statistics(t, files, drop) for t in types}
     others = constant(None, IntegerType())  # columns that no file has read as null
     _check(bound, files, lambda field_id: [ranges.get(field_id, others)])
@@ -134,11 +137,26 @@ def test_partition_values_and_summaries_never_hide_what_a_row_answers(data: st.D
     _check(bound, files, lambda field_id: [per_file] if field_id == ID_OF[type_] else [absent])
     plain = [k for k in keys if k is not None and k == k]
     bounds = [stored([f(plain) if plain else None], result) for f in (min, max)]
+    if data.draw(st.integers(0, 3)) == 3:
+        bounds.reverse()  # a writer that had them the wrong way round
     flags = [pa.array([any(k is None for k in keys)]), pa.array([any(k is not None and k != k for k in keys)])]
     if data.draw(st.booleans()):
         flags[1] = pa.array([None], pa.bool_())
     manifest = range_of_summaries(transform, type_, bounds[0], bounds[1], flags[0], flags[1])
     _check(bound, [[r for rows in files for r in rows]], lambda field_id: [manifest] if field_id == ID_OF[type_] else [absent])
+
+
+@pytest.mark.parametrize("type_", TYPES, ids=str)
+def test_bounds_the_wrong_way_round_say_nothing(type_: IcebergType) -> None:
+    values = sorted({v for v in POOLS[type_] if v == v})
+    low, high = array(values[:1], type_), array(values[-1:], type_)
+    counts, none = pa.array([2], pa.int64()), pa.array([0], pa.int64())
+    found = from_statistics(type_, high, low, counts, none)
+    assert [found.lower[0].as_py(), found.upper[0].as_py()] == [None, None]
+    rows: Rows = [{ID_OF[type_]: v} for v in (values[0], values[-1])]
+    for value in (values[0], values[-1]):
+        for test in (n.EqualTo, n.GreaterThan, n.GreaterThanOrEqual, n.LessThan, n.LessThanOrEqual):
+            _check(bind(test(n.Reference(f"c{ID_OF[type_]}"), n.Literal(value, type_)), SCHEMA), [rows], lambda i: [found])
 
 
 @given(st.data())
