@@ -120,6 +120,12 @@ def stored(values: list[Any], type_: IcebergType) -> pa.Array:
     return pa.Array.from_buffers(pa.decimal128(type_.precision, type_.scale), len(wide), wide.buffers())
 
 
+def _as_java_writes(transform: Transform, type_: IcebergType, value: Any) -> Any:
+    if isinstance(transform, HourTransform) and isinstance(type_, TimestampType | TimestamptzType) and value is not None:
+        return (value // 3_600_000_000 + 2**31) % 2**32 - 2**31  # wraps around, where Frazil refuses
+    return apply(transform, type_, value) if transform.is_known else "?"
+
+
 @given(st.data())
 @settings(max_examples=150, deadline=None)
 def test_partition_values_and_summaries_never_hide_what_a_row_answers(data: st.DataObject) -> None:
@@ -128,7 +134,7 @@ def test_partition_values_and_summaries_never_hide_what_a_row_answers(data: st.D
     bound = bind(data.draw(predicates([type_])), SCHEMA)
     groups: dict[Any, tuple[Any, Rows]] = {}
     for value in data.draw(st.lists(cells(type_), min_size=1, max_size=8)):
-        key = apply(transform, type_, value) if transform.is_known else "?"
+        key = _as_java_writes(transform, type_, value)
         groups.setdefault(repr(key), (key, []))[1].append({ID_OF[type_]: value})
     result = transform.result_type(type_) if transform.is_known else StringType()
     keys, files = [k for k, _ in groups.values()], [rows for _, rows in groups.values()]
@@ -312,6 +318,38 @@ def test_truncated_numbers_that_wrapped_around_hide_no_rows(least: int, type_: A
         assert _mask(f"{name} <= {least + 1}", **{name: r}) & TRUE and _mask(f"{name} > 0", **{name: r}) & FALSE
     ordinary = range_of_values(TruncateTransform(3), type_, pa.array([6], kind))
     assert not _mask(f"{name} < 6", **{name: ordinary}) & TRUE and _mask(f"{name} > 5", **{name: ordinary}) == TRUE
+
+
+_HOUR = 3_600_000_000
+
+
+@pytest.mark.parametrize("micros", [2**63 - 1, 2**31 * _HOUR, 2**31 * _HOUR - 1, -(2**31) * _HOUR, -(2**31) * _HOUR - 1, -(2**63)])
+def test_hours_that_wrapped_around_hide_no_rows(micros: int) -> None:
+    hour = pa.array([_as_java_writes(HourTransform(), TimestampType(), micros)], pa.int32())
+    other = pa.array([_as_java_writes(HourTransform(), TimestampType(), 0)], pa.int32())
+    low, high = (pa.array([f(hour[0].as_py(), other[0].as_py())], pa.int32()) for f in (min, max))
+    for r in (
+        range_of_values(HourTransform(), TimestampType(), hour),
+        range_of_summaries(HourTransform(), TimestampType(), hour, hour),
+        range_of_summaries(HourTransform(), TimestampType(), low, high),
+    ):
+        for test in (n.EqualTo, n.GreaterThanOrEqual, n.LessThanOrEqual):
+            bound = bind(test(n.Reference("ts"), n.Literal(micros, TimestampType())), SMALL)
+            assert outcomes(bound, lambda i, r=r: [r], 1)[0] & TRUE, bound
+    ordinary = range_of_values(HourTransform(), TimestampType(), pa.array([400_000], pa.int32()))
+    bound = bind(n.EqualTo(n.Reference("ts"), n.Literal(micros, TimestampType())), SMALL)
+    assert not outcomes(bound, lambda i: [ordinary], 1)[0] & TRUE
+
+
+@pytest.mark.parametrize("days", [2**31 - 1, 2**31 - 400, -(2**31), -(2**31) + 400, 1_826_000_000])
+@pytest.mark.parametrize("transform", [YearTransform(), MonthTransform(), DayTransform()], ids=str)
+def test_the_first_and_last_dates_that_there_are_hide_no_rows(transform: Transform, days: int) -> None:
+    value = pa.array([apply(transform, DateType(), days)], pa.int32())
+    schema = Schema(NestedField(1, "day", DateType()))
+    for r in (range_of_values(transform, DateType(), value), range_of_summaries(transform, DateType(), value, value)):
+        for test in (n.EqualTo, n.GreaterThanOrEqual, n.LessThanOrEqual):
+            bound = bind(test(n.Reference("day"), n.Literal(days, DateType())), schema)
+            assert outcomes(bound, lambda i, r=r: [r], 1)[0] & TRUE, bound
 
 
 def test_year_and_casts_to_date_prune_by_timestamps() -> None:

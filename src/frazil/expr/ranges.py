@@ -131,7 +131,7 @@ def possible_bounds(lower: Bounds, upper: Bounds) -> tuple[Bounds, Bounds]:
     if not np.any(impossible):
         return lower, upper
     possible = building.from_numpy(np.logical_not(impossible))
-    return tuple(pc.if_else(possible, b, building.scalar(None, b.type)) for b in (lower, upper))  # type: ignore[return-value]
+    return tuple(pc.if_else(possible, b, building.scalar(None, b.type)) for b in (lower, upper))
 
 
 def clean_bound(bound: Bounds, type_: IcebergType) -> Bounds:
