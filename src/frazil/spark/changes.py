@@ -29,6 +29,7 @@ from frazil.spark.arrow_read import fitted, parallelism
 from frazil.spark.arrow_types import arrow_schema
 from frazil.spark.logical import arrow_type, from_arrow
 from frazil.spark.native_read import has_type, projected
+from frazil.spark.sql_text import filtered
 from frazil.spark.types import spark_type, time_enabled
 from frazil.spark.workers import check_workers, guarded
 from frazil.spec.schema import Schema
@@ -73,7 +74,7 @@ def changes_frame(
         frames.append(_frame(spark, plan, read, plain, time, False))
     frame = _shown(functools.reduce(DataFrame.unionAll, frames), wanted)
     if where is not None and not isinstance(where, AlwaysTrue):
-        frame = projected(frame.filter(where if isinstance(where, Column) else str(where)), wanted, projection)
+        frame = projected(filtered(frame, where), wanted, projection)
     return frame if limit is None else frame.limit(limit)
 
 

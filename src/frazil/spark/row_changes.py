@@ -24,6 +24,7 @@ from frazil.arrow.leftovers import leave_only
 from frazil.arrow.rows_at import rows_at
 from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, And, Predicate
+from frazil.expr.quoted import columns_of, refuse_columns
 from frazil.rows.change import ChangeContext, Changed, combined
 from frazil.rows.groups import packed
 from frazil.rows.modes import COPY_ON_WRITE, Kind, distribution_of
@@ -93,8 +94,10 @@ class RowChanges:
 
 
 def delete(spark: Any, planned: Planned, where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None) -> RowChanges:
-    """Takes the rows away for which `where` (text, Column, predicate) is TRUE. Raises InvalidInput for what Spark cannot resolve."""
+    """Takes the rows away for which `where` (text, Column, predicate) is TRUE. Raises InvalidInput for what Spark cannot resolve, and for
+    columns in double quotes, which Spark takes for texts."""
     with sensitivity(spark, case_sensitive) as sensitive:
+        refuse_columns(where, columns_of(planned(AlwaysFalse()).schema, sensitive))
         where = expression(where)
         plan, predicate = pruned(spark, planned, where, sensitive)
         job = Job.of(spark, plan, context_of(plan), predicate, "delete", whole=False)
@@ -108,6 +111,8 @@ def update(
 ) -> RowChanges:
     """New values for the rows for which `where` is TRUE (None: all): texts, Columns, terms, or Python values as constants."""
     with sensitivity(spark, case_sensitive) as sensitive:
+        for text in (where, *assignments.values()):
+            refuse_columns(text, columns_of(planned(AlwaysFalse()).schema, sensitive))
         where = expression(True if where is None else where)
         plan, predicate = pruned(spark, planned, where, sensitive)
         job = Job.of(spark, plan, context_of(plan), predicate, "update")

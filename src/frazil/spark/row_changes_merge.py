@@ -6,16 +6,18 @@ that nothing has matched are inserted afterwards; a large one is one outer join.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pyroaring import BitMap64
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql import types as s
 
 from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, And, Between, In, IsNull, Or, Predicate, Reference
+from frazil.expr.quoted import back_quoted, columns_of, columns_of_sides, refuse_columns
 from frazil.rows.clauses import Clause, Do, Merge, When
 from frazil.spark.row_changes import FILE, NUMBER, OPERATION, POS, ROW_ID, ContextOf, Job, Planned, RowChanges, shadow
 from frazil.spark.row_changes_plans import as_input, at, bound_to, equal_columns, expression, is_classic, named, parts_of, standing_for
@@ -54,6 +56,7 @@ def merge(
     with sensitivity(spark, case_sensitive) as sensitive:
         names = tuple(parts_of(merge.target_alias))
         plan = planned(AlwaysFalse())
+        _refuse_quoted_columns(merge, plan.schema, source if like is None else like, sensitive)
         context, empty = context_of(plan), named(shadow(spark, plan.schema), names)
         job = Job(spark, plan, context, AlwaysTrue(), "merge", empty, False)
         with job.cleaned():
@@ -65,6 +68,30 @@ def merge(
             job.target, job.keys = named(job.target, names), keys
             _Clauses(job, merge, names, source, staged, sensitive).write()
             return job.finish(unique=merge.checks_cardinality)
+
+
+def _refuse_quoted_columns(merge: Merge, schema: Schema, source: DataFrame | Staged, case_sensitive: bool) -> None:
+    """Raises InvalidInput for columns of either side in double quotes, in any condition or value."""
+    names = _full_names(source.spark_schema if isinstance(source, Staged) else source.schema)
+    known = {n if case_sensitive else n.lower(): sql for n, sql in names}
+
+    def of_source(text: str) -> str | None:
+        return known.get(text if case_sensitive else text.lower())
+
+    target = columns_of(schema, case_sensitive)
+    sides = [(".".join(parts_of(merge.target_alias)[n:]), target) for n in range(len(parts_of(merge.target_alias)))]
+    column_of = columns_of_sides([*sides, (merge.source_alias, of_source)], case_sensitive)
+    for given in (merge.on, *(v for c in merge.clauses for v in (c.condition, *(x for _, x in c.assignments)))):
+        refuse_columns(given, column_of)
+
+
+def _full_names(type_: s.StructType, around: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
+    """Of all columns, members of structs among them: (full name, the name in SQL)."""
+    for f in type_.fields:
+        parts = (*around, f.name)
+        yield ".".join(parts), back_quoted(parts)
+        if isinstance(f.dataType, s.StructType):
+            yield from _full_names(f.dataType, parts)
 
 
 def _source(spark: Any, source: DataFrame | Staged, alias: str, job: Job, like: DataFrame | None) -> tuple[DataFrame, Staged | None]:

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from frazil.errors import InvalidInput
 from frazil.expr.nodes import Expression, Literal
+from frazil.spark.sql_text import null_safe
 
 _EQUAL = {"EqualTo": False, "EqualNullSafe": True}
 _UUID = re.compile(r"CAST\(('[0-9a-fA-F-]{36}') AS uuid\)")  # Spark has them as text; inside a constant quotes are escaped
@@ -198,10 +199,10 @@ def expression(value: Any) -> Column:
         return value
     with as_input():
         if isinstance(value, str):
-            return F.expr(value)
+            return F.expr(null_safe(value))
         if isinstance(value, list | tuple):
             return F.lit(list(value))
         if isinstance(value, dict | set):
             raise InvalidInput(f"{value!r} ({type(value).__name__}) cannot be a constant.", hint="Write it as SQL text.")
         text = str(value if isinstance(value, Expression) else Literal(value))  # F.lit would read local times in Python's own zone
-        return F.expr(_UUID.sub(r"\1", text))
+        return F.expr(null_safe(_UUID.sub(r"\1", text)))
