@@ -148,13 +148,14 @@ class _Parser:
                 return term
 
     def like(self, term: n.Expression, negated: bool, ignore_case: bool) -> n.Expression:
+        double_quoted = self.is_double_quoted()
         pattern, escape = self.string("the pattern of LIKE"), "\\"
         if self.take("escape"):
             token = self.peek()
             escape = self.string("the escape of LIKE")
             if len(escape) != 1:
                 raise self.error("the escape of LIKE is one character", token)
-        return (n.NotLike if negated else n.Like)(term, pattern, escape, ignore_case)
+        return (n.NotLike if negated else n.Like)(term, pattern, escape, ignore_case, double_quoted)
 
     def is_(self, term: n.Expression) -> n.Expression:
         negated = self.take("not")
@@ -220,7 +221,8 @@ class _Parser:
             case "number":
                 return self.number("")
             case "string":
-                return n.Literal(self.string("a text"), StringType())
+                double_quoted = self.is_double_quoted()
+                return n.Literal(self.string("a text"), StringType(), double_quoted)
             case "hex":
                 return self.hex()
             case "quoted":
@@ -361,6 +363,10 @@ class _Parser:
         while self.peek().kind == "string":  # 'a' 'b' is one text
             found += self.next().value
         return found
+
+    def is_double_quoted(self) -> bool:
+        """Whether a text follows that others would take for a quoted name."""
+        return self.peek().text.startswith('"') and self.peek(1).kind != "string"
 
     def hex(self) -> n.Expression:
         token = self.next()

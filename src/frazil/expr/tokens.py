@@ -25,7 +25,7 @@ _ESCAPE_OR_QUOTE = re.compile(r"""\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([0-3
 
 @dataclass(frozen=True)
 class Token:
-    """`kind` is word, quoted, string, hex, number, mark or end; `value` what it says (words in lower case), `text` as written."""
+    """`kind` is word, quoted, string, hex, number, mark, other or end; `value` what it says (words in lower case), `text` as written."""
 
     kind: str
     value: str
@@ -33,13 +33,17 @@ class Token:
     at: int
 
 
-def tokens(text: str) -> list[Token]:
-    """All tokens and one of kind end. Raises ParseError with the place."""
+def tokens(text: str, *, lenient: bool = False) -> list[Token]:
+    """All tokens and one of kind end. Raises ParseError with the place; `lenient`: what is no token of predicates is one of kind other."""
     found: list[Token] = []
     at = 0
     while at < len(text):
         match = _TOKEN.match(text, at)
         if not match:
+            if lenient:
+                found.append(Token("other", text[at], text[at], at))
+                at += 1
+                continue
             raise error(text, at, f"cannot read {text[at : at + 20]!r}")
         if (kind := match.lastgroup or "") != "blank":
             found.append(_token(match, kind))

@@ -14,6 +14,7 @@ from frazil.catalog.names import identifier_parts
 from frazil.errors import InvalidInput, ValidationError
 from frazil.expr.nodes import Expression, Literal
 from frazil.spark.host.jvm import analysed_plan, catalyst, column_of, each, frame_of, is_classic, no_option, scala_seq
+from frazil.spark.host.sql_text import null_safe
 from frazil.spec.schema import Schema
 
 OWN = "__frazil_"
@@ -197,10 +198,10 @@ def expression(value: Any) -> Column:
         return value
     with as_input():
         if isinstance(value, str):
-            return F.expr(value)
+            return F.expr(null_safe(value))
         if isinstance(value, list | tuple):
             return F.lit(list(value))
         if isinstance(value, dict | set):
             raise InvalidInput(f"{value!r} ({type(value).__name__}) cannot be a constant.", hint="Write it as SQL text.")
         text = str(value if isinstance(value, Expression) else Literal(value))  # F.lit would read local times in Python's own zone
-        return F.expr(_UUID.sub(r"\1", text))
+        return F.expr(null_safe(_UUID.sub(r"\1", text)))

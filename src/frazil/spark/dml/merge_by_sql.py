@@ -6,17 +6,19 @@ that nothing has matched are inserted afterwards; a large one is one outer join.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql import types as s
 
 from frazil.catalog.names import identifier_parts
 from frazil.errors import Unsupported
 from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, And, Between, In, IsNull, Or, Predicate, Reference
+from frazil.expr.quoted import back_quoted, columns_of, columns_of_sides, refuse_columns
 from frazil.rows.clauses import Clause, Do, Merge, When
 from frazil.spark.dml.analysed import as_input, equal_columns, expression, named, standing_for
 from frazil.spark.dml.change_tasks import BY_SOURCE_DELETED, BY_SOURCE_UPDATED, DELETED, INSERTED, MATCHED, UPDATED, Report
@@ -82,7 +84,32 @@ def check(spark: Any, schema: Schema, source: DataFrame, merge: Merge, *, case_s
         names = tuple(identifier_parts(merge.target_alias))
         frame = source.alias(merge.source_alias) if merge.source_alias else source
         target = named(shadow(spark, schema), names)
+        _refuse_quoted_columns(merge, schema, source, sensitive)
         Clauses(target, frame, schema, merge, names, sensitive, time_enabled(spark)).check()
+
+
+def _refuse_quoted_columns(merge: Merge, schema: Schema, source: DataFrame | StagedFrame, case_sensitive: bool) -> None:
+    """Raises InvalidInput for columns of either side in double quotes, in any condition or value."""
+    names = _full_names(source.spark_schema if isinstance(source, StagedFrame) else source.schema)
+    known = {n if case_sensitive else n.lower(): sql for n, sql in names}
+
+    def of_source(text: str) -> str | None:
+        return known.get(text if case_sensitive else text.lower())
+
+    target = columns_of(schema, case_sensitive)
+    sides = [(".".join(identifier_parts(merge.target_alias)[n:]), target) for n in range(len(identifier_parts(merge.target_alias)))]
+    column_of = columns_of_sides([*sides, (merge.source_alias, of_source)], case_sensitive)
+    for given in (merge.on, *(v for c in merge.clauses for v in (c.condition, *(x for _, x in c.assignments)))):
+        refuse_columns(given, column_of)
+
+
+def _full_names(type_: s.StructType, around: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
+    """Of all columns, members of structs among them: (full name, the name in SQL)."""
+    for f in type_.fields:
+        parts = (*around, f.name)
+        yield ".".join(parts), back_quoted(parts)
+        if isinstance(f.dataType, s.StructType):
+            yield from _full_names(f.dataType, parts)
 
 
 def _source(

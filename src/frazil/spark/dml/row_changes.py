@@ -23,6 +23,7 @@ from pyspark.sql import types as s
 from frazil.arrow.read.rows_at import rows_at
 from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, And, Predicate
+from frazil.expr.quoted import columns_of, refuse_columns
 from frazil.rows.change import ChangeContext, Changed, combined
 from frazil.rows.groups import packed
 from frazil.rows.modes import COPY_ON_WRITE, Kind, distribution_of
@@ -96,9 +97,11 @@ class RowChanges:
 
 
 def delete(spark: Any, planned: Planned, where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None) -> RowChanges:
-    """Takes the rows away for which `where` (text, Column, predicate) is TRUE. Raises InvalidInput for what Spark cannot resolve."""
+    """Takes the rows away for which `where` (text, Column, predicate) is TRUE. Raises InvalidInput for what Spark cannot resolve, and for
+    columns in double quotes, which Spark takes for texts."""
     with sensitivity(spark, case_sensitive) as sensitive:
         schema = planned(AlwaysFalse()).schema
+        refuse_columns(where, columns_of(schema, sensitive))
         where = checked(shadow(spark, schema), [Asked(where, "The condition")])[0]
         plan, predicate = pruned(spark, planned, where, schema, sensitive)
         job = Job.of(spark, plan, context_of(plan), predicate, "delete", whole=False)
@@ -113,6 +116,8 @@ def update(
     """New values for the rows for which `where` is TRUE (None: all): texts, Columns, terms, or Python values as constants."""
     with sensitivity(spark, case_sensitive) as sensitive:
         schema = planned(AlwaysFalse()).schema
+        for text in (where, *assignments.values()):
+            refuse_columns(text, columns_of(schema, sensitive))
         given = Given.of(schema, tuple(assignments.items()), sensitive)
         empty = shadow(spark, schema)
         where = checked(empty, [Asked(True if where is None else where, "The condition")])[0]
