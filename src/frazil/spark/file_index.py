@@ -71,10 +71,15 @@ class _Scala:
         return self._sequence(self._read(msgspec.json.encode(told).decode(), self._directories))
 
 
-def relation(spark: Any, jvm: Jvm, session: Any, schema: s.StructType, index: FileIndex, options: dict[str, str]) -> DataFrame:
-    """Spark's own Parquet scan of an index's files. `session`: the JVM's, by which it reads."""
+def listen(spark: Any) -> None:
+    """Lets the JVM call objects of this process."""
     with _STARTING:  # PySpark itself lets two threads start it
         ensure_callback_server_started(spark.sparkContext._gateway)
+
+
+def relation(spark: Any, jvm: Jvm, session: Any, schema: s.StructType, index: FileIndex, options: dict[str, str]) -> DataFrame:
+    """Spark's own Parquet scan of an index's files. `session`: the JVM's, by which it reads."""
+    listen(spark)
     scala, own = index.scala, spark._jsparkSession
     made = scala.relation(
         index, index.partitionSchema(), own.parseDataType(schema.json()), jvm.none, scala.parquet(), scala.map(jvm.map(options)), session

@@ -15,11 +15,13 @@ from frazil.scan.changelog import changelog_schema
 from frazil.scan.inspect import metadata_table
 from frazil.spark.arrow_types import for_spark
 from frazil.spark.changes import changes_frame
+from frazil.spark.following import follow
 from frazil.spark.native_read import read
 from frazil.spark.session_conf import all_settings, is_case_sensitive, session_zone, wap_branch
 from frazil.spark.target import Target, locate, read_request
 
 _CATALOGS = "spark.sql.catalog."
+_REFS = {"branch", "tag"}  # names of snapshots: what they mean may change
 
 
 def session_catalogs(spark: Any) -> dict[str, str]:
@@ -29,7 +31,11 @@ def session_catalogs(spark: Any) -> dict[str, str]:
 
 def load(spark: Any, options: Mapping[str, Any]) -> DataFrame:
     """Reads as the options say; Java's names."""
-    return frame_of(spark, locate(read_request(options, session_zone(spark)), session_catalogs(spark)))
+    target = locate(read_request(options, session_zone(spark)), session_catalogs(spark))
+    frame = frame_of(spark, target)
+    if target.is_changelog or target.is_incremental or not _REFS.issuperset(target.selectors):
+        return frame
+    return follow(spark, frame, target.loaded.metadata, lambda loaded: frame_of(spark, replace(target, loaded=loaded)))
 
 
 def frame_of(spark: Any, target: Target) -> DataFrame:

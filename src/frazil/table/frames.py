@@ -6,6 +6,7 @@ import importlib
 import sys
 from typing import Any
 
+from frazil.catalog import LoadedTable
 from frazil.errors import InvalidInput, NotInstalledError
 
 SPARK_ROOM = "frazil.spark"
@@ -41,6 +42,12 @@ def active_session() -> Any:
         return None
     # The active session belongs to a thread; the one that this process made serves where a thread has none.
     return sql.SparkSession.getActiveSession() or getattr(sql.SparkSession, "_instantiatedSession", None)
+
+
+def after_commit(loaded: LoadedTable) -> None:
+    """Lets the temporary views of running sessions follow; only where frames were made for Spark is there anything to do."""
+    if (room := sys.modules.get(f"{SPARK_ROOM}.following")) is not None:
+        room.refresh(loaded)
 
 
 def is_stream(frame: Any) -> bool:
