@@ -158,7 +158,7 @@ class _Refresh:
         return found if exchange.count else None
 
     def _again(self, followed: Followed, which: int) -> Any:
-        """The plan of a frame's new state. `which`: the frame stands in a plan more than once; plans that meet have columns of their own."""
+        """The plan of a frame's new state. `which`: a frame may stand in a plan twice, and plans that meet have columns of their own."""
         key = (followed.number, which)
         if key not in self.made:
             self.made[key] = followed.make(self.loaded)
