@@ -18,6 +18,7 @@ from frazil.arrow.write import write
 from frazil.arrow.write_context import WriteContext
 from frazil.errors import InvalidInput, Unsupported
 from frazil.spark.arrow_read import fitted
+from frazil.spark.interruptible import interruptible
 from frazil.spark.layout import spread
 from frazil.spark.settings import temporarily
 from frazil.spark.types import contains
@@ -40,7 +41,8 @@ def write_by_arrow(spark: Any, frame: DataFrame, context: WriteContext) -> list[
     shown = numbered.select(*(_to_arrow(F.col(f"c{n}"), f.field_type).alias(f"c{n}") for n, f in enumerate(context.schema.fields)))
     try:
         with temporarily(spark, rows.settings):
-            reports = shown.mapInArrow(guarded("frazil.spark.arrow_write", "write_part", context), REPORT).collect()
+            job = shown.mapInArrow(guarded("frazil.spark.arrow_write", "write_part", context), REPORT)
+            reports = interruptible(spark, job.collect)
     except BaseException:
         leave_only(context, (), settle(spark))
         raise

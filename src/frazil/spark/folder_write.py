@@ -19,10 +19,12 @@ from frazil.arrow.write_options import LEVELS, check_level
 from frazil.arrow.write_parquet import leaf_paths
 from frazil.codec.partition_path import partition_path
 from frazil.errors import StorageError
+from frazil.spark.interruptible import interruptible
 from frazil.spark.layout import Spread, spread
 from frazil.spark.settings import temporarily
 from frazil.spark.transforms import from_directory
 from frazil.spark.types import contains
+from frazil.spark.workers import settle
 from frazil.spec import types as i
 from frazil.spec.data_file import DataFile
 from frazil.storage.locations import data_location, data_root
@@ -95,9 +97,10 @@ def write_by_folder(spark: Any, frame: DataFrame, context: WriteContext) -> list
     moved: list[str] = []
     try:
         with temporarily(spark, {**_SETTINGS, **rows.settings, **_fanout(context, rows)}):
-            writer.save("file://" + local)
+            interruptible(spark, lambda: writer.save("file://" + local))
         return _take(local, context, rows, moved)
     except BaseException:
+        settle(spark)  # a task that still runs would make the folder again
         for path in moved:
             if os.path.exists(path):
                 os.unlink(path)

@@ -31,6 +31,7 @@ from frazil.scan.columns import metadata_columns
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import FileScanTask
 from frazil.spark.conform import REQUIRED
+from frazil.spark.interruptible import interruptible
 from frazil.spark.layout import ADVISORY, advisory_size, rebalanced, spread
 from frazil.spark.native_read import pruning_predicate, read
 from frazil.spark.native_write import clear_errors
@@ -240,7 +241,8 @@ class Job:
             frame, settings = self._spread(frame, inserts)
         sink = Sink(write, folder_of(write), self.plan.schema if new_rows else None, numbered)
         with temporarily(self.spark, settings) if settings else contextlib.nullcontext():
-            rows = frame.mapInArrow(guarded("frazil.spark.row_changes_tasks", "write_changes", sink), _REPORT).collect()
+            job = frame.mapInArrow(guarded("frazil.spark.row_changes_tasks", "write_changes", sink), _REPORT)
+            rows = interruptible(self.spark, job.collect)
         found = [cloudpickle.loads(bytes(r["report"])) for r in rows]
         self.reports += found
         return found

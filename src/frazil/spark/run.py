@@ -17,6 +17,7 @@ from pyspark import TaskContext, cloudpickle
 from frazil.arrow.runner import Place, place
 from frazil.errors import CorruptData, InvalidInput
 from frazil.spark.arrow_read import parallelism
+from frazil.spark.interruptible import interruptible
 from frazil.spark.workers import check_shared, check_workers, guarded, settle, speculates, worker_error
 from frazil.spec.metadata import TableMetadata
 from frazil.storage import Storage
@@ -55,7 +56,7 @@ class SparkRunner:
         count = len(packed)
         task = guarded("frazil.spark.run", "work_on", payload, packed)
         try:
-            rows = self.spark.range(0, count, 1, count).mapInArrow(task, REPORT).collect()
+            rows = interruptible(self.spark, self.spark.range(0, count, 1, count).mapInArrow(task, REPORT).collect)
         except BaseException as error:
             lingering = settle(self.spark)
             self.linger = lingering if count > 1 else 0.0

@@ -26,6 +26,7 @@ from frazil.codec.deletion_vector import positions_array
 from frazil.errors import InvalidInput, Unsupported
 from frazil.spark.arrow_read import fitted
 from frazil.spark.arrow_types import arrow_schema
+from frazil.spark.interruptible import interruptible
 from frazil.spark.workers import check_shared, check_workers, guarded, settle, worker_error
 from frazil.storage import Storage
 from frazil.storage.locations import data_root, scheme_of
@@ -101,7 +102,7 @@ def stage(frame: DataFrame, folder: str, storage: Storage) -> Staged:
     made = Staged(place, storage, arrow_schema(schema), schema)
     try:
         numbered = frame.toDF(*(f"c{n}" for n in range(len(schema))))  # Spark would look for a name with a dot inside a struct
-        parts = numbered.mapInArrow(guarded("frazil.spark.staging", "write_part", made), _REPORT).collect()
+        parts = interruptible(spark, numbered.mapInArrow(guarded("frazil.spark.staging", "write_part", made), _REPORT).collect)
     except BaseException as e:
         settle(spark)
         remove(made)

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from frazil.errors import InvalidInput, NotInstalledError
+from frazil.spark.interruptible import interruptible
 
 _checked: set[str] = set()
 _SETTLE = 15.0  # seconds; Spark ends a killed task's Python after two
@@ -97,7 +98,7 @@ def check_workers(spark: Any) -> None:
         return
     slots = _slots(spark)
     try:
-        spark.range(0, slots, 1, slots).mapInArrow(guarded("frazil.spark.workers", "answer"), "ok long").collect()
+        interruptible(spark, spark.range(0, slots, 1, slots).mapInArrow(guarded("frazil.spark.workers", "answer"), "ok long").collect)
     except Exception as e:
         raise worker_error(e) or e from e
     _checked.add(key)
@@ -120,7 +121,7 @@ def check_shared(spark: Any, directory: str) -> None:
     os.close(descriptor)
     try:
         slots = spark.range(0, _slots(spark), 1, _slots(spark))
-        seen = slots.mapInArrow(guarded("frazil.spark.workers", "sees", probe), "ok long").collect()
+        seen = interruptible(spark, slots.mapInArrow(guarded("frazil.spark.workers", "sees", probe), "ok long").collect)
     finally:
         os.unlink(probe)
     if any(r["ok"] == 0 for r in seen):
