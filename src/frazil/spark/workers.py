@@ -90,7 +90,7 @@ def check_workers(spark: Any) -> None:
     Raises NotInstalledError, naming the worker's Python, when one has none or another version.
     """
     master = _master(spark)
-    python = shutil.which(os.environ.get("PYSPARK_PYTHON") or str(spark.conf.get("spark.pyspark.python", None) or "python3"))
+    python = shutil.which(_python_of(spark))
     if master.startswith("local") and python and os.path.samefile(os.path.dirname(python), os.path.dirname(sys.executable)):
         return
     key = str(spark.conf.get("spark.app.id", master))
@@ -102,6 +102,13 @@ def check_workers(spark: Any) -> None:
     except Exception as e:
         raise worker_error(e) or e from e
     _checked.add(key)
+
+
+def _python_of(spark: Any) -> str:
+    """What workers are started with: the context knows, where there is one (`session.use_this_python` may have told it)."""
+    if (context := getattr(spark, "_sc", None)) is not None:
+        return str(context.pythonExec)
+    return os.environ.get("PYSPARK_PYTHON") or str(spark.conf.get("spark.pyspark.python", None) or "python3")
 
 
 def _master(spark: Any) -> str:
@@ -180,6 +187,9 @@ def worker_error(error: BaseException) -> NotInstalledError | None:
         return NotInstalledError(message, hint="docs/spark.md has the recipe of a packed environment.")
     for line in text.splitlines():
         if "ModuleNotFoundError" in line or "PYTHON_VERSION_MISMATCH" in line:
-            hint = "Set PYSPARK_PYTHON to this Python before the session starts; docs/spark.md has the recipe of a packed environment."
+            hint = (
+                "With a local master frazil.install(spark) sees to it; else set PYSPARK_PYTHON to this Python before the session starts. "
+                "docs/spark.md has the recipe of a packed environment."
+            )
             return NotInstalledError(f"A Spark worker cannot run Frazil: {line.strip()}", hint=hint)
     return None
