@@ -31,7 +31,7 @@ from frazil.storage.locations import absolute
 from frazil.table import rows, write
 from frazil.table.arguments import flag, mapping
 from frazil.table.evolve import ManageSnapshots, UpdateProperties, UpdateSchema, UpdateStatistics, Updating
-from frazil.table.frames import is_spark_frame, running, spark_room
+from frazil.table.frames import after_commit, is_spark_frame, running, spark_room
 from frazil.table.merge import MergeBuilder, stage_merge
 from frazil.table.naming import naming
 from frazil.table.preview import Preview
@@ -104,6 +104,7 @@ class Transaction:
                 outcome.snapshots, attempts=outcome.attempts, seconds_writing=self._pending.seconds, seconds_committing=outcome.seconds,
                 metrics=self._pending.metrics,
             )  # fmt: skip
+            after_commit(outcome.table)
         return self.table
 
     def _end(self) -> None:

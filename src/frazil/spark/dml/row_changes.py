@@ -48,6 +48,7 @@ from frazil.spark.dml.change_tasks import (
 from frazil.spark.dml.checked import Asked, checked
 from frazil.spark.dml.new_values import Given, NewColumns, asked_of, failed
 from frazil.spark.dml.staging import folder_of, remove, shared
+from frazil.spark.host.interruptible import interruptible
 from frazil.spark.host.session_conf import sensitivity
 from frazil.spark.host.settings import temporarily
 from frazil.spark.host.workers import guarded
@@ -252,7 +253,8 @@ class Job:
             frame, settings = self._spread(frame, inserts)
         sink = Sink(write, folder_of(write), self.plan.schema if new_rows else None, numbered)
         with temporarily(self.spark, settings) if settings else contextlib.nullcontext():
-            rows = frame.mapInArrow(guarded(change_tasks.__name__, "write_changes", sink), _REPORT).collect()
+            job = frame.mapInArrow(guarded(change_tasks.__name__, "write_changes", sink), _REPORT)
+            rows = interruptible(self.spark, job.collect)
         found = [cloudpickle.loads(bytes(r["report"])) for r in rows]
         self.reports += found
         return found

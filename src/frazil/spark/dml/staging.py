@@ -24,6 +24,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from frazil.arrow.write.write_context import WriteContext
 from frazil.codec.deletion_vector import positions_array
 from frazil.errors import InvalidInput, Unsupported
+from frazil.spark.host.interruptible import interruptible
 from frazil.spark.host.workers import check_shared, check_workers, guarded, worker_error
 from frazil.spark.tasks.numbered_groups import over_groups
 from frazil.spark.tasks.stragglers import settle
@@ -103,7 +104,7 @@ def stage(frame: DataFrame, folder: str, storage: Storage) -> StagedFrame:
     made = StagedFrame(place, storage, arrow_schema(schema), schema)
     try:
         numbered = frame.toDF(*(f"c{n}" for n in range(len(schema))))  # Spark would look for a name with a dot inside a struct
-        parts = numbered.mapInArrow(guarded(__name__, "write_part", made), _REPORT).collect()
+        parts = interruptible(spark, numbered.mapInArrow(guarded(__name__, "write_part", made), _REPORT).collect)
     except BaseException as e:
         settle(spark)
         remove(made)

@@ -12,6 +12,7 @@ import functools
 import importlib
 import logging
 import tempfile
+import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,6 +36,7 @@ EXPRESSIONS = _CATALYST + "expressions."
 
 _KNOWN: weakref.WeakKeyDictionary[Any, Jvm] = weakref.WeakKeyDictionary()
 _WARNED: set[str] = set()
+_LISTENING = threading.Lock()
 
 
 def fall_back(what: str, error: Exception) -> None:
@@ -81,6 +83,14 @@ def has_file_system(spark: Any, scheme: str) -> bool:
     except Exception:
         return False
     return True
+
+
+def listen(spark: Any) -> None:
+    """Let the JVM call objects of this process."""
+    from pyspark.java_gateway import ensure_callback_server_started  # not in workers, which import this module as well
+
+    with _LISTENING:  # PySpark itself lets two threads start the server
+        ensure_callback_server_started(spark.sparkContext._gateway)
 
 
 # Plans of frames ------------------------------------------------------------------------------------------------------------------------
@@ -259,9 +269,7 @@ class ParquetRelations:
 
     def scan(self, spark: Any, session: Any, schema: s.StructType, index: Any, options: Mapping[str, str]) -> DataFrame:
         """A frame over an index's files; `session`: the JVM's, by which the scan reads."""
-        from pyspark.java_gateway import ensure_callback_server_started  # not in workers, which import this module as well
-
-        ensure_callback_server_started(spark.sparkContext._gateway)
+        listen(spark)
         own, jvm = spark._jsparkSession, self._jvm
         columns = own.parseDataType(schema.json())
         made = self._relation(

@@ -15,6 +15,7 @@ from pyspark import TaskContext, cloudpickle
 from pyspark.sql import DataFrame
 
 from frazil.errors import CorruptData, InvalidInput
+from frazil.spark.host.interruptible import interruptible
 from frazil.spark.host.workers import check_shared, check_workers, parallelism, worker_error
 from frazil.spark.tasks.numbered_groups import jobs_over_groups
 from frazil.spark.tasks.stragglers import settle, speculates
@@ -52,7 +53,7 @@ class SparkRunner:
 
     def _job(self, frame: DataFrame, count: int) -> list[Any]:
         try:
-            rows = frame.collect()
+            rows = interruptible(self.spark, frame.collect)
         except BaseException as error:
             lingering = settle(self.spark)
             self.linger = lingering if count > 1 else 0.0

@@ -19,7 +19,9 @@ from frazil.arrow.write.write_options import LEVELS, check_level
 from frazil.arrow.write.write_parquet import leaf_paths
 from frazil.codec.partition_path import partition_path
 from frazil.errors import StorageError
+from frazil.spark.host.interruptible import interruptible
 from frazil.spark.host.settings import temporarily
+from frazil.spark.tasks.stragglers import settle
 from frazil.spark.types.spark_types import contains
 from frazil.spark.write.catalyst_transforms import from_directory
 from frazil.spark.write.layout import Spread, spread
@@ -113,9 +115,10 @@ def write_by_folder(spark: Any, frame: DataFrame, context: WriteContext) -> list
     moved: list[str] = []
     try:
         with temporarily(spark, {**_SETTINGS, **rows.settings, **_fanout(context, rows)}):
-            writer.save("file://" + local)
+            interruptible(spark, lambda: writer.save("file://" + local))
         return _take(local, context, rows, moved)
     except BaseException:
+        settle(spark)  # a task that still runs would make the folder again
         for path in moved:
             if os.path.exists(path):
                 os.unlink(path)
