@@ -22,7 +22,7 @@ from typing import Any
 CONTEXT = multiprocessing.get_context("forkserver")
 # Modules only: whoever opens a table has threads afterwards, and cannot fork any more.
 CONTEXT.set_forkserver_preload([
-    "datafusion", "fastavro", "pyarrow.orc", "pyarrow.parquet", "pyroaring", "frazil.table.catalog", "frazil.table.table",
+    "datafusion", "pyarrow.orc", "pyarrow.parquet", "pyroaring", "frazil.table.catalog", "frazil.table.table",
 ])  # fmt: skip
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import frazil
-from frazil.arrow.conform import conform
-from frazil.arrow.write import WriteContext, write
+from frazil.arrow.write.conform import conform
+from frazil.arrow.write.write_rows import WriteContext, write
 from frazil.commit.actions import RewriteFiles
 from frazil.errors import ValidationException
 from frazil.spec.types import StringType

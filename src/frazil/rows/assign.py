@@ -13,11 +13,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.arrow.conform import column_maker
-from frazil.arrow.evaluate import compute_over
-from frazil.arrow.schema import to_arrow_field, to_arrow_type
-from frazil.arrow.uuids import uuid_to_text
-from frazil.arrow.values import repeated
+from frazil.arrow.values.arrays import repeated
+from frazil.arrow.values.arrow_schema import to_arrow_field, to_arrow_type
+from frazil.arrow.values.evaluate import compute_over
+from frazil.arrow.values.uuids import uuid_to_text
+from frazil.arrow.write.conform import column_maker
 from frazil.errors import EvaluationError, InvalidInput, ParseError, SchemaMismatch, ValidationError
 from frazil.expr.bind import fold, resolve
 from frazil.expr.bound import Bound, BoundCast, BoundLiteral, BoundReference, Constant, references
