@@ -166,7 +166,8 @@ def test_classes_of_other_products_are_refused(tmp_path: Path) -> None:
         load_backend("a", **{"catalog-impl": "com.x.Y"})
     with pytest.raises(Unsupported, match="io-impl"):
         load_backend("a", type="path", warehouse=str(tmp_path), **{"io-impl": "com.x.IO"})
-    load_backend("a", type="path", warehouse=str(tmp_path), **{"io-impl": "org.apache.iceberg.aws.s3.S3FileIO"})
+    known = load_backend("a", type="path", warehouse=str(tmp_path), **{"io-impl": "org.apache.iceberg.aws.s3.S3FileIO"})
+    assert known.list_namespaces() == []
 
 
 def test_configured_names_are_those_of_iceberg_catalogs(tmp_path: Path) -> None:

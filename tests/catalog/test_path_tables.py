@@ -145,6 +145,8 @@ def test_all_names_of_gzipped_versions_are_read(backend: CatalogBackend, metadat
     found = backend.load(TABLE)
     assert found.metadata_location.endswith(name)
     committed(backend.swap(found, changed(found, a="1")))
+    after = backend.load(TABLE)
+    assert "/v3." in after.metadata_location and after.metadata.properties == {**found.metadata.properties, "a": "1"}
 
 
 def test_rivals_that_wish_for_different_codecs_meet_at_one_name(backend: CatalogBackend, metadata_folder: Path) -> None:
