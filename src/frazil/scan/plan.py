@@ -191,7 +191,7 @@ def _with_deletes(
     metadata: TableMetadata, groups: tuple[PlannedFiles, ...], entries: DeleteEntries, options: ScanOptions, report: ScanReport
 ) -> tuple[tuple[PlannedFiles, ...], ScanReport]:
     """Statistics were read to match equality deletes; they go when nobody asked for them."""
-    found, index = attach(metadata, groups, entries)
+    found, index = attach(metadata, groups, entries, one_snapshot=True)
     if not options.with_stats:
         found = tuple(PlannedFiles(g.spec, g.table.select([*_RESULT, "_match", DELETES]), g.deletes) for g in found)
     return found, with_deletes(report, index)
