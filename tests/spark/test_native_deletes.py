@@ -2,6 +2,7 @@
 
 import math
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,13 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
 from frazil.arrow.schema import to_arrow_schema
+from frazil.arrow.write_context import WriteContext
+from frazil.arrow.write_deletes import FileDeletes
+from frazil.arrow.write_options import WriteOptions
+from frazil.arrow.write_vectors import write_vectors
 from frazil.commit.actions import RowDelta
 from frazil.commit.transaction import commit
+from frazil.errors import CorruptData
 from frazil.scan import deletes
 from frazil.spark import bitmaps, equality, file_keys, native_deletes, one_bitmap, parquet_scan
 from frazil.spec import types as i
@@ -404,6 +410,27 @@ def test_columns_named_as_ours_are_the_tables_own(session, catalog, rows):
         want = [{name: 101, "id": 1}, {name: 102, "id": 2}]
         assert rows(table.to_spark(session)) == want
         assert rows(table.scan(selected_fields=(name, "id", "_pos", "_file")).to_spark(session).drop("_pos", "_file")) == want
+
+
+@pytest.mark.parametrize("way", ["one bitmap", "join", "tasks"])
+def test_vectors_whose_places_are_exchanged_in_the_manifest_are_noticed(catalog, session, monkeypatch, way):
+    if way != "one bitmap":
+        monkeypatch.setattr(one_bitmap, "ROWS", 0)
+    if way == "tasks":
+        monkeypatch.setattr(bitmaps, "ON_DRIVER", (0, 0, 0))
+    t = table(catalog, 3)
+    t.append(numbers(0, 10)), t.append(numbers(10, 10))
+    files = [task.file for task in t.scan().plan_files()]
+    context = WriteContext.of(t._loaded.metadata, t._loaded.storage, WriteOptions())
+    one, two = write_vectors([FileDeletes(f, np.array([n])) for n, f in enumerate(files)], context)
+    places = [{"content_offset": v.content_offset, "content_size_in_bytes": v.content_size_in_bytes} for v in (two, one)]
+    commit(t._writable(), t._loaded, [RowDelta(added_deletes=[replace(v, **p) for v, p in zip((one, two), places, strict=True)])])
+    with pytest.raises(Exception, match=r"the deletion vector of .*; the footer of that file says that of"):
+        t.refresh().to_spark(session).collect()
+    with pytest.raises(CorruptData, match="the footer of that file says that of"):
+        t.to_arrow()
+    with pytest.raises(CorruptData, match="the footer of that file says that of"):
+        t.inspect.position_deletes()
 
 
 def test_a_file_that_is_there_twice_has_its_deletes_on_both_entries(session, catalog, tmp_path):
