@@ -25,6 +25,7 @@ from frazil.scan.combine import CombinedTask, combine_for
 from frazil.scan.deletes import DeleteEntries, DeleteIndex, attach, read_deletes
 from frazil.scan.explain import Explanation
 from frazil.scan.explained import Reason
+from frazil.scan.listed_twice import refuse_files_listed_twice
 from frazil.scan.manifests import (
     ALL_COLUMNS,
     BOUNDS,
@@ -178,6 +179,8 @@ def plan(
     entries = read_deletes(metadata, storage, relevant, options.workers)
     needs = replace(options, with_stats=True) if entries is not None and entries.has_equality else options
     groups, report = plan_manifests(metadata, storage, data, bound, schema, needs, report)
+    if snapshot is not None:
+        refuse_files_listed_twice(groups, metadata, snapshot)
     if entries is not None and groups:
         groups, report = _with_deletes(metadata, groups, entries, options, report)
     report = replace(
