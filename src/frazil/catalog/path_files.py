@@ -64,7 +64,7 @@ def load(storage: Storage, root: str) -> tuple[str, TableMetadata] | None:
         if newest is None:
             return None
         try:
-            data = storage.read(newest.location)
+            data = metadata_files.read_bytes(storage, newest.location)
         except NoSuchFileError as error:  # others committed and removed it in between
             missing = error
             continue

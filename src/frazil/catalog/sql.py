@@ -199,14 +199,13 @@ class SqlCatalog(SqlNamespaces):
                 return Committed(table)
         return Unknown(error)
 
-    def drop_table(self, identifier: Identifier, purge: bool = False) -> None:
+    def drop_table(self, identifier: Identifier, purge: bool = False) -> tuple[str, ...]:
         if self._pointer(identifier) is None:
             raise self._no_table(identifier)
         loaded = self.load(identifier) if purge else None
         if self.database.execute([(sql_statements.drop(self._v1), self._row(identifier))])[0] == 0:
             raise self._no_table(identifier)
-        if loaded is not None:
-            _purge(loaded)
+        return _purge(loaded) if loaded is not None else ()
 
     def rename_table(self, source: Identifier, target: Identifier) -> None:
         to = self._row(target)
@@ -249,5 +248,5 @@ class SqlCatalog(SqlNamespaces):
         return sorted((*namespace, str(name)) for there, name in found if there == joined)
 
 
-def _purge(table: LoadedTable) -> None:
-    purge.delete(table.storage, purge.reachable(table))
+def _purge(table: LoadedTable) -> tuple[str, ...]:
+    return purge.delete(table, *purge.own_and_others(table))

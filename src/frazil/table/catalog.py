@@ -170,11 +170,13 @@ class Catalog(AbstractContextManager["Catalog"]):
         return self._backend.table_exists(self._parts(identifier))
 
     def drop_table(self, identifier: Identifier, purge_requested: bool = False) -> None:
-        """Forgets the table; with purge_requested its files are deleted too."""
+        """Forgets the table; with purge_requested its files are deleted too (see `purge_table`)."""
         self._backend.drop_table(self._parts(identifier), purge=purge_requested)
 
-    def purge_table(self, identifier: Identifier) -> None:
-        self.drop_table(identifier, purge_requested=True)
+    def purge_table(self, identifier: Identifier) -> tuple[str, ...]:
+        """Drops the table and deletes its files that lie in its own places: its location and the directories that the properties
+        write.data.path and write.metadata.path name. Files elsewhere (of `add_files`, say) stay: they are returned, and in the log."""
+        return self._backend.drop_table(self._parts(identifier), purge=True)
 
     def rename_table(self, from_identifier: Identifier, to_identifier: Identifier) -> Table:
         self._backend.rename_table(self._parts(from_identifier), self._parts(to_identifier))
