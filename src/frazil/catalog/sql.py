@@ -38,8 +38,8 @@ from frazil.errors import (
 )
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.updates import Requirement, Update
-from frazil.storage import Storage, absolute, check_location, normalise, storage_for
-from frazil.storage.locations import join, strip_slash
+from frazil.storage import Storage, absolute, normalise, storage_for
+from frazil.storage.locations import join
 
 _MAX_LOCATION = 1000
 
@@ -110,7 +110,7 @@ class SqlCatalog(SqlNamespaces):
                     f"Catalog {self.name!r} has no property warehouse, so a new table needs a location.", hint="Set one of them."
                 )
             above = join(self.warehouse, *namespace)
-        place = join(check_location(strip_slash(above)), name)
+        place = join(absolute(above), name)
         if self._unique_locations or self._storage(place).is_directory(join(place, "metadata")):
             place += f"-{uuid.uuid4().hex}"
         return place

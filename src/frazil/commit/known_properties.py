@@ -59,7 +59,7 @@ def _size(text: str) -> str | None:
 
 
 def _location(text: str) -> str | None:
-    return None if re.match(r"/|[A-Za-z][A-Za-z0-9+.-]*:", text) else "an absolute location (/… or a scheme)"
+    return None if re.match(r"/|file:/|(?!file:)[A-Za-z][A-Za-z0-9+.-]*:", text, re.IGNORECASE) else "an absolute location (/… or a scheme)"
 
 
 _POSITIVE, _NATURAL, _BOOLEAN = _number(1), _number(0), _one_of(*_FLAG)
