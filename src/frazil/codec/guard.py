@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import lzma
 import struct
 import zlib
@@ -10,12 +11,12 @@ from contextlib import contextmanager
 
 import msgspec
 
-from frazil.errors import CorruptData, FrazilError, Unsupported
+from frazil.errors import CorruptData, FrazilError, NoSuchFileError, StorageError, Unsupported
 
 HELD = 1 << 26  # bytes that an inflated file may have before its size is counted
 _PIECE = 1 << 16
 MAX_DEPTH = 100  # of types inside types, and of JSON values we walk
-_SYMPTOMS = (  # decoding does no I/O: an OSError comes from a decompressor
+_SYMPTOMS = (  # decoding does no I/O: an OSError comes from a decompressor, as a rule
     ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError, EOFError, OSError, NotImplementedError,
     struct.error, zlib.error, lzma.LZMAError, msgspec.MsgspecError,
 )  # fmt: skip
@@ -31,9 +32,14 @@ def reading(what: str, file: str = "") -> Iterator[None]:
             raise
         message = e.message if file in e.message else f"{e.message.rstrip('.')} (in {file})."
         raise type(e)(message, hint=e.hint, **{**e.facts, "file": file}) from e
+    except (StorageError, NoSuchFileError):
+        raise
     except FrazilError as e:
         raise CorruptData(f"Cannot read {_named(what, file)}: {e.message}", hint=e.hint, **{**e.facts, "file": file or None}) from e
     except _SYMPTOMS as e:
+        if isinstance(e, OSError) and e.errno is not None:  # of the system: decompressors give no number
+            told = f"Could not read {_named(what, file)}: {e.strerror or e}."
+            raise StorageError(told, file=file or None, errno=errno.errorcode.get(e.errno)) from e
         raise CorruptData(f"Cannot read {_named(what, file)}: {type(e).__name__}: {str(e)[:300]}", file=file or None) from e
 
 

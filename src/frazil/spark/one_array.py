@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import types as s
 
 from frazil.spark.jvm import jvm_of
+from frazil.storage.base import temporary
 
 _SCHEMA = s.StructType([s.StructField("numbers", s.ArrayType(s.LongType(), False), False)])
 
@@ -32,9 +33,11 @@ def _frame(spark: Any, numbers: npt.NDArray[np.int64]) -> DataFrame:
         return made
     view, own, gateway = jvm.view, spark._jsparkSession, spark.sparkContext._gateway
     longs = gateway.new_array(view.long, len(numbers))
-    with tempfile.NamedTemporaryFile() as file:  # py4j would spell the bytes as text
-        file.write(numbers.astype(">i8").tobytes())
-        file.flush()
+    with contextlib.ExitStack() as stack:  # py4j would spell the bytes as text
+        with temporary():
+            file = stack.enter_context(tempfile.NamedTemporaryFile())
+            file.write(numbers.astype(">i8").tobytes())
+            file.flush()
         with contextlib.closing(view.java.io.RandomAccessFile(file.name, "r")) as opened:
             opened.getChannel().map(view.java.nio.channels.FileChannel.MapMode.READ_ONLY, 0, opened.length()).asLongBuffer().get(longs)
     values = gateway.new_array(view.java.lang.Object, 1)

@@ -17,7 +17,8 @@ from pyspark import TaskContext, cloudpickle
 from frazil.arrow.runner import Place, place
 from frazil.errors import CorruptData, InvalidInput
 from frazil.spark.arrow_read import parallelism
-from frazil.spark.workers import check_shared, check_workers, guarded, settle, speculates, worker_error
+from frazil.spark.failures import failure
+from frazil.spark.workers import check_shared, check_workers, guarded, settle, speculates
 from frazil.spec.metadata import TableMetadata
 from frazil.storage import Storage
 from frazil.storage.locations import data_root
@@ -34,6 +35,7 @@ class SparkRunner:
     """`repeats` and `linger` are known once `run` has given its results, or has failed."""
 
     spark: Any
+    directory: str = ""  # where the tasks write, for errors that name no file
     repeats: bool = field(default=False, init=False)
     linger: float = field(default=0.0, init=False)
 
@@ -59,7 +61,7 @@ class SparkRunner:
         except BaseException as error:
             lingering = settle(self.spark)
             self.linger = lingering if count > 1 else 0.0
-            raise worker_error(error) or error from error
+            raise failure(error, self.directory) or error from error
         self.repeats = self.repeats or any(r["again"] for r in rows)
         found: list[Any] = [None] * count
         for row in rows:
@@ -78,7 +80,7 @@ def runner(spark: Any, metadata: TableMetadata, storage: Storage) -> SparkRunner
     check_workers(spark)
     if (root := storage.local_path(data_root(metadata.location, metadata.properties))) is not None:
         check_shared(spark, root)
-    return SparkRunner(spark)
+    return SparkRunner(spark, data_root(metadata.location, metadata.properties))
 
 
 def _jobs(groups: Sequence[Any]) -> Iterator[list[bytes]]:

@@ -26,8 +26,10 @@ from frazil.codec.deletion_vector import positions_array
 from frazil.errors import InvalidInput, Unsupported
 from frazil.spark.arrow_read import fitted
 from frazil.spark.arrow_types import arrow_schema
-from frazil.spark.workers import check_shared, check_workers, guarded, settle, worker_error
+from frazil.spark.failures import failure
+from frazil.spark.workers import check_shared, check_workers, guarded, settle
 from frazil.storage import Storage
+from frazil.storage.base import told
 from frazil.storage.locations import data_root, scheme_of
 
 FEW = 64
@@ -105,9 +107,7 @@ def stage(frame: DataFrame, folder: str, storage: Storage) -> Staged:
     except BaseException as e:
         settle(spark)
         remove(made)
-        if (missing := worker_error(e)) is not None:
-            raise missing from e
-        raise
+        raise failure(e, folder) or e from e
     reports = [cloudpickle.loads(bytes(r["report"])) for r in sorted(parts, key=lambda r: int(r["part"]))]
     values = {k: v for k in range(len(schema)) if (v := _joined([r[1][k] for r in reports if k in r[1]])) is not None}
     return Staged(place, storage, made.schema, schema, tuple(f for r in reports for f in r[0]), values)
@@ -261,8 +261,9 @@ def read_parts(reading: Reading, batches: Iterator[pa.RecordBatch]) -> Iterator[
 
 def _opened(storage: Storage, location: str) -> pa.Table:
     local = storage.local_path(location)
-    source = pa.memory_map(local) if local is not None else storage.open_input(location)
     try:
-        return pa.ipc.open_file(source).read_all()
+        with told(location, "read"):
+            source = pa.memory_map(local) if local is not None else storage.open_input(location)
+            return pa.ipc.open_file(source).read_all()
     except pa.ArrowInvalid as e:
         raise InvalidInput(f"{location} is no whole file of staged rows: {e}", file=location) from e

@@ -30,6 +30,7 @@ from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import Snapshot
 from frazil.spec.types import StructType
 from frazil.storage import Storage
+from frazil.storage.base import system_error
 
 
 def position_deletes_schema(metadata: TableMetadata) -> pa.Schema:
@@ -131,7 +132,11 @@ def _positions(
         raise
     except KeyError as e:
         raise CorruptData(f"Position delete file {path} is {kind} or lacks a column: {e}", file=path) from e
-    except (pa.ArrowException, OSError, ValueError, EOFError) as e:
+    except OSError as e:
+        if e.errno is not None:
+            raise system_error(e, path, "read") from e
+        raise CorruptData(f"Position delete file {path} cannot be read: {e}", file=path) from e
+    except (pa.ArrowException, ValueError, EOFError) as e:
         raise CorruptData(f"Position delete file {path} cannot be read: {e}", file=path) from e
     places = table.select(["file_path", "pos"]).cast(pa.schema([("file_path", pa.string()), ("pos", pa.int64())]))
     for at, batch in enumerate(places.to_batches()):
