@@ -17,11 +17,13 @@ _NUMBERS = {
     "Permission denied": errno.EACCES,
 }  # fmt: skip
 _JVM = re.compile(
-    r"(?:IOException|FSError|FileNotFoundException|FileSystemException|AccessDeniedException|Py4JException): (?P<before>[^\n]*?)"
+    r"\b(?:java|org|com)\.[\w.$]+(?:Exception|Error): (?P<before>[^\n]*?)"  # Python's errors are of the functions of users
     rf"(?P<what>{'|'.join(_NUMBERS)})"
 )
 _PATH = re.compile(r"(?:file:)?/[^\s:(),'\"]+")
-_NO_DIRECTORY = re.compile(r"Mkdirs failed to create (?P<path>\S+)")  # Hadoop's local file system tells no reason
+_NO_DIRECTORY = re.compile(  # Hadoop's local file system tells no more
+    r"(?:Mkdirs failed to create|Parent path is not a directory:|Destination exists and is not a directory:) (?P<path>\S+)"
+)
 
 
 def failure(error: BaseException, directory: str) -> FrazilError | None:
@@ -44,5 +46,5 @@ def storage_failure(text: str, directory: str) -> StorageError | None:
         return told
     if missing := _NO_DIRECTORY.search(text):
         where = missing["path"]
-        return StorageError(f"Could not make the directory {where}.", hint="Look who may write there, and at the room.", file=where)
+        return StorageError(f"Could not make the directory {where}.", hint="Look what is there, who may write, and at the room.", file=where)
     return None
