@@ -506,8 +506,10 @@ def test_a_file_that_a_snapshot_lists_twice_is_refused_by_name_and_not_read_twic
         once = table.current_snapshot().snapshot_id
         again = table.add_files([f"file:{path}"], check_duplicate_files=False).snapshot_id
         told = rf"{re.escape(str(path))} 2 times \(added by {again}, {once}\).*snapshot_id={once}"
-        filtered = table.scan("id = 3")
-        for use in (table.to_arrow, table.scan().count, partial(table.delete, "id = 3"), filtered.plan_files):
+        filtered, frame = table.scan("id = 3"), table.scan(snapshot_id=once).to_arrow()
+        uses = [table.to_arrow, table.scan().count, filtered.plan_files, partial(table.delete, "id = 3")]
+        uses += [partial(table.update, {"id": "1"}), partial(table.upsert, frame, ["id"]), partial(table.overwrite, frame, "id < 3")]
+        for use in uses:
             with pytest.raises(CorruptData, match=told) as refused:
                 use()
             assert refused.value.facts["snapshot_id"] == again
@@ -515,6 +517,9 @@ def test_a_file_that_a_snapshot_lists_twice_is_refused_by_name_and_not_read_twic
         assert table.inspect.files().num_rows == 2, "metadata tables show what is there"
         table.manage_snapshots().set_current_snapshot(once).commit()
         assert ids(table) == list(range(10))
+        table.add_files([path], check_duplicate_files=False)
+        table.overwrite(frame)
+        assert ids(table) == list(range(10)), "whole files go, however often they are there"
 
 
 def test_a_stream_behind_nothing_but_its_capsule_is_not_read_twice(catalog, events):

@@ -28,6 +28,7 @@ Numbers = npt.NDArray[np.int64]
 
 def refuse_files_listed_twice(groups: Sequence[PlannedFiles], metadata: TableMetadata, snapshot: Snapshot) -> None:
     """Raises CorruptData that names the file, the snapshot, and the snapshots that added the file. 100,000 files take 15 ms."""
+    groups = [g for g in groups if len(g)]
     if not groups:
         return
     paths = pa.concat_arrays([column_of(g.table, "file_path") for g in groups])
@@ -41,8 +42,8 @@ def refuse_files_listed_twice(groups: Sequence[PlannedFiles], metadata: TableMet
     before = again.parent_snapshot_id if again is not None else None
     hint = "Read an older snapshot (snapshot_id=…), or go back to one with manage_snapshots().set_current_snapshot(…)."
     if before is not None:
-        hint = f"Snapshot {before} is the one before it was added again: read that (snapshot_id={before}), or go back to it with "
-        hint += f"manage_snapshots().set_current_snapshot({before}).commit(), and add what came later again."
+        hint = f"Snapshot {before} is the one before it was added again: read it (snapshot_id={before}) and overwrite the table with its "
+        hint += f"rows, or go back to it with manage_snapshots().set_current_snapshot({before}).commit()."
     told = ", ".join(str(s) for s in dict.fromkeys(added_by))
     raise CorruptData(
         f"Snapshot {snapshot.snapshot_id} of table {metadata.location} lists data file {path} {len(rows)} times (added by {told}), which "

@@ -159,8 +159,10 @@ def plan(
     case_sensitive: bool = True,
     zone: str = "UTC",
     options: ScanOptions | None = None,
+    to_remove: bool = False,
 ) -> Plan:
-    """The data files of a snapshot that may hold rows matching the filter.
+    """The data files of a snapshot that may hold rows matching the filter. `to_remove`: files that match wholly will be removed, unread;
+    so they may be listed twice.
 
     Raises Unsupported for encrypted tables, CorruptData and NoSuchFileError for manifests that are damaged or gone.
     """
@@ -180,7 +182,8 @@ def plan(
     needs = replace(options, with_stats=True) if entries is not None and entries.has_equality else options
     groups, report = plan_manifests(metadata, storage, data, bound, schema, needs, report)
     if snapshot is not None:
-        refuse_files_listed_twice(groups, metadata, snapshot)
+        read = [g.chosen(pc.not_equal(g.table.column("_match"), WHOLLY)) for g in groups] if to_remove else groups
+        refuse_files_listed_twice(read, metadata, snapshot)
     if entries is not None and groups:
         groups, report = _with_deletes(metadata, groups, entries, options, report)
     report = replace(

@@ -46,5 +46,7 @@ def storage_failure(text: str, directory: str) -> StorageError | None:
         return told
     if missing := _NO_DIRECTORY.search(text):
         where = missing["path"]
-        return StorageError(f"Could not make the directory {where}.", hint="Look what is there, who may write, and at the room.", file=where)
+        return StorageError(
+            f"Could not make the directory {where}.", hint="Look what is there, who may write, and at the room.", file=where
+        )
     return None
