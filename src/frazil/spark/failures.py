@@ -47,6 +47,6 @@ def storage_failure(text: str, directory: str) -> StorageError | None:
     if missing := _NO_DIRECTORY.search(text):
         where = missing["path"]
         return StorageError(
-            f"Could not make the directory {where}.", hint="Look what is there, who may write, and at the room.", file=where
+            f"Could not make the directory {where}.", hint="Look what is there, and who may write.", file=where
         )
     return None
