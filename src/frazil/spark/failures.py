@@ -46,7 +46,5 @@ def storage_failure(text: str, directory: str) -> StorageError | None:
         return told
     if missing := _NO_DIRECTORY.search(text):
         where = missing["path"]
-        return StorageError(
-            f"Could not make the directory {where}.", hint="Look what is there, and who may write.", file=where
-        )
+        return StorageError(f"Could not make the directory {where}.", hint="Look what is there, and who may write.", file=where)
     return None
