@@ -61,7 +61,7 @@ from frazil.spark.write.layout import ADVISORY, advisory_size, rebalanced, sprea
 from frazil.spark.write.native_write import clear_errors
 from frazil.spec import types as i
 from frazil.spec.schema import Schema
-from frazil.storage.locations import scheme_of
+from frazil.storage.locations import data_root, scheme_of
 from frazil.tasks.attempts import Attempts
 
 OPERATION, FILE, POS, ROW_ID, NUMBER = (f"__frazil_c_{n}" for n in ("op", "file", "pos", "row_id", "number"))
@@ -282,7 +282,7 @@ class Job:
         """The second job, and what both have made."""
         if unique and (twice := [t for r in self.reports for t in r.twice]):
             raise self.ambiguous(twice)
-        runner = SparkRunner(self.spark)
+        runner = SparkRunner(self.spark, data_root(self.context.write.location, self.context.write.properties))
         touched = self._touched()
         if self.context.mode == COPY_ON_WRITE:
             groups: Sequence[Sequence[Touched]] = packed(touched, runner.parallelism, self.plan.options.split, lambda t: t.task)

@@ -24,6 +24,8 @@ from py4j.protocol import Py4JError
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import types as s
 
+from frazil.storage.base import temporary
+
 NOT_AS_KNOWN = (Py4JError, TypeError, AttributeError, NotImplementedError)
 """What calls end in where a class, a constructor or a method is gone: py4j takes the name of a class that is not there for a package."""
 _LOG = logging.getLogger("frazil")
@@ -283,9 +285,11 @@ def array_frame(spark: Any, jvm: Jvm, schema: s.StructType, numbers: npt.NDArray
     sixty."""
     view, own, gateway = jvm.view, spark._jsparkSession, spark.sparkContext._gateway
     longs = gateway.new_array(view.long, len(numbers))
-    with tempfile.NamedTemporaryFile() as file:  # py4j would spell the bytes as text
-        file.write(numbers.astype(">i8").tobytes())
-        file.flush()
+    with contextlib.ExitStack() as stack:  # py4j would spell the bytes as text
+        with temporary():
+            file = stack.enter_context(tempfile.NamedTemporaryFile())
+            file.write(numbers.astype(">i8").tobytes())
+            file.flush()
         with contextlib.closing(view.java.io.RandomAccessFile(file.name, "r")) as opened:
             read_only = view.java.nio.channels.FileChannel.MapMode.READ_ONLY
             opened.getChannel().map(read_only, 0, opened.length()).asLongBuffer().get(longs)

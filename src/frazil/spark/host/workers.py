@@ -17,6 +17,7 @@ import pyarrow as pa
 from frazil.errors import InvalidInput, NotInstalledError
 from frazil.spark.host.interruptible import interruptible
 from frazil.spark.host.jvm import default_parallelism
+from frazil.storage.base import told
 
 _checked: set[str] = set()
 
@@ -121,9 +122,10 @@ def check_shared(spark: Any, directory: str) -> None:
     key = f"{spark.conf.get('spark.app.id', '')} {directory}"
     if _master(spark).startswith("local") or key in _checked:
         return
-    os.makedirs(directory, exist_ok=True)
-    descriptor, probe = tempfile.mkstemp(prefix=".frazil-probe-", dir=directory)
-    os.close(descriptor)
+    with told(directory, "write into"):
+        os.makedirs(directory, exist_ok=True)
+        descriptor, probe = tempfile.mkstemp(prefix=".frazil-probe-", dir=directory)
+        os.close(descriptor)
     try:
         slots = spark.range(0, _slots(spark), 1, _slots(spark))
         seen = interruptible(spark, slots.mapInArrow(guarded("frazil.spark.host.workers", "sees", probe), "ok long").collect)
