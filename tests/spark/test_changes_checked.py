@@ -91,8 +91,8 @@ def test_texts_of_a_merge_have_the_same_messages_with_and_without_spark(table, s
 def test_an_alias_after_an_expression_that_only_spark_knows_is_pointed_at(table, session):
     error = refused(lambda: table.update({"z": "z rlike 'a' oops"}, spark=session), ParseError)
     assert "Column z: " in str(error) and error.facts["position"] == 12 and "got 'oops'" in str(error)
-    error = refused(lambda: table.delete("z rlike 'a' and and id = 1", spark=session), ParseError)
-    assert error.facts["position"] == 16 and "Syntax error at or near 'and'" in str(error)
+    error = refused(lambda: table.delete("z rlike 'a' and 5 5", spark=session), ParseError)
+    assert error.facts["position"] == 18 and "Syntax error at or near '5'" in str(error)
     error = refused(lambda: table.update({"z": "z rlike hello"}, spark=session), ValidationError)
     assert "Column z: Cannot find column 'hello'" in str(error)
     assert unchanged(table)
@@ -173,7 +173,7 @@ def test_a_merge_into_an_empty_table_is_checked(catalog, source, session):
         t.merge(source, BEYOND).when_matched_update({"nothing": "source.z"}),
     ):
         refused(merging.execute, InvalidInput)
-    assert t.refresh().snapshots() == []
+    assert len(t.refresh().snapshots()) == 0
 
 
 @pytest.mark.parametrize("name", ["l[0]", "m['k']", "target.l[0]", "l[0].n1"])
@@ -261,7 +261,7 @@ def test_members_that_the_source_lacks_stay_with_evolution(table, session, on, r
 
 
 def test_a_whole_struct_may_come_in_any_order_and_with_nulls(table, session):
-    table.update({"s": "named_struct('n2', cast(null as int), 'n1', 7)", "l": "array(named_struct('N1', 1, 'n2', id))"}, spark=session)
+    table.update({"s": "named_struct('n2', cast(null as int), 'n1', 7)", "l": "array(named_struct('N1', 1, 'n2', 1))"}, spark=session)
     assert [(r["s"], r["l"]) for r in table.refresh().to_arrow().to_pylist()] == [({"n1": 7, "n2": None}, [{"n1": 1, "n2": 1}])]
     table.update({"s": "null"}, spark=session)
     table.update({"s": "if(levenshtein('a', 'a') = 0, null, named_struct('n1', 1, 'n2', 2))"}, spark=session)
