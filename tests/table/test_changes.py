@@ -74,7 +74,8 @@ def compact(table: Any) -> None:
     context = WriteContext.of(base.metadata, base.storage, WriteOptions())
     old = [t.file for t in table.scan().plan_files()]
     added = write(conform(table.scan().to_arrow(), context.schema), context)
-    commit(table._backend, base, [RewriteFiles(removed=old, added=added)])
+    rewrite = RewriteFiles(removed=old, added=added, starting_snapshot_id=table.current_snapshot().snapshot_id)
+    commit(table._backend, base, [rewrite])
     table.refresh()
 
 
