@@ -146,6 +146,12 @@ class Ambiguous(Exception):
     pass
 
 
+def merged(t: Any, source: list[dict[str, Any]], merge: Merge, mode: str) -> Any:
+    with t.transaction() as tx:
+        tx.do_merge(pa.Table.from_pylist(source, schema=SCHEMA), merge, mode=mode, runner="in-process")
+    return tx.result
+
+
 def modelled(target: list[Row], source: list[Row], on: Test, acts: list[Acting]) -> list[Row]:
     def first(when: When, t: Row, s: Row) -> Acting | None:
         return next((a for a in acts if a.clause.when is when and a.test(t, s) is True), None)
@@ -215,10 +221,10 @@ def test_a_merge_does_what_a_plain_loop_over_both_sides_does(
         wanted = modelled(target, source, on[1], acts)
     except Ambiguous:
         with pytest.raises(InvalidInput, match="ambiguous"):
-            t._one("do_merge", pa.Table.from_pylist(source, schema=SCHEMA), merge, mode=mode, runner="in-process")
+            merged(t, source, merge, mode)
         assert shown(t.to_arrow().to_pylist()) == shown(target)
         return
-    result = t._one("do_merge", pa.Table.from_pylist(source, schema=SCHEMA), merge, mode=mode, runner="in-process")
+    result = merged(t, source, merge, mode)
     assert shown(t.to_arrow().to_pylist()) == shown(wanted)
     assert len(wanted) == len(target) + result.rows_inserted - result.rows_deleted
     if version == 3:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from frazil.catalog import LoadedTable
 from frazil.scan.inspect import metadata_table, metadata_table_schema
 from frazil.scan.snapshot_ref import resolve
-from frazil.table import frames
+from frazil.table import engines, frames
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,7 @@ class MetadataTable:
 
     def to_spark(self, spark: Any = None) -> Any:
         """A DataFrame of the rows, which are read now."""
-        spark = frames.session(spark)
-        return frames.spark_room("door.iceberg_read").arrow_frame(spark, self.to_arrow())
+        return engines.of_spark_frames(spark).shown(self.to_arrow())
 
     def count(self) -> int:
         return int(self.to_arrow().num_rows)

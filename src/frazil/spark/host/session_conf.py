@@ -8,7 +8,6 @@ from typing import Any
 
 from frazil.errors import Unsupported
 from frazil.spark.host.settings import temporarily
-from frazil.spec.metadata import TableMetadata
 
 _PREFIX = "spark.sql.iceberg."
 CASE_SENSITIVE = "spark.sql.caseSensitive"
@@ -61,11 +60,3 @@ def write_defaults(spark: Any) -> dict[str, str]:
         if name in _WRITE or name.startswith("snapshot-property."):
             found[name] = value
     return found
-
-
-def wap_branch(spark: Any, metadata: TableMetadata) -> str | None:
-    """The branch that a session in write-audit-publish reads instead of main: spark.wap.branch, once that branch is there."""
-    if metadata.properties.get("write.wap.enabled", "false").lower() != "true":
-        return None
-    branch = spark.conf.get("spark.wap.branch", None)
-    return branch if branch in metadata.refs else None
