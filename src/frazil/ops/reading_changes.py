@@ -55,9 +55,10 @@ class ChangesReading:
         columns = update_columns(self.metadata.schema(), self.net, self.identifier_columns, self.compute_updates, self.is_sensitive)
         return ChangeOptions(self.net, columns)
 
-    def decided_first(self, row_filter: Predicate) -> Predicate | None:
+    def decided_first(self, row_filter: Predicate) -> Predicate:
         """The part of a filter that can be decided before rows are matched."""
-        return split_filter(row_filter, self.metadata.schema(), self.matching().key_ids, self.is_sensitive)[0]
+        first = split_filter(row_filter, self.metadata.schema(), self.matching().key_ids, self.is_sensitive)[0]
+        return AlwaysTrue() if first is None else first
 
     def plan(self, predicate: Predicate | None = None) -> ChangelogPlan:
         """The tasks of each snapshot. `predicate` replaces the part of the filter that is decided before rows are matched."""

@@ -23,11 +23,11 @@ from frazil.ops.frames import is_spark_column
 from frazil.ops.reading import predicate_of
 from frazil.ops.stage import InputFrame, StagedWrite, overwritten, written
 from frazil.ops.step import Step
-from frazil.ops.target import WriteTarget
+from frazil.ops.target import check_overwrite
 from frazil.rows.assign import bind_update
 from frazil.rows.change import ChangeContext, Changed
 from frazil.rows.delete import DeleteDecider
-from frazil.rows.modes import COPY_ON_WRITE, OF_DELETES, Kind, Mode, mode_of
+from frazil.rows.modes import COPY_ON_WRITE, Kind, Mode, mode_of
 from frazil.rows.update import UpdateDecider
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import TaskSequence
@@ -96,12 +96,6 @@ def overwrite(step: Step, rows: InputFrame, where: Any) -> StagedWrite:
     changed = step.change(rest, step.context(found, chosen, DeleteDecider.of(step.read(found))), found)
     deleted = changed.deleted + live_rows(wholly, step.storage)
     return _replaced(step, chosen, rows, replace(changed, removed=(*changed.removed, *(t.file for t in wholly))), bound, deleted)
-
-
-def check_overwrite(to: WriteTarget, where: Any) -> None:
-    """Raises InvalidInput, before anything is read, for options of delete files where the overwrite can write none."""
-    if any(to.options.asks_for(name) for name in OF_DELETES):
-        mode_of("delete", to.metadata, COPY_ON_WRITE if isinstance(where, AlwaysTrue) else None, to.options)
 
 
 def _replaced(step: Step, mode: Mode, rows: InputFrame, changed: Changed, where: Predicate, deleted: int) -> StagedWrite:

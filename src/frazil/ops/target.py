@@ -14,6 +14,7 @@ from frazil.expr.nodes import AlwaysTrue
 from frazil.ops.arguments import flag, mapping
 from frazil.ops.engine import Engine
 from frazil.ops.session import WriteAuditPublish, has_write_audit_publish
+from frazil.rows.modes import COPY_ON_WRITE, OF_DELETES, mode_of
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.storage import Storage
@@ -125,3 +126,9 @@ def start_of(metadata: TableMetadata, to: WriteTarget) -> int | None:
         return metadata.snapshot_by_id(to.options.validate_from_snapshot_id).snapshot_id
     head = metadata.ref_snapshot(to.branch) if to.branch in metadata.refs else metadata.current_snapshot()
     return head.snapshot_id if head else None
+
+
+def check_overwrite(to: WriteTarget, where: object) -> None:
+    """Raises InvalidInput, before anything is read, for options of delete files where the overwrite can write none."""
+    if any(to.options.asks_for(name) for name in OF_DELETES):
+        mode_of("delete", to.metadata, COPY_ON_WRITE if isinstance(where, AlwaysTrue) else None, to.options)

@@ -31,13 +31,12 @@ from frazil.errors import InvalidInput, NotFound, Unsupported
 from frazil.expr.nodes import AlwaysTrue
 from frazil.ops.in_process import InProcessEngine
 from frazil.ops.operation import TableOperation, writable
-from frazil.ops.row_changes import check_overwrite
 from frazil.ops.stage import StagedWrite, appended, of_files, overwritten, partitions_replaced
-from frazil.ops.target import WriteArguments, overwrites_partitions, start_of, target
+from frazil.ops.target import WriteArguments, check_overwrite, overwrites_partitions, start_of, target
 from frazil.scan.combine import combine_for
 from frazil.scan.inspect import metadata_table_schema
-from frazil.spark.door.engine import spark_facts
 from frazil.spark.door.target import ReadTarget, locate, read_request
+from frazil.spark.host.session_conf import spark_facts
 from frazil.spark.host.workers import LINGER
 from frazil.spark.read.changelog_frame import partition_rows, partitions_of
 from frazil.spark.types.arrow_types import arrow_schema, for_spark

@@ -59,11 +59,6 @@ def schema_of(frame_or_type: Any) -> Schema:
     return from_spark(frame_or_type if is_spark_type(frame_or_type) else frame_or_type.schema)
 
 
-def spark_facts(version: str) -> dict[str, str]:
-    """What the summary of a snapshot says of Spark."""
-    return {"engine-name": "spark", "engine-version": version}
-
-
 @dataclass(frozen=True)
 class SparkEngine:
     """Implements `ops.engine.Engine`. Frames may be Spark's, of any session, or Arrow's (the source of a MERGE)."""
@@ -88,7 +83,7 @@ class SparkEngine:
         return session_conf.write_defaults(self.spark)
 
     def facts(self) -> dict[str, str]:
-        return {**spark_facts(self.spark.version), "spark.app.id": self.spark.conf.get("spark.app.id", "")}
+        return {**session_conf.spark_facts(self.spark.version), "spark.app.id": self.spark.conf.get("spark.app.id", "")}
 
     def runner(self, metadata: TableMetadata, storage: Storage) -> SparkRunner:
         return runner(self.spark, metadata, storage)
@@ -145,7 +140,7 @@ class SparkEngine:
         reading = replace(reading, case_sensitive=session_conf.is_case_sensitive(spark, given))
         where = None if isinstance(reading.row_filter, AlwaysTrue) else reading.row_filter
         pruning = AlwaysTrue() if where is None else native_read.pruning_predicate(spark, where, reading.schema, reading.is_sensitive)
-        plan = reading.plan(reading.decided_first(pruning) or AlwaysTrue())
+        plan = reading.plan(reading.decided_first(pruning))
         with session_conf.sensitivity(spark, given):  # Spark looks the filter's names up
             return changelog_frame.changes_frame(
                 spark, plan, projection=reading.projection(), storage=reading.storage, options=reading.matching(), where=where,

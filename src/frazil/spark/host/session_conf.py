@@ -60,3 +60,8 @@ def write_defaults(spark: Any) -> dict[str, str]:
         if name in _WRITE or name.startswith("snapshot-property."):
             found[name] = value
     return found
+
+
+def spark_facts(version: str) -> dict[str, str]:
+    """What the summary of a snapshot says of the Spark that made it."""
+    return {"engine-name": "spark", "engine-version": version}
