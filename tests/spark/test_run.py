@@ -90,24 +90,20 @@ def test_a_worker_without_frazil_is_one_clear_error(session, catalog, monkeypatc
 
 
 def test_groups_beyond_what_one_job_may_carry_go_with_the_next(session, monkeypatch):
-    monkeypatch.setattr("frazil.spark.tasks.spark_runner.JOB_BYTES", 100)
+    monkeypatch.setattr("frazil.spark.tasks.numbered_groups.PAYLOAD_BYTES", 100)
     assert list(SparkRunner(session).run(abs, [-1, -2, -3, -4])) == [1, 2, 3, 4]
     assert list(SparkRunner(session).run(abs, [])) == []
 
 
 def test_a_task_that_is_tried_again_says_so():
-    import zlib
-
     from pyspark import cloudpickle
 
     class Again:
         attemptNumber, taskAttemptId, partitionId = (lambda _: 1), (lambda _: 7), (lambda _: 0)
 
-    packed = [zlib.compress(cloudpickle.dumps(-3))]
-    numbers = [pa.record_batch({"id": pa.array([0])})]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("frazil.spark.tasks.spark_runner.TaskContext.get", staticmethod(lambda: Again()))
-        report = next(iter(work_on(cloudpickle.dumps(abs), packed, iter(numbers)))).to_pylist()[0]
+        report = next(work_on(0, -3, cloudpickle.dumps(abs))).to_pylist()[0]
     assert report["again"] and cloudpickle.loads(report["result"]) == (False, 3)
 
 

@@ -12,6 +12,7 @@ from frazil.errors import InvalidInput, NoSuchTableError, TableAlreadyExistsErro
 from frazil.scan.snapshot_ref import selector_suffix
 from frazil.scan.suffixes import is_suffix
 from frazil.spark.door.iceberg_read import session_catalogs
+from frazil.spark.host.jvm import analysed_plan, is_classic
 from frazil.spark.types.spark_types import time_enabled, to_spark
 from frazil.table.catalog import Catalog
 from frazil.table.create import table_metadata
@@ -154,10 +155,10 @@ def sql_of(spark: Any, table: Table, condition: Any) -> str:
     if isinstance(condition, str):
         return condition
     empty = spark.createDataFrame([], to_spark(table.schema(), time=time_enabled(spark)))
-    if not hasattr(empty, "_jdf"):
+    if not is_classic(empty):
         raise Unsupported(
             "A Column as the condition of overwrite() is not supported on Spark Connect.",
             hint="Give it as text: writeTo(…).overwrite(\"day = DATE '2026-01-01'\").", table=table.location(),
         )  # fmt: skip
-    plan = empty.filter(condition)._jdf.queryExecution().analyzed()
+    plan = analysed_plan(empty.filter(condition))
     return str(plan.condition().sql()) if hasattr(plan, "condition") else str(condition)

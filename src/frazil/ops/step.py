@@ -39,7 +39,7 @@ from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshot
 from frazil.storage import Storage
-from frazil.tasks.leftovers import leave_only
+from frazil.tasks.attempts import attempts_of
 from frazil.tasks.runner import Runner
 
 G = TypeVar("G")
@@ -197,7 +197,7 @@ class Step:
         try:
             yield
         except BaseException:
-            leave_only(self.write, (), self.runner.linger)
+            attempts_of(self.write, self.runner).remove_all()
             raise
 
     # --- committing
@@ -208,8 +208,7 @@ class Step:
     ) -> StagedWrite:  # fmt: skip
         """The files of a change and the action that commits them; nothing when nothing changed. `where`: the rows it relied on.
         `inserts`: rows are added because none like them was found."""
-        if self.runner.repeats:
-            leave_only(self.write, (f.file_path for f in changed.written), self.runner.linger)
+        attempts_of(self.write, self.runner).keep(f.file_path for f in changed.written)
         seconds = time.perf_counter() - self.started
         if changed.is_empty:
             return StagedWrite((), (), seconds)

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyspark import cloudpickle
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as s
@@ -21,6 +20,7 @@ from pyspark.sql import types as s
 from frazil.arrow.deletes.delete_files import DeleteCache, Positions, position_batches, positions_of
 from frazil.spark.host.workers import check_workers, guarded
 from frazil.spark.scan.file_keys import ROW, chunk_key
+from frazil.spark.tasks.numbered_groups import over_groups
 from frazil.spec.data_file import DataFile
 from frazil.storage import Storage
 
@@ -74,12 +74,11 @@ def bitmaps(spark: Any, files: Sequence[Deleted], storage: Storage) -> DataFrame
     shared = _shared(files)
     frames = []
     if own := [f for f in files if not any(d.file_path in shared for d in f.deletes)]:
-        frames.append(_in_tasks(spark, "read_files", [cloudpickle.dumps(p) for p in _packs(own)], storage))
+        frames.append(over_groups(spark, _packs(own), _SCHEMA, __name__, "read_files", storage))
     if rest := [f for f in files if any(d.file_path in shared for d in f.deletes)]:
-        packed = [cloudpickle.dumps(p) for p in _by_delete(rest).values()]
-        partial = _in_tasks(spark, "read_deletes", packed, storage)
+        partial = over_groups(spark, _by_delete(rest).values(), _SCHEMA, __name__, "read_deletes", storage)
         near = partial.repartition(F.col(CHUNK)).sortWithinPartitions(CHUNK)
-        frames.append(near.mapInArrow(guarded("frazil.spark.deletes.bitmaps", "united"), _SCHEMA))
+        frames.append(near.mapInArrow(guarded(__name__, "united"), _SCHEMA))
     return frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
 
 
@@ -103,12 +102,6 @@ def without_deleted(scan: DataFrame, bits: DataFrame) -> DataFrame:
 def joined(scan: DataFrame, bits: DataFrame) -> DataFrame:
     """A scan with keys (`FileKeys.added`), each row beside its bitmap, where there is one."""
     return scan.join(F.broadcast(bits), chunk_key() == F.col(CHUNK), "left")
-
-
-def _in_tasks(spark: Any, function: str, packed: Sequence[bytes], storage: Storage) -> DataFrame:
-    numbers = spark.range(0, len(packed), 1, len(packed))
-    made: DataFrame = numbers.mapInArrow(guarded("frazil.spark.deletes.bitmaps", function, storage, packed), _SCHEMA)
-    return made
 
 
 def _shared(files: Iterable[Deleted]) -> set[str]:
@@ -152,22 +145,14 @@ def of_files(files: Iterable[Deleted], storage: Storage) -> Iterator[pa.RecordBa
         yield from batches_of(f.key, positions_of(f.file, f.deletes, storage, cache))
 
 
-def read_files(storage: Storage, packed: Sequence[bytes], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Each number that comes in stands for some data files, whose deletes are read whole."""
-    for numbers in batches:
-        for number in numbers.column(0).to_pylist():
-            yield from of_files(cloudpickle.loads(packed[number]), storage)
+def read_files(_: int, files: Sequence[Deleted], storage: Storage) -> Iterator[pa.RecordBatch]:
+    """The worker's side: the bitmaps of some data files, whose deletes are read whole."""
+    yield from of_files(files, storage)
 
 
-def read_deletes(storage: Storage, packed: Sequence[bytes], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Each number that comes in stands for a delete file, which is streamed; a key may come several times."""
-    for numbers in batches:
-        for number in numbers.column(0).to_pylist():
-            delete, files = cloudpickle.loads(packed[number])
-            yield from _streamed(delete, files, storage)
-
-
-def _streamed(delete: DataFile, files: Sequence[Deleted], storage: Storage) -> Iterator[pa.RecordBatch]:
+def read_deletes(_: int, group: tuple[DataFile, Sequence[Deleted]], storage: Storage) -> Iterator[pa.RecordBatch]:
+    """The worker's side: the bitmaps that one delete file makes, which is streamed; a key may come several times."""
+    delete, files = group
     keys = {f.file.file_path: f.key for f in files}
     if delete.is_dv:
         for f in files:

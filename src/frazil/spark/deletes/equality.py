@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-from pyspark import cloudpickle
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as s
@@ -21,13 +20,14 @@ from pyspark.sql import types as s
 from frazil.arrow.deletes.delete_files import keys_of
 from frazil.codec.name_mapping import NameMapping
 from frazil.scan.reach import EqualityRelation
-from frazil.spark.host.workers import check_workers, guarded
+from frazil.spark.host.workers import check_workers
 from frazil.spark.scan.file_keys import counted
 from frazil.spark.scan.lookup import with_facts
 from frazil.spark.scan.parquet_scan import ScannedFiles, open_files
 from frazil.spark.scan.paths import is_hidden, jvm_can_open
 from frazil.spark.scan.presence import file_schemas, without_nulls
 from frazil.spark.scan.shape import ID, read_type
+from frazil.spark.tasks.numbered_groups import over_groups
 from frazil.spark.types.arrow_types import arrow_schema
 from frazil.spark.types.fitted import fitted
 from frazil.spark.types.logical import from_file
@@ -181,23 +181,19 @@ def _by_arrow(spark: Any, relation: EqualityRelation, chosen: Sequence[int], key
             size = 0
         packs[-1].append((relation.deletes[n], [int(v[at]) for v in numbers.values()]))
         size += relation.deletes[n].size
-    packed = [cloudpickle.dumps(p) for p in packs]
-    task = guarded("frazil.spark.deletes.equality", "read_keys", keys, relation.ids, packed, arrow_schema(schema))
-    frame = spark.range(0, len(packed), 1, len(packed)).mapInArrow(task, schema)
+    frame = over_groups(spark, packs, schema, __name__, "read_keys", keys, relation.ids, arrow_schema(schema))
     columns = [comparable(F.col(_key(n)), t, t).alias(_key(n)) for n, t in types.items()]
     made: DataFrame = frame.select(*columns, *numbers)
     return made
 
 
 def read_keys(
-    keys: Keys, ids: Sequence[int], packed: Sequence[bytes], schema: pa.Schema, batches: Iterator[pa.RecordBatch]
+    _: int, deletes: Sequence[tuple[DataFile, list[int]]], keys: Keys, ids: Sequence[int], schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """The worker's side: each number that comes in stands for some delete files."""
+    """The worker's side: the keys of some delete files, each beside its file's facts."""
     fields = keys.schema.project(ids).fields
-    for numbers in batches:
-        for number in numbers.column(0).to_pylist():
-            for delete, facts in cloudpickle.loads(packed[number]):
-                for columns in keys_of(delete, ids, fields, keys.storage, keys.mapping):
-                    count = len(columns[0])
-                    arrays = [*columns, *(pa.repeat(pa.scalar(v, pa.int64()), count) for v in facts)]
-                    yield fitted(pa.RecordBatch.from_arrays(arrays, names=schema.names), schema)
+    for delete, facts in deletes:
+        for columns in keys_of(delete, ids, fields, keys.storage, keys.mapping):
+            count = len(columns[0])
+            arrays = [*columns, *(pa.repeat(pa.scalar(v, pa.int64()), count) for v in facts)]
+            yield fitted(pa.RecordBatch.from_arrays(arrays, names=schema.names), schema)

@@ -5,8 +5,6 @@ No literal: Spark spells those out wherever it shows a plan.
 
 from __future__ import annotations
 
-import contextlib
-import tempfile
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import types as s
 
-from frazil.spark.host.jvm import jvm_of
+from frazil.spark.host.jvm import NOT_AS_KNOWN, array_frame, fall_back, jvm_of
 
 _SCHEMA = s.StructType([s.StructField("numbers", s.ArrayType(s.LongType(), False), False)])
 
@@ -26,20 +24,11 @@ def one_array(spark: Any, numbers: npt.NDArray[np.int64]) -> Column:
 
 def _frame(spark: Any, numbers: npt.NDArray[np.int64]) -> DataFrame:
     """One row of one column."""
-    if (jvm := jvm_of(spark)) is None:
-        whole = pa.ListArray.from_arrays(pa.array([0, len(numbers)], pa.int32()), pa.array(numbers))
-        made: DataFrame = spark.createDataFrame(pa.table([whole], names=["numbers"]), _SCHEMA)
-        return made
-    view, own, gateway = jvm.view, spark._jsparkSession, spark.sparkContext._gateway
-    longs = gateway.new_array(view.long, len(numbers))
-    with tempfile.NamedTemporaryFile() as file:  # py4j would spell the bytes as text
-        file.write(numbers.astype(">i8").tobytes())
-        file.flush()
-        with contextlib.closing(view.java.io.RandomAccessFile(file.name, "r")) as opened:
-            opened.getChannel().map(view.java.nio.channels.FileChannel.MapMode.READ_ONLY, 0, opened.length()).asLongBuffer().get(longs)
-    values = gateway.new_array(view.java.lang.Object, 1)
-    values[0] = getattr(view, "org.apache.spark.sql.catalyst.expressions.UnsafeArrayData").fromPrimitiveArray(longs)
-    row = getattr(view, "org.apache.spark.sql.catalyst.expressions.GenericInternalRow")(values)
-    columns = getattr(view, "org.apache.spark.sql.catalyst.types.DataTypeUtils").toAttributes(own.parseDataType(_SCHEMA.json()))
-    plan = getattr(view, "org.apache.spark.sql.catalyst.plans.logical.LocalRelation")(columns, jvm.nil.prepended(row), False, jvm.none)
-    return DataFrame(getattr(view, "org.apache.spark.sql.classic.Dataset").ofRows(own, plan), spark)
+    if (jvm := jvm_of(spark)) is not None:
+        try:
+            return array_frame(spark, jvm, _SCHEMA, numbers)
+        except NOT_AS_KNOWN as error:
+            fall_back("A local relation", error)
+    whole = pa.ListArray.from_arrays(pa.array([0, len(numbers)], pa.int32()), pa.array(numbers))
+    made: DataFrame = spark.createDataFrame(pa.table([whole], names=["numbers"]), _SCHEMA)
+    return made

@@ -3,7 +3,6 @@ frame read back stands for the one it was made of. On Spark Connect, where plans
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -13,36 +12,11 @@ from pyspark.sql import functions as F
 
 from frazil.errors import InvalidInput
 from frazil.expr.nodes import Expression, Literal
+from frazil.spark.host.jvm import analysed_plan, catalyst, column_of, each, frame_of, is_classic, no_option, scala_seq
 
 _EQUAL = {"EqualTo": False, "EqualNullSafe": True}
 _UUID = re.compile(r"CAST\(('[0-9a-fA-F-]{36}') AS uuid\)")  # Spark has them as text; inside a constant quotes are escaped
 _WHOLE_NUMBERS = ("byte", "short", "integer", "long")
-
-
-def is_classic(frame: DataFrame) -> bool:
-    return hasattr(frame, "_jdf")
-
-
-def _catalyst(frame: DataFrame) -> Any:
-    return frame.sparkSession._jvm.org.apache.spark.sql.catalyst
-
-
-def _seq(frame: DataFrame, values: Sequence[Any]) -> Any:
-    return frame.sparkSession._jvm.PythonUtils.toSeq(list(values))
-
-
-def _plan(frame: DataFrame) -> Any:
-    return frame._jdf.queryExecution().analyzed()
-
-
-def _frame(like: DataFrame, plan: Any) -> DataFrame:
-    spark: Any = like.sparkSession
-    return DataFrame(spark._jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan), spark)
-
-
-def _each(values: Any) -> Iterator[Any]:
-    """A Scala sequence."""
-    return (values.apply(n) for n in range(values.size()))
 
 
 def parts_of(name: str) -> list[str]:
@@ -54,8 +28,8 @@ def named(frame: DataFrame, parts: Sequence[str]) -> DataFrame:
     """The frame under a name of several parts: `cat.db.t.id`, `db.t.id`, `t.id` and `id` are its column."""
     if not is_classic(frame) or len(parts) == 1:
         return frame.alias(parts[-1])
-    name = _catalyst(frame).AliasIdentifier(parts[-1], _seq(frame, parts[:-1]))
-    return _frame(frame, _catalyst(frame).plans.logical.SubqueryAlias(name, _plan(frame)))
+    name = catalyst(frame.sparkSession).AliasIdentifier(parts[-1], scala_seq(frame.sparkSession, parts[:-1]))
+    return frame_of(frame.sparkSession, catalyst(frame.sparkSession).plans.logical.SubqueryAlias(name, analysed_plan(frame)))
 
 
 def standing_for(frame: DataFrame, like: DataFrame, alias: str = "") -> DataFrame:
@@ -64,14 +38,14 @@ def standing_for(frame: DataFrame, like: DataFrame, alias: str = "") -> DataFram
     if not is_classic(frame):
         made = frame.toDF(*like.columns, *frame.columns[len(like.columns) :])
         return made.alias(alias) if alias else made
-    room, plan = _catalyst(frame), _plan(frame)
-    nothing = frame.sparkSession._jvm.scala.Option.empty()
+    room, plan = catalyst(frame.sparkSession), analysed_plan(frame)
+    nothing = no_option(frame.sparkSession)
     columns = [
-        room.expressions.Alias(have, want.name(), want.exprId(), want.qualifier(), nothing, _seq(frame, ()))
-        for have, want in zip(_each(plan.output()), _each(_plan(like).output()), strict=False)
+        room.expressions.Alias(have, want.name(), want.exprId(), want.qualifier(), nothing, scala_seq(frame.sparkSession, ()))
+        for have, want in zip(each(plan.output()), each(analysed_plan(like).output()), strict=False)
     ]
-    columns += list(_each(plan.output()))[len(columns) :]
-    return _frame(frame, room.plans.logical.Project(_seq(frame, columns), plan))
+    columns += list(each(plan.output()))[len(columns) :]
+    return frame_of(frame.sparkSession, room.plans.logical.Project(scala_seq(frame.sparkSession, columns), plan))
 
 
 def bound_to(frame: DataFrame, columns: Sequence[Column]) -> list[Column]:
@@ -81,12 +55,9 @@ def bound_to(frame: DataFrame, columns: Sequence[Column]) -> list[Column]:
     chosen = analysed(frame, columns)
     if not is_classic(frame):
         return list(columns)
-    make, wrap = _column_class(), frame.sparkSession._jvm.org.apache.spark.sql.classic.ExpressionUtils.column
-    return [make(wrap(e.child() if e.getClass().getSimpleName() == "Alias" else e)) for e in _each(_plan(chosen).projectList())]
-
-
-def _column_class() -> Any:
-    return importlib.import_module("pyspark.sql.classic.column").Column  # only where plans are within reach
+    spark = frame.sparkSession
+    found = each(analysed_plan(chosen).projectList())
+    return [column_of(spark, e.child() if e.getClass().getSimpleName() == "Alias" else e) for e in found]
 
 
 def at(frame: DataFrame, place: int) -> Column:
@@ -94,8 +65,7 @@ def at(frame: DataFrame, place: int) -> Column:
     names = frame.columns  # asked for once: each time costs as much as there are columns
     alike = sum(n.lower() == names[place].lower() for n in names)
     if alike > 1 and is_classic(frame):  # a session may take them for one name
-        wrap = frame.sparkSession._jvm.org.apache.spark.sql.classic.ExpressionUtils.column
-        return _column_class()(wrap(_plan(frame).output().apply(place)))
+        return column_of(frame.sparkSession, analysed_plan(frame).output().apply(place))
     return frame["`" + names[place].replace("`", "``") + "`"]
 
 
@@ -124,9 +94,9 @@ def equal_columns(target: DataFrame, source: DataFrame, on: Column) -> list[tupl
     if not (is_classic(target) and is_classic(source)):
         return []
     with as_input():
-        condition = _plan(target.join(source, on)).condition().get()
-    mine = {a.exprId().id(): n for n, a in enumerate(_each(_plan(target).output()))}
-    theirs = {a.exprId().id(): n for n, a in enumerate(_each(_plan(source).output()))}
+        condition = analysed_plan(target.join(source, on)).condition().get()
+    mine = {a.exprId().id(): n for n, a in enumerate(each(analysed_plan(target).output()))}
+    theirs = {a.exprId().id(): n for n, a in enumerate(each(analysed_plan(source).output()))}
     found = []
     for e in _conjuncts(condition):
         nulls = _EQUAL.get(e.getClass().getSimpleName())
@@ -155,7 +125,7 @@ def conditions(frame: DataFrame, where: Column) -> list[str]:
         chosen = frame.filter(where)
     if not is_classic(frame):
         return []
-    plan = _plan(chosen)
+    plan = analysed_plan(chosen)
     if not hasattr(plan, "condition"):
         return []
     return [str(e.sql()) for e in _conjuncts(plan.condition()) if e.deterministic() and _is_builtin(e)]
@@ -165,23 +135,23 @@ def texts_of(frame: DataFrame, columns: Sequence[Column], sides: Mapping[str, Da
     """Expressions over a frame as SQL, each column led by the name of the side it is from; None for what has no text that says it all."""
     if not columns:
         return []
-    of = {a.exprId().id(): name for name, side in sides.items() for a in _each(_plan(side).output())}
-    chosen = _plan(analysed(frame, columns))
-    resolved = [e.child() if e.getClass().getSimpleName() == "Alias" else e for e in _each(chosen.projectList())]
+    of = {a.exprId().id(): name for name, side in sides.items() for a in each(analysed_plan(side).output())}
+    chosen = analysed_plan(analysed(frame, columns))
+    resolved = [e.child() if e.getClass().getSimpleName() == "Alias" else e for e in each(chosen.projectList())]
     return [str(_renamed(frame, e, of).sql()) if e.deterministic() and _is_builtin(e) else None for e in resolved]
 
 
 def _renamed(frame: DataFrame, e: Any, of: Mapping[int, str]) -> Any:
     if e.getClass().getSimpleName() == "AttributeReference":
-        return e.withQualifier(_seq(frame, [of[e.exprId().id()]]))
-    inside = [_renamed(frame, c, of) for c in _each(e.children())]
-    return e.withNewChildren(_seq(frame, inside)) if inside else e
+        return e.withQualifier(scala_seq(frame.sparkSession, [of[e.exprId().id()]]))
+    inside = [_renamed(frame, c, of) for c in each(e.children())]
+    return e.withNewChildren(scala_seq(frame.sparkSession, inside)) if inside else e
 
 
 def _is_builtin(e: Any) -> bool:
     """Whether its text says it all: a function of the user's may be called as one that Frazil knows."""
     name = e.getClass().getSimpleName()
-    return not ("UDF" in name or "Subquery" in name or "UDAF" in name) and all(_is_builtin(c) for c in _each(e.children()))
+    return not ("UDF" in name or "Subquery" in name or "UDAF" in name) and all(_is_builtin(c) for c in each(e.children()))
 
 
 def _conjuncts(e: Any) -> Iterator[Any]:

@@ -18,11 +18,12 @@ from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, And, Between, In, IsNull, Or, Predicate, Reference
 from frazil.ops.engine import ContextOf, Planned, RowChanges
 from frazil.rows.clauses import Clause, Do, Merge, When
-from frazil.spark.dml.analysed import as_input, at, bound_to, equal_columns, expression, is_classic, named, parts_of, standing_for
+from frazil.spark.dml.analysed import as_input, at, bound_to, equal_columns, expression, named, parts_of, standing_for
 from frazil.spark.dml.change_tasks import BY_SOURCE_DELETED, BY_SOURCE_UPDATED, DELETED, INSERTED, MATCHED, UPDATED, Report
 from frazil.spark.dml.new_values import Given, NewColumns
 from frazil.spark.dml.row_changes import FILE, NUMBER, OPERATION, POS, ROW_ID, Job, shadow
 from frazil.spark.dml.staging import ORDERED, KeyValues, StagedFrame, as_frame, folder_of, stage
+from frazil.spark.host.jvm import is_classic
 from frazil.spark.host.session_conf import sensitivity
 from frazil.spec.schema import Schema
 

@@ -10,8 +10,9 @@ from pyspark.sql import Column, DataFrame
 from frazil.errors import FrazilError
 from frazil.expr.parse import parse
 from frazil.rows.clauses import Merge, When
-from frazil.spark.dml.analysed import as_input, expression, is_classic, named, parts_of, texts_of
+from frazil.spark.dml.analysed import as_input, expression, named, parts_of, texts_of
 from frazil.spark.dml.row_changes import shadow
+from frazil.spark.host.jvm import is_classic
 from frazil.spec.schema import Schema
 
 TARGET, SOURCE = "target", "source"

@@ -30,6 +30,7 @@ from frazil.rows.modes import COPY_ON_WRITE, Kind, distribution_of
 from frazil.scan.columns import metadata_columns
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import FileScanTask
+from frazil.spark.dml import change_tasks
 from frazil.spark.dml.analysed import as_input, at, conditions, expression
 from frazil.spark.dml.change_tasks import (
     BY_SOURCE_DELETED,
@@ -48,9 +49,10 @@ from frazil.spark.dml.new_values import Given, NewColumns, failed
 from frazil.spark.dml.staging import folder_of, remove, shared
 from frazil.spark.host.session_conf import sensitivity
 from frazil.spark.host.settings import temporarily
-from frazil.spark.host.workers import guarded, settle, speculates
+from frazil.spark.host.workers import guarded
 from frazil.spark.read.native_read import pruning_predicate, read
 from frazil.spark.tasks.spark_runner import SparkRunner
+from frazil.spark.tasks.stragglers import attempts_on
 from frazil.spark.types.spark_types import contains, spark_type, time_enabled, to_spark
 from frazil.spark.write.conform_frame import REQUIRED
 from frazil.spark.write.layout import ADVISORY, advisory_size, rebalanced, spread
@@ -58,7 +60,7 @@ from frazil.spark.write.native_write import clear_errors
 from frazil.spec import types as i
 from frazil.spec.schema import Schema
 from frazil.storage.locations import scheme_of
-from frazil.tasks.leftovers import leave_only
+from frazil.tasks.attempts import Attempts
 
 OPERATION, FILE, POS, ROW_ID, NUMBER = (f"__frazil_c_{n}" for n in ("op", "file", "pos", "row_id", "number"))
 _NEW = "__frazil_c_new_"
@@ -175,6 +177,10 @@ class Job:
         columns = [at(frame, n) for n in range(last)] + [at(frame, last + n).alias(m) for n, m in enumerate(marks.values())]
         return cls(spark, plan, context, predicate, kind, frame.select(*columns), time)
 
+    @property
+    def attempts(self) -> Attempts:
+        return attempts_on(self.spark, self.context.write)
+
     def own(self, frame: DataFrame) -> dict[int, Column]:
         """The target's columns in a frame that begins with them."""
         return {f.field_id: at(frame, n) for n, f in enumerate(self.plan.schema.fields)}
@@ -198,10 +204,9 @@ class Job:
         """What the operation keeps for itself goes in any case, what it has written when it fails."""
         write = self.context.write
         try:
-            with clear_errors(self.plan.metadata):
+            with self.attempts.or_nothing(), clear_errors(self.plan.metadata):
                 yield
         except BaseException as e:
-            leave_only(write, (), settle(self.spark))
             if (told := failed(e)) is not None:
                 raise told from e
             raise
@@ -217,7 +222,7 @@ class Job:
             frame, settings = self._spread(frame, inserts)
         sink = Sink(write, folder_of(write), self.plan.schema if new_rows else None, numbered)
         with temporarily(self.spark, settings) if settings else contextlib.nullcontext():
-            rows = frame.mapInArrow(guarded("frazil.spark.dml.change_tasks", "write_changes", sink), _REPORT).collect()
+            rows = frame.mapInArrow(guarded(change_tasks.__name__, "write_changes", sink), _REPORT).collect()
         found = [cloudpickle.loads(bytes(r["report"])) for r in rows]
         self.reports += found
         return found
@@ -265,10 +270,9 @@ class Job:
         new = tuple(f for r in self.reports for f in r.files)
         made = replace(made, added=(*new, *made.added), updated=updated, deleted=made.deleted - updated, reports=())
         kept = [f.file_path for f in made.written]
-        if speculates(self.spark):
-            leave_only(self.context.write, kept, settle(self.spark))
-        elif runner.repeats or any(r.again for r in self.reports):
-            leave_only(self.context.write, kept)
+        attempts = self.attempts
+        attempts.repeated = runner.repeats or any(r.again for r in self.reports)
+        attempts.keep(kept)
         return RowChanges(made, self.filter, rows[INSERTED], counts)
 
     def _touched(self) -> list[Touched]:

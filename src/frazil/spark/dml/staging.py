@@ -24,7 +24,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from frazil.arrow.write.write_context import WriteContext
 from frazil.codec.deletion_vector import positions_array
 from frazil.errors import InvalidInput, Unsupported
-from frazil.spark.host.workers import check_shared, check_workers, guarded, settle, worker_error
+from frazil.spark.host.workers import check_shared, check_workers, guarded, worker_error
+from frazil.spark.tasks.numbered_groups import over_groups
+from frazil.spark.tasks.stragglers import settle
 from frazil.spark.types.arrow_types import arrow_schema
 from frazil.spark.types.fitted import fitted
 from frazil.storage import Storage
@@ -101,7 +103,7 @@ def stage(frame: DataFrame, folder: str, storage: Storage) -> StagedFrame:
     made = StagedFrame(place, storage, arrow_schema(schema), schema)
     try:
         numbered = frame.toDF(*(f"c{n}" for n in range(len(schema))))  # Spark would look for a name with a dot inside a struct
-        parts = numbered.mapInArrow(guarded("frazil.spark.dml.staging", "write_part", made), _REPORT).collect()
+        parts = numbered.mapInArrow(guarded(__name__, "write_part", made), _REPORT).collect()
     except BaseException as e:
         settle(spark)
         remove(made)
@@ -144,18 +146,14 @@ def remove(staged: StagedFrame | str, storage: Storage | None = None) -> None:
 def as_frame(spark: Any, staged: StagedFrame, row_number: str | None = None, without: bytes = b"") -> DataFrame:
     """The staged rows as a DataFrame again, lazily, as often as wanted. `row_number`: name of a column with the rows' numbers.
     `without`: a serialised bitmap of the numbers of rows to leave out."""
-    numbers, first = [], 0
+    files, first = [], 0
     for f in staged.files:
-        numbers.append((f, first))
+        files.append((f.location, first))
         first += f.rows
     number = [] if row_number is None else [s.StructField(row_number, s.LongType())]
     schema = s.StructType([*staged.spark_schema.fields, *number])
-    if not numbers:
-        return spark.createDataFrame([], schema)
-    tasks = spark.range(0, len(numbers), 1, len(numbers))
-    read = Reading(staged.storage, tuple(numbers), arrow_schema(schema), row_number is not None, without)
-    call = guarded("frazil.spark.dml.staging", "read_parts", read)
-    return tasks.mapInArrow(call, schema)
+    read = StagedRead(staged.storage, arrow_schema(schema), row_number is not None, without)
+    return over_groups(spark, files, schema, __name__, "read_part", read)
 
 
 def open_file(staged: StagedFrame, number: int) -> pa.Table:
@@ -240,27 +238,26 @@ class _Seen:
 
 
 @dataclass(frozen=True)
-class Reading:
-    """What is read back: files and the numbers of their first rows."""
+class StagedRead:
+    """How staged rows are read back. `numbered`: with the rows' numbers as the last column. `without`: a serialised bitmap of the numbers
+    of rows to leave out."""
 
     storage: Storage
-    files: tuple[tuple[StagedFile, int], ...]
     schema: pa.Schema
     numbered: bool
     without: bytes
 
 
-def read_parts(reading: Reading, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    gone = positions_array(BitMap64.deserialize(reading.without)) if reading.without else None
-    for numbers in batches:
-        for number in numbers.column(0).to_pylist():
-            file, first = reading.files[number]
-            for batch in _opened(reading.storage, file.location).to_batches():
-                places = np.arange(first, first + batch.num_rows)
-                first += batch.num_rows
-                columns = [*batch.columns, pa.array(places)] if reading.numbered else batch.columns
-                found = fitted(pa.RecordBatch.from_arrays(columns, names=reading.schema.names), reading.schema)
-                yield found if gone is None else found.filter(pa.array(~np.isin(places, gone, assume_unique=True)))
+def read_part(_: int, file: tuple[str, int], read: StagedRead) -> Iterator[pa.RecordBatch]:
+    """The rows of one staged file, of which the location and the number of its first row are given."""
+    location, first = file
+    gone = positions_array(BitMap64.deserialize(read.without)) if read.without else None
+    for batch in _opened(read.storage, location).to_batches():
+        places = np.arange(first, first + batch.num_rows)
+        first += batch.num_rows
+        columns = [*batch.columns, pa.array(places)] if read.numbered else batch.columns
+        found = fitted(pa.RecordBatch.from_arrays(columns, names=read.schema.names), read.schema)
+        yield found if gone is None else found.filter(pa.array(~np.isin(places, gone, assume_unique=True)))
 
 
 def _opened(storage: Storage, location: str) -> pa.Table:

@@ -37,14 +37,14 @@ from frazil.scan.combine import combine_for
 from frazil.scan.inspect import metadata_table_schema
 from frazil.spark.door.target import ReadTarget, locate, read_request
 from frazil.spark.host.session_conf import spark_facts
-from frazil.spark.host.workers import LINGER
 from frazil.spark.read.changelog_frame import partition_rows, partitions_of
+from frazil.spark.tasks.stragglers import LINGER, tried_again
 from frazil.spark.types.arrow_types import arrow_schema, for_spark
 from frazil.spark.types.fitted import fitted
 from frazil.spark.types.spark_types import contains, to_spark
 from frazil.spec import types as i
 from frazil.spec.data_file import DataFile
-from frazil.tasks.leftovers import leave_only
+from frazil.tasks.attempts import Attempts
 
 _log = logging.getLogger("frazil")
 _INSTALL = "Call frazil.install(spark) first."
@@ -188,7 +188,10 @@ def _write_arguments(options: Mapping[str, str], overwrite: bool) -> WriteArgume
 
 @dataclass
 class Written(WriterCommitMessage):
+    """Of one task. `again`: Spark has tried the task before, or may run a copy of it."""
+
     files: list[DataFile]
+    again: bool = False
 
 
 class SourceWriter(DataSourceArrowWriter):
@@ -223,7 +226,7 @@ class SourceWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         first = next(iterator, None)
         if first is None:
-            return Written([])
+            return Written([], tried_again())
         task = TaskContext.get()
         number, attempt = (task.partitionId(), task.taskAttemptId()) if task is not None else (0, 0)
         context = replace(self._context, partition_id=number, task_id=attempt, workers=1)
@@ -233,12 +236,12 @@ class SourceWriter(DataSourceArrowWriter):
             yield from iterator
 
         frame = conform(pa.RecordBatchReader.from_batches(first.schema, batches()), context.schema, self._to.options, case_sensitive=False)
-        return Written(write(frame, context))
+        return Written(write(frame, context), tried_again())
 
     def commit(self, messages: list[Any]) -> None:
         files = tuple(f for m in messages if m is not None for f in m.files)
         backend, base = self._load()
-        leave_only(self._context, (f.file_path for f in files))
+        Attempts(self._context, repeated=any(m.again for m in messages if m is not None)).keep(f.file_path for f in files)
         with TableOperation(backend, base, self._place, SideProcessEngine()) as operation:
             operation.add(self._staged(files))
 
@@ -251,4 +254,4 @@ class SourceWriter(DataSourceArrowWriter):
         return partitions_replaced(staged, self._to, self._start)
 
     def abort(self, messages: list[Any]) -> None:
-        leave_only(self._context, (), LINGER)
+        Attempts(self._context, settle=lambda: LINGER).remove_all()

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
-from frazil.spark.host.jvm import Jvm
+from frazil.spark.host.jvm import Jvm, SessionCopies
 from frazil.spark.host.settings import READ_IDS
 
 _ALWAYS = {
@@ -20,29 +19,12 @@ _ALWAYS = {
     "spark.sql.parquet.enableNestedColumnVectorizedReader": "true",
 }  # fmt: skip
 
-_KNOWN: weakref.WeakKeyDictionary[Any, _Copies] = weakref.WeakKeyDictionary()
-
-
-@dataclass(frozen=True, eq=False)
-class _Copies:
-    """Copies of one session by what they have of their own; `settings` is what the session said when they were made."""
-
-    settings: Any
-    made: dict[tuple[tuple[str, str], ...], Any] = field(default_factory=dict)
+_KNOWN: weakref.WeakKeyDictionary[Any, SessionCopies] = weakref.WeakKeyDictionary()
 
 
 def reading_session(spark: Any, jvm: Jvm, own: Mapping[str, str]) -> Any:
     """The JVM's session for scans; `own`: settings of this read. Copies are kept while the session's settings stay as they are."""
-    session = spark._jsparkSession
-    settings = session.sessionState().conf().settings()
     copies = _KNOWN.get(spark)
-    if copies is None or not settings.equals(copies.settings):
-        copies = _KNOWN[spark] = _Copies(jvm.view.java.util.HashMap(settings))
-    key = tuple(sorted(own.items()))
-    if key not in copies.made:
-        made = session.cloneSession()
-        conf = made.sessionState().conf()
-        for name, value in {**_ALWAYS, **own}.items():
-            conf.setConfString(name, value)
-        copies.made[key] = made
-    return copies.made[key]
+    if copies is None or not copies.are_current(spark):
+        copies = _KNOWN[spark] = SessionCopies(spark, jvm)
+    return copies.with_settings({**_ALWAYS, **own})

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import sys
 import tempfile
-import time
 import zipimport
 from collections.abc import Callable, Iterator
 from functools import cache, partial
@@ -17,9 +15,9 @@ from typing import Any
 import pyarrow as pa
 
 from frazil.errors import InvalidInput, NotInstalledError
+from frazil.spark.host.jvm import default_parallelism
 
 _checked: set[str] = set()
-_SETTLE = 15.0  # seconds; Spark ends a killed task's Python after two
 
 
 @cache
@@ -136,34 +134,14 @@ def sees(path: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatc
         yield pa.record_batch({"ok": pa.array([int(os.path.exists(path))], pa.int64())})
 
 
-LINGER = 2.5
-"""Seconds for which the Python of a task that Spark has ended may still write: spark.python.task.killTimeout, and some more."""
-
-
-def speculates(spark: Any) -> bool:
-    """Whether Spark may run a task twice at the same time."""
-    return str(spark.conf.get("spark.speculation", "false")).lower() == "true"
-
-
-def settle(spark: Any) -> float:
-    """After a failed job, or copies that speculation made: waits until the other tasks have ended, some seconds at most, since a task that
-    still runs may write on after what was written has been removed. Returns the seconds for which their Python may (`leave_only`)."""
-    end = time.monotonic() + _SETTLE
-    with contextlib.suppress(Exception):  # Connect has no such facts; then what such a task leaves is an orphan
-        tracker = spark._jsc.sc().statusTracker()
-        while any(e.numRunningTasks() for e in tracker.getExecutorInfos()) and time.monotonic() < end:
-            time.sleep(0.05)
-    return LINGER
-
-
 def parallelism(spark: Any) -> int:
-    context = getattr(spark, "sparkContext", None) if hasattr(spark, "_jsc") else None
-    return context.defaultParallelism if context is not None else int(spark.conf.get("spark.sql.shuffle.partitions", "200"))
+    """Groups that a session can work on at once; on Spark Connect, which does not tell, the partitions of a shuffle."""
+    return default_parallelism(spark) or int(spark.conf.get("spark.sql.shuffle.partitions", "200"))
 
 
 def _slots(spark: Any) -> int:
     """Tasks enough that every worker gets one, as a rule."""
-    return max(2, 2 * int(spark._jsc.sc().defaultParallelism()) if hasattr(spark, "_jsc") else 2)
+    return max(2, 2 * (default_parallelism(spark) or 1))
 
 
 def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

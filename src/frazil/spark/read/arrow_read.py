@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as s
@@ -16,8 +15,9 @@ from frazil.arrow.read.read_tasks import read_task
 from frazil.errors import Unsupported
 from frazil.scan.combine import combine_for
 from frazil.scan.plan import Plan
-from frazil.scan.tasks import PlannedFiles, TaskSequence
-from frazil.spark.host.workers import check_workers, guarded, parallelism
+from frazil.scan.tasks import FileScanTask, PlannedFiles, TaskSequence
+from frazil.spark.host.workers import check_workers, parallelism
+from frazil.spark.tasks.numbered_groups import over_groups
 from frazil.spark.types.arrow_types import arrow_schema
 from frazil.spark.types.fitted import fitted
 from frazil.spark.types.logical import arrow_type, from_arrow
@@ -39,14 +39,12 @@ def arrow_frame(spark: Any, plan: Plan, files: Sequence[PlannedFiles], wanted: S
             )
     check_workers(spark)
     context = ReadContext.of(plan, wanted, storage)
-    packed = [cloudpickle.dumps(c.tasks) for c in combine_for(tasks, plan.options.split, parallelism(spark))]
+    groups = (c.tasks for c in combine_for(tasks, plan.options.split, parallelism(spark)))
     # Spark finds columns by name, and trips over dots and names that differ in case only: until they are named they are numbered
     schema = s.StructType(
         [s.StructField(f"c{at}", spark_type(arrow_type(f.field_type), f.name, time=time), True) for at, f in enumerate(wanted.fields)]
     )
-    frame = spark.range(0, len(packed), 1, len(packed)).mapInArrow(
-        guarded("frazil.spark.read.arrow_read", "read_groups", context, packed, arrow_schema(schema)), schema
-    )
+    frame = over_groups(spark, groups, schema, __name__, "read_group", context, arrow_schema(schema))
     columns = []
     for at, f in enumerate(wanted.fields):
         column = from_arrow(F.col(f"c{at}"), f.field_type)
@@ -54,12 +52,8 @@ def arrow_frame(spark: Any, plan: Plan, files: Sequence[PlannedFiles], wanted: S
     return frame.select(*columns)
 
 
-def read_groups(
-    context: ReadContext, packed: Sequence[bytes], schema: pa.Schema, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """The worker's side: each number that comes in is a group of tasks to read."""
-    for numbers in batches:
-        for number in numbers.column(0).to_pylist():
-            for task in cloudpickle.loads(packed[number]):
-                for batch in read_task(task, context):
-                    yield fitted(batch, schema)
+def read_group(_: int, tasks: Sequence[FileScanTask], context: ReadContext, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The worker's side: the rows of one group of tasks."""
+    for task in tasks:
+        for batch in read_task(task, context):
+            yield fitted(batch, schema)

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark import cloudpickle
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as s
@@ -34,8 +33,9 @@ from frazil.errors import Unsupported
 from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.scan.changelog import CHANGE_FIELDS, ChangelogPlan, ChangeTask, changelog_schema
 from frazil.scan.options import adjusted_split_size
-from frazil.spark.host.workers import check_workers, guarded, parallelism
+from frazil.spark.host.workers import check_workers, parallelism
 from frazil.spark.read.native_read import has_type, projected
+from frazil.spark.tasks.numbered_groups import over_groups
 from frazil.spark.types.arrow_types import arrow_schema
 from frazil.spark.types.fitted import fitted
 from frazil.spark.types.logical import arrow_type, from_arrow
@@ -112,22 +112,15 @@ def _frame(spark: Any, plan: ChangelogPlan, read: ChangeRead, tasks: Sequence[Ch
     schema = s.StructType([*fields, *_DIGESTS.fields] if with_digests else fields)
     split = plan.options.split
     size = adjusted_split_size(plan.total_size, parallelism(spark), split.split_size) if split.adaptive else split.split_size
-    packed = [cloudpickle.dumps(group) for group in packed_tasks(tasks, size, split.open_file_cost)]
-    if not packed:
-        return spark.createDataFrame([], schema)
-    call = guarded("frazil.spark.read.changelog_frame", "read_groups", read, packed, arrow_schema(schema), with_digests)
-    return spark.range(0, len(packed), 1, len(packed)).mapInArrow(call, schema)
+    groups = packed_tasks(tasks, size, split.open_file_cost)
+    return over_groups(spark, groups, schema, __name__, "read_group", read, arrow_schema(schema), with_digests)
 
 
-def read_groups(
-    read: ChangeRead, packed: Sequence[bytes], schema: pa.Schema, with_digests: bool, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """The worker's side: each number that comes in is a group of tasks to read."""
-    for numbers in batches:
-        for number in numbers.column(0).to_pylist():
-            for task in cloudpickle.loads(packed[number]):
-                for batch in _with_digests(task, read) if with_digests else _plain(task, read):
-                    yield fitted(batch, schema)
+def read_group(_: int, tasks: Sequence[ChangeTask], read: ChangeRead, schema: pa.Schema, with_digests: bool) -> Iterator[pa.RecordBatch]:
+    """The worker's side: the rows of one group of tasks."""
+    for task in tasks:
+        for batch in _with_digests(task, read) if with_digests else _plain(task, read):
+            yield fitted(batch, schema)
 
 
 def _plain(task: ChangeTask, read: ChangeRead) -> Iterator[pa.RecordBatch]:

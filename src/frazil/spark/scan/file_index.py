@@ -12,74 +12,31 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
 import msgspec
-from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame
 from pyspark.sql import types as s
 
-from frazil.spark.host.jvm import Jvm
+from frazil.spark.host.jvm import FILE_INDEX, Jvm, ParquetRelations
 from frazil.spark.scan.paths import path_text, spark_text
 from frazil.spark.scan.pushed import Pushed, filters_of
 from frazil.storage.locations import local_path_of, scheme_of
 
-_PACKAGE = "org.apache.spark.sql.execution.datasources."
 _STARTING = threading.Lock()
 _LOG = logging.getLogger(__name__)
 FILE = "__frazil_file_key"  # the column of numbers
-_KNOWN: weakref.WeakKeyDictionary[Jvm, _Scala] = weakref.WeakKeyDictionary()
+_KNOWN: weakref.WeakKeyDictionary[Jvm, ParquetRelations] = weakref.WeakKeyDictionary()
 
 Kept = Callable[[Sequence[Pushed]], Sequence[int] | None]
 
 
-class _Scala:
-    """What a relation is made of, looked up once for each JVM."""
-
-    def __init__(self, jvm: Jvm):
-        view, self._nil = jvm.view, jvm.nil
-        self.no_columns = getattr(view, "org.apache.spark.sql.types.StructType")()
-        self.numbers = self.no_columns.add(FILE, getattr(view, "org.apache.spark.sql.types.LongType$").__getattr__("MODULE$"))
-        self.relation = getattr(view, _PACKAGE + "HadoopFsRelation")
-        self.parquet = getattr(view, _PACKAGE + "parquet.ParquetFileFormat")
-        self.path = getattr(view, "org.apache.hadoop.fs.Path")
-        self.map = getattr(view, "org.apache.spark.api.python.PythonUtils").toScalaMap
-        self._sequence = getattr(view, "scala.collection.immutable.ArraySeq").unsafeWrapArray
-        find = view.java.lang.Class.forName
-        self._directories = find(f"[L{_PACKAGE}PartitionDirectory;")
-        mapper = getattr(view, "com.fasterxml.jackson.databind.ObjectMapper")()
-        mapper.registerModule(getattr(view, "com.fasterxml.jackson.module.scala.DefaultScalaModule")())
-        every = find("com.fasterxml.jackson.annotation.JsonAutoDetect$Visibility").getField("ANY").get(None)
-        mapper.setVisibility(getattr(view, "com.fasterxml.jackson.annotation.PropertyAccessor").FIELD, every)
-        jackson = "com.fasterxml.jackson.databind."
-        mapper.configure(find(f"{jackson}DeserializationFeature").getField("USE_LONG_FOR_INTS").get(None), True)
-        rows = getattr(view, f"{jackson}module.SimpleModule")()
-        catalyst = "org.apache.spark.sql.catalyst."
-        rows.addAbstractTypeMapping(find(f"{catalyst}InternalRow"), find(f"{catalyst}expressions.GenericInternalRow"))
-        mapper.registerModule(rows)
-        self._read = mapper.readValue
-
-    def one(self, item: Any) -> Any:
-        return self._nil.prepended(item)
-
-    def listing(self, partitions: Iterable[tuple[list[int], list[dict[str, Any]]]]) -> Any:
-        """Values of partitions and their files. They cross in one call, as text: 5,000 take a quarter of a second, one by one six times
-        that."""
-        told = [{"values": {"values": values}, "files": [{"fileStatus": f, "metadata": {}} for f in files]} for values, files in partitions]
-        return self._sequence(self._read(msgspec.json.encode(told).decode(), self._directories))
-
-
-def relation(spark: Any, jvm: Jvm, session: Any, schema: s.StructType, index: FileIndex, options: dict[str, str]) -> DataFrame:
+def relation(spark: Any, session: Any, schema: s.StructType, index: FileIndex, options: Mapping[str, str]) -> DataFrame:
     """Spark's own Parquet scan of an index's files. `session`: the JVM's, by which it reads."""
-    with _STARTING:  # PySpark itself lets two threads start it
-        ensure_callback_server_started(spark.sparkContext._gateway)
-    scala, own = index.scala, spark._jsparkSession
-    made = scala.relation(
-        index, index.partitionSchema(), own.parseDataType(schema.json()), jvm.none, scala.parquet(), scala.map(jvm.map(options)), session
-    )
-    return DataFrame(own.baseRelationToDataFrame(made), spark)
+    with _STARTING:  # the scan starts py4j's callback server, which PySpark itself lets two threads start
+        return index.relations.scan(spark, session, schema, index, options)
 
 
 class FileIndex:
@@ -89,12 +46,12 @@ class FileIndex:
     """
 
     class Java:
-        implements: ClassVar = [_PACKAGE + "FileIndex"]
+        implements: ClassVar = [FILE_INDEX]
 
     def __init__(self, jvm: Jvm, root: str, paths: Sequence[str], sizes: Sequence[int], numbers: Sequence[int] | None, kept: Kept):
-        if (scala := _KNOWN.get(jvm)) is None:
-            scala = _KNOWN[jvm] = _Scala(jvm)
-        self.scala, self._jvm, self._root, self._kept = scala, jvm, root, kept
+        if (relations := _KNOWN.get(jvm)) is None:
+            relations = _KNOWN[jvm] = ParquetRelations(jvm, FileIndex, FILE)
+        self.relations, self._host, self._root, self._kept = relations, jvm, root, kept
         self._paths, self._sizes, self._numbers = paths, sizes, numbers
 
     def listFiles(self, of_partitions: Any, of_rows: Any) -> Any:
@@ -119,9 +76,11 @@ class FileIndex:
     def _listing(self, places: Sequence[int]) -> Any:
         same = {"isdir": False, "block_replication": 1, "blocksize": 128 * 1024 * 1024, "access_time": 0, "modification_time": 0}
         files = [same | {"path": path_text(self._paths[n]), "length": self._length(n)} for n in places]
-        if self._numbers is None:
-            return self.scala.listing([([], files)])
-        return self.scala.listing(([self._numbers[n]], [f]) for n, f in zip(places, files, strict=True))
+        partitions: list[tuple[list[int], list[dict[str, Any]]]] = [([], files)]
+        if self._numbers is not None:
+            partitions = [([self._numbers[n]], [f]) for n, f in zip(places, files, strict=True)]
+        told = [{"values": {"values": values}, "files": [{"fileStatus": f, "metadata": {}} for f in of]} for values, of in partitions]
+        return self.relations.listing(msgspec.json.encode(told).decode())
 
     def _length(self, place: int) -> int:
         """Of local files what they have, which is quickly asked: some writers put other sizes into manifests. Elsewhere, as for Java, the
@@ -138,13 +97,13 @@ class FileIndex:
 
     @cached_property
     def _roots(self) -> Any:
-        return self.scala.one(self.scala.path(path_text(self._root)))
+        return self.relations.path(path_text(self._root))
 
     def rootPaths(self) -> Any:
         return self._roots
 
     def inputFiles(self) -> Any:
-        return self._jvm.texts([spark_text(p) for p in self._paths])
+        return self._host.texts([spark_text(p) for p in self._paths])
 
     def refresh(self) -> None:
         """Files of Iceberg do not change."""
@@ -153,10 +112,10 @@ class FileIndex:
         return sum(self._sizes)
 
     def partitionSchema(self) -> Any:
-        return self.scala.no_columns if self._numbers is None else self.scala.numbers
+        return self.relations.no_columns if self._numbers is None else self.relations.numbers
 
     def metadataOpsTimeNs(self) -> Any:
-        return self._jvm.none
+        return self._host.none
 
     def isTimeTravel(self) -> bool:
         return False

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as s
 
 from frazil.scan.options import SplitOptions
-from frazil.spark.host.jvm import jvm_of
+from frazil.spark.host.jvm import NOT_AS_KNOWN, Jvm, fall_back, jvm_of
 from frazil.spark.host.reading_session import reading_session
 from frazil.spark.host.settings import enable_ids, temporarily
 from frazil.spark.scan.file_index import FileIndex, Kept, relation
@@ -63,15 +63,23 @@ def open_files(spark: Any, schema: s.StructType, files: ScannedFiles, split: Spl
     """Spark's Parquet scan of exactly these files. `split`: how they are cut, unless it is the usual; then, and on Spark Connect, the
     session's settings count."""
     if (jvm := jvm_of(spark)) is not None:
-        sizes = {} if split == _USUAL else {_SPLIT: str(max(split.split_size, _LEAST_PIECE)), _COST: str(split.open_file_cost)}
-        sizes |= {} if split.adaptive else {_AT_LEAST: "1"}
-        numbers = None if files.numbers is None else files.numbers.tolist()
-        index = FileIndex(jvm, files.root, files.paths, files.sizes, numbers, files.kept)
-        return OpenedScan(relation(spark, jvm, reading_session(spark, jvm, sizes), schema, index, _OPTIONS), files, True)
+        try:
+            return OpenedScan(_by_index(spark, jvm, schema, files, split), files, True)
+        except NOT_AS_KNOWN as error:
+            fall_back("The file index", error)
     enable_ids(spark)
     globs = list(map(as_glob, files.paths))
     with _no_listing_job(spark, len(globs)):
         return OpenedScan(spark.read.format("parquet").schema(schema).options(**_OPTIONS).load(globs), files, False)
+
+
+def _by_index(spark: Any, jvm: Jvm, schema: s.StructType, files: ScannedFiles, split: SplitOptions) -> DataFrame:
+    """The scan that asks for its files when it runs."""
+    sizes = {} if split == _USUAL else {_SPLIT: str(max(split.split_size, _LEAST_PIECE)), _COST: str(split.open_file_cost)}
+    sizes |= {} if split.adaptive else {_AT_LEAST: "1"}
+    numbers = None if files.numbers is None else files.numbers.tolist()
+    index = FileIndex(jvm, files.root, files.paths, files.sizes, numbers, files.kept)
+    return relation(spark, reading_session(spark, jvm, sizes), schema, index, _OPTIONS)
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from typing import Any
 
+from frazil.spark.host.jvm import has_file_system
 from frazil.storage.locations import local_path_of, scheme_of
 
 _GLOB = re.compile(r"([*?\[\]{}\\])")
@@ -63,16 +64,5 @@ def jvm_can_open(spark: Any, location: str, known: dict[str, bool]) -> bool:
     if scheme == "memory":
         return False
     if scheme not in known:
-        known[scheme] = _has_file_system(spark, scheme)
+        known[scheme] = has_file_system(spark, scheme)
     return known[scheme]
-
-
-def _has_file_system(spark: Any, scheme: str) -> bool:
-    jvm = getattr(spark, "_jvm", None)
-    if jvm is None:
-        return False
-    try:
-        jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, spark._jsc.hadoopConfiguration())
-    except Exception:
-        return False
-    return True

@@ -16,9 +16,9 @@ from typing import Any
 import msgspec
 
 from frazil.expr import nodes as n
+from frazil.spark.host.jvm import EXPRESSIONS, fall_back
 from frazil.spec import types as i
 
-_PACKAGE = "org.apache.spark.sql.catalyst.expressions."
 _PAIRS: dict[str, Callable[..., n.Predicate]] = {
     "And": n.And, "Or": n.Or, "EqualTo": n.EqualTo, "EqualNullSafe": n.NullSafeEqualTo, "GreaterThan": n.GreaterThan,
     "GreaterThanOrEqual": n.GreaterThanOrEqual, "LessThan": n.LessThan, "LessThanOrEqual": n.LessThanOrEqual, "StartsWith": n.StartsWith,
@@ -44,10 +44,13 @@ def filters_of(trees: Any) -> list[Pushed]:
     found = []
     for place in range(trees.length()):
         tree = trees.apply(place)
-        reader = _Reader(tree, msgspec.json.decode(tree.toJSON()))
         try:
+            reader = _Reader(tree, msgspec.json.decode(tree.toJSON()))
             predicate = reader.node(())
         except _Unknown:
+            continue
+        except Exception as error:  # another form of the JSON: Spark evaluates the filter, and no file is left out by it
+            fall_back("The form in which pushed filters are told", error)
             continue
         if len(reader.zones) < 2:
             found.append(Pushed(predicate, next(iter(reader.zones), "UTC")))
@@ -67,7 +70,7 @@ class _Reader:
         """The next node, which lies on this path of children."""
         told = self.rest[self.at]
         self.at += 1
-        kind, count = str(told["class"]).removeprefix(_PACKAGE), told["num-children"]
+        kind, count = str(told["class"]).removeprefix(EXPRESSIONS), told["num-children"]
         if kind == "AttributeReference":
             return n.Reference(told["name"], (told["name"],))
         if kind == "Literal":
@@ -107,7 +110,7 @@ class _Reader:
         of = self.rest[self.at]
         if (
             told["dataType"] != "date"
-            or of["class"] != _PACKAGE + "AttributeReference"
+            or of["class"] != EXPRESSIONS + "AttributeReference"
             or of["dataType"] not in ("timestamp", "timestamp_ntz")
         ):
             raise _Unknown

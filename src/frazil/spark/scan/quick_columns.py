@@ -18,13 +18,5 @@ def shown_columns(spark: Any) -> Shown | None:
 
     None where there is no JVM to call.
     """
-    if (jvm := jvm_of(spark)) is None:
-        return None
-    from pyspark.sql.classic.column import Column as Classic  # there is no such module to import where Spark is remote
-
-    def shown(source: str, name: str, barrier: bool) -> Column:
-        found = jvm.col(source)
-        found = jvm.nanvl(found, found) if barrier else found
-        return Classic(getattr(found, "as")(name, jvm.no_metadata))
-
-    return shown
+    jvm = jvm_of(spark)
+    return None if jvm is None else jvm.named_column

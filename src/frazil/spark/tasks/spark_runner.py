@@ -6,16 +6,18 @@ try; any other lets Spark try the task again. Attempts are told apart by the tas
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark import TaskContext, cloudpickle
+from pyspark.sql import DataFrame
 
 from frazil.errors import CorruptData, InvalidInput
-from frazil.spark.host.workers import check_shared, check_workers, guarded, parallelism, settle, speculates, worker_error
+from frazil.spark.host.workers import check_shared, check_workers, parallelism, worker_error
+from frazil.spark.tasks.numbered_groups import jobs_over_groups
+from frazil.spark.tasks.stragglers import settle, speculates
 from frazil.spec.metadata import TableMetadata
 from frazil.storage import Storage
 from frazil.storage.locations import data_root
@@ -24,7 +26,6 @@ from frazil.tasks.runner import Place, place
 G = TypeVar("G")
 R = TypeVar("R")
 REPORT = "number long, result binary, again boolean"
-JOB_BYTES = 16 << 20  # packed groups that travel with one job at most: every task gets all of them
 _FINAL = (InvalidInput, CorruptData)
 
 
@@ -44,29 +45,26 @@ class SparkRunner:
         """The results in the order of the groups. Raises what `work` raised where that is Frazil's own, else Spark's error."""
         check_workers(self.spark)
         self.repeats = self.repeats or speculates(self.spark)
-        payload = cloudpickle.dumps(work)
-        for packed in _jobs(groups):
-            yield from self._job(payload, packed)
+        for frame, count in jobs_over_groups(self.spark, groups, REPORT, __name__, "work_on", cloudpickle.dumps(work)):
+            yield from self._job(frame, count)
         if speculates(self.spark):  # copies that were not needed may write on until they are ended, and a little longer
             self.linger = settle(self.spark)
 
-    def _job(self, payload: bytes, packed: list[bytes]) -> list[Any]:
-        count = len(packed)
-        task = guarded("frazil.spark.tasks.spark_runner", "work_on", payload, packed)
+    def _job(self, frame: DataFrame, count: int) -> list[Any]:
         try:
-            rows = self.spark.range(0, count, 1, count).mapInArrow(task, REPORT).collect()
+            rows = frame.collect()
         except BaseException as error:
             lingering = settle(self.spark)
             self.linger = lingering if count > 1 else 0.0
             raise worker_error(error) or error from error
         self.repeats = self.repeats or any(r["again"] for r in rows)
-        found: list[Any] = [None] * count
-        for row in rows:
+        results = []
+        for row in sorted(rows, key=lambda r: int(r["number"])):
             failed, result = cloudpickle.loads(bytes(row["result"]))
             if failed:
                 raise result
-            found[row["number"]] = result
-        return found
+            results.append(result)
+        return results
 
 
 def runner(spark: Any, metadata: TableMetadata, storage: Storage) -> SparkRunner:
@@ -80,32 +78,15 @@ def runner(spark: Any, metadata: TableMetadata, storage: Storage) -> SparkRunner
     return SparkRunner(spark)
 
 
-def _jobs(groups: Sequence[Any]) -> Iterator[list[bytes]]:
-    """Groups packed, in as few lists as their size allows."""
-    held: list[bytes] = []
-    size = 0
-    for group in groups:
-        one = zlib.compress(cloudpickle.dumps(group), 1)
-        if held and size + len(one) > JOB_BYTES:
-            yield held
-            held, size = [], 0
-        held.append(one)
-        size += len(one)
-    if held:
-        yield held
-
-
-def work_on(payload: bytes, packed: Sequence[bytes], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The worker's side: each number that comes in is a group to work on."""
-    context = TaskContext.get()
-    attempt, again = (0, False) if context is None else (context.taskAttemptId(), context.attemptNumber() > 0)
+def work_on(number: int, group: Any, payload: bytes) -> Iterator[pa.RecordBatch]:
+    """The worker's side: the result of one group, or the error that trying again cannot help."""
+    task = TaskContext.get()
+    attempt, again = (0, False) if task is None else (task.taskAttemptId(), task.attemptNumber() > 0)
     work = cloudpickle.loads(payload)
-    for numbers in batches:
-        for number in numbers.column(0).to_pylist():
-            with place(Place(number, attempt, 1)):
-                outcome = _outcome(work, cloudpickle.loads(zlib.decompress(packed[number])))
-            result = pa.array([cloudpickle.dumps(outcome)], pa.binary())
-            yield pa.record_batch({"number": pa.array([number]), "result": result, "again": pa.array([again])})
+    with place(Place(number, attempt, 1)):
+        outcome = _outcome(work, group)
+    result = pa.array([cloudpickle.dumps(outcome)], pa.binary())
+    yield pa.record_batch({"number": pa.array([number]), "result": result, "again": pa.array([again])})
 
 
 def _outcome(work: Callable[[Any], Any], group: Any) -> tuple[bool, Any]:

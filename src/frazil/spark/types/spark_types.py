@@ -1,4 +1,4 @@
-"""Spark's types and Iceberg's, both ways (java_spark.md; Java: TypeToSparkType, SparkTypeToType)."""
+"""Spark's types and Iceberg's, both ways (Java Iceberg: TypeToSparkType, SparkTypeToType)."""
 
 from __future__ import annotations
 

@@ -17,14 +17,14 @@ from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_rows import write
 from frazil.errors import InvalidInput, Unsupported
 from frazil.spark.host.settings import temporarily
-from frazil.spark.host.workers import guarded, settle, speculates
+from frazil.spark.host.workers import guarded
+from frazil.spark.tasks.stragglers import attempts_on
 from frazil.spark.types.fitted import fitted
 from frazil.spark.types.spark_types import contains
 from frazil.spark.write.layout import spread
 from frazil.spec import types as i
 from frazil.spec.data_file import DataFile
 from frazil.storage.locations import scheme_of
-from frazil.tasks.leftovers import leave_only
 
 REPORT = s.StructType([s.StructField("files", s.BinaryType()), s.StructField("again", s.BooleanType())])
 
@@ -38,17 +38,12 @@ def write_by_arrow(spark: Any, frame: DataFrame, context: WriteContext) -> list[
     rows = spread(spark, frame, context, context.properties, folders=False)
     numbered = rows.frame.toDF(*(f"c{n}" for n in range(len(rows.frame.columns))))  # names may hold dots, or differ in case only
     shown = numbered.select(*(_to_arrow(F.col(f"c{n}"), f.field_type).alias(f"c{n}") for n, f in enumerate(context.schema.fields)))
-    try:
-        with temporarily(spark, rows.settings):
-            reports = shown.mapInArrow(guarded("frazil.spark.write.arrow_write", "write_part", context), REPORT).collect()
-    except BaseException:
-        leave_only(context, (), settle(spark))
-        raise
+    attempts = attempts_on(spark, context)
+    with attempts.or_nothing(), temporarily(spark, rows.settings):
+        reports = shown.mapInArrow(guarded(__name__, "write_part", context), REPORT).collect()
     files = [f for r in reports for f in cloudpickle.loads(bytes(r["files"]))]
-    if speculates(spark):
-        leave_only(context, (f.file_path for f in files), settle(spark))
-    elif any(r["again"] for r in reports):
-        leave_only(context, (f.file_path for f in files))
+    attempts.repeated = any(r["again"] for r in reports)
+    attempts.keep(f.file_path for f in files)
     return files
 
 

@@ -1,4 +1,4 @@
-"""Spark's Parquet writer into a folder of its own; then each file gets its ids, its Java name, its place, and is synced (DESIGN 3.14)."""
+"""Spark's Parquet writer into a folder of its own; then each file gets its ids, its Java name, its place, and is synced (docs/adr/0006)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How rows are spread over tasks and ordered in them before they are written (java_spark 2.2), for both ways of writing."""
+"""Spread rows over tasks and sort them in each before they are written (write.distribution-mode), for both ways of writing."""
 
 from __future__ import annotations
 
