@@ -11,7 +11,6 @@ from frazil.commit.transaction import CommitOutcome, commit, create
 from frazil.errors import CommitFailedException, TableAlreadyExistsError
 from frazil.ops.operation import TableOperation
 from frazil.spec.metadata import TableMetadata
-from frazil.storage import storage_for
 
 
 class Creation(TableOperation):
@@ -20,7 +19,7 @@ class Creation(TableOperation):
     def __init__(self, backend: CatalogBackend, parts: Parts, metadata: TableMetadata, replaced: LoadedTable | None, name: str):
         self._catalog, self._replaced = backend, replaced
         if replaced is None:
-            base = LoadedTable(parts, "", metadata, storage_for(metadata.location, backend.properties), dict(backend.properties))
+            base = backend.stage_create(parts, metadata)
         else:
             made = self._replacement = ReplaceTable(
                 schema=metadata.schema(), spec=metadata.spec(), sort_order=metadata.sort_order(), location=metadata.location,
@@ -44,10 +43,9 @@ class Creation(TableOperation):
         if self._replaced is not None:
             actions = [self._replacement, *self.actions]
             return commit(self._catalog, self._replaced, actions, written=self.written, environment=facts)
-        parts, metadata = self.base.identifier, self.base.metadata
         try:
-            return create(self._catalog, parts, metadata, self.actions, written=self.written, environment=facts)
+            return create(self._catalog, self.base, self.actions, written=self.written, environment=facts)
         except CommitFailedException as e:
-            if self._catalog.table_exists(parts):
+            if self._catalog.table_exists(self.base.identifier):
                 raise TableAlreadyExistsError(f"Table was created concurrently: {self.name}", table=self.name) from e
             raise

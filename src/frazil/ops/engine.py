@@ -77,8 +77,8 @@ class RowChanges:
 class Engine(Protocol):
     """Who does the work of one operation.
 
-    `evaluates_sql`: conditions and values beyond Frazil's grammar, rows that are shuffled before they are written; the last three methods
-    are only called where it is true. `case_sensitive` None: as the session says.
+    `evaluates_sql`: conditions and values beyond Frazil's grammar, rows that are shuffled before they are written. The methods of the last
+    part, rows found by any SQL, are only called where it is true. `case_sensitive` None: as the session says.
     """
 
     @property
@@ -130,6 +130,17 @@ class Engine(Protocol):
         self, planned: Planned, assignments: Mapping[str, Any], where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None
     ) -> RowChanges: ...
 
+    def check_merge(self, schema: Schema, frame: Frame, merge: Merge, *, case_sensitive: bool | None = None) -> None:
+        """Looks at a MERGE before its source is evaluated. Raises what the engine refuses."""
+
     def merge(
-        self, planned: Planned, source: ReadySource, merge: Merge, context_of: ContextOf, *, case_sensitive: bool | None = None
-    ) -> RowChanges: ...
+        self,
+        planned: Planned,
+        source: ReadySource,
+        merge: Merge,
+        context_of: ContextOf,
+        *,
+        case_sensitive: bool | None = None,
+        checked: bool = False,
+    ) -> RowChanges:
+        """`checked`: `check_merge` has looked at it already."""

@@ -86,8 +86,18 @@ class InProcessEngine:
     ) -> RowChanges:
         raise _needs_spark()
 
+    def check_merge(self, schema: Schema, frame: Frame, merge: Merge, *, case_sensitive: bool | None = None) -> None:
+        raise _needs_spark()
+
     def merge(
-        self, planned: Planned, source: ReadySource, merge: Merge, context_of: ContextOf, *, case_sensitive: bool | None = None
+        self,
+        planned: Planned,
+        source: ReadySource,
+        merge: Merge,
+        context_of: ContextOf,
+        *,
+        case_sensitive: bool | None = None,
+        checked: bool = False,
     ) -> RowChanges:
         raise _needs_spark()
 

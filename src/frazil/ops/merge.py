@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -15,8 +16,10 @@ from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_options import meaningless
 from frazil.commit.actions import Action, MetadataChange
 from frazil.commit.apply import apply_updates
-from frazil.errors import Unsupported
-from frazil.expr.nodes import Expression
+from frazil.errors import ParseError, Unsupported
+from frazil.expr.functions.by_name import find_function
+from frazil.expr.nodes import Call, Expression, walk
+from frazil.expr.parse import parse
 from frazil.ops.engine import ReadySource
 from frazil.ops.frames import is_spark_column
 from frazil.ops.stage import InputFrame, StagedWrite, evolve_to
@@ -38,6 +41,7 @@ from frazil.scan.plan import Plan
 from frazil.spec.schema import Schema
 
 IN_TASKS = 4_000_000  # rows of a source up to which tasks join it themselves; Spark's own join takes more
+_TESTS = ("isnull", "isnotnull", "isnan")  # functions by name that are predicates of their own
 _SUMMARY = "spark.merge-into.num-target-rows-"
 
 
@@ -49,6 +53,7 @@ def stage_merge(step: Step, rows: InputFrame, merge: Merge, mode: str | None = N
     merge.check()
     if unique:
         _check_upsert(step)
+    checked = not unique and _checked_by_sql(step, rows, merge)
     # Whoever joins stages the source; a Spark frame is evaluated by Spark, also when the rest is done in this process.
     stages = step.engine if step.engine.evaluates_sql else rows.engine
     with stages.stage_source(rows.frame, step.write) as ready:
@@ -60,7 +65,7 @@ def stage_merge(step: Step, rows: InputFrame, merge: Merge, mode: str | None = N
         by_sql = _has_columns(merge) or (writes and not unique and step.shuffles("merge", ready.schema))
         if not by_sql and (not step.engine.evaluates_sql or unique or ready.rows <= IN_TASKS):
             bound = step.in_grammar(partial(_bound, step, ready.schema, merge, bool(unique)))
-        staged = _by_sql(step, ready, merge, chosen) if bound is None else _in_tasks(step, ready, bound, chosen, unique)
+        staged = _by_sql(step, ready, merge, chosen, checked) if bound is None else _in_tasks(step, ready, bound, chosen, unique)
     return replace(staged, actions=(*before, *staged.actions)) if staged.actions else staged
 
 
@@ -132,7 +137,27 @@ def _with_summary(action: Action, extras: Mapping[str, str]) -> Action:
     return action if known is None else replace(action, snapshot_properties={**extras, **known})  # type: ignore[type-var]
 
 
-def _by_sql(step: Step, ready: ReadySource, merge: Merge, mode: Mode) -> StagedWrite:
+def _checked_by_sql(step: Step, rows: InputFrame, merge: Merge) -> bool:
+    """Has the engine look at a MERGE that only its SQL can do before the source, which may take long, is evaluated. Evolution is the
+    exception: the table's new columns are known later. Raises what the engine refuses."""
+    both = step.engine.evaluates_sql and rows.engine.evaluates_sql
+    if not both or merge.merge_schema or all(map(_is_ours, _expressions(merge))):
+        return False
+    step.engine.check_merge(step.schema, rows.frame, merge, case_sensitive=step.case_sensitive)
+    return True
+
+
+def _is_ours(value: Any) -> bool:
+    """Whether Frazil's grammar has an expression, as far as its text tells."""
+    try:
+        found = parse(value) if isinstance(value, str) else value
+    except ParseError:
+        return False
+    called = {x.function for x in walk(found) if isinstance(x, Call)} if isinstance(found, Expression) else set()
+    return not is_spark_column(value) and all(find_function(name) or name in _TESTS for name in called)
+
+
+def _by_sql(step: Step, ready: ReadySource, merge: Merge, mode: Mode, checked: bool) -> StagedWrite:
     """Conditions beyond the grammar, and sources too large for tasks: the engine's SQL joins."""
     if not step.engine.evaluates_sql:
         raise Unsupported("A Spark Column in a MERGE needs Spark.", hint="Give spark=, or strings.")
@@ -141,7 +166,7 @@ def _by_sql(step: Step, ready: ReadySource, merge: Merge, mode: Mode) -> StagedW
         return step.context(planned, mode, DeleteDecider.of(step.read(planned)))
 
     with step.nothing_left():
-        made = step.engine.merge(step.settled_plan, ready, merge, context_of, case_sensitive=step.case_sensitive)
+        made = step.engine.merge(step.settled_plan, ready, merge, context_of, case_sensitive=step.case_sensitive, checked=checked)
     done = made.counts
     counts = MergeCounts(
         done["matched-updated"], done["matched-deleted"], done["not-matched-by-source-updated"], done["not-matched-by-source-deleted"]
@@ -152,8 +177,11 @@ def _by_sql(step: Step, ready: ReadySource, merge: Merge, mode: Mode) -> StagedW
 
 def _has_columns(merge: Merge) -> bool:
     """Whether a condition or value is a Spark Column."""
-    values = [merge.on, *(x.condition for x in merge.clauses), *(v for x in merge.clauses for _, v in x.assignments)]
-    return any(is_spark_column(v) for v in values)
+    return any(map(is_spark_column, _expressions(merge)))
+
+
+def _expressions(merge: Merge) -> list[Any]:
+    return [merge.on, *(x.condition for x in merge.clauses), *(v for x in merge.clauses for _, v in x.assignments)]
 
 
 def _evolved(step: Step, source: Schema, merge: Merge) -> tuple[Step, tuple[Action, ...]]:

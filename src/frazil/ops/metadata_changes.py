@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from frazil.commit.actions import Action, MetadataChange
-from frazil.commit.properties import property_text
 from frazil.errors import InvalidInput
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.properties import property_text
 from frazil.spec.updates import RemoveProperties, SetLocation, SetProperties, UpgradeFormatVersion
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.properties import WAP_ENABLED
 
 
 @dataclass(frozen=True)
@@ -25,4 +26,4 @@ class WriteAuditPublish:
 
 
 def has_write_audit_publish(metadata: TableMetadata) -> bool:
-    return metadata.properties.get("write.wap.enabled", "false").lower() == "true"
+    return WAP_ENABLED.of(metadata.properties)

@@ -7,11 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from frazil.arrow.write.add_files import data_files_of
-from frazil.codec.name_mapping import NAME_MAPPING
 from frazil.commit.actions import Action, Append, MetadataChange, OverwriteFiles, ReplacePartitions
 from frazil.commit.apply import apply_updates
 from frazil.commit.evolve.evolve_schema import SchemaChanges, name_mapping_of
-from frazil.commit.properties import refuse_encryption
 from frazil.commit.written import NotYetThere, WrittenFor
 from frazil.errors import InvalidInput
 from frazil.expr.nodes import Predicate
@@ -20,6 +18,7 @@ from frazil.ops.session import SessionSettings
 from frazil.ops.target import WriteTarget, start_of
 from frazil.spec.data_file import DataFile
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.properties import NAME_MAPPING, refuse_encryption
 from frazil.spec.schema import Schema
 from frazil.spec.types import IcebergType, ListType, MapType, NestedField, StructType
 from frazil.spec.updates import SetProperties
@@ -74,8 +73,8 @@ def add_files(paths: Sequence[str], to: WriteTarget, check_duplicates: bool) -> 
     before: tuple[Action, ...] = ()
     if check_duplicates:
         before = (NotYetThere(frozenset(normalise(f.file_path) for f in files), to.branch),)
-    if NAME_MAPPING not in metadata.properties:  # files of others seldom hold field ids: today's names tell which column is which
-        before = (*before, MetadataChange(lambda m: (SetProperties({NAME_MAPPING: name_mapping_of(m.schema())}),)))
+    if NAME_MAPPING.name not in metadata.properties:  # files of others seldom hold field ids: today's names tell which column is which
+        before = (*before, MetadataChange(lambda m: (SetProperties({NAME_MAPPING.name: name_mapping_of(m.schema())}),)))
     action = Append(files=files, **to.snapshot_fields)
     return StagedWrite((*before, action), metrics={"rows_inserted": sum(f.record_count for f in files)})
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from frazil.arrow.write.write_context import check_formats
 from frazil.arrow.write.write_options import Verb, WriteOptions, meaningless, write_options
-from frazil.commit.properties import property_text
 from frazil.errors import InvalidInput
 from frazil.expr.nodes import AlwaysTrue
 from frazil.ops.arguments import flag, mapping
@@ -16,6 +15,7 @@ from frazil.ops.engine import Engine
 from frazil.ops.session import WriteAuditPublish, has_write_audit_publish
 from frazil.rows.modes import COPY_ON_WRITE, OF_DELETES, mode_of
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.properties import property_text
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.storage import Storage
 

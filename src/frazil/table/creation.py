@@ -14,6 +14,7 @@ class CreateTableTransaction(Transaction[Table]):
     """A transaction on a table that is not there yet, or that is replaced; after the block `tx.table` is the table."""
 
     def __init__(self, backend: CatalogBackend, parts: Parts, metadata: TableMetadata, base: LoadedTable | None, name: str):
+        """Raises TableAlreadyExistsError, NoSuchNamespaceError for a new table that cannot be made."""
         operation = Creation(backend, parts, metadata, base, name)
         table = Table(backend, operation.base, name)
         operation.on_commit = table._show

@@ -26,6 +26,7 @@ from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_options import write_options
 from frazil.arrow.write.write_rows import write
 from frazil.catalog import CatalogBackend, LoadedTable, load_backend
+from frazil.catalog.names import identifier_parts
 from frazil.catalog.path import load_location
 from frazil.errors import InvalidInput, NotFound, Unsupported
 from frazil.expr.nodes import AlwaysTrue
@@ -218,7 +219,7 @@ class SourceWriter(DataSourceArrowWriter):
         if "/" in self._place:
             return load_location(self._place, self._catalog)
         target = _located({"path": self._place, **{f"catalog.{k}": v for k, v in self._catalog.items()}})
-        parts = tuple(self._place.replace("`", "").split("."))
+        parts = identifier_parts(self._place)
         name = parts[0] if parts[1:] == tuple(target.loaded.identifier) else None
         properties: dict[str, Any] = dict(self._catalog)
         return load_backend(name, **properties), target.loaded

@@ -166,11 +166,23 @@ class SparkEngine:
     ) -> RowChanges:
         return row_changes.update(self.spark, planned, assignments, where, context_of, case_sensitive=case_sensitive)
 
+    def check_merge(self, schema: Schema, frame: Frame, merge: Merge, *, case_sensitive: bool | None = None) -> None:
+        merge_by_sql.check(self.spark, schema, frame, merge, case_sensitive=case_sensitive)
+
     def merge(
-        self, planned: Planned, source: ReadySource, merge: Merge, context_of: ContextOf, *, case_sensitive: bool | None = None
+        self,
+        planned: Planned,
+        source: ReadySource,
+        merge: Merge,
+        context_of: ContextOf,
+        *,
+        case_sensitive: bool | None = None,
+        checked: bool = False,
     ) -> RowChanges:
         frame = source.native if source.native is not None else self.spark.createDataFrame(source.open().table)
-        return merge_by_sql.merge(self.spark, planned, frame, merge, context_of, case_sensitive=case_sensitive, like=source.frame)
+        return merge_by_sql.merge(
+            self.spark, planned, frame, merge, context_of, case_sensitive=case_sensitive, like=source.frame, checked=checked
+        )
 
 
 def _staged_by_spark(frame: DataFrame, folder: str, storage: Storage) -> ReadySource:

@@ -33,6 +33,7 @@ from frazil.errors import Unsupported
 from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.scan.changelog import CHANGE_FIELDS, ChangelogPlan, ChangeTask, changelog_schema
 from frazil.scan.options import adjusted_split_size
+from frazil.spark.host.sql_text import filtered
 from frazil.spark.host.workers import check_workers, parallelism
 from frazil.spark.read.native_read import has_type, projected
 from frazil.spark.tasks.numbered_groups import over_groups
@@ -82,7 +83,7 @@ def changes_frame(
         frames.append(_frame(spark, plan, read, plain, time, False))
     frame = _shown(functools.reduce(DataFrame.unionAll, frames), wanted)
     if where is not None and not isinstance(where, AlwaysTrue):
-        frame = projected(frame.filter(where if isinstance(where, Column) else str(where)), wanted, projection)
+        frame = projected(filtered(frame, where), wanted, projection)
     return frame if limit is None else frame.limit(limit)
 
 
@@ -116,7 +117,9 @@ def _frame(spark: Any, plan: ChangelogPlan, read: ChangeRead, tasks: Sequence[Ch
     return over_groups(spark, groups, schema, __name__, "read_group", read, arrow_schema(schema), with_digests)
 
 
-def read_group(_: int, tasks: Sequence[ChangeTask], read: ChangeRead, schema: pa.Schema, with_digests: bool) -> Iterator[pa.RecordBatch]:
+def read_group(
+    _: int, tasks: Sequence[ChangeTask], read: ChangeRead, schema: pa.Schema, with_digests: bool
+) -> Iterator[pa.RecordBatch]:
     """The worker's side: the rows of one group of tasks."""
     for task in tasks:
         for batch in _with_digests(task, read) if with_digests else _plain(task, read):
