@@ -24,7 +24,7 @@ _HOMES = {
     "frazil.table.table": ("Table",),
     "frazil.table.catalog": ("Catalog",),
     "frazil.table.static": ("StaticTable",),
-    "frazil.table.result": ("CommitResult",),
+    "frazil.ops.result": ("CommitResult",),
     "frazil.table.caches": ("clear_caches",),
     "frazil.tasks.runner": ("InProcess",),
     "frazil.dropin": ("configure", "install", "spark_session"),
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from frazil.dropin import configure as configure
     from frazil.dropin import install as install
     from frazil.dropin import spark_session as spark_session
+    from frazil.ops.result import CommitResult as CommitResult
     from frazil.spec.partitioning import UNPARTITIONED_PARTITION_SPEC as UNPARTITIONED_PARTITION_SPEC
     from frazil.spec.partitioning import PartitionField as PartitionField
     from frazil.spec.partitioning import PartitionSpec as PartitionSpec
@@ -65,7 +66,6 @@ if TYPE_CHECKING:
     from frazil.table.load import load_catalog as load_catalog
     from frazil.table.load import load_table as load_table
     from frazil.table.load import sql as sql
-    from frazil.table.result import CommitResult as CommitResult
     from frazil.table.static import StaticTable as StaticTable
     from frazil.table.table import Table as Table
     from frazil.tasks.runner import InProcess as InProcess

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
 import time
@@ -63,14 +64,12 @@ def typing_only(tree: ast.AST) -> set[int]:
 
 
 def edges() -> Iterator[tuple[str, str]]:
-    """(module, module of ours that it imports when it runs)"""
+    """(module, module of ours that it imports, be it for types only)"""
     for name, tree in TREES.items():
-        skipped = typing_only(tree)
         for node in ast.walk(tree):
-            if id(node) not in skipped:
-                for target in imported(name, node):
-                    if target.split(".")[0] in ("frazil", "pyspark_frazil"):
-                        yield name, target
+            for target in imported(name, node):
+                if target.split(".")[0] in ("frazil", "pyspark_frazil"):
+                    yield name, target
 
 
 def room(module: str) -> str:
@@ -158,6 +157,15 @@ def test_own_imports_stand_at_the_top() -> None:
             if isinstance(f, ast.FunctionDef | ast.AsyncFunctionDef):
                 inner += [f"{name}.{f.name}" for n in ast.walk(f) for t in imported(name, n) if t.startswith("frazil")]
     assert len(inner) <= 3, inner  # the lazy doors: frazil/__init__ and the one that opens spark/
+
+
+def test_two_doors_open_modules_of_ours_by_name() -> None:
+    """`frazil.<name>` loads what it names, and `table.engines` opens `spark/`; everything else is imported where one can see it."""
+    of_ours = re.compile(r"import_module\((?![\"']pyspark)|__import__\(")
+    by_name = {name for name, path in MODULES.items() if of_ours.search(path.read_text())}
+    # functions that run in Spark's workers must not need Frazil before they have looked for it there
+    in_workers = {"frazil.spark.host.workers", "frazil.spark.tasks.numbered_groups", "frazil.spark.write.catalyst_transforms"}
+    assert by_name - in_workers == {"frazil", "frazil.table.engines"}
 
 
 def test_files_are_under_500_lines_and_functions_under_60() -> None:

@@ -80,3 +80,9 @@ def test_links_between_documents_lead_somewhere() -> None:
                 if "://" not in target and not (path.parent / target).exists():
                     broken.append(f"{path.relative_to(ROOT)}: {target}")
     assert broken == []
+
+
+def test_the_files_that_architecture_names_are_there() -> None:
+    named = re.findall(r"`((?:[a-z_]+/)+[a-z_]*(?:\.py)?)`", (ROOT / "ARCHITECTURE.md").read_text())
+    places = [(ROOT / "src/frazil" / n, ROOT / "src/frazil" / f"{n}.py", ROOT / n) for n in named]
+    assert len(named) > 10 and [n for n, where in zip(named, places, strict=True) if not any(p.exists() for p in where)] == []

@@ -99,6 +99,19 @@ def test_a_write_stages_under_its_wap_id_and_checks_what_it_read(session, table)
     assert table.refresh().scan().count() == 3
 
 
+def test_a_write_is_refused_for_what_a_tables_own_verbs_refuse(session, table):
+    """The data source's writes are the same operations: what a verb refuses is refused before a task starts."""
+    frame = session.range(3)
+    for how in ({}, {"overwrite-mode": "dynamic"}):
+        with pytest.raises(Exception, match=r"'delete-format' means nothing"):
+            frame.write.format("iceberg").mode("overwrite").options(**how).option("delete-format", "avro").save(table.location())
+    with pytest.raises(Exception, match="read-only"):
+        frame.write.format("iceberg").mode("append").save(table.metadata_location)
+    before = table.refresh().metadata_location
+    frame.where("id < 0").write.format("iceberg").mode("overwrite").option("overwrite-mode", "dynamic").save(table.location())
+    assert table.refresh().metadata_location == before, "no rows, no partitions: nothing is committed"
+
+
 @pytest.mark.parametrize(("option", "value"), [("snapshot-idd", "1"), ("end-snapshot-id", "1"), ("snapshot-id", "x")])
 def test_options_that_mean_nothing_are_refused(option, value):
     with pytest.raises(InvalidInput):

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from frazil.errors import EvaluationError, InvalidInput
 from frazil.spark.dml import merge_by_sql as row_changes_merge
-from frazil.table import merge as table_merge
+from frazil.spark.door import engine
 from tests.spark.files import leftovers
 
 pytestmark = pytest.mark.spark
@@ -81,7 +81,7 @@ def test_a_source_that_is_never_the_same_is_evaluated_once(table, session, mode)
 @pytest.mark.parametrize("travels", [True, False])
 def test_arrow_frames_travel_with_the_tasks_or_lie_beside_the_table(table, session, monkeypatch, travels):
     if not travels:
-        monkeypatch.setattr(table_merge, "WITH_TASKS", 0)
+        monkeypatch.setattr(engine, "WITH_TASKS", 0)
     t = table()
     t.merge(frame(range(18, 22), 9), "target.id = source.id").when_matched_update_all().when_not_matched_insert_all().execute(
         "merge-on-read"

@@ -51,6 +51,25 @@ def test_a_session_under_audit_reads_the_branch_it_writes(spark, table, settings
     assert table.scan(branch="main").to_spark(spark).count() == 1
 
 
+def test_an_arrow_write_asks_no_session_that_it_was_not_given(spark, table, session, monkeypatch):
+    """`session` is active, and in write-audit-publish: its settings are those of its own frames and of verbs that it works on."""
+    table.append(pa.table({"id": [1, 2]}))
+    table.set_properties(**{"write.wap.enabled": True})
+    session.conf.set("spark.wap.branch", "audit")
+    with monkeypatch.context() as patched:
+        patched.setattr("frazil.table.engines.active_session", lambda: pytest.fail("an Arrow write asked for the active session"))
+        assert table.append(pa.table({"id": [3]})).summary["engine-name"] == "frazil"
+        table.overwrite(pa.table({"id": [4]}), "id = 3")
+        table.dynamic_partition_overwrite(pa.table({"id": [5, 6]}))
+        with pytest.raises(Unsupported, match="levenshtein"):
+            table.overwrite(pa.table({"id": [7]}), "levenshtein(string(id), '5') = 0")
+    assert "audit" not in table.refs() and sorted(table.to_arrow()["id"].to_pylist()) == [5, 6]
+    table.overwrite(session.createDataFrame([(7,)], "id long"), "levenshtein(string(id), '5') = 0")
+    assert sorted(table.scan(branch="audit").to_arrow()["id"].to_pylist()) == [6, 7]
+    table.delete("id = 6")
+    assert table.scan(branch="audit").to_arrow()["id"].to_pylist() == [7] and sorted(table.to_arrow()["id"].to_pylist()) == [5, 6]
+
+
 def test_case_sensitive_at_spark_doors_is_the_callers_then_the_sessions(spark, table, settings):
     table.append(spark.range(5))
     scans = (lambda **k: table.scan("ID > 2", **k), lambda **k: table.changes(row_filter="ID > 2", **k))

@@ -8,5 +8,5 @@ import pytest
 @pytest.fixture(autouse=True, scope="module")
 def no_session_is_active() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("frazil.table.step.active_session", lambda: None)
+        patch.setattr("frazil.table.engines.active_session", lambda: None)
         yield

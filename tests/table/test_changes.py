@@ -390,5 +390,5 @@ def test_digests_beyond_the_budget_go_to_disk(catalog: Any, monkeypatch: pytest.
     monkeypatch.setattr("frazil.arrow.changelog.changelog_match.BUDGET", 1)
     from frazil.arrow.changelog.read_changelog import ChangeOptions
 
-    monkeypatch.setattr("frazil.table.changes.ChangeOptions", lambda *a: ChangeOptions(*a, budget=10_000))
+    monkeypatch.setattr("frazil.ops.reading_changes.ChangeOptions", lambda *a: ChangeOptions(*a, budget=10_000))
     assert log(table.changes())[5000:] == [(1, "DELETE", n, "x") for n in (1007, 2007, 3007, 4007, 7)]

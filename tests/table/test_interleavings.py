@@ -63,8 +63,8 @@ def rewrite(tx: Any, k: int, n: int) -> None:
     task = next(x for x in t.scan(f"p = '{part(k)}'").plan_files() if x.file.partition == (part(k),))
     rows = t.scan(f"p = '{part(k)}'").to_arrow()
     made = write(conform(rows, t.schema()), WriteContext.of(t.metadata, t.io))
-    tx._pending.written += [f.file_path for f in made]
-    tx._stage(RewriteFiles(removed=[task.file], added=made, starting_snapshot_id=t.current_snapshot().snapshot_id))
+    tx._operation.written += [f.file_path for f in made]
+    tx._operation.stage(RewriteFiles(removed=[task.file], added=made, starting_snapshot_id=t.current_snapshot().snapshot_id))
 
 
 def schema(tx: Any, k: int, n: int) -> None:

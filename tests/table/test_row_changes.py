@@ -10,7 +10,7 @@ import pytest
 
 import frazil
 from frazil.errors import EvaluationError, InvalidInput, ParseError, SchemaMismatch, Unsupported, ValidationError, ValidationException
-from frazil.table.result import METRICS
+from frazil.ops.result import METRICS
 from frazil.testing import FlakyRunner, TaskKilled
 
 SCHEMA = "id long not null, p int, v double, s struct<a: int, b: string>"

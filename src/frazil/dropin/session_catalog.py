@@ -8,7 +8,7 @@ from frazil.catalog.names import identifier_parts
 from frazil.dropin.names import catalog_of, exists, is_catalog, is_ours
 from frazil.dropin.tables import open_table
 from frazil.errors import InvalidInput, Unsupported
-from frazil.table.frames import after_commit
+from frazil.table.engines import refresh_views
 
 _BY_TABLE = ("getTable", "listColumns", "cacheTable", "uncacheTable", "isCached", "recoverPartitions", "createTable", "dropTable",
              "truncateTable", "analyzeTable", "listPartitions", "getTableProperties", "getCreateTableString")  # fmt: skip
@@ -28,7 +28,7 @@ class IcebergCatalog:
     def refreshTable(self, tableName: str) -> None:
         """Temporary views over the table show what others have written, those in the cache too. Whoever opens a table sees it anyway."""
         if is_ours(self._spark, tableName):
-            after_commit(open_table(tableName, {}, self._spark)._loaded)
+            refresh_views(open_table(tableName, {}, self._spark)._loaded)
         else:
             self.own.refreshTable(tableName)
 

@@ -7,17 +7,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from frazil.arrow.changelog.read_changelog import ChangeOptions, ChangeRead, count_changes, read_changes
 from frazil.errors import InvalidInput, Unsupported
-from frazil.expr.bind import bind
-from frazil.expr.nodes import AlwaysTrue, Predicate
-from frazil.scan.changelog import CHANGE_FIELDS, ChangelogPlan, changelog_schema, plan_changes, split_filter, update_columns
+from frazil.expr.nodes import Predicate
+from frazil.ops.in_process import IN_PROCESS
+from frazil.ops.reading_changes import ChangesReading
+from frazil.scan.changelog import ChangelogPlan
 from frazil.scan.changelog_range import ChangeRange
-from frazil.scan.options import ScanOptions
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshot
-from frazil.table.frames import session, spark_room
-from frazil.table.scan import DataScan, predicate_of
+from frazil.table import engines
+from frazil.table.scan import DataScan
 
 
 @dataclass(frozen=True)
@@ -42,38 +41,29 @@ class ChangesScan(DataScan):
 
     # --- what will be read
 
-    def _target(self) -> tuple[Snapshot | None, Schema]:
+    def _changes(self) -> ChangesReading:
+        return ChangesReading(
+            self.source.metadata, self.source.storage, self.range, self.net, self.identifier_columns, self.compute_updates, self.row_filter,
+            self.selected_fields, self.case_sensitive, self.options, self.limit,
+        )  # fmt: skip
+
+    def snapshot(self) -> Snapshot | None:
+        """The last snapshot of the range."""
         snapshots = self.range.snapshots(self.source.metadata)
-        return (snapshots[-1] if snapshots else None), changelog_schema(self.source.metadata.schema())
+        return snapshots[-1] if snapshots else None
 
     def projection(self) -> Schema:
         """The schema of the rows."""
-        schema = changelog_schema(self.source.metadata.schema())
-        if "*" in self.selected_fields:
-            return schema
-        return schema.select(*self.selected_fields, *(f.name for f in CHANGE_FIELDS), case_sensitive=self.case_sensitive is not False)
+        return self._changes().projection()
 
     def use_ref(self, name: str) -> ChangesScan:
         return replace(self, range=replace(self.range, branch=name))
 
-    def _options(self) -> ChangeOptions:
-        schema = self.source.metadata.schema()
-        return ChangeOptions(
-            self.net, update_columns(schema, self.net, self.identifier_columns, self.compute_updates, self.case_sensitive is not False)
-        )
-
     def plan(self, predicate: Predicate | None = None, case_sensitive: bool | None = None) -> ChangelogPlan:  # type: ignore[override]
         """The tasks of each snapshot. `predicate` replaces the part of the filter that is decided before rows are matched."""
-        sensitive = self.case_sensitive is not False if case_sensitive is None else case_sensitive
-        metadata = self.source.metadata
+        reading = self._changes()
         with self.source.naming():
-            changelog_schema(metadata.schema())
-            if predicate is None:
-                predicate = split_filter(predicate_of(self.row_filter), metadata.schema(), self._options().key_ids, sensitive)[0]
-            return plan_changes(
-                metadata, self.source.storage, self.range.snapshots(metadata), row_filter=predicate, case_sensitive=sensitive,
-                options=ScanOptions.of(self.options, metadata.properties),
-            )  # fmt: skip
+            return (reading if case_sensitive is None else replace(reading, case_sensitive=case_sensitive)).plan(predicate)
 
     def plan_files(self) -> Any:
         """A task for each file of which rows came or went: `.inserted`, `.ordinal`, `.snapshot_id`, `.task`."""
@@ -82,41 +72,20 @@ class ChangesScan(DataScan):
     def explain(self) -> Any:
         raise Unsupported("explain() of a changelog is not supported.", hint="plan_files() lists what is read.")
 
-    def _read(self, plan: ChangelogPlan) -> ChangeRead:
-        schema, sensitive = self.source.metadata.schema(), self.case_sensitive is not False
-        options = self._options()
-        with self.source.naming():
-            last = split_filter(predicate_of(self.row_filter), schema, options.key_ids, sensitive)[1]
-            after = None if last is None else bind(last, changelog_schema(schema), case_sensitive=sensitive)
-        return ChangeRead.of(plan, self.projection(), self.source.storage, options, after)
-
     # --- doors
 
     def to_arrow_batch_reader(self) -> pa.RecordBatchReader:
         """Rows as a stream of Arrow batches, oldest snapshot first; memory stays bounded whatever was changed."""
-        plan = self.plan()
-        return read_changes(plan, self._read(plan), limit=self.limit)
+        with self.source.naming():
+            return IN_PROCESS.read_changes(self._changes())
 
     def count(self) -> int:
         """How many rows: from the manifests where files came or went whole."""
-        if self.limit is not None:
-            return sum(b.num_rows for b in self.to_arrow_batch_reader())
-        plan = self.plan()
-        return count_changes(plan, self._read(plan))
+        with self.source.naming():
+            return self._changes().count()
 
     def to_spark(self, spark: Any = None) -> Any:
         """A DataFrame, planned now and read by tasks of Spark when it is used."""
-        spark = session(spark)
-        room = spark_room("read.changelog_frame")
-        sensitive = spark_room("host.session_conf").is_case_sensitive(spark, self.case_sensitive)
-        scan = replace(self, case_sensitive=sensitive)
-        options, schema = scan._options(), self.source.metadata.schema()
-        # Spark decides the filter itself, after rows were matched; what Frazil understands of it prunes.
-        pruning = spark_room("read.native_read").pruning_predicate(spark, self.row_filter, changelog_schema(schema), sensitive)
-        predicate = split_filter(pruning, schema, options.key_ids, sensitive)[0]
-        found = scan.plan(AlwaysTrue() if predicate is None else predicate, sensitive)
-        where = None if isinstance(self.row_filter, AlwaysTrue) else self.row_filter
-        with spark_room("host.session_conf").sensitivity(spark, self.case_sensitive):  # Spark looks the filter's names up
-            return room.changes_frame(
-                spark, found, projection=scan.projection(), storage=self.source.storage, options=options, where=where, limit=self.limit
-            )
+        engine = engines.of_spark_frames(spark)
+        with self.source.naming():
+            return engine.read_changes(self._changes())

@@ -9,6 +9,7 @@ from typing import Any
 from frazil.arrow.write import conform
 from frazil.commit.new_table import new_metadata
 from frazil.errors import InvalidInput, ValidationError
+from frazil.ops.frames import is_spark_frame, is_spark_type
 from frazil.spec.ddl import parse_schema
 from frazil.spec.metadata import DEFAULT_FORMAT_VERSION, SUPPORTED_FORMAT_VERSION, TableMetadata
 from frazil.spec.partitioning import PartitionSpec, build_spec
@@ -16,7 +17,7 @@ from frazil.spec.properties import property_text
 from frazil.spec.schema import Schema
 from frazil.spec.sorting import SortOrder, build_sort_order
 from frazil.spec.types import IcebergType, ListType, MapType, NestedField, StructType
-from frazil.table.frames import is_spark_frame, is_spark_type, spark_room
+from frazil.table import engines
 
 
 def schema_of(given: Any) -> Schema:
@@ -28,9 +29,9 @@ def schema_of(given: Any) -> Schema:
     if isinstance(given, Mapping) and given and all(isinstance(v, str) for v in given.values()):
         return parse_schema(", ".join(f"`{str(name).replace('`', '``')}` {type_}" for name, type_ in given.items()))
     if is_spark_frame(given):  # columns of a query are nullable, whatever Spark has found out about their values (as in Java)
-        return _all_optional(spark_room("types.spark_types").from_spark(given.schema))
+        return _all_optional(engines.spark_schema(given))
     if is_spark_type(given):
-        return spark_room("types.spark_types").from_spark(given)  # type: ignore[no-any-return]
+        return engines.spark_schema(given)
     return conform.frame_schema(given)
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from frazil.commit.actions import Action, MetadataChange
 from frazil.commit.cherry_pick import CherryPick
 from frazil.commit.evolve.evolve_schema import SchemaChanges
 from frazil.commit.evolve.manage_snapshots import RefChanges
 from frazil.errors import FrazilError
+from frazil.ops.naming import naming
+from frazil.ops.operation import TableOperation
 from frazil.spec.properties import property_text
 from frazil.spec.updates import (
     RemovePartitionStatistics,
@@ -24,10 +26,6 @@ from frazil.spec.updates import (
 from frazil.spec.values import milliseconds
 from frazil.storage import absolute
 from frazil.table.create import schema_of
-from frazil.table.naming import naming
-
-if TYPE_CHECKING:
-    from frazil.table.transaction import Transaction
 
 
 class UpdateSchema(SchemaChanges):
@@ -126,8 +124,8 @@ class Updating(Generic[T]):
     """An update in progress. As a context manager it commits at the end of the block; without one, its methods are those of the update
     and `commit()` ends it: `t.update_schema().add_column("x", LongType()).commit()`."""
 
-    def __init__(self, transaction: Transaction, update: T, commit_at_end: bool = True):
-        self._transaction, self._update, self._commit_at_end = transaction, update, commit_at_end
+    def __init__(self, operation: TableOperation, update: T, commit_at_end: bool = True):
+        self._operation, self._update, self._commit_at_end = operation, update, commit_at_end
 
     def __enter__(self) -> T:
         return self._update
@@ -136,17 +134,17 @@ class Updating(Generic[T]):
         if error is None:
             self.commit()
         elif isinstance(error, FrazilError):
-            error.of_table(self._transaction.table._name, self._transaction.metadata.location)
+            error.of_table(self._operation.name, self._operation.metadata.location)
 
     def commit(self) -> None:
         """Ends the update; inside a transaction it is staged, and committed with the rest."""
         with self._naming():
-            self._transaction._stage(*_steps(self._update))
+            self._operation.stage(*_steps(self._update))
         if self._commit_at_end:
-            self._transaction.commit_transaction()
+            self._operation.commit()
 
     def _naming(self) -> AbstractContextManager[None]:
-        return naming(self._transaction.table._name, self._transaction.metadata.location)
+        return naming(self._operation.name, self._operation.metadata.location)
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._update, name)

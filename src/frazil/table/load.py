@@ -12,11 +12,9 @@ from frazil.errors import NoSuchTableError, Unsupported
 from frazil.scan.suffixes import CHANGES, is_suffix, no_suffix, read_suffixes, split_location
 from frazil.table.catalog import Catalog
 from frazil.table.changes import ChangesScan
-from frazil.table.frames import active_session
+from frazil.table.engines import session_catalogs
 from frazil.table.metadata_table import MetadataTable
 from frazil.table.table import Table
-
-_SPARK_PREFIX = "spark.sql.catalog."
 
 
 def load_catalog(name: str | None = None, **properties: Any) -> Catalog:
@@ -26,22 +24,12 @@ def load_catalog(name: str | None = None, **properties: Any) -> Catalog:
 
     Raises InvalidInput naming the key that is missing or contradictory, Unsupported for a type that is not served yet.
     """
-    return Catalog(load_backend(name, spark_conf=_spark_conf(), **properties))
+    return Catalog(load_backend(name, spark_conf=session_catalogs(), **properties))
 
 
 def list_catalogs() -> list[str]:
     """Names that are configured anywhere, "default" included."""
-    return sorted({DEFAULT_CATALOG, *configured_names(_spark_conf())})
-
-
-def _spark_conf() -> dict[str, str]:
-    """The catalog settings of the running Spark session; empty without one."""
-    spark = active_session()
-    if spark is None:
-        return {}
-    settings = spark.conf.getAll  # a property in PySpark 4
-    settings = settings() if callable(settings) else settings
-    return {k: v for k, v in settings.items() if k.startswith(_SPARK_PREFIX)}
+    return sorted({DEFAULT_CATALOG, *configured_names(session_catalogs())})
 
 
 def load_table(identifier: str | tuple[str, ...], **properties: Any) -> Table:
@@ -55,7 +43,7 @@ def load_table(identifier: str | tuple[str, ...], **properties: Any) -> Table:
         location, suffixes = split_location(identifier)
         table = at_location(location, **properties)
         return cast(Table, _viewed(table, location, suffixes)) if suffixes else table
-    found = meanings(identifier, properties, spark_conf=_spark_conf())
+    found = meanings(identifier, properties, spark_conf=session_catalogs())
     return first_found(found, lambda name, rest: _in_catalog(load_catalog(name, **properties), rest))
 
 
@@ -98,5 +86,5 @@ def at_location(location: str, **properties: Any) -> Table:
 
 def resolve(identifier: str | tuple[str, ...], **properties: Any) -> tuple[Catalog, tuple[str, ...]]:
     """The catalog that an identifier means, and the rest of it."""
-    name, rest = meanings(identifier, {}, spark_conf=_spark_conf())[0]
+    name, rest = meanings(identifier, {}, spark_conf=session_catalogs())[0]
     return load_catalog(name, **properties), rest

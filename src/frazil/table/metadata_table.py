@@ -12,7 +12,7 @@ from frazil.catalog import LoadedTable
 from frazil.catalog.names import identifier_parts
 from frazil.scan.inspect import metadata_table, metadata_table_schema
 from frazil.scan.snapshot_ref import resolve
-from frazil.table import frames
+from frazil.table import engines, frames
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,7 @@ class MetadataTable:
 
     def to_spark(self, spark: Any = None) -> Any:
         """A DataFrame of the rows, which are read now."""
-        spark = frames.session(spark)
-        return frames.spark_room("door.iceberg_read").arrow_frame(spark, self.to_arrow())
+        return engines.of_spark_frames(spark).shown(self.to_arrow())
 
     def count(self) -> int:
         return int(self.to_arrow().num_rows)

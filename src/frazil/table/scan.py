@@ -5,29 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 
-from frazil.arrow.read import read_tasks as arrow_read
-from frazil.catalog import LoadedTable
 from frazil.errors import InvalidInput
 from frazil.expr.nodes import AlwaysTrue, And, Predicate
-from frazil.expr.parse import parse
-from frazil.scan import columns
+from frazil.ops.frames import is_spark_column
+from frazil.ops.in_process import IN_PROCESS
+from frazil.ops.naming import naming
+from frazil.ops.reading import RowFilter, RowsReading, predicate_of
 from frazil.scan.explain import Explanation
-from frazil.scan.incremental import plan_appends
-from frazil.scan.plan import Plan, ScanOptions, plan
-from frazil.scan.snapshot_ref import resolve
+from frazil.scan.plan import Plan
 from frazil.scan.tasks import FileScanTask
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshot
 from frazil.storage import Storage
-from frazil.table.frames import in_duckdb, is_spark_column, pandas_of, polars_of, session, spark_room
-from frazil.table.naming import naming
-
-RowFilter: TypeAlias = str | Predicate | Any
+from frazil.table import engines
+from frazil.table.frames import in_duckdb, pandas_of, polars_of
 
 
 @dataclass(frozen=True)
@@ -95,36 +91,27 @@ class DataScan:
 
     # --- what will be read
 
-    def _target(self) -> tuple[Snapshot | None, Schema]:
-        return resolve(self.source.metadata, snapshot_id=self.snapshot_id, branch=self.branch, tag=self.tag, as_of_ms=self.as_of_ms)
-
-    @property
-    def _selects(self) -> bool:
-        return any(x is not None for x in (self.snapshot_id, self.branch, self.tag, self.as_of_ms))
+    def _reading(self) -> RowsReading:
+        selectors = {"snapshot_id": self.snapshot_id, "branch": self.branch, "tag": self.tag, "as_of_ms": self.as_of_ms}
+        return RowsReading(
+            self.source.metadata, self.source.storage, selectors, None, self.row_filter, self.selected_fields, self.case_sensitive,
+            self.options, self.limit,
+        )  # fmt: skip
 
     def snapshot(self) -> Snapshot | None:
-        return self._target()[0]
+        return self._reading().snapshot_and_schema()[0]
 
     def projection(self) -> Schema:
         """The schema of the rows, metadata columns included."""
         with self.source.naming():
-            return columns.project(self.source.metadata, self._target()[1], self.selected_fields, self.case_sensitive is not False)
+            return self._reading().projection()
 
     def plan(self, predicate: Predicate | None = None, case_sensitive: bool | None = None, zone: str = "UTC") -> Plan:
         """The files to read, after pruning by the filter. `predicate` replaces the filter for pruning, and `zone` is that of literals
         without one (Spark doors do that)."""
+        reading = self._reading()
         with self.source.naming():
-            snapshot, schema = self._target()
-            return plan(
-                self.source.metadata,
-                self.source.storage,
-                snapshot=snapshot,
-                row_filter=predicate_of(self.row_filter) if predicate is None else predicate,
-                schema=schema,
-                case_sensitive=self.case_sensitive is not False if case_sensitive is None else case_sensitive,
-                zone=zone,
-                options=ScanOptions.of(self.options, self.source.metadata.properties),
-            )
+            return (reading if case_sensitive is None else replace(reading, case_sensitive=case_sensitive)).plan(predicate, zone)
 
     def plan_files(self) -> Sequence[FileScanTask]:
         """A task for each file: `.file`, `.delete_files`, `.residual`. The list is lazy, its length is known at once."""
@@ -142,9 +129,8 @@ class DataScan:
 
     def to_arrow_batch_reader(self) -> pa.RecordBatchReader:
         """Rows as a stream of Arrow batches; memory stays bounded whatever the table's size."""
-        found = self.plan()
-        context = arrow_read.ReadContext.of(found, self.projection(), self.source.storage)
-        return arrow_read.read(found.tasks(), context, limit=self.limit)
+        with self.source.naming():
+            return IN_PROCESS.read(self._reading())
 
     def to_arrow(self) -> pa.Table:
         return self.to_arrow_batch_reader().read_all()
@@ -161,51 +147,15 @@ class DataScan:
 
     def count(self) -> int:
         """How many rows: from the manifests where they tell, reading only the files they cannot decide."""
-        found = self.plan()
-        known = found.matched_records
-        if self.limit is not None and known >= self.limit:
-            return self.limit
-        undecided = found.undecided_tasks()
-        if undecided:
-            context = arrow_read.ReadContext.of(found, found.filter_schema(), self.source.storage)
-            known += sum(batch.num_rows for batch in arrow_read.read(undecided, context))
-        return known if self.limit is None else min(known, self.limit)
+        with self.source.naming():
+            return self._reading().count()
 
     def to_spark(self, spark: Any = None) -> Any:
         """A DataFrame, planned now and read when it is used, on Spark's own scan where that is possible. It keeps the table's state; a
         temporary view over it follows what this process writes, unless the scan names a snapshot or a time."""
-        spark = session(spark)
-        frame = self._frame(spark)
-        if not self._may_follow:
-            return frame
-
-        def again(loaded: LoadedTable) -> Any:
-            return replace(self, source=replace(self.source, metadata=loaded.metadata, storage=loaded.storage))._frame(spark)
-
-        return spark_room("read.following").follow(spark, frame, self.source.metadata, again)
-
-    @property
-    def _may_follow(self) -> bool:
-        return self.snapshot_id is None and self.as_of_ms is None
-
-    def _frame(self, spark: Any) -> Any:
-        reader = spark_room("read.native_read")
-        sensitive = spark_room("host.session_conf").is_case_sensitive(spark, self.case_sensitive)
-        scan = replace(self, case_sensitive=sensitive)
-        if not self._selects and (branch := spark_room("host.session_conf").wap_branch(spark, self.source.metadata)):
-            scan = replace(scan, branch=branch)
+        engine = engines.of_spark_frames(spark)
         with self.source.naming():
-            predicate, zone = reader.pruning(spark, self.row_filter, scan._target()[1], sensitive)
-        found = scan.plan(predicate, sensitive, zone)
-        where = None if isinstance(self.row_filter, AlwaysTrue) else self.row_filter
-        with spark_room("host.session_conf").sensitivity(spark, self.case_sensitive):  # Spark looks the filter's names up
-            frame = reader.read(
-                spark, found, projection=scan.projection(), storage=self.source.storage, where=where, case_sensitive=sensitive,
-                limit=self.limit,
-            )  # fmt: skip
-            if self.case_sensitive is not None:
-                _ = frame.columns  # Spark Connect looks names up when it is asked
-            return frame
+            return engine.read(self._reading())
 
 
 @dataclass(frozen=True)
@@ -215,37 +165,5 @@ class IncrementalAppendScan(DataScan):
     from_snapshot_id_exclusive: int | None = None
     to_snapshot_id_inclusive: int | None = None
 
-    @property
-    def _may_follow(self) -> bool:
-        return False
-
-    def _target(self) -> tuple[Snapshot | None, Schema]:
-        metadata = self.source.metadata
-        end = self.to_snapshot_id_inclusive
-        return (metadata.current_snapshot() if end is None else metadata.snapshot_by_id(end)), metadata.schema()
-
-    def plan(self, predicate: Predicate | None = None, case_sensitive: bool | None = None, zone: str = "UTC") -> Plan:
-        with self.source.naming():
-            snapshot, schema = self._target()
-            return plan_appends(
-                self.source.metadata,
-                self.source.storage,
-                from_snapshot_id_exclusive=self.from_snapshot_id_exclusive,
-                to_snapshot_id_inclusive=snapshot.snapshot_id if snapshot else None,
-                row_filter=predicate_of(self.row_filter) if predicate is None else predicate,
-                schema=schema,
-                case_sensitive=self.case_sensitive is not False if case_sensitive is None else case_sensitive,
-                zone=zone,
-                options=ScanOptions.of(self.options, self.source.metadata.properties),
-            )
-
-
-def predicate_of(row_filter: RowFilter) -> Predicate:
-    """Text or an expression as a predicate; a Spark Column is refused."""
-    if isinstance(row_filter, str):
-        return parse(row_filter)
-    if isinstance(row_filter, Predicate):
-        return row_filter
-    if is_spark_column(row_filter):
-        raise InvalidInput("A Spark Column filters only Spark reads.", hint="Give a string or a predicate of frazil.expressions here.")
-    raise InvalidInput(f"A filter is a string or a predicate of frazil.expressions, not {type(row_filter).__name__}.")
+    def _reading(self) -> RowsReading:
+        return replace(super()._reading(), appends=(self.from_snapshot_id_exclusive, self.to_snapshot_id_inclusive))

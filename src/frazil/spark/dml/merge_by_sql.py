@@ -19,11 +19,12 @@ from frazil.catalog.names import identifier_parts
 from frazil.errors import Unsupported
 from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, And, Between, In, IsNull, Or, Predicate, Reference
 from frazil.expr.quoted import back_quoted, columns_of, columns_of_sides, refuse_columns
+from frazil.ops.engine import ContextOf, Planned, RowChanges
 from frazil.rows.clauses import Clause, Do, Merge, When
 from frazil.spark.dml.analysed import as_input, equal_columns, expression, named, standing_for
 from frazil.spark.dml.change_tasks import BY_SOURCE_DELETED, BY_SOURCE_UPDATED, DELETED, INSERTED, MATCHED, UPDATED, Report
 from frazil.spark.dml.merge_clauses import ACT, FOUND, Clauses, choice
-from frazil.spark.dml.row_changes import FILE, NUMBER, OPERATION, POS, ROW_ID, ContextOf, Job, Planned, RowChanges, lacking, shadow
+from frazil.spark.dml.row_changes import FILE, NUMBER, OPERATION, POS, ROW_ID, Job, lacking, shadow
 from frazil.spark.dml.staging import ORDERED, KeyValues, StagedFrame, as_frame, folder_of, stage
 from frazil.spark.host.session_conf import sensitivity
 from frazil.spark.types.spark_types import time_enabled

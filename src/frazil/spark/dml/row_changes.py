@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -24,7 +24,8 @@ from frazil.arrow.read.rows_at import rows_at
 from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, And, Predicate
 from frazil.expr.quoted import columns_of, refuse_columns
-from frazil.rows.change import ChangeContext, Changed, combined
+from frazil.ops.engine import ContextOf, Planned, RowChanges
+from frazil.rows.change import ChangeContext, combined
 from frazil.rows.groups import packed
 from frazil.rows.modes import COPY_ON_WRITE, Kind, distribution_of
 from frazil.scan.columns import metadata_columns
@@ -68,30 +69,6 @@ OPERATION, FILE, POS, ROW_ID, NUMBER = (f"__frazil_c_{n}" for n in ("op", "file"
 _NEW = "__frazil_c_new_"
 _REPORT = s.StructType([s.StructField("report", s.BinaryType())])
 _GROUP_BYTES = 128 << 20
-Planned = Callable[[Predicate], Plan]
-ContextOf = Callable[[Plan], ChangeContext]
-
-
-@dataclass(frozen=True)
-class RowChanges:
-    """What an operation has made, not committed yet. `changed`: as the engine-free operations give it, new rows' files among `added`.
-
-    `conflict_filter`: what the plan was pruned by, hence which rows of others could matter. `counts`: rows, by operation of MERGE as in
-    the names of Spark's summary properties (`matched-updated`, …).
-    """
-
-    changed: Changed
-    conflict_filter: Predicate
-    inserted: int = 0
-    counts: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def updated(self) -> int:
-        return self.changed.updated
-
-    @property
-    def deleted(self) -> int:
-        return self.changed.deleted
 
 
 # Doors ---------------------------------------------------------------------------------------------------------------------------------

@@ -18,25 +18,26 @@ from pyspark.sql import types as s
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, InputPartition, WriterCommitMessage
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from frazil.arrow.changelog.read_changelog import ChangeOptions, ChangeRead
+from frazil.arrow.changelog.read_changelog import ChangeRead
 from frazil.arrow.read.read_context import ReadContext
 from frazil.arrow.read.read_tasks import read_task
 from frazil.arrow.write.conform import conform
-from frazil.arrow.write.write_context import WriteContext, check_formats
-from frazil.arrow.write.write_options import WriteOptions, meaningless, write_options
+from frazil.arrow.write.write_context import WriteContext
+from frazil.arrow.write.write_options import write_options
 from frazil.arrow.write.write_rows import write
-from frazil.catalog import CatalogBackend, load_backend
+from frazil.catalog import CatalogBackend, LoadedTable, load_backend
 from frazil.catalog.names import identifier_parts
 from frazil.catalog.path import load_location
-from frazil.commit.actions import Action, Append, OverwriteFiles, ReplacePartitions
-from frazil.commit.transaction import commit
-from frazil.commit.written import WrittenFor
 from frazil.errors import InvalidInput, NotFound, Unsupported
 from frazil.expr.nodes import AlwaysTrue
-from frazil.scan.changelog import changelog_schema
+from frazil.ops.in_process import InProcessEngine
+from frazil.ops.operation import TableOperation, writable
+from frazil.ops.stage import StagedWrite, appended, of_files, overwritten, partitions_replaced
+from frazil.ops.target import WriteArguments, check_overwrite, overwrites_partitions, start_of, target
 from frazil.scan.combine import combine_for
-from frazil.scan.inspect import metadata_table, metadata_table_schema
+from frazil.scan.inspect import metadata_table_schema
 from frazil.spark.door.target import ReadTarget, locate, read_request
+from frazil.spark.host.session_conf import spark_facts
 from frazil.spark.read.changelog_frame import partition_rows, partitions_of
 from frazil.spark.tasks.stragglers import LINGER, tried_again
 from frazil.spark.types.arrow_types import arrow_schema, for_spark
@@ -44,9 +45,6 @@ from frazil.spark.types.fitted import fitted
 from frazil.spark.types.spark_types import contains, to_spark
 from frazil.spec import types as i
 from frazil.spec.data_file import DataFile
-from frazil.spec.metadata import TableMetadata
-from frazil.spec.properties import WAP_ENABLED
-from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.tasks.attempts import Attempts
 
 _log = logging.getLogger("frazil")
@@ -105,7 +103,7 @@ def _located(options: Mapping[str, Any]) -> ReadTarget:
 def schema_of(target: ReadTarget) -> s.StructType:
     if target.metadata_table is not None and not target.is_changelog:
         return from_arrow_schema(metadata_table_schema(target.metadata_table, target.loaded.metadata), prefer_timestamp_ntz=True)
-    schema = changelog_schema(target.loaded.metadata.schema()) if target.is_changelog else target.snapshot_and_schema()[1]
+    schema = target.changes().schema if target.is_changelog else target.reading().snapshot_and_schema()[1]
     if bad := [f.name for f in schema.fields if any(contains(c.field_type, i.VariantType) for c in i.children(f.field_type))]:
         raise Unsupported(f"Columns {', '.join(bad)} hold variants inside, which the Python data source cannot hand over.", hint=_INSTALL)
     return to_spark(schema, time=True)  # whether the session has it cannot be asked here; Spark itself says so where it does not
@@ -130,14 +128,15 @@ class SourceReader(DataSourceReader):
         self._target = target if target.metadata_table is not None and not target.is_changelog else None
         self._changes: ChangeRead | None = None
         if target.is_changelog:
-            planned = target.plan_changes()
-            self._changes = ChangeRead.of(planned, changelog_schema(planned.schema), target.loaded.storage, ChangeOptions())
+            reading = target.changes()
+            planned = reading.plan()
+            self._changes = reading.read_of(planned)
             self._groups = [TaskGroup(cloudpickle.dumps(tasks)) for tasks in partitions_of(planned)] or [TaskGroup(cloudpickle.dumps([]))]
             return
         if target.metadata_table is not None:
             self._groups = [TaskGroup(None)]
             return
-        found = target.plan()
+        found = target.reading().plan()
         if to_spark(found.schema, time=True) != schema:
             raise InvalidInput(
                 f"The columns of {target.name} are not those that were asked for.", hint="It may have changed meanwhile; load it again."
@@ -163,36 +162,29 @@ class SourceReader(DataSourceReader):
                 yield fitted(batch, self._arrow)
 
     def _metadata_rows(self) -> Iterator[pa.RecordBatch]:
-        target = self._target
-        assert target is not None and target.metadata_table is not None
-        snapshot = target.snapshot_and_schema()[0] if target.selectors else None
-        table = metadata_table(
-            target.metadata_table, target.loaded.metadata, target.loaded.storage, metadata_location=target.loaded.metadata_location,
-            snapshot_id=snapshot.snapshot_id if snapshot else None,
-        )  # fmt: skip
-        for batch in for_spark(table).to_batches():
+        assert self._target is not None
+        for batch in for_spark(self._target.metadata_rows()).to_batches():
             yield fitted(batch, self._arrow)
 
 
-def _asked(options: Mapping[str, str], overwrite: bool) -> WriteOptions:
-    """The options of a write. Raises Unsupported for those that need more than this data source can do."""
-    found = write_options(options, "overwrite" if overwrite else "append")
+@dataclass(frozen=True)
+class SideProcessEngine(InProcessEngine):
+    """Spark's side process: rows are Arrow, and there is no session to ask."""
+
+    def facts(self) -> dict[str, str]:
+        return spark_facts(pyspark.__version__)
+
+
+def _write_arguments(options: Mapping[str, str], overwrite: bool) -> WriteArguments:
+    """Raises Unsupported for options that need more than this data source can do."""
+    arguments = WriteArguments("overwrite" if overwrite else "append", options=options, case_sensitive=False)
+    if overwrite and overwrites_partitions(arguments, AlwaysTrue()):
+        arguments = arguments.for_verb("dynamic_partition_overwrite")
+    checked = write_options(options, arguments.verb)
     for name, idle in (("merge_schema", False), ("distribution_mode", "none"), ("advisory_partition_size", None)):
-        if getattr(found, name) not in (idle, None):
+        if getattr(checked, name) not in (idle, None):
             raise Unsupported(f"Write option {name.replace('_', '-')!r} needs frazil.install(spark) before the write.")
-    if overwrite and found.overwrite_mode != "dynamic":
-        for name in ("delete_format", "target_delete_file_size_bytes", "delete_granularity"):
-            if found.asks_for(name):
-                raise meaningless(name, "where every row is replaced: no delete files are written")
-    return found
-
-
-def _start(metadata: TableMetadata, options: WriteOptions) -> int | None:
-    """The snapshot from which conflicts count: the one named, else the branch's head as this write found it."""
-    if options.validate_from_snapshot_id is not None:
-        return metadata.snapshot_by_id(options.validate_from_snapshot_id).snapshot_id
-    head = metadata.ref_snapshot(options.branch) if options.branch in metadata.refs else metadata.current_snapshot()
-    return head.snapshot_id if head else None
+    return arguments
 
 
 @dataclass
@@ -207,22 +199,23 @@ class SourceWriter(DataSourceArrowWriter):
     """Rows to data files in tasks, one commit on the driver's side. Files of tries that did not count are removed."""
 
     def __init__(self, options: dict[str, str], schema: s.StructType, overwrite: bool):
-        catalog = {k[8:]: v for k, v in options.items() if k.lower().startswith("catalog.")}
-        path = options.get("path", "")
+        self._catalog = {k[8:]: v for k, v in options.items() if k.lower().startswith("catalog.")}
+        self._place = options.get("path", "")
         own = {k: v for k, v in options.items() if k.lower() != "path" and not k.lower().startswith("catalog.")}
-        self._options = _asked(own, overwrite)
-        self._place, self._catalog, self._overwrite = path, catalog, overwrite
-        _, loaded = self._load()
-        self._base = loaded
-        if self._options.wap_id and not WAP_ENABLED.of(loaded.metadata.properties):
-            raise InvalidInput("wap-id is given, but the table property write.wap.enabled is not true.", table=loaded.metadata.location)
-        check_formats(loaded.metadata, self._options, "overwrite" if overwrite else "append")
-        self._start = _start(loaded.metadata, self._options)
-        self._context = WriteContext.of(loaded.metadata, loaded.storage, self._options)
+        arguments = _write_arguments(own, overwrite)
+        backend, loaded = self._load()
+        writable(backend, self._place)
+        metadata = loaded.metadata
+        self._verb = arguments.verb
+        self._to = target(arguments, metadata, loaded.storage, metadata.last_column_id, SideProcessEngine(), {})
+        if self._verb == "overwrite":
+            check_overwrite(self._to, AlwaysTrue())
+        self._start = None if self._verb == "append" else start_of(metadata, self._to)
+        self._context = WriteContext.of(metadata, loaded.storage, self._to.options)
         assert self._context.settings is not None
-        conform(arrow_schema(schema).empty_table(), self._context.schema, self._options, case_sensitive=False)
+        conform(arrow_schema(schema).empty_table(), self._context.schema, self._to.options, case_sensitive=False)
 
-    def _load(self) -> tuple[CatalogBackend | None, Any]:
+    def _load(self) -> tuple[CatalogBackend | None, LoadedTable]:
         if "/" in self._place:
             return load_location(self._place, self._catalog)
         target = _located({"path": self._place, **{f"catalog.{k}": v for k, v in self._catalog.items()}})
@@ -243,30 +236,23 @@ class SourceWriter(DataSourceArrowWriter):
             yield first
             yield from iterator
 
-        frame = conform(pa.RecordBatchReader.from_batches(first.schema, batches()), context.schema, self._options, case_sensitive=False)
+        frame = conform(pa.RecordBatchReader.from_batches(first.schema, batches()), context.schema, self._to.options, case_sensitive=False)
         return Written(write(frame, context), tried_again())
 
     def commit(self, messages: list[Any]) -> None:
         files = tuple(f for m in messages if m is not None for f in m.files)
         backend, base = self._load()
-        if backend is None:
-            raise InvalidInput(f"{self._place} is one state of a table; it cannot be written to.", table=self._place)
         Attempts(self._context, repeated=any(m.again for m in messages if m is not None)).keep(f.file_path for f in files)
-        written_for = WrittenFor(self._base.metadata, self._base.metadata.last_column_id, files)
-        engine = {"engine-name": "spark", "engine-version": pyspark.__version__}
-        commit(backend, base, [written_for, self._action(files)], written=[f.file_path for f in files], environment=engine)
+        with TableOperation(backend, base, self._place, SideProcessEngine()) as operation:
+            operation.add(self._staged(files))
 
-    def _action(self, files: tuple[DataFile, ...]) -> Action:
-        options = self._options
-        to: dict[str, Any] = {
-            "branch": options.branch or MAIN_BRANCH, "snapshot_properties": dict(options.snapshot_properties), "wap_id": options.wap_id,
-        }  # fmt: skip
-        if not self._overwrite:
-            return Append(files=files, **to)
-        to["starting_snapshot_id"] = self._start
-        if options.overwrite_mode == "dynamic":
-            return ReplacePartitions(files=files, isolation=options.isolation_level, **to)
-        return OverwriteFiles(added=files, row_filter=AlwaysTrue(), isolation=options.isolation_level, **to)
+    def _staged(self, files: tuple[DataFile, ...]) -> StagedWrite:
+        staged = of_files(files, self._to.metadata, self._to)
+        if self._verb == "append":
+            return appended(staged, self._to)
+        if self._verb == "overwrite":
+            return overwritten(staged, self._to, AlwaysTrue(), self._start)
+        return partitions_replaced(staged, self._to, self._start)
 
     def abort(self, messages: list[Any]) -> None:
         Attempts(self._context, settle=lambda: LINGER).remove_all()

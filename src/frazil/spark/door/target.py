@@ -8,19 +8,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+
 from frazil.catalog import CatalogBackend, LoadedTable, first_found, load_backend, meanings
 from frazil.catalog.path import load_location
 from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
-from frazil.expr.nodes import Predicate
-from frazil.scan.changelog import ChangelogPlan, plan_changes
+from frazil.ops.reading import RowsReading
+from frazil.ops.reading_changes import ChangesReading
 from frazil.scan.changelog_range import ChangeRange
-from frazil.scan.incremental import plan_appends
-from frazil.scan.options import SPLIT_OPTIONS, ScanOptions
-from frazil.scan.plan import Plan, plan
-from frazil.scan.snapshot_ref import resolve, selector_options
+from frazil.scan.inspect import metadata_table
+from frazil.scan.options import SPLIT_OPTIONS
+from frazil.scan.snapshot_ref import selector_options
 from frazil.scan.suffixes import CHANGES, is_suffix, no_suffix, read_suffixes, split_location
-from frazil.spec.schema import Schema
-from frazil.spec.snapshot import Snapshot
 
 _SELECTORS = ("snapshot-id", "as-of-timestamp", "branch", "tag", "versionasof", "timestampasof")
 _RANGE = ("start-snapshot-id", "end-snapshot-id", "start-timestamp", "end-timestamp")
@@ -57,46 +56,30 @@ class ReadTarget:
     selectors: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def is_incremental(self) -> bool:
-        return self.request.start is not None
-
-    @property
     def is_changelog(self) -> bool:
         return self.metadata_table == CHANGES
 
-    def plan_changes(self) -> ChangelogPlan:
+    def reading(self) -> RowsReading:
+        """The rows that are asked for: of one state, or those appended between two."""
+        loaded, request = self.loaded, self.request
+        appends = None if request.start is None else (request.start, request.end)
+        return RowsReading(loaded.metadata, loaded.storage, self.selectors, appends, options=request.split)
+
+    def changes(self) -> ChangesReading:
         """What the changelog's snapshots brought and took away."""
-        metadata, request = self.loaded.metadata, self.request
-        branch = request.selectors.get("branch")
-        chosen = ChangeRange(request.start, request.end, request.start_ms, request.end_ms, branch)
-        options = ScanOptions.of(request.split, metadata.properties)
-        return plan_changes(metadata, self.loaded.storage, chosen.snapshots(metadata), options=options)
+        request = self.request
+        chosen = ChangeRange(request.start, request.end, request.start_ms, request.end_ms, request.selectors.get("branch"))
+        return ChangesReading(self.loaded.metadata, self.loaded.storage, chosen, options=request.split)
 
-    def snapshot_and_schema(self) -> tuple[Snapshot | None, Schema]:
-        if self.is_incremental:
-            return None, self.loaded.metadata.schema()
-        return resolve(self.loaded.metadata, **self.selectors)
-
-    def plan(self, predicate: Predicate | None = None, *, case_sensitive: bool = True, zone: str = "UTC") -> Plan:
-        """Files to read, with the deletes that apply to them."""
-        metadata, storage = self.loaded.metadata, self.loaded.storage
-        options = ScanOptions.of(self.request.split, metadata.properties)
-        if self.is_incremental:
-            return plan_appends(
-                metadata, storage, from_snapshot_id_exclusive=self.request.start, to_snapshot_id_inclusive=self.request.end,
-                row_filter=predicate, case_sensitive=case_sensitive, zone=zone, options=options,
-            )  # fmt: skip
-        snapshot, schema = self.snapshot_and_schema()
-        return plan(
-            metadata,
-            storage,
-            snapshot=snapshot,
-            schema=schema,
-            row_filter=predicate,
-            case_sensitive=case_sensitive,
-            zone=zone,
-            options=options,
-        )
+    def metadata_rows(self) -> pa.Table:
+        """The rows of the metadata table that is asked for."""
+        assert self.metadata_table is not None
+        loaded = self.loaded
+        snapshot = self.reading().snapshot_and_schema()[0] if self.selectors else None
+        return metadata_table(
+            self.metadata_table, loaded.metadata, loaded.storage, metadata_location=loaded.metadata_location,
+            snapshot_id=snapshot.snapshot_id if snapshot else None,
+        )  # fmt: skip
 
 
 def read_request(options: Mapping[str, Any], zone: str = "UTC") -> ReadRequest:

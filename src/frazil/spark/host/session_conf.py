@@ -8,8 +8,6 @@ from typing import Any
 
 from frazil.errors import Unsupported
 from frazil.spark.host.settings import temporarily
-from frazil.spec.metadata import TableMetadata
-from frazil.spec.properties import WAP_ENABLED
 
 _PREFIX = "spark.sql.iceberg."
 CASE_SENSITIVE = "spark.sql.caseSensitive"
@@ -64,9 +62,6 @@ def write_defaults(spark: Any) -> dict[str, str]:
     return found
 
 
-def wap_branch(spark: Any, metadata: TableMetadata) -> str | None:
-    """The branch that a session in write-audit-publish reads instead of main: spark.wap.branch, once that branch is there."""
-    if not WAP_ENABLED.of(metadata.properties):
-        return None
-    branch = spark.conf.get("spark.wap.branch", None)
-    return branch if branch in metadata.refs else None
+def spark_facts(version: str) -> dict[str, str]:
+    """What the summary of a snapshot says of the Spark that made it."""
+    return {"engine-name": "spark", "engine-version": version}

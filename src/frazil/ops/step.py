@@ -22,9 +22,13 @@ from frazil.arrow.write.write_options import meaningless
 from frazil.commit.actions import Action, OverwriteFiles, RowDelta
 from frazil.commit.produce import parent_of
 from frazil.commit.written import WrittenFor
-from frazil.errors import InvalidInput, Unsupported
+from frazil.errors import ParseError, Unsupported
 from frazil.expr.bound import Bound
 from frazil.expr.nodes import Predicate
+from frazil.ops.engine import Engine
+from frazil.ops.session import SessionSettings
+from frazil.ops.stage import StagedWrite
+from frazil.ops.target import WriteTarget
 from frazil.rows.change import ChangeContext, Changed, Decider, change_files, combined
 from frazil.rows.groups import grouped
 from frazil.rows.modes import COPY_ON_WRITE, Kind, Mode, distribution_of, granularity_of, isolation_of
@@ -35,11 +39,8 @@ from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshot
 from frazil.storage import Storage
-from frazil.storage.locations import scheme_of
-from frazil.table.frames import active_session, running, spark_room
-from frazil.table.write import StagedWrite, WriteTarget
 from frazil.tasks.attempts import attempts_of
-from frazil.tasks.runner import InProcess, Runner
+from frazil.tasks.runner import Runner
 
 G = TypeVar("G")
 R = TypeVar("R")
@@ -48,20 +49,29 @@ LINEAGE = ("_row_id", "_last_updated_sequence_number")
 
 @dataclass(frozen=True)
 class Step:
-    """One row-level step. `metadata` holds what the transaction has staged, `start` is the snapshot others' changes count from (None: the
-    branch was empty), `staged` the ids of the transaction's own snapshots. `spark`: a session to work on, None: none."""
+    """One row-level step. `to.metadata` holds what the transaction has staged, `start` is the snapshot others' changes count from (None:
+    the branch was empty), `staged` the ids of the transaction's own snapshots. `engine` says how names and literals are read, and finds
+    rows by SQL where it can; `runner` works on files."""
 
-    metadata: TableMetadata
-    storage: Storage
     to: WriteTarget
+    engine: Engine
     runner: Runner
+    settings: SessionSettings = SessionSettings()
     start: int | None = None
     staged: frozenset[int] = frozenset()
-    spark: Any = None
-    case_sensitive: bool = True
-    zone: str = "UTC"
-    ansi: bool = True
     started: float = field(default_factory=time.perf_counter)
+
+    @property
+    def metadata(self) -> TableMetadata:
+        return self.to.metadata
+
+    @property
+    def storage(self) -> Storage:
+        return self.to.storage
+
+    @property
+    def case_sensitive(self) -> bool:
+        return self.settings.case_sensitive
 
     @cached_property
     def head(self) -> Snapshot | None:
@@ -77,16 +87,16 @@ class Step:
         lacks (`others`: schemas of more rows that would pass through it), unless an option asks: then InvalidInput names it."""
         options = self.to.options
         asked = distribution_of(kind, self.metadata, options)
-        if asked in (None, "none") and options.asks_for("advisory_partition_size") and self.spark is not None:
+        if asked in (None, "none") and options.asks_for("advisory_partition_size") and self.engine.evaluates_sql:
             if asked == "none":
                 raise meaningless("advisory_partition_size", "where rows are not shuffled", "distribution-mode: hash or range.")
             asked = "hash"
         if asked == "range" and self.write.spec.is_unpartitioned and self.write.sort_order.is_unsorted:
             asked = "none"  # nothing that ranges could be made of
-        if self.spark is None or asked in (None, "none"):
+        if not self.engine.evaluates_sql or asked in (None, "none"):
             return False
         for schema in (self.schema, *others):
-            if (f := spark_room("dml.row_changes").lacking(self.spark, schema)) is not None:
+            if (f := self.engine.lacking(schema)) is not None:
                 given = next((n for n in ("distribution_mode", "advisory_partition_size") if options.asks_for(n)), None)
                 if given is not None:
                     raise meaningless(given, f"to rows with column {f.name} of type {f.field_type}, which Spark cannot shuffle")
@@ -100,7 +110,7 @@ class Step:
         those that match wholly will not be read."""
         return plan(
             self.metadata, self.storage, snapshot=self.head, schema=self.schema, row_filter=predicate, case_sensitive=self.case_sensitive,
-            zone=self.zone, options=ScanOptions.of({}, self.metadata.properties), to_remove=to_remove,
+            zone=self.settings.zone, options=ScanOptions.of({}, self.metadata.properties), to_remove=to_remove,
         )  # fmt: skip
 
     def tasks(self, plan: Plan) -> Iterator[FileScanTask]:
@@ -117,19 +127,19 @@ class Step:
             else:
                 yield task
 
-    def spark_plan(self, predicate: Predicate) -> Plan:
+    def settled_plan(self, predicate: Predicate) -> Plan:
         """`plan`, with what `tasks` does to a file's row ids done in the plan itself."""
-        found = self.plan(predicate)
+        planned = self.plan(predicate)
         if not (self.staged and self.lineage):
-            return found
+            return planned
         own = pa.array(sorted(self.staged), pa.int64())
         groups = []
-        for g in found.groups:
+        for g in planned.groups:
             at, ids = g.table.column_names.index("first_row_id"), g.table.column("first_row_id")
             mine = pc.and_(pc.is_in(g.table.column("snapshot_id"), own), ids.is_valid())
             kept = pc.if_else(mine, pa.scalar(UNSETTLED, ids.type), ids)
             groups.append(PlannedFiles(g.spec, g.table.set_column(at, "first_row_id", kept), g.deletes))
-        return replace(found, groups=tuple(groups))
+        return replace(planned, groups=tuple(groups))
 
     def split(self, plan: Plan) -> tuple[TaskSequence, list[FileScanTask]]:
         """Files all of whose rows match, and those that must be read to know."""
@@ -137,6 +147,15 @@ class Step:
         wholly = tuple(g.chosen(m) for g, m in zip(plan.groups, masks, strict=True))
         rest = tuple(g.chosen(pc.invert(m)) for g, m in zip(plan.groups, masks, strict=True))
         return TaskSequence(wholly, plan.row_filter), list(self._tasks(TaskSequence(rest, plan.row_filter), plan.row_filter))
+
+    def in_grammar(self, bind: Callable[[], R]) -> R | None:
+        """What `bind` binds; None: it is beyond Frazil's grammar, and the engine's SQL may know it."""
+        try:
+            return bind()
+        except (ParseError, Unsupported):
+            if not self.engine.evaluates_sql:
+                raise
+            return None
 
     # --- working
 
@@ -203,7 +222,7 @@ class Step:
     def _action(self, kind: Kind, mode: Mode, changed: Changed, where: Predicate, isolation: str, inserts: bool) -> Action:
         """Validations are Java's (SparkWrite, SparkPositionDeltaWrite)."""
         common: dict[str, Any] = {
-            **self.target_fields, **self.names, "isolation": isolation, "starting_snapshot_id": self.start, "conflict_filter": where,
+            **self.to.snapshot_fields, **self.names, "isolation": isolation, "starting_snapshot_id": self.start, "conflict_filter": where,
             "check_absent": inserts,
         }  # fmt: skip
         if mode == COPY_ON_WRITE or not (changed.added_deletes or changed.removed_deletes):
@@ -217,38 +236,4 @@ class Step:
     @property
     def names(self) -> dict[str, Any]:
         """How predicates of an action are bound."""
-        return {"case_sensitive": self.case_sensitive, "zone": self.zone}
-
-    @property
-    def target_fields(self) -> dict[str, Any]:
-        to = self.to
-        return {"branch": to.branch, "snapshot_properties": to.properties, "stage_only": to.stage_only, "wap_id": to.wap_id}
-
-
-# Who works ------------------------------------------------------------------------------------------------------------------------------
-
-
-def runner_for(metadata: TableMetadata, storage: Storage, runner: Any = None, spark: Any = None) -> tuple[Runner, Any]:
-    """The runner given (a Runner or "in-process"), else Spark when a session is given or active and its workers can see the table, else
-    this process; and the session that goes with it."""
-    if runner == "in-process":
-        return InProcess(), None
-    if runner is not None:
-        if not hasattr(runner, "run"):
-            raise InvalidInput(f"runner is 'in-process' or a Runner, not {runner!r}.")
-        return runner, getattr(runner, "spark", None)
-    session = running(spark) if spark is not None else active_session()
-    if session is None or scheme_of(metadata.location) == "memory":
-        if spark is not None:
-            raise Unsupported("A table in memory: lives in this process; Spark's workers cannot write to it.", table=metadata.location)
-        return InProcess(), None
-    return spark_room("tasks.spark_runner").runner(session, metadata, storage), session
-
-
-def meanings(session: Any, case_sensitive: bool | None) -> dict[str, Any]:
-    """How names are matched, the zone of literals without one, and whether what fails is an error: as the session says, if there is one."""
-    if session is None:
-        return {"case_sensitive": case_sensitive is not False}
-    conf = spark_room("host.session_conf")
-    sensitive = conf.is_case_sensitive(session, case_sensitive)
-    return {"case_sensitive": sensitive, "zone": conf.session_zone(session), "ansi": conf.is_ansi(session)}
+        return {"case_sensitive": self.settings.case_sensitive, "zone": self.settings.zone}

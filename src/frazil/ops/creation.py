@@ -1,0 +1,51 @@
+"""The operation that creates or replaces a table together with its first rows, as one commit."""
+
+from __future__ import annotations
+
+from frazil.catalog import CatalogBackend, LoadedTable
+from frazil.catalog import Identifier as Parts
+from frazil.commit.actions import ReplaceTable
+from frazil.commit.apply import apply_updates
+from frazil.commit.new_table import replacement
+from frazil.commit.transaction import CommitOutcome, commit, create
+from frazil.errors import CommitFailedException, TableAlreadyExistsError
+from frazil.ops.operation import TableOperation
+from frazil.spec.metadata import TableMetadata
+
+
+class Creation(TableOperation):
+    """`replaced`: the table that is made anew, its history kept; None: there is none yet. An error leaves things as they were."""
+
+    def __init__(self, backend: CatalogBackend, parts: Parts, metadata: TableMetadata, replaced: LoadedTable | None, name: str):
+        self._catalog, self._replaced = backend, replaced
+        if replaced is None:
+            base = backend.stage_create(parts, metadata)
+        else:
+            made = self._replacement = ReplaceTable(
+                schema=metadata.schema(), spec=metadata.spec(), sort_order=metadata.sort_order(), location=metadata.location,
+                properties=metadata.properties,
+            )  # fmt: skip
+            changes = replacement(replaced.metadata, made.schema, made.spec, made.sort_order, made.location, made.properties)
+            as_made = apply_updates(replaced.metadata, changes)
+            base = LoadedTable(parts, replaced.metadata_location, as_made, replaced.storage, replaced.config)
+        super().__init__(backend, base, name)
+
+    @property
+    def has_work(self) -> bool:
+        return True
+
+    @property
+    def known_columns(self) -> int:
+        return self._replaced.metadata.last_column_id if self._replaced is not None else 0
+
+    def publish(self) -> CommitOutcome:
+        facts = self.engine.facts()
+        if self._replaced is not None:
+            actions = [self._replacement, *self.actions]
+            return commit(self._catalog, self._replaced, actions, written=self.written, environment=facts)
+        try:
+            return create(self._catalog, self.base, self.actions, written=self.written, environment=facts)
+        except CommitFailedException as e:
+            if self._catalog.table_exists(self.base.identifier):
+                raise TableAlreadyExistsError(f"Table was created concurrently: {self.name}", table=self.name) from e
+            raise

@@ -1,0 +1,109 @@
+"""The engine without Spark: Arrow frames, threads of this process, and the grammar of predicates; no session is asked anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from frazil.arrow.write import conform, write_rows
+from frazil.arrow.write.write_context import WriteContext
+from frazil.arrow.write.write_options import WriteOptions
+from frazil.errors import Unsupported
+from frazil.ops.engine import ContextOf, Frame, Planned, ReadySource, RowChanges
+from frazil.ops.reading import RowsReading
+from frazil.ops.reading_changes import ChangesReading
+from frazil.ops.session import SessionSettings, WriteAuditPublish
+from frazil.rows.clauses import Merge
+from frazil.rows.source import stage
+from frazil.spec.data_file import DataFile
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.schema import Schema
+from frazil.spec.types import NestedField
+from frazil.spec.version import VERSION
+from frazil.storage import Storage
+from frazil.tasks.runner import InProcess, Runner
+
+
+@dataclass(frozen=True)
+class InProcessEngine:
+    """Implements `ops.engine.Engine`. Rows of frames are Arrow; what it reads comes as a stream of Arrow batches."""
+
+    @property
+    def evaluates_sql(self) -> bool:
+        return False
+
+    def settings(self, case_sensitive: bool | None = None) -> SessionSettings:
+        return SessionSettings(case_sensitive is not False)
+
+    def write_audit_publish(self) -> WriteAuditPublish:
+        return WriteAuditPublish()
+
+    def write_defaults(self) -> Mapping[str, str]:
+        return {}
+
+    def facts(self) -> dict[str, str]:
+        return {"engine-name": "frazil", "engine-version": VERSION}
+
+    def runner(self, metadata: TableMetadata, storage: Storage) -> Runner:
+        return InProcess()
+
+    def schema_of(self, frame: Frame) -> Schema:
+        return conform.frame_schema(frame)
+
+    def write(
+        self, frame: Frame, metadata: TableMetadata, storage: Storage, options: WriteOptions, case_sensitive: bool | None = None
+    ) -> list[DataFile]:
+        context = WriteContext.of(metadata, storage, options)
+        rows = conform.conform(frame, metadata.schema(), options, metadata, case_sensitive=case_sensitive is not False)
+        return write_rows.write(rows, context)
+
+    @contextmanager
+    def stage_source(self, frame: Frame, write: WriteContext) -> Iterator[ReadySource]:
+        with stage(frame) as source:
+            yield ReadySource.of(source)
+
+    def read(self, reading: RowsReading) -> pa.RecordBatchReader:
+        return reading.batches()
+
+    def read_changes(self, reading: ChangesReading) -> pa.RecordBatchReader:
+        return reading.batches()
+
+    def shown(self, table: pa.Table) -> pa.Table:
+        return table
+
+    def lacking(self, schema: Schema) -> NestedField | None:
+        return None
+
+    def delete(self, planned: Planned, where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None) -> RowChanges:
+        raise _needs_spark()
+
+    def update(
+        self, planned: Planned, assignments: Mapping[str, Any], where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None
+    ) -> RowChanges:
+        raise _needs_spark()
+
+    def check_merge(self, schema: Schema, frame: Frame, merge: Merge, *, case_sensitive: bool | None = None) -> None:
+        raise _needs_spark()
+
+    def merge(
+        self,
+        planned: Planned,
+        source: ReadySource,
+        merge: Merge,
+        context_of: ContextOf,
+        *,
+        case_sensitive: bool | None = None,
+        checked: bool = False,
+    ) -> RowChanges:
+        raise _needs_spark()
+
+
+def _needs_spark() -> Unsupported:
+    return Unsupported("A Spark Column, or SQL beyond Frazil's grammar, needs Spark.", hint="Give spark=, or strings within the grammar.")
+
+
+IN_PROCESS = InProcessEngine()

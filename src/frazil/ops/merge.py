@@ -1,0 +1,196 @@
+"""Stage MERGE and upsert, as a step of an operation.
+
+source staged once -> bound to the table -> what its keys can reach is planned -> matched file by file -> what no file matched is inserted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from frazil.arrow.write.write_context import WriteContext
+from frazil.arrow.write.write_options import meaningless
+from frazil.commit.actions import Action, MetadataChange
+from frazil.commit.apply import apply_updates
+from frazil.errors import ParseError, Unsupported
+from frazil.expr.functions.by_name import find_function
+from frazil.expr.nodes import Call, Expression, walk
+from frazil.expr.parse import parse
+from frazil.ops.engine import ReadySource
+from frazil.ops.frames import is_spark_column
+from frazil.ops.stage import InputFrame, StagedWrite, evolve_to
+from frazil.ops.step import Step
+from frazil.rows.bound_merge import BoundMerge, bind_merge
+from frazil.rows.change import ChangeContext, Changed
+from frazil.rows.clauses import Do, Merge, When
+from frazil.rows.delete import DeleteDecider
+from frazil.rows.evolve import columns_to_add
+from frazil.rows.inserts import InsertContext, Inserted, insert_rows, stretches
+from frazil.rows.merge import MergeCounts, MergeDecider, MergeReport
+from frazil.rows.modes import Mode, mode_of
+from frazil.rows.pairing import Pairing
+from frazil.rows.reach import reach
+from frazil.rows.sides import sides_of
+from frazil.rows.source import MergeSource, forget
+from frazil.rows.upsert import refuse_duplicates, refuse_unknown
+from frazil.scan.plan import Plan
+from frazil.spec.schema import Schema
+
+IN_TASKS = 4_000_000  # rows of a source up to which tasks join it themselves; Spark's own join takes more
+_TESTS = ("isnull", "isnotnull", "isnan")  # functions by name that are predicates of their own
+_SUMMARY = "spark.merge-into.num-target-rows-"
+
+
+def stage_merge(step: Step, rows: InputFrame, merge: Merge, mode: str | None = None, *, unique: Sequence[str] = ()) -> StagedWrite:
+    """The files of a MERGE and the action that commits them. `unique`: an upsert by these columns of the source, which must not repeat;
+    rows that it would not change are left alone."""
+    chosen = mode_of("merge", step.metadata, mode, step.to.options)
+    merge = replace(merge, merge_schema=merge.merge_schema or step.to.options.merge_schema)
+    merge.check()
+    if unique:
+        _check_upsert(step)
+    checked = not unique and _checked_by_sql(step, rows, merge)
+    # Whoever joins stages the source; a Spark frame is evaluated by Spark, also when the rest is done in this process.
+    stages = step.engine if step.engine.evaluates_sql else rows.engine
+    with stages.stage_source(rows.frame, step.write) as ready:
+        step, before = _evolved(step, ready.schema, merge)
+        if unique and not merge.merge_schema:
+            refuse_unknown(ready.schema, step.schema, step.case_sensitive)
+        bound = None
+        writes = any(x.do is not Do.DELETE for x in merge.clauses)
+        by_sql = _has_columns(merge) or (writes and not unique and step.shuffles("merge", ready.schema))
+        if not by_sql and (not step.engine.evaluates_sql or unique or ready.rows <= IN_TASKS):
+            bound = step.in_grammar(partial(_bound, step, ready.schema, merge, bool(unique)))
+        staged = _by_sql(step, ready, merge, chosen, checked) if bound is None else _in_tasks(step, ready, bound, chosen, unique)
+    return replace(staged, actions=(*before, *staged.actions)) if staged.actions else staged
+
+
+def _check_upsert(step: Step) -> None:
+    options = step.to.options
+    for name in ("distribution_mode", "advisory_partition_size"):
+        if options.asks_for(name) and getattr(options, name) != "none":
+            raise meaningless(name, "to an upsert: rows are written by the tasks that find them", "merge() shuffles rows as asked.")
+
+
+def _bound(step: Step, source: Schema, merge: Merge, changed_only: bool) -> BoundMerge:
+    sides = sides_of(
+        step.schema, source, target_alias=merge.target_alias, source_alias=merge.source_alias, case_sensitive=step.case_sensitive,
+        zone=step.settings.zone, ansi=step.settings.ansi or changed_only,
+    )  # fmt: skip
+    return bind_merge(merge, sides, changed_only=changed_only)
+
+
+def _in_tasks(step: Step, ready: ReadySource, bound: BoundMerge, mode: Mode, unique: Sequence[str]) -> StagedWrite:
+    source = ready.open()
+    try:
+        return _joined(step, source, bound, mode, unique)
+    finally:
+        forget(source)
+
+
+def _joined(step: Step, source: MergeSource, bound: BoundMerge, mode: Mode, unique: Sequence[str]) -> StagedWrite:
+    pairing = Pairing(bound, source)
+    if unique:
+        refuse_duplicates(pairing, unique)
+    where = bound.target_filter(reach(pairing))
+    found = step.plan(where)
+    decider = MergeDecider(step.read(found), bound, source, step.lineage, bool(bound.not_matched))
+    changed = step.change(list(step.tasks(found)), step.context(found, mode, decider), found)
+    inserted = Inserted()
+    if bound.not_matched:
+        inserted = _inserted(step, source, bound, changed.reports)
+    counts = MergeCounts()
+    for report in changed.reports:
+        counts.add(report.counts)
+    return _finished(step, mode, changed, inserted, counts, where, bool(bound.not_matched))
+
+
+def _inserted(step: Step, source: MergeSource, bound: BoundMerge, reports: Sequence[MergeReport]) -> Inserted:
+    """What no task saw matched, written by tasks of its own."""
+    matched = np.zeros(source.num_rows, bool)
+    for report in reports:
+        matched |= report.flags(source.num_rows)
+    write = WriteContext.of(step.metadata, step.storage, step.to.options, step.write.operation_id)
+    parts = step.run(partial(insert_rows, InsertContext(write, bound, source)), stretches(source, matched, step.runner.parallelism))
+    return Inserted(tuple(f for p in parts for f in p.files), sum(p.rows for p in parts))
+
+
+def _finished(
+    step: Step, mode: Mode, changed: Changed, inserted: Inserted, counts: MergeCounts, where: Expression, inserts: bool
+) -> StagedWrite:
+    changed = replace(changed, added=(*changed.added, *inserted.files))
+    staged = step.staged_change("merge", mode, changed, where, {"rows_inserted": inserted.rows}, inserts=inserts)
+    extras = {
+        "copied": changed.copied, "deleted": changed.deleted, "updated": changed.updated, "inserted": inserted.rows,
+        "matched-updated": counts.matched_updated, "matched-deleted": counts.matched_deleted,
+        "not-matched-by-source-updated": counts.by_source_updated, "not-matched-by-source-deleted": counts.by_source_deleted,
+    }  # fmt: skip
+    return replace(staged, actions=tuple(_with_summary(a, {_SUMMARY + k: str(v) for k, v in extras.items()}) for a in staged.actions))
+
+
+def _with_summary(action: Action, extras: Mapping[str, str]) -> Action:
+    known = getattr(action, "snapshot_properties", None)
+    return action if known is None else replace(action, snapshot_properties={**extras, **known})  # type: ignore[type-var]
+
+
+def _checked_by_sql(step: Step, rows: InputFrame, merge: Merge) -> bool:
+    """Has the engine look at a MERGE that only its SQL can do before the source, which may take long, is evaluated. Evolution is the
+    exception: the table's new columns are known later. Raises what the engine refuses."""
+    both = step.engine.evaluates_sql and rows.engine.evaluates_sql
+    if not both or merge.merge_schema or all(map(_is_ours, _expressions(merge))):
+        return False
+    step.engine.check_merge(step.schema, rows.frame, merge, case_sensitive=step.case_sensitive)
+    return True
+
+
+def _is_ours(value: Any) -> bool:
+    """Whether Frazil's grammar has an expression, as far as its text tells."""
+    try:
+        found = parse(value) if isinstance(value, str) else value
+    except ParseError:
+        return False
+    called = {x.function for x in walk(found) if isinstance(x, Call)} if isinstance(found, Expression) else set()
+    return not is_spark_column(value) and all(find_function(name) or name in _TESTS for name in called)
+
+
+def _by_sql(step: Step, ready: ReadySource, merge: Merge, mode: Mode, checked: bool) -> StagedWrite:
+    """Conditions beyond the grammar, and sources too large for tasks: the engine's SQL joins."""
+    if not step.engine.evaluates_sql:
+        raise Unsupported("A Spark Column in a MERGE needs Spark.", hint="Give spark=, or strings.")
+
+    def context_of(planned: Plan) -> ChangeContext:
+        return step.context(planned, mode, DeleteDecider.of(step.read(planned)))
+
+    with step.nothing_left():
+        made = step.engine.merge(step.settled_plan, ready, merge, context_of, case_sensitive=step.case_sensitive, checked=checked)
+    done = made.counts
+    counts = MergeCounts(
+        done["matched-updated"], done["matched-deleted"], done["not-matched-by-source-updated"], done["not-matched-by-source-deleted"]
+    )
+    inserts = bool(merge.of(When.NOT_MATCHED))
+    return _finished(step, mode, made.changed, Inserted((), made.inserted), counts, made.conflict_filter, inserts)
+
+
+def _has_columns(merge: Merge) -> bool:
+    """Whether a condition or value is a Spark Column."""
+    return any(map(is_spark_column, _expressions(merge)))
+
+
+def _expressions(merge: Merge) -> list[Any]:
+    return [merge.on, *(x.condition for x in merge.clauses), *(v for x in merge.clauses for _, v in x.assignments)]
+
+
+def _evolved(step: Step, source: Schema, merge: Merge) -> tuple[Step, tuple[Action, ...]]:
+    """With `merge_schema` the table gets the source's columns that are assigned and that it lacks, in the same commit."""
+    if not merge.merge_schema:
+        return step, ()
+    wanted = columns_to_add(merge, step.schema, source, step.case_sensitive)
+    update = evolve_to(wanted, step.metadata, step.case_sensitive) if wanted.fields else None
+    if update is None:
+        return step, ()
+    evolved = apply_updates(step.metadata, update.updates(step.metadata))
+    return replace(step, to=step.to.with_metadata(evolved)), (MetadataChange(update.updates),)

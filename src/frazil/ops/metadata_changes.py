@@ -1,0 +1,32 @@
+"""Actions that change a table's metadata alone: properties, location, format version."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from frazil.commit.actions import Action, MetadataChange
+from frazil.errors import InvalidInput
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.properties import property_text
+from frazil.spec.updates import RemoveProperties, SetLocation, SetProperties, UpgradeFormatVersion
+
+
+def set_properties(properties: Mapping[str, Any]) -> Action:
+    updates = {str(k): property_text(k, v) for k, v in properties.items()}
+    return MetadataChange(lambda _: (SetProperties(updates),))
+
+
+def remove_properties(keys: Sequence[str]) -> Action:
+    return MetadataChange(lambda _: (RemoveProperties(tuple(keys)),))
+
+
+def set_location(location: str) -> Action:
+    return MetadataChange(lambda _: (SetLocation(location),))
+
+
+def upgrade(format_version: int, metadata: TableMetadata) -> Action:
+    """To a newer format version; nothing where the table has it already."""
+    if not isinstance(format_version, int):
+        raise InvalidInput(f"format_version is a number, not {format_version!r}.", table=metadata.location)
+    return MetadataChange(lambda m: () if m.format_version == format_version else (UpgradeFormatVersion(format_version),))

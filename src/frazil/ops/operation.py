@@ -1,0 +1,149 @@
+"""One operation on a table: what has been staged on it as it was loaded, and at the end one commit. Metadata is written once, then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from frazil.catalog import CatalogBackend, LoadedTable
+from frazil.commit.actions import Action, MetadataChange
+from frazil.commit.apply import apply_updates
+from frazil.commit.cleanup import remove
+from frazil.commit.transaction import CommitOutcome, commit
+from frazil.errors import CommitStateUnknownException, FrazilError, InvalidInput, ValidationError
+from frazil.ops.engine import Engine
+from frazil.ops.in_process import IN_PROCESS
+from frazil.ops.naming import naming
+from frazil.ops.preview import Preview
+from frazil.ops.result import NOTHING, CommitResult, result_of
+from frazil.ops.stage import InputFrame, StagedWrite
+from frazil.ops.step import Step
+from frazil.ops.target import WriteArguments, WriteTarget, start_of, target
+from frazil.spec.metadata import TableMetadata
+from frazil.storage import Storage
+from frazil.tasks.runner import Runner
+
+
+class TableOperation:
+    """As a context manager it commits at the end of the block; an error in it commits nothing and removes what was written.
+
+    `metadata`: the table's, with the changes of schema, specs and properties that are staged. `engine`: whose session is asked where a
+    step has none of its own, and of which the summary tells. `on_commit` is handed the table's new state.
+    """
+
+    def __init__(
+        self, backend: CatalogBackend | None, base: LoadedTable, name: str, engine: Engine = IN_PROCESS,
+        on_commit: Callable[[LoadedTable], object] = lambda _: None,
+    ):  # fmt: skip
+        self.backend, self.base, self.name, self.engine, self.on_commit = backend, base, name, engine, on_commit
+        self.metadata: TableMetadata = base.metadata
+        self.actions: list[Action] = []
+        self.written: list[str] = []
+        self.seconds = 0.0
+        self.metrics: dict[str, int] = {}
+        self.result = CommitResult(None, None, {}, dict(NOTHING))
+        self._preview: Preview | None = None
+        self._ended = False
+
+    @property
+    def storage(self) -> Storage:
+        return self.base.storage
+
+    # --- staging
+
+    def target(self, arguments: WriteArguments, engine: Engine) -> WriteTarget:
+        """Where a write goes. `engine`: who does it; a Spark session also decides for what comes after it in this operation."""
+        self.check_open()
+        if engine.evaluates_sql:
+            self.engine = engine
+        defaults = engine.write_defaults()
+        writable(self.backend, self.name)
+        return target(arguments, self.metadata, self.storage, self.known_columns, self.engine, defaults)
+
+    def step(self, arguments: WriteArguments, engine: Engine, runner: Runner, rows: InputFrame | None = None) -> Step:
+        """A row-level step on what is staged so far; conflicts with others count from the snapshot that was loaded."""
+        self.check_open()
+        to = self.target(arguments, rows.engine if rows is not None and rows.engine.evaluates_sql else engine)
+        self._preview = self._preview or Preview(self.base.metadata, self.storage)
+        to_now = to.with_metadata(self._preview.metadata(self.actions))
+        settings = engine.settings(arguments.case_sensitive)
+        return Step(to_now, engine, runner, settings, start_of(self.base.metadata, to), self._preview.snapshot_ids)
+
+    def add(self, staged: StagedWrite) -> None:
+        """Takes over what a write has ready."""
+        self.written += staged.written
+        self.seconds += staged.seconds
+        for name, count in staged.metrics.items():
+            self.metrics[name] = self.metrics.get(name, 0) + count
+        self.stage(*staged.actions)
+
+    def stage(self, *actions: Action) -> None:
+        """Later steps see the new schema, spec and properties."""
+        self.check_open()
+        for action in actions:
+            if isinstance(action, MetadataChange):
+                self.metadata = apply_updates(self.metadata, action.build(self.metadata))
+            self.actions.append(action)
+
+    def check_open(self) -> None:
+        if self._ended:
+            raise InvalidInput("This transaction has been committed or has failed already.", hint="Start a new one with t.transaction().")
+
+    # --- the end
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if isinstance(error, FrazilError):
+            error.of_table(self.name, self.base.metadata.location)
+        if error is None:
+            self.commit()
+        elif not self._ended:
+            self._ended = True
+            if not isinstance(error, CommitStateUnknownException):
+                remove(self.storage, self.written, "a transaction that failed")
+            self._forget_preview()
+
+    def commit(self) -> CommitResult:
+        """Makes all of it visible at once; afterwards nothing can be staged any more."""
+        self.check_open()
+        self._ended = True
+        if self.has_work:
+            try:
+                with naming(self.name, self.base.metadata.location):
+                    outcome = self.publish()
+            finally:
+                self._forget_preview()
+            self.on_commit(outcome.table)
+            self.result = result_of(
+                outcome.snapshots, attempts=outcome.attempts, seconds_writing=self.seconds, seconds_committing=outcome.seconds,
+                metrics=self.metrics,
+            )  # fmt: skip
+        return self.result
+
+    def _forget_preview(self) -> None:
+        if self._preview is not None:
+            self._preview.remove()
+
+    # --- what creating a table does otherwise (ops.creation)
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self.actions)
+
+    @property
+    def known_columns(self) -> int:
+        """The highest field id of the table as it was loaded."""
+        return self.base.metadata.last_column_id
+
+    def publish(self) -> CommitOutcome:
+        return commit(writable(self.backend, self.name), self.base, self.actions, written=self.written, environment=self.engine.facts())
+
+
+def writable(backend: CatalogBackend | None, name: str) -> CatalogBackend:
+    """The catalog that takes commits to a table. Raises ValidationError for a table that is only one state of itself."""
+    if backend is None:
+        raise ValidationError(f"{name} was opened from a metadata file and is read-only.", hint="Load it by its location or name.")
+    return backend

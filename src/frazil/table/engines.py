@@ -1,0 +1,110 @@
+"""Choose who works: this process, or a Spark session. This is the one place that does, and the one door to `frazil.spark`, which is
+opened only when a frame or a call needs it."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+from typing import Any
+
+from frazil.catalog import LoadedTable
+from frazil.errors import InvalidInput, NotInstalledError, Unsupported
+from frazil.ops.engine import Engine, Frame
+from frazil.ops.frames import is_spark_frame
+from frazil.ops.in_process import IN_PROCESS
+from frazil.ops.stage import InputFrame
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.schema import Schema
+from frazil.spec.version import PYSPARK, check_pyspark
+from frazil.storage import Storage
+from frazil.storage.locations import scheme_of
+from frazil.tasks.runner import InProcess, Runner
+
+_SPARK = "frazil.spark.door.engine"
+_CATALOGS = "spark.sql.catalog."
+
+
+def of_frame(frame: Frame) -> InputFrame:
+    """A frame with the engine that evaluates it: its own session for a Spark frame, this process for any other."""
+    return InputFrame(frame, on_spark(frame.sparkSession) if is_spark_frame(frame) else IN_PROCESS)
+
+
+def of_rows(metadata: TableMetadata, storage: Storage, runner: Any = None, spark: Any = None) -> tuple[Engine, Runner]:
+    """Who changes rows that are there: the runner given (a Runner or "in-process"), else Spark when a session is given or active and its
+    workers can see the table, else this process."""
+    if isinstance(runner, str) and runner == "in-process":
+        return IN_PROCESS, InProcess()
+    if runner is not None:
+        if not hasattr(runner, "run"):
+            raise InvalidInput(f"runner is 'in-process' or a Runner, not {runner!r}.")
+        own = getattr(runner, "spark", None)
+        return (IN_PROCESS if own is None else on_spark(own)), runner
+    session = spark if spark is not None else active_session()
+    if session is None or scheme_of(metadata.location) == "memory":
+        if spark is not None:
+            raise Unsupported("A table in memory: lives in this process; Spark's workers cannot write to it.", table=metadata.location)
+        return IN_PROCESS, InProcess()
+    engine = on_spark(session)
+    return engine, engine.runner(metadata, storage)
+
+
+def of_spark_frames(spark: Any = None) -> Engine:
+    """The session that makes frames: the one given, or the running one. None is ever started: what it would be set to is for its user to
+    say. Raises InvalidInput."""
+    if (session := spark or active_session()) is None:
+        _spark_room()  # without PySpark that is what is told
+        raise InvalidInput(
+            "No Spark session is running.",
+            hint="spark = frazil.spark_session(config={…}) starts one; to_arrow(), to_pandas() and to_polars() need none.",
+        )
+    return on_spark(session)
+
+
+def on_spark(spark: Any) -> Engine:
+    """Raises InvalidInput for a session that was stopped, NotInstalledError when PySpark is missing."""
+    engine: Engine = _spark_room().engine_on(spark)
+    return engine
+
+
+def spark_schema(frame_or_type: Any) -> Schema:
+    """The schema of a Spark frame, or of a Spark type. No session is asked."""
+    schema: Schema = _spark_room().schema_of(frame_or_type)
+    return schema
+
+
+def active_session() -> Any:
+    """The running SparkSession, or None; never starts one and never imports pyspark."""
+    sql = sys.modules.get("pyspark.sql")
+    if sql is None:
+        return None
+    # The active session belongs to a thread; the one that this process made serves where a thread has none.
+    session = sql.SparkSession.getActiveSession() or getattr(sql.SparkSession, "_instantiatedSession", None)
+    if session is not None:
+        check_pyspark(sys.modules["pyspark"].__version__)
+    return session
+
+
+def refresh_views(loaded: LoadedTable) -> None:
+    """After a commit: temporary views of running sessions follow. Where no frame was made for Spark there is nothing to do."""
+    if (room := sys.modules.get(_SPARK)) is not None:
+        room.refresh_views(loaded)
+
+
+def session_catalogs() -> dict[str, str]:
+    """The catalog settings of the running Spark session; empty without one."""
+    spark = active_session()
+    if spark is None:
+        return {}
+    settings = spark.conf.getAll  # a property in PySpark 4
+    settings = settings() if callable(settings) else settings
+    return {k: v for k, v in settings.items() if k.startswith(_CATALOGS)}
+
+
+def _spark_room() -> ModuleType:
+    try:
+        return importlib.import_module(_SPARK)
+    except ModuleNotFoundError as e:
+        if (e.name or "").split(".")[0] == "pyspark":
+            raise NotInstalledError(f"This needs {PYSPARK}; none is installed.", hint="pip install 'frazil[spark]'") from e
+        raise

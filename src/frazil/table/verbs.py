@@ -1,0 +1,320 @@
+"""The verbs that change a table, each with its signature once: on a Table a verb is one commit, in a Transaction it is staged."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+from frazil.commit.actions import Action
+from frazil.commit.evolve.evolve_sort_order import UpdateSortOrder
+from frazil.commit.evolve.evolve_spec import UpdateSpec
+from frazil.errors import InvalidInput, ValidationException
+from frazil.expr.nodes import AlwaysTrue
+from frazil.ops import metadata_changes, row_changes, stage
+from frazil.ops.arguments import mapping
+from frazil.ops.frames import is_stream
+from frazil.ops.in_process import IN_PROCESS
+from frazil.ops.merge import stage_merge
+from frazil.ops.operation import TableOperation
+from frazil.ops.reading import RowFilter
+from frazil.ops.result import CommitResult
+from frazil.ops.stage import InputFrame, StagedWrite
+from frazil.ops.step import Step
+from frazil.ops.target import WriteArguments, overwrites_partitions
+from frazil.rows.clauses import Merge
+from frazil.rows.upsert import upsert_of
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.snapshot import MAIN_BRANCH
+from frazil.storage.locations import absolute
+from frazil.table import engines
+from frazil.table.evolve import ManageSnapshots, UpdateProperties, UpdateSchema, UpdateStatistics, Updating
+from frazil.table.handle import TableHandle
+from frazil.table.merge import MergeBuilder
+from frazil.tasks.runner import InProcess, Runner
+
+R = TypeVar("R")
+P = TypeVar("P")
+U = TypeVar("U")
+Stage = Callable[[TableOperation], StagedWrite]
+
+
+class Verbs(ABC, Generic[R, P]):
+    """`R`: what a verb that writes rows returns, `P`: what one that changes properties does."""
+
+    @abstractmethod
+    def _apply(self, staged: Stage, *, again: bool | None = None) -> R:
+        """Runs a stage on an operation. `again`: the stage looks for rows that are there; whether it can do so a second time."""
+
+    @abstractmethod
+    def _change(self, action: Callable[[TableMetadata], Action]) -> P:
+        """Does a change of metadata alone."""
+
+    @abstractmethod
+    def _updating(self, update: Callable[[TableMetadata], U]) -> Updating[U]:
+        """An update that is made in several calls."""
+
+    # --- rows of frames
+
+    def append(
+        self,
+        df: Any,
+        snapshot_properties: Mapping[str, str] = {},
+        branch: str | None = MAIN_BRANCH,
+        *,
+        case_sensitive: bool | None = None,
+        **write_options: Any,
+    ) -> R:
+        """Adds the rows of a frame (Spark, Arrow, pandas, polars, anything with an Arrow stream). `case_sensitive`: how its columns are
+        matched; None: True, for Spark frames `spark.sql.caseSensitive`."""
+        arguments = WriteArguments("append", branch, snapshot_properties, write_options, case_sensitive)
+
+        def staged(operation: TableOperation) -> StagedWrite:
+            rows = engines.of_frame(df)
+            return stage.append(rows, operation.target(arguments, rows.engine))
+
+        return self._apply(staged)
+
+    def overwrite(
+        self,
+        df: Any,
+        overwrite_filter: RowFilter = AlwaysTrue(),
+        snapshot_properties: Mapping[str, str] = {},
+        case_sensitive: bool | None = None,
+        branch: str | None = MAIN_BRANCH,
+        **write_options: Any,
+    ) -> R:
+        """Replaces the rows that match the filter (all, unless given) by those of the frame. A Spark frame's session works, else this
+        process."""
+        arguments = WriteArguments("overwrite", branch, snapshot_properties, write_options, case_sensitive)
+
+        def staged(operation: TableOperation) -> StagedWrite:
+            operation.check_open()
+            if overwrites_partitions(arguments, overwrite_filter):
+                return _replaced_partitions(operation, df, arguments.for_verb("dynamic_partition_overwrite"))
+            rows = engines.of_frame(df)
+            if isinstance(overwrite_filter, AlwaysTrue) or not rows.engine.evaluates_sql:  # with AlwaysTrue there is nothing to read
+                step = operation.step(arguments, IN_PROCESS, InProcess(), rows)
+            else:
+                step = _row_step(operation, arguments, None, None, rows)
+            return row_changes.overwrite(step, rows, overwrite_filter)
+
+        return self._apply(staged)
+
+    def dynamic_partition_overwrite(
+        self,
+        df: Any,
+        snapshot_properties: Mapping[str, str] = {},
+        branch: str | None = MAIN_BRANCH,
+        *,
+        case_sensitive: bool | None = None,
+        **write_options: Any,
+    ) -> R:
+        """Replaces the partitions that the frame has rows for."""
+        arguments = WriteArguments("dynamic_partition_overwrite", branch, snapshot_properties, write_options, case_sensitive)
+        return self._apply(lambda operation: _replaced_partitions(operation, df, arguments))
+
+    def add_files(
+        self,
+        file_paths: Sequence[str],
+        snapshot_properties: Mapping[str, str] = {},
+        check_duplicate_files: bool = True,
+        branch: str | None = MAIN_BRANCH,
+    ) -> R:
+        """Makes existing Parquet files part of the table where they lie; only their footers are read."""
+        arguments = WriteArguments("append", branch, snapshot_properties)
+
+        def staged(operation: TableOperation) -> StagedWrite:
+            if isinstance(file_paths, str):
+                raise InvalidInput(f"add_files takes a list of paths, not one text: [{file_paths!r}].")
+            to = operation.target(arguments, IN_PROCESS)
+            return stage.add_files([absolute(os.fspath(p)) for p in file_paths], to, check_duplicate_files)
+
+        return self._apply(staged)
+
+    # --- rows that are there
+
+    def delete(
+        self,
+        delete_filter: RowFilter = AlwaysTrue(),
+        snapshot_properties: Mapping[str, str] = {},
+        case_sensitive: bool | None = None,
+        branch: str | None = MAIN_BRANCH,
+        *,
+        mode: str | None = None,
+        runner: Runner | str | None = None,
+        spark: Any = None,
+        **write_options: Any,
+    ) -> R:
+        """Deletes the rows for which the filter is TRUE; files that match as a whole go without being read.
+
+        `mode`: copy-on-write, merge-on-read, None: the table's write.delete.mode. `runner`: who works; None: Spark, when a session is
+        given or active, else this process.
+        """
+        arguments = WriteArguments("delete", branch, snapshot_properties, write_options, case_sensitive)
+
+        def staged(operation: TableOperation) -> StagedWrite:
+            return row_changes.delete(_row_step(operation, arguments, runner, spark), delete_filter, mode)
+
+        return self._apply(staged, again=True)
+
+    def update(
+        self,
+        set: Mapping[str, Any],
+        where: RowFilter | None = None,
+        snapshot_properties: Mapping[str, str] = {},
+        case_sensitive: bool | None = None,
+        branch: str | None = MAIN_BRANCH,
+        *,
+        mode: str | None = None,
+        runner: Runner | str | None = None,
+        spark: Any = None,
+        **write_options: Any,
+    ) -> R:
+        """New values for the rows for which `where` is TRUE (None: all): `t.update(set={"qty": "qty + 1", "s.x": "null"}, where="id = 7")`.
+
+        Texts are Spark SQL expressions over the old row, other Python values are constants. Values are cast as Spark's ANSI store
+        assignment does. `mode`: None: the table's write.update.mode; `runner`, `spark` as for `delete`.
+        """
+        arguments = WriteArguments("update", branch, snapshot_properties, write_options, case_sensitive)
+
+        def staged(operation: TableOperation) -> StagedWrite:
+            values = mapping("set", set)
+            return row_changes.update(_row_step(operation, arguments, runner, spark), values, where, mode)
+
+        return self._apply(staged, again=True)
+
+    def upsert(
+        self,
+        df: Any,
+        join_cols: Sequence[str] | None = None,
+        when_matched_update_all: bool = True,
+        when_not_matched_insert_all: bool = True,
+        case_sensitive: bool | None = None,
+        branch: str | None = MAIN_BRANCH,
+        snapshot_properties: Mapping[str, str] = {},
+        *,
+        mode: str | None = None,
+        runner: Runner | str | None = None,
+        spark: Any = None,
+        **write_options: Any,
+    ) -> R:
+        """Updates the rows whose keys the frame holds, where a column differs, and inserts its others: one pass, one snapshot.
+
+        `join_cols`: the key; None: the identifier fields. A key that the frame holds more than once is refused. `mode`: as for `merge`.
+        """
+        arguments = WriteArguments("merge", branch, snapshot_properties, write_options, case_sensitive)
+
+        def staged(operation: TableOperation) -> StagedWrite:
+            rows = engines.of_frame(df)
+            step = _row_step(operation, arguments, runner, spark, rows)
+            asked, names = upsert_of(step.schema, join_cols, when_matched_update_all, when_not_matched_insert_all)
+            return stage_merge(step, rows, asked, mode, unique=names)
+
+        return self._apply(staged, again=not is_stream(df))
+
+    def merge(
+        self,
+        df: Any,
+        on: Any,
+        snapshot_properties: Mapping[str, str] = {},
+        case_sensitive: bool | None = None,
+        branch: str | None = MAIN_BRANCH,
+        *,
+        target_alias: str = "target",
+        source_alias: str = "source",
+        runner: Runner | str | None = None,
+        spark: Any = None,
+        **write_options: Any,
+    ) -> MergeBuilder[R]:
+        """A MERGE of a frame into this table, described by `.when_…` and done by `.execute()`: one snapshot.
+
+        `on`: the condition over `target.…` and `source.…`. `merge_schema=True`: columns that only the frame has are added where assigned.
+        """
+        arguments = WriteArguments("merge", branch, snapshot_properties, write_options, case_sensitive)
+
+        def run(frame: Any, merge: Merge, mode: str | None) -> R:
+            return self._merged(frame, merge, arguments, mode, runner, spark)
+
+        return MergeBuilder(df, Merge(on, (), target_alias, source_alias), run)
+
+    def _merged(self, df: Any, merge: Merge, arguments: WriteArguments, mode: str | None, runner: Any, spark: Any) -> R:
+        def staged(operation: TableOperation) -> StagedWrite:
+            rows = engines.of_frame(df)
+            return stage_merge(_row_step(operation, arguments, runner, spark, rows), rows, merge, mode)
+
+        return self._apply(staged, again=not is_stream(df))
+
+    # --- metadata
+
+    def set_properties(self, properties: Mapping[str, Any] = {}, **named: Any) -> P:
+        """Properties as a mapping or by name; values are stored as text."""
+        return self._change(lambda _: metadata_changes.set_properties({**properties, **named}))
+
+    def remove_properties(self, *keys: str) -> P:
+        return self._change(lambda _: metadata_changes.remove_properties(keys))
+
+    # Evolution: context managers, on a Table one commit each.
+
+    def update_schema(self, allow_incompatible_changes: bool = False, case_sensitive: bool = True) -> Updating[UpdateSchema]:
+        return self._updating(lambda metadata: UpdateSchema(metadata, allow_incompatible_changes, case_sensitive))
+
+    def update_spec(self, case_sensitive: bool = True) -> Updating[UpdateSpec]:
+        return self._updating(lambda metadata: UpdateSpec(metadata, case_sensitive))
+
+    def update_sort_order(self, case_sensitive: bool = True) -> Updating[UpdateSortOrder]:
+        return self._updating(lambda metadata: UpdateSortOrder(metadata, case_sensitive))
+
+    def update_properties(self) -> Updating[UpdateProperties]:
+        return self._updating(lambda _: UpdateProperties())
+
+    def update_statistics(self) -> Updating[UpdateStatistics]:
+        return self._updating(lambda _: UpdateStatistics())
+
+    def manage_snapshots(self) -> Updating[ManageSnapshots]:
+        return self._updating(lambda _: ManageSnapshots())
+
+
+class CommittingVerbs(TableHandle, Verbs[CommitResult, CommitResult]):
+    """The verbs of a table: each is an operation of one step, which is committed at once."""
+
+    def _apply(self, staged: Stage, *, again: bool | None = None) -> CommitResult:
+        """Rows that are looked for: when this handle, as it was read, held none of them, those that others have written since are asked
+        too: nobody would tell that the handle is old, as there is nothing to commit."""
+        result = self._committed(staged)
+        before = self._loaded.metadata_location
+        if again is None or result.snapshot_id is not None or self.refresh()._loaded.metadata_location == before:
+            return result
+        if not again:
+            text = f"Table {self._name} has changed since this handle read it, and the stream of rows is spent."
+            raise ValidationException(text, hint="The handle is new now: hand in the rows again.", table=self._name)
+        return self._committed(staged)
+
+    def _committed(self, staged: Stage) -> CommitResult:
+        with self._begin() as operation:
+            operation.add(staged(operation))
+        return operation.result
+
+    def _change(self, action: Callable[[TableMetadata], Action]) -> CommitResult:
+        with self._begin() as operation:
+            operation.stage(action(operation.metadata))
+        return operation.result
+
+    def _updating(self, update: Callable[[TableMetadata], U]) -> Updating[U]:
+        operation = self._begin()
+        return Updating(operation, update(operation.metadata))
+
+
+def _replaced_partitions(operation: TableOperation, df: Any, arguments: WriteArguments) -> StagedWrite:
+    rows = engines.of_frame(df)
+    return stage.replace_partitions(rows, operation.target(arguments, rows.engine))
+
+
+def _row_step(operation: TableOperation, arguments: WriteArguments, runner: Any, spark: Any, rows: InputFrame | None = None) -> Step:
+    """`rows`: a Spark frame brings its session."""
+    operation.check_open()
+    if spark is None and rows is not None and rows.engine.evaluates_sql:
+        spark = rows.frame.sparkSession
+    engine, chosen = engines.of_rows(operation.metadata, operation.storage, runner, spark)
+    return operation.step(arguments, engine, chosen, rows)
