@@ -184,6 +184,10 @@ def _room(bounds: tuple[Any, Any, Any], value: Any) -> bool:
         return summary.contains_nan is not False
     if lower is None or upper is None:
         return lower is not None or upper is not None
+    if lower > upper:  # a writer that was wrong about both, or Java, which orders uuids as signed numbers
+        return True
+    if isinstance(value, bytes):  # uuids: where both bounds have the same sign, their first half bounds the first half in either order
+        lower, value, upper = lower[:8], value[:8], upper[:8]
     return bool(lower <= value <= upper)
 
 

@@ -52,13 +52,13 @@ def file_outcomes(
         return np.full(len(table), TRUE if isinstance(where, AlwaysTrue) else 2, dtype=np.uint8)
     bound, spec = bind(where, schema, case_sensitive=case_sensitive, zone=zone), metadata.spec_by_id(spec_id)
     if not partition_only:
-        return outcomes_of_files(table, bound, schema, spec)
+        return outcomes_of_files(table, bound, schema, spec, metadata.snapshots)
     found = partition_outcomes(table, bound, schema, spec)
     return np.full(len(table), 7, dtype=np.uint8) if found is None else found
 
 
 def data_file_outcome(f: DataFile, where: Predicate, metadata: TableMetadata, case_sensitive: bool = True, zone: str = "UTC") -> int:
-    """The mask of one file that is not in a manifest yet."""
+    """The mask of one file that Frazil has written and that is not in a manifest yet."""
     return int(file_outcomes(_as_entry(f, metadata), where, metadata.schema(), metadata, f.spec_id, case_sensitive, zone)[0])
 
 
@@ -77,6 +77,7 @@ def _as_entry(f: DataFile, metadata: TableMetadata) -> pa.Table:
         "nan_value_counts": _one(f.nan_value_counts, _COUNTS),
         "lower_bounds": _one(f.lower_bounds, _BOUNDS),
         "upper_bounds": _one(f.upper_bounds, _BOUNDS),
+        "split_offsets": pa.array([[0]], pa.list_(pa.int64())),  # as of one row group: Frazil's own bounds are those of the whole file
     })  # fmt: skip
 
 

@@ -46,7 +46,7 @@ from frazil.spec.manifest import ManifestFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.schema import Schema
-from frazil.spec.snapshot import Snapshot
+from frazil.spec.snapshot import Snapshot, Snapshots
 from frazil.storage import Storage
 
 __all__ = ["Plan", "ScanOptions", "clear_caches", "plan"]
@@ -322,14 +322,14 @@ def _read(
     found = []
     if first.worth_it:
         tables = [entries(m, read_manifest(storage, m, (*PLAN_COLUMNS, *BOUNDS))) for m in pack]
-        keeping, by_partition, by_statistics = _excluded(tables, bound, schema, spec)
+        keeping, by_partition, by_statistics = _excluded(tables, bound, schema, spec, metadata.snapshots)
         first.told(len(pack), len(keeping))
         found.append((spec.spec_id, pa.table({}), by_partition, by_statistics))
         pack = [pack[n] for n in keeping]
     wanted = ALL_COLUMNS if options.with_stats else (*PLAN_COLUMNS, *STATISTICS) if references(bound) else PLAN_COLUMNS
     for manifest in pack:
         chosen = entries(manifest, read_manifest(storage, manifest, wanted))
-        kept, by_partition, by_statistics = _prune(chosen, bound, schema, spec)
+        kept, by_partition, by_statistics = _prune(chosen, bound, schema, spec, metadata.snapshots)
         if not options.with_stats:
             kept = _result_of(kept)
         found.append((spec.spec_id, kept, by_partition, by_statistics))
@@ -350,26 +350,29 @@ def _result_of(table: pa.Table, *more: str) -> pa.Table:
     return table.select([*_RESULT, *numbers, "_match", *more])
 
 
-def _excluded(tables: Sequence[pa.Table], bound: Bound, schema: Schema, spec: PartitionSpec) -> tuple[list[int], int, int]:
+def _excluded(
+    tables: Sequence[pa.Table], bound: Bound, schema: Schema, spec: PartitionSpec, snapshots: Snapshots
+) -> tuple[list[int], int, int]:
     """Which of the tables keep rows, and how many rows the others skip, by partition values and by statistics."""
     if not all(t.schema.equals(tables[0].schema) for t in tables):
         return list(range(len(tables))), 0, 0
     numbers = from_numpy(np.repeat(np.arange(len(tables), dtype=np.int64), [t.num_rows for t in tables]))
-    left, by_partition, by_statistics = _prune(pa.concat_tables(tables).append_column("_from", numbers), bound, schema, spec)
+    together = pa.concat_tables(tables).append_column("_from", numbers)
+    left, by_partition, by_statistics = _prune(together, bound, schema, spec, snapshots)
     keeping: list[int] = sorted(pc.unique(left.column("_from")).to_pylist())
     for n in keeping:
-        _, partition, statistics = _prune(tables[n], bound, schema, spec)
+        _, partition, statistics = _prune(tables[n], bound, schema, spec, snapshots)
         by_partition, by_statistics = by_partition - partition, by_statistics - statistics
     return keeping, by_partition, by_statistics
 
 
-def _prune(entries: pa.Table, bound: Bound, schema: Schema, spec: PartitionSpec) -> tuple[pa.Table, int, int]:
+def _prune(entries: pa.Table, bound: Bound, schema: Schema, spec: PartitionSpec, snapshots: Snapshots) -> tuple[pa.Table, int, int]:
     if isinstance(bound, Constant):
         match = {True: WHOLLY, False: 2, None: 4}[bound.value]
         kept = entries if match == WHOLLY else entries.slice(0, 0)
         masks = from_numpy(np.full(kept.num_rows, match, dtype=np.uint8))
         return kept.append_column("_match", masks), 0, entries.num_rows - kept.num_rows
-    return file_pruner(bound, schema, spec)(entries)
+    return file_pruner(bound, schema, spec, snapshots)(entries)
 
 
 def _refuse_encrypted(metadata: TableMetadata, group: PlannedFiles) -> None:

@@ -10,9 +10,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
-from frazil.errors import EvaluationError, InvalidInput, SchemaMismatch
-from frazil.rows.assign import assignable
+from frazil.errors import EvaluationError, InvalidInput, SchemaMismatch, ValidationError
+from frazil.rows.assign import assignable, meant_as_constant, refuse_element, refuse_partial
 from frazil.spark.dml.analysed import analysed, bound_to, expression
+from frazil.spark.dml.checked import Asked
 from frazil.spark.types.spark_types import from_spark, spark_type
 from frazil.spark.write.conform_frame import absent_column, castable, fitted_column
 from frazil.spec import types as i
@@ -58,25 +59,28 @@ def _path(schema: Schema, name: str, case_sensitive: bool, prefixes: Sequence[st
             if all(isinstance(p.field_type, i.StructType) for p in path[:-1]):
                 return path
             raise InvalidInput(f"{name} lies inside a list or map and cannot be assigned.", column=name)
+    refuse_element(schema, (plain,), case_sensitive)
     names = ", ".join(f.name for f in schema.fields)
     raise InvalidInput(f"The table has no column {name!r}.", hint=f"Its columns: {names}.", column=name)
 
 
 @dataclass
 class NewColumns:
-    """Columns of new rows. `frame`: where expressions find their names. `own`: the old rows' columns, by field id; None: there are none."""
+    """Columns of new rows. `frame`: where expressions find their names. `own`: the old rows' columns, by field id; None: there are none.
+    `whole` False: members that a new value of a struct lacks take their write default, or are null."""
 
     frame: DataFrame
     schema: Schema
     own: Mapping[int, Column] | None
     case_sensitive: bool
     time: bool
+    whole: bool = True
     problems: list[str] = field(default_factory=list)
 
     def columns(self, given: Given) -> list[Column]:
         """A column for each of the table's, of its type. Raises InvalidInput, SchemaMismatch listing what does not fit."""
-        asked = [(path, expression(v)) for path, v in given.pairs if not _is_default(v)]
-        exprs = bound_to(self.frame, [c for _, c in asked])
+        asked = [(path, v) for path, v in given.pairs if not _is_default(v)]
+        exprs = self._bound(asked)
         types = [f.dataType for f in analysed(self.frame, exprs).schema.fields] if exprs else []
         made = {
             path[-1].field_id: self._fit(c, t, path) for (path, _), c, t in zip(asked, exprs, types, strict=True)
@@ -89,6 +93,21 @@ class NewColumns:
             table = "\n".join(f"  {p}" for p in self.problems)
             raise SchemaMismatch(f"The new values do not fit the table:\n{table}\n", hint="CAST them, or name other columns.")
         return found
+
+    def _bound(self, asked: Sequence[tuple[tuple[i.NestedField, ...], Any]]) -> list[Column]:
+        """The expressions over the frame. Raises InvalidInput naming the column whose value has a mistake."""
+        columns = [expression(v) for _, v in asked]
+        try:
+            return bound_to(self.frame, columns)
+        except InvalidInput:
+            for (path, value), column in zip(asked, columns, strict=True):
+                try:
+                    bound_to(self.frame, [column])
+                except ValidationError as e:
+                    raise (meant_as_constant(e, _name(path), value) if isinstance(value, str) else e) from e
+                except InvalidInput as e:
+                    raise InvalidInput(f"Column {_name(path)}: {e.message}", hint=e.hint, column=_name(path)) from e
+            raise
 
     def _column(self, f: i.NestedField, made: Mapping[int, Column], old: Column | None, name: str) -> Column:
         if f.field_id in made:
@@ -103,6 +122,8 @@ class NewColumns:
 
     def _fit(self, c: Column, have: s.DataType, path: tuple[i.NestedField, ...]) -> Column:
         want, name = path[-1], _name(path)
+        if self.whole and (known := _known(have)) is not None:
+            refuse_partial(known, want.field_type, name, self.case_sensitive)
         if i.children(want.field_type) or castable(have, want.field_type):
             return fitted_column(c, have, want, name, self.case_sensitive, self.problems)
         if isinstance(have, s.ArrayType | s.MapType | s.StructType | s.VariantType) or not _assignable(have, want.field_type):
@@ -110,6 +131,11 @@ class NewColumns:
             return c
         to = spark_type(want.field_type, name, time=self.time)
         return _checked(c, to, name) if _may_overflow(have, to) else c.cast(to)
+
+
+def asked_of(given: Given) -> list[Asked]:
+    """The expressions among new values, to be checked."""
+    return [Asked(v, f"Column {_name(path)}", _name(path)) for path, v in given.pairs if not _is_default(v)]
 
 
 def _is_default(value: Any) -> bool:
@@ -124,12 +150,17 @@ def _touched(type_: i.StructType, made: Mapping[int, Column]) -> bool:
     return any(f.field_id in made or (isinstance(f.field_type, i.StructType) and _touched(f.field_type, made)) for f in type_.fields)
 
 
-def _assignable(have: s.DataType, want: i.IcebergType) -> bool:
+def _known(have: s.DataType) -> i.IcebergType | None:
+    """None: a type that tables cannot hold."""
     try:
-        known = from_spark(s.StructType([s.StructField("x", have)])).fields[0].field_type
-    except Exception:  # a type that tables cannot hold
-        return False
-    return assignable(known, want)
+        return from_spark(s.StructType([s.StructField("x", have)])).fields[0].field_type
+    except Exception:
+        return None
+
+
+def _assignable(have: s.DataType, want: i.IcebergType) -> bool:
+    known = _known(have)
+    return known is not None and assignable(known, want)
 
 
 def _may_overflow(have: s.DataType, to: s.DataType) -> bool:
