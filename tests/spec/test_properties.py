@@ -20,7 +20,7 @@ GOOD = {
 }  # fmt: skip
 BAD = {
     p.NATURAL: ("-1", "1.5", "many", "1_000"), p.POSITIVE: ("0", "-1", "", "00"), p.WHOLE: ("x", "1.0"), p.FRACTION: ("0", "1", "nan", "x"),
-    p.BOOLEAN: ("yes", "1", ""), p.SIZE: ("0", "0MB", "-1", "5 parsecs"), p.LOCATION: ("here/or/there", ""), p.METRICS: ("truncate(0)", "all"),
+    p.BOOLEAN: ("yes", "1", ""), p.SIZE: ("0", "0MB", "-1", "5 parsecs"), p.LOCATION: ("here/or/there", "file:here", ""), p.METRICS: ("truncate(0)", "all"),
     p.MAPPING: ("{", "{}", '[{"names": 3}]'),
 }  # fmt: skip
 
