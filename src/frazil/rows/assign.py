@@ -1,4 +1,4 @@
-"""SET and VALUES: expressions bound, cast as Spark's store assignment (ANSI) casts them, put into the columns of the target.
+"""SET and VALUES: expressions bound, made values of their columns (`store` has the rule), put into the columns of the target.
 
 A column keeps its old value, takes an expression's, or (a struct with some members assigned) is rebuilt from both; an insert gives columns
 that are not named their write default, or null. Overflow and nulls in required columns are errors that name the column.
@@ -19,27 +19,20 @@ from frazil.arrow.schema import to_arrow_field, to_arrow_type
 from frazil.arrow.uuids import uuid_to_text
 from frazil.arrow.values import repeated
 from frazil.errors import EvaluationError, InvalidInput, ParseError, SchemaMismatch, ValidationError
-from frazil.expr.bind import fold, resolve
-from frazil.expr.bound import Bound, BoundCast, BoundLiteral, BoundReference, Constant, references
-from frazil.expr.casts import castable
+from frazil.expr.bind import resolve
+from frazil.expr.bound import Bound, BoundLiteral, BoundReference, references
 from frazil.expr.nodes import Expression, Literal, Reference
 from frazil.expr.parse import parse
-from frazil.expr.values import MOMENTS, NUMBERS
+from frazil.expr.values import MOMENTS
+from frazil.rows.store import Given, constant_of, kind_of, stored
 from frazil.spec.schema import Schema
 from frazil.spec.types import (
-    BinaryType,
     DateType,
-    FixedType,
-    GeographyType,
-    GeometryType,
     IcebergType,
     NestedField,
-    StringType,
     StructType,
     TimeType,
-    UnknownType,
     UUIDType,
-    VariantType,
 )
 
 Bind = Callable[[Expression], Bound]
@@ -58,7 +51,7 @@ class Keep:
 
 @dataclass(frozen=True)
 class Compute:
-    """An expression, cast to the field's type already; what is no primitive is a column as it stands, made to fit by `reshape`."""
+    """An expression of the field's type, or a column as it stands, which is made to fit by the rule for frames."""
 
     value: Bound
     name: str
@@ -126,10 +119,10 @@ class Assignments:
         return pa.StructArray.from_arrays(inside, fields=list(to_arrow_type(f.field_type)))
 
     def _computed(self, f: NestedField, node: Compute, batch: pa.RecordBatch) -> pa.Array:
-        if not f.field_type.is_primitive or not node.value.type.is_primitive:
-            return self._reshaped(f, node, batch)
-        if isinstance(node.value, BoundReference) and node.value.type == f.field_type:
+        if isinstance(node.value, BoundReference) and node.value.type == f.field_type and f.field_type.is_primitive:
             return at_path(batch, node.value.path)  # as it stands: no way to internal values and back
+        if isinstance(node.value, BoundReference) or not f.field_type.is_primitive:
+            return self._reshaped(f, node, batch)
         try:
             return to_door(compute_over(node.value, batch), f.field_type)
         except EvaluationError as e:
@@ -231,6 +224,15 @@ def _bound(value: Any, bind: Bind, name: str) -> Bound:
         raise type(e)(f"Column {name}: {e.message}", hint=f"{e.hint} {hint}" if e.hint else hint, **{"column": name, **e.facts}) from e
 
 
+def _stored(value: Any, bind: Bind, f: NestedField, name: str, zone: str, case_sensitive: bool) -> Bound:
+    bound = _bound(value, bind, name)
+    expression = as_expression(value)
+    kind = kind_of(value, expression)
+    if kind is Given.CONSTANT and isinstance(expression, Literal) and expression.value is not None:
+        return constant_of(expression.value, bound.type, f, name)
+    return stored(bound, kind, f, name, zone, case_sensitive)
+
+
 def name_parts(name: str) -> tuple[str, ...]:
     """A column's name as typed, `s.x` or with back-quotes, as its parts."""
     if "`" not in name:
@@ -260,65 +262,11 @@ def _resolved(target: Schema, given: Iterable[tuple[str, Any]], bind: Bind, zone
                 raise InvalidInput(f"Column {full} is required and has no default.", column=full)
             found[f.field_id] = Default()
             continue
-        found[f.field_id] = Compute(stored(_bound(value, bind, full), f, full, zone, sensitive), full)
+        found[f.field_id] = Compute(_stored(value, bind, f, full, zone, sensitive), full)
     for i, full in names.items():
         if around := [p for p in target.parents[i] if p in found]:
             raise InvalidInput(f"Column {full} is assigned together with {names[around[0]]}, which holds it.", column=full)
     return found
-
-
-def stored(value: Bound, f: NestedField, name: str, zone: str = "UTC", case_sensitive: bool = True) -> Bound:
-    """The value as the column's type by Spark's store assignment (ANSI). Raises InvalidInput for types that it does not allow."""
-    if isinstance(value, Constant):
-        value = BoundLiteral(value.value, value.type)
-    want = f.field_type
-    if isinstance(value, BoundLiteral) and value.value is None:
-        if f.required:
-            raise SchemaMismatch(f"Column {name} is required and cannot be set to null.", column=name)
-        return BoundLiteral(None, want)
-    if value.type == want:
-        return value
-    if not want.is_primitive or not value.type.is_primitive:
-        if isinstance(value, BoundReference) and not want.is_primitive and not value.type.is_primitive:
-            to = NestedField(f.field_id, f.name, want, f.required)
-            have = pa.field(f.name, to_arrow_type(value.type))
-            column_maker(to, have, case_sensitive=case_sensitive, name=name)  # refuses now what would not fit
-            return value
-        raise _refused(value, want, name)
-    if same_at_doors(value.type, want):
-        return value
-    if not assignable(value.type, want):
-        raise _refused(value, want, name)
-    try:
-        return fold(BoundCast(value, want, zone))
-    except EvaluationError as e:
-        raise EvaluationError(f"Column {name}: {e.message}", hint=e.hint, column=name) from e
-
-
-def same_at_doors(have: IcebergType, want: IcebergType) -> bool:
-    """Types that frames lack come as what stands for them: variant as JSON text, geometries as WKB."""
-    if isinstance(want, VariantType):
-        return isinstance(have, StringType)
-    return isinstance(want, GeometryType | GeographyType) and isinstance(have, BinaryType)
-
-
-def assignable(have: IcebergType, want: IcebergType) -> bool:
-    """Spark's ANSI store assignment: numbers to numbers, anything to text, times to times; text to nothing else (but text is a uuid)."""
-    if have == want or isinstance(have, UnknownType):
-        return True
-    if isinstance(have, NUMBERS) and isinstance(want, NUMBERS):
-        return True
-    if isinstance(want, StringType):
-        return castable(have, want)
-    if isinstance(have, (DateType, *MOMENTS)) and isinstance(want, (DateType, *MOMENTS)):
-        return True
-    if isinstance(have, StringType) and isinstance(want, UUIDType):
-        return True
-    return isinstance(have, BinaryType | FixedType) and isinstance(want, BinaryType | FixedType)
-
-
-def _refused(value: Bound, want: IcebergType, name: str) -> InvalidInput:
-    return InvalidInput(f"Cannot assign {value} of type {value.type} to column {name} of type {want}.", hint="CAST it.", column=name)
 
 
 def _tree(fields: Sequence[NestedField], found: Mapping[int, Node], path: Path) -> tuple[Node, ...]:

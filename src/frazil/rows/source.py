@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from frazil.arrow.conform import as_arrow, conform
+from frazil.arrow.conform import conform
+from frazil.arrow.frames import as_arrow
 from frazil.arrow.schema import from_arrow_schema
 from frazil.rows.key_index import Rows
 from frazil.spec.schema import Schema
@@ -176,10 +177,13 @@ class Staged:
         self.remove()
 
 
-def stage(frame: Any, *, memory: int = MEMORY, folder: str | None = None) -> Staged:
+def stage(
+    frame: Any, *, memory: int = MEMORY, folder: str | None = None, like: Schema | None = None, case_sensitive: bool = True
+) -> Staged:
     """Any Arrow-like frame, taken once to its end. Beyond `memory` bytes its rows go to a file (under `folder`, None: the system's
-    temporary one). Raises Unsupported for Arrow types without an Iceberg type, naming the column."""
-    arrow = as_arrow(frame)
+    temporary one). `like`: the table's schema, by which Python values are read. Raises Unsupported for Arrow types without an Iceberg
+    type, naming the column."""
+    arrow = as_arrow(frame, like, case_sensitive=case_sensitive)
     rows = conform(arrow, from_arrow_schema(arrow.schema))
     held: list[pa.RecordBatch] = []
     size, stream = 0, iter(rows)

@@ -20,6 +20,7 @@ from frazil.spark.arrow_write import write_by_arrow
 from frazil.spark.conform import REQUIRED, conform
 from frazil.spark.folder_write import can_write, write_by_folder
 from frazil.spark.layout import distribution_mode
+from frazil.spark.safe_casts import misfit
 from frazil.spark.session_conf import is_case_sensitive
 from frazil.spark.workers import check_shared, check_workers, marked, worker_error
 from frazil.spec.data_file import DataFile
@@ -79,6 +80,8 @@ def clear_errors(metadata: TableMetadata) -> Iterator[None]:
         if at >= 0:
             message = text[at + len(REQUIRED) :].split(". SQLSTATE")[0].split(" SQLSTATE")[0].splitlines()[0]
             raise ValidationError(f"Cannot write to {metadata.location}: {message}.", table=metadata.location) from error
+        if (wrong := misfit(text)) is not None:
+            raise wrong from error
         if (missing := worker_error(error)) is not None:
             raise missing from error
         if (told := marked(text, "FRAZIL_INPUT: ")) is not None:

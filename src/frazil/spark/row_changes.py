@@ -48,7 +48,7 @@ from frazil.spark.row_changes_tasks import (
     Touched,
     take_away,
 )
-from frazil.spark.row_changes_values import Given, Values, failed
+from frazil.spark.row_changes_values import Assigned, Values, failed
 from frazil.spark.run import SparkRunner
 from frazil.spark.session_conf import sensitivity
 from frazil.spark.settings import temporarily
@@ -111,7 +111,7 @@ def update(
         where = expression(True if where is None else where)
         plan, predicate = pruned(spark, planned, where, sensitive)
         job = Job.of(spark, plan, context_of(plan), predicate, "update")
-        given = Given.of(plan.schema, tuple(assignments.items()), sensitive)
+        given = Assigned.of(plan.schema, tuple(assignments.items()), sensitive)
         with as_input():
             chosen = job.target.filter(where)
         new = Values(chosen, plan.schema, job.own(chosen), sensitive, job.time).columns(given)

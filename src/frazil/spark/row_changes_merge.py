@@ -20,7 +20,7 @@ from frazil.rows.clauses import Clause, Do, Merge, When
 from frazil.spark.row_changes import FILE, NUMBER, OPERATION, POS, ROW_ID, ContextOf, Job, Planned, RowChanges, shadow
 from frazil.spark.row_changes_plans import as_input, at, bound_to, equal_columns, expression, is_classic, named, parts_of, standing_for
 from frazil.spark.row_changes_tasks import BY_SOURCE_DELETED, BY_SOURCE_UPDATED, DELETED, INSERTED, MATCHED, UPDATED, Report
-from frazil.spark.row_changes_values import Given
+from frazil.spark.row_changes_values import Assigned, Plain
 from frazil.spark.row_changes_values import Values as NewValues
 from frazil.spark.session_conf import sensitivity
 from frazil.spark.staging import ORDERED, Staged, Values, as_frame, folder_of, stage
@@ -215,7 +215,7 @@ class _Clauses:
             found.append(value)
         return found
 
-    def _given(self, clause: Clause, source: DataFrame) -> Given:
+    def _given(self, clause: Clause, source: DataFrame) -> Assigned:
         schema, pairs = self.job.plan.schema, clause.assignments
         if clause.takes_all:
             names = {n if self.case_sensitive else n.lower(): n for n in self.source.columns[: len(self._source_columns)]}
@@ -226,8 +226,8 @@ class _Clauses:
                     hint="Name the columns to set, or use merge_schema=True, which leaves them as they are.",
                 )
             every = [(f, names.get(f.name if self.case_sensitive else f.name.lower())) for f in schema.fields]
-            return Given(tuple(((f,), at(source, source.columns.index(n))) for f, n in every if n is not None))
-        given = Given.of(schema, pairs, self.case_sensitive, [".".join(self.names[n:]) for n in range(len(self.names))])
+            return Assigned(tuple(((f,), Plain(at(source, source.columns.index(n)))) for f, n in every if n is not None))
+        given = Assigned.of(schema, pairs, self.case_sensitive, [".".join(self.names[n:]) for n in range(len(self.names))])
         if clause.when is When.NOT_MATCHED and (inside := [p for p, _ in given.pairs if len(p) > 1]):
             raise InvalidInput(f"An insert takes whole columns, not members of a struct: {'.'.join(f.name for f in inside[0])}.")
         return given

@@ -1,4 +1,4 @@
-"""New values of rows as Spark columns: what SET and VALUES say, cast as Spark's store assignment (ANSI) casts, fitted to the table."""
+"""New values of rows as Spark columns: what SET and VALUES say, made values of the table's columns by the rules of `rows.store`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,15 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
-from frazil.errors import EvaluationError, InvalidInput, SchemaMismatch
-from frazil.rows.assign import assignable
-from frazil.spark.conform import absent_column, castable, fitted_column
+from frazil.arrow.mismatch import Problem
+from frazil.errors import EvaluationError, InvalidInput, SchemaMismatch, Unsupported
+from frazil.expr.literals import typed_literal
+from frazil.expr.nodes import Literal
+from frazil.rows.assign import as_expression
+from frazil.rows.store import Given, assignable, constant_of, kind_of
+from frazil.spark.conform import absent_column, fitted_column, refused
 from frazil.spark.row_changes_plans import analysed, bound_to, expression
+from frazil.spark.safe_casts import castable, misfit, not_taken
 from frazil.spark.types import from_spark, spark_type
 from frazil.spec import types as i
 from frazil.spec.schema import Schema
@@ -24,13 +29,20 @@ _WIDTH = {s.ByteType: 1, s.ShortType: 2, s.IntegerType: 3, s.LongType: 4, s.Floa
 
 
 @dataclass(frozen=True)
-class Given:
+class Plain:
+    """A column of the source, taken as it stands."""
+
+    column: Column
+
+
+@dataclass(frozen=True)
+class Assigned:
     """What is said of some columns: (names from the top, expression), "DEFAULT" among them."""
 
     pairs: tuple[tuple[tuple[i.NestedField, ...], Any], ...] = ()
 
     @classmethod
-    def of(cls, schema: Schema, assignments: Sequence[tuple[str, Any]], case_sensitive: bool, prefixes: Sequence[str] = ()) -> Given:
+    def of(cls, schema: Schema, assignments: Sequence[tuple[str, Any]], case_sensitive: bool, prefixes: Sequence[str] = ()) -> Assigned:
         """Assignments by column name, full names of struct members and names that begin with one of `prefixes` among them.
 
         Raises InvalidInput for unknown columns and for such as are assigned twice.
@@ -71,23 +83,20 @@ class Values:
     own: Mapping[int, Column] | None
     case_sensitive: bool
     time: bool
-    problems: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
 
-    def columns(self, given: Given) -> list[Column]:
+    def columns(self, given: Assigned) -> list[Column]:
         """A column for each of the table's, of its type. Raises InvalidInput, SchemaMismatch listing what does not fit."""
-        asked = [(path, expression(v)) for path, v in given.pairs if not _is_default(v)]
-        exprs = bound_to(self.frame, [c for _, c in asked])
+        asked = [(path, *_read(v, path)) for path, v in given.pairs if not _is_default(v)]
+        exprs = bound_to(self.frame, [c for _, c, _ in asked])
         types = [f.dataType for f in analysed(self.frame, exprs).schema.fields] if exprs else []
-        made = {
-            path[-1].field_id: self._fit(c, t, path) for (path, _), c, t in zip(asked, exprs, types, strict=True)
-        }  # fmt: skip
+        made = {path[-1].field_id: self._fit(c, t, path, kind) for (path, _, kind), c, t in zip(asked, exprs, types, strict=True)}
         for path, _ in given.pairs:
             if path[-1].field_id not in made:
                 made[path[-1].field_id] = absent_column(path[-1], self.problems, _name(path))
         found = [self._column(f, made, None if self.own is None else self.own[f.field_id], f.name) for f in self.schema.fields]
         if self.problems:
-            table = "\n".join(f"  {p}" for p in self.problems)
-            raise SchemaMismatch(f"The new values do not fit the table:\n{table}\n", hint="CAST them, or name other columns.")
+            raise refused("The new values do", self.problems)
         return found
 
     def _column(self, f: i.NestedField, made: Mapping[int, Column], old: Column | None, name: str) -> Column:
@@ -101,15 +110,52 @@ class Values:
             return F.struct(*inside)  # never null itself, as in Spark
         return absent_column(f, self.problems, name) if old is None else old
 
-    def _fit(self, c: Column, have: s.DataType, path: tuple[i.NestedField, ...]) -> Column:
+    def _fit(self, c: Column, have: s.DataType, path: tuple[i.NestedField, ...], kind: Given) -> Column:
         want, name = path[-1], _name(path)
-        if i.children(want.field_type) or castable(have, want.field_type):
+        if i.children(want.field_type) or kind is Given.COLUMN or isinstance(have, s.NullType):
             return fitted_column(c, have, want, name, self.case_sensitive, self.problems)
-        if isinstance(have, s.ArrayType | s.MapType | s.StructType | s.VariantType) or not _assignable(have, want.field_type):
-            self.problems.append(f"{name}: {have.simpleString()} cannot be assigned to {want.field_type}")
+        if have == _shown(want.field_type, self.time):
+            return c
+        nested = isinstance(have, s.ArrayType | s.MapType | s.StructType | s.VariantType)
+        if nested or not (castable(have, want.field_type) or _assignable(have, want.field_type, kind)):
+            self.problems.append(not_taken(have, want.field_type, name, "cannot be assigned to"))
             return c
         to = spark_type(want.field_type, name, time=self.time)
         return _checked(c, to, name) if _may_overflow(have, to) else c.cast(to)
+
+
+def _shown(want: i.IcebergType, time: bool) -> s.DataType | None:
+    try:
+        return spark_type(want, time=time)
+    except Unsupported:
+        return None
+
+
+def _read(value: Any, path: Sequence[i.NestedField]) -> tuple[Column, Given]:
+    """What was given as an expression of Spark, and how it was given; Python values are made the column's at once."""
+    if isinstance(value, Plain):
+        return value.column, Given.COLUMN
+    if isinstance(value, Column):
+        text = str(value).removeprefix("Column<'").removesuffix("'>")
+        return value, Given.COLUMN if _kind(text) is Given.COLUMN else Given.COMPUTED
+    if isinstance(value, str):
+        return expression(value), _kind(value)
+    if not isinstance(value, list | tuple | dict | set):
+        literal = as_expression(value)
+        kind = kind_of(value, literal)
+        if kind is Given.CONSTANT and isinstance(literal, Literal) and literal.value is not None:
+            made = constant_of(literal.value, typed_literal(literal.value).type, path[-1], _name(path))
+            return expression(Literal(made.value, made.type)), Given.LITERAL
+        return expression(value), kind
+    return expression(value), Given.COMPUTED
+
+
+def _kind(text: str) -> Given:
+    """What a text is to Frazil's grammar; what that does not know is computed by Spark."""
+    try:
+        return kind_of(text, as_expression(text))
+    except InvalidInput:
+        return Given.COMPUTED
 
 
 def _is_default(value: Any) -> bool:
@@ -124,12 +170,12 @@ def _touched(type_: i.StructType, made: Mapping[int, Column]) -> bool:
     return any(f.field_id in made or (isinstance(f.field_type, i.StructType) and _touched(f.field_type, made)) for f in type_.fields)
 
 
-def _assignable(have: s.DataType, want: i.IcebergType) -> bool:
+def _assignable(have: s.DataType, want: i.IcebergType, kind: Given) -> bool:
     try:
         known = from_spark(s.StructType([s.StructField("x", have)])).fields[0].field_type
     except Exception:  # a type that tables cannot hold
         return False
-    return assignable(known, want)
+    return assignable(known, want, kind)
 
 
 def _may_overflow(have: s.DataType, to: s.DataType) -> bool:
@@ -151,9 +197,11 @@ def _checked(c: Column, to: s.DataType, name: str) -> Column:
     return F.transform(F.array(c), one).getItem(0)
 
 
-def failed(error: BaseException) -> EvaluationError | None:
+def failed(error: BaseException) -> EvaluationError | SchemaMismatch | None:
     """The error behind a failed job whose reason was a value: one that did not fit, or that could not be computed."""
     text = str(error)
+    if (wrong := misfit(text)) is not None:
+        return wrong
     at = text.find(OVERFLOW)
     if at < 0:
         return EvaluationError(text.splitlines()[0]) if type(error).__name__ in _OF_VALUES and text else None

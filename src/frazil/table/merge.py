@@ -198,7 +198,7 @@ def _by_spark(step: Step, ready: _Ready, merge: Merge, mode: Mode) -> StagedWrit
         return step.context(found, mode, DeleteDecider.of(step.read(found)))
 
     source = ready.native if ready.native is not None else step.spark.createDataFrame(ready.open().table)
-    with step.nothing_left():
+    with step.nothing_left(), step.as_meant():
         made = spark_room("row_changes_merge").merge(
             step.spark, step.spark_plan, source, merge, context_of, case_sensitive=step.case_sensitive, like=ready.frame
         )
@@ -212,8 +212,7 @@ def _by_spark(step: Step, ready: _Ready, merge: Merge, mode: Mode) -> StagedWrit
 
 def _has_columns(merge: Merge) -> bool:
     """Whether a condition or value is a Spark Column."""
-    values = [merge.on, *(x.condition for x in merge.clauses), *(v for x in merge.clauses for _, v in x.assignments)]
-    return any(is_spark_column(v) for v in values)
+    return any(is_spark_column(v) for v in merge.words)
 
 
 # The source -----------------------------------------------------------------------------------------------------------------------------
@@ -248,7 +247,7 @@ def _staged(step: Step, frame: Any) -> Iterator[_Ready]:
         finally:
             room.remove(folder, step.storage)
         return
-    with stage(frame) as source:
+    with stage(frame, like=step.schema, case_sensitive=step.case_sensitive) as source:
         if step.spark is None or source.nbytes <= WITH_TASKS:
             yield _Ready.of(source)
             return

@@ -170,7 +170,7 @@ def _made_by_spark(step: Step, kind: Kind, mode: Mode, where: Any, given: Mappin
     def context_of(found: Plan) -> ChangeContext:
         return step.context(found, mode, DeleteDecider.of(step.read(found)))
 
-    with step.nothing_left():
+    with step.nothing_left(), step.as_meant():
         if kind == "delete":
             return room.delete(step.spark, step.spark_plan, where, context_of, case_sensitive=step.case_sensitive)
         return room.update(step.spark, step.spark_plan, given, where, context_of, case_sensitive=step.case_sensitive)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, TypeVar
@@ -181,6 +181,17 @@ class Step:
             leave_only(self.write, (), self.runner.linger)
             raise
 
+    @contextmanager
+    def as_meant(self) -> Iterator[None]:
+        """Spark's SQL inside reads times and failures as this step does, also in a session that merely runs and has settings of its own."""
+        conf, settings = spark_room("session_conf"), {}
+        if conf.session_zone(self.spark) != self.zone:
+            settings[conf.ZONE] = self.zone
+        if conf.is_ansi(self.spark) != self.ansi:
+            settings[conf.ANSI] = str(self.ansi).lower()
+        with spark_room("settings").temporarily(self.spark, settings) if settings else nullcontext():
+            yield
+
     # --- committing
 
     def staged_change(
@@ -246,7 +257,8 @@ def runner_for(metadata: TableMetadata, storage: Storage, runner: Any = None, sp
 
 
 def meanings(session: Any, case_sensitive: bool | None) -> dict[str, Any]:
-    """How names are matched, the zone of literals without one, and whether what fails is an error: as the session says, if there is one."""
+    """How names are matched, the zone of literals without one, and whether what fails is an error: as the session says that the caller
+    named (None: none). One that merely runs does the work, but never changes what the words mean."""
     if session is None:
         return {"case_sensitive": case_sensitive is not False}
     conf = spark_room("session_conf")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +32,7 @@ from frazil.storage.locations import absolute
 from frazil.table import rows, write
 from frazil.table.arguments import flag, mapping
 from frazil.table.evolve import ManageSnapshots, UpdateProperties, UpdateSchema, UpdateStatistics, Updating
-from frazil.table.frames import is_spark_frame, running, spark_room
+from frazil.table.frames import active_session, is_spark_column, is_spark_frame, running, spark_room
 from frazil.table.merge import MergeBuilder, stage_merge
 from frazil.table.naming import naming
 from frazil.table.preview import Preview
@@ -160,18 +160,23 @@ class Transaction:
 
     def _row_step(
         self, verb: Verb, branch: str | None, snapshot_properties: Mapping[str, str], options: Mapping[str, Any],
-        case_sensitive: bool | None, runner: Runner | str | None, spark: Any, frame: Any = None,
+        case_sensitive: bool | None, runner: Runner | str | None, spark: Any, frame: Any = None, words: Iterable[Any] = (),
     ) -> Step:  # fmt: skip
-        """A row-level step on what this transaction has staged so far; conflicts with others count from the snapshot that was loaded."""
+        """A row-level step on what this transaction has staged so far; conflicts with others count from the snapshot that was loaded.
+        `words`: conditions and values; a Column among them is about the running session."""
         self._open()
         if frame is not None and is_spark_frame(frame):
             spark = spark or frame.sparkSession
+        if any(is_spark_column(w) for w in words):
+            spark = spark or active_session()
         base, storage = self._base.metadata, self._base.storage
+        named = spark is not None or runner is not None
         runner, session = runner_for(self._metadata, storage, runner, spark)
         to = self._target(verb, branch, snapshot_properties, options, case_sensitive, frame, session)
         look = self._pending.look(base, storage)
         now = look.metadata(self._pending.actions)
-        return Step(now, storage, to, runner, write.start_of(base, to), look.snapshot_ids, session, **meanings(session, case_sensitive))
+        meant = meanings(session if named else None, case_sensitive)
+        return Step(now, storage, to, runner, write.start_of(base, to), look.snapshot_ids, session, **meant)
 
     @property
     def _known_columns(self) -> int:
@@ -207,7 +212,8 @@ class Transaction:
             self.dynamic_partition_overwrite(df, snapshot_properties, branch, case_sensitive=case_sensitive, **write_options)
             return
         runner = "in-process" if isinstance(overwrite_filter, AlwaysTrue) else None  # then there is nothing to read
-        step = self._row_step("overwrite", branch, snapshot_properties, write_options, case_sensitive, runner, None, df)
+        words = [overwrite_filter]
+        step = self._row_step("overwrite", branch, snapshot_properties, write_options, case_sensitive, runner, None, df, words)
         self._staged(rows.stage_overwrite(step, df, overwrite_filter))
 
     def dynamic_partition_overwrite(
@@ -247,7 +253,8 @@ class Transaction:
         spark: Any = None,
         **write_options: Any,
     ) -> None:
-        step = self._row_step("delete", branch, snapshot_properties, write_options, case_sensitive, runner, spark)
+        words = [delete_filter]
+        step = self._row_step("delete", branch, snapshot_properties, write_options, case_sensitive, runner, spark, None, words)
         self._staged(rows.stage_delete(step, delete_filter, mode))
 
     def update(
@@ -264,7 +271,8 @@ class Transaction:
         **write_options: Any,
     ) -> None:
         set = mapping("set", set)
-        step = self._row_step("update", branch, snapshot_properties, write_options, case_sensitive, runner, spark)
+        words = [where, *set.values()]
+        step = self._row_step("update", branch, snapshot_properties, write_options, case_sensitive, runner, spark, None, words)
         self._staged(rows.stage_update(step, set, where, mode))
 
     def upsert(
@@ -306,7 +314,8 @@ class Transaction:
         **write_options: Any,
     ) -> None:
         """A MERGE that has been described (`merge` gives the builder)."""
-        step = self._row_step("merge", branch, snapshot_properties, write_options, case_sensitive, runner, spark, df)
+        words = merge.words
+        step = self._row_step("merge", branch, snapshot_properties, write_options, case_sensitive, runner, spark, df, words)
         self._staged(stage_merge(step, df, merge, mode))
 
     # --- metadata

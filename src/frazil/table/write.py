@@ -10,6 +10,9 @@ from typing import Any
 from frazil.arrow import conform
 from frazil.arrow import write as arrow_write
 from frazil.arrow.add_files import data_files_of
+from frazil.arrow.casts import cast_for
+from frazil.arrow.frames import as_arrow
+from frazil.arrow.schema import to_arrow_type
 from frazil.arrow.write_context import check_formats
 from frazil.arrow.write_options import Verb, WriteOptions, meaningless
 from frazil.commit.actions import Action, Append, MetadataChange, OverwriteFiles, ReplacePartitions
@@ -23,7 +26,7 @@ from frazil.spec.data_file import DataFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import MAIN_BRANCH
-from frazil.spec.types import IcebergType, ListType, MapType, NestedField, StructType
+from frazil.spec.types import IcebergType, ListType, MapType, NestedField, StructType, can_promote
 from frazil.spec.updates import SetProperties
 from frazil.storage import Storage
 from frazil.storage.locations import normalise
@@ -116,13 +119,18 @@ def evolve_to_frame(metadata: TableMetadata, frame: Any, options: WriteOptions, 
 
 
 def _as_required(frame: Schema, table: Schema, case_sensitive: bool) -> Schema:
-    """Frames hardly ever say that a column has no nulls: merging one loosens no required column. Rows with nulls in it are refused."""
+    """Frames hardly ever say that a column has no nulls: merging one loosens no required column. Rows with nulls in it are refused.
+    What a column takes although it is of another type (uuids as text, whole numbers as doubles) changes no column either."""
 
     def required(name: str) -> bool:
         mine = table.get_field(name, case_sensitive)
         return mine is not None and mine.required
 
     def inside(given: IcebergType, name: str) -> IcebergType:
+        mine = table.get_field(name, case_sensitive)
+        if given.is_primitive and mine is not None and mine.field_type.is_primitive:
+            kept = not can_promote(mine.field_type, given, 2) and cast_for(to_arrow_type(given), mine.field_type) is not None
+            return mine.field_type if kept else given
         match given:
             case StructType():
                 return StructType(*(one(f, f"{name}.{f.name}") for f in given.fields))
@@ -144,6 +152,13 @@ def frame_schema(frame: Any) -> Schema:
     if is_spark_frame(frame):
         return spark_room("types").from_spark(frame.schema)  # type: ignore[no-any-return]
     return conform.frame_schema(frame)
+
+
+def read_as(frame: Any, metadata: TableMetadata, to: Target) -> Any:
+    """A frame of this process as Arrow, its Python values read by the table's schema; a Spark frame as it is."""
+    if is_spark_frame(frame):
+        return frame
+    return as_arrow(frame, metadata.schema(), case_sensitive=to.case_sensitive is not False)
 
 
 def write_files(frame: Any, metadata: TableMetadata, storage: Storage, to: Target) -> Staged:
@@ -177,6 +192,7 @@ def start_of(metadata: TableMetadata, to: Target) -> int | None:
 
 
 def stage_append(frame: Any, metadata: TableMetadata, storage: Storage, to: Target) -> Staged:
+    frame = read_as(frame, metadata, to)
     evolved, changes = _with_schema(metadata, frame, to)
     staged = write_files(frame, evolved, storage, to)
     # An empty frame commits too, as in Java and PyIceberg: the snapshot says that the job ran.
@@ -188,6 +204,7 @@ def stage_overwrite(
     frame: Any, metadata: TableMetadata, storage: Storage, to: Target, row_filter: Predicate, checks: Mapping[str, Any] = {}
 ) -> Staged:
     """`checks`: fields of the action that a caller knows better."""
+    frame = read_as(frame, metadata, to)
     evolved, changes = _with_schema(metadata, frame, to)
     staged = write_files(frame, evolved, storage, to)
     action = OverwriteFiles(
@@ -204,6 +221,7 @@ def stage_overwrite(
 
 
 def stage_replace_partitions(frame: Any, metadata: TableMetadata, storage: Storage, to: Target) -> Staged:
+    frame = read_as(frame, metadata, to)
     evolved, changes = _with_schema(metadata, frame, to)
     staged = write_files(frame, evolved, storage, to)
     if not staged.files:

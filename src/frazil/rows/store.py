@@ -1,0 +1,158 @@
+"""Which values SET and VALUES put into a column: the rule of `arrow.casts` for what is given as it stands, Spark's store assignment for
+what SQL computes.
+
+A column (`source.x`) and a Python value are taken as a frame's would be: with an equal value in the column's type, or not at all. SQL's own
+arithmetic makes wider numbers (`price * 1.1` has one digit more than `price`), so numbers that an expression computes are cast as Spark's
+ANSI store assignment casts them, and what overflows is an error. A literal of SQL text may be any that Spark takes; one without a zone, for
+a column with one, is in the zone of the expressions. Nothing else moves a time in or out of a zone unless a CAST says so.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+import pyarrow as pa
+
+from frazil.arrow.casts import cast_for
+from frazil.arrow.conform import column_maker
+from frazil.arrow.mismatch import advice
+from frazil.arrow.python_values import column_of
+from frazil.arrow.schema import to_arrow_type
+from frazil.arrow.values import internal_values
+from frazil.errors import EvaluationError, InvalidInput, SchemaMismatch
+from frazil.expr.bind import fold
+from frazil.expr.bound import Bound, BoundCast, BoundLiteral, BoundReference, Constant
+from frazil.expr.casts import castable
+from frazil.expr.nodes import Cast, Expression, Literal, Reference
+from frazil.expr.values import MICROS, MOMENTS, NANOS, NUMBERS
+from frazil.spec.types import (
+    BinaryType,
+    DateType,
+    FixedType,
+    GeographyType,
+    GeometryType,
+    IcebergType,
+    NestedField,
+    StringType,
+    UnknownType,
+    UUIDType,
+    VariantType,
+)
+
+
+class Given(Enum):
+    """How a new value was given."""
+
+    CONSTANT = "a Python value"
+    LITERAL = "a literal of SQL text"
+    COLUMN = "a column"
+    COMPUTED = "any other expression"
+
+
+def kind_of(value: Any, expression: Expression) -> Given:
+    """`expression`: what the value was read as."""
+    match expression:
+        case Literal(type=None) if not isinstance(value, str):
+            return Given.CONSTANT
+        case Literal() | Cast(term=Literal()):
+            return Given.LITERAL
+        case Reference():
+            return Given.COLUMN
+    return Given.COMPUTED
+
+
+def stored(value: Bound, given: Given, f: NestedField, name: str, zone: str = "UTC", case_sensitive: bool = True) -> Bound:
+    """The value as one for the column; a column of another type stays as it is, made to fit when rows are there (`column_maker`).
+
+    Raises InvalidInput for types that are not taken, EvaluationError for a constant that does not fit.
+    """
+    if isinstance(value, Constant):
+        value = BoundLiteral(value.value, value.type)
+    want = f.field_type
+    if isinstance(value, BoundLiteral) and value.value is None:
+        if f.required:
+            raise SchemaMismatch(f"Column {name} is required and cannot be set to null.", column=name)
+        return BoundLiteral(None, want)
+    if value.type == want:
+        return value
+    if isinstance(value, BoundReference):
+        return _column(value, f, name, case_sensitive)
+    if not want.is_primitive or not value.type.is_primitive:
+        raise refused(str(value), value.type, want, name)
+    if same_at_doors(value.type, want):
+        return value
+    if not assignable(value.type, want, given):
+        raise refused(str(value), value.type, want, name)
+    try:
+        return fold(BoundCast(value, want, zone))
+    except EvaluationError as e:
+        raise EvaluationError(f"Column {name}: {e.message}", hint=e.hint, column=name) from e
+
+
+def constant_of(value: Any, known: IcebergType, f: NestedField, name: str) -> BoundLiteral:
+    """A Python value that is not None, as one of the column's. `known`: the type that it is by itself.
+
+    Raises SchemaMismatch for what the column does not take, EvaluationError for a number that does not fit.
+    """
+    want = f.field_type
+    for convert in ("as_py", "to_pydatetime", "item"):
+        if hasattr(value, convert) and not isinstance(value, str | bytes) and not getattr(value, "nanosecond", 0):
+            value = getattr(value, convert)()
+    try:
+        array = column_of(name, [value], want)
+        cast = cast_for(array.type, want) if want.is_primitive else None
+        if cast is None:
+            raise refused(repr(value), known, want, name)
+        return BoundLiteral(internal_values(want, cast(array))[0], want)
+    except SchemaMismatch as error:
+        if isinstance(known, NUMBERS) and isinstance(want, NUMBERS) and "Cannot assign" not in error.message:
+            raise EvaluationError(f"Column {name}: {error.message}", hint=error.hint, column=name) from error
+        raise
+    except (pa.ArrowInvalid, InvalidInput) as error:
+        text = str(error).splitlines()[0]
+        raise EvaluationError(f"Column {name}: {value!r} does not fit its type {want}: {text}", column=name) from error
+
+
+def _column(value: BoundReference, f: NestedField, name: str, case_sensitive: bool) -> BoundReference:
+    want = f.field_type
+    have = to_arrow_type(value.type)
+    if want.is_primitive != value.type.is_primitive and not isinstance(value.type, UnknownType):
+        raise refused(str(value), value.type, want, name)
+    if want.is_primitive and cast_for(have, want) is None:
+        raise refused(str(value), value.type, want, name)
+    to = NestedField(f.field_id, f.name, want, f.required)
+    column_maker(to, pa.field(f.name, have), case_sensitive=case_sensitive, name=name)  # refuses now what would not fit
+    return value
+
+
+def same_at_doors(have: IcebergType, want: IcebergType) -> bool:
+    """Types that frames lack come as what stands for them: variant as JSON text, geometries as WKB."""
+    if isinstance(want, VariantType):
+        return isinstance(have, StringType)
+    return isinstance(want, GeometryType | GeographyType) and isinstance(have, BinaryType)
+
+
+def assignable(have: IcebergType, want: IcebergType, given: Given) -> bool:
+    """Whether a computed value or a literal is cast to the column's type by itself."""
+    if have == want or isinstance(have, UnknownType):
+        return True
+    if isinstance(have, NUMBERS) and isinstance(want, NUMBERS):
+        return True
+    if isinstance(have, BinaryType | FixedType) and isinstance(want, BinaryType | FixedType):
+        return True
+    if given is Given.LITERAL:  # Spark's ANSI store assignment: anything to text, times to times; text to nothing else but uuids
+        if isinstance(want, StringType):
+            return castable(have, want)
+        if isinstance(have, (DateType, *MOMENTS)) and isinstance(want, (DateType, *MOMENTS)):
+            return True
+        return isinstance(have, StringType) and isinstance(want, UUIDType)
+    if isinstance(have, NANOS) and isinstance(want, MICROS):
+        return False
+    return castable(have, want) and cast_for(to_arrow_type(have), want) is not None
+
+
+def refused(value: str, have: IcebergType, want: IcebergType, name: str) -> SchemaMismatch:
+    hint = advice(to_arrow_type(have), want) if have.is_primitive else ""
+    text = f"Cannot assign {value} of type {have} to column {name} of type {want}."
+    return SchemaMismatch(text, hint=f"{hint} In an expression: CAST it." if hint else "CAST it.", column=name)
