@@ -24,7 +24,7 @@ from frazil.expr.bound import Bound, BoundLiteral, BoundReference, references
 from frazil.expr.nodes import Expression, Literal, Reference
 from frazil.expr.parse import parse
 from frazil.expr.values import MOMENTS
-from frazil.rows.store import Given, constant_of, kind_of, stored
+from frazil.rows.store import ByName, Given, constant_of, kind_of, stored
 from frazil.spec.schema import Schema
 from frazil.spec.types import (
     DateType,
@@ -207,6 +207,8 @@ def bind_insert(
 
 def as_expression(value: Any) -> Expression:
     """What a user may give as a new value: Spark SQL text, an expression, or a Python value as a constant."""
+    if isinstance(value, ByName):
+        return value.column
     if isinstance(value, str):
         return parse(value)
     return value if isinstance(value, Expression) else Literal(value)

@@ -10,11 +10,12 @@ from typing import Any
 from frazil.errors import InvalidInput
 from frazil.expr.bound import TRUE, Bound, BoundReference, references
 from frazil.expr.compute import can_fail
-from frazil.expr.nodes import AlwaysTrue, Expression, Or, Predicate, Reference
+from frazil.expr.nodes import AlwaysTrue, Or, Predicate, Reference
 from frazil.rows.assign import Assignments, bind_insert, bind_update, name_parts, typed_name
 from frazil.rows.clauses import Clause, Do, Merge, When
 from frazil.rows.join_on import JoinOn, parts_of_target, split, without_alias
 from frazil.rows.sides import Side, Sides
+from frazil.rows.store import ByName
 from frazil.spec.types import NestedField, StructType
 
 _SIDES = {When.MATCHED: Side.BOTH, When.NOT_MATCHED: Side.SOURCE, When.NOT_MATCHED_BY_SOURCE: Side.TARGET}
@@ -150,7 +151,7 @@ def _all(sides: Sides, merge_schema: bool, *, members: bool, fills: bool) -> Ite
 
 def _matched(
     sides: Sides, want: Iterable[NestedField], have: Sequence[NestedField], path: tuple[str, ...], missing: list[str], members: bool
-) -> Iterator[tuple[str, Expression]]:
+) -> Iterator[tuple[str, ByName]]:
     for f in want:
         near = [h for h in have if h.name == f.name] or [h for h in have if sides.same_name(h.name, f.name)]
         full = (*path, f.name)
@@ -168,7 +169,7 @@ def _matched(
                 yield from parts
                 continue
         parts_of_source = (sides.source_alias, *_source_path(sides, full))
-        yield typed_name(full), Reference(".".join(parts_of_source), parts_of_source)
+        yield typed_name(full), ByName(Reference(".".join(parts_of_source), parts_of_source))
 
 
 def _source_path(sides: Sides, path: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,14 +1,15 @@
-"""Which values SET and VALUES put into a column: the rule of `arrow.casts` for what is given as it stands, Spark's store assignment for
-what SQL computes.
+"""Which values become a column's: the rule of `arrow.casts` for rows of frames and for Python values, Spark's store assignment for SQL.
 
-A column (`source.x`) and a Python value are taken as a frame's would be: with an equal value in the column's type, or not at all. SQL's own
-arithmetic makes wider numbers (`price * 1.1` has one digit more than `price`), so numbers that an expression computes are cast as Spark's
-ANSI store assignment casts them, and what overflows is an error. A literal of SQL text may be any that Spark takes; one without a zone, for
-a column with one, is in the zone of the expressions. Nothing else moves a time in or out of a zone unless a CAST says so.
+Columns of a source that are matched by name (upsert, update all, insert all) and Python values are taken as an append would take them:
+with an equal value in the column's type, or not at all. What SET and VALUES say is Spark SQL, whose arithmetic makes wider numbers
+(`price * 1.1` has one digit more than `price`): numbers and text are cast as Spark's ANSI store assignment casts them; overflow is an error.
+Times keep to the one rule in expressions, too: none moves in or out of a zone unless a CAST says so, but for literals of SQL text, which
+are in the zone of the expressions where they have none.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -46,24 +47,31 @@ class Given(Enum):
 
     CONSTANT = "a Python value"
     LITERAL = "a literal of SQL text"
-    COLUMN = "a column"
-    COMPUTED = "any other expression"
+    BY_NAME = "a column of a source, matched by its name"
+    EXPRESSION = "any other expression"
+
+
+@dataclass(frozen=True)
+class ByName:
+    """The column of a source that is matched with one of the target by its name."""
+
+    column: Reference
 
 
 def kind_of(value: Any, expression: Expression) -> Given:
     """`expression`: what the value was read as."""
+    if isinstance(value, ByName):
+        return Given.BY_NAME
     match expression:
         case Literal(type=None) if not isinstance(value, str):
             return Given.CONSTANT
         case Literal() | Cast(term=Literal()):
             return Given.LITERAL
-        case Reference():
-            return Given.COLUMN
-    return Given.COMPUTED
+    return Given.EXPRESSION
 
 
 def stored(value: Bound, given: Given, f: NestedField, name: str, zone: str = "UTC", case_sensitive: bool = True) -> Bound:
-    """The value as one for the column; a column of another type stays as it is, made to fit when rows are there (`column_maker`).
+    """The value as one for the column; a column by its name stays as it is, made to fit when rows are there (`column_maker`).
 
     Raises InvalidInput for types that are not taken, EvaluationError for a constant that does not fit.
     """
@@ -76,7 +84,7 @@ def stored(value: Bound, given: Given, f: NestedField, name: str, zone: str = "U
         return BoundLiteral(None, want)
     if value.type == want:
         return value
-    if isinstance(value, BoundReference):
+    if isinstance(value, BoundReference) and (given is Given.BY_NAME or not _casts_freely(value.type, want)):
         return _column(value, f, name, case_sensitive)
     if not want.is_primitive or not value.type.is_primitive:
         raise refused(str(value), value.type, want, name)
@@ -126,6 +134,11 @@ def _column(value: BoundReference, f: NestedField, name: str, case_sensitive: bo
     return value
 
 
+def _casts_freely(have: IcebergType, want: IcebergType) -> bool:
+    """Numbers to numbers, anything to text: what an expression is cast to without being asked."""
+    return isinstance(have, NUMBERS) and isinstance(want, NUMBERS) or (isinstance(want, StringType) and castable(have, want))
+
+
 def same_at_doors(have: IcebergType, want: IcebergType) -> bool:
     """Types that frames lack come as what stands for them: variant as JSON text, geometries as WKB."""
     if isinstance(want, VariantType):
@@ -134,22 +147,19 @@ def same_at_doors(have: IcebergType, want: IcebergType) -> bool:
 
 
 def assignable(have: IcebergType, want: IcebergType, given: Given) -> bool:
-    """Whether a computed value or a literal is cast to the column's type by itself."""
+    """Whether the value of an expression is cast to the column's type by itself: Spark's ANSI store assignment (numbers to numbers,
+    anything to text, text to nothing else but uuids), where times are not literals without what it would do to their zone."""
     if have == want or isinstance(have, UnknownType):
         return True
-    if isinstance(have, NUMBERS) and isinstance(want, NUMBERS):
+    if _casts_freely(have, want):
         return True
-    if isinstance(have, BinaryType | FixedType) and isinstance(want, BinaryType | FixedType):
-        return True
-    if given is Given.LITERAL:  # Spark's ANSI store assignment: anything to text, times to times; text to nothing else but uuids
-        if isinstance(want, StringType):
-            return castable(have, want)
-        if isinstance(have, (DateType, *MOMENTS)) and isinstance(want, (DateType, *MOMENTS)):
+    if isinstance(have, (DateType, *MOMENTS)) and isinstance(want, (DateType, *MOMENTS)):
+        if given is Given.LITERAL:
             return True
-        return isinstance(have, StringType) and isinstance(want, UUIDType)
-    if isinstance(have, NANOS) and isinstance(want, MICROS):
-        return False
-    return castable(have, want) and cast_for(to_arrow_type(have), want) is not None
+        return cast_for(to_arrow_type(have), want) is not None and not (isinstance(have, NANOS) and isinstance(want, MICROS))
+    if isinstance(have, StringType) and isinstance(want, UUIDType):
+        return True
+    return isinstance(have, BinaryType | FixedType) and isinstance(want, BinaryType | FixedType)
 
 
 def refused(value: str, have: IcebergType, want: IcebergType, name: str) -> SchemaMismatch:

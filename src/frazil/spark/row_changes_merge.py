@@ -20,7 +20,7 @@ from frazil.rows.clauses import Clause, Do, Merge, When
 from frazil.spark.row_changes import FILE, NUMBER, OPERATION, POS, ROW_ID, ContextOf, Job, Planned, RowChanges, shadow
 from frazil.spark.row_changes_plans import as_input, at, bound_to, equal_columns, expression, is_classic, named, parts_of, standing_for
 from frazil.spark.row_changes_tasks import BY_SOURCE_DELETED, BY_SOURCE_UPDATED, DELETED, INSERTED, MATCHED, UPDATED, Report
-from frazil.spark.row_changes_values import Assigned, Plain
+from frazil.spark.row_changes_values import Assigned, Matched
 from frazil.spark.row_changes_values import Values as NewValues
 from frazil.spark.session_conf import sensitivity
 from frazil.spark.staging import ORDERED, Staged, Values, as_frame, folder_of, stage
@@ -226,7 +226,7 @@ class _Clauses:
                     hint="Name the columns to set, or use merge_schema=True, which leaves them as they are.",
                 )
             every = [(f, names.get(f.name if self.case_sensitive else f.name.lower())) for f in schema.fields]
-            return Assigned(tuple(((f,), Plain(at(source, source.columns.index(n)))) for f, n in every if n is not None))
+            return Assigned(tuple(((f,), Matched(at(source, source.columns.index(n)))) for f, n in every if n is not None))
         given = Assigned.of(schema, pairs, self.case_sensitive, [".".join(self.names[n:]) for n in range(len(self.names))])
         if clause.when is When.NOT_MATCHED and (inside := [p for p, _ in given.pairs if len(p) > 1]):
             raise InvalidInput(f"An insert takes whole columns, not members of a struct: {'.'.join(f.name for f in inside[0])}.")

@@ -29,8 +29,8 @@ _WIDTH = {s.ByteType: 1, s.ShortType: 2, s.IntegerType: 3, s.LongType: 4, s.Floa
 
 
 @dataclass(frozen=True)
-class Plain:
-    """A column of the source, taken as it stands."""
+class Matched:
+    """The source's column that is matched with one of the target by its name."""
 
     column: Column
 
@@ -112,7 +112,7 @@ class Values:
 
     def _fit(self, c: Column, have: s.DataType, path: tuple[i.NestedField, ...], kind: Given) -> Column:
         want, name = path[-1], _name(path)
-        if i.children(want.field_type) or kind is Given.COLUMN or isinstance(have, s.NullType):
+        if i.children(want.field_type) or kind is Given.BY_NAME or isinstance(have, s.NullType):
             return fitted_column(c, have, want, name, self.case_sensitive, self.problems)
         if have == _shown(want.field_type, self.time):
             return c
@@ -133,11 +133,10 @@ def _shown(want: i.IcebergType, time: bool) -> s.DataType | None:
 
 def _read(value: Any, path: Sequence[i.NestedField]) -> tuple[Column, Given]:
     """What was given as an expression of Spark, and how it was given; Python values are made the column's at once."""
-    if isinstance(value, Plain):
-        return value.column, Given.COLUMN
+    if isinstance(value, Matched):
+        return value.column, Given.BY_NAME
     if isinstance(value, Column):
-        text = str(value).removeprefix("Column<'").removesuffix("'>")
-        return value, Given.COLUMN if _kind(text) is Given.COLUMN else Given.COMPUTED
+        return value, Given.EXPRESSION
     if isinstance(value, str):
         return expression(value), _kind(value)
     if not isinstance(value, list | tuple | dict | set):
@@ -147,7 +146,7 @@ def _read(value: Any, path: Sequence[i.NestedField]) -> tuple[Column, Given]:
             made = constant_of(literal.value, typed_literal(literal.value).type, path[-1], _name(path))
             return expression(Literal(made.value, made.type)), Given.LITERAL
         return expression(value), kind
-    return expression(value), Given.COMPUTED
+    return expression(value), Given.EXPRESSION
 
 
 def _kind(text: str) -> Given:
@@ -155,7 +154,7 @@ def _kind(text: str) -> Given:
     try:
         return kind_of(text, as_expression(text))
     except InvalidInput:
-        return Given.COMPUTED
+        return Given.EXPRESSION
 
 
 def _is_default(value: Any) -> bool:
