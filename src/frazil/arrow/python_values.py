@@ -104,7 +104,8 @@ def _typed(name: str, items: list[Any], kinds: set[type], want: IcebergType) -> 
     try:
         return pa.array(items, pa.binary() if isinstance(want, _BYTES) else target)
     except _ERRORS as error:
-        raise _does_not_fit(name, want, str(error).splitlines()[0]) from error
+        hint = advice(pa.int64() if _all(kinds, int, np.integer) else pa.decimal128(38, 0), want)
+        raise _does_not_fit(name, want, str(error).splitlines()[0], hint or None) from error
 
 
 _KINDS: dict[type, tuple[type, ...]] = {

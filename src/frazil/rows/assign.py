@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from frazil.arrow.conform import column_maker
 from frazil.arrow.evaluate import compute_over
+from frazil.arrow.mismatch import Problem, mismatch
 from frazil.arrow.schema import to_arrow_field, to_arrow_type
 from frazil.arrow.uuids import uuid_to_text
 from frazil.arrow.values import repeated
@@ -24,7 +25,7 @@ from frazil.expr.bound import Bound, BoundLiteral, BoundReference, references
 from frazil.expr.nodes import Expression, Literal, Reference
 from frazil.expr.parse import parse
 from frazil.expr.values import MOMENTS
-from frazil.rows.store import ByName, Given, constant_of, kind_of, stored
+from frazil.rows.store import ByName, Given, constant_of, kind_of, problem_of, stored
 from frazil.spec.schema import Schema
 from frazil.spec.types import (
     DateType,
@@ -253,6 +254,7 @@ def typed_name(parts: Iterable[str]) -> str:
 def _resolved(target: Schema, given: Iterable[tuple[str, Any]], bind: Bind, zone: str, sensitive: bool) -> dict[int, Compute | Default]:
     found: dict[int, Compute | Default] = {}
     names: dict[int, str] = {}
+    problems: list[Problem] = []  # of columns that are matched by name, told together as an append tells them
     for name, value in given:
         reference = resolve(target, name, name_parts(name), sensitive)
         f, full = target.by_id[reference.field_id], reference.name
@@ -264,7 +266,12 @@ def _resolved(target: Schema, given: Iterable[tuple[str, Any]], bind: Bind, zone
                 raise InvalidInput(f"Column {full} is required and has no default.", column=full)
             found[f.field_id] = Default()
             continue
+        if isinstance(value, ByName) and (problem := problem_of(bind(value.column), f, full)) is not None:
+            problems.append(problem)
+            continue
         found[f.field_id] = Compute(_stored(value, bind, f, full, zone, sensitive), full)
+    if problems:
+        raise mismatch(problems)
     for i, full in names.items():
         if around := [p for p in target.parents[i] if p in found]:
             raise InvalidInput(f"Column {full} is assigned together with {names[around[0]]}, which holds it.", column=full)

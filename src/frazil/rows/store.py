@@ -2,7 +2,7 @@
 
 Columns of a source that are matched by name (upsert, update all, insert all) and Python values are taken as an append would take them:
 with an equal value in the column's type, or not at all. What SET and VALUES say is Spark SQL, whose arithmetic makes wider numbers
-(`price * 1.1` has one digit more than `price`): numbers and text are cast as Spark's ANSI store assignment casts them; overflow is an error.
+(`price * 1.1` has one digit more than `price`): numbers and text are cast as Spark's ANSI store assignment does; overflow is an error.
 Times keep to the one rule in expressions, too: none moves in or out of a zone unless a CAST says so, but for literals of SQL text, which
 are in the zone of the expressions where they have none.
 """
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from frazil.arrow.casts import cast_for
 from frazil.arrow.conform import column_maker
-from frazil.arrow.mismatch import advice
+from frazil.arrow.mismatch import CAST, Problem, advice
 from frazil.arrow.python_values import column_of
 from frazil.arrow.schema import to_arrow_type
 from frazil.arrow.values import internal_values
@@ -34,8 +34,11 @@ from frazil.spec.types import (
     GeographyType,
     GeometryType,
     IcebergType,
+    ListType,
+    MapType,
     NestedField,
     StringType,
+    StructType,
     UnknownType,
     UUIDType,
     VariantType,
@@ -120,6 +123,16 @@ def constant_of(value: Any, known: IcebergType, f: NestedField, name: str) -> Bo
     except (pa.ArrowInvalid, InvalidInput) as error:
         text = str(error).splitlines()[0]
         raise EvaluationError(f"Column {name}: {value!r} does not fit its type {want}: {text}", column=name) from error
+
+
+def problem_of(value: Bound, f: NestedField, name: str) -> Problem | None:
+    """Why a column matched by its name is none that the target's takes, by type; nested ones are told by `stored`."""
+    have, want = value.type, f.field_type
+    nested = isinstance(have, StructType | ListType | MapType), isinstance(want, StructType | ListType | MapType)
+    if all(nested) or (not any(nested) and cast_for(to_arrow_type(have), want) is not None) or isinstance(have, UnknownType):
+        return None
+    hint = "" if any(nested) else advice(to_arrow_type(have), want)
+    return Problem(name, str(have), str(want), "cannot be cast safely", hint or CAST)
 
 
 def _column(value: BoundReference, f: NestedField, name: str, case_sensitive: bool) -> BoundReference:
