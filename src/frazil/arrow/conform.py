@@ -16,7 +16,7 @@ from frazil.arrow.mismatch import CAST, Problem, advice, mismatch, no_such_colum
 from frazil.arrow.schema import check_names, from_arrow_schema, to_arrow_schema, to_arrow_type
 from frazil.arrow.values import repeated
 from frazil.arrow.write_options import WriteOptions
-from frazil.errors import InvalidInput, SchemaMismatch, Unsupported
+from frazil.errors import InvalidInput, SchemaMismatch, Unsupported, ValueMismatch
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
 from frazil.spec.types import IcebergType, ListType, MapType, NestedField, StringType, StructType
@@ -187,7 +187,7 @@ def _leaf_maker(cast: Cast, name: str, want: IcebergType) -> Make:
             return found
         except (pa.ArrowInvalid, InvalidInput) as error:
             text = f"A value of column {name} does not fit its type {want}: {str(error).splitlines()[0]}"
-            raise SchemaMismatch(text, hint=advice(array.type, want), column=name) from error
+            raise ValueMismatch(text, hint=advice(array.type, want), column=name) from error
 
     return made
 

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from frazil.arrow.mismatch import advice
 from frazil.arrow.schema import to_arrow_type
-from frazil.errors import InvalidInput, SchemaMismatch
+from frazil.errors import InvalidInput, SchemaMismatch, ValueMismatch
 from frazil.spec.types import (
     BinaryType,
     BooleanType,
@@ -62,8 +62,11 @@ def column_of(name: str, values: Iterable[Any], want: IcebergType | None = None)
 
     Raises SchemaMismatch naming the column for values of no one type, and for such as the column's type cannot hold.
     """
-    items = [None if type(v).__name__ in _MISSING else v for v in values]
+    items = list(values)
     kinds = set(map(type, items)) - {type(None)}
+    if missing := {k for k in kinds if k.__name__ in _MISSING}:
+        items = [None if type(v) in missing else v for v in items]
+        kinds -= missing
     if not kinds and want is not None:
         return pa.nulls(len(items), to_arrow_type(want))
     try:
@@ -148,19 +151,26 @@ def _moments(name: str, items: list[Any], kinds: set[type], want: IcebergType, t
     if not any(issubclass(k, dt.datetime) for k in kinds):
         return None  # dates alone: the rule of casts takes them for midnight, or refuses them
     zoned = isinstance(want, _ZONED)
-    items = [v if v is None or isinstance(v, dt.datetime) else dt.datetime(v.year, v.month, v.day) for v in items]
-    aware = {_is_aware(v) for v in items if v is not None}
+    if not _all(kinds, dt.datetime):
+        items = [v if v is None or isinstance(v, dt.datetime) else dt.datetime(v.year, v.month, v.day) for v in items]
+    aware = _aware(items)
     if aware != {zoned}:
         kind = "times with and without a zone" if len(aware) == 2 else "times without a zone" if zoned else "times with a zone"
         raise _does_not_fit(name, want, f"the values are {kind}.", advice(pa.timestamp("us", None if zoned else "UTC"), want))
-    if any(getattr(v, "nanosecond", 0) for v in items):  # pandas' Timestamps
+    if _have_nanos(items, kinds):
         nanos = pa.array([None if v is None else v.value if hasattr(v, "value") else _nanos(v) for v in items], pa.int64())
         return nanos.view(pa.timestamp("ns", target.tz))
     return pa.array(items, pa.timestamp("us", target.tz))
 
 
-def _is_aware(value: dt.datetime) -> bool:
-    return value.tzinfo is not None and value.utcoffset() is not None
+def _aware(times: list[Any]) -> set[bool]:
+    """Whether times have a zone: {True}, {False}, or both."""
+    return {zone is not None for zone in {v.tzinfo for v in times if v is not None}}
+
+
+def _have_nanos(times: list[Any], kinds: set[type]) -> bool:
+    """Whether pandas' Timestamps are among them whose nanoseconds Arrow would drop."""
+    return any(hasattr(k, "nanosecond") for k in kinds) and any(getattr(v, "nanosecond", 0) for v in times)
 
 
 def _nanos(value: dt.datetime) -> int:
@@ -206,10 +216,10 @@ def _inferred(name: str, items: list[Any], kinds: set[type]) -> pa.Array:
     moments = [v for v in items if isinstance(v, dt.datetime)]
     if moments and any(not issubclass(k, dt.datetime) for k in kinds):
         _refuse(name, "datetimes and other values are mixed")
-    if len({_is_aware(v) for v in moments}) == 2:
+    if len(_aware(moments)) == 2:
         _refuse(name, "times with and without a zone are mixed")
-    if any(getattr(v, "nanosecond", 0) for v in moments):
-        return pa.array(items, pa.timestamp("ns", "UTC" if _is_aware(moments[0]) else None))
+    if _have_nanos(moments, kinds):
+        return pa.array(items, pa.timestamp("ns", "UTC" if True in _aware(moments) else None))
     return pa.array(items)
 
 
@@ -218,8 +228,8 @@ def _refuse(name: str, why: str, want: IcebergType | None = None) -> NoReturn:
     raise SchemaMismatch(f"Column {name} cannot be read as one type{to}: {why.rstrip('.')}.", hint=TYPED, column=name)
 
 
-def _does_not_fit(name: str, want: IcebergType, why: str, hint: str | None = None) -> SchemaMismatch:
-    return SchemaMismatch(f"A value of column {name} does not fit its type {want}: {why.rstrip('.')}.", hint=hint, column=name)
+def _does_not_fit(name: str, want: IcebergType, why: str, hint: str | None = None) -> ValueMismatch:
+    return ValueMismatch(f"A value of column {name} does not fit its type {want}: {why.rstrip('.')}.", hint=hint, column=name)
 
 
 def name_of(name: Any) -> str:

@@ -19,7 +19,7 @@ from frazil.arrow.mismatch import Problem, mismatch
 from frazil.arrow.schema import to_arrow_field, to_arrow_type
 from frazil.arrow.uuids import uuid_to_text
 from frazil.arrow.values import repeated
-from frazil.errors import EvaluationError, InvalidInput, ParseError, SchemaMismatch, ValidationError
+from frazil.errors import EvaluationError, InvalidInput, ParseError, SchemaMismatch, ValidationError, ValueMismatch
 from frazil.expr.bind import resolve
 from frazil.expr.bound import Bound, BoundLiteral, BoundReference, references
 from frazil.expr.nodes import Expression, Literal, Reference
@@ -137,7 +137,11 @@ class Assignments:
         assert isinstance(node.value, BoundReference)
         have = at_path(batch, node.value.path)
         make = column_maker(f, pa.field(f.name, have.type), case_sensitive=self.case_sensitive, name=node.name)
-        return make(have, batch.num_rows)
+        try:
+            return make(have, batch.num_rows)
+        except ValueMismatch as e:
+            text = e.message.replace(f"A value of column {node.name} does", f"Column {node.name}: a value does", 1)
+            raise ValueMismatch(text, hint=e.hint, **e.facts) from e
 
 
 def at_path(batch: pa.RecordBatch, path: Sequence[str]) -> pa.Array:

@@ -21,7 +21,7 @@ from frazil.arrow.mismatch import CAST, Problem, advice
 from frazil.arrow.python_values import column_of
 from frazil.arrow.schema import to_arrow_type
 from frazil.arrow.values import internal_values
-from frazil.errors import EvaluationError, InvalidInput, SchemaMismatch
+from frazil.errors import EvaluationError, InvalidInput, SchemaMismatch, ValueMismatch
 from frazil.expr.bind import fold
 from frazil.expr.bound import Bound, BoundCast, BoundLiteral, BoundReference, Constant
 from frazil.expr.casts import castable
@@ -104,7 +104,7 @@ def stored(value: Bound, given: Given, f: NestedField, name: str, zone: str = "U
 def constant_of(value: Any, known: IcebergType, f: NestedField, name: str) -> BoundLiteral:
     """A Python value that is not None, as one of the column's. `known`: the type that it is by itself.
 
-    Raises SchemaMismatch for what the column does not take, EvaluationError for a number that does not fit.
+    Raises SchemaMismatch for what the column does not take, ValueMismatch for a value that does not fit.
     """
     want = f.field_type
     for convert in ("as_py", "to_pydatetime", "item"):
@@ -116,13 +116,13 @@ def constant_of(value: Any, known: IcebergType, f: NestedField, name: str) -> Bo
         if cast is None:
             raise refused(repr(value), known, want, name)
         return BoundLiteral(internal_values(want, cast(array))[0], want)
-    except SchemaMismatch as error:
-        if isinstance(known, NUMBERS) and isinstance(want, NUMBERS) and "Cannot assign" not in error.message:
-            raise EvaluationError(f"Column {name}: {error.message}", hint=error.hint, column=name) from error
-        raise
     except (pa.ArrowInvalid, InvalidInput) as error:
-        text = str(error).splitlines()[0]
-        raise EvaluationError(f"Column {name}: {value!r} does not fit its type {want}: {text}", column=name) from error
+        if isinstance(error, SchemaMismatch) and not isinstance(error, ValueMismatch):
+            raise
+        text = str(error).splitlines()[0].removeprefix(f"A value of column {name} does not fit its type {want}: ")
+        hint = error.hint if isinstance(error, InvalidInput) else None
+        text = text.removesuffix(f" {hint}")
+        raise ValueMismatch(f"Column {name}: {value!r} does not fit its type {want}: {text}", hint=hint, column=name) from error
 
 
 def problem_of(value: Bound, f: NestedField, name: str) -> Problem | None:

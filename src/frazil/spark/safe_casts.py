@@ -15,7 +15,7 @@ from pyspark.sql import types as s
 
 from frazil.arrow.casts import cast_for, exact_bits
 from frazil.arrow.mismatch import CAST, Problem, advice
-from frazil.errors import SchemaMismatch, Unsupported
+from frazil.errors import Unsupported, ValueMismatch
 from frazil.spark.arrow_types import arrow_type
 from frazil.spec import types as i
 
@@ -82,10 +82,10 @@ def _checked(c: Column, to: s.DataType, path: str, fits: Callable[[Column], Colu
     return F.transform(F.array(c), one).getItem(0)
 
 
-def misfit(text: str) -> SchemaMismatch | None:
+def misfit(text: str) -> ValueMismatch | None:
     """The error behind a failed job whose reason was a value that a column does not take."""
     at = text.find(MISFIT)
     if at < 0:
         return None
     message = text[at + len(MISFIT) :].split(". SQLSTATE")[0].split(" SQLSTATE")[0].splitlines()[0]
-    return SchemaMismatch(f"{message}.", hint="Make the table's column wider, or cast the frame's, which rounds or fails.")
+    return ValueMismatch(f"{message}.", hint="Make the table's column wider, or cast the frame's, which rounds or fails.")
