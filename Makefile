@@ -11,7 +11,7 @@ SERVED := tests/services/with.sh postgres,mariadb,s3
 export TZ := UTC
 
 .DEFAULT_GOAL := help
-.PHONY: help setup peers demo test test-all check bench soak lock clean
+.PHONY: help setup peers demo test test-all test-next check bench soak lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1\t/' | expand -t 12
@@ -39,6 +39,10 @@ test-all: peers  ## everything on every Spark, the house rules too
 	@status=0; $(MAKE) check || status=1; \
 	for v in 41 42; do echo "== Spark $$v"; $(PEERS)/spark$$v/bin/python -m pytest -q -m "spark and not soak" -p no:cacheprovider $(ARGS) || status=1; done; \
 	echo "== Spark 4.3"; $(SERVED) $(PY) -m pytest -q -m "not soak" $(ARGS) || status=1; exit $$status
+
+test-next: setup  ## the Spark tests on the newest PySpark that pip finds, pre-releases too
+	@next=$$(PYTHON=$(PY) tests/peers/setup.sh sparknext $(PEERS)) && PYTHON=$(PY) tests/peers/setup.sh java $(PEERS) && \
+	$(PEERS)/$$next/bin/python -m pytest -q -m "spark and not soak" -p no:cacheprovider $(ARGS)
 
 check: setup  ## ruff, mypy --strict, imports one way, sizes
 	$(VENV)/bin/ruff check .

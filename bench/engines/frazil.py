@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 import frazil
 from engines import session as s
 from engines import start
-from frazil.arrow.runner import InProcess
+from frazil.tasks.runner import InProcess
 
 NAME = "frazil"
 HOUR = "ts >= TIMESTAMP '2024-01-04 12:00:00Z' and ts < TIMESTAMP '2024-01-04 13:00:00Z'"

@@ -25,7 +25,7 @@ _HOMES = {
     "frazil.table.static": ("StaticTable",),
     "frazil.table.result": ("CommitResult",),
     "frazil.table.caches": ("clear_caches",),
-    "frazil.arrow.runner": ("InProcess",),
+    "frazil.tasks.runner": ("InProcess",),
     "frazil.dropin": ("configure", "install", "spark_session"),
     "frazil.spec.schema": ("Schema",),
     "frazil.spec.types": (
@@ -46,7 +46,6 @@ _MODULES = ("errors", "expressions", "testing")
 __all__ = ["__version__", *_HOME_OF, *_MODULES]
 
 if TYPE_CHECKING:
-    from frazil.arrow.runner import InProcess as InProcess
     from frazil.dropin import configure as configure
     from frazil.dropin import install as install
     from frazil.dropin import spark_session as spark_session
@@ -68,6 +67,7 @@ if TYPE_CHECKING:
     from frazil.table.result import CommitResult as CommitResult
     from frazil.table.static import StaticTable as StaticTable
     from frazil.table.table import Table as Table
+    from frazil.tasks.runner import InProcess as InProcess
 
 
 def __getattr__(name: str) -> Any:

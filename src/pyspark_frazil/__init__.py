@@ -1,5 +1,5 @@
 """What PySpark looks for by itself: a module named `pyspark_*` with a `DefaultSource`. It makes `format("iceberg")` work unregistered."""
 
-from frazil.spark.datasource import IcebergSource as DefaultSource
+from frazil.spark.door.datasource import IcebergSource as DefaultSource
 
 __all__ = ["DefaultSource"]

@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from frazil.arrow.conform import conform
-from frazil.arrow.read import ReadContext, read
-from frazil.arrow.schema import to_arrow_schema
-from frazil.arrow.values import array_of
-from frazil.arrow.write import WriteContext, write
+from frazil.arrow.read.read_tasks import ReadContext, read
+from frazil.arrow.values.arrays import array_of
+from frazil.arrow.values.arrow_schema import to_arrow_schema
+from frazil.arrow.write.conform import conform
+from frazil.arrow.write.write_rows import WriteContext, write
 from frazil.scan.tasks import FileScanTask, TaskFacts
 from frazil.spec.data_file import DataFile
 from frazil.spec.partitioning import PartitionSpec

@@ -10,8 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from frazil import load_catalog
-from frazil.arrow.add_files import data_files_of
-from frazil.arrow.runner import InProcess
+from frazil.arrow.write.add_files import data_files_of
 from frazil.codec.single_value import to_bytes
 from frazil.errors import CorruptData, InvalidInput, NoSuchFileError, SchemaMismatch, Unsupported
 from frazil.spec.metadata import TableMetadata
@@ -29,6 +28,7 @@ from frazil.spec.types import (
     StructType,
     TimestamptzType,
 )
+from frazil.tasks.runner import InProcess
 from tests.arrow.support import STORAGE, arrow_table, written
 
 N = NestedField

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frazil.arrow.changelog_match import Marks, Matcher
-from frazil.arrow.row_digest import LONG, row_digests
+from frazil.arrow.changelog.changelog_match import Marks, Matcher
+from frazil.arrow.values.row_digest import LONG, row_digests
 
 NAN = math.nan
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from frazil.arrow.conform import as_arrow, conform, frame_schema
-from frazil.arrow.schema import to_arrow_schema
+from frazil.arrow.values.arrow_schema import to_arrow_schema
+from frazil.arrow.write.conform import as_arrow, conform, frame_schema
 from frazil.errors import InvalidInput, SchemaMismatch, Unsupported
 from frazil.spec.schema import Schema
 from frazil.spec.types import (

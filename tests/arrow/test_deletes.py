@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frazil.arrow import deletes as deletes_room
-from frazil.arrow import key_spill
-from frazil.arrow.deletes import key_schema
-from frazil.arrow.read import ReadContext, ReadOptions, read
+from frazil.arrow.deletes import apply_deletes as deletes_room
+from frazil.arrow.deletes import key_spill
+from frazil.arrow.deletes.apply_deletes import key_schema
+from frazil.arrow.read.read_tasks import ReadContext, ReadOptions, read
 from frazil.codec.deletion_vector import vector_blob
 from frazil.codec.puffin import encode_puffin
 from frazil.errors import CorruptData, FrazilError, NoSuchFileError, Unsupported

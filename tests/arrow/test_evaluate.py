@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from frazil.arrow.evaluate import compute_over, evaluate, keep
+from frazil.arrow.values.evaluate import compute_over, evaluate, keep
 from frazil.codec.json_nouns import schema_from_json
 from frazil.errors import EvaluationError, InvalidInput, ValidationError
 from frazil.expr.bind import bind, bind_term

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from frazil.arrow.evaluate import compute_over
+from frazil.arrow.values.evaluate import compute_over
 from frazil.expr import nodes as n
 from frazil.expr.bind import bind_term
 from frazil.expr.parse import parse

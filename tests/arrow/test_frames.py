@@ -10,9 +10,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from frazil.arrow.conform import conform
-from frazil.arrow.frames import as_arrow
-from frazil.arrow.schema import to_arrow_schema
+from frazil.arrow.values.arrow_schema import to_arrow_schema
+from frazil.arrow.values.frames import as_arrow
+from frazil.arrow.write.conform import conform
 from frazil.errors import InvalidInput, SchemaMismatch
 from frazil.spec.ddl import parse_schema
 

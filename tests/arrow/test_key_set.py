@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frazil.arrow import key_set
-from frazil.arrow.key_set import KeySet, canonical
-from frazil.arrow.key_spill import SpilledKeys
-from frazil.arrow.values import array_of
+from frazil.arrow.deletes import key_set
+from frazil.arrow.deletes.key_set import KeySet, canonical
+from frazil.arrow.deletes.key_spill import SpilledKeys
+from frazil.arrow.values.arrays import array_of
 from frazil.spec.types import IcebergType
 from tests.arrow.support import LEAVES, leaf_values
 

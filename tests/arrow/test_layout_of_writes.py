@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frazil.arrow.conform import conform
-from frazil.arrow.schema import to_arrow_schema
-from frazil.arrow.write import WriteContext, write
-from frazil.arrow.write_orc import orc_columns
-from frazil.arrow.write_parquet import ParquetSettings
+from frazil.arrow.values.arrow_schema import to_arrow_schema
+from frazil.arrow.write.conform import conform
+from frazil.arrow.write.write_orc import orc_columns
+from frazil.arrow.write.write_parquet import ParquetSettings
+from frazil.arrow.write.write_rows import WriteContext, write
 from frazil.errors import CorruptData, InvalidInput, SchemaMismatch, Unsupported
 from frazil.spec.partitioning import PartitionSpec, build_spec
 from frazil.spec.schema import Schema
@@ -121,7 +121,7 @@ def test_files_roll_at_the_target_size(tmp_path):
 
 
 def test_a_large_frame_is_written_by_several_threads_in_runs_of_its_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr("frazil.arrow.write.SPLIT_BYTES", 1000)
+    monkeypatch.setattr("frazil.arrow.write.write_rows.SPLIT_BYTES", 1000)
     schema = Schema(N(1, "id", LongType()))
     files = written(pa.table({"id": pa.array(range(1001))}), schema, tmp_path, workers=3)
     assert len(files) == 3
@@ -154,7 +154,7 @@ def test_a_failed_write_leaves_no_file(tmp_path, spec):
 
 
 def test_one_bad_row_among_many_threads_leaves_no_file(tmp_path, monkeypatch):
-    monkeypatch.setattr("frazil.arrow.write.SPLIT_BYTES", 1000)
+    monkeypatch.setattr("frazil.arrow.write.write_rows.SPLIT_BYTES", 1000)
     schema = Schema(N(1, "id", LongType(), True))
     frame = pa.table({"id": pa.array([*range(1000), None])})
     with pytest.raises(SchemaMismatch, match="id is required"):

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from frazil.arrow.bounds import lower_bound, next_bytes, next_text, upper_bound
-from frazil.arrow.metrics_config import COUNTS, FULL, NONE, TRUNCATE_16, Mode, metrics_config, parse_mode
+from frazil.arrow.write.bounds import lower_bound, next_bytes, next_text, upper_bound
+from frazil.arrow.write.metrics_config import COUNTS, FULL, NONE, TRUNCATE_16, Mode, metrics_config, parse_mode
 from frazil.codec.single_value import from_bytes, to_bytes
 from frazil.spec.schema import Schema
 from frazil.spec.sorting import build_sort_order

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 
-from frazil.arrow.orc_footer import _footer, _precisions, check_types
-from frazil.arrow.read_orc import OrcSource
+from frazil.arrow.files.read_orc import OrcSource
+from frazil.arrow.footers.orc_footer import _footer, _precisions, check_types
 from frazil.errors import CorruptData
 from frazil.spec.data_file import DataFile
 from frazil.storage import storage_for

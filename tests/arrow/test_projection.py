@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from frazil.arrow.read import ReadContext, ReadOptions, read
+from frazil.arrow.read.read_tasks import ReadContext, ReadOptions, read
 from frazil.codec.name_mapping import mapping_of, name_mapping_to_json
 from frazil.errors import CorruptData, NoSuchFileError, Unsupported
 from frazil.expr.bind import bind
@@ -163,7 +163,7 @@ def test_metadata_columns_tell_where_rows_come_from(tmp_path):
 )
 def test_a_filter_keeps_exactly_its_rows_and_their_positions(tmp_path, monkeypatch, later, predicate):
     if later:
-        monkeypatch.setattr("frazil.arrow.read.LATER", 0)
+        monkeypatch.setattr("frazil.arrow.read.read_tasks.LATER", 0)
     schema = Schema(N(1, "id", LongType()), N(2, "s", StringType()), N(3, "p", StructType(N(4, "x", LongType()), N(5, "y", StringType()))))
     rows = [{1: i, 2: f"x{i % 10}", 3: None if i % 7 == 0 else {4: i % 100, 5: "y"}} for i in range(5000)]
     files = written(arrow_table(schema, rows), schema, tmp_path, properties={"write.parquet.row-group-size-bytes": "20000"})

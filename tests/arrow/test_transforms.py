@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frazil.arrow.transforms import apply_arrow
+from frazil.arrow.values.transforms import apply_arrow
 from frazil.errors import InvalidInput, Unsupported, ValidationError
 from frazil.expr.values import array
 from frazil.spec.transform_values import apply

@@ -16,12 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frazil
-from frazil.arrow.conform import conform
-from frazil.arrow.write import write
-from frazil.arrow.write_context import WriteContext
-from frazil.arrow.write_deletes import FileDeletes, write_equality_deletes, write_position_deletes
-from frazil.arrow.write_options import WriteOptions
-from frazil.arrow.write_vectors import write_vectors
+from frazil.arrow.deletes.write_deletes import FileDeletes, write_equality_deletes, write_position_deletes
+from frazil.arrow.deletes.write_vectors import write_vectors
+from frazil.arrow.write.conform import conform
+from frazil.arrow.write.write_context import WriteContext
+from frazil.arrow.write.write_options import WriteOptions
+from frazil.arrow.write.write_rows import write
 from frazil.codec.deletion_vector import decode_vector, positions_array
 from frazil.codec.manifest import entries_from_table
 from frazil.codec.puffin import decode_blob, decode_footer

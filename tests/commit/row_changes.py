@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 import frazil
-from frazil.arrow.conform import conform
-from frazil.arrow.write import WriteContext, write
-from frazil.arrow.write_deletes import FileDeletes, write_equality_deletes, write_position_deletes
-from frazil.arrow.write_options import WriteOptions
-from frazil.arrow.write_vectors import write_vectors
+from frazil.arrow.deletes.write_deletes import FileDeletes, write_equality_deletes, write_position_deletes
+from frazil.arrow.deletes.write_vectors import write_vectors
+from frazil.arrow.write.conform import conform
+from frazil.arrow.write.write_options import WriteOptions
+from frazil.arrow.write.write_rows import WriteContext, write
 from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.scan.plan import plan
 from frazil.spec.data_file import DataFile
@@ -68,7 +68,7 @@ def deletes_of(
 
 
 def _positions(base: LoadedTable, file: DataFile, delete: DataFile) -> list[int]:
-    from frazil.arrow.delete_files import DeleteCache, positions_of
+    from frazil.arrow.deletes.delete_files import DeleteCache, positions_of
 
     return positions_of(file, [delete], base.storage, DeleteCache(1 << 20)).tolist()
 

@@ -7,10 +7,10 @@ import pytest
 from frazil.codec.json_nouns import schema_to_json
 from frazil.codec.metadata_json import decode_metadata, encode_metadata
 from frazil.commit.apply import apply_updates
-from frazil.commit.evolve_schema import UpdateSchema, name_mapping_of
-from frazil.commit.evolve_sort_order import UpdateSortOrder
-from frazil.commit.evolve_spec import UpdateSpec
-from frazil.commit.manage_snapshots import ManageSnapshots
+from frazil.commit.evolve.evolve_schema import SchemaChanges, name_mapping_of
+from frazil.commit.evolve.evolve_sort_order import UpdateSortOrder
+from frazil.commit.evolve.evolve_spec import UpdateSpec
+from frazil.commit.evolve.manage_snapshots import RefChanges
 from frazil.commit.new_table import new_metadata
 from frazil.errors import InvalidInput, NoSuchRefError, NoSuchSnapshotError, ValidationError
 from frazil.spec.ddl import parse_schema
@@ -55,7 +55,7 @@ def names(metadata):
 def test_an_added_column_gets_a_new_id_also_inside():
     base = table()
     new = changed(
-        base, UpdateSchema(base).add_column("x", StructType(NestedField(1, "p", LongType()))).add_column("s.c", LongType(), doc="why")
+        base, SchemaChanges(base).add_column("x", StructType(NestedField(1, "p", LongType()))).add_column("s.c", LongType(), doc="why")
     )
     ids = {n: new.schema().find_field(n).field_id for n in ("x", "x.p", "s.c")}
     assert sorted(ids.values()) == [base.last_column_id + 1, base.last_column_id + 2, base.last_column_id + 3]
@@ -65,10 +65,10 @@ def test_an_added_column_gets_a_new_id_also_inside():
 
 def test_a_dropped_name_used_again_is_a_new_column():
     base = table()
-    first = changed(base, UpdateSchema(base).delete_column("n"))
-    again = changed(first, UpdateSchema(first).add_column("n", StringType()))
+    first = changed(base, SchemaChanges(base).delete_column("n"))
+    again = changed(first, SchemaChanges(first).add_column("n", StringType()))
     assert again.schema().find_field("n").field_id == base.last_column_id + 1
-    both = changed(base, UpdateSchema(base).delete_column("n").add_column("n", StringType()))
+    both = changed(base, SchemaChanges(base).delete_column("n").add_column("n", StringType()))
     assert both.schema().find_field("n").field_id == base.last_column_id + 1
 
 
@@ -76,15 +76,15 @@ def test_no_column_takes_the_name_of_a_partition_field_of_another():
     """Java could not open such a table: it checks the names of all specs against the current schema."""
     base = table(partition_by=["n"])
     with pytest.raises(ValidationError, match="partition field of column"):
-        changed(base, UpdateSchema(base).rename_column("n", "f").rename_column("f", "n"))
-    renamed = changed(base, UpdateSchema(base).rename_column("n", "m2"))
+        changed(base, SchemaChanges(base).rename_column("n", "f").rename_column("f", "n"))
+    renamed = changed(base, SchemaChanges(base).rename_column("n", "m2"))
     with pytest.raises(ValidationError, match="partition field of column m2"):
-        changed(renamed, UpdateSchema(renamed).add_column("n", StringType()))
+        changed(renamed, SchemaChanges(renamed).add_column("n", StringType()))
     free = changed(renamed, UpdateSpec(renamed).remove_field("n"))
     with pytest.raises(ValidationError, match="also those of older specs"):
-        changed(free, UpdateSchema(free).add_column("n", StringType()))
-    gone = changed(free, UpdateSchema(free).delete_column("m2"))
-    assert changed(gone, UpdateSchema(gone).add_column("n", StringType())).schema().find_field("n")
+        changed(free, SchemaChanges(free).add_column("n", StringType()))
+    gone = changed(free, SchemaChanges(free).delete_column("m2"))
+    assert changed(gone, SchemaChanges(gone).add_column("n", StringType())).schema().find_field("n")
 
 
 def test_a_column_named_like_a_path_of_another_is_refused():
@@ -96,16 +96,16 @@ def test_a_column_named_like_a_path_of_another_is_refused():
 
 def test_two_columns_swap_names_in_one_update():
     base = table()
-    new = changed(base, UpdateSchema(base).rename_column("n", "f").rename_column("f", "n"))
+    new = changed(base, SchemaChanges(base).rename_column("n", "f").rename_column("f", "n"))
     assert new.schema().find_field("f").field_id == base.schema().find_field("n").field_id
     with pytest.raises(ValidationError, match="multiple fields"):
-        UpdateSchema(base).rename_column("n", "f").schema()
+        SchemaChanges(base).rename_column("n", "f").schema()
 
 
 def test_types_widen_and_never_narrow():
     base = table()
     new = changed(
-        base, UpdateSchema(base).update_column("n", LongType()).update_column("f", DoubleType()).update_column("d", DecimalType(9, 2))
+        base, SchemaChanges(base).update_column("n", LongType()).update_column("f", DoubleType()).update_column("d", DecimalType(9, 2))
     )
     assert [str(new.schema().find_type(c)) for c in "nfd"] == ["long", "double", "decimal(9, 2)"]
     for column, type_ in (
@@ -116,89 +116,89 @@ def test_types_widen_and_never_narrow():
         ("s", LongType()),
     ):
         with pytest.raises(ValidationError, match="Cannot change column type"):
-            UpdateSchema(base).update_column(column, type_)
+            SchemaChanges(base).update_column(column, type_)
     v3 = table(3)
-    assert str(changed(v3, UpdateSchema(v3).update_column("day", TimestampType())).schema().find_type("day")) == "timestamp"
+    assert str(changed(v3, SchemaChanges(v3).update_column("day", TimestampType())).schema().find_type("day")) == "timestamp"
 
 
 def test_nullability_loosens_and_tightens_only_when_allowed():
     base = table()
-    assert changed(base, UpdateSchema(base).make_column_optional("id")).schema().find_field("id").optional
+    assert changed(base, SchemaChanges(base).make_column_optional("id")).schema().find_field("id").optional
     with pytest.raises(ValidationError, match="optional -> required"):
-        UpdateSchema(base).update_column("n", required=True)
-    assert UpdateSchema(base, allow_incompatible_changes=True).require_column("n").schema().find_field("n").required
+        SchemaChanges(base).update_column("n", required=True)
+    assert SchemaChanges(base, allow_incompatible_changes=True).require_column("n").schema().find_field("n").required
 
 
 def test_a_required_column_needs_a_default_and_a_default_needs_v3():
     with pytest.raises(ValidationError, match="required column without a default"):
-        UpdateSchema(table()).add_column("x", LongType(), required=True)
+        SchemaChanges(table()).add_column("x", LongType(), required=True)
     with pytest.raises(ValidationError, match="not supported until v3"):
-        UpdateSchema(table()).add_column("x", LongType(), default_value=5)
+        SchemaChanges(table()).add_column("x", LongType(), default_value=5)
     v3 = table(3)
-    new = changed(v3, UpdateSchema(v3).add_column("x", LongType(), required=True, default_value=5))
+    new = changed(v3, SchemaChanges(v3).add_column("x", LongType(), required=True, default_value=5))
     assert new.schema().find_field("x").initial_default == 5
-    later = changed(new, UpdateSchema(new).set_default_value("x", 7))
+    later = changed(new, SchemaChanges(new).set_default_value("x", 7))
     assert (later.schema().find_field("x").initial_default, later.schema().find_field("x").write_default) == (5, 7)
 
 
 def test_defaults_are_promoted_with_their_column():
     base = table(3)
-    adding = UpdateSchema(base).add_column("s.at", DateType(), default_value="0001-01-01").add_column("g", FloatType(), default_value=0.1)
+    adding = SchemaChanges(base).add_column("s.at", DateType(), default_value="0001-01-01").add_column("g", FloatType(), default_value=0.1)
     old = changed(base, adding)
-    new = changed(old, UpdateSchema(old).update_column("s.at", TimestampType()).update_column("g", DoubleType()))
+    new = changed(old, SchemaChanges(old).update_column("s.at", TimestampType()).update_column("g", DoubleType()))
     new = decode_metadata(encode_metadata(new))
     at, g = (new.schema().find_field(n) for n in ("s.at", "g"))
     assert (at.initial_default, at.write_default) == (-719_162 * 86_400_000_000,) * 2
     assert g.initial_default == g.write_default == 0.10000000149011612  # what readers of the float have shown
     with pytest.raises(InvalidInput, match="0001-01-01 is no value of type timestamp_ns"):
-        UpdateSchema(old).update_column("s.at", TimestampNanoType())
+        SchemaChanges(old).update_column("s.at", TimestampNanoType())
 
 
 def test_columns_move_within_their_struct():
     base = table()
-    moved = changed(base, UpdateSchema(base).move_first("day").move_after("id", "m").move_before("s.b", "s.a"))
+    moved = changed(base, SchemaChanges(base).move_first("day").move_after("id", "m").move_before("s.b", "s.a"))
     assert names(moved)[0] == "day" and names(moved)[-1] == "id"
     assert [f.name for f in moved.schema().find_type("s").fields] == ["b", "a"]
     with pytest.raises(ValidationError, match="different struct"):
-        UpdateSchema(base).move_after("s.a", "n")
+        SchemaChanges(base).move_after("s.a", "n")
     with pytest.raises(ValidationError, match="itself"):
-        UpdateSchema(base).move_after("n", "n")
+        SchemaChanges(base).move_after("n", "n")
 
 
 def test_identifier_fields_are_kept_checked_and_protected():
     base = table()
-    keyed = changed(base, UpdateSchema(base).set_identifier_fields("id"))
+    keyed = changed(base, SchemaChanges(base).set_identifier_fields("id"))
     assert keyed.schema().identifier_field_names() == {"id"}
-    renamed = changed(keyed, UpdateSchema(keyed).rename_column("id", "key"))
+    renamed = changed(keyed, SchemaChanges(keyed).rename_column("id", "key"))
     assert renamed.schema().identifier_field_names() == {"key"}
     with pytest.raises(ValidationError, match="Cannot delete identifier field"):
-        UpdateSchema(keyed).delete_column("id")
+        SchemaChanges(keyed).delete_column("id")
     with pytest.raises(ValidationError, match="not a required field"):
-        UpdateSchema(base).set_identifier_fields("n").schema()
+        SchemaChanges(base).set_identifier_fields("n").schema()
 
 
 def test_union_by_name_adds_widens_and_loosens():
     base = table()
-    new = changed(base, UpdateSchema(base).union_by_name(parse_schema("n bigint, z string, s struct<a: bigint, c: int>, l array<bigint>")))
+    new = changed(base, SchemaChanges(base).union_by_name(parse_schema("n bigint, z string, s struct<a: bigint, c: int>, l array<bigint>")))
     assert str(new.schema().find_type("n")) == "long" and "z" in names(new)
     assert [f"{f.name} {f.field_type}" for f in new.schema().find_type("s").fields] == ["a long", "b string", "c int"]
     assert str(new.schema().find_type("l.element")) == "long"
-    assert UpdateSchema(base).union_by_name(parse_schema("id int not null")).updates(base) == ()
+    assert SchemaChanges(base).union_by_name(parse_schema("id int not null")).updates(base) == ()
 
 
 def test_partition_sources_cannot_go():
     base = table(partition_by=["bucket(4, n)"])
     with pytest.raises(ValidationError, match="partition field"):
-        UpdateSchema(base).delete_column("n").updates(base)
-    assert changed(base, UpdateSchema(base).update_column("n", LongType())).schema().find_type("n") == LongType()
+        SchemaChanges(base).delete_column("n").updates(base)
+    assert changed(base, SchemaChanges(base).update_column("n", LongType())).schema().find_type("n") == LongType()
     by_day = table(3, partition_by=["days(day)"])
     with pytest.raises(ValidationError, match="would change its values"):
-        UpdateSchema(by_day).update_column("day", TimestampType()).updates(by_day)
+        SchemaChanges(by_day).update_column("day", TimestampType()).updates(by_day)
 
 
 def test_name_mapping_and_metrics_follow_a_rename():
     base = table(properties={"schema.name-mapping.default": name_mapping_of(SCHEMA), "write.metadata.metrics.column.n": "full"})
-    new = changed(base, UpdateSchema(base).rename_column("n", "number").add_column("x", LongType()))
+    new = changed(base, SchemaChanges(base).rename_column("n", "number").add_column("x", LongType()))
     mapping = {e.get("field-id"): e["names"] for e in json.loads(new.properties["schema.name-mapping.default"])}
     assert mapping[base.schema().find_field("n").field_id] == ["n", "number"]
     assert mapping[new.schema().find_field("x").field_id] == ["x"]
@@ -208,8 +208,8 @@ def test_name_mapping_and_metrics_follow_a_rename():
 
 def test_a_recorded_update_is_replayed_on_fresh_metadata():
     base = table()
-    update = UpdateSchema(base).add_column("x", LongType())
-    other = changed(base, UpdateSchema(base).add_column("y", LongType()))
+    update = SchemaChanges(base).add_column("x", LongType())
+    other = changed(base, SchemaChanges(base).add_column("y", LongType()))
     both = apply_updates(other, update.updates(other))
     assert names(both)[-2:] == ["y", "x"]
     assert both.schema().find_field("x").field_id == both.last_column_id
@@ -276,29 +276,29 @@ def test_branches_tags_and_rollback():
     base = with_history(1, 2, 3)
     new = managed(
         base,
-        ManageSnapshots().create_tag(1, "v1", max_ref_age_ms=5).create_branch(2, "audit", min_snapshots_to_keep=2).rollback_to_snapshot(2),
+        RefChanges().create_tag(1, "v1", max_ref_age_ms=5).create_branch(2, "audit", min_snapshots_to_keep=2).rollback_to_snapshot(2),
     )
     assert new.refs["v1"].snapshot_id == 1 and new.refs["audit"].min_snapshots_to_keep == 2
     assert new.current_snapshot_id == 2 and new.refs["main"].snapshot_id == 2
-    gone = managed(new, ManageSnapshots().remove_tag("v1").remove_branch("audit").set_current_snapshot(3))
+    gone = managed(new, RefChanges().remove_tag("v1").remove_branch("audit").set_current_snapshot(3))
     assert set(gone.refs) == {"main"} and gone.current_snapshot_id == 3
-    forward = managed(new, ManageSnapshots().create_branch(3, "next").fast_forward("main", "next"))
+    forward = managed(new, RefChanges().create_branch(3, "next").fast_forward("main", "next"))
     assert forward.current_snapshot_id == 3
 
 
 def test_refs_that_make_no_sense_are_refused():
-    base = managed(with_history(1, 2, 3), ManageSnapshots().create_tag(1, "v1").create_branch(1, "old"))
+    base = managed(with_history(1, 2, 3), RefChanges().create_tag(1, "v1").create_branch(1, "old"))
     for manage, error in (
-        (ManageSnapshots().create_tag(1, "v1"), ValidationError),
-        (ManageSnapshots().create_tag(9, "v9"), NoSuchSnapshotError),
-        (ManageSnapshots().remove_branch("v1"), ValidationError),
-        (ManageSnapshots().remove_branch("main"), ValidationError),
-        (ManageSnapshots().remove_tag("nope"), NoSuchRefError),
-        (ManageSnapshots().rename_branch("main", "x"), ValidationError),
-        (ManageSnapshots().fast_forward("main", "old"), ValidationError),
-        (ManageSnapshots().set_retention("v1", min_snapshots_to_keep=3), ValidationError),
-        (ManageSnapshots().create_branch(1, "x", max_ref_age_ms=0), ValidationError),
-        (ManageSnapshots().set_current_snapshot(), ValidationError),
+        (RefChanges().create_tag(1, "v1"), ValidationError),
+        (RefChanges().create_tag(9, "v9"), NoSuchSnapshotError),
+        (RefChanges().remove_branch("v1"), ValidationError),
+        (RefChanges().remove_branch("main"), ValidationError),
+        (RefChanges().remove_tag("nope"), NoSuchRefError),
+        (RefChanges().rename_branch("main", "x"), ValidationError),
+        (RefChanges().fast_forward("main", "old"), ValidationError),
+        (RefChanges().set_retention("v1", min_snapshots_to_keep=3), ValidationError),
+        (RefChanges().create_branch(1, "x", max_ref_age_ms=0), ValidationError),
+        (RefChanges().set_current_snapshot(), ValidationError),
     ):
         with pytest.raises(error):
             managed(base, manage)
@@ -312,11 +312,11 @@ def test_day_partition_source_type_is_reported():
 
 def test_a_columns_type_is_a_type_or_ddl_text_and_nothing_else() -> None:
     base = table()
-    new = changed(base, UpdateSchema(base).add_column("x", "array<struct<a: int>>").update_column("n", "bigint")).schema()
+    new = changed(base, SchemaChanges(base).add_column("x", "array<struct<a: int>>").update_column("n", "bigint")).schema()
     assert (new.find_type("x.element.a"), new.find_type("n")) == (IntegerType(), LongType())
     for wrong in (int, 7, "no such type", ""):
         with pytest.raises(InvalidInput):
-            UpdateSchema(base).add_column("y", wrong)
+            SchemaChanges(base).add_column("y", wrong)
 
 
 def test_keys_of_types_that_we_do_not_know_outlive_changes_inside_them():
@@ -326,7 +326,7 @@ def test_keys_of_types_that_we_do_not_know_outlive_changes_inside_them():
     document = json.loads(encode_metadata(table(schema=Schema(NestedField(3, "s", inside)))))
     document["schemas"][0]["x-schema"] = 3
     base = decode_metadata(json.dumps(document).encode())
-    update = UpdateSchema(base).add_column("s.l.element.value.y", "string").update_column("s.l.element.value.x", "bigint")
+    update = SchemaChanges(base).add_column("s.l.element.value.y", "string").update_column("s.l.element.value.x", "bigint")
     new = changed(base, update.rename_column("s.l", "m"))
     written = schema_to_json(decode_metadata(encode_metadata(new)).schema())
     assert written["x-schema"] == 3

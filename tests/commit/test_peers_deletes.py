@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import frazil
-from frazil.arrow.write import write
+from frazil.arrow.write.write_rows import write
 from frazil.catalog.path import LocationBackend
 from frazil.commit.actions import Append, MetadataChange, OverwriteFiles, RowDelta
 from frazil.spec import updates as u

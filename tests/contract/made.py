@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from frazil.arrow.schema import to_arrow_schema
+from frazil.arrow.values.arrow_schema import to_arrow_schema
 from frazil.spec.ddl import parse_schema
 
 UTC = dt.UTC

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 import pytest
 
 import frazil
-from frazil.arrow.read import ReadContext, ReadOptions, read_task
+from frazil.arrow.read.read_tasks import ReadContext, ReadOptions, read_task
 from frazil.scan.combine import combine
 from tests.contract import doors, questions
 from tests.golden import Golden, GoldenTable, names

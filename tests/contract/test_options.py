@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import frazil
-from frazil.arrow.write_options import WriteOptions, write_options
+from frazil.arrow.write.write_options import WriteOptions, write_options
 from frazil.catalog import served
 from frazil.commit import known_properties
 from frazil.errors import FrazilError, InvalidInput, ValidationException
-from frazil.spark import target
+from frazil.spark.door import target
 from tests.docs.test_options import TEXT, listed
 
 ROWS = pa.table({"id": list(range(6)), "p": ["a", "a", "a", "b", "b", "b"]})

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import frazil
-from frazil.arrow.schema import to_arrow_schema
+from frazil.arrow.values.arrow_schema import to_arrow_schema
 from frazil.spec.ddl import parse_schema, parse_type
 from tests.contract import doors, questions
 from tests.contract.doors import Ask

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 import frazil
-from frazil.arrow.conform import conform
-from frazil.arrow.write import WriteContext, write
-from frazil.arrow.write_deletes import FileDeletes, write_equality_deletes, write_position_deletes
-from frazil.arrow.write_options import WriteOptions
+from frazil.arrow.deletes.write_deletes import FileDeletes, write_equality_deletes, write_position_deletes
+from frazil.arrow.write.conform import conform
+from frazil.arrow.write.write_options import WriteOptions
+from frazil.arrow.write.write_rows import WriteContext, write
 from frazil.commit.actions import RowDelta
 from frazil.commit.transaction import commit
 from frazil.errors import CorruptData, NoSuchFileError

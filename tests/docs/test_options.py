@@ -7,10 +7,10 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from frazil.arrow.write_options import WriteOptions, write_options
+from frazil.arrow.write.write_options import WriteOptions, write_options
 from frazil.commit.properties import DEFAULTS
 from frazil.scan.options import SPLIT_OPTIONS
-from frazil.spark import target
+from frazil.spark.door import target
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs/options.md").read_text()

@@ -13,7 +13,7 @@ import frazil
 from frazil.dropin.merge_into import _plain
 from frazil.errors import InvalidInput, Unsupported
 from frazil.rows.clauses import matched_update
-from frazil.spark import row_changes_merge
+from frazil.spark.dml import merge_by_sql as row_changes_merge
 from frazil.spec.schema import Schema
 from frazil.spec.types import LongType, NestedField, StructType
 

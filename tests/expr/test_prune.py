@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from frazil.errors import EvaluationError
 from frazil.expr.bind import bind
 from frazil.expr.parse import parse
-from frazil.expr.partitions import range_of_summaries, range_of_values
-from frazil.expr.prune import FALSE, NULL, TRUE, all_match, may_match, outcomes
-from frazil.expr.prune_tests import after_prefix
-from frazil.expr.ranges import Range, constant, from_statistics
-from frazil.expr.residual import residual_of_file
+from frazil.expr.pruning.partitions import range_of_summaries, range_of_values
+from frazil.expr.pruning.prune import FALSE, NULL, TRUE, all_match, may_match, outcomes
+from frazil.expr.pruning.prune_tests import after_prefix
+from frazil.expr.pruning.ranges import Range, constant, from_statistics
+from frazil.expr.pruning.residual import residual_of_file
 from frazil.expr.values import array
 from frazil.spec.schema import Schema
 from frazil.spec.transform_values import apply

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,9 +23,11 @@ LAYERS = [
     ["expr"],
     ["codec", "storage"],
     ["catalog", "scan"],
-    ["commit"],
+    ["tasks", "commit"],
     ["arrow"],
-    ["rows", "stream", "maintain"],
+    ["rows"],
+    ["ops"],
+    ["stream", "maintain"],
     ["spark"],
     ["table"],
     ["sql"],
@@ -32,6 +35,10 @@ LAYERS = [
     ["cli", "testing"],
 ]
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
+INSIDE = {  # rooms within a room, lower ones first; modules that stand in none of them may use all
+    "arrow": ["footers", "values", "files", "write", "deletes", "read", "changelog"],
+    "spark": ["host", "types", "tasks", "scan", "deletes", "read", "write", "dml", "door"],
+}
 FRONT = {"__init__", "expressions", "schema", "types", "exceptions"}  # names users import, gathered from the rooms
 MODULES = {".".join(p.relative_to(SRC).with_suffix("").parts).removesuffix(".__init__"): p for p in SRC.rglob("*.py")}
 SPARK_ROOMS = {"spark", "sql", "dropin", "testing"}
@@ -79,6 +86,31 @@ def test_rooms_import_only_rooms_below_them() -> None:
         if b in FRONT or LEVEL[b] >= LEVEL[a]:
             wrong.append(f"{source} imports {target}")
     assert wrong == []
+
+
+@pytest.mark.parametrize("outer", INSIDE)
+def test_rooms_within_a_room_import_only_rooms_below_them(outer: str) -> None:
+    order = INSIDE[outer]
+    wrong = []
+    for source, target in edges():
+        a, b = source.split(".")[1:3], target.split(".")[1:3]
+        if len(a) == len(b) == 2 and a[0] == b[0] == outer and a[1] != b[1] and order.index(b[1]) > order.index(a[1]):
+            wrong.append(f"{source} imports {target}")
+    assert wrong == []
+
+
+def test_no_folder_holds_more_than_26_files() -> None:
+    folders = Counter(str(path.parent.relative_to(ROOT)) for path in MODULES.values())
+    assert {folder: count for folder, count in folders.items() if count > 26} == {}
+
+
+def test_a_class_name_stands_for_one_class() -> None:
+    places: dict[str, list[str]] = {}
+    for name, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(name)
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
 
 
 def test_every_room_is_known_to_the_rule() -> None:

@@ -20,7 +20,7 @@ import datetime
 from decimal import Decimal
 import pyarrow as pa
 import frazil
-from frazil.arrow.schema import to_arrow_schema
+from frazil.arrow.values.arrow_schema import to_arrow_schema
 from frazil.spec.ddl import parse_type
 nan, inf = float("nan"), float("inf")
 def rows(t, found, names=None):

@@ -1,10 +1,10 @@
 #!/bin/bash
-# Environments beside our own: setup.sh java|pyiceberg|spark41|spark42|worker|benchdata DIR. What is there already is kept; parallel starts wait.
+# Environments beside our own: setup.sh java|pyiceberg|spark41|spark42|sparknext|worker|benchdata DIR. What is there already is kept; parallel starts wait.
 #   java       PySpark 4.1 and Java Iceberg's published jar      pyiceberg   PyIceberg
-#   spark41    our own locked packages, with that Spark    worker    what a cluster's workers need: Frazil, installed, without PySpark
+#   spark41    our own locked packages, with that Spark (sparknext: with the newest, whose folder is printed)    worker    what a cluster's workers need: Frazil, installed, without PySpark
 #      benchdata    what makes the inputs of the benchmark
 set -euo pipefail
-usage="usage: setup.sh java|pyiceberg|spark41|spark42|worker|benchdata DIR"
+usage="usage: setup.sh java|pyiceberg|spark41|spark42|sparknext|worker|benchdata DIR"
 what=${1:?$usage}
 mkdir -p "${2:?$usage}"
 dir=$(cd "$2" && pwd)
@@ -41,7 +41,7 @@ spark() { # name, version of PySpark
 
 worker() { # what a user would pack for a cluster: Frazil itself, no PySpark
     local lock=$dir/worker.txt
-    awk '/^[a-z]/ {keep = /^(pyarrow|numpy|msgspec|deflate|fastavro|datafusion|pyroaring|cloudpickle|typing-extensions|sortedcontainers|pandas|python-dateutil|tzdata|pytz|six)=/} keep' \
+    awk '/^[a-z]/ {keep = /^(pyarrow|numpy|msgspec|deflate|datafusion|pyroaring|cloudpickle|typing-extensions|sortedcontainers|pandas|python-dateutil|tzdata|pytz|six)=/} keep' \
         "$root/requirements.lock" >"$lock"
     venv worker "$(sha256sum <"$root/requirements.lock")" -r "$lock"
     "$dir/worker/bin/python" -m pip install -q --disable-pip-version-check --no-deps --force-reinstall "$root" >&2
@@ -59,6 +59,9 @@ java)
 pyiceberg) packages pyiceberg "pyiceberg[pyarrow,sql-sqlite,pyiceberg-core]==0.12.0" pyarrow==26.0.1 numpy pandas ;;
 spark41) spark spark41 4.1.0 ;;
 spark42) spark spark42 4.2.0 ;;
+sparknext) # the newest that pip finds, pre-releases too
+    newest=$("$python" -m pip index versions pyspark --pre --disable-pip-version-check 2>/dev/null | sed -n '1s/.*(\(.*\)).*/\1/p')
+    spark "sparknext-$newest" "${newest:?pip finds no PySpark}" && echo "sparknext-$newest" ;;
 benchdata) packages benchdata "pyiceberg[pyarrow,sql-sqlite,pyiceberg-core]==0.12.0" pyarrow==26.0.1 numpy tpchgen-cli matplotlib ;;
 *) echo "$usage" >&2 && exit 2 ;;
 esac

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frazil.arrow.schema import from_arrow_schema
+from frazil.arrow.values.arrow_schema import from_arrow_schema
 from frazil.expr.bind import bind
 from frazil.expr.bound import TRUE
 from frazil.expr.parse import parse
@@ -23,7 +23,7 @@ from frazil.rows.equal_rows import equal_rows
 from frazil.rows.pairing import Pairing
 from frazil.rows.reach import reach
 from frazil.rows.sides import sides_of
-from frazil.rows.source import Source, SourceFiles, open_source, stage
+from frazil.rows.source import MergeSource, SourceFiles, open_source, stage
 from frazil.storage import storage_for
 
 TARGET = pa.schema([("id", pa.int64()), ("k", pa.string()), ("x", pa.float64()), ("s", pa.struct([("a", pa.int32()), ("b", pa.string())]))])
@@ -36,7 +36,7 @@ def bound(on: str, source: pa.Table, *clauses: Any) -> Any:
 
 def reached(on: str, source: pa.Table, *clauses: Any) -> Any:
     merge = bound(on, source, *clauses)
-    return of_table(merge.target_filter(reach(Pairing(merge, Source(source)))))
+    return of_table(merge.target_filter(reach(Pairing(merge, MergeSource(source)))))
 
 
 def of_table(predicate: Any) -> Any:
@@ -153,5 +153,5 @@ def test_a_source_in_memory_is_opened_once_where_it_arrives() -> None:
     with stage(pa.table({"a": pa.chunked_array([[1], [2, 3]])})) as source:
         first, second = pickle.loads(pickle.dumps(source)), pickle.loads(pickle.dumps(source))
         assert first is second and first.num_rows == 3
-        assert len(pickle.dumps(Source(pa.table({"a": range(100_000)}).slice(5, 2)))) < 3000  # not what it is cut from
+        assert len(pickle.dumps(MergeSource(pa.table({"a": range(100_000)}).slice(5, 2)))) < 3000  # not what it is cut from
         assert first.fact("x", lambda: [1]) is first.fact("x", lambda: [2])

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.orc as po
 import pyarrow.parquet as pq
 
-from frazil.arrow.schema import to_arrow_schema
-from frazil.arrow.write import WriteContext
-from frazil.arrow.write_deletes import FileDeletes, write_position_deletes
-from frazil.arrow.write_options import WriteOptions
-from frazil.arrow.write_vectors import write_vectors
+from frazil.arrow.deletes.write_deletes import FileDeletes, write_position_deletes
+from frazil.arrow.deletes.write_vectors import write_vectors
+from frazil.arrow.values.arrow_schema import to_arrow_schema
+from frazil.arrow.write.write_options import WriteOptions
+from frazil.arrow.write.write_rows import WriteContext
 from frazil.commit.actions import RowDelta
 from frazil.commit.transaction import commit
 from frazil.spec.data_file import DataFile

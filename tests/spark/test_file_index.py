@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from frazil.commit.actions import Append
 from frazil.commit.transaction import commit
-from frazil.spark import narrowing
-from frazil.spark.file_keys import UNIT, by_rows
+from frazil.spark.scan import narrowing
+from frazil.spark.scan.file_keys import UNIT, by_rows
 from frazil.spec.data_file import DataFile
 from tests.spark.deleting import take_positions
 

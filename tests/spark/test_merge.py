@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from frazil.errors import EvaluationError, InvalidInput
-from frazil.spark import row_changes_merge
+from frazil.spark.dml import merge_by_sql as row_changes_merge
 from frazil.table import merge as table_merge
 from tests.spark.files import leftovers
 

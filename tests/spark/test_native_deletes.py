@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
-from frazil.arrow.schema import to_arrow_schema
+from frazil.arrow.values.arrow_schema import to_arrow_schema
 from frazil.commit.actions import RowDelta
 from frazil.commit.transaction import commit
 from frazil.scan import deletes
-from frazil.spark import bitmaps, equality, file_keys, native_deletes, one_bitmap, parquet_scan
+from frazil.spark.deletes import bitmaps, equality, native_deletes, one_bitmap
+from frazil.spark.scan import file_keys, parquet_scan
 from frazil.spec import types as i
 from frazil.spec.data_file import DataFile, DataFileContent
 from tests.spark.deleting import take_keys, take_positions

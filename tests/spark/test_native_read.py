@@ -14,8 +14,8 @@ from frazil.commit.actions import Append
 from frazil.commit.transaction import commit
 from frazil.errors import FrazilError, Unsupported
 from frazil.expr.nodes import GreaterThan
-from frazil.spark import parquet_scan
-from frazil.spark.settings import READ_IDS
+from frazil.spark.host.settings import READ_IDS
+from frazil.spark.scan import parquet_scan
 from frazil.spec import types as i
 from frazil.spec.data_file import DataFile
 from frazil.spec.schema import Schema
@@ -325,7 +325,7 @@ def test_dates_of_imported_files_are_what_the_file_says_whatever_spark_marked_it
     catalog, session, rows, tmp_path, monkeypatch, nested
 ):
     """Spark's scan moves dates of files that it marked with its old calendar; the format, Java and Arrow do not."""
-    monkeypatch.setattr("frazil.arrow.add_files.check_calendar", lambda path, file: None)  # Java's import does not look
+    monkeypatch.setattr("frazil.arrow.write.add_files.check_calendar", lambda path, file: None)  # Java's import does not look
     t = catalog.create_table("db.old", "id int, d array<date>" if nested else "id int, d date")
     days = [dt.date(1, 1, 3), dt.date(1500, 6, 1), dt.date(2024, 1, 1)]
     for n, notes in enumerate(({"version": "3.5.1", "legacyDateTime": ""}, {"version": "2.4.8"}, {"version": "4.1.0"}, {})):

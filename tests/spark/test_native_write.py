@@ -7,10 +7,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F
 
-from frazil.arrow.transforms import apply_arrow
-from frazil.arrow.write_context import WriteContext
+from frazil.arrow.values.transforms import apply_arrow
+from frazil.arrow.write.write_context import WriteContext
 from frazil.errors import InvalidInput, SchemaMismatch, StorageError, ValidationError
-from frazil.spark import arrow_write, native_write
+from frazil.spark.write import arrow_write, native_write
 from frazil.spec import types as i
 from frazil.spec.schema import Schema
 
@@ -78,7 +78,7 @@ def test_spark_writes_the_ids_of_lists_and_maps_too(catalog, session):
 
 
 def _nodes(path):
-    from frazil.arrow.parquet_footer import read_footer
+    from frazil.arrow.footers.parquet_footer import read_footer
 
     with open(path, "rb") as f:
         return list(read_footer(f, os.path.getsize(path), path).root.walk())

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.spark.paths import as_glob, is_hidden, spark_text
+from frazil.spark.scan.paths import as_glob, is_hidden, spark_text
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 import frazil
 from frazil.errors import EvaluationError, InvalidInput, ValidationError
 from frazil.expressions import EqualTo, Literal
-from frazil.spark.settings import temporarily
+from frazil.spark.host.settings import temporarily
 from tests.spark.files import leftovers
 
 pytestmark = pytest.mark.spark

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 import frazil
 from frazil.errors import InvalidInput, SchemaMismatch
-from frazil.spark import row_changes_merge
+from frazil.spark.dml import merge_by_sql as row_changes_merge
 from tests.spark.files import leftovers
 
 pytestmark = pytest.mark.spark

@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import functions as F
 
 from frazil.errors import EvaluationError, NotInstalledError
-from frazil.spark.run import SparkRunner, work_on
-from frazil.spark.workers import frazil_version, prepare
+from frazil.spark.host.workers import frazil_version, prepare
+from frazil.spark.tasks.spark_runner import SparkRunner, work_on
 
 pytestmark = pytest.mark.spark
 ROWS = pa.table({"id": range(1000), "p": [i % 3 for i in range(1000)], "v": [float(i) for i in range(1000)]})
@@ -83,31 +83,27 @@ def test_an_error_of_a_row_is_the_project_s_own_and_leaves_no_file(session, cata
 def test_a_worker_without_frazil_is_one_clear_error(session, catalog, monkeypatch):
     t = made(catalog)
     before = data_files(t)
-    monkeypatch.setattr("frazil.spark.workers.frazil_version", lambda: "99.0")
+    monkeypatch.setattr("frazil.spark.host.workers.frazil_version", lambda: "99.0")
     with pytest.raises(NotInstalledError, match=r"has Frazil .*, the driver has 99\.0"):
         t.delete("id = 5", spark=session)
     assert frazil_version() != "99.0" and data_files(t) == before
 
 
 def test_groups_beyond_what_one_job_may_carry_go_with_the_next(session, monkeypatch):
-    monkeypatch.setattr("frazil.spark.run.JOB_BYTES", 100)
+    monkeypatch.setattr("frazil.spark.tasks.numbered_groups.PAYLOAD_BYTES", 100)
     assert list(SparkRunner(session).run(abs, [-1, -2, -3, -4])) == [1, 2, 3, 4]
     assert list(SparkRunner(session).run(abs, [])) == []
 
 
 def test_a_task_that_is_tried_again_says_so():
-    import zlib
-
     from pyspark import cloudpickle
 
     class Again:
         attemptNumber, taskAttemptId, partitionId = (lambda _: 1), (lambda _: 7), (lambda _: 0)
 
-    packed = [zlib.compress(cloudpickle.dumps(-3))]
-    numbers = [pa.record_batch({"id": pa.array([0])})]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("frazil.spark.run.TaskContext.get", staticmethod(lambda: Again()))
-        report = next(iter(work_on(cloudpickle.dumps(abs), packed, iter(numbers)))).to_pylist()[0]
+        patch.setattr("frazil.spark.tasks.spark_runner.TaskContext.get", staticmethod(lambda: Again()))
+        report = next(work_on(0, -3, cloudpickle.dumps(abs))).to_pylist()[0]
     assert report["again"] and cloudpickle.loads(report["result"]) == (False, 3)
 
 

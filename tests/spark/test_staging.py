@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from frazil.errors import Unsupported
-from frazil.spark import staging
+from frazil.spark.dml import staging
 from frazil.storage import storage_for
 
 pytestmark = pytest.mark.spark

@@ -2,7 +2,7 @@ import pytest
 from pyspark.sql import types as s
 
 from frazil.errors import Unsupported
-from frazil.spark.types import from_spark, to_spark
+from frazil.spark.types.spark_types import from_spark, to_spark
 from frazil.spec import types as i
 from frazil.spec.ddl import parse_schema
 from frazil.spec.schema import Schema

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from frazil import expressions as e
-from frazil.arrow.schema import to_arrow_schema
+from frazil.arrow.values.arrow_schema import to_arrow_schema
 from frazil.errors import CommitFailedException, ValidationError, ValidationException
 from frazil.spec import types as t
 from frazil.spec.schema import Schema

@@ -15,11 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import frazil
-from frazil.arrow.conform import conform
-from frazil.arrow.read import ReadContext, read
-from frazil.arrow.write import WriteContext, write
-from frazil.arrow.write_deletes import write_equality_deletes
-from frazil.arrow.write_options import WriteOptions
+from frazil.arrow.deletes.write_deletes import write_equality_deletes
+from frazil.arrow.read.read_tasks import ReadContext, read
+from frazil.arrow.write.conform import conform
+from frazil.arrow.write.write_options import WriteOptions
+from frazil.arrow.write.write_rows import WriteContext, write
 from frazil.commit.actions import MetadataChange, RewriteFiles, RowDelta
 from frazil.commit.transaction import commit
 from frazil.errors import CorruptData, InvalidInput, NoSuchRefError, NoSuchSnapshotError, ValidationError
@@ -386,8 +386,8 @@ def test_digests_beyond_the_budget_go_to_disk(catalog: Any, monkeypatch: pytest.
     table = new(catalog)
     table.append(pa.table({"id": pa.array(range(5000), pa.int64()), "s": ["x"] * 5000}))
     table.delete("id % 1000 = 7", mode="copy-on-write")
-    monkeypatch.setattr("frazil.arrow.changelog_match.BUDGET", 1)
-    from frazil.arrow.changelog import ChangeOptions
+    monkeypatch.setattr("frazil.arrow.changelog.changelog_match.BUDGET", 1)
+    from frazil.arrow.changelog.read_changelog import ChangeOptions
 
     monkeypatch.setattr("frazil.table.changes.ChangeOptions", lambda *a: ChangeOptions(*a, budget=10_000))
     assert log(table.changes())[5000:] == [(1, "DELETE", n, "x") for n in (1007, 2007, 3007, 4007, 7)]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import frazil
-from frazil.arrow.read import ReadContext, read
+from frazil.arrow.read.read_tasks import ReadContext, read
 from frazil.scan.changelog import CHANGE_FIELDS
 from frazil.scan.plan import plan
 from frazil.spec.snapshot import Snapshot

@@ -68,8 +68,8 @@ def rewrite(tx: Any, k: int, n: int, **options: Any) -> None:
     """As compaction does it: the rows of one file, with those deleted left out, in another."""
     t = tx.table
     task = next(x for x in t.scan(f"p = '{part(k)}'").plan_files() if x.file.partition == (part(k),))
-    from frazil.arrow.conform import conform
-    from frazil.arrow.write import WriteContext, write
+    from frazil.arrow.write.conform import conform
+    from frazil.arrow.write.write_rows import WriteContext, write
 
     rows = t.scan(f"p = '{part(k)}'").to_arrow()
     made = write(conform(rows, t.schema()), WriteContext.of(t.metadata, t.io))

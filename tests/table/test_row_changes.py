@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 import frazil
-from frazil.arrow.runner import InProcess
 from frazil.errors import EvaluationError, InvalidInput, ParseError, SchemaMismatch, Unsupported, ValidationError, ValidationException
 from frazil.table.result import METRICS
+from frazil.testing import FlakyRunner, TaskKilled
 
 SCHEMA = "id long not null, p int, v double, s struct<a: int, b: string>"
 COW, MOR = "copy-on-write", "merge-on-read"
@@ -370,23 +370,24 @@ def test_branches_properties_and_staged_snapshots(make):
         t.delete("id = 0", fast=True)
 
 
-class Twice(InProcess):
-    """Every group is worked on twice, as where Spark speculates; the first result is lost."""
-
-    repeats = True
-
-    def run(self, work, groups):
-        list(InProcess.run(self, work, groups))
-        yield from InProcess.run(self, work, groups)
-
-
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("mode", [COW, MOR])
 def test_files_of_attempts_that_nobody_reports_are_removed(make, mode, version):
     t = make(range(10), range(10, 20), format_version=version, partition_by=["p"])
-    assert t.update({"v": 0}, "id % 5 = 0", mode=mode, runner=Twice()).rows_updated == 4
-    assert t.delete("id % 5 = 1", mode=mode, runner=Twice()).rows_deleted == 4
+    runner = FlakyRunner(repeat=range(99), seed=5)
+    assert t.update({"v": 0}, "id % 5 = 0", mode=mode, runner=runner).rows_updated == 4 and runner.repeats
+    runner = FlakyRunner(repeat=[1], seed=6)
+    assert t.delete("id % 5 = 1", mode=mode, runner=runner).rows_deleted == 4
     assert on_disk(t) == listed(t) and len(ids(t)) == 16
+
+
+@pytest.mark.parametrize("mode", [COW, MOR])
+def test_a_task_that_is_killed_after_its_work_leaves_rows_and_files_as_they_were(make, mode):
+    t = make(range(10), range(10, 20), partition_by=["p"])
+    before, runner = on_disk(t), FlakyRunner(kill=[1], seed=7)
+    with pytest.raises(TaskKilled):
+        t.update({"v": 0}, "id % 5 = 0", mode=mode, runner=runner)
+    assert ("kill", 1) in runner.fired and on_disk(t) == before == listed(t) and ids(t) == list(range(20))
 
 
 def test_a_runner_is_a_runner(make):

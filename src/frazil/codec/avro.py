@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from frazil.codec.avro_schema import Node, least_size, parse_schema
+from frazil.codec.avro_schema import AvroNode, least_size, parse_schema
 from frazil.codec.guard import inflate, reading
 from frazil.errors import CorruptData, NotInstalledError, Unsupported
 
@@ -31,7 +31,7 @@ class Container:
     """A container file: its metadata (without avro.*), schema, and what follows, decompressed when it is asked for."""
 
     metadata: dict[str, bytes]
-    schema: Node
+    schema: AvroNode
     codec: str
     data: bytes
     start: int
@@ -66,7 +66,7 @@ def read_container(data: bytes, file: str = "") -> Container:
         return Container(metadata, parse_schema(schema_text), codec, data, at)
 
 
-def stream_container(data: bytes, file: str = "") -> tuple[Node, Iterator[tuple[int, bytes]]]:
+def stream_container(data: bytes, file: str = "") -> tuple[AvroNode, Iterator[tuple[int, bytes]]]:
     """Schema and blocks as `read_container` gives them, one block decompressed at a time: for data files."""
     with reading("the Avro file", file):
         metadata, at = _header(data)
@@ -255,13 +255,13 @@ _READERS: dict[str, Reader] = {
 }  # fmt: skip
 
 
-def record_reader(node: Node, wanted: Collection[str] | None = None) -> Reader:
+def record_reader(node: AvroNode, wanted: Collection[str] | None = None) -> Reader:
     """A function (bytes, offset) -> (value, next offset). With `wanted`, other fields of this record are passed over and left out."""
     return _reader(node, None if wanted is None else frozenset(wanted))
 
 
 @functools.lru_cache(maxsize=1024)
-def _reader(node: Node, wanted: frozenset[str] | None = None) -> Reader:
+def _reader(node: AvroNode, wanted: frozenset[str] | None = None) -> Reader:
     if node.kind in _READERS:
         return _READERS[node.kind]
     match node.kind:

@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from frazil.codec.avro import FREE_BYTES, MAX_RATIO, Container, read_records, record_reader
-from frazil.codec.avro_schema import Node, least_size
+from frazil.codec.avro_schema import AvroNode, least_size
 from frazil.codec.avro_write import header, write_long
 from frazil.errors import CorruptData, Unsupported
 from frazil.expr.building import column, from_numpy
@@ -38,7 +38,7 @@ _USUAL_RATIO = 8
 _inflating = threading.Lock()  # short calls that each let go of the interpreter: two threads at it would only wait for each other
 
 
-def storage_type(node: Node) -> pa.DataType:
+def storage_type(node: AvroNode) -> pa.DataType:
     """The Arrow type of an Avro type's stored value: dates and times are integers, uuids binary. Raises Unsupported."""
     node = node.not_null
     match node.kind:
@@ -63,11 +63,11 @@ _SIMPLE = {"null": pa.null(), "boolean": pa.bool_(), "int": pa.int32(), "long": 
            "string": pa.string()}  # fmt: skip
 
 
-def _field(name: str, node: Node) -> pa.Field:
+def _field(name: str, node: AvroNode) -> pa.Field:
     return pa.field(name, storage_type(node), nullable=node.kind in ("union", "null"))
 
 
-def read_columns(container: Container, record: Node, wanted: Mapping[str, pa.DataType], file: str) -> tuple[int, dict[str, pa.Array]]:
+def read_columns(container: Container, record: AvroNode, wanted: Mapping[str, pa.DataType], file: str) -> tuple[int, dict[str, pa.Array]]:
     """How many entries there are, and the wanted fields of a flat `record` as arrays of their type. Raises CorruptData."""
     if len(container.data) >= NATIVE_FROM_BYTES // 8 and (native := _native(container, record, wanted)) is not None:
         return native
@@ -81,7 +81,7 @@ def read_columns(container: Container, record: Node, wanted: Mapping[str, pa.Dat
         raise CorruptData(f"A value in {file or 'an Avro file'} does not fit its type: {e}", file=file or None) from e
 
 
-def _array(values: tuple[Any, ...], node: Node, type_: pa.DataType) -> pa.Array:
+def _array(values: tuple[Any, ...], node: AvroNode, type_: pa.DataType) -> pa.Array:
     if not pa.types.is_decimal(type_):
         return column(values, type_)
     missing = np.array([v is None for v in values], dtype=np.bool_)
@@ -102,7 +102,7 @@ def _word(data: bytes | None) -> bytes:
 # The native reader
 
 
-def _native(container: Container, record: Node, wanted: Mapping[str, pa.DataType]) -> tuple[int, dict[str, pa.Array]] | None:
+def _native(container: Container, record: AvroNode, wanted: Mapping[str, pa.DataType]) -> tuple[int, dict[str, pa.Array]] | None:
     """None when it cannot: too little to be worth it, not installed, a type it does not take, or damaged data."""
     if not _takes(record) or (found := _entries(container, record)) is None:
         return None
@@ -122,7 +122,7 @@ def _native(container: Container, record: Node, wanted: Mapping[str, pa.DataType
         raise
 
 
-def _entries(container: Container, record: Node) -> tuple[int, list[Any]] | None:
+def _entries(container: Container, record: AvroNode) -> tuple[int, list[Any]] | None:
     """How many entries there are, and the parts of the file to hand over; None: too few, or more than there can be.
 
     Many small blocks are inflated here by one thread at a time, which is quicker; others meanwhile leave theirs to the native reader, which
@@ -202,7 +202,7 @@ def _as(column: pa.ChunkedArray, type_: pa.DataType) -> pa.Array:
     return array if array.type == type_ else array.cast(type_)
 
 
-def _takes(node: Node) -> bool:
+def _takes(node: AvroNode) -> bool:
     """Types that cannot make it loop or allocate beyond the file: no lists of nothing, no unions but optional ones."""
     match node.kind:
         case "array" | "map":
@@ -221,11 +221,11 @@ def _takes(node: Node) -> bool:
     return True
 
 
-def _schema(record: Node) -> bytes:
+def _schema(record: AvroNode) -> bytes:
     return msgspec.json.encode(_json(record, itertools.count()))
 
 
-def _json(node: Node, numbers: Iterator[int]) -> Any:
+def _json(node: AvroNode, numbers: Iterator[int]) -> Any:
     """An Avro schema of the same bytes with invented names and without logical types, except decimal."""
     match node.kind:
         case "record":
@@ -244,7 +244,7 @@ def _json(node: Node, numbers: Iterator[int]) -> Any:
     return node.kind
 
 
-def _decimal(node: Node) -> dict[str, Any]:
+def _decimal(node: AvroNode) -> dict[str, Any]:
     if node.logical != "decimal":
         return {}
     return {"logicalType": "decimal", "precision": node.properties.get("precision"), "scale": node.properties.get("scale", 0)}

@@ -18,14 +18,14 @@ _PLAIN = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes"
 
 
 @dataclass(frozen=True)
-class Node:
+class AvroNode:
     """One type of an Avro schema. `fields` of a record: (name, field-id or None, type); `inside`: items, map values or union branches."""
 
     kind: str
     name: str = ""
     size: int = 0
-    fields: tuple[tuple[str, int | None, Node], ...] = ()
-    inside: tuple[Node, ...] = ()
+    fields: tuple[tuple[str, int | None, AvroNode], ...] = ()
+    inside: tuple[AvroNode, ...] = ()
     symbols: tuple[str, ...] = ()
     properties: Mapping[str, Any] = field(default_factory=dict, compare=False, hash=False)
 
@@ -48,20 +48,20 @@ class Node:
         return found if isinstance(found, str) else None
 
     @property
-    def not_null(self) -> Node:
+    def not_null(self) -> AvroNode:
         """The other branch of an optional type, or the type itself."""
         others = [n for n in self.inside if n.kind != "null"] if self.kind == "union" else []
         return others[0] if len(others) == 1 else self
 
 
 @functools.lru_cache(maxsize=256)
-def parse_schema(text: bytes) -> Node:
+def parse_schema(text: bytes) -> AvroNode:
     """The schema of a file; the same text gives the same Node. Raises CorruptData, Unsupported for a type that holds itself."""
     with reading("an Avro schema"):
         return _node(msgspec.json.decode(text), {}, 0)
 
 
-def _node(obj: Any, named: dict[str, Node | None], depth: int) -> Node:
+def _node(obj: Any, named: dict[str, AvroNode | None], depth: int) -> AvroNode:
     if depth > MAX_DEPTH:
         raise CorruptData(f"Avro types are nested more than {MAX_DEPTH} deep.")
     if isinstance(obj, str):
@@ -70,7 +70,7 @@ def _node(obj: Any, named: dict[str, Node | None], depth: int) -> Node:
         branches = tuple(_node(o, named, depth + 1) for o in obj)
         if not branches:
             raise CorruptData("An Avro union has no branches.")
-        return Node("union", inside=branches)
+        return AvroNode("union", inside=branches)
     if not isinstance(obj, dict):
         raise CorruptData(f"This is no Avro type: {str(obj)[:100]}")
     kind = obj.get("type")
@@ -79,18 +79,18 @@ def _node(obj: Any, named: dict[str, Node | None], depth: int) -> Node:
     properties = {k: v for k, v in obj.items() if k not in ("type", "name", "fields", "items", "values", "doc", "default")}
     match kind:
         case "array":
-            return Node("array", inside=(_node(obj.get("items"), named, depth + 1),), properties=properties)
+            return AvroNode("array", inside=(_node(obj.get("items"), named, depth + 1),), properties=properties)
         case "map":
-            return Node("map", inside=(_node(obj.get("values"), named, depth + 1),), properties=properties)
+            return AvroNode("map", inside=(_node(obj.get("values"), named, depth + 1),), properties=properties)
         case "record" | "error" | "fixed" | "enum":
             return _named_node(kind, obj, properties, named, depth)
     plain = _by_name(kind, named)
-    return Node(plain.kind, properties=properties) if plain.kind in _PLAIN else plain
+    return AvroNode(plain.kind, properties=properties) if plain.kind in _PLAIN else plain
 
 
-def _by_name(name: str, named: dict[str, Node | None]) -> Node:
+def _by_name(name: str, named: dict[str, AvroNode | None]) -> AvroNode:
     if name in _PLAIN:
-        return Node(name)
+        return AvroNode(name)
     found = named.get(name, named.get(name.rpartition(".")[2]))
     if found is None:
         if name in named:
@@ -99,7 +99,7 @@ def _by_name(name: str, named: dict[str, Node | None]) -> Node:
     return found
 
 
-def _named_node(kind: str, obj: dict[str, Any], properties: dict[str, Any], named: dict[str, Node | None], depth: int) -> Node:
+def _named_node(kind: str, obj: dict[str, Any], properties: dict[str, Any], named: dict[str, AvroNode | None], depth: int) -> AvroNode:
     name = str(obj.get("name", ""))
     named[name] = None
     match kind:
@@ -107,15 +107,15 @@ def _named_node(kind: str, obj: dict[str, Any], properties: dict[str, Any], name
             size = obj.get("size")
             if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 2**31:
                 raise CorruptData(f"Fixed type {name[:100]!r} has size {str(size)[:40]}.")
-            node = Node("fixed", name, size=size, properties=properties)
+            node = AvroNode("fixed", name, size=size, properties=properties)
         case "enum":
-            node = Node("enum", name, symbols=tuple(map(str, obj["symbols"])), properties=properties)
+            node = AvroNode("enum", name, symbols=tuple(map(str, obj["symbols"])), properties=properties)
         case _:
             fields = []
             for f in obj["fields"]:
                 field_id = f.get("field-id")
                 fields.append((str(f["name"]), field_id if isinstance(field_id, int) else None, _node(f.get("type"), named, depth + 1)))
-            node = Node("record", name, fields=tuple(fields), properties=properties)
+            node = AvroNode("record", name, fields=tuple(fields), properties=properties)
             if node.weight > _MAX_WEIGHT:  # records of records of records grow beyond all bounds
                 raise CorruptData(f"Avro type {name[:100]!r} holds more than {_MAX_WEIGHT} types.")
     named[name] = node
@@ -123,7 +123,7 @@ def _named_node(kind: str, obj: dict[str, Any], properties: dict[str, Any], name
 
 
 @functools.lru_cache(maxsize=1024)
-def least_size(node: Node) -> int:
+def least_size(node: AvroNode) -> int:
     """The fewest bytes a value takes."""
     match node.kind:
         case "null":

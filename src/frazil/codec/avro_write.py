@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -102,6 +102,12 @@ def header(schema: bytes, metadata: Mapping[str, bytes], codec: str, sync: bytes
     return MAGIC + write_long(len(entries)) + body + b"\x00" + sync
 
 
+def block(entries: Sequence[bytes], codec: str, level: int | None, sync: bytes) -> bytes:
+    """A block of encoded entries; `codec` is Avro's name."""
+    data = _compress(b"".join(entries), codec, level)
+    return write_long(len(entries)) + write_long(len(data)) + data + sync
+
+
 def container(
     schema: bytes, metadata: Mapping[str, bytes], entries: Iterable[bytes], codec: str = "gzip", level: int | None = None
 ) -> bytes:
@@ -111,18 +117,14 @@ def container(
     pending: list[bytes] = []
     size = 0
 
-    def flush() -> None:
-        block = _compress(b"".join(pending), name, level)
-        parts.append(write_long(len(pending)) + write_long(len(block)) + block + sync)
-
     for entry in entries:
         pending.append(entry)
         size += len(entry)
         if size >= BLOCK_BYTES:
-            flush()
+            parts.append(block(pending, name, level, sync))
             pending, size = [], 0
     if pending:
-        flush()
+        parts.append(block(pending, name, level, sync))
     return b"".join(parts)
 
 

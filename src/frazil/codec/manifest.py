@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from frazil.codec.avro import Container, read_container
 from frazil.codec.avro_arrow import read_columns, storage_type
-from frazil.codec.avro_schema import Node
+from frazil.codec.avro_schema import AvroNode
 from frazil.codec.guard import reading
 from frazil.codec.manifest_schema import BY_ID, BY_NAME, COLUMNS, DATA_FILE_ID, PARTITION_ID, arrow_value_type
 from frazil.codec.manifest_write import encode_manifest
@@ -39,7 +39,7 @@ _PARTITION_PREFIX = "p"
 class _Plan:
     """How entries of one Avro schema are read: a flat record (nesting has no bytes in Avro) with our names, and the partition."""
 
-    record: Node
+    record: AvroNode
     partition: tuple[tuple[str, pa.DataType], ...]
     sizes: tuple[tuple[str, int], ...] = ()  # fields that must have this many bytes
 
@@ -88,11 +88,11 @@ def _read(path: str | None, file: str) -> bytes:
 
 
 @functools.lru_cache(maxsize=128)
-def _plan(schema: Node) -> _Plan:
-    fields: list[tuple[str, int | None, Node]] = []
+def _plan(schema: AvroNode) -> _Plan:
+    fields: list[tuple[str, int | None, AvroNode]] = []
     partition: list[tuple[str, pa.DataType]] = []
 
-    def flatten(node: Node, what: str) -> None:
+    def flatten(node: AvroNode, what: str) -> None:
         if node.kind != "record":
             raise CorruptData(f"{what} of a manifest is no record.")
         for name, field_id, inner in node.fields:
@@ -106,7 +106,7 @@ def _plan(schema: Node) -> _Plan:
             else:
                 fields.append((f"x{len(fields)}", field_id, inner))
 
-    def flatten_partition(node: Node) -> None:
+    def flatten_partition(node: AvroNode) -> None:
         if node.kind != "record":
             raise CorruptData("The partition of a manifest is no record.")
         for number, (_, field_id, inner) in enumerate(node.fields):
@@ -123,7 +123,7 @@ def _plan(schema: Node) -> _Plan:
     for name, _, node in fields:
         if name in BY_NAME and not _fits(storage_type(node), BY_NAME[name].type):
             raise CorruptData(f"Field {name} of the manifest has type {node.not_null.kind}.")
-    return _Plan(Node("record", "entry", fields=tuple(fields)), tuple(partition))
+    return _Plan(AvroNode("record", "entry", fields=tuple(fields)), tuple(partition))
 
 
 def _fixed_as_bytes(plan: _Plan) -> _Plan | None:
@@ -133,8 +133,8 @@ def _fixed_as_bytes(plan: _Plan) -> _Plan | None:
     sizes = {name: n.not_null.size for name, n in partition.items() if n.not_null.kind == "fixed" and n.not_null.logical is None}
     if not sizes:
         return None
-    bare = Node("bytes")
-    read = {name: Node("union", inside=(Node("null"), bare)) if partition[name].kind == "union" else bare for name in sizes}
+    bare = AvroNode("bytes")
+    read = {name: AvroNode("union", inside=(AvroNode("null"), bare)) if partition[name].kind == "union" else bare for name in sizes}
     fields = tuple((name, i, read.get(name, n)) for name, i, n in plan.record.fields)
     return replace(plan, record=replace(plan.record, fields=fields), sizes=tuple(sizes.items()))
 

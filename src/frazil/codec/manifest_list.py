@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from frazil.codec.avro import Reader, read_container, read_records, record_reader
-from frazil.codec.avro_schema import Node
+from frazil.codec.avro_schema import AvroNode
 from frazil.codec.avro_write import container, to_text, write_bytes, write_long, write_text
 from frazil.codec.guard import reading
 from frazil.errors import CorruptData, ValidationError
@@ -53,7 +53,7 @@ def decode_manifest_list(data: bytes, file: str = "") -> tuple[ManifestFile, ...
 
 
 @functools.lru_cache(maxsize=64)
-def _plan(schema: Node) -> tuple[Reader, tuple[str | None, ...], tuple[str | None, ...]]:
+def _plan(schema: AvroNode) -> tuple[Reader, tuple[str | None, ...], tuple[str | None, ...]]:
     """The reader of a list's entries, our names of its fields, and of the fields of a summary. Types are checked here, once."""
     if schema.kind != "record":
         raise CorruptData("A manifest list holds records.")

@@ -13,6 +13,9 @@ from frazil.errors import ValidationError
 from frazil.spec.schema import Schema
 from frazil.spec.types import NestedField, children
 
+NAME_MAPPING = "schema.name-mapping.default"
+"""The table property that holds the mapping as JSON."""
+
 
 @dataclass(frozen=True)
 class MappedField:

@@ -17,7 +17,7 @@ from frazil.commit.history import History
 from frazil.commit.keys import partition_key
 from frazil.commit.matching import TRUE, data_file_outcome
 from frazil.commit.new_table import replacement
-from frazil.commit.produce import Change, Target, parent_of, produce
+from frazil.commit.produce import Change, SnapshotTarget, parent_of, produce
 from frazil.errors import ValidationException
 from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, Predicate
 from frazil.spec.data_file import DataFile
@@ -45,8 +45,8 @@ class SnapshotAction:
     wap_id: str | None = None
 
     @property
-    def target(self) -> Target:
-        return Target(self.branch, self.snapshot_properties, self.stage_only, self.wap_id)
+    def target(self) -> SnapshotTarget:
+        return SnapshotTarget(self.branch, self.snapshot_properties, self.stage_only, self.wap_id)
 
 
 @dataclass(frozen=True, kw_only=True)

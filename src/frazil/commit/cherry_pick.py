@@ -13,7 +13,7 @@ from frazil.commit.context import Context
 from frazil.commit.filtering import Removal
 from frazil.commit.keys import partition_key, plain_values
 from frazil.commit.manifests import ADDED, DELETED
-from frazil.commit.produce import Change, Target, produce
+from frazil.commit.produce import Change, SnapshotTarget, produce
 from frazil.errors import ValidationException
 from frazil.scan.manifests import manifests_of, read_manifest
 from frazil.spec.data_file import DataFile, ManifestEntry
@@ -79,7 +79,7 @@ class CherryPick:
             self._check_partitions(picked, added, metadata, context)
             removal = Removal(tuple(e.data_file for e in entries if e.status == DELETED), required=True)
         change = Change(str(picked.operation), added=added, removal=removal, properties=properties, even_if_empty=True)
-        return produce(change, Target(MAIN_BRANCH), metadata, context)
+        return produce(change, SnapshotTarget(MAIN_BRANCH), metadata, context)
 
     def _fast_forward(self, metadata: TableMetadata) -> Sequence[Update]:
         held = metadata.refs.get(MAIN_BRANCH)

@@ -25,7 +25,7 @@ from frazil.spec.snapshot import MAIN_BRANCH, Snapshot, SnapshotRef
 
 
 @dataclass(frozen=True)
-class Target:
+class SnapshotTarget:
     """Where a snapshot goes. `stage_only`: it is added and no branch moves; so it is with a `wap_id` if the table has write.wap.enabled."""
 
     branch: str = MAIN_BRANCH
@@ -60,14 +60,14 @@ def parent_of(metadata: TableMetadata, branch: str) -> Snapshot | None:
     return metadata.current_snapshot() if ref is None else metadata.snapshot_by_id(ref.snapshot_id)
 
 
-def is_staged(metadata: TableMetadata, target: Target) -> bool:
+def is_staged(metadata: TableMetadata, target: SnapshotTarget) -> bool:
     wap = target.wap_id is not None and boolean(metadata.properties, "write.wap.enabled", False)
     if wap and target.branch != MAIN_BRANCH:
         raise ValidationError(f"Cannot set both WAP ID and branch, but got ID [{target.wap_id}] and branch [{target.branch}]")
     return wap or target.stage_only
 
 
-def produce(change: Change, target: Target, metadata: TableMetadata, context: Context) -> Sequence[u.Update]:
+def produce(change: Change, target: SnapshotTarget, metadata: TableMetadata, context: Context) -> Sequence[u.Update]:
     """The updates that add the snapshot of `change` to the target; none when it changes no file (unless `even_if_empty`)."""
     refuse_encryption(metadata)
     check_known_specs(metadata, {f.spec_id for f in (*change.added, *change.added_deletes)})
@@ -175,7 +175,7 @@ def _assembled(
 
 
 def _summary(
-    change: Change, target: Target, state: SnapshotState, data: FilterResult, deletes: FilterResult, metadata: TableMetadata
+    change: Change, target: SnapshotTarget, state: SnapshotState, data: FilterResult, deletes: FilterResult, metadata: TableMetadata
 ) -> dict[str, str]:
     def path(spec_id: int, values: tuple[object, ...]) -> str:
         spec = metadata.spec_by_id(spec_id)
@@ -206,7 +206,7 @@ def _check_replace(summary: Mapping[str, str]) -> None:
 
 def _snapshot(
     summary: Mapping[str, str], manifests: Sequence[ManifestFile], parent: Snapshot | None, state: SnapshotState, metadata: TableMetadata,
-    context: Context, target: Target,
+    context: Context, target: SnapshotTarget,
 ) -> Snapshot:  # fmt: skip
     version = metadata.format_version
     sequence_number = metadata.last_sequence_number + 1 if version > 1 else 0

@@ -24,7 +24,7 @@ PartitionPath = Callable[[int, tuple[Any, ...]], str]
 
 
 @dataclass
-class Counts:
+class SummaryCounts:
     """Counts of one partition or of all, by summary key; zero ones are left out when they are shown.
 
     `trusted` False: a delete manifest was taken over whole, so sizes and counts of deletes are not known and not shown.
@@ -62,8 +62,8 @@ class SummaryBuilder:
     """Gathers what one snapshot adds and removes. `path` gives a partition's path from (spec id, values)."""
 
     path: PartitionPath
-    counts: Counts = field(default_factory=Counts)
-    partitions: dict[PartitionKey, Counts] | None = field(default_factory=dict)
+    counts: SummaryCounts = field(default_factory=SummaryCounts)
+    partitions: dict[PartitionKey, SummaryCounts] | None = field(default_factory=dict)
     """None: a manifest was taken over whole, so the partitions are not known."""
     duplicates: int = 0
 
@@ -74,7 +74,7 @@ class SummaryBuilder:
                 key = partition_key(f.spec_id, f.partition)
                 part = self.partitions.get(key)
                 if part is None:
-                    part = self.partitions[key] = Counts()
+                    part = self.partitions[key] = SummaryCounts()
                 part.file(f, added)
 
     def manifest(self, m: ManifestFile) -> None:
@@ -106,10 +106,10 @@ class SummaryBuilder:
                     found["partitions." + path] = ",".join(f"{k}={v}" for k, v in counts.shown().items())
         return found
 
-    def _by_path(self) -> dict[str, Counts]:
-        merged: dict[str, Counts] = {}
+    def _by_path(self) -> dict[str, SummaryCounts]:
+        merged: dict[str, SummaryCounts] = {}
         for key, counts in (self.partitions or {}).items():
-            into = merged.setdefault(self.path(key[0], plain_values(key)), Counts())
+            into = merged.setdefault(self.path(key[0], plain_values(key)), SummaryCounts())
             for name, value in counts.values.items():
                 into.bump(name, value)
         return merged

@@ -54,7 +54,7 @@ class CommitOutcome:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PreparedCommit:
     """One attempt made ready: what the actions make of one state of the table."""
 
     metadata: TableMetadata
@@ -62,7 +62,7 @@ class Plan:
     requirements: tuple[Requirement, ...]
 
 
-def plan(base: TableMetadata, actions: Sequence[Action], context: Context) -> Plan | None:
+def plan(base: TableMetadata, actions: Sequence[Action], context: Context) -> PreparedCommit | None:
     """The actions applied one after the other; None when they change nothing."""
     updates: list[Update] = []
     current = base
@@ -78,7 +78,7 @@ def plan(base: TableMetadata, actions: Sequence[Action], context: Context) -> Pl
     if final is base:
         return None
     replaces = any(isinstance(a, ReplaceTable) for a in actions)
-    return Plan(final, tuple(updates), requirements_for(base, updates, replace=replaces))
+    return PreparedCommit(final, tuple(updates), requirements_for(base, updates, replace=replaces))
 
 
 @dataclass
@@ -120,12 +120,12 @@ class _Commit:
             self.context.attempt += 1
             self.context.now_ms = max(self.context.now_ms, time.time_ns() // 1_000_000)
 
-    def swap(self, ready: Plan) -> Committed | Conflict | Unknown:
+    def swap(self, ready: PreparedCommit) -> Committed | Conflict | Unknown:
         """The back end's answer. It raises only when nothing was applied; anything else that comes out of it leaves that open."""
         self.swapping = True  # until the table has been looked at: a request that was sent twice conflicts with itself
         return self._swap(ready)
 
-    def _swap(self, ready: Plan) -> Committed | Conflict | Unknown:
+    def _swap(self, ready: PreparedCommit) -> Committed | Conflict | Unknown:
         try:
             return self.backend.swap(self.base, ready.metadata, updates=ready.updates, requirements=ready.requirements)
         except CommitFailedException as e:
@@ -154,14 +154,14 @@ class _Commit:
             )  # fmt: skip
         self.base = fresh
 
-    def landed(self, metadata: TableMetadata, ready: Plan) -> bool:
+    def landed(self, metadata: TableMetadata, ready: PreparedCommit) -> bool:
         """Whether one of our attempts is in this state of the table."""
         ids = self.context.snapshot_ids()
         if ids:
             return any(metadata.snapshots.by_id(i) is not None for i in ids)
         return same_state(metadata, ready.metadata)
 
-    def recognised(self, ready: Plan, cause: BaseException) -> CommitOutcome:
+    def recognised(self, ready: PreparedCommit, cause: BaseException) -> CommitOutcome:
         """After an answer that tells nothing: success if our snapshot is found; else the outcome stays unknown and every file stays."""
         properties = self.base.metadata.properties
         retries, begun = number(properties, "commit.status-check.num-retries"), time.monotonic()

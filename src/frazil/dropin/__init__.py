@@ -11,7 +11,7 @@ from typing import Any
 
 from frazil.dropin.hooks import hook_classes, mark
 from frazil.errors import InvalidInput
-from frazil.spark import session
+from frazil.spark.host import session
 
 
 def install(spark: Any) -> Any:

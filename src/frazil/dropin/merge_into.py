@@ -11,7 +11,7 @@ from frazil.errors import InvalidInput, Unsupported
 from frazil.rows import clauses
 from frazil.rows.assign import name_parts, typed_name
 from frazil.rows.clauses import Clause, Merge
-from frazil.spark.row_changes_text import as_texts
+from frazil.spark.dml.merge_text import as_texts
 from frazil.table.table import Table
 
 

@@ -6,8 +6,9 @@ from typing import Any
 
 from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names, home
 from frazil.errors import FrazilError, NotFound
-from frazil.spark.iceberg_read import session_catalogs
-from frazil.spark.target import locate, read_request
+from frazil.spark.door.iceberg_read import session_catalogs
+from frazil.spark.door.target import locate, read_request
+from frazil.spark.host.jvm import class_is_loaded
 
 _PREFIX = "spark.sql.catalog."
 
@@ -33,15 +34,7 @@ def catalog_of(spark: Any, name: str) -> str | None:
     if not rest or first not in known or first == "spark_catalog":
         return None
     jvm_class = settings.get(_PREFIX + first)
-    return None if jvm_class and _loads(spark, jvm_class) else first
-
-
-def _loads(spark: Any, jvm_class: str) -> bool:
-    try:
-        spark._jvm.java.lang.Class.forName(jvm_class, False, spark._jvm.java.lang.Thread.currentThread().getContextClassLoader())
-    except Exception:  # py4j's ClassNotFoundException; on Connect there is no JVM to ask
-        return False
-    return True
+    return None if jvm_class and class_is_loaded(spark, jvm_class) else first
 
 
 def is_ours(spark: Any, name: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from frazil.dropin.names import is_ours
 from frazil.errors import InvalidInput
-from frazil.spark import iceberg_read
+from frazil.spark.door import iceberg_read
 
 
 class IcebergReader:

@@ -11,8 +11,9 @@ from frazil.dropin.names import catalog_of, parts_of
 from frazil.errors import InvalidInput, NoSuchTableError, TableAlreadyExistsError, Unsupported
 from frazil.scan.snapshot_ref import selector_suffix
 from frazil.scan.suffixes import is_suffix
-from frazil.spark.iceberg_read import session_catalogs
-from frazil.spark.types import time_enabled, to_spark
+from frazil.spark.door.iceberg_read import session_catalogs
+from frazil.spark.host.jvm import analysed_plan, is_classic
+from frazil.spark.types.spark_types import time_enabled, to_spark
 from frazil.table.catalog import Catalog
 from frazil.table.create import table_metadata
 from frazil.table.load import at_location, load_catalog, load_table, resolve
@@ -154,10 +155,10 @@ def sql_of(spark: Any, table: Table, condition: Any) -> str:
     if isinstance(condition, str):
         return condition
     empty = spark.createDataFrame([], to_spark(table.schema(), time=time_enabled(spark)))
-    if not hasattr(empty, "_jdf"):
+    if not is_classic(empty):
         raise Unsupported(
             "A Column as the condition of overwrite() is not supported on Spark Connect.",
             hint="Give it as text: writeTo(…).overwrite(\"day = DATE '2026-01-01'\").", table=table.location(),
         )  # fmt: skip
-    plan = empty.filter(condition)._jdf.queryExecution().analyzed()
+    plan = analysed_plan(empty.filter(condition))
     return str(plan.condition().sql()) if hasattr(plan, "condition") else str(condition)

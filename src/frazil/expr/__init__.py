@@ -2,5 +2,5 @@
 
 Journey: text -> `parse.parse` -> unbound nodes (`nodes`, PyIceberg's names) -> `bind.bind` (columns by id, literals as internal values)
 -> `prune.outcomes` over ranges of files and manifests (`ranges`, `partitions`), `residual.residual`, and `compute.compute` over rows
-(door for batches: `frazil.arrow.evaluate`). `nodes` and `parse` import neither pyarrow nor numpy.
+(door for batches: `frazil.arrow.values.evaluate`). `nodes` and `parse` import neither pyarrow nor numpy.
 """

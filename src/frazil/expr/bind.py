@@ -38,9 +38,9 @@ from frazil.expr.calendar import NoTime, check_zone
 from frazil.expr.casts import castable
 from frazil.expr.coerce import common_type, comparable
 from frazil.expr.compute import evaluate_constant
-from frazil.expr.functions import find_function, function_names
+from frazil.expr.functions.by_name import find_function, function_names
+from frazil.expr.functions.patterns import pattern_pieces
 from frazil.expr.literals import typed_literal
-from frazil.expr.patterns import pattern_pieces
 from frazil.expr.rewrite import limits, rewritten
 from frazil.expr.values import FLOATS, INTEGERS
 from frazil.spec.schema import Schema

@@ -1,4 +1,4 @@
-"""SET and VALUES: expressions bound, made values of their columns (`store` has the rule), put into the columns of the target.
+"""SET and VALUES: expressions bound, made values of their columns (`arrow.write.store` has the rule), put into the columns of the target.
 
 A column keeps its old value, takes an expression's, or (a struct with some members assigned) is rebuilt from both; an insert gives columns
 that are not named their write default, or null. Overflow and nulls in required columns are errors that name the column.
@@ -13,19 +13,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.arrow.conform import column_maker
-from frazil.arrow.evaluate import compute_over
-from frazil.arrow.mismatch import Problem, mismatch
-from frazil.arrow.schema import to_arrow_field, to_arrow_type
-from frazil.arrow.uuids import uuid_to_text
-from frazil.arrow.values import repeated
+from frazil.arrow.values.arrays import repeated
+from frazil.arrow.values.arrow_schema import to_arrow_field, to_arrow_type
+from frazil.arrow.values.evaluate import compute_over
+from frazil.arrow.values.mismatch import Problem, mismatch
+from frazil.arrow.values.uuids import uuid_to_text
+from frazil.arrow.write.conform import column_maker
+from frazil.arrow.write.store import ByName, Given, constant_of, kind_of, problem_of, stored
 from frazil.errors import EvaluationError, InvalidInput, ParseError, SchemaMismatch, ValidationError, ValueMismatch
 from frazil.expr.bind import resolve
 from frazil.expr.bound import Bound, BoundLiteral, BoundReference, references
 from frazil.expr.nodes import Expression, Literal, Reference
 from frazil.expr.parse import parse
 from frazil.expr.values import MOMENTS
-from frazil.rows.store import ByName, Given, constant_of, kind_of, problem_of, stored
 from frazil.spec.schema import Schema
 from frazil.spec.types import (
     DateType,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from frazil.arrow.write.store import ByName
 from frazil.errors import InvalidInput
 from frazil.expr.bound import TRUE, Bound, BoundReference, references
 from frazil.expr.compute import can_fail
@@ -15,7 +16,6 @@ from frazil.rows.assign import Assignments, bind_insert, bind_update, name_parts
 from frazil.rows.clauses import Clause, Do, Merge, When
 from frazil.rows.join_on import JoinOn, parts_of_target, split, without_alias
 from frazil.rows.sides import Side, Sides
-from frazil.rows.store import ByName
 from frazil.spec.types import NestedField, StructType
 
 _SIDES = {When.MATCHED: Side.BOTH, When.NOT_MATCHED: Side.SOURCE, When.NOT_MATCHED_BY_SOURCE: Side.TARGET}

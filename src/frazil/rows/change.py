@@ -14,17 +14,17 @@ from typing import Any, Protocol, Self
 
 import pyarrow as pa
 
-from frazil.arrow.read_context import ReadContext
-from frazil.arrow.runner import current_place
-from frazil.arrow.schema import to_arrow_schema
-from frazil.arrow.write import write
-from frazil.arrow.write_context import WriteContext
+from frazil.arrow.read.read_context import ReadContext
+from frazil.arrow.values.arrow_schema import to_arrow_schema
+from frazil.arrow.write.write_context import WriteContext
+from frazil.arrow.write.write_rows import write
 from frazil.rows.deletes import Gone, delete_files
 from frazil.rows.found import Found
 from frazil.rows.modes import COPY_ON_WRITE, Mode
 from frazil.rows.rewrite import fitted, rewritten
 from frazil.scan.tasks import FileScanTask
 from frazil.spec.data_file import DataFile
+from frazil.tasks.runner import current_place
 
 LEAST_MEMORY = 32 << 20  # bytes of rows that a task may hold back, however many run beside it
 Changes = Callable[[Found], Iterator[pa.RecordBatch]]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from frazil.arrow.delete_files import Positions, positions_of
-from frazil.arrow.read_context import ReadContext
-from frazil.arrow.write_context import WriteContext
-from frazil.arrow.write_deletes import FileDeletes, write_position_deletes
-from frazil.arrow.write_vectors import write_vectors
+from frazil.arrow.deletes.delete_files import Positions, positions_of
+from frazil.arrow.deletes.write_deletes import FileDeletes, write_position_deletes
+from frazil.arrow.deletes.write_vectors import write_vectors
+from frazil.arrow.read.read_context import ReadContext
+from frazil.arrow.write.write_context import WriteContext
 from frazil.rows.found import union
 from frazil.scan.tasks import FileScanTask
 from frazil.spec.data_file import DataFile, DataFileContent
@@ -24,7 +24,7 @@ class Gone:
 
 
 @dataclass(frozen=True)
-class Deletes:
+class WrittenDeletes:
     """`removed`: data files all of whose rows are gone; they need no delete. `referenced`: data files that the new deletes are about."""
 
     removed: tuple[DataFile, ...]
@@ -33,7 +33,7 @@ class Deletes:
     referenced: frozenset[str]
 
 
-def delete_files(gone: Sequence[Gone], write: WriteContext, read: ReadContext, version: int, granularity: str) -> Deletes:
+def delete_files(gone: Sequence[Gone], write: WriteContext, read: ReadContext, version: int, granularity: str) -> WrittenDeletes:
     """v3: one vector a data file, with all positions deleted before. v2, one file a data file: with those of its former own file."""
     removed: list[DataFile] = []
     replaced: list[DataFile] = []
@@ -53,9 +53,9 @@ def delete_files(gone: Sequence[Gone], write: WriteContext, read: ReadContext, v
             replaced += own
         found.append(FileDeletes(file, everything))
     if not found:
-        return Deletes(tuple(removed), (), (), frozenset())
+        return WrittenDeletes(tuple(removed), (), (), frozenset())
     added = write_vectors(found, write) if version >= 3 else write_position_deletes(found, write, granularity=granularity)
-    return Deletes(tuple(removed), tuple(added), tuple(replaced), frozenset(f.file.file_path for f in found))
+    return WrittenDeletes(tuple(removed), tuple(added), tuple(replaced), frozenset(f.file.file_path for f in found))
 
 
 def _before(task: FileScanTask) -> tuple[list[DataFile], list[DataFile]]:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from frazil.arrow.key_set import hash_columns
+from frazil.arrow.deletes.key_set import hash_columns
 from frazil.rows.key_index import KeyIndex, Rows, buckets_of, is_exact, runs_of, usable_rows
 
 PARTS = 64

@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from frazil.arrow.write import write
-from frazil.arrow.write_context import WriteContext
+from frazil.arrow.write.write_context import WriteContext
+from frazil.arrow.write.write_rows import write
 from frazil.expr.bound import TRUE
 from frazil.rows.bound_merge import BoundClause, BoundMerge
 from frazil.rows.change import placed
 from frazil.rows.pairing import as_side, rows_where
-from frazil.rows.source import Source
+from frazil.rows.source import MergeSource
 from frazil.spec.data_file import DataFile
 
 SLICE_BYTES = 64 << 20  # of the source, for a task at least: fewer rows would make many small files
@@ -28,7 +28,7 @@ class InsertContext:
 
     write: WriteContext
     merge: BoundMerge
-    source: Source
+    source: MergeSource
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Inserted:
     rows: int = 0
 
 
-def stretches(source: Source, matched: npt.NDArray[np.bool_], parallelism: int) -> list[Stretch]:
+def stretches(source: MergeSource, matched: npt.NDArray[np.bool_], parallelism: int) -> list[Stretch]:
     """The source cut for so many tasks, where it has rows without a match."""
     rows = source.num_rows
     count = max(1, min(parallelism, source.nbytes // SLICE_BYTES))

@@ -14,7 +14,7 @@ from frazil.rows.sides import Side, Sides, with_references
 
 
 @dataclass(frozen=True)
-class Key:
+class JoinKey:
     """`target = source`, or `target <=> source`; both sides are of one type."""
 
     target: Bound
@@ -26,7 +26,7 @@ class Key:
 class JoinOn:
     """`of_target`, `of_source`: parts that read one side only (TRUE: none). `rest`: parts over both. No keys: every row meets all."""
 
-    keys: tuple[Key, ...]
+    keys: tuple[JoinKey, ...]
     of_target: Bound = TRUE
     of_source: Bound = TRUE
     rest: Bound = TRUE
@@ -39,7 +39,7 @@ class JoinOn:
 
 def split(on: Bound, sides: Sides) -> JoinOn:
     """The parts of a bound ON condition."""
-    keys: list[Key] = []
+    keys: list[JoinKey] = []
     parts: dict[Side, list[Bound]] = {s: [] for s in Side}
     for part in conjuncts(on):
         if (key := _key(part, sides)) is not None:
@@ -49,14 +49,14 @@ def split(on: Bound, sides: Sides) -> JoinOn:
     return JoinOn(tuple(keys), *(conjunction(parts[s]) for s in (Side.TARGET, Side.SOURCE, Side.BOTH)))
 
 
-def _key(part: Bound, sides: Sides) -> Key | None:
+def _key(part: Bound, sides: Sides) -> JoinKey | None:
     match part:
         case Comparison(op="eq" | "nseq" as op, left=left, right=right):
             match sides.side_of(left), sides.side_of(right):
                 case Side.TARGET, Side.SOURCE:
-                    return Key(left, right, op == "nseq")
+                    return JoinKey(left, right, op == "nseq")
                 case Side.SOURCE, Side.TARGET:
-                    return Key(right, left, op == "nseq")
+                    return JoinKey(right, left, op == "nseq")
     return None
 
 

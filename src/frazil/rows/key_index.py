@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.arrow.key_set import canonical, hash_columns, rows_equal
+from frazil.arrow.deletes.key_set import canonical, hash_columns, rows_equal
 
 Rows = npt.NDArray[np.int64]
 Pairs = tuple[Rows, Rows]  # rows of the target's batch, rows of the source; row by row

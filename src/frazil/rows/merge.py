@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from frazil.arrow.read import read_task
-from frazil.arrow.read_context import ReadContext
-from frazil.arrow.rows_at import rows_at
+from frazil.arrow.read.read_context import ReadContext
+from frazil.arrow.read.read_tasks import read_task
+from frazil.arrow.read.rows_at import rows_at
 from frazil.expr.bound import TRUE
 from frazil.rows.ambiguous import refuse_ambiguous
 from frazil.rows.bound_merge import BoundClause, BoundMerge
@@ -27,7 +27,7 @@ from frazil.rows.found import Found
 from frazil.rows.key_index import Rows
 from frazil.rows.pairing import Pairing, as_side, beside, rows_where
 from frazil.rows.rewrite import HIDDEN_POS, POS, ROW_ID
-from frazil.rows.source import Source
+from frazil.rows.source import MergeSource
 from frazil.scan.tasks import FileScanTask
 from frazil.spec.schema import ROW_ID_ID, Schema
 from frazil.spec.types import LongType, NestedField
@@ -39,7 +39,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 @dataclass
-class Counts:
+class MergeCounts:
     """Rows of the target by what became of them; Java's summary extras tell them apart."""
 
     matched_updated: int = 0
@@ -47,7 +47,7 @@ class Counts:
     by_source_updated: int = 0
     by_source_deleted: int = 0
 
-    def add(self, other: Counts) -> None:
+    def add(self, other: MergeCounts) -> None:
         for name, more in vars(other).items():
             setattr(self, name, getattr(self, name) + more)
 
@@ -61,7 +61,7 @@ class MergeReport:
     """`matched`: which source rows match a row of the target, a bit each, compressed; empty when nobody asks."""
 
     matched: bytes
-    counts: Counts
+    counts: MergeCounts
 
     def flags(self, rows: int) -> Flags:
         packed = np.frombuffer(zlib.decompress(self.matched), np.uint8)
@@ -86,14 +86,14 @@ class MergeDecider:
 
     read: ReadContext
     merge: BoundMerge
-    source: Source
+    source: MergeSource
     lineage: bool = False
     wants_matched: bool = False
-    counts: Counts = field(default_factory=Counts, compare=False)
+    counts: MergeCounts = field(default_factory=MergeCounts, compare=False)
     matched: Flags = field(default_factory=lambda: np.zeros(0, bool), compare=False, repr=False)
 
     def begin(self) -> Self:
-        return replace(self, counts=Counts(), matched=np.zeros(self.source.num_rows if self.wants_matched else 0, bool))
+        return replace(self, counts=MergeCounts(), matched=np.zeros(self.source.num_rows if self.wants_matched else 0, bool))
 
     def report(self) -> MergeReport:
         return MergeReport(zlib.compress(np.packbits(self.matched).tobytes(), 1) if self.wants_matched else b"", self.counts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from frazil.arrow.write_options import WriteOptions, meaningless
+from frazil.arrow.write.write_options import WriteOptions, meaningless
 from frazil.commit.known_properties import DISTRIBUTIONS
 from frazil.errors import InvalidInput, ValidationError
 from frazil.spec.metadata import TableMetadata

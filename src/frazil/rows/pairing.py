@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from frazil.arrow.evaluate import compute_over, evaluate
+from frazil.arrow.values.evaluate import compute_over, evaluate
 from frazil.expr.bound import TRUE, Bound, BoundCast, BoundReference
 from frazil.rows.assign import at_path
 from frazil.rows.bound_merge import BoundMerge
 from frazil.rows.index_on_disk import index_on_disk
 from frazil.rows.key_index import KeyIndex, Pairs, Rows, comparable_key, every_pair
-from frazil.rows.source import Source
+from frazil.rows.source import MergeSource
 from frazil.spec.types import StringType, UUIDType
 
 
@@ -58,7 +58,7 @@ class Pairing:
     """`pairs` of a batch; the index is made once a process."""
 
     merge: BoundMerge
-    source: Source
+    source: MergeSource
 
     @property
     def index(self) -> KeyIndex:

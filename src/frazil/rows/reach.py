@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.arrow.evaluate import compute_over
+from frazil.arrow.values.evaluate import compute_over
 from frazil.expr.bound import Bound, BoundCast, BoundReference
 from frazil.expr.nodes import (
     AlwaysFalse,
@@ -24,7 +24,7 @@ from frazil.expr.nodes import (
     Predicate,
     Reference,
 )
-from frazil.rows.join_on import Key
+from frazil.rows.join_on import JoinKey
 from frazil.rows.key_index import Rows
 from frazil.rows.pairing import Pairing, as_side
 from frazil.spec.types import BooleanType, IcebergType, UUIDType
@@ -45,7 +45,7 @@ def reach(pairing: Pairing) -> Predicate:
     return AlwaysTrue() if not parts else parts[0] if len(parts) == 1 else And(*parts)
 
 
-def _reach_of(key: Key, pairing: Pairing, candidates: Rows | None) -> Predicate:
+def _reach_of(key: JoinKey, pairing: Pairing, candidates: Rows | None) -> Predicate:
     column = _column(key.target)
     if column is None or isinstance(key.source.type, UUIDType):
         return AlwaysTrue()

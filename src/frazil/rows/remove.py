@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from frazil.arrow.delete_files import Positions
+from frazil.arrow.deletes.delete_files import Positions
 from frazil.rows.change import ChangeContext, Changed, Changes, apply_changes
 from frazil.rows.found import Found
 from frazil.scan.tasks import FileScanTask

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from frazil.arrow.read_context import ReadContext
-from frazil.arrow.rows_at import rows_without
+from frazil.arrow.read.read_context import ReadContext
+from frazil.arrow.read.rows_at import rows_without
 from frazil.rows.found import Found
 from frazil.scan.tasks import FileScanTask
 from frazil.spec.schema import POS_ID, Schema

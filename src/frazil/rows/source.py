@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from frazil.arrow.conform import conform
-from frazil.arrow.frames import as_arrow
-from frazil.arrow.schema import from_arrow_schema
+from frazil.arrow.values.arrow_schema import from_arrow_schema
+from frazil.arrow.values.frames import as_arrow
+from frazil.arrow.write.conform import conform
 from frazil.rows.key_index import Rows
 from frazil.spec.schema import Schema
 from frazil.storage import Storage
@@ -44,7 +44,7 @@ class SourceFiles:
         return "\n".join(self.locations)
 
 
-class Source:
+class MergeSource:
     """Rows by number. `facts`: what has been computed of them in this process (indexes), by a key."""
 
     def __init__(self, table: pa.Table, *, token: str | None = None, files: SourceFiles | None = None, mapped: bool = False):
@@ -115,20 +115,20 @@ def _empty(schema: pa.Schema) -> pa.RecordBatch:
 
 # One process opens a source once -------------------------------------------------------------------------------------------------------
 
-_OPEN: OrderedDict[str, Source] = OrderedDict()
+_OPEN: OrderedDict[str, MergeSource] = OrderedDict()
 _LOCK = threading.Lock()
 
 
-def open_source(files: SourceFiles) -> Source:
+def open_source(files: SourceFiles) -> MergeSource:
     """The rows of staged files; local ones are mapped, others are copied to this machine first."""
-    return _once(files.token, lambda: Source(_mapped(files), files=files))
+    return _once(files.token, lambda: MergeSource(_mapped(files), files=files))
 
 
-def _restored(data: bytes, token: str) -> Source:
-    return _once(token, lambda: Source(pa.ipc.open_stream(data).read_all(), token=token))
+def _restored(data: bytes, token: str) -> MergeSource:
+    return _once(token, lambda: MergeSource(pa.ipc.open_stream(data).read_all(), token=token))
 
 
-def _once(token: str, make: Callable[[], Source]) -> Source:
+def _once(token: str, make: Callable[[], MergeSource]) -> MergeSource:
     with _LOCK:
         if token not in _OPEN:
             while len(_OPEN) >= _OPEN_AT_ONCE:
@@ -138,7 +138,7 @@ def _once(token: str, make: Callable[[], Source]) -> Source:
         return _OPEN[token]
 
 
-def forget(source: Source) -> None:
+def forget(source: MergeSource) -> None:
     """This process will not ask for it again."""
     with _LOCK:
         _OPEN.pop(source.token, None)
@@ -164,13 +164,13 @@ def _mapped(files: SourceFiles) -> pa.Table:
 
 
 @dataclass(frozen=True, eq=False)
-class Staged:
+class StagedSource:
     """A source that is ready, and what must be done when nobody needs it any more."""
 
-    source: Source
+    source: MergeSource
     remove: Callable[[], None] = lambda: None
 
-    def __enter__(self) -> Source:
+    def __enter__(self) -> MergeSource:
         return self.source
 
     def __exit__(self, *_: Any) -> None:
@@ -179,7 +179,7 @@ class Staged:
 
 def stage(
     frame: Any, *, memory: int = MEMORY, folder: str | None = None, like: Schema | None = None, case_sensitive: bool = True
-) -> Staged:
+) -> StagedSource:
     """Any Arrow-like frame, taken once to its end. Beyond `memory` bytes its rows go to a file (under `folder`, None: the system's
     temporary one). `like`: the table's schema, by which Python values are read. Raises Unsupported for Arrow types without an Iceberg
     type, naming the column."""
@@ -192,10 +192,10 @@ def stage(
         size += batch.nbytes
         if size > memory and not isinstance(rows.source, pa.Table):
             return _spilled(held, stream, rows.schema, folder)
-    return Staged(Source(pa.Table.from_batches(held, schema=rows.schema)))
+    return StagedSource(MergeSource(pa.Table.from_batches(held, schema=rows.schema)))
 
 
-def _spilled(held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch], schema: pa.Schema, folder: str | None) -> Staged:
+def _spilled(held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch], schema: pa.Schema, folder: str | None) -> StagedSource:
     path = tempfile.mkdtemp(prefix="frazil-source-", dir=folder)
 
     def remove() -> None:
@@ -212,11 +212,11 @@ def _spilled(held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch], schema:
     except BaseException:
         remove()
         raise
-    return Staged(Source(table, mapped=True), remove)
+    return StagedSource(MergeSource(table, mapped=True), remove)
 
 
 @contextlib.contextmanager
-def on_storage(source: Source, folder: str, storage: Storage) -> Iterator[Source]:
+def on_storage(source: MergeSource, folder: str, storage: Storage) -> Iterator[MergeSource]:
     """The source in a file of the table's store, which workers can read; gone at the end."""
     try:
         location = f"{folder}/source-{uuid.uuid4()}.arrow"

@@ -8,8 +8,8 @@ from typing import Self
 
 import pyarrow as pa
 
-from frazil.arrow.read_context import ReadContext
-from frazil.arrow.rows_at import rows_of
+from frazil.arrow.read.read_context import ReadContext
+from frazil.arrow.read.rows_at import rows_of
 from frazil.rows.assign import Assignments
 from frazil.rows.found import Found
 from frazil.rows.rewrite import HIDDEN_POS, POS, ROW_ID

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.arrow.mismatch import mismatch, no_such_column
+from frazil.arrow.values.mismatch import mismatch, no_such_column
 from frazil.errors import InvalidInput
 from frazil.expr.nodes import And, EqualTo, Expression, Reference
 from frazil.rows.clauses import Merge, matched_update_all, not_matched_insert_all

@@ -1,4 +1,4 @@
-"""Which snapshots a changelog covers: after one (exclusive) up to another, by id or by time, on a branch (java_spark 1.4)."""
+"""Which snapshots a changelog covers: after one (exclusive) up to another, by id or by time, on a branch."""
 
 from __future__ import annotations
 

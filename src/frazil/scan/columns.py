@@ -1,4 +1,4 @@
-"""Selected columns of a scan, metadata columns included (java_spark 1.5; spec, "Reserved Field IDs")."""
+"""Selected columns of a scan, metadata columns included (spec, "Reserved Field IDs")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cut files at their split offsets and pack the pieces into tasks of about one size (java_spark 6, read.split.*).
+"""Cut files at their split offsets and pack the pieces into tasks of about one size (table properties read.split.*).
 
 The packing is Java's: first bin that has room among the last `lookback` bins, the heaviest bin leaves first, a piece weighs its bytes or
 at least `open_file_cost`. Pieces of one file that meet again in a bin become one piece.

@@ -1,4 +1,4 @@
-"""Incremental append scans: the rows that `append` snapshots added (spec, "Incremental"; java_spark 1.4)."""
+"""Incremental append scans: the rows that `append` snapshots added (spec, "Incremental")."""
 
 from __future__ import annotations
 

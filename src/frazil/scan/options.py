@@ -1,4 +1,4 @@
-"""Options of planning and their defaults (java_spark 1.1, 1.2, 6: read.split.*)."""
+"""Options of planning and their defaults (table properties read.split.*)."""
 
 from __future__ import annotations
 

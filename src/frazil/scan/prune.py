@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from frazil.expr.bound import Bound, references
 from frazil.expr.building import column, from_numpy, scalar, to_numpy
-from frazil.expr.partitions import range_of_summaries, range_of_values
-from frazil.expr.prune import outcomes
-from frazil.expr.ranges import Range
+from frazil.expr.pruning.partitions import range_of_summaries, range_of_values
+from frazil.expr.pruning.prune import outcomes
+from frazil.expr.pruning.ranges import Range
 from frazil.expr.values import FLOATS, arrow_type
 from frazil.scan.bounds import MapColumn, decode_bounds, trusted
 from frazil.scan.manifests import BOUNDS, STATISTICS, column_of

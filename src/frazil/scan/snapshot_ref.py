@@ -1,4 +1,4 @@
-"""Which snapshot a read means, and with which schema (java_spark 1.1, 1.3).
+"""Which snapshot a read means, and with which schema.
 
 Java's rule for the schema: a snapshot by id, by time or by tag is read with that snapshot's schema, a branch (and the table itself) with
 the table's current one.

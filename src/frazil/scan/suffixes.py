@@ -1,4 +1,4 @@
-"""What may follow a table's name: `db.t.files`, `/path/to/t#files,branch_audit`, `db.t.changes`, `db.t.tag_v1` (java_spark 1.3)."""
+"""What may follow a table's name: `db.t.files`, `/path/to/t#files,branch_audit`, `db.t.changes`, `db.t.tag_v1` (as Java takes it)."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ DELETES = "_deletes"  # column of planned files: their number in the index of de
 _BLOCK = 2048
 
 
-class Deletes(Protocol):
+class DeletesByFile(Protocol):
     """The delete files of data files by their number (scan.deletes.DeleteIndex)."""
 
     @property
@@ -40,7 +40,7 @@ class PlannedFiles:
 
     __slots__ = ("_block", "_numbers", "deletes", "spec", "table")
 
-    def __init__(self, spec: PartitionSpec, table: pa.Table, deletes: Deletes | None = None):
+    def __init__(self, spec: PartitionSpec, table: pa.Table, deletes: DeletesByFile | None = None):
         if deletes is None and DELETES in table.column_names:
             raise ValueError("Planned files with deletes came without these.")  # or deleted rows would be shown
         self.spec, self.table, self.deletes = spec, table, deletes

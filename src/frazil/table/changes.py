@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from frazil.arrow.changelog import ChangeOptions, ChangeRead, count_changes, read_changes
+from frazil.arrow.changelog.read_changelog import ChangeOptions, ChangeRead, count_changes, read_changes
 from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.bind import bind
 from frazil.expr.nodes import AlwaysTrue, Predicate
@@ -107,16 +107,16 @@ class ChangesScan(DataScan):
     def to_spark(self, spark: Any = None) -> Any:
         """A DataFrame, planned now and read by tasks of Spark when it is used."""
         spark = session(spark)
-        room = spark_room("changes")
-        sensitive = spark_room("session_conf").is_case_sensitive(spark, self.case_sensitive)
+        room = spark_room("read.changelog_frame")
+        sensitive = spark_room("host.session_conf").is_case_sensitive(spark, self.case_sensitive)
         scan = replace(self, case_sensitive=sensitive)
         options, schema = scan._options(), self.source.metadata.schema()
         # Spark decides the filter itself, after rows were matched; what Frazil understands of it prunes.
-        pruning = spark_room("native_read").pruning_predicate(spark, self.row_filter, changelog_schema(schema), sensitive)
+        pruning = spark_room("read.native_read").pruning_predicate(spark, self.row_filter, changelog_schema(schema), sensitive)
         predicate = split_filter(pruning, schema, options.key_ids, sensitive)[0]
         found = scan.plan(AlwaysTrue() if predicate is None else predicate, sensitive)
         where = None if isinstance(self.row_filter, AlwaysTrue) else self.row_filter
-        with spark_room("session_conf").sensitivity(spark, self.case_sensitive):  # Spark looks the filter's names up
+        with spark_room("host.session_conf").sensitivity(spark, self.case_sensitive):  # Spark looks the filter's names up
             return room.changes_frame(
                 spark, found, projection=scan.projection(), storage=self.source.storage, options=options, where=where, limit=self.limit
             )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from frazil.arrow import conform
+from frazil.arrow.write import conform
 from frazil.commit.new_table import new_metadata
 from frazil.commit.properties import property_text
 from frazil.errors import InvalidInput, ValidationError
@@ -28,9 +28,9 @@ def schema_of(given: Any) -> Schema:
     if isinstance(given, Mapping) and given and all(isinstance(v, str) for v in given.values()):
         return parse_schema(", ".join(f"`{str(name).replace('`', '``')}` {type_}" for name, type_ in given.items()))
     if is_spark_frame(given):  # columns of a query are nullable, whatever Spark has found out about their values (as in Java)
-        return _all_optional(spark_room("types").from_spark(given.schema))
+        return _all_optional(spark_room("types.spark_types").from_spark(given.schema))
     if is_spark_type(given):
-        return spark_room("types").from_spark(given)  # type: ignore[no-any-return]
+        return spark_room("types.spark_types").from_spark(given)  # type: ignore[no-any-return]
     return conform.frame_schema(given)
 
 

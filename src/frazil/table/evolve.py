@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from frazil.commit.actions import Action, MetadataChange
 from frazil.commit.cherry_pick import CherryPick
-from frazil.commit.evolve_schema import UpdateSchema as SchemaChanges
-from frazil.commit.manage_snapshots import ManageSnapshots as RefChanges
+from frazil.commit.evolve.evolve_schema import SchemaChanges
+from frazil.commit.evolve.manage_snapshots import RefChanges
 from frazil.commit.properties import property_text
 from frazil.errors import FrazilError
 from frazil.spec.updates import (

@@ -82,7 +82,7 @@ def in_duckdb(table: Any, name: str, connection: Any = None) -> Any:
 
 def session(spark: Any = None) -> Any:
     """`spark`, the running session, or a new one that is ready for Iceberg."""
-    return running(spark or active_session() or spark_room("session").spark_session())
+    return running(spark or active_session() or spark_room("host.session").spark_session())
 
 
 def running(spark: Any) -> Any:

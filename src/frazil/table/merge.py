@@ -13,9 +13,9 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from frazil.arrow.schema import from_arrow_schema, to_arrow_schema
-from frazil.arrow.write_context import WriteContext
-from frazil.arrow.write_options import meaningless
+from frazil.arrow.values.arrow_schema import from_arrow_schema, to_arrow_schema
+from frazil.arrow.write.write_context import WriteContext
+from frazil.arrow.write.write_options import meaningless
 from frazil.commit.actions import Action, MetadataChange
 from frazil.commit.apply import apply_updates
 from frazil.errors import Unsupported
@@ -27,12 +27,12 @@ from frazil.rows.clauses import Clause, Merge
 from frazil.rows.delete import DeleteDecider
 from frazil.rows.evolve import columns_to_add
 from frazil.rows.inserts import InsertContext, Inserted, insert_rows, stretches
-from frazil.rows.merge import Counts, MergeDecider, MergeReport
+from frazil.rows.merge import MergeCounts, MergeDecider, MergeReport
 from frazil.rows.modes import Mode, mode_of
 from frazil.rows.pairing import Pairing
 from frazil.rows.reach import reach
 from frazil.rows.sides import sides_of
-from frazil.rows.source import Source, SourceFiles, forget, on_storage, open_source, stage
+from frazil.rows.source import MergeSource, SourceFiles, forget, on_storage, open_source, stage
 from frazil.rows.upsert import refuse_duplicates, refuse_unknown
 from frazil.scan.plan import Plan
 from frazil.spec.schema import Schema
@@ -40,8 +40,7 @@ from frazil.storage.locations import data_root
 from frazil.table.frames import is_spark_column, is_spark_frame, spark_room
 from frazil.table.rows import in_grammar
 from frazil.table.step import Step
-from frazil.table.write import Staged as StagedWrite
-from frazil.table.write import evolve_to_frame
+from frazil.table.write import StagedWrite, evolve_to_frame
 
 R = TypeVar("R")
 WITH_TASKS = 8 << 20  # bytes of a source that travel with the tasks themselves
@@ -144,7 +143,7 @@ def _in_tasks(step: Step, ready: _Ready, bound: BoundMerge, mode: Mode, unique: 
         forget(source)
 
 
-def _joined(step: Step, source: Source, bound: BoundMerge, mode: Mode, unique: Sequence[str]) -> StagedWrite:
+def _joined(step: Step, source: MergeSource, bound: BoundMerge, mode: Mode, unique: Sequence[str]) -> StagedWrite:
     pairing = Pairing(bound, source)
     if unique:
         refuse_duplicates(pairing, unique)
@@ -155,13 +154,13 @@ def _joined(step: Step, source: Source, bound: BoundMerge, mode: Mode, unique: S
     inserted = Inserted()
     if bound.not_matched:
         inserted = _inserted(step, source, bound, changed.reports)
-    counts = Counts()
+    counts = MergeCounts()
     for report in changed.reports:
         counts.add(report.counts)
     return _finished(step, mode, changed, inserted, counts, where, bool(bound.not_matched))
 
 
-def _inserted(step: Step, source: Source, bound: BoundMerge, reports: Sequence[MergeReport]) -> Inserted:
+def _inserted(step: Step, source: MergeSource, bound: BoundMerge, reports: Sequence[MergeReport]) -> Inserted:
     """What no task saw matched, written by tasks of its own."""
     matched = np.zeros(source.num_rows, bool)
     for report in reports:
@@ -172,7 +171,7 @@ def _inserted(step: Step, source: Source, bound: BoundMerge, reports: Sequence[M
 
 
 def _finished(
-    step: Step, mode: Mode, changed: Changed, inserted: Inserted, counts: Counts, where: Expression, inserts: bool
+    step: Step, mode: Mode, changed: Changed, inserted: Inserted, counts: MergeCounts, where: Expression, inserts: bool
 ) -> StagedWrite:
     changed = replace(changed, added=(*changed.added, *inserted.files))
     staged = step.staged_change("merge", mode, changed, where, {"rows_inserted": inserted.rows}, inserts=inserts)
@@ -199,11 +198,11 @@ def _by_spark(step: Step, ready: _Ready, merge: Merge, mode: Mode) -> StagedWrit
 
     source = ready.native if ready.native is not None else step.spark.createDataFrame(ready.open().table)
     with step.nothing_left(), step.as_meant():
-        made = spark_room("row_changes_merge").merge(
+        made = spark_room("dml.merge_by_sql").merge(
             step.spark, step.spark_plan, source, merge, context_of, case_sensitive=step.case_sensitive, like=ready.frame
         )
     done = made.counts
-    counts = Counts(
+    counts = MergeCounts(
         done["matched-updated"], done["matched-deleted"], done["not-matched-by-source-updated"], done["not-matched-by-source-deleted"]
     )
     inserts = bool(merge.of(c.When.NOT_MATCHED))
@@ -224,12 +223,12 @@ class _Ready:
 
     schema: Schema
     rows: int
-    open: Callable[[], Source]
+    open: Callable[[], MergeSource]
     native: Any = None
     frame: Any = None
 
     @classmethod
-    def of(cls, source: Source) -> _Ready:
+    def of(cls, source: MergeSource) -> _Ready:
         return cls(source.schema, source.num_rows, lambda: source)
 
 
@@ -237,12 +236,12 @@ class _Ready:
 def _staged(step: Step, frame: Any) -> Iterator[_Ready]:
     """The frame, evaluated once, where all tasks can read it; gone at the end, however it ends."""
     if is_spark_frame(frame):
-        room = spark_room("staging")
+        room = spark_room("dml.staging")
         folder = room.folder_of(step.write)
         try:
             made = room.stage(frame, folder, step.storage)
             files = SourceFiles(tuple(f.location for f in made.files), step.storage)
-            opened = partial(open_source, files) if made.files else partial(Source, made.schema.empty_table())
+            opened = partial(open_source, files) if made.files else partial(MergeSource, made.schema.empty_table())
             yield _Ready(from_arrow_schema(made.schema), made.rows, opened, made, frame)
         finally:
             room.remove(folder, step.storage)

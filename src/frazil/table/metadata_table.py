@@ -51,7 +51,7 @@ class MetadataTable:
     def to_spark(self, spark: Any = None) -> Any:
         """A DataFrame of the rows, which are read now."""
         spark = frames.session(spark)
-        return frames.spark_room("iceberg_read").arrow_frame(spark, self.to_arrow())
+        return frames.spark_room("door.iceberg_read").arrow_frame(spark, self.to_arrow())
 
     def count(self) -> int:
         return int(self.to_arrow().num_rows)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.arrow.delete_files import DeleteCache, positions_of
+from frazil.arrow.deletes.delete_files import DeleteCache, positions_of
 from frazil.commit.actions import DeleteFiles, OverwriteFiles
 from frazil.errors import InvalidInput, ParseError, Unsupported
 from frazil.expr.bind import bind, bind_term
@@ -31,7 +31,7 @@ from frazil.table import write
 from frazil.table.frames import is_spark_column, spark_room
 from frazil.table.scan import predicate_of
 from frazil.table.step import Step
-from frazil.table.write import Staged
+from frazil.table.write import StagedWrite
 
 R = TypeVar("R")
 _DELETE_CACHE = 64 << 20
@@ -56,7 +56,7 @@ def in_grammar(step: Step, make: Callable[[], R]) -> R | None:
         return None
 
 
-def stage_delete(step: Step, where: Any, mode: str | None = None) -> Staged:
+def stage_delete(step: Step, where: Any, mode: str | None = None) -> StagedWrite:
     """DELETE: whole files go by metadata alone; of the others the rows for which the condition is TRUE."""
     chosen = mode_of("delete", step.metadata, mode, step.to.options)
     bound = in_grammar(step, lambda: _bound(step, where))
@@ -80,14 +80,14 @@ def _bound(step: Step, where: Any) -> Predicate:
     return predicate
 
 
-def _whole_files(step: Step, where: Predicate, wholly: TaskSequence) -> Staged:
+def _whole_files(step: Step, where: Predicate, wholly: TaskSequence) -> StagedWrite:
     """As Java's metadata delete: the filter is asked again at each attempt, files that match only in part by then are refused."""
     action = DeleteFiles(row_filter=where, **step.names, **step.target_fields)
     metrics = {"rows_deleted": live_rows(wholly, step.storage)}
-    return Staged((action,), (), time.perf_counter() - step.started, metrics)
+    return StagedWrite((action,), (), time.perf_counter() - step.started, metrics)
 
 
-def stage_overwrite(step: Step, frame: Any, where: Any) -> Staged:
+def stage_overwrite(step: Step, frame: Any, where: Any) -> StagedWrite:
     """OVERWRITE by a filter: the rows that match go, those of the frame come. Files that match in part keep their other rows, as
     write.delete.mode says; then at least the deletes of others are checked, as for any row-level change."""
     given = COPY_ON_WRITE if isinstance(where, AlwaysTrue) else None
@@ -110,7 +110,7 @@ def stage_overwrite(step: Step, frame: Any, where: Any) -> Staged:
     return _replaced(step, chosen, frame, replace(changed, removed=(*changed.removed, *(t.file for t in wholly))), bound, deleted)
 
 
-def _replaced(step: Step, mode: Mode, frame: Any, changed: Changed, where: Predicate, deleted: int) -> Staged:
+def _replaced(step: Step, mode: Mode, frame: Any, changed: Changed, where: Predicate, deleted: int) -> StagedWrite:
     """Rows that went and the frame's, as one action."""
     with step.nothing_left():
         written = write.stage_overwrite(frame, step.metadata, step.storage, step.to, where)
@@ -132,7 +132,7 @@ def live_rows(wholly: TaskSequence, storage: Storage) -> int:
     return total
 
 
-def stage_update(step: Step, given: Mapping[str, Any], where: Any = None, mode: str | None = None) -> Staged:
+def stage_update(step: Step, given: Mapping[str, Any], where: Any = None, mode: str | None = None) -> StagedWrite:
     """UPDATE: new values for the rows for which the condition is TRUE (None: all rows)."""
     if not given:
         raise InvalidInput("update needs at least one column: set={'column': 'expression'}.")
@@ -157,7 +157,7 @@ def stage_update(step: Step, given: Mapping[str, Any], where: Any = None, mode: 
     return step.staged_change("update", chosen, changed, predicate)
 
 
-def _by_spark(step: Step, kind: Kind, mode: Mode, where: Any, given: Mapping[str, Any] | None = None) -> Staged:
+def _by_spark(step: Step, kind: Kind, mode: Mode, where: Any, given: Mapping[str, Any] | None = None) -> StagedWrite:
     made = _made_by_spark(step, kind, mode, where, given)
     metrics = {"rows_updated": made.updated, "rows_deleted": made.deleted}
     return step.staged_change(kind, mode, made.changed, made.conflict_filter, metrics)
@@ -165,7 +165,7 @@ def _by_spark(step: Step, kind: Kind, mode: Mode, where: Any, given: Mapping[str
 
 def _made_by_spark(step: Step, kind: Kind, mode: Mode, where: Any, given: Mapping[str, Any] | None = None) -> Any:
     """Spark finds the rows by its own SQL; its tasks take them away as for any other change."""
-    room = spark_room("row_changes")
+    room = spark_room("dml.row_changes")
 
     def context_of(found: Plan) -> ChangeContext:
         return step.context(found, mode, DeleteDecider.of(step.read(found)))

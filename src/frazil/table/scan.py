@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from frazil.arrow import read as arrow_read
+from frazil.arrow.read import read_tasks as arrow_read
 from frazil.errors import InvalidInput
 from frazil.expr.nodes import AlwaysTrue, And, Predicate
 from frazil.expr.parse import parse
@@ -30,7 +30,7 @@ RowFilter: TypeAlias = str | Predicate | Any
 
 
 @dataclass(frozen=True)
-class Source:
+class ScannedTable:
     """The table as a scan sees it: one state of its metadata, where its files are, its name for messages."""
 
     name: str
@@ -49,7 +49,7 @@ class DataScan:
     at Spark doors the session's `spark.sql.caseSensitive`. `options` are Java's read options (`split-size`, `lookback`, `file-open-cost`).
     """
 
-    source: Source
+    source: ScannedTable
     row_filter: RowFilter = field(default_factory=AlwaysTrue)
     selected_fields: tuple[str, ...] = ("*",)
     case_sensitive: bool | None = None
@@ -173,16 +173,16 @@ class DataScan:
     def to_spark(self, spark: Any = None) -> Any:
         """A DataFrame, planned now and read when it is used, on Spark's own scan where that is possible."""
         spark = session(spark)
-        reader = spark_room("native_read")
-        sensitive = spark_room("session_conf").is_case_sensitive(spark, self.case_sensitive)
+        reader = spark_room("read.native_read")
+        sensitive = spark_room("host.session_conf").is_case_sensitive(spark, self.case_sensitive)
         scan = replace(self, case_sensitive=sensitive)
-        if not self._selects and (branch := spark_room("session_conf").wap_branch(spark, self.source.metadata)):
+        if not self._selects and (branch := spark_room("host.session_conf").wap_branch(spark, self.source.metadata)):
             scan = replace(scan, branch=branch)
         with self.source.naming():
             predicate, zone = reader.pruning(spark, self.row_filter, scan._target()[1], sensitive)
         found = scan.plan(predicate, sensitive, zone)
         where = None if isinstance(self.row_filter, AlwaysTrue) else self.row_filter
-        with spark_room("session_conf").sensitivity(spark, self.case_sensitive):  # Spark looks the filter's names up
+        with spark_room("host.session_conf").sensitivity(spark, self.case_sensitive):  # Spark looks the filter's names up
             frame = reader.read(
                 spark, found, projection=scan.projection(), storage=self.source.storage, where=where, case_sensitive=sensitive,
                 limit=self.limit,

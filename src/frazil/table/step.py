@@ -15,12 +15,10 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.arrow.leftovers import leave_only
-from frazil.arrow.metadata_columns import UNSETTLED
-from frazil.arrow.read_context import ReadContext
-from frazil.arrow.runner import InProcess, Runner
-from frazil.arrow.write_context import WriteContext
-from frazil.arrow.write_options import meaningless
+from frazil.arrow.read.metadata_columns import UNSETTLED
+from frazil.arrow.read.read_context import ReadContext
+from frazil.arrow.write.write_context import WriteContext
+from frazil.arrow.write.write_options import meaningless
 from frazil.commit.actions import Action, OverwriteFiles, RowDelta
 from frazil.commit.produce import parent_of
 from frazil.commit.written import WrittenFor
@@ -39,7 +37,9 @@ from frazil.spec.snapshot import Snapshot
 from frazil.storage import Storage
 from frazil.storage.locations import scheme_of
 from frazil.table.frames import active_session, running, spark_room
-from frazil.table.write import Staged, Target
+from frazil.table.write import StagedWrite, WriteTarget
+from frazil.tasks.attempts import attempts_of
+from frazil.tasks.runner import InProcess, Runner
 
 G = TypeVar("G")
 R = TypeVar("R")
@@ -53,7 +53,7 @@ class Step:
 
     metadata: TableMetadata
     storage: Storage
-    to: Target
+    to: WriteTarget
     runner: Runner
     start: int | None = None
     staged: frozenset[int] = frozenset()
@@ -86,7 +86,7 @@ class Step:
         if self.spark is None or asked in (None, "none"):
             return False
         for schema in (self.schema, *others):
-            if (f := spark_room("row_changes").lacking(self.spark, schema)) is not None:
+            if (f := spark_room("dml.row_changes").lacking(self.spark, schema)) is not None:
                 given = next((n for n in ("distribution_mode", "advisory_partition_size") if options.asks_for(n)), None)
                 if given is not None:
                     raise meaningless(given, f"to rows with column {f.name} of type {f.field_type}, which Spark cannot shuffle")
@@ -178,18 +178,18 @@ class Step:
         try:
             yield
         except BaseException:
-            leave_only(self.write, (), self.runner.linger)
+            attempts_of(self.write, self.runner).remove_all()
             raise
 
     @contextmanager
     def as_meant(self) -> Iterator[None]:
         """Spark's SQL inside reads times and failures as this step does, also in a session that merely runs and has settings of its own."""
-        conf, settings = spark_room("session_conf"), {}
+        conf, settings = spark_room("host.session_conf"), {}
         if conf.session_zone(self.spark) != self.zone:
             settings[conf.ZONE] = self.zone
         if conf.is_ansi(self.spark) != self.ansi:
             settings[conf.ANSI] = str(self.ansi).lower()
-        with spark_room("settings").temporarily(self.spark, settings) if settings else nullcontext():
+        with spark_room("host.settings").temporarily(self.spark, settings) if settings else nullcontext():
             yield
 
     # --- committing
@@ -197,19 +197,18 @@ class Step:
     def staged_change(
         self, kind: Kind, mode: Mode, changed: Changed, where: Predicate, metrics: Mapping[str, int] = {}, isolation: str | None = None,
         inserts: bool = False,
-    ) -> Staged:  # fmt: skip
+    ) -> StagedWrite:  # fmt: skip
         """The files of a change and the action that commits them; nothing when nothing changed. `where`: the rows it relied on.
         `inserts`: rows are added because none like them was found."""
-        if self.runner.repeats:
-            leave_only(self.write, (f.file_path for f in changed.written), self.runner.linger)
+        attempts_of(self.write, self.runner).keep(f.file_path for f in changed.written)
         seconds = time.perf_counter() - self.started
         if changed.is_empty:
-            return Staged((), (), seconds)
+            return StagedWrite((), (), seconds)
         counts = {"rows_inserted": 0, "rows_updated": changed.updated, "rows_deleted": changed.deleted, "rows_copied": changed.copied}
         rewrites = bool(changed.removed or changed.added_deletes)
         before = (WrittenFor(self.metadata, self.to.known_columns, changed.added, rewrites),) if changed.added else ()
         action = self._action(kind, mode, changed, where, isolation or isolation_of(kind, self.metadata, self.to.options), inserts)
-        return Staged((*before, action), changed.written, seconds, {**counts, **metrics})
+        return StagedWrite((*before, action), changed.written, seconds, {**counts, **metrics})
 
     def _action(self, kind: Kind, mode: Mode, changed: Changed, where: Predicate, isolation: str, inserts: bool) -> Action:
         """Validations are Java's (SparkWrite, SparkPositionDeltaWrite)."""
@@ -253,7 +252,7 @@ def runner_for(metadata: TableMetadata, storage: Storage, runner: Any = None, sp
         if spark is not None:
             raise Unsupported("A table in memory: lives in this process; Spark's workers cannot write to it.", table=metadata.location)
         return InProcess(), None
-    return spark_room("run").runner(session, metadata, storage), session
+    return spark_room("tasks.spark_runner").runner(session, metadata, storage), session
 
 
 def meanings(session: Any, case_sensitive: bool | None) -> dict[str, Any]:
@@ -261,6 +260,6 @@ def meanings(session: Any, case_sensitive: bool | None) -> dict[str, Any]:
     named (None: none). One that merely runs does the work, but never changes what the words mean."""
     if session is None:
         return {"case_sensitive": case_sensitive is not False}
-    conf = spark_room("session_conf")
+    conf = spark_room("host.session_conf")
     sensitive = conf.is_case_sensitive(session, case_sensitive)
     return {"case_sensitive": sensitive, "zone": conf.session_zone(session), "ansi": conf.is_ansi(session)}

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from frazil.arrow.runner import Runner
 from frazil.catalog import CatalogBackend, LoadedTable
-from frazil.commit.evolve_sort_order import UpdateSortOrder
-from frazil.commit.evolve_spec import UpdateSpec
+from frazil.commit.evolve.evolve_sort_order import UpdateSortOrder
+from frazil.commit.evolve.evolve_spec import UpdateSpec
 from frazil.errors import Unsupported, ValidationError, ValidationException
 from frazil.expr.nodes import AlwaysTrue
 from frazil.rows.clauses import Merge
@@ -27,8 +26,9 @@ from frazil.table.frames import is_stream
 from frazil.table.inspect import InspectTable
 from frazil.table.merge import MergeBuilder
 from frazil.table.result import CommitResult
-from frazil.table.scan import DataScan, IncrementalAppendScan, RowFilter, Source
+from frazil.table.scan import DataScan, IncrementalAppendScan, RowFilter, ScannedTable
 from frazil.table.transaction import Transaction
+from frazil.tasks.runner import Runner
 
 _LATER = "It comes with a later version; see KNOWN_GAPS.md."
 
@@ -150,8 +150,8 @@ class Table:
     # --- read
 
     @property
-    def _source(self) -> Source:
-        return Source(self._name, self.metadata, self.io)
+    def _source(self) -> ScannedTable:
+        return ScannedTable(self._name, self.metadata, self.io)
 
     def scan(
         self,

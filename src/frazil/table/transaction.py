@@ -9,15 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from frazil.arrow.runner import Runner
-from frazil.arrow.write_options import Verb
-from frazil.arrow.write_options import write_options as options_of
+from frazil.arrow.write.write_options import Verb
+from frazil.arrow.write.write_options import write_options as options_of
 from frazil.commit.actions import Action, MetadataChange
 from frazil.commit.apply import apply_updates
 from frazil.commit.cherry_pick import CherryPick
 from frazil.commit.cleanup import remove
-from frazil.commit.evolve_sort_order import UpdateSortOrder
-from frazil.commit.evolve_spec import UpdateSpec
+from frazil.commit.evolve.evolve_sort_order import UpdateSortOrder
+from frazil.commit.evolve.evolve_spec import UpdateSpec
 from frazil.commit.properties import property_text
 from frazil.commit.transaction import CommitOutcome, commit
 from frazil.errors import CommitStateUnknownException, FrazilError, InvalidInput
@@ -38,6 +37,7 @@ from frazil.table.naming import naming
 from frazil.table.preview import Preview
 from frazil.table.result import NOTHING, CommitResult, result_of
 from frazil.table.step import Step, meanings, runner_for
+from frazil.tasks.runner import Runner
 
 if TYPE_CHECKING:
     from frazil.table.table import Table
@@ -130,7 +130,7 @@ class Transaction:
             self._pending.actions.append(action)
         return self
 
-    def _staged(self, staged: write.Staged) -> None:
+    def _staged(self, staged: write.StagedWrite) -> None:
         self._pending.written += staged.written
         self._pending.seconds += staged.seconds
         for name, count in staged.metrics.items():
@@ -146,13 +146,13 @@ class Transaction:
         case_sensitive: bool | None = None,
         frame: Any = None,
         spark: Any = None,
-    ) -> write.Target:
+    ) -> write.WriteTarget:
         self._open()
         spark = frame.sparkSession if is_spark_frame(frame) else spark
         if spark is not None:
             running(spark)
             self._pending.spark = spark
-        session = spark_room("session_conf").write_defaults(spark) if spark is not None else {}
+        session = spark_room("host.session_conf").write_defaults(spark) if spark is not None else {}
         self.table._writable()
         asked = options_of(options, verb, session)
         found = write.target(self._metadata, branch, snapshot_properties, asked, verb, spark or self._pending.spark)

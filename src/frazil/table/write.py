@@ -7,17 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from frazil.arrow import conform
-from frazil.arrow import write as arrow_write
-from frazil.arrow.add_files import data_files_of
-from frazil.arrow.casts import cast_for
-from frazil.arrow.frames import as_arrow
-from frazil.arrow.schema import to_arrow_type
-from frazil.arrow.write_context import check_formats
-from frazil.arrow.write_options import Verb, WriteOptions, meaningless
+from frazil.arrow.values.arrow_schema import to_arrow_type
+from frazil.arrow.values.casts import cast_for
+from frazil.arrow.values.frames import as_arrow
+from frazil.arrow.write import conform
+from frazil.arrow.write import write_rows as arrow_write
+from frazil.arrow.write.add_files import data_files_of
+from frazil.arrow.write.write_context import check_formats
+from frazil.arrow.write.write_options import Verb, WriteOptions, meaningless
+from frazil.codec.name_mapping import NAME_MAPPING
 from frazil.commit.actions import Action, Append, MetadataChange, OverwriteFiles, ReplacePartitions
 from frazil.commit.apply import apply_updates
-from frazil.commit.evolve_schema import UpdateSchema, name_mapping_of
+from frazil.commit.evolve.evolve_schema import SchemaChanges, name_mapping_of
 from frazil.commit.properties import property_text, refuse_encryption
 from frazil.commit.written import NotYetThere, WrittenFor
 from frazil.errors import InvalidInput
@@ -33,11 +34,9 @@ from frazil.storage.locations import normalise
 from frazil.table.arguments import mapping
 from frazil.table.frames import active_session, is_spark_frame, spark_room
 
-_NAME_MAPPING = "schema.name-mapping.default"
-
 
 @dataclass(frozen=True)
-class Staged:
+class StagedWrite:
     """What one write has ready for a commit: actions, files on disk, seconds it took, counts of rows where the summary does not tell."""
 
     actions: tuple[Action, ...]
@@ -51,7 +50,7 @@ class Staged:
 
 
 @dataclass(frozen=True)
-class Target:
+class WriteTarget:
     """Where a write goes: branch, summary properties, options; made once from what the caller typed."""
 
     branch: str
@@ -72,7 +71,7 @@ def target(
     options: WriteOptions,
     verb: Verb = "append",
     spark: Any = None,
-) -> Target:
+) -> WriteTarget:
     """Java's precedence for the branch: the option, the session's WAP branch, main. Raises InvalidInput for contradictions, and for
     options that cannot mean anything to this table or without Spark."""
     check_formats(metadata, options, verb)
@@ -93,7 +92,9 @@ def target(
     given = mapping("snapshot_properties", snapshot_properties)
     properties = {**options.snapshot_properties, **{k: property_text(k, v) for k, v in given.items()}}
     # PyIceberg's branch=None: the snapshot is staged, no branch moves.
-    return Target(chosen or MAIN_BRANCH, properties, options, stage_only=branch is None and not chosen and wap_id is None, wap_id=wap_id)
+    return WriteTarget(
+        chosen or MAIN_BRANCH, properties, options, stage_only=branch is None and not chosen and wap_id is None, wap_id=wap_id
+    )
 
 
 def _wap(metadata: TableMetadata, options: WriteOptions, spark: Any) -> tuple[str | None, str | None]:
@@ -109,11 +110,11 @@ def _wap(metadata: TableMetadata, options: WriteOptions, spark: Any) -> tuple[st
     return wap_id, wap_branch
 
 
-def evolve_to_frame(metadata: TableMetadata, frame: Any, options: WriteOptions, case_sensitive: bool = True) -> UpdateSchema | None:
+def evolve_to_frame(metadata: TableMetadata, frame: Any, options: WriteOptions, case_sensitive: bool = True) -> SchemaChanges | None:
     """The schema change that `merge_schema` asks for, or None. Java wants the table to accept any schema; we only want to be asked."""
     if not options.merge_schema:
         return None
-    update = UpdateSchema(metadata, case_sensitive=case_sensitive)
+    update = SchemaChanges(metadata, case_sensitive=case_sensitive)
     update.union_by_name(_as_required(frame_schema(frame), metadata.schema(), case_sensitive))
     return update if not update.schema().same_fields(metadata.schema()) else None
 
@@ -150,40 +151,40 @@ def _as_required(frame: Schema, table: Schema, case_sensitive: bool) -> Schema:
 
 def frame_schema(frame: Any) -> Schema:
     if is_spark_frame(frame):
-        return spark_room("types").from_spark(frame.schema)  # type: ignore[no-any-return]
+        return spark_room("types.spark_types").from_spark(frame.schema)  # type: ignore[no-any-return]
     return conform.frame_schema(frame)
 
 
-def read_as(frame: Any, metadata: TableMetadata, to: Target) -> Any:
+def read_as(frame: Any, metadata: TableMetadata, to: WriteTarget) -> Any:
     """A frame of this process as Arrow, its Python values read by the table's schema; a Spark frame as it is."""
     if is_spark_frame(frame):
         return frame
     return as_arrow(frame, metadata.schema(), case_sensitive=to.case_sensitive is not False)
 
 
-def write_files(frame: Any, metadata: TableMetadata, storage: Storage, to: Target) -> Staged:
+def write_files(frame: Any, metadata: TableMetadata, storage: Storage, to: WriteTarget) -> StagedWrite:
     """The rows of a frame as data files of the table, through Spark for a Spark frame, through Arrow for any other."""
     start = time.perf_counter()
     if is_spark_frame(frame):
-        files = spark_room("native_write").write(frame, metadata, storage, to.options, case_sensitive=to.case_sensitive)
+        files = spark_room("write.native_write").write(frame, metadata, storage, to.options, case_sensitive=to.case_sensitive)
     else:
         context = arrow_write.WriteContext.of(metadata, storage, to.options)
         sensitive = to.case_sensitive is not False
         files = arrow_write.write(conform.conform(frame, metadata.schema(), to.options, metadata, case_sensitive=sensitive), context)
-    return Staged((), tuple(files), time.perf_counter() - start, {"rows_inserted": sum(f.record_count for f in files)})
+    return StagedWrite((), tuple(files), time.perf_counter() - start, {"rows_inserted": sum(f.record_count for f in files)})
 
 
-def _with_schema(metadata: TableMetadata, frame: Any, to: Target) -> tuple[TableMetadata, tuple[Action, ...]]:
+def _with_schema(metadata: TableMetadata, frame: Any, to: WriteTarget) -> tuple[TableMetadata, tuple[Action, ...]]:
     sensitive = to.case_sensitive
     if sensitive is None:
-        sensitive = not is_spark_frame(frame) or spark_room("session_conf").is_case_sensitive(frame.sparkSession)
+        sensitive = not is_spark_frame(frame) or spark_room("host.session_conf").is_case_sensitive(frame.sparkSession)
     update = evolve_to_frame(metadata, frame, to.options, sensitive)
     if update is None:
         return metadata, ()
     return apply_updates(metadata, update.updates(metadata)), (MetadataChange(update.updates),)
 
 
-def start_of(metadata: TableMetadata, to: Target) -> int | None:
+def start_of(metadata: TableMetadata, to: WriteTarget) -> int | None:
     """The snapshot from which conflicts count: the one named, else the branch's head as this write found it."""
     if to.options.validate_from_snapshot_id is not None:
         return metadata.snapshot_by_id(to.options.validate_from_snapshot_id).snapshot_id
@@ -191,7 +192,7 @@ def start_of(metadata: TableMetadata, to: Target) -> int | None:
     return head.snapshot_id if head else None
 
 
-def stage_append(frame: Any, metadata: TableMetadata, storage: Storage, to: Target) -> Staged:
+def stage_append(frame: Any, metadata: TableMetadata, storage: Storage, to: WriteTarget) -> StagedWrite:
     frame = read_as(frame, metadata, to)
     evolved, changes = _with_schema(metadata, frame, to)
     staged = write_files(frame, evolved, storage, to)
@@ -201,8 +202,8 @@ def stage_append(frame: Any, metadata: TableMetadata, storage: Storage, to: Targ
 
 
 def stage_overwrite(
-    frame: Any, metadata: TableMetadata, storage: Storage, to: Target, row_filter: Predicate, checks: Mapping[str, Any] = {}
-) -> Staged:
+    frame: Any, metadata: TableMetadata, storage: Storage, to: WriteTarget, row_filter: Predicate, checks: Mapping[str, Any] = {}
+) -> StagedWrite:
     """`checks`: fields of the action that a caller knows better."""
     frame = read_as(frame, metadata, to)
     evolved, changes = _with_schema(metadata, frame, to)
@@ -220,7 +221,7 @@ def stage_overwrite(
     return replace(staged, actions=(*changes, WrittenFor(evolved, to.known_columns, staged.files), action))
 
 
-def stage_replace_partitions(frame: Any, metadata: TableMetadata, storage: Storage, to: Target) -> Staged:
+def stage_replace_partitions(frame: Any, metadata: TableMetadata, storage: Storage, to: WriteTarget) -> StagedWrite:
     frame = read_as(frame, metadata, to)
     evolved, changes = _with_schema(metadata, frame, to)
     staged = write_files(frame, evolved, storage, to)
@@ -238,7 +239,9 @@ def stage_replace_partitions(frame: Any, metadata: TableMetadata, storage: Stora
     return replace(staged, actions=(*changes, WrittenFor(evolved, to.known_columns, staged.files), action))
 
 
-def stage_add_files(paths: Sequence[str], metadata: TableMetadata, storage: Storage, to: Target, check_duplicates: bool) -> Staged:
+def stage_add_files(
+    paths: Sequence[str], metadata: TableMetadata, storage: Storage, to: WriteTarget, check_duplicates: bool
+) -> StagedWrite:
     """Existing Parquet files become part of the table where they lie. `check_duplicates`: those that the table holds are refused."""
     refuse_encryption(metadata)
     if len({normalise(p) for p in paths}) != len(paths):
@@ -247,7 +250,7 @@ def stage_add_files(paths: Sequence[str], metadata: TableMetadata, storage: Stor
     before: tuple[Action, ...] = ()
     if check_duplicates:
         before = (NotYetThere(frozenset(normalise(f.file_path) for f in files), to.branch),)
-    if _NAME_MAPPING not in metadata.properties:  # files of others seldom hold field ids: today's names tell which column is which
-        before = (*before, MetadataChange(lambda m: (SetProperties({_NAME_MAPPING: name_mapping_of(m.schema())}),)))
+    if NAME_MAPPING not in metadata.properties:  # files of others seldom hold field ids: today's names tell which column is which
+        before = (*before, MetadataChange(lambda m: (SetProperties({NAME_MAPPING: name_mapping_of(m.schema())}),)))
     action = Append(files=files, branch=to.branch, snapshot_properties=to.properties, stage_only=to.stage_only, wap_id=to.wap_id)
-    return Staged((*before, action), metrics={"rows_inserted": sum(f.record_count for f in files)})
+    return StagedWrite((*before, action), metrics={"rows_inserted": sum(f.record_count for f in files)})

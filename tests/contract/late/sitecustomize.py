@@ -41,7 +41,10 @@ def late(work, kind):
 
 
 def _install():
-    from frazil.spark import arrow_write, row_changes_tasks, run, staging
+    from frazil.spark.dml import change_tasks as row_changes_tasks
+    from frazil.spark.dml import staging
+    from frazil.spark.tasks import spark_runner as run
+    from frazil.spark.write import arrow_write
 
     run.work_on = late(run.work_on, "work")
     arrow_write.write_part = late(arrow_write.write_part, "arrow")

@@ -28,8 +28,8 @@ def _first_attempt():
 
 
 def _install():
-    from frazil.spark import row_changes_tasks as tasks
-    from frazil.spark import staging
+    from frazil.spark.dml import change_tasks as tasks
+    from frazil.spark.dml import staging
 
     write_changes, take_away, write_part = tasks.write_changes, tasks.take_away, staging.write_part
 

@@ -1,4 +1,4 @@
-"""The metadata tables of Java Iceberg as Arrow, with Java's columns, types and order (java_spark 1.6).
+"""The metadata tables of Java Iceberg as Arrow, with Java's columns, types and order.
 
 Door: `metadata_table(name, metadata, storage, …)`, `metadata_table_schema(name, metadata)`, `METADATA_TABLES`.
 """

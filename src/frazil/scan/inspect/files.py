@@ -1,4 +1,4 @@
-"""Metadata tables of files and entries: files, data_files, delete_files, entries and their `all_` forms (java_spark 1.6)."""
+"""Metadata tables of files and entries: files, data_files, delete_files, entries and their `all_` forms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metadata tables that the table metadata alone answers: history, snapshots, refs, metadata_log_entries (java_spark 1.6)."""
+"""Metadata tables that the table metadata alone answers: history, snapshots, refs, metadata_log_entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metadata tables `manifests` and `all_manifests` (java_spark 1.6)."""
+"""Metadata tables `manifests` and `all_manifests`."""
 
 from __future__ import annotations
 

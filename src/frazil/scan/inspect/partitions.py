@@ -1,4 +1,4 @@
-"""Metadata table `partitions`: live files summed up by partition (java_spark 1.6).
+"""Metadata table `partitions`: live files summed up by partition.
 
 A partition is the set of values of the union of all specs together with how many of its fields the file's spec has, as in Java: files of an
 older spec are not mixed with those of a newer one. Values are equal when their bits are: -0.0 and 0.0 are two partitions, NaN is one.

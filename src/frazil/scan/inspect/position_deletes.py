@@ -1,4 +1,4 @@
-"""Metadata table `position_deletes`: every deleted position, from position delete files and deletion vectors (java_spark 1.6)."""
+"""Metadata table `position_deletes`: every deleted position, from position delete files and deletion vectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`readable_metrics`: counts and bounds of every leaf column by name, bounds as values (java_spark 1.6)."""
+"""`readable_metrics`: counts and bounds of every leaf column by name, bounds as values."""
 
 from __future__ import annotations
 

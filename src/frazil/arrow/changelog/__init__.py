@@ -1,0 +1,1 @@
+"""Read the rows of a changelog: inserts, deletes and updates between two snapshots, without rows that were only carried over."""

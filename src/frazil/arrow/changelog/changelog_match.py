@@ -1,0 +1,166 @@
+"""Which rows of a changelog stay: rows that went and came again the same are taken out, and updates are told by their keys.
+
+Only digests and places of rows are held: 28 bytes a row, 44 with keys, in memory up to a budget and beyond it in files, by digest, so that
+rows that may meet are in one file. A row's verdict is one bit at its place in its file.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.arrow.values.row_digest import Digests
+
+BUDGET = 256 * 1024 * 1024  # bytes of digests and places, and of what sorting them takes
+_BUCKETS = 256
+_SORTING = 4  # sorting takes so many times the bytes of what is sorted
+_PLAIN = [("a", "<u8"), ("b", "<u8"), ("source", "<i4"), ("place", "<i8")]
+_KEYED = [*_PLAIN, ("ka", "<u8"), ("kb", "<u8")]
+Records = npt.NDArray[Any]
+Numbers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+class Marks:
+    """One bit for each row of a file."""
+
+    def __init__(self, rows: int):
+        self._bits = np.zeros((rows + 7) // 8, np.uint8)
+
+    def set(self, places: Numbers) -> None:
+        np.bitwise_or.at(self._bits, places >> 3, (1 << (places & 7)).astype(np.uint8))
+
+    def of(self, places: Numbers) -> Flags:
+        return np.asarray((self._bits[places >> 3] >> (places & 7).astype(np.uint8)) & 1, bool)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Of one task: the rows that stay, and those of them that are one side of an update."""
+
+    stays: Marks
+    updates: Marks
+
+
+@dataclass
+class Matcher(AbstractContextManager["Matcher"]):
+    """`inserted` and `order` of each task (by its number): does it bring rows, and when. Rows of tasks of different snapshots meet only
+    when all are matched together (net changes); then later rows take out earlier ones, the last first."""
+
+    inserted: Sequence[bool]
+    order: Sequence[int]
+    rows: Sequence[int]
+    keyed: bool = False
+    budget: int = BUDGET
+    kept: int = 0
+    spilled: int = 0
+    _held: list[Records] = field(default_factory=list)
+    _bytes: int = 0
+    _folder: Any = None
+
+    def add(self, task: int, places: Numbers, rows: Digests, keys: Digests | None = None) -> None:
+        """Rows of a task: their places in its file, their digests and, when `keyed`, those of their keys."""
+        found = np.zeros(len(places), _KEYED if self.keyed else _PLAIN)
+        found["a"], found["b"], found["source"], found["place"] = rows[0], rows[1], task, places
+        if keys is not None:
+            found["ka"], found["kb"] = keys
+        self._held.append(found)
+        self._bytes += found.nbytes
+        if self._bytes * (1 + _SORTING) > self.budget:
+            self._spill()
+
+    def verdicts(self) -> list[Verdict]:
+        """After all rows were added."""
+        found = [Verdict(Marks(n), Marks(n)) for n in self.rows]
+        signs = np.where(np.asarray(self.inserted, bool), 1, -1).astype(np.int64)
+        ranks = np.asarray(self.order, np.int64) * 2 + (signs > 0)
+        for records in self._buckets():
+            if not len(records):
+                continue
+            staying = _staying(records, signs, ranks)
+            self.kept += len(staying)
+            _mark(staying, [v.stays for v in found])
+            if self.keyed:
+                _mark(_updates(staying, signs), [v.updates for v in found])
+        return found
+
+    def _buckets(self) -> Iterator[Records]:
+        if self._folder is None:
+            yield np.concatenate(self._held) if self._held else np.zeros(0, _KEYED if self.keyed else _PLAIN)
+            return
+        self._spill()
+        for path in sorted(Path(self._folder.name).iterdir()):
+            yield np.fromfile(path, _KEYED if self.keyed else _PLAIN)
+
+    def _spill(self) -> None:
+        """What is held goes to a file for each value of the first byte of the key's (else the row's) digest."""
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="frazil-changes-")
+        if not self._held:
+            return
+        records = np.concatenate(self._held)
+        bucket = (records["ka" if self.keyed else "a"] >> np.uint64(56)).astype(np.int64)
+        order = np.argsort(bucket, kind="stable")
+        records, ends = records[order], np.cumsum(np.bincount(bucket, minlength=_BUCKETS))
+        for number, (begin, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
+            if end > begin:
+                with (Path(self._folder.name) / f"{number:03}").open("ab") as file:
+                    records[begin:end].tofile(file)
+        self.spilled += len(records)
+        self._held, self._bytes = [], 0
+
+    def __exit__(self, *_: object) -> None:
+        if self._folder is not None:
+            self._folder.cleanup()
+
+
+def _staying(records: Records, signs: Numbers, ranks: Numbers) -> Records:
+    """Rows that no equal row takes out: coming and going rows cancel as brackets do, in the order of time."""
+    sources = records["source"]
+    order = np.lexsort((records["place"], sources, ranks[sources], records["b"], records["a"]))
+    sorted_ = records[order]
+    fresh = np.ones(len(sorted_), bool)
+    fresh[1:] = (sorted_["a"][1:] != sorted_["a"][:-1]) | (sorted_["b"][1:] != sorted_["b"][:-1])
+    group = np.cumsum(fresh) - 1
+    steps = signs[sorted_["source"]]
+    total = np.cumsum(steps)
+    begins = np.flatnonzero(fresh)
+    level = total - (total[begins] - steps[begins])[group]
+    return np.asarray(sorted_[_unmatched(level, group, steps > 0) | _unmatched(-level, group, steps < 0)])
+
+
+def _unmatched(level: Numbers, group: Numbers, mine: Flags) -> Flags:
+    """Steps up, above zero, to a level that is never left again below."""
+    apart = 2 * len(level) + 2  # groups lie so far apart that a later one is no minimum of an earlier one
+    lowest = np.minimum.accumulate((level + group * apart)[::-1])[::-1] - group * apart
+    return np.asarray(mine & (level >= 1) & (level <= lowest))
+
+
+def _updates(staying: Records, signs: Numbers) -> Records:
+    """Of a snapshot's staying rows those that make pairs: of each key as many going rows as coming ones, by their digests."""
+    coming = signs[staying["source"]] > 0
+    order = np.lexsort((staying["place"], staying["source"], staying["b"], staying["a"], coming, staying["kb"], staying["ka"]))
+    sorted_, coming = staying[order], coming[order]
+    fresh = np.ones(len(sorted_), bool)
+    fresh[1:] = (sorted_["ka"][1:] != sorted_["ka"][:-1]) | (sorted_["kb"][1:] != sorted_["kb"][:-1])
+    group = np.cumsum(fresh) - 1
+    came = np.bincount(group, coming.astype(np.int64), minlength=int(group.max(initial=-1)) + 1).astype(np.int64)
+    went = np.bincount(group, minlength=len(came)) - came
+    first = np.flatnonzero(fresh)[group] + np.where(coming, went[group], 0)
+    place = np.arange(len(sorted_)) - first
+    return np.asarray(sorted_[place < np.minimum(came, went)[group]])
+
+
+def _mark(records: Records, marks: Sequence[Marks]) -> None:
+    order = np.argsort(records["source"], kind="stable")
+    sources, places = records["source"][order], records["place"][order]
+    for source in np.unique(sources):
+        begin, end = np.searchsorted(sources, (source, source + 1))
+        marks[source].set(places[begin:end])

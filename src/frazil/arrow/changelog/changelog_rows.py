@@ -1,0 +1,84 @@
+"""The rows of a change task: of a data file that came or went, or the rows of a file that died in place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from frazil.arrow.deletes.apply_deletes import RowDeletes, deletes_of
+from frazil.arrow.files.damage import reading
+from frazil.arrow.files.project import plan_columns
+from frazil.arrow.read.read_context import ReadContext, identity_values
+from frazil.arrow.read.read_tasks import OpenedFile, open_task, read_opened
+from frazil.scan.changelog import ChangeTask
+from frazil.spec.data_file import DataFile
+from frazil.spec.types import NestedField
+
+Flags = npt.NDArray[np.bool_]
+_NONE = RowDeletes(np.zeros(0, np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class OnlyAlive(RowDeletes):
+    """Hides all rows but those that live under the deletes `here` and are dead under those `there`. Stands where a reader expects deletes;
+    `tests` are those of both."""
+
+    here: RowDeletes = _NONE
+    there: RowDeletes = _NONE
+
+    @classmethod
+    def of(cls, here: RowDeletes, there: RowDeletes) -> OnlyAlive:
+        return cls(_NONE.positions, (*here.tests, *there.tests), here, there)
+
+    def may_hold(self, first: int, count: int) -> bool:
+        """Whether a row of these may come: not when only positions count and none that died lies here."""
+        if self.there.tests:
+            return True
+        died = np.setdiff1d(self.there.positions, self.here.positions, assume_unique=True)
+        return bool(np.searchsorted(died, first) < np.searchsorted(died, first + count)) if count >= 0 else bool(len(died))
+
+    def deleted(self, first: int, count: int, columns: Sequence[pa.Array] = (), fields: Sequence[NestedField] = ()) -> Flags:
+        here, there = (d.deleted(first, count, columns, fields) for d in (self.here, self.there))
+        if there is None:
+            return np.ones(count, bool)
+        return ~there if here is None else ~there | here
+
+
+def change_rows(change: ChangeTask, context: ReadContext, *, threads: bool = False) -> Iterator[pa.RecordBatch]:
+    """The rows as the context projects and filters them, in the order of the file.
+
+    Raises CorruptData, NoSuchFileError, Unsupported, each naming the file.
+    """
+    file = change.task.file
+    with reading(file.file_path, file.file_format):
+        if change.other is None:
+            yield from read_opened(open_task(change.task, context), context, threads=threads)
+            return
+        opened = _open_difference(change, change.other, context)
+        yield from read_opened(opened, context, threads=threads)
+
+
+def _open_difference(change: ChangeTask, other: Sequence[DataFile], context: ReadContext) -> OpenedFile:
+    file = change.task.file
+    difference = OnlyAlive.of(_deletes(file, change.task.delete_files, context), _deletes(file, other, context))
+    opened = open_task(change.task.with_deletes(()), context)
+    pieces = [p for p in opened.pieces if difference.may_hold(p.first_row, p.rows)]
+    fields = context.mask_fields(opened.filter, difference.key_ids)
+    schema = opened.source.file_schema(context.mapping)
+    assert schema is not None  # or the file would not have been opened
+    constants = identity_values(change.task.spec, file.partition)
+    columns = plan_columns(fields, schema, constants, prune=opened.source.prunes_leaves, name=file.file_path)
+    return replace(opened, deletes=difference, mask_fields=fields, mask_columns=columns, pieces=pieces)
+
+
+def _deletes(file: DataFile, deletes: Sequence[DataFile], context: ReadContext) -> RowDeletes:
+    if not deletes:
+        return _NONE
+    return deletes_of(
+        file, deletes, storage=context.storage, cache=context.delete_cache, data_schema=context.data_schema,
+        keys=context.keys, mapping=context.mapping, limit=context.options.delete_memory,
+    )  # fmt: skip

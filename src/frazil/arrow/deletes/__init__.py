@@ -1,0 +1,1 @@
+"""Read, apply and write position deletes, deletion vectors and equality deletes of data files."""

@@ -1,0 +1,218 @@
+"""Row-level deletes of one data file, applied to its batches: positions and vectors as row numbers, equality deletes as sets of keys.
+
+Keys are compared by field id in the widest type the column ever had, so that renamed, dropped and widened columns, and time travel to
+before such a change, all compare the same values. A data file that is older than a key column has the column's default (or null) there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from frazil.arrow.deletes.delete_files import DeleteCache, Positions, key_column, keys_of, positions_of
+from frazil.arrow.deletes.key_set import KEY_BYTES, KeySet, canonical
+from frazil.arrow.deletes.key_spill import SpilledKeys
+from frazil.arrow.values.arrow_schema import to_arrow_type
+from frazil.arrow.values.convert import leaf_conversion
+from frazil.codec.name_mapping import NameMapping
+from frazil.errors import CorruptData, Unsupported
+from frazil.spec.data_file import DataFile, DataFileContent
+from frazil.spec.schema import Schema
+from frazil.spec.types import IcebergType, NestedField, StructType, children, with_children
+from frazil.storage.base import Storage
+
+Flags = npt.NDArray[np.bool_]
+
+
+# Schemas -------------------------------------------------------------------------------------------------------------------------------
+
+
+def key_schema(schemas: Iterable[Schema]) -> Schema:
+    """All columns that a table ever had, by id, each as the newest schema with it has it; all optional, names of their own."""
+    found: tuple[NestedField, ...] = ()
+    for schema in sorted(schemas, key=lambda s: s.schema_id, reverse=True):
+        found = _joined(found, schema.fields)
+    return Schema(*(_optional(f) for f in found))
+
+
+def widened(own: Schema, keys: Schema) -> Schema:
+    """A schema with the columns of another that it lacks, at any level of its structs."""
+    return Schema(*_joined(own.fields, keys.fields), schema_id=own.schema_id)
+
+
+def _joined(first: tuple[NestedField, ...], more: tuple[NestedField, ...]) -> tuple[NestedField, ...]:
+    """Fields of both, the first's where both have one; those that are added get names that cannot meet others."""
+    by_id = {f.field_id: f for f in more}
+    known = {f.field_id for f in first}
+    kept = []
+    for f in first:
+        other = by_id.get(f.field_id)
+        if other is not None and isinstance(f.field_type, StructType) and isinstance(other.field_type, StructType):
+            f = replace(f, field_type=StructType(*_joined(f.field_type.fields, other.field_type.fields)))
+        kept.append(f)
+    return (*kept, *(replace(_optional(f), name=f"\0{f.field_id}") for f in more if f.field_id not in known))
+
+
+def _optional(f: NestedField) -> NestedField:
+    inner = tuple(_optional(c) for c in children(f.field_type)) if isinstance(f.field_type, StructType) else ()
+    return replace(f, required=False, field_type=with_children(f.field_type, inner) if inner else f.field_type)
+
+
+# One data file -------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class KeyTest:
+    """Equality deletes that compare the same columns: their keys, and how each column of the data becomes comparable."""
+
+    ids: tuple[int, ...]
+    keys: KeySet | SpilledKeys
+    converts: tuple[Callable[[pa.Array], pa.Array], ...]
+
+    def deleted(self, columns: Sequence[pa.Array], fields: Sequence[NestedField]) -> Flags:
+        return self.keys.has([canonical(c(key_column(columns, fields, i))) for i, c in zip(self.ids, self.converts, strict=True)])
+
+
+@dataclass(frozen=True, eq=False)
+class RowDeletes:
+    """What is deleted from one data file: rows by position, ascending, and rows whose keys are in one of the sets."""
+
+    positions: Positions
+    tests: tuple[KeyTest, ...] = ()
+
+    @property
+    def key_ids(self) -> set[int]:
+        """Columns that must be read to know."""
+        return {i for t in self.tests for i in t.ids}
+
+    def by_position(self, first: int, count: int) -> Flags | None:
+        """Of the rows [first, first + count) those deleted by position; None: none of them."""
+        begin, end = np.searchsorted(self.positions, (first, first + count))
+        if begin == end:
+            return None
+        found = np.zeros(count, bool)
+        found[self.positions[begin:end] - first] = True
+        return found
+
+    def deleted(self, first: int, count: int, columns: Sequence[pa.Array] = (), fields: Sequence[NestedField] = ()) -> Flags | None:
+        """Deleted rows of a batch that begins at `first` of the file; `columns` hold the keys. None: no row."""
+        found = self.by_position(first, count)
+        for test in self.tests:
+            here = test.deleted(columns, fields)
+            if here.any():
+                found = here if found is None else found | here
+        return found
+
+
+def deletes_of(
+    file: DataFile,
+    deletes: Sequence[DataFile],
+    *,
+    storage: Storage,
+    cache: DeleteCache,
+    data_schema: Schema,
+    keys: Schema | None,
+    mapping: NameMapping | None,
+    limit: int,
+) -> RowDeletes:
+    """The deletes of a data file, decoded. `keys`: `key_schema` of the table, needed for equality deletes. `limit`: bytes for sets
+    of keys; one that needs more than a quarter of it goes to disk.
+
+    Raises CorruptData, NoSuchFileError and Unsupported, naming the delete file.
+    """
+    positional = [d for d in deletes if d.content == DataFileContent.POSITION_DELETES]
+    by_ids: dict[tuple[int, ...], list[DataFile]] = {}
+    for d in deletes:
+        if d.content == DataFileContent.EQUALITY_DELETES:
+            by_ids.setdefault(tuple(sorted(set(d.equality_ids or ()))), []).append(d)
+    positions = positions_of(file, positional, storage, cache)
+    if not by_ids:
+        return RowDeletes(positions)
+    if keys is None:
+        raise Unsupported(f"{file.file_path} has equality deletes, for which this read was not prepared.", file=file.file_path)
+    tests: list[KeyTest] = []
+    for ids, files in by_ids.items():
+        types = [_key_type(keys, i, files[0]) for i in ids]
+        converts = tuple(_conversion(data_schema, i, t, files[0]) for i, t in zip(ids, types, strict=True))
+        source = _KeySource(ids, keys.project(ids).fields, storage, cache, mapping, limit)
+        tests.extend(KeyTest(ids, source.set_of(block), converts) for block in blocks(files))
+    return RowDeletes(positions, tuple(t for t in tests if len(t.keys)))
+
+
+def _key_type(keys: Schema, field_id: int, delete: DataFile) -> IcebergType:
+    field = keys.by_id.get(field_id)
+    if field is None:
+        text = f"Equality delete file {delete.file_path} compares column {field_id}, which no schema of the table has."
+        raise CorruptData(text, file=delete.file_path, field_id=field_id)
+    around = [keys.by_id[p].field_type for p in keys.parents[field_id]]
+    if not field.field_type.is_primitive or not all(isinstance(t, StructType) for t in around):
+        text = f"Equality delete file {delete.file_path} compares column {field_id}, which is {field.field_type} or inside a list or map."
+        raise CorruptData(text, file=delete.file_path, field_id=field_id)
+    return field.field_type
+
+
+def _conversion(data: Schema, field_id: int, wanted: IcebergType, delete: DataFile) -> Callable[[pa.Array], pa.Array]:
+    """From the type that this read has for a column to the widest it ever had."""
+    have = to_arrow_type(data.by_id[field_id].field_type)
+    found = (lambda a: a) if have == to_arrow_type(wanted) else leaf_conversion(have, wanted)
+    if found is None:
+        text = f"Column {field_id} is {have} in this read and {wanted} in equality delete file {delete.file_path}; they cannot be compared."
+        raise CorruptData(text, file=delete.file_path, field_id=field_id)
+    return found
+
+
+def blocks(files: Sequence[DataFile]) -> Iterator[tuple[DataFile, ...]]:
+    """The delete files in runs whose lengths are powers of two, the largest at the end.
+
+    Files are ordered by age, and an older data file has all deletes of a younger one and some before them. So most runs are shared by data
+    files, and a long history of small deletes costs n log n, not a set of its own for each data file.
+    """
+    end = len(files)
+    while end:
+        length = 1 << (end.bit_length() - 1)
+        yield tuple(files[end - length : end])
+        end -= length
+
+
+@dataclass(frozen=True, eq=False)
+class _KeySource:
+    """Where sets of keys come from: delete files, decoded once as long as the cache holds them."""
+
+    ids: tuple[int, ...]
+    fields: tuple[NestedField, ...]
+    storage: Storage
+    cache: DeleteCache
+    mapping: NameMapping | None
+    limit: int
+
+    def set_of(self, files: tuple[DataFile, ...]) -> KeySet | SpilledKeys:
+        """The keys of all these delete files."""
+        key = ("set", self.ids, tuple(d.file_path for d in files))
+        return self.cache.get_or_make(key, lambda: self._made(files), lambda s: s.nbytes + 500)
+
+    def _made(self, files: tuple[DataFile, ...]) -> KeySet | SpilledKeys:
+        size = sum(d.record_count * KEY_BYTES + max(8 * len(self.ids) * d.record_count, 3 * d.file_size_in_bytes) for d in files)
+        if size > self.limit // 4:  # the cache would not keep it
+            return SpilledKeys.of((b for d in files for b in self._batches(d)), size)
+        parts = [p for d in files if len((p := self._decoded(d))[0])]
+        if not parts:
+            return KeySet.of([pa.nulls(0, pa.int64()) for _ in self.ids])
+        return KeySet.of([pa.concat_arrays(list(c)) for c in zip(*parts, strict=True)])
+
+    def _decoded(self, delete: DataFile) -> list[pa.Array]:
+        def made() -> list[pa.Array]:
+            parts = list(self._batches(delete))
+            return [pa.concat_arrays(list(c)) for c in zip(*parts, strict=True)] if parts else [pa.nulls(0) for _ in self.ids]
+
+        return self.cache.get_or_make(("keys", delete.file_path, self.ids), made, lambda found: sum(c.nbytes for c in found) + 500)
+
+    def _batches(self, delete: DataFile) -> Iterator[list[pa.Array]]:
+        for batch in keys_of(delete, self.ids, self.fields, self.storage, self.mapping):
+            yield [canonical(c) for c in batch]
+
+
+__all__ = ["KeyTest", "RowDeletes", "deletes_of", "key_schema", "widened"]

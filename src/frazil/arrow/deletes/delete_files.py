@@ -1,0 +1,246 @@
+"""Delete files and deletion vectors, decoded: positions of a data file's rows, and columns of keys (spec, "Delete Formats").
+
+Everything is checked against the manifest: a file that holds fewer or more rows than it should, or positions that its data file cannot
+have, is CorruptData. What was decoded is kept for other data files of the same read, within a bound of bytes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from frazil.arrow.files.damage import reading
+from frazil.arrow.files.file_schema import FileField
+from frazil.arrow.files.project import build, plan_columns
+from frazil.arrow.files.read_avro import AvroSource
+from frazil.arrow.files.read_orc import OrcSource
+from frazil.arrow.files.read_parquet import ParquetSource
+from frazil.arrow.files.source import FileReader
+from frazil.codec.deletion_vector import decode_vector, positions_array
+from frazil.codec.name_mapping import MappedField, NameMapping
+from frazil.errors import CorruptData, Unsupported
+from frazil.scan.cache import ByteCache
+from frazil.scan.delete_ranges import normalised
+from frazil.spec.data_file import DataFile
+from frazil.spec.schema import DELETE_FILE_PATH_ID, DELETE_FILE_POS_ID
+from frazil.spec.types import LongType, NestedField, StringType, children
+from frazil.storage.base import Storage
+
+T = TypeVar("T")
+Positions = npt.NDArray[np.int64]
+SOURCES: dict[str, Any] = {"parquet": ParquetSource, "orc": OrcSource, "avro": AvroSource}
+BATCH = 131_072
+_POSITION_COLUMNS = (
+    NestedField(DELETE_FILE_PATH_ID, "file_path", StringType(), True),
+    NestedField(DELETE_FILE_POS_ID, "pos", LongType(), True),
+)
+_BY_NAME = NameMapping((MappedField(("file_path",), DELETE_FILE_PATH_ID), MappedField(("pos",), DELETE_FILE_POS_ID)))
+
+
+class DeleteCache(ByteCache):
+    """Decoded deletes of one read; a copy that travels to another process is empty."""
+
+    def __init__(self, max_bytes: int):
+        super().__init__(max_bytes)
+        self._making: dict[Hashable, threading.Lock] = {}
+
+    def get_or_make(self, key: Hashable, make: Callable[[], T], size: Callable[[T], int]) -> T:
+        """Two threads that want the same thing make it once."""
+        found: T | None = self.get(key)
+        if found is not None:
+            return found
+        with self._lock:
+            making = self._making.setdefault(key, threading.Lock())
+        with making:
+            found = self.get(key)
+            if found is None:
+                found = make()
+                self.put(key, found, size(found))
+        with self._lock:
+            self._making.pop(key, None)
+        return found
+
+    def __reduce__(self) -> Any:
+        return DeleteCache, (self.max_bytes,)
+
+
+def positions_of(file: DataFile, deletes: Sequence[DataFile], storage: Storage, cache: DeleteCache) -> Positions:
+    """The deleted rows of a data file, ascending, each once. Raises CorruptData, NoSuchFileError, Unsupported, naming the delete file."""
+    found = [np.zeros(0, np.int64)]
+    for delete in deletes:
+        here = _vector(delete, file, storage) if delete.is_dv else _from_file(delete, file, storage, cache)
+        _check_range(delete, file, here)
+        found.append(here)
+    return found[1] if len(found) == 2 else np.unique(np.concatenate(found))
+
+
+def _vector(delete: DataFile, file: DataFile, storage: Storage) -> Positions:
+    path, offset, size = delete.file_path, delete.content_offset, delete.content_size_in_bytes
+    with reading(path, "puffin"):
+        if offset is None or size is None or offset < 0 or size < 0:
+            raise CorruptData(f"The deletion vector in {path} has no place in its manifest.", file=path)
+        with storage.open_input(path) as source:
+            if offset + size > source.size():
+                raise CorruptData(f"The deletion vector at {offset} of {path} ends after the file.", file=path)
+            blob = source.read_at(size, offset)
+        bitmap = decode_vector(bytes(blob), path)
+        if len(bitmap) != delete.record_count:
+            text = f"The deletion vector at {offset} of {path} holds {len(bitmap)} positions, its manifest says {delete.record_count}."
+            raise CorruptData(text, file=path)
+        if bitmap and bitmap.max() >= file.record_count:  # before it is spelled out: a few bytes can stand for billions of rows
+            rows = f"row {bitmap.max()} of {file.file_path}, which has {file.record_count} rows"
+            raise CorruptData(f"The deletion vector at {offset} of {path} deletes {rows}.", file=path)
+        return positions_array(bitmap)
+
+
+@dataclass(frozen=True, eq=False)
+class _PositionFile:
+    """Positions by data file: those of `numbers[path]` = n lie in [ends[n], ends[n + 1])."""
+
+    numbers: dict[str, int]
+    ends: Positions
+    positions: Positions
+
+    def of(self, path: str) -> Positions:
+        n = self.numbers.get(path)
+        return self.positions[:0] if n is None else self.positions[self.ends[n] : self.ends[n + 1]]
+
+
+def _from_file(delete: DataFile, file: DataFile, storage: Storage, cache: DeleteCache) -> Positions:
+    wanted = str(normalised(pa.array([file.file_path], pa.string()))[0])
+    if delete.record_count * 64 > cache.max_bytes:  # too large to be kept: only what this data file needs is held at all
+        return _grouped(delete, storage, wanted).of(wanted)
+    found = cache.get_or_make(
+        ("positions", delete.file_path), lambda: _grouped(delete, storage, None), lambda f: f.positions.nbytes + 300 * len(f.numbers) + 500
+    )  # fmt: skip
+    return found.of(wanted)
+
+
+def _grouped(delete: DataFile, storage: Storage, only: str | None) -> _PositionFile:
+    numbers: dict[str, int] = {}
+    codes, positions = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
+    with reading(delete.file_path, delete.file_format):
+        for names, encoded, places in _position_rows(delete, storage):
+            code = np.array([numbers.setdefault(n, len(numbers)) if only in (None, n) else -1 for n in names], np.int32)[encoded]
+            kept = slice(None) if only is None else code >= 0
+            codes.append(code[kept])
+            positions.append(places[kept])
+    code, place = np.concatenate(codes), np.concatenate(positions)
+    order = np.lexsort((place, code))
+    ends = np.concatenate([[0], np.cumsum(np.bincount(code, minlength=len(numbers)))]).astype(np.int64)
+    return _PositionFile(numbers, ends, place[order])
+
+
+def _position_rows(delete: DataFile, storage: Storage) -> Iterator[tuple[list[str], npt.NDArray[np.int32], Positions]]:
+    """Batches of a position delete file: paths (normalised), the place among them of each row's path, and the rows' positions."""
+    source, schema = _open(delete, storage, _BY_NAME)
+    plan = plan_columns(_POSITION_COLUMNS, schema, {}, prune=source.prunes_leaves, name=delete.file_path)
+    rows = 0
+    for raw, count in _batches(source, plan, delete):
+        paths, places = (build(p, None if at is None else raw[at], count) for at, p in plan.columns)
+        rows += count
+        if paths.null_count or places.null_count:
+            raise CorruptData(f"Position delete file {delete.file_path} has a row without path or position.", file=delete.file_path)
+        encoded = paths.dictionary_encode()
+        yield normalised(encoded.dictionary).to_pylist(), encoded.indices.to_numpy(), places.to_numpy()
+    _check_rows(delete, rows)
+
+
+def position_batches(delete: DataFile, files: Sequence[DataFile], storage: Storage) -> Iterator[tuple[str, Positions]]:
+    """A position delete file in pieces, of which none is large: (data file, positions that ascend), only of these data files.
+
+    A data file may come several times. Raises CorruptData, NoSuchFileError, Unsupported, naming the delete file.
+    """
+    wanted = dict(zip(normalised(pa.array([f.file_path for f in files], pa.string())).to_pylist(), files, strict=True))
+    with reading(delete.file_path, delete.file_format):
+        for names, encoded, places in _position_rows(delete, storage):
+            for at, name in enumerate(names):
+                if (file := wanted.get(name)) is not None:
+                    found = np.unique(places[encoded == at])
+                    _check_range(delete, file, found)
+                    yield file.file_path, found
+
+
+def _check_range(delete: DataFile, file: DataFile, found: Positions) -> None:
+    if len(found) and (int(found[0]) < 0 or int(found[-1]) >= file.record_count):
+        bad = int(found[0]) if int(found[0]) < 0 else int(found[-1])
+        raise CorruptData(
+            f"Delete file {delete.file_path} deletes row {bad} of {file.file_path}, which has {file.record_count} rows.",
+            file=delete.file_path, data_file=file.file_path,
+        )  # fmt: skip
+
+
+def _check_rows(delete: DataFile, rows: int) -> None:
+    if rows != delete.record_count:
+        text = f"Delete file {delete.file_path} holds {rows} rows, its manifest says {delete.record_count}."
+        raise CorruptData(text, file=delete.file_path)
+
+
+def _open(delete: DataFile, storage: Storage, mapping: NameMapping | None) -> tuple[FileReader, Any]:
+    if delete.key_metadata:
+        raise Unsupported(f"Delete file {delete.file_path} is encrypted; Frazil does not read encrypted files.", file=delete.file_path)
+    if delete.file_format not in SOURCES:
+        text = f"{delete.file_path} is a {delete.file_format} file; delete files are parquet, orc, avro, or puffin for deletion vectors."
+        raise Unsupported(text, file=delete.file_path)
+    source = SOURCES[delete.file_format].open(delete, storage)
+    schema = source.file_schema(mapping)
+    if schema is None:
+        raise CorruptData(f"Delete file {delete.file_path} has no field ids.", file=delete.file_path)
+    return source, schema
+
+
+def _batches(source: FileReader, plan: Any, delete: DataFile) -> Iterator[tuple[Sequence[pa.Array], int]]:
+    """Batches; no more rows than the manifest says are taken, however many the file claims to have."""
+    left = delete.record_count
+    for piece in source.pieces(0, None):
+        for raw, count, _ in source.read(piece, plan, BATCH, False):
+            left -= count
+            if left < 0:
+                text = f"Delete file {delete.file_path} holds more rows than the {delete.record_count} of its manifest."
+                raise CorruptData(text, file=delete.file_path)
+            yield raw, count
+
+
+def keys_of(
+    delete: DataFile, ids: Sequence[int], fields: tuple[NestedField, ...], storage: Storage, mapping: NameMapping | None
+) -> Iterator[list[pa.Array]]:
+    """The key columns of an equality delete file in batches, in the order of `ids`. `fields`: top-level columns that hold them and
+    nothing else."""
+    with reading(delete.file_path, delete.file_format):
+        source, schema = _open(delete, storage, mapping)
+        for field_id in ids:
+            if not _has(schema.fields, field_id):
+                text = f"Equality delete file {delete.file_path} lacks the column with id {field_id}, which it compares."
+                raise CorruptData(text, file=delete.file_path, field_id=field_id)
+        plan = plan_columns(fields, schema, {}, prune=source.prunes_leaves, name=delete.file_path)
+        rows = 0
+        for raw, count in _batches(source, plan, delete):
+            columns = [build(p, None if at is None else raw[at], count) for at, p in plan.columns]
+            rows += count
+            yield [key_column(columns, fields, i) for i in ids]
+        _check_rows(delete, rows)
+
+
+def _has(fields: Sequence[FileField], field_id: int) -> bool:
+    return any(f.field_id == field_id or (pa.types.is_struct(f.type) and _has(f.children, field_id)) for f in fields)
+
+
+def key_column(columns: Sequence[pa.Array], fields: Sequence[NestedField], field_id: int) -> pa.Array:
+    """The column of that id among (nested) columns; null where a struct around it is null."""
+    at = next(i for i, f in enumerate(fields) if f.field_id == field_id or _holds(f, field_id))
+    array, field = columns[at], fields[at]
+    while field.field_id != field_id:
+        members: tuple[NestedField, ...] = children(field.field_type)
+        at = next(i for i, f in enumerate(members) if f.field_id == field_id or _holds(f, field_id))
+        array, field = array.flatten()[at], members[at]
+    return array
+
+
+def _holds(field: NestedField, field_id: int) -> bool:
+    return any(f.field_id == field_id or _holds(f, field_id) for f in children(field.field_type))

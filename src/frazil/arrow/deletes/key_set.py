@@ -1,0 +1,142 @@
+"""A set of keys of one or more columns, and which rows of a batch are in it: equality deletes (spec, "Equality Delete Files").
+
+Keys are held as Arrow columns, sorted by a 64-bit hash; a table of buckets gives where a hash begins. A hit is compared column by column,
+so the hash decides nothing. A key costs its columns' bytes, 8 for the hash and 8 to 16 for the buckets; while the set is made, about twice
+that.
+Null equals null. Floats are equal by their bits, all NaNs being one: 0.0 is not -0.0 (as in Java's comparison of keys).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.arrow.values.transforms import hash_values
+from frazil.scan.deletes import float_bits
+from frazil.spec.types import BinaryType
+
+Words = npt.NDArray[np.uint64]
+Flags = npt.NDArray[np.bool_]
+_NULL = np.uint64(0x9E3779B97F4A7C15)
+KEY_BYTES = 24  # of a key beside its columns
+
+
+def canonical(array: pa.Array) -> pa.Array:
+    """A key column such that equal keys have equal values: floats as the integers of their bits, times as integers."""
+    t = array.type
+    if pa.types.is_floating(t):
+        return float_bits(array)
+    if pa.types.is_timestamp(t) or pa.types.is_time64(t):
+        return array.view(pa.int64())
+    if pa.types.is_date32(t) or pa.types.is_time32(t):
+        return array.view(pa.int32())
+    return array
+
+
+@dataclass(frozen=True, eq=False)
+class KeySet:
+    """`columns`: canonical, in the order of `hashes`, which ascend; `starts`: where each bucket begins (a hash's first bits)."""
+
+    columns: tuple[pa.Array, ...]
+    hashes: Words
+    starts: npt.NDArray[np.int32]
+    shift: int
+
+    @classmethod
+    def of(cls, columns: Sequence[pa.Array]) -> KeySet:
+        """Of canonical columns; keys may repeat. At most 2^31 keys."""
+        hashes = hash_columns(columns)
+        order = np.argsort(hashes, kind="stable")
+        hashes, taken = hashes[order], pa.array(order)
+        sorted_ = [c.take(taken) for c in columns]
+        if len(hashes) > 1:
+            again = np.flatnonzero(hashes[1:] == hashes[:-1])
+            if len(again):
+                same = again[rows_equal(sorted_, again, sorted_, again + 1)]
+                keep = np.ones(len(hashes), bool)
+                keep[same + 1] = False
+                hashes, mask = hashes[keep], pa.array(keep)
+                sorted_ = [c.filter(mask) for c in sorted_]
+        bits = max(1, min(31, len(hashes).bit_length() + 1))
+        edges = np.arange(1 << bits, dtype=np.uint64) << np.uint64(64 - bits)
+        starts = np.append(np.searchsorted(hashes, edges), len(hashes)).astype(np.int32)
+        return cls(tuple(sorted_), hashes, starts, 64 - bits)
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    @property
+    def nbytes(self) -> int:
+        return int(sum(c.nbytes for c in self.columns) + self.hashes.nbytes + self.starts.nbytes)
+
+    def has(self, columns: Sequence[pa.Array]) -> Flags:
+        """Which rows of these canonical columns are keys of the set."""
+        wanted = hash_columns(columns)
+        bucket = (wanted >> np.uint64(self.shift)).astype(np.int64)
+        at, end = self.starts[bucket].astype(np.int64), self.starts[bucket + 1]
+        found = np.zeros(len(wanted), bool)
+        rows = np.flatnonzero(at < end)
+        while len(rows):
+            hit = rows[self.hashes[at[rows]] == wanted[rows]]
+            if len(hit):
+                found[hit[rows_equal(columns, hit, self.columns, at[hit])]] = True
+            at[rows] += 1
+            rows = rows[(at[rows] < end[rows]) & ~found[rows]]
+        return found
+
+
+def rows_equal(left: Sequence[pa.Array], at: Any, right: Sequence[pa.Array], there: Any) -> Flags:
+    """Row by row: all columns are equal, null to null."""
+    same = np.ones(len(at), bool)
+    at, there = pa.array(at), pa.array(there)
+    for a, b in zip(left, right, strict=True):
+        x, y = a.take(at), b.take(there)
+        equal = pc.fill_null(pc.equal(x, y), False)
+        if x.null_count and y.null_count:
+            equal = pc.or_(equal, pc.and_(x.is_null(), y.is_null()))
+        same &= equal.to_numpy(zero_copy_only=False)
+    return same
+
+
+def hash_columns(columns: Sequence[pa.Array]) -> Words:
+    """64 bits a row of canonical columns; equal rows have equal ones."""
+    with np.errstate(over="ignore"):
+        found = np.zeros(len(columns[0]), np.uint64)
+        for column in columns:
+            for words in _words(column):
+                found = _mixed(found ^ _mixed(words + _NULL))
+            if column.null_count:
+                found[column.is_null().to_numpy(zero_copy_only=False)] ^= _NULL
+    return found
+
+
+def _words(column: pa.Array) -> list[Words]:
+    """A column as one or two words a row; those of null rows are 0."""
+    t = column.type
+    if pa.types.is_boolean(t) or pa.types.is_integer(t):
+        filled = pc.fill_null(column, pa.scalar(0).cast(t)) if column.null_count else column
+        return [filled.to_numpy(zero_copy_only=False).astype(np.int64).view(np.uint64)]
+    if pa.types.is_decimal128(t):
+        begin, end = 2 * column.offset, 2 * (column.offset + len(column))
+        raw = np.frombuffer(column.buffers()[1] or b"", np.uint64)[begin:end].reshape(-1, 2).copy()
+        if column.null_count:
+            raw[column.is_null().to_numpy(zero_copy_only=False)] = 0
+        return [raw[:, 0], raw[:, 1]]
+    if pa.types.is_null(t):
+        return [np.zeros(len(column), np.uint64)]
+    data = column.cast(pa.large_binary())
+    lengths = pc.fill_null(pc.binary_length(data), 0).to_numpy(zero_copy_only=False).astype(np.uint64)
+    return [hash_values(BinaryType(), data).astype(np.uint64) if len(data) else np.zeros(0, np.uint64), lengths]
+
+
+def _mixed(x: Words) -> Words:
+    """The finalizer of splitmix64."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))

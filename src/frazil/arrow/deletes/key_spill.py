@@ -1,0 +1,96 @@
+"""Sets of keys that are too large for memory: split by hash into parts on disk, each part a sorted set that is mapped, not loaded.
+
+What a lookup touches comes in through the system's page cache, which gives it back under pressure. The files have no name any more once
+they are mapped, so they are gone with the process, however it ends.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from frazil.arrow.deletes.key_set import Flags, KeySet, hash_columns
+
+PART = 64 * 1024 * 1024  # bytes of a part, as it is made in memory
+_PARTS = 256  # files open at once, at most
+
+
+@dataclass(frozen=True, eq=False)
+class SpilledKeys:
+    """Like a `KeySet`; part i holds the keys whose hash ends in i. `parts`: None where there is no key."""
+
+    parts: tuple[KeySet | None, ...]
+
+    @classmethod
+    def of(cls, batches: Iterable[Sequence[pa.Array]], size: int) -> SpilledKeys:
+        """Of batches of canonical columns. `size`: about how many bytes all of them will take."""
+        count = 1 << min(_PARTS, max(2, -(-size // PART)) - 1).bit_length()
+        with tempfile.TemporaryDirectory(prefix="frazil-keys-", ignore_cleanup_errors=True) as place:
+            written = _split(batches, count, Path(place))
+            return cls(tuple(_mapped(p) if p is not None else None for p in written))
+
+    def __len__(self) -> int:
+        return sum(len(p) for p in self.parts if p is not None)
+
+    @property
+    def nbytes(self) -> int:
+        """Of memory that cannot be given back: next to none."""
+        return 1000 * len(self.parts)
+
+    def has(self, columns: Sequence[pa.Array]) -> Flags:
+        """Which rows of these canonical columns are keys of the set."""
+        found = np.zeros(len(columns[0]), bool)
+        where = _places(columns, len(self.parts))
+        for n in np.unique(where):
+            if (part := self.parts[n]) is not None:
+                rows = np.flatnonzero(where == n)
+                found[rows] = part.has([c.take(pa.array(rows)) for c in columns])
+        return found
+
+
+def _places(columns: Sequence[pa.Array], count: int) -> npt.NDArray[np.int64]:
+    return (hash_columns(columns) & np.uint64(count - 1)).astype(np.int64)
+
+
+def _split(batches: Iterable[Sequence[pa.Array]], count: int, place: Path) -> list[Path | None]:
+    """The keys of each part in a file of its own."""
+    paths: list[Path | None] = [None] * count
+    writers: list[pa.RecordBatchWriter | None] = [None] * count
+    with ExitStack() as stack:
+        for columns in batches:
+            where = _places(columns, count)
+            order = np.argsort(where, kind="stable")
+            batch = pa.RecordBatch.from_arrays(list(columns), names=[str(i) for i in range(len(columns))]).take(pa.array(order))
+            ends = np.searchsorted(where[order], np.arange(count + 1))
+            for n in np.unique(where):
+                if (writer := writers[n]) is None:
+                    paths[n] = path = place / f"{n}.arrows"
+                    sink = stack.enter_context(pa.OSFile(str(path), "wb"))
+                    writers[n] = writer = stack.enter_context(pa.ipc.new_stream(sink, batch.schema))
+                writer.write_batch(batch.slice(int(ends[n]), int(ends[n + 1] - ends[n])))
+    return paths
+
+
+def _mapped(path: Path) -> KeySet:
+    """The set of the keys in a file, written beside it and mapped."""
+    with pa.OSFile(str(path)) as source:
+        table = pa.ipc.open_stream(source).read_all().combine_chunks()
+    path.unlink()
+    made = KeySet.of([c.chunk(0) for c in table.columns])
+    held = path.with_suffix(".arrow")
+    with pa.OSFile(str(held), "wb") as sink:
+        columns = pa.RecordBatch.from_arrays([*made.columns, pa.array(made.hashes)], names=[str(i) for i in range(len(made.columns) + 1)])
+        with pa.ipc.new_file(sink, columns.schema) as writer:
+            writer.write_batch(columns)
+    np.save(path.with_suffix(".npy"), made.starts)
+    mapped = pa.ipc.open_file(pa.memory_map(str(held))).get_batch(0)
+    *keys, hashes = mapped.columns
+    starts: npt.NDArray[np.int32] = np.load(path.with_suffix(".npy"), mmap_mode="r")
+    return KeySet(tuple(keys), hashes.to_numpy(), starts, made.shift)

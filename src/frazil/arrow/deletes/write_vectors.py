@@ -1,0 +1,51 @@
+"""Deletion vectors of data files, in one Puffin file (v3; spec, "Deletion Vectors")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from pyroaring import BitMap64
+
+from frazil.arrow.deletes.write_deletes import FileDeletes, checked
+from frazil.arrow.write.write_context import WriteContext
+from frazil.codec.deletion_vector import vector_blob
+from frazil.codec.puffin import Blob, encode_puffin
+from frazil.errors import Unsupported
+from frazil.spec.data_file import DataFile, DataFileContent
+from frazil.spec.version import VERSION
+from frazil.storage.locations import data_location
+
+CREATED_BY = f"Frazil {VERSION}"
+
+
+def write_vectors(deletes: Iterable[FileDeletes], context: WriteContext, *, first: int = 1) -> list[DataFile]:
+    """One Puffin file with a vector for each data file, durable; none when there are no positions. `first`: the number in its name.
+
+    The positions are all that is deleted from a file: the caller has merged them with its vector and position deletes, which the commit
+    then removes. Raises Unsupported for tables before v3, InvalidInput for positions that a file cannot have.
+    """
+    if context.format_version < 3:
+        text = f"Deletion vectors need format version 3; {context.location} has {context.format_version}."
+        raise Unsupported(text, table=context.location)
+    blobs: list[tuple[DataFile, Blob, int]] = []
+    for file, positions in checked(deletes):
+        blobs.append((file, vector_blob(BitMap64(positions.astype(np.uint64)), file.file_path), len(positions)))
+    if not blobs:
+        return []
+    data, placed, _ = encode_puffin([b for _, b, _ in blobs], {"created-by": CREATED_BY})
+    name = context.delete_name(first, "puffin")
+    location = data_location(context.location, context.properties, "", name)
+    with context.storage.open_output(location) as sink:
+        sink.write(data)
+    return [
+        DataFile(
+            content=int(DataFileContent.POSITION_DELETES), file_path=location, file_format="puffin", partition=file.partition,
+            spec_id=file.spec_id, record_count=count, file_size_in_bytes=len(data), referenced_data_file=file.file_path,
+            content_offset=at.offset, content_size_in_bytes=at.length,
+        )
+        for (file, _, count), at in zip(blobs, placed, strict=True)
+    ]  # fmt: skip
+
+
+__all__ = ["CREATED_BY", "write_vectors"]

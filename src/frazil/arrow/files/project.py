@@ -1,0 +1,219 @@
+"""Projection by field id, at any depth: which columns of a file to read, and what to make of them (spec, "Column Projection").
+
+`plan_columns` compares a file's columns with the wanted schema once; `build` then applies the plan to every batch. A column that has the
+wanted type already is passed on as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import pyarrow as pa
+
+from frazil.arrow.files.file_schema import FileField, FileSchema
+from frazil.arrow.values.arrays import repeated
+from frazil.arrow.values.arrow_schema import is_list, to_arrow_type
+from frazil.arrow.values.convert import Convert, as_is, leaf_conversion
+from frazil.errors import CorruptData
+from frazil.spec.types import IcebergType, ListType, MapType, NestedField, StructType, UnknownType, VariantType
+
+
+@dataclass(frozen=True)
+class AsIs:
+    """The file's column, unchanged."""
+
+
+@dataclass(frozen=True)
+class Converted:
+    convert: Convert
+
+
+@dataclass(frozen=True)
+class ConstantColumn:
+    """A column the file lacks: a partition value, an initial default, or null."""
+
+    type: IcebergType
+    value: Any
+
+
+@dataclass(frozen=True)
+class Struct:
+    """`members`: per wanted field its place in the file's (pruned) struct, or None, and its plan."""
+
+    type: pa.DataType
+    members: tuple[tuple[int | None, Plan], ...]
+
+
+@dataclass(frozen=True)
+class List:
+    type: pa.DataType
+    element: Plan
+
+
+@dataclass(frozen=True)
+class Map:
+    type: pa.DataType
+    key: Plan
+    value: Plan
+
+
+Plan = AsIs | Converted | ConstantColumn | Struct | List | Map
+
+
+@dataclass(frozen=True)
+class ColumnsPlan:
+    """`columns` as `Struct.members`; `fields`: top-level columns to read; `leaves`: leaf columns to read, both ascending."""
+
+    columns: tuple[tuple[int | None, Plan], ...]
+    fields: tuple[int, ...]
+    leaves: tuple[int, ...]
+
+    @property
+    def is_plain(self) -> bool:
+        """Every column is the file's own, in its order, unchanged."""
+        return all(place == i and isinstance(plan, AsIs) for i, (place, plan) in enumerate(self.columns))
+
+
+def merge_plans(first: ColumnsPlan, second: ColumnsPlan, *, pruned: bool) -> ColumnsPlan | None:
+    """One plan that makes the columns of both, first ones first; None when both reach into one nested column, pruned differently."""
+    fields = tuple(sorted({*first.fields, *second.fields}))
+    nested = {p.fields[at] for p in (first, second) for at, plan in p.columns if at is not None and not isinstance(plan, Converted | AsIs)}
+    both = set(first.fields) & set(second.fields)
+    if pruned and (both & nested):
+        return None
+    place = {at: i for i, at in enumerate(fields)}
+    columns = tuple((None if at is None else place[p.fields[at]], plan) for p in (first, second) for at, plan in p.columns)
+    return ColumnsPlan(columns, fields, tuple(sorted({*first.leaves, *second.leaves})))
+
+
+def plan_columns(wanted: tuple[NestedField, ...], file: FileSchema, constants: Mapping[int, Any], *, prune: bool, name: str) -> ColumnsPlan:
+    """How to make `wanted` from a file.
+
+    `constants`: identity partition values by source field id, used for columns without an id in the file. `prune`: the reader can leave out
+    leaves inside a column (Parquet). `name`: the file, for errors. Raises CorruptData when a column cannot hold what the table says.
+    """
+    maker = _Planner(constants, file.by_name, prune, name)
+    members, fields, leaves = maker.struct(wanted, file.fields, needs_one=False)
+    return ColumnsPlan(members, tuple(fields), tuple(sorted(leaves)))
+
+
+@dataclass(frozen=True)
+class _Planner:
+    constants: Mapping[int, Any]
+    by_name: bool
+    prune: bool
+    file: str
+
+    def struct(
+        self, wanted: tuple[NestedField, ...], have: tuple[FileField, ...], *, needs_one: bool
+    ) -> tuple[tuple[tuple[int | None, Plan], ...], list[int], set[int]]:
+        """Members, the numbers of the fields in `have` to read, and their leaves."""
+        by_id = {f.field_id: i for i, f in enumerate(have) if f.field_id is not None}
+        found: list[tuple[int | None, Plan]] = []
+        leaves: set[int] = set()
+        for f in wanted:
+            at = by_id.get(f.field_id)
+            if at is None or isinstance(f.field_type, UnknownType) or (self.by_name and f.field_id in self.constants):
+                found.append((None, self.missing(f)))
+                continue
+            plan, inside = self.column(f.field_type, have[at])
+            found.append((at, plan))
+            leaves |= inside
+        fields = sorted({at for at, _ in found if at is not None})
+        if needs_one and not fields and have:  # only to learn where the struct is null
+            fields = [min(range(len(have)), key=lambda i: have[i].leaves[1] - have[i].leaves[0])]
+            leaves.add(have[fields[0]].leaves[0])
+        if not self.prune and needs_one:
+            return tuple(found), fields, leaves
+        place = {at: i for i, at in enumerate(fields)}
+        return tuple((None if at is None else place[at], plan) for at, plan in found), fields, leaves
+
+    def missing(self, f: NestedField) -> Plan:
+        if f.field_id in self.constants:
+            return ConstantColumn(f.field_type, self.constants[f.field_id])
+        if f.initial_default is None and f.required:
+            raise CorruptData(f"Column {f.name} (id {f.field_id}) is required, but {self.file} does not hold it.", file=self.file)
+        return ConstantColumn(f.field_type, f.initial_default)
+
+    def column(self, type_: IcebergType, have: FileField) -> tuple[Plan, set[int]]:
+        everything = set(range(*have.leaves))
+        match type_:
+            case StructType():
+                if not pa.types.is_struct(have.type):
+                    self.refuse(type_, have)
+                members, fields, leaves = self.struct(type_.fields, have.children, needs_one=True)
+                want = to_arrow_type(type_)
+                whole = len(fields) == len(have.children) or not self.prune
+                same = whole and _same_type(have.type, want) and all(p == i and isinstance(x, AsIs) for i, (p, x) in enumerate(members))
+                return (AsIs() if same else Struct(want, members)), leaves
+            case ListType():
+                if not is_list(have.type):
+                    self.refuse(type_, have)
+                element, leaves = self.column(type_.element_type, have.children[0])
+                plain = isinstance(element, AsIs) and pa.types.is_list(have.type) and _same_type(have.type, to_arrow_type(type_))
+                return (AsIs() if plain else List(to_arrow_type(type_), element)), leaves
+            case MapType():
+                if not pa.types.is_map(have.type):
+                    self.refuse(type_, have)
+                return self.map(type_, have)
+            case VariantType() if not pa.types.is_struct(have.type):
+                self.refuse(type_, have)
+        convert = leaf_conversion(have.type, type_)
+        if convert is None:
+            self.refuse(type_, have)
+        return (AsIs() if convert is as_is else Converted(convert)), everything
+
+    def map(self, type_: MapType, have: FileField) -> tuple[Plan, set[int]]:
+        key, key_leaves = self.column(type_.key_type, have.children[0])
+        value, value_leaves = self.column(type_.value_type, have.children[1])
+        want = to_arrow_type(type_)
+        key_leaves = set(range(*have.children[0].leaves))  # keys always come whole
+        plain = isinstance(key, AsIs) and isinstance(value, AsIs) and _same_type(have.type, want)
+        return (AsIs() if plain else Map(want, key, value)), key_leaves | value_leaves
+
+    def refuse(self, type_: IcebergType, have: FileField) -> NoReturn:
+        raise CorruptData(
+            f"Column {have.name} (id {have.field_id}) is {have.type} in {self.file}, which cannot be read as the table's {type_}.",
+            file=self.file, field_id=have.field_id,
+        )  # fmt: skip
+
+
+def _same_type(have: pa.DataType, want: pa.DataType) -> bool:
+    """Equal with names, nullability of members and all; metadata does not count."""
+    return bool(have.equals(want, check_metadata=False)) and str(have) == str(want)
+
+
+def build(plan: Plan, array: pa.Array | None, count: int) -> pa.Array:
+    """One column of a batch of `count` rows."""
+    match plan:
+        case AsIs():
+            return array
+        case Converted(convert):
+            return convert(array)
+        case ConstantColumn(type_, value):
+            return repeated(type_, value, count)
+        case Struct(type_, members):
+            assert array is not None
+            children = [build(p, None if at is None else array.field(at), count) for at, p in members]
+            mask = array.is_null() if array.null_count else None
+            if not children:
+                return pa.array([None if not v else {} for v in array.is_valid().to_pylist()], type_)
+            return pa.StructArray.from_arrays(children, fields=list(type_), mask=mask)
+        case List(type_, element):
+            return _list(array, type_, element)
+        case Map(type_, key, value):
+            assert array is not None
+            keys, items = array.keys, array.items
+            entries = pa.StructArray.from_arrays(
+                [build(key, keys, len(keys)), build(value, items, len(items))], fields=[type_.key_field, type_.item_field]
+            )
+            return pa.Array.from_buffers(type_, len(array), array.buffers()[:2], array.null_count, array.offset, [entries])
+
+
+def _list(array: Any, type_: pa.DataType, element: Plan) -> pa.Array:
+    if not pa.types.is_list(array.type):
+        array = array.cast(pa.list_(array.type.value_field))
+    values = build(element, array.values, len(array.values))
+    return pa.Array.from_buffers(type_, len(array), array.buffers()[:2], array.null_count, array.offset, [values])

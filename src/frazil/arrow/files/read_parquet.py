@@ -1,0 +1,178 @@
+"""Parquet files: row groups pruned by their statistics, leaf columns chosen by field id, streamed in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from frazil.arrow.files.file_schema import FileField, FileSchema, file_schema
+from frazil.arrow.files.project import ColumnsPlan
+from frazil.arrow.files.source import Piece, RawBatch
+from frazil.arrow.footers.parquet_stats import ChunkStatistics, chunk_statistics
+from frazil.codec.name_mapping import NameMapping
+from frazil.errors import CorruptData
+from frazil.expr.bound import Bound
+from frazil.expr.pruning.prune import TRUE, outcomes
+from frazil.expr.pruning.ranges import UNKNOWN, Range, constant, from_statistics
+from frazil.expr.values import arrow_type
+from frazil.spec.data_file import DataFile
+from frazil.spec.schema import Schema
+from frazil.spec.types import GeographyType, GeometryType, IcebergType, UnknownType, VariantType
+from frazil.storage.base import Storage
+
+
+def open_parquet(location: str, storage: Storage, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
+    """The file, its footer read (unless `metadata` is at hand). Local files are read in place, others with coalesced requests."""
+    path = storage.local_path(location)
+    source = path if path is not None else storage.open_input(location)
+    return pq.ParquetFile(
+        source, metadata=metadata, pre_buffer=path is None, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=False,
+        page_checksum_verification=True,
+    )  # fmt: skip
+
+
+def row_groups(metadata: pq.FileMetaData, start: int, length: int | None) -> list[Piece]:
+    """Row groups whose first byte lies in [start, start + length); None: all."""
+    pieces, first = [], 0
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        if length is None or start <= first_byte(group) < start + length:
+            pieces.append(Piece(number, first, group.num_rows))
+        first += group.num_rows
+    if first != metadata.num_rows:
+        raise CorruptData(f"The footer speaks of {metadata.num_rows} rows, its row groups of {first}.")
+    return pieces
+
+
+def first_byte(group: Any) -> int:
+    """Where a row group begins in the file."""
+    if group.num_columns == 0:
+        return 4
+    chunk = group.column(0)
+    offset = chunk.dictionary_page_offset if chunk.has_dictionary_page else None
+    return int(min(x for x in (offset, chunk.data_page_offset) if x))
+
+
+def prune(
+    pieces: Sequence[Piece],
+    metadata: pq.FileMetaData,
+    fields: Sequence[FileField],
+    bound: Bound,
+    schema: Schema,
+    constants: Mapping[int, Any],
+) -> list[Piece]:
+    """Row groups that may hold rows for which the filter is true; `all_match` where it is true for all."""
+    if not pieces:
+        return []
+    groups = [metadata.row_group(p.number) for p in pieces]
+
+    def ranges(field_id: int) -> Sequence[Range]:
+        return (_range(field_id, groups, fields, schema, constants),)
+
+    found = outcomes(bound, ranges, len(pieces))
+    return [Piece(p.number, p.first_row, p.rows, bool(o == TRUE)) for p, o in zip(pieces, found, strict=True) if o & TRUE]
+
+
+def _range(field_id: int, groups: Sequence[Any], fields: Sequence[FileField], schema: Schema, constants: Mapping[int, Any]) -> Range:
+    want = schema.by_id.get(field_id)
+    if want is None or isinstance(want.field_type, VariantType | GeometryType | GeographyType | UnknownType):
+        return UNKNOWN
+    have = _find(fields, field_id)
+    if field_id in constants or (have is None and not schema.parents.get(field_id)):
+        return constant(constants.get(field_id, want.initial_default), want.field_type)
+    if have is None or have.children or have.leaves[1] != have.leaves[0] + 1:
+        return UNKNOWN
+    chunks = [chunk_statistics(g.column(have.leaves[0]), have.type, want.field_type) for g in groups]
+    return range_of_chunks(chunks, want.field_type)
+
+
+def range_of_chunks(chunks: Sequence[ChunkStatistics | None], type_: IcebergType) -> Range:
+    """One row a chunk. NaN counts are unknown: statistics leave NaN out."""
+    held = arrow_type(type_)
+    return from_statistics(
+        type_,
+        pa.array([c.lower if c else None for c in chunks], held),
+        pa.array([c.upper if c else None for c in chunks], held),
+        pa.array([c.values if c else None for c in chunks], pa.int64()),
+        pa.array([c.nulls if c else None for c in chunks], pa.int64()),
+    )
+
+
+def _find(fields: Sequence[FileField], field_id: int) -> FileField | None:
+    """A field by id; only structs are stepped into."""
+    for f in fields:
+        if f.field_id == field_id:
+            return f
+        if pa.types.is_struct(f.type) and (inside := _find(f.children, field_id)):
+            return inside
+    return None
+
+
+@dataclass(frozen=True)
+class ParquetSource:
+    file: pq.ParquetFile
+
+    @classmethod
+    def open(cls, file: DataFile, storage: Storage) -> ParquetSource:
+        return cls(open_parquet(file.file_path, storage))
+
+    @property
+    def prunes_leaves(self) -> bool:
+        return True
+
+    def file_schema(self, mapping: NameMapping | None) -> FileSchema | None:
+        return file_schema(self.file.schema_arrow, mapping)
+
+    def pieces(self, start: int, length: int | None) -> list[Piece]:
+        return row_groups(self.file.metadata, start, length)
+
+    def prune(
+        self, pieces: Sequence[Piece], fields: Sequence[FileField], bound: Bound, schema: Schema, constants: Mapping[int, Any]
+    ) -> list[Piece]:
+        return prune(pieces, self.file.metadata, fields, bound, schema, constants)
+
+    def read(self, piece: Piece, plan: ColumnsPlan, batch_size: int, threads: bool) -> Iterator[RawBatch]:
+        if not plan.leaves:
+            for start in range(0, piece.rows, batch_size):
+                yield (), min(batch_size, piece.rows - start), piece.first_row + start
+            return
+        done = 0
+        for batch in self.file.reader.iter_batches(batch_size, [piece.number], column_indices=list(plan.leaves), use_threads=threads):
+            yield [_without_views(c) for c in batch.columns], batch.num_rows, piece.first_row + done
+            done += batch.num_rows
+        if done != piece.rows:
+            raise CorruptData(f"Row group {piece.number} holds {done} rows, its footer says {piece.rows}.")
+
+    def bytes_of(self, piece: Piece, plan: ColumnsPlan) -> int:
+        group = self.file.metadata.row_group(piece.number)
+        return sum(group.column(i).total_compressed_size for i in plan.leaves)
+
+
+def _without_views(values: pa.Array) -> pa.Array:
+    """Texts and bytes laid out as usual: what pyarrow wrote as views it reads as such, but can neither filter nor take from them."""
+    held = values.type
+    usual = _usual(held)
+    return values if usual is held else values.cast(usual)
+
+
+def _usual(type_: pa.DataType) -> pa.DataType:
+    """The same type without views; the very object where there are none."""
+    if pa.types.is_string_view(type_):
+        return pa.string()
+    if pa.types.is_binary_view(type_):
+        return pa.binary()
+    if not pa.types.is_nested(type_):
+        return type_
+    fields = [type_.field(at) for at in range(type_.num_fields)]
+    if pa.types.is_map(type_):
+        fields = [type_.key_field, type_.item_field]
+    parts = [f.with_type(_usual(f.type)) for f in fields]
+    if all(p.type == f.type for p, f in zip(parts, fields, strict=True)):
+        return type_
+    if pa.types.is_struct(type_):
+        return pa.struct(parts)
+    return pa.map_(*parts) if pa.types.is_map(type_) else pa.list_(parts[0])

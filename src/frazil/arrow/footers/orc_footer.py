@@ -1,0 +1,100 @@
+"""What an ORC file's footer says of its types, looked at before pyarrow sees it: a decimal that cannot be ends the process there.
+
+Source: ORC specification v1, "File Tail". What cannot be read here says nothing; pyarrow then tells what is wrong with the file.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from frazil.arrow.footers.parquet_footer import read_unsigned
+from frazil.codec.guard import inflate
+from frazil.errors import CorruptData
+
+_TAIL = 16 << 10  # bytes that are read at first
+_MOST = 64 << 20  # of a footer, inflated
+_DECIMAL, _MAX_PRECISION = 14, 38
+_NONE, _ZLIB, _SNAPPY, _ZSTD = 0, 1, 2, 5
+
+
+def check_types(source: Any, file: str) -> None:
+    """Raises CorruptData, naming the file, for a decimal of a precision that nobody knows. `source`: random access, left at its begin."""
+    try:
+        precisions = list(_precisions(_footer(source)))
+    except (CorruptData, ValueError, IndexError, zlib.error, pa.ArrowException):
+        precisions = []
+    finally:
+        source.seek(0)
+    for precision in precisions:
+        if precision > _MAX_PRECISION:
+            raise CorruptData(f"ORC file {file} is damaged: its footer has a decimal of precision {precision}.", file=file)
+
+
+def _footer(source: Any) -> bytes:
+    size = source.size()
+    tail = _last(source, size, _TAIL)
+    length = tail[-1]
+    script = dict(_fields(tail[-1 - length : -1]))
+    footer, kind = script.get(1, 0), script.get(2, _NONE)
+    if not isinstance(footer, int) or footer > size:
+        return b""
+    if footer + length + 1 > len(tail):
+        tail = _last(source, size, footer + length + 1)
+    return _plain(tail[len(tail) - 1 - length - footer : len(tail) - 1 - length], kind)
+
+
+def _last(source: Any, size: int, count: int) -> bytes:
+    source.seek(max(0, size - count))
+    return bytes(source.read(count))
+
+
+def _plain(data: bytes, kind: Any) -> bytes:
+    """Chunks, each after three bytes: its length, doubled, and one more where it is not compressed."""
+    if kind == _NONE:
+        return data
+    found = b""
+    while data and len(found) < _MOST:
+        head = int.from_bytes(data[:3], "little")
+        chunk, data = data[3 : 3 + (head >> 1)], data[3 + (head >> 1) :]
+        if head & 1:
+            found += chunk
+        elif kind == _ZLIB:
+            found += inflate(chunk, -15, _MOST)
+        elif kind == _ZSTD:
+            found += pa.CompressedInputStream(pa.BufferReader(chunk), "zstd").read(_MOST)
+        elif kind == _SNAPPY and (size := read_unsigned(chunk, 0)[0]) < _MOST:
+            found += pa.decompress(chunk, size, "snappy", asbytes=True)
+        else:
+            return b""
+    return found
+
+
+def _precisions(footer: bytes) -> Iterator[int]:
+    for number, value in _fields(footer):
+        if number == 4 and isinstance(value, bytes):
+            type_ = dict(_fields(value))
+            if type_.get(1, 0) == _DECIMAL and isinstance(precision := type_.get(5, 0), int):
+                yield precision
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Numbers and values of a protobuf message: varints as integers, all others as bytes."""
+    at = 0
+    while at < len(data):
+        key, at = read_unsigned(data, at)
+        match key & 7:
+            case 0:
+                value, at = read_unsigned(data, at)
+                yield key >> 3, value
+            case 1 | 5:
+                at += 8 if key & 7 == 1 else 4
+            case 2:
+                length, at = read_unsigned(data, at)
+                yield key >> 3, data[at : at + length]
+                at += length
+            case _:
+                raise ValueError("no field of a message")

@@ -1,0 +1,72 @@
+"""Metadata columns of a batch: where its rows come from, and their lineage (spec, "Reserved Field IDs", "Row Lineage")."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.arrow.values.arrays import repeated
+from frazil.arrow.values.arrow_schema import to_arrow_type
+from frazil.errors import Unsupported
+from frazil.spec.schema import DELETED_ID, FILE_ID, LAST_UPDATED_SEQUENCE_NUMBER_ID, PARTITION_ID, POS_ID, ROW_ID_ID, SPEC_ID_ID
+from frazil.spec.types import NestedField, StructType
+
+LINEAGE_IDS = (ROW_ID_ID, LAST_UPDATED_SEQUENCE_NUMBER_ID)  # may be stored in files, too
+UNSETTLED = -1  # a first row id that a commit is still to give: rows have the lineage that the file stores, or none yet
+Positions = np.ndarray[Any, Any]
+
+
+def metadata_column(f: NestedField, task: Any, positions: Positions, stored: pa.Array | None) -> pa.Array:
+    """One metadata column; `positions` are the rows' places in the file, `stored` the lineage column of the file itself."""
+    count = len(positions)
+    match f.field_id:
+        case _ if f.field_id == FILE_ID:
+            return pa.repeat(task.file.file_path, count)
+        case _ if f.field_id == POS_ID:
+            return pa.array(positions, pa.int64())
+        case _ if f.field_id == DELETED_ID:
+            return pa.repeat(False, count)
+        case _ if f.field_id == SPEC_ID_ID:
+            return pa.repeat(pa.scalar(task.spec.spec_id, pa.int32()), count)
+        case _ if f.field_id == PARTITION_ID:
+            return _partition(f, task, count)
+        case _ if f.field_id == ROW_ID_ID:
+            return _row_ids(task.file.first_row_id, positions, stored)
+        case _ if f.field_id == LAST_UPDATED_SEQUENCE_NUMBER_ID:
+            number = task.data_sequence_number if task.file.first_row_id not in (None, UNSETTLED) else None
+            fresh = pa.repeat(pa.scalar(number, pa.int64()), count)
+            return (
+                fresh
+                if stored is None
+                else pc.if_else(stored.is_null(), fresh, stored)
+                if number is not None
+                else stored_or_null(task, stored)
+            )
+    raise Unsupported(f"Metadata column {f.name} cannot be read.", column=f.name)
+
+
+def stored_or_null(task: Any, stored: pa.Array) -> pa.Array:
+    """A file without first row id has no lineage, whatever it stores (spec, "Row Lineage")."""
+    return stored if task.file.first_row_id is not None else pa.nulls(len(stored), pa.int64())
+
+
+def _row_ids(first_row_id: int | None, positions: Positions, stored: pa.Array | None) -> pa.Array:
+    if first_row_id is None:
+        return pa.nulls(len(positions), pa.int64())
+    if first_row_id == UNSETTLED:
+        return pa.nulls(len(positions), pa.int64()) if stored is None else stored
+    fresh = pa.array(positions + first_row_id, pa.int64())
+    return fresh if stored is None else pc.if_else(stored.is_null(), fresh, stored)
+
+
+def _partition(f: NestedField, task: Any, count: int) -> pa.Array:
+    """The union of all specs' fields; those of other specs are null."""
+    assert isinstance(f.field_type, StructType)
+    if not f.field_type.fields:
+        return pa.nulls(count, to_arrow_type(f.field_type))
+    values = {p.field_id: v for p, v in zip(task.spec.fields, task.file.partition, strict=False)}
+    row = {member.field_id: values.get(member.field_id) for member in f.field_type.fields}
+    return repeated(f.field_type, row, count)

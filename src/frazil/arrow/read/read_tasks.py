@@ -1,0 +1,273 @@
+"""Rows of file tasks as Arrow: projected by field id, filtered exactly, with the metadata columns that were asked for.
+
+units of work (row groups of large files, else files) -> columns of the file -> plan (project.py) -> deletes, filter -> batch
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.arrow.deletes.apply_deletes import Flags, RowDeletes, deletes_of
+from frazil.arrow.deletes.delete_files import SOURCES
+from frazil.arrow.files.damage import reading
+from frazil.arrow.files.file_schema import FileField, FileSchema
+from frazil.arrow.files.project import ColumnsPlan, Plan, build, merge_plans, plan_columns
+from frazil.arrow.files.source import FileReader, Piece
+from frazil.arrow.read.metadata_columns import LINEAGE_IDS, metadata_column
+from frazil.arrow.read.read_context import METADATA_IDS, ReadContext, ReadOptions, identity_values
+from frazil.arrow.values.evaluate import evaluate
+from frazil.errors import CorruptData, InvalidInput, Unsupported
+from frazil.expr.bound import Bound
+from frazil.spec.schema import DELETED_ID
+from frazil.spec.types import NestedField
+from frazil.tasks.in_order import InOrder, default_workers
+
+__all__ = ["ReadContext", "ReadOptions", "read", "read_task"]
+LATER = 4  # wanted columns are read after the filter's when all together hold more than so many times the filter's bytes
+SPLIT_BYTES = 16 * 1024 * 1024  # files above it are read row group by row group, in parallel
+Plans = Sequence[tuple[int | None, Plan]]
+
+
+@dataclass(frozen=True)
+class OpenedFile:
+    """A file that was opened: how to make its columns, and the pieces of it that the task covers."""
+
+    task: Any
+    source: FileReader
+    columns: ColumnsPlan
+    wanted: tuple[NestedField, ...]
+    filter: Bound | None
+    mask_fields: tuple[NestedField, ...]
+    mask_columns: ColumnsPlan
+    pieces: Sequence[Piece]
+    deletes: RowDeletes | None = None
+
+    def untested(self, piece: Piece) -> bool:
+        """No column has to be looked at to know which rows of a piece come."""
+        return (self.filter is None or piece.all_match) and not (self.deletes and self.deletes.tests)
+
+
+def read(tasks: Iterable[Any], context: ReadContext, *, limit: int | None = None) -> pa.RecordBatchReader:
+    """All rows of the tasks, in their order, at most `limit`. Streams: memory is bounded by the options, whatever the table's size."""
+    return pa.RecordBatchReader.from_batches(context.arrow_schema, _limited(_batches(tasks, context, limit), limit))
+
+
+def read_task(task: Any, context: ReadContext) -> Iterator[pa.RecordBatch]:
+    """The rows of one task. Raises CorruptData, NoSuchFileError, Unsupported, each naming the file."""
+    file = task.file
+    with reading(file.file_path, file.file_format):
+        opened = open_task(task, context)
+        yield from read_opened(opened, context, threads=False)
+
+
+def _batches(tasks: Iterable[Any], context: ReadContext, limit: int | None) -> Iterator[pa.RecordBatch]:
+    workers = context.options.workers or default_workers()
+    if limit is not None and limit <= 0:
+        return iter(())
+    if workers <= 1 or (isinstance(tasks, Sequence) and len(tasks) == 1 and tasks[0].length <= SPLIT_BYTES):
+        return (batch for task in tasks for batch in read_task(task, context))
+    return iter(
+        InOrder(_units(tasks, context), lambda u: _read_unit(u, context), workers=workers, budget=context.options.memory, size=_size)
+    )
+
+
+def _size(batch: pa.RecordBatch) -> int:
+    return int(batch.nbytes) + 1024
+
+
+def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+    if limit is None:
+        yield from batches
+        return
+    left = limit
+    for batch in batches:
+        if batch.num_rows >= left:
+            yield batch.slice(0, left)
+            return
+        left -= batch.num_rows
+        yield batch
+
+
+def _units(tasks: Iterable[Any], context: ReadContext) -> Iterator[tuple[Any, OpenedFile | None, Piece | None]]:
+    """(task, None, None) for small files; (task, opened, piece) for each row group of a large one."""
+    for task in tasks:
+        if task.length <= SPLIT_BYTES:
+            yield task, None, None
+            continue
+        with reading(task.file.file_path, task.file.file_format):
+            opened = open_task(task, context)
+        for piece in opened.pieces:
+            yield task, opened, piece
+
+
+def _read_unit(unit: tuple[Any, OpenedFile | None, Piece | None], context: ReadContext) -> Iterator[pa.RecordBatch]:
+    task, opened, piece = unit
+    if opened is None or piece is None:
+        yield from read_task(task, context)
+        return
+    with reading(task.file.file_path, task.file.file_format):
+        yield from read_opened(opened, context, pieces=(piece,), threads=len(opened.pieces) == 1)
+
+
+def open_task(task: Any, context: ReadContext) -> OpenedFile:
+    file = task.file
+    _check(task)
+    source = SOURCES[file.file_format].open(file, context.storage)
+    schema = source.file_schema(context.mapping)
+    if schema is None:
+        raise CorruptData(
+            f"{file.file_path} has no field ids, and the table has no name mapping to give them.",
+            hint="Set the table property schema.name-mapping.default.", file=file.file_path,
+        )  # fmt: skip
+    constants = identity_values(task.spec, file.partition)
+    row_filter = context.filter if context.apply_residual and task.residual is not None else None
+    wanted = tuple(f for f in context.projection.fields if f.field_id not in METADATA_IDS or f.field_id in LINEAGE_IDS)
+    columns = _plan(source, wanted, schema, constants, file.file_path)
+    pieces = source.pieces(task.start, None if _whole(task) else task.length)
+    deletes = _deletes(task, context) if pieces and task.delete_files else None
+    mask_fields = context.mask_fields(row_filter, deletes.key_ids if deletes else set())
+    mask_columns = _plan(source, mask_fields, schema, constants, file.file_path)
+    if row_filter is not None:
+        used = {k: v for k, v in constants.items() if schema.by_name or not _holds(schema.fields, k)}
+        pieces = source.prune(pieces, schema.fields, row_filter, context.table_schema, used)
+    return OpenedFile(task, source, columns, wanted, row_filter, mask_fields, mask_columns, pieces, deletes)
+
+
+def _deletes(task: Any, context: ReadContext) -> RowDeletes:
+    return deletes_of(
+        task.file, task.delete_files, storage=context.storage, cache=context.delete_cache, data_schema=context.data_schema,
+        keys=context.keys, mapping=context.mapping, limit=context.options.delete_memory,
+    )  # fmt: skip
+
+
+def _check(task: Any) -> None:
+    file = task.file
+    if file.key_metadata:
+        raise Unsupported(f"{file.file_path} is encrypted; Frazil does not read encrypted files.", file=file.file_path)
+    if file.file_format not in SOURCES:
+        raise Unsupported(f"{file.file_path} is a {file.file_format} file; data files are parquet, orc or avro.", file=file.file_path)
+
+
+def _whole(task: Any) -> bool:
+    return bool(task.start == 0 and task.length >= task.file.file_size_in_bytes)
+
+
+def _holds(fields: Sequence[FileField], field_id: int) -> bool:
+    return any(f.field_id == field_id or _holds(f.children, field_id) for f in fields)
+
+
+def _plan(source: FileReader, wanted: tuple[NestedField, ...], schema: FileSchema, constants: Mapping[int, Any], name: str) -> ColumnsPlan:
+    return plan_columns(wanted, schema, constants, prune=source.prunes_leaves, name=name)
+
+
+def read_opened(
+    opened: OpenedFile, context: ReadContext, *, pieces: Sequence[Piece] | None = None, threads: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """Batches of an opened file."""
+    for piece in opened.pieces if pieces is None else pieces:
+        if not opened.untested(piece):
+            yield from _tested(opened, piece, context, threads)
+            continue
+        for columns, count, first in opened.source.read(piece, opened.columns, context.options.batch_size, threads):
+            chosen = _chosen(opened, context, (), (), count, first)
+            if chosen.some:
+                yield chosen_batch(opened, context, opened.columns.columns, columns, count, first, chosen)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Rows of a batch that come (None: all), and which rows are deleted (None: none)."""
+
+    kept: pa.BooleanArray | None
+    deleted: Flags | None
+
+    @property
+    def some(self) -> bool:
+        return self.kept is None or self.kept.true_count > 0
+
+
+def _tested(opened: OpenedFile, piece: Piece, context: ReadContext, threads: bool) -> Iterator[pa.RecordBatch]:
+    """What is tested and wanted columns come in one pass, or the wanted ones later when they are much larger and may not be needed."""
+    source, size, first_columns = opened.source, context.options.batch_size, opened.mask_columns
+    both = merge_plans(first_columns, opened.columns, pruned=source.prunes_leaves)
+    if both is not None and source.bytes_of(piece, both) <= LATER * max(1, source.bytes_of(piece, first_columns)):
+        cut = len(first_columns.columns)
+        for raw, count, first in source.read(piece, both, size, threads):
+            chosen = _chosen(opened, context, both.columns[:cut], raw, count, first)
+            if chosen.some:
+                yield chosen_batch(opened, context, both.columns[cut:], raw, count, first, chosen)
+        return
+    masks, deleted = [pa.array([], pa.bool_())], [np.zeros(0, bool)]
+    for raw, count, first in source.read(piece, first_columns, size, threads):
+        chosen = _chosen(opened, context, first_columns.columns, raw, count, first)
+        masks.append(pa.repeat(True, count) if chosen.kept is None else chosen.kept)
+        deleted.append(np.zeros(count, bool) if chosen.deleted is None else chosen.deleted)
+    mask, gone = pa.concat_arrays(masks), np.concatenate(deleted)
+    if not mask.true_count:
+        return
+    for raw, count, first in source.read(piece, opened.columns, size, threads):
+        at = first - piece.first_row
+        here = mask.slice(at, count)
+        if (found := here.true_count) > 0:
+            chosen = Chosen(None if found == count else here, gone[at : at + count])
+            yield chosen_batch(opened, context, opened.columns.columns, raw, count, first, chosen)
+
+
+def _chosen(opened: OpenedFile, context: ReadContext, plans: Plans, raw: Sequence[pa.Array], count: int, first: int) -> Chosen:
+    """The rows for which the filter is TRUE and that are not deleted; with `_deleted` asked for, deleted ones too."""
+    columns = [build(p, None if at is None else raw[at], count) for at, p in plans]
+    kept = _matching(opened, context, columns, count) if opened.filter is not None and columns else None
+    deleted = opened.deletes.deleted(first, count, columns, opened.mask_fields) if opened.deletes else None
+    if deleted is not None and not context.shows_deleted:
+        alive = pa.array(~deleted)
+        kept = alive if kept is None else pc.and_(kept, alive)
+    return Chosen(kept, deleted)
+
+
+def _matching(opened: OpenedFile, context: ReadContext, columns: Sequence[pa.Array], count: int) -> pa.BooleanArray | None:
+    """Rows for which the filter is TRUE; None: all."""
+    assert opened.filter is not None
+    names = [f.name for f in opened.mask_fields]
+    batch = batch_of(columns, pa.schema(list(zip(names, (c.type for c in columns), strict=True))), count)
+    try:
+        found = evaluate(opened.filter, batch, context.filter_paths)
+    except pa.ArrowException as error:  # not the file's fault
+        raise InvalidInput(f"The filter {opened.filter} cannot be computed: {error}") from error
+    if found.null_count:
+        found = pc.fill_null(found, False)
+    return None if found.true_count == count else found
+
+
+def chosen_batch(
+    opened: OpenedFile, context: ReadContext, plans: Plans, raw: Sequence[pa.Array], count: int, first: int, chosen: Chosen
+) -> pa.RecordBatch:
+    """What comes out: wanted columns of the kept rows, and metadata columns beside them."""
+    positions, kept = None, chosen.kept
+    if kept is not None:
+        raw, count = [a.filter(kept) for a in raw], kept.true_count
+    made = {f.field_id: build(p, None if at is None else raw[at], count) for f, (at, p) in zip(opened.wanted, plans, strict=True)}
+    columns = []
+    for f in context.projection.fields:
+        if f.field_id not in METADATA_IDS:
+            columns.append(made[f.field_id])
+            continue
+        if positions is None:
+            positions = np.arange(first, first + count) if kept is None else first + np.flatnonzero(kept.to_numpy(zero_copy_only=False))
+        if f.field_id == DELETED_ID and chosen.deleted is not None:
+            columns.append(pa.array(chosen.deleted[positions - first]))
+            continue
+        columns.append(metadata_column(f, opened.task, positions, made.get(f.field_id)))
+    return batch_of(columns, context.arrow_schema, count)
+
+
+def batch_of(columns: Sequence[pa.Array], schema: pa.Schema, count: int) -> pa.RecordBatch:
+    """A batch that keeps its number of rows without columns, too."""
+    if not columns:
+        return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), count, [None]))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

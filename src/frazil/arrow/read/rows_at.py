@@ -1,0 +1,69 @@
+"""Rows of a data file in a task: all that match, or by their places only these, or all but these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from frazil.arrow.deletes.apply_deletes import RowDeletes
+from frazil.arrow.files.damage import reading
+from frazil.arrow.read.read_context import ReadContext
+from frazil.arrow.read.read_tasks import Chosen, chosen_batch, open_task, read, read_opened, read_task
+from frazil.tasks.runner import current_place
+
+Positions = npt.NDArray[np.int64]
+
+
+def rows_of(task: Any, context: ReadContext) -> Iterator[pa.RecordBatch]:
+    """`read_task` with as many threads as the calling task may use: a large file alone in its process is read by all cores."""
+    workers = current_place().workers or 1
+    if workers <= 1:
+        yield from read_task(task, context)
+    else:
+        yield from read([task], replace(context, options=replace(context.options, workers=workers)))
+
+
+def rows_at(task: Any, positions: Positions, context: ReadContext) -> Iterator[pa.RecordBatch]:
+    """The rows at these places (ascending, each once), in the order of the file; row groups that hold none of them are not read.
+
+    Neither filter nor deletes are asked: whoever knows the places knows that the rows are there.
+    """
+    plain = replace(context, row_filter=None)
+    with reading(task.file.file_path, task.file.file_format):
+        opened = open_task(task.with_deletes(()), plain)
+        for piece in opened.pieces:
+            if piece.rows >= 0 and not _count(positions, piece.first_row, piece.rows):
+                continue
+            for raw, count, first in opened.source.read(piece, opened.columns, context.options.batch_size, False):
+                here = _count(positions, first, count)
+                if here:
+                    kept = None if here == count else _mask(positions, first, count)
+                    yield chosen_batch(opened, plain, opened.columns.columns, raw, count, first, Chosen(kept, None))
+
+
+def rows_without(task: Any, positions: Positions, context: ReadContext) -> Iterator[pa.RecordBatch]:
+    """The live rows of the file but those at these places; the filter is not asked."""
+    plain = replace(context, row_filter=None)
+    with reading(task.file.file_path, task.file.file_format):
+        opened = open_task(task, plain)
+        known = opened.deletes or RowDeletes(np.zeros(0, np.int64))
+        gone = np.union1d(known.positions, positions) if len(known.positions) else positions
+        several = (current_place().workers or 1) > 1
+        yield from read_opened(replace(opened, deletes=replace(known, positions=gone)), plain, threads=several)
+
+
+def _count(positions: Positions, first: int, count: int) -> int:
+    low, high = np.searchsorted(positions, (first, first + count))
+    return int(high - low)
+
+
+def _mask(positions: Positions, first: int, count: int) -> pa.BooleanArray:
+    low, high = np.searchsorted(positions, (first, first + count))
+    found = np.zeros(count, bool)
+    found[positions[low:high] - first] = True
+    return pa.array(found)

@@ -1,0 +1,92 @@
+"""Internal values (spec.types) as Arrow: arrays from lists of them, repeated constants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from frazil.arrow.values.arrow_schema import to_arrow_type
+from frazil.arrow.values.uuids import uuid_from_text, uuid_to_text
+from frazil.spec.types import (
+    DateType,
+    IcebergType,
+    ListType,
+    MapType,
+    NestedField,
+    StructType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
+
+_LONGS = (TimeType, TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)
+
+
+def array_of(type_: IcebergType, values: Sequence[Any]) -> pa.Array:
+    """Internal values, None for null, as an array of the type at the doors of this room. A struct's absent fields take their default."""
+    match type_:
+        case StructType():
+            children = [array_of(f.field_type, [_member(f, v) for v in values]) for f in type_.fields]
+            mask = pa.array([v is None for v in values], pa.bool_())
+            fields = list(to_arrow_type(type_))
+            if not fields:
+                return pa.array([None if v is None else {} for v in values], pa.struct([]))
+            return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
+        case ListType():
+            offsets, flat = _flatten(values)
+            return pa.ListArray.from_arrays(offsets, array_of(type_.element_type, flat), type=to_arrow_type(type_))
+        case MapType():
+            offsets, flat = _flatten(values)
+            keys, items = array_of(type_.key_type, [k for k, _ in flat]), array_of(type_.value_type, [v for _, v in flat])
+            return pa.MapArray.from_arrays(offsets, keys, items, type=to_arrow_type(type_))
+        case UUIDType():
+            return uuid_to_text(pa.array(values, pa.binary(16)))
+        case DateType():
+            return pa.array(values, pa.int32()).view(pa.date32())
+        case _ if isinstance(type_, _LONGS):
+            return pa.array(values, pa.int64()).view(to_arrow_type(type_))
+    return pa.array(values, to_arrow_type(type_))
+
+
+def _member(f: NestedField, value: Any) -> Any:
+    return None if value is None else value.get(f.field_id, f.initial_default)
+
+
+def _flatten(values: Sequence[Any]) -> tuple[pa.Array, list[Any]]:
+    """Offsets (null where a list is null) and the joined members."""
+    offsets: list[int | None] = []
+    flat: list[Any] = []
+    for value in values:
+        offsets.append(None if value is None else len(flat))
+        flat.extend(value or ())
+    return pa.array([*offsets, len(flat)], pa.int32()), flat
+
+
+def repeated(type_: IcebergType, value: Any, count: int) -> pa.Array:
+    """One internal value `count` times."""
+    arrow_type = to_arrow_type(type_)
+    if value is None:
+        return pa.nulls(count, arrow_type)
+    one = array_of(type_, [value])
+    if count == 1:
+        return one
+    if isinstance(type_, StructType | ListType | MapType):
+        return one.take(pa.array([0] * count, pa.int64()))
+    return pa.repeat(one[0], count)
+
+
+def internal_values(type_: IcebergType, array: pa.Array) -> list[Any]:
+    """The internal values of a primitive column, typed as at the doors of this room."""
+    match type_:
+        case DateType():
+            return list(array.view(pa.int32()).to_pylist())
+        case UUIDType():
+            return list((uuid_from_text(array) if array.type != pa.binary(16) else array).to_pylist())
+        case _ if isinstance(type_, _LONGS):
+            return list(array.view(pa.int64()).to_pylist())
+    return list(array.to_pylist())

@@ -1,0 +1,127 @@
+"""The one rule for which values a column takes: those that have an equal value in its type.
+
+Every verb and door goes by it (rows of frames of any kind, Python values, columns that SET and VALUES name), with and without Spark. Types
+decide where they can tell, values where they must: whole numbers go into any number that holds them exactly, times with a zone into
+`timestamp`, times without one into `timestamp_ntz`. Nothing is lost in silence; what would be lost is an error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.arrow.values.arrow_schema import to_arrow_type
+from frazil.arrow.values.uuids import uuid_from_text, uuid_to_text
+from frazil.spec.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    GeographyType,
+    GeometryType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    StringType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+    UnknownType,
+    UUIDType,
+    VariantType,
+)
+
+Cast = Callable[[pa.Array], pa.Array]
+_ZONED = (TimestamptzType, TimestamptzNanoType)
+_LOCAL = (TimestampType, TimestampNanoType)
+
+
+def cast_for(have: pa.DataType, want: IcebergType) -> Cast | None:
+    """What makes the table's column from the frame's; None when it cannot be done safely by type. Values are checked as they come."""
+    target = to_arrow_type(want)
+    if have == target and not isinstance(want, UUIDType):
+        return lambda a: a
+    if isinstance(have, pa.BaseExtensionType):
+        stored = cast_for(have.storage_type, want)
+        return None if stored is None else lambda a: stored(a.storage)
+    if pa.types.is_dictionary(have) or pa.types.is_run_end_encoded(have):
+        plain = have.value_type
+        inner = cast_for(plain, want)
+        if inner is None:
+            return None
+        return (lambda a: inner(pc.cast(a, plain))) if pa.types.is_dictionary(have) else (lambda a: inner(pc.run_end_decode(a)))
+    if pa.types.is_null(have):
+        return lambda a: pa.nulls(len(a), target)
+    if isinstance(want, UUIDType):
+        if have == pa.binary(16):
+            return uuid_to_text
+        return (lambda a: uuid_to_text(uuid_from_text(a))) if _is_text(have) else None
+    if not _allowed(have, want):
+        return None
+    if pa.types.is_integer(have) and pa.types.is_floating(target) and have.bit_width > exact_bits(target):
+        return lambda a: whole_to_floating(a, target)
+    if isinstance(want, DecimalType) and pa.types.is_integer(have):  # by way of the widest decimal: values decide, not the integer's width
+        widest = pa.decimal128(38, want.scale)
+        return lambda a: pc.cast(pc.cast(a, widest), target)
+    return lambda a: pc.cast(a, target)
+
+
+def _allowed(have: pa.DataType, want: IcebergType) -> bool:
+    t = pa.types
+    match want:
+        case BooleanType() | UnknownType():
+            return False
+        case IntegerType() | LongType():
+            return bool(t.is_integer(have))
+        case FloatType():  # of doubles hardly any has an equal float
+            return bool(have == pa.float16() or t.is_integer(have))
+        case DoubleType():
+            return bool(t.is_floating(have) or t.is_integer(have))
+        case DecimalType(scale=s):
+            if t.is_integer(have):
+                return True
+            return bool(t.is_decimal(have)) and have.scale <= s
+        case DateType():
+            return bool(t.is_date(have))
+        case TimeType():
+            return bool(t.is_time(have))
+        case StringType() | VariantType():
+            return _is_text(have)
+        case BinaryType() | GeometryType() | GeographyType():
+            return bool(t.is_binary(have) or t.is_large_binary(have) or t.is_binary_view(have) or t.is_fixed_size_binary(have))
+        case FixedType():
+            return bool(t.is_binary(have) or t.is_large_binary(have))
+    if t.is_timestamp(have):  # a time with zone is a point in time in any zone; one without is no point in time
+        return bool(have.tz) == isinstance(want, _ZONED)
+    return bool(t.is_date(have)) and isinstance(want, _LOCAL)
+
+
+def exact_bits(target: pa.DataType) -> int:
+    """Widths of integers whose every value a floating type holds."""
+    return 32 if target == pa.float64() else 16
+
+
+def whole_to_floating(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """Integers as the floating numbers that equal them. Raises ArrowInvalid for an integer that has none."""
+    with contextlib.suppress(pa.ArrowInvalid):  # this cast takes what lies within 2^53 (2^24) alone
+        return pc.cast(array, target)
+    found = pc.cast(array, target, safe=False)
+    limit = 2.0 ** (array.type.bit_width - pa.types.is_signed_integer(array.type))  # itself not an integer of this type any more
+    inside = pc.less(found, pa.scalar(limit, target))
+    back = pc.cast(pc.if_else(inside, found, pa.scalar(0, target)), array.type, safe=False)
+    wrong = pc.fill_null(pc.invert(pc.and_(inside, pc.equal(back, array))), False)
+    if pc.any(wrong).as_py():
+        raise pa.ArrowInvalid(f"{array.filter(wrong)[0]} has no equal {'double' if target == pa.float64() else 'float'}.")
+    return found
+
+
+def _is_text(have: pa.DataType) -> bool:
+    return bool(pa.types.is_string(have) or pa.types.is_large_string(have) or pa.types.is_string_view(have))

@@ -1,0 +1,114 @@
+"""From a leaf column as a file holds it to the table's type: promotions (spec, "Schema Evolution") and other writers' habits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.arrow.values.arrow_schema import to_arrow_type
+from frazil.arrow.values.uuids import uuid_to_text
+from frazil.arrow.values.variant import variant_to_json
+from frazil.spec.types import (
+    BinaryType,
+    DateType,
+    DecimalType,
+    FixedType,
+    GeographyType,
+    GeometryType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    StringType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+    VariantType,
+)
+
+Convert = Callable[[pa.Array], pa.Array]
+_TIMESTAMPS = (TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)
+
+
+def as_is(array: pa.Array) -> pa.Array:
+    return array
+
+
+def leaf_conversion(have: pa.DataType, want: IcebergType) -> Convert | None:
+    """What makes the table's type from a file's column; `as_is` when it has it already; None when the file's column cannot hold it."""
+    if isinstance(want, VariantType):
+        return variant_to_json
+    target = to_arrow_type(want)
+    if have == target:
+        return as_is
+    if pa.types.is_dictionary(have) or pa.types.is_run_end_encoded(have):
+        inner = leaf_conversion(have.value_type, want)
+        decoded = have.value_type
+        return None if inner is None else lambda a: inner(a.cast(decoded))
+    if isinstance(want, UUIDType):
+        return uuid_to_text if have == pa.binary(16) or _is_bytes(have) else (_cast(target) if _is_text(have) else None)
+    if isinstance(want, _TIMESTAMPS):
+        return _timestamp(have, want, target)
+    return _cast(target) if _castable(have, want) else None
+
+
+def _cast(target: pa.DataType) -> Convert:
+    return lambda a: pc.cast(a, target)
+
+
+def _castable(have: pa.DataType, want: IcebergType) -> bool:
+    t = pa.types
+    match want:
+        case IntegerType():
+            return have in (pa.int8(), pa.int16(), pa.uint8(), pa.uint16())
+        case LongType():
+            return bool(t.is_integer(have) and have != pa.uint64())
+        case DecimalType(precision=p, scale=s):
+            return bool(t.is_decimal(have) and have.scale == s and have.precision <= p)
+        case StringType():
+            return _is_text(have) or _is_bytes(have)
+        case BinaryType() | GeometryType() | GeographyType():
+            return _is_text(have) or _is_bytes(have) or bool(t.is_fixed_size_binary(have))
+        case FixedType():
+            return _is_bytes(have)
+        case TimeType():
+            return bool(have == pa.int64() or (t.is_time(have) and have.unit != "ns"))
+        case DateType():
+            return bool(t.is_date(have))
+    # what is left: double from float
+    return bool(have == pa.float32() and to_arrow_type(want) == pa.float64())
+
+
+def _timestamp(have: pa.DataType, want: IcebergType, target: pa.DataType) -> Convert | None:
+    """Another unit is recomputed (finer ones floor, as a point in time does); with or without zone, a file holds UTC."""
+    if pa.types.is_date(have):
+        return _cast(target) if isinstance(want, TimestampType | TimestampNanoType) else None
+    if not pa.types.is_timestamp(have):
+        return None
+    if have.unit == target.unit:
+        return lambda a: a.view(pa.int64()).view(target) if a.type.tz != target.tz else a
+    per_unit = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+    factor, divisor = per_unit[target.unit], per_unit[have.unit]
+
+    def rescaled(array: pa.Array) -> pa.Array:
+        numbers = array.view(pa.int64())
+        if factor >= divisor:
+            return pc.multiply_checked(numbers, factor // divisor).view(target)
+        step = divisor // factor
+        quotient = pc.divide(numbers, step)
+        below = pc.and_(pc.less(numbers, 0), pc.not_equal(pc.multiply(quotient, step), numbers))
+        return pc.subtract(quotient, below.cast(pa.int64())).view(target)
+
+    return rescaled
+
+
+def _is_text(have: pa.DataType) -> bool:
+    return bool(pa.types.is_string(have) or pa.types.is_large_string(have) or pa.types.is_string_view(have))
+
+
+def _is_bytes(have: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(have) or pa.types.is_large_binary(have) or pa.types.is_binary_view(have))

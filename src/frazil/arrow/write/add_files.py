@@ -1,0 +1,218 @@
+"""Existing Parquet files as data files of a table: metrics from their footers, partition values from metrics or Hive-style paths."""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from frazil.arrow.files.damage import reading
+from frazil.arrow.files.file_schema import FileField, FileSchema, file_schema
+from frazil.arrow.files.project import plan_columns
+from frazil.arrow.files.read_parquet import open_parquet
+from frazil.arrow.footers.spark_calendar import check_calendar
+from frazil.arrow.write.metrics import footer_metrics
+from frazil.arrow.write.metrics_config import FULL, MetricsConfig, metrics_config
+from frazil.codec.name_mapping import NAME_MAPPING, MappedField, NameMapping, mapping_of, parse_name_mapping
+from frazil.codec.single_value import from_bytes
+from frazil.errors import CorruptData, InvalidInput, SchemaMismatch, Unsupported
+from frazil.spec.data_file import DataFile
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.partitioning import PartitionField, PartitionSpec
+from frazil.spec.schema import Schema
+from frazil.spec.transform_values import apply
+from frazil.spec.transforms import IdentityTransform, VoidTransform
+from frazil.spec.types import (
+    BooleanType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    NestedField,
+    StringType,
+)
+from frazil.spec.values import internal_value
+from frazil.storage.base import Storage
+from frazil.tasks.in_order import map_in_order
+
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+
+def data_files_of(paths: Iterable[str], metadata: TableMetadata, storage: Storage) -> list[DataFile]:
+    """Entries for Parquet files, in the order given; nothing is written.
+
+    Files without field ids are read by the table's name mapping, or by the columns' names when it has none yet (the caller stores that
+    mapping: `codec.name_mapping.mapping_of(schema)`). Raises SchemaMismatch, InvalidInput, Unsupported (ORC, Avro, old dates of Spark 2),
+    CorruptData, NoSuchFileError, naming the file.
+    """
+    schema, spec = metadata.schema(), metadata.spec()
+    known = {i for s in metadata.schemas for i in s.by_id}
+    text = metadata.properties.get(NAME_MAPPING)
+    mapping = parse_name_mapping(text) if text else mapping_of(schema)
+    config = metrics_config(metadata.properties, schema, metadata.sort_order())
+    return list(map_in_order(lambda p: _data_file(p, schema, known, spec, mapping, config, storage), list(paths)))
+
+
+def _data_file(
+    path: str, schema: Schema, known: Set[int], spec: PartitionSpec, mapping: NameMapping, config: MetricsConfig, storage: Storage
+) -> DataFile:  # fmt: skip
+    if path.lower().endswith((".orc", ".avro")):
+        raise Unsupported(f"{path}: only Parquet files can be added.", file=path)
+    size = storage.size(path)
+    with reading(path, "parquet"):
+        file = open_parquet(path, storage)
+        columns = file_schema(file.schema_arrow, mapping)
+        assert columns is not None  # there is a mapping
+        check_calendar(path, file)
+        footer = file.metadata
+        found = footer_metrics(footer, schema, config, mapping=mapping)
+        sources = {f.source_id for f in spec.fields}
+        exact = (
+            footer_metrics(footer, schema, MetricsConfig(dict.fromkeys(sources, FULL), config.default), mapping=mapping)
+            if sources
+            else found
+        )
+        partition = tuple(_partition_value(path, f, schema, columns, exact, file) for f in spec.fields)
+    _check_columns(path, schema, columns, {f.source_id for f, v in zip(spec.fields, partition, strict=True) if _is_identity(f)})
+    _refuse_more(path, columns, schema, known, mapping)
+    return DataFile(file_path=path, file_format="parquet", partition=partition, file_size_in_bytes=size, spec_id=spec.spec_id, **found)
+
+
+def _refuse_more(path: str, columns: FileSchema, schema: Schema, known: Set[int], mapping: NameMapping) -> None:
+    """Columns of the file that the table has not and never had: nobody would see their values."""
+    if more := list(_unknown(columns.fields, known, "", mapping.fields)):
+        text = f"{path} has columns that the table has not: {', '.join(more[:20])}."
+        by_lower = {n.lower(): n for n in schema.column_names}
+        hint = "Its field ids are those of another table: read it as Parquet and append its rows."
+        if columns.by_name and (meant := by_lower.get(more[0].lower())):
+            hint = f"Names are matched with their case: the table's column is {meant!r}. Read the file as Parquet and append its rows."
+        elif columns.by_name:
+            hint = "Add them first, with update.add_column(…) in a block of table.update_schema()."
+        raise SchemaMismatch(text, hint=hint, file=path, columns=tuple(more))
+
+
+def _unknown(fields: Sequence[FileField], known: Set[int], above: str, mapped: Sequence[MappedField]) -> Iterator[str]:
+    for f in fields:
+        entry = next((m for m in mapped if f.name in m.names), None)
+        if f.field_id is None and entry is not None:
+            continue  # the table's mapping names it and gives it no id: it is not to be read
+        if f.field_id not in known:
+            yield above + f.name
+        elif pa.types.is_struct(f.type):
+            yield from _unknown(f.children, known, f"{above}{f.name}.", (entry and entry.fields) or ())
+        else:  # elements, keys and values have no name of their own, and not all writers number them
+            for child in f.children:
+                if pa.types.is_struct(child.type):
+                    inside = next((m for m in (entry and entry.fields) or () if m.field_id == child.field_id), None)
+                    yield from _unknown(child.children, known, f"{above}{f.name}.{child.name}.", (inside and inside.fields) or ())
+
+
+def _is_identity(f: PartitionField) -> bool:
+    return isinstance(f.transform, IdentityTransform)
+
+
+def _check_columns(path: str, schema: Schema, columns: FileSchema, constants: set[int]) -> None:
+    """The file can be read as the table: types fit, and ids it has of its own mean the same columns."""
+    try:
+        plan_columns(schema.fields, columns, dict.fromkeys(constants), prune=True, name=path)
+    except CorruptData as error:
+        raise SchemaMismatch(f"{path} does not fit the table: {error.message}", file=path) from error
+    if not columns.by_name:
+        for f in columns.fields:
+            known = schema.by_id.get(f.field_id) if f.field_id is not None else None
+            if known is not None and known.name != f.name:
+                raise SchemaMismatch(
+                    f"{path} has its own field ids: column {f.name} has id {f.field_id}, which is {known.name} in the table.", file=path
+                )
+
+
+def _partition_value(
+    path: str, f: PartitionField, schema: Schema, columns: FileSchema, metrics: Mapping[str, Any], file: pq.ParquetFile
+) -> Any:
+    if isinstance(f.transform, VoidTransform):
+        return None
+    source = schema.find_field(f.source_id)
+    if not _holds(columns.fields, f.source_id):
+        return _from_path(path, f, source)
+    if isinstance(source.field_type, FloatType | DoubleType):
+        return _only_float(path, f, file, _field(columns.fields, f.source_id))
+    values, nulls = _count(metrics, "value_counts", source), _count(metrics, "null_value_counts", source)
+    if values is not None and values == nulls:
+        return None
+    lower, upper = ((metrics[k] or {}).get(source.field_id) for k in ("lower_bounds", "upper_bounds"))
+    if lower is None or upper is None or nulls is None:
+        raise InvalidInput(
+            f"Cannot tell the value of partition field {f.name} for {path}: its footer has no exact statistics of column {source.name}.",
+            file=path,
+        )  # fmt: skip
+    ends = [apply(f.transform, source.field_type, from_bytes(source.field_type, b)) for b in (lower, upper)]
+    same_bucket = f.transform.name != "bucket" or lower == upper
+    if nulls or ends[0] != ends[1] or not same_bucket:
+        also = ", and nulls" if nulls else ""
+        raise InvalidInput(f"{path} holds rows of several partitions: {f.name} is {ends[0]!r} to {ends[1]!r}{also}.", file=path)
+    return ends[0]
+
+
+def _only_float(path: str, f: PartitionField, file: pq.ParquetFile, column: FileField | None) -> float | None:
+    """The one value of a column of floats, out of its rows: footers leave NaN out of their bounds and do not tell 0.0 from -0.0."""
+    assert column is not None
+    found: dict[str, float | None] = {}
+    for group in range(file.metadata.num_row_groups):
+        for chunk in file.reader.read_row_group(group, column_indices=[column.leaves[0]]).column(0).chunks:
+            while pa.types.is_struct(chunk.type):
+                (chunk,) = chunk.flatten()
+            bits = chunk.view(pa.int32() if pa.types.is_float32(chunk.type) else pa.int64()).unique()
+            found |= {repr(v): v for v in bits.view(chunk.type).to_pylist()}
+            if len(found) > 1:
+                raise InvalidInput(f"{path} holds rows of several partitions: {f.name} is {', '.join(list(found)[:5])}.", file=path)
+    return next(iter(found.values()), None)
+
+
+def _field(fields: Sequence[FileField], field_id: int) -> FileField | None:
+    for f in fields:
+        inside = _field(f.children, field_id) if pa.types.is_struct(f.type) else None
+        if f.field_id == field_id or inside:
+            return inside or f
+    return None
+
+
+def _holds(fields: Sequence[FileField], field_id: int) -> bool:
+    return _field(fields, field_id) is not None
+
+
+def _count(metrics: Mapping[str, Any], key: str, source: NestedField) -> int | None:
+    return (metrics[key] or {}).get(source.field_id)
+
+
+def _from_path(path: str, f: PartitionField, source: NestedField) -> Any:
+    """The value of `name=value` in the path, for a column that the file itself does not hold."""
+    parts = dict(p.split("=", 1) for p in path.split("/")[:-1] if "=" in p)
+    text = parts.get(source.name, parts.get(f.name)) if _is_identity(f) else None
+    if text is None:
+        raise InvalidInput(
+            f"Cannot tell the value of partition field {f.name} for {path}: neither its columns nor its path say it.", file=path
+        )
+    return None if text == HIVE_NULL else _parsed(unquote(text), source, path)
+
+
+def _parsed(text: str, source: NestedField, path: str) -> Any:
+    try:
+        match source.field_type:
+            case StringType():
+                return text
+            case BooleanType():
+                return {"true": True, "false": False}[text.lower()]
+            case IntegerType() | LongType():
+                return internal_value(source.field_type, int(text))
+            case FloatType() | DoubleType():
+                return float(text)
+            case DecimalType():
+                return internal_value(source.field_type, decimal.Decimal(text))
+        return internal_value(source.field_type, text)
+    except (ValueError, KeyError, ArithmeticError) as error:
+        raise InvalidInput(f"{path}: {text!r} is no {source.field_type}, as column {source.name} wants it.", file=path) from error

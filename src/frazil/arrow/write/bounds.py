@@ -1,0 +1,47 @@
+"""Bounds of columns as manifests hold them: truncated where the mode says so (spec, "Manifests"; Java's UnicodeUtil)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from frazil.arrow.write.metrics_config import Mode
+from frazil.codec.single_value import to_bytes
+from frazil.spec.types import BinaryType, IcebergType, StringType
+
+_SURROGATES, _LAST = range(0xD800, 0xE000), 0x10FFFF
+
+
+def lower_bound(type_: IcebergType, value: Any, mode: Mode) -> bytes | None:
+    """The first characters (bytes) of a long value are below it; None in, None out."""
+    if value is None or not mode.has_bounds:
+        return None
+    return to_bytes(type_, value[: mode.length] if _cuts(type_, mode) else value)
+
+
+def upper_bound(type_: IcebergType, value: Any, mode: Mode) -> bytes | None:
+    """A long value's first characters with the last one that can be raised by one; None when none can."""
+    if value is None or not mode.has_bounds:
+        return None
+    if _cuts(type_, mode) and len(value) > mode.length:
+        value = next_text(value[: mode.length]) if isinstance(value, str) else next_bytes(value[: mode.length])
+    return None if value is None else to_bytes(type_, value)
+
+
+def _cuts(type_: IcebergType, mode: Mode) -> bool:
+    return mode.kind == "truncate" and isinstance(type_, StringType | BinaryType)
+
+
+def next_text(text: str) -> str | None:
+    """The least text of at most this length above every text that begins with `text`; None when there is none."""
+    for i in range(len(text) - 1, -1, -1):
+        code = ord(text[i]) + 1
+        code = _SURROGATES.stop if code in _SURROGATES else code
+        if code <= _LAST:
+            return text[:i] + chr(code)
+    return None
+
+
+def next_bytes(data: bytes) -> bytes | None:
+    """As `next_text`, for bytes."""
+    kept = data.rstrip(b"\xff")
+    return kept[:-1] + bytes([kept[-1] + 1]) if kept else None

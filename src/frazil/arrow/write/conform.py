@@ -1,0 +1,264 @@
+"""A caller's frame as rows of the table: columns matched by name, safe casts made, what does not fit refused in one message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.arrow.values.arrays import repeated
+from frazil.arrow.values.arrow_schema import check_names, from_arrow_schema, to_arrow_schema, to_arrow_type
+from frazil.arrow.values.casts import Cast, cast_for
+from frazil.arrow.values.frames import as_arrow
+from frazil.arrow.values.hidden import without_hidden
+from frazil.arrow.values.mismatch import CAST, Problem, advice, mismatch, no_such_column
+from frazil.arrow.write.write_options import WriteOptions
+from frazil.errors import InvalidInput, SchemaMismatch, Unsupported, ValueMismatch
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.schema import Schema
+from frazil.spec.types import IcebergType, ListType, MapType, NestedField, StringType, StructType
+
+Make = Callable[[Any, int], pa.Array]
+BATCH_ROWS = 1 << 17
+
+
+@dataclass(frozen=True)
+class Conformed:
+    """Rows of a frame, typed as the table. Iterates once over a stream; a table in memory can be cut in `parts`.
+
+    `num_rows` and `nbytes` are None and 0 for a stream, whose size nobody knows.
+    """
+
+    schema: pa.Schema
+    source: pa.Table | pa.RecordBatchReader
+    columns: tuple[tuple[int | None, Make], ...]
+    required: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def num_rows(self) -> int | None:
+        return self.source.num_rows if isinstance(self.source, pa.Table) else None
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.source.nbytes) if isinstance(self.source, pa.Table) else 0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        batches = self.source.to_batches(BATCH_ROWS) if isinstance(self.source, pa.Table) else self.source
+        return map(self._batch, batches)
+
+    def parts(self, count: int) -> list[Conformed]:
+        """The rows in `count` runs of about the same length."""
+        if not isinstance(self.source, pa.Table):
+            raise Unsupported("A stream cannot be cut into parts.")
+        rows = self.source.num_rows
+        ends = [rows * (i + 1) // count for i in range(count)]
+        return [
+            Conformed(self.schema, self.source.slice(a, b - a), self.columns, self.required) for a, b in zip([0, *ends], ends, strict=False)
+        ]
+
+    def reader(self) -> pa.RecordBatchReader:
+        return pa.RecordBatchReader.from_batches(self.schema, iter(self))
+
+    def _batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        count = batch.num_rows
+        made = [make(None if at is None else _clean(batch.column(at)), count) for at, make in self.columns]
+        for at, name in self.required:
+            if made[at].null_count:
+                raise SchemaMismatch(f"Column {name} is required, but the frame holds nulls in it.", column=name)
+        return pa.RecordBatch.from_arrays(made, schema=self.schema)
+
+
+def conform(
+    frame: Any, schema: Schema, options: WriteOptions | None = None, metadata: TableMetadata | None = None, *, case_sensitive: bool = True
+) -> Conformed:
+    """The frame's rows as the table's columns: by name, missing optional ones null or their write default.
+
+    Raises SchemaMismatch with one line a mismatch: unknown columns, missing required ones, types that cannot be cast safely. Values that
+    do not fit (overflow, lost digits, nulls in required columns) raise it while rows are taken.
+    """
+    options = options or WriteOptions()
+    source = as_arrow(frame, schema, case_sensitive=case_sensitive)
+    check_names(source.schema)
+    matcher = _Matcher(case_sensitive, options.check_nullability)
+    columns = matcher.struct(schema.fields, list(source.schema), "")
+    if matcher.problems:
+        raise mismatch(matcher.problems)
+    required = tuple((i, f.name) for i, f in enumerate(schema.fields) if f.required)
+    return Conformed(to_arrow_schema(schema), source, tuple(columns), required)
+
+
+def column_maker(f: NestedField, have: pa.Field, *, case_sensitive: bool = True, name: str | None = None) -> Make:
+    """What makes a column of the table from one of these Arrow types, members of structs by name. Raises SchemaMismatch."""
+    matcher = _Matcher(case_sensitive, True)
+    make = matcher.column(f, have, (name or f.name).removesuffix(f.name))
+    if matcher.problems:
+        raise mismatch(matcher.problems)
+    return lambda array, count: make(_clean(array), count)
+
+
+def _clean(column: Any) -> Any:
+    """Nested columns without what lies under their nulls, on which a cast might fail."""
+    nested = pa.types.is_struct(column.type) or pa.types.is_list(column.type) or pa.types.is_map(column.type)
+    return without_hidden(column) if nested else column
+
+
+def frame_schema(frame: Any) -> Schema:
+    """The Iceberg schema a frame (or a pyarrow.Schema) stands for, with its own field ids when it has them, else fresh ones."""
+    schema = frame if isinstance(frame, pa.Schema) else as_arrow(frame, rows=False).schema
+    check_names(schema)
+    return from_arrow_schema(schema)
+
+
+@dataclass
+class _Matcher:
+    case_sensitive: bool
+    check_nullability: bool
+
+    def __post_init__(self) -> None:
+        self.problems: list[Problem] = []
+
+    def struct(self, wanted: Sequence[NestedField], have: Sequence[pa.Field], path: str) -> list[tuple[int | None, Make]]:
+        """Where each wanted field is among those of the frame, and how to make it."""
+        used: set[int] = set()
+        found: list[tuple[int | None, Make]] = []
+        for f in wanted:
+            at = self._find(f, have, path)
+            found.append((at, self._absent(f, path) if at is None else self.column(f, have[at], path)))
+            used |= {at} if at is not None else set()
+        names = [f.name for f in wanted]
+        self.problems += [no_such_column(path + h.name, str(h.type), names) for i, h in enumerate(have) if i not in used]
+        return found
+
+    def _find(self, f: NestedField, have: Sequence[pa.Field], path: str) -> int | None:
+        near = [i for i, h in enumerate(have) if h.name == f.name]
+        if not near and not self.case_sensitive:
+            near = [i for i, h in enumerate(have) if h.name.lower() == f.name.lower()]
+        if len(near) > 1:
+            self.problems.append(Problem(path + f.name, "", str(f.field_type), "is in the frame more than once", "Rename one of them."))
+        return near[0] if near else None
+
+    def _absent(self, f: NestedField, path: str) -> Make:
+        if f.required and f.write_default is None:
+            hint = "Required columns without a default need values."
+            self.problems.append(Problem(path + f.name, "", str(f.field_type), "is required, but not in the frame", hint))
+        return lambda _, count: repeated(f.field_type, f.write_default, count)
+
+    def column(self, f: NestedField, have: pa.Field, path: str) -> Make:
+        name = path + f.name
+        t, type_ = pa.types, have.type
+        if isinstance(type_, pa.BaseExtensionType) and not f.field_type.is_primitive:
+            type_ = type_.storage_type
+        match f.field_type:
+            case StructType() if t.is_struct(type_):
+                members = self.struct(f.field_type.fields, [type_.field(i) for i in range(type_.num_fields)], name + ".")
+                return _struct_maker(f.field_type, members, f.field_type.fields, name)
+            case ListType() if t.is_list(type_) or t.is_large_list(type_) or t.is_fixed_size_list(type_) or t.is_list_view(type_):
+                element = self.column(f.field_type.element_field, type_.value_field, name + ".")
+                return _list_maker(f.field_type, element, name)
+            case MapType() if t.is_map(type_):
+                key = self.column(f.field_type.key_field, type_.key_field, name + ".")
+                value = self.column(f.field_type.value_field, type_.item_field, name + ".")
+                return _map_maker(f.field_type, key, value, name)
+            case StructType() | ListType() | MapType() if t.is_null(type_):
+                return lambda _, count: pa.nulls(count, to_arrow_type(f.field_type))
+        if t.is_run_end_encoded(type_) and (path or t.is_dictionary(type_.value_type)):
+            text = "is run-end encoded twice or inside another column"
+            self.problems.append(Problem(name, str(have.type), str(f.field_type), text, "Decode it: pyarrow.compute.run_end_decode."))
+            return lambda a, _: a
+        cast = cast_for(have.type, f.field_type) if f.field_type.is_primitive else None
+        if cast is None:
+            hint = advice(have.type, f.field_type) or CAST
+            self.problems.append(Problem(name, str(have.type), str(f.field_type), "cannot be cast safely", hint))
+            return lambda a, _: a
+        return _leaf_maker(cast, name, f.field_type)
+
+
+def _leaf_maker(cast: Cast, name: str, want: IcebergType) -> Make:
+    is_text = isinstance(want, StringType)
+
+    def made(array: Any, count: int) -> pa.Array:
+        try:
+            found = cast(array)
+            if is_text:
+                found.validate(full=True)  # bytes that are not UTF-8 would break every reader
+            return found
+        except (pa.ArrowInvalid, InvalidInput) as error:
+            text = f"A value of column {name} does not fit its type {want}: {str(error).splitlines()[0]}"
+            raise ValueMismatch(text, hint=advice(array.type, want), column=name) from error
+
+    return made
+
+
+def _no_nulls(array: pa.Array, around: pa.Array | None, f: NestedField, name: str) -> None:
+    """Raises SchemaMismatch for a null in a required member, unless what is around it is null."""
+    if f.required and array.null_count:
+        inside = array.is_null() if around is None else pc.and_(array.is_null(), around.is_valid())
+        if inside.true_count:
+            raise SchemaMismatch(f"Column {name}.{f.name} is required, but the frame holds nulls in it.", column=f"{name}.{f.name}")
+
+
+def _struct_maker(type_: StructType, members: list[tuple[int | None, Make]], fields: tuple[NestedField, ...], name: str) -> Make:
+    want = list(to_arrow_type(type_))
+
+    def made(array: Any, count: int) -> pa.Array:
+        array = array.storage if isinstance(array, pa.ExtensionArray) else array
+        inside = [make(None if at is None else array.field(at), count) for at, make in members]
+        for f, a in zip(fields, inside, strict=True):
+            _no_nulls(a, array, f, name)
+        if not inside:  # from_arrays would not know how many rows
+            return array
+        return pa.StructArray.from_arrays(inside, fields=want, mask=array.is_null() if array.null_count else None)
+
+    return made
+
+
+def _list_maker(type_: ListType, element: Make, name: str) -> Make:
+    want = to_arrow_type(type_)
+
+    def made(array: Any, count: int) -> pa.Array:
+        array = array.storage if isinstance(array, pa.ExtensionArray) else array
+        if not pa.types.is_list(array.type):
+            array = array.cast(pa.list_(array.type.value_field))
+        values = _own_values(array)
+        inside = element(values, len(values))
+        _no_nulls(inside, None, type_.element_field, name)
+        offsets = _own_offsets(array)
+        return pa.ListArray.from_arrays(offsets, inside, type=want, mask=array.is_null() if array.null_count else None)
+
+    return made
+
+
+def _map_maker(type_: MapType, key: Make, value: Make, name: str) -> Make:
+    want = to_arrow_type(type_)
+
+    def made(array: Any, count: int) -> pa.Array:
+        offsets = array.offsets.to_numpy()
+        start, size = int(offsets[0]), int(offsets[-1] - offsets[0])
+        keys, items = key(array.keys.slice(start, size), size), value(array.items.slice(start, size), size)
+        _no_nulls(items, None, type_.value_field, name)
+        entries = pa.StructArray.from_arrays([keys, items], fields=[want.key_field, want.item_field])
+        return _rebuilt(array, want, entries)
+
+    return made
+
+
+def _own_values(array: pa.Array) -> pa.Array:
+    """The members that lie between the array's first and last offset (what a slice shows of its parent)."""
+    offsets = array.offsets
+    return array.values.slice(offsets[0].as_py(), offsets[-1].as_py() - offsets[0].as_py())
+
+
+def _own_offsets(array: pa.Array) -> pa.Array:
+    offsets = array.offsets
+    return pc.subtract(offsets, offsets[0]).cast(pa.int32())
+
+
+def _rebuilt(array: pa.Array, want: pa.DataType, entries: pa.Array) -> pa.Array:
+    """A map array of these entries with the offsets and nulls of another."""
+    validity = None
+    if array.null_count:
+        validity = pc.and_(array.is_valid(), True).buffers()[1]
+    return pa.Array.from_buffers(want, len(array), [validity, _own_offsets(array).buffers()[1]], array.null_count, 0, [entries])

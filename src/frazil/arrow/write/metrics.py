@@ -1,0 +1,212 @@
+"""Metrics of data files as manifests hold them: from a Parquet footer, or gathered from the batches that were written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.arrow.files.file_schema import FileField, file_schema
+from frazil.arrow.files.read_parquet import first_byte
+from frazil.arrow.footers.parquet_stats import ChunkStatistics, chunk_statistics
+from frazil.arrow.values.arrays import internal_values
+from frazil.arrow.write.bounds import lower_bound, upper_bound
+from frazil.arrow.write.metrics_config import MetricsConfig
+from frazil.codec.name_mapping import NameMapping
+from frazil.spec.schema import Schema
+from frazil.spec.types import (
+    DoubleType,
+    FloatType,
+    GeographyType,
+    GeometryType,
+    IcebergType,
+    StructType,
+    UnknownType,
+    VariantType,
+)
+
+FLOATS = (FloatType, DoubleType)
+_NO_BOUNDS = (VariantType, GeometryType, GeographyType, UnknownType)
+
+
+@dataclass
+class Metrics:
+    """Gathered per field id; `as_file` gives them as DataFile fields. `unknown`: columns whose bounds the footer does not tell."""
+
+    records: int
+    sizes: dict[int, int] = field(default_factory=dict)
+    values: dict[int, int] = field(default_factory=dict)
+    nulls: dict[int, int] = field(default_factory=dict)
+    nans: dict[int, int] = field(default_factory=dict)
+    lower: dict[int, bytes] = field(default_factory=dict)
+    upper: dict[int, bytes] = field(default_factory=dict)
+    split_offsets: tuple[int, ...] | None = None
+    unknown: list[FileField] = field(default_factory=list)
+
+    def set_bounds(self, field_id: int, type_: IcebergType, lower: Any, upper: Any, config: MetricsConfig) -> None:
+        mode = config.mode(field_id)
+        if (low := lower_bound(type_, lower, mode)) is not None:
+            self.lower[field_id] = low
+        if (high := upper_bound(type_, upper, mode)) is not None:
+            self.upper[field_id] = high
+
+    def as_file(self) -> dict[str, Any]:
+        return {
+            "record_count": self.records, "column_sizes": self.sizes or None, "value_counts": self.values or None,
+            "null_value_counts": self.nulls or None, "nan_value_counts": self.nans or None, "lower_bounds": self.lower or None,
+            "upper_bounds": self.upper or None, "split_offsets": self.split_offsets,
+        }  # fmt: skip
+
+
+def footer_metrics(
+    footer: Any, schema: Schema, config: MetricsConfig, *, nan_counts: Mapping[int, int] | None = None, mapping: NameMapping | None = None
+) -> dict[str, Any]:
+    """DataFile fields from a `pyarrow.parquet.FileMetaData`: what a full scan would find, as far as the footer tells it.
+
+    `nan_counts`: NaNs by field id, when the writer counted them. A footer itself tells of NaNs only when parquet-mr wrote it (a chunk with
+    one has NaN as its bound). `mapping` gives ids to a file without.
+    """
+    return parquet_metrics(footer, schema, config, nan_counts, mapping).as_file()
+
+
+def parquet_metrics(
+    footer: Any, schema: Schema, config: MetricsConfig, nan_counts: Mapping[int, int] | None = None, mapping: NameMapping | None = None
+) -> Metrics:
+    found = Metrics(footer.num_rows)
+    groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
+    found.split_offsets = tuple(sorted(first_byte(g) for g in groups if g.num_columns)) or None
+    columns = file_schema(footer.schema.to_arrow_schema(), mapping)
+    for column, repeated in _leaves(columns.fields if columns else (), schema, False):
+        assert column.field_id is not None
+        if config.mode(column.field_id).kind == "none":
+            continue
+        chunks = [g.column(column.leaves[0]) for g in groups]
+        want = schema.by_id[column.field_id].field_type
+        if not isinstance(want, VariantType):
+            found.sizes[column.field_id] = sum(c.total_compressed_size for c in chunks)
+        if not repeated:
+            _column(found, column, want, [chunk_statistics(c, column.type, want) for c in chunks], footer.created_by, config, nan_counts)
+    return found
+
+
+def _leaves(fields: Iterable[FileField], schema: Schema, repeated: bool) -> Iterator[tuple[FileField, bool]]:
+    """Leaf columns that the schema knows (a variant counts as one), and whether they are inside a list or map."""
+    for f in fields:
+        known = schema.by_id.get(f.field_id) if f.field_id is not None else None
+        if f.children and not (known and isinstance(known.field_type, VariantType)):
+            yield from _leaves(f.children, schema, repeated or not pa.types.is_struct(f.type))
+        elif known is not None and known.field_type.is_primitive:
+            yield f, repeated
+
+
+def _column(
+    found: Metrics, column: FileField, want: IcebergType, chunks: Sequence[ChunkStatistics | None], writer: str | None,
+    config: MetricsConfig, nan_counts: Mapping[int, int] | None,
+) -> None:  # fmt: skip
+    """Counts and bounds of one column over all row groups; any chunk without statistics leaves them out."""
+    field_id = column.field_id
+    assert field_id is not None
+    known = [c for c in chunks if c is not None]
+    if len(known) != len(chunks):
+        return
+    found.values[field_id] = values = sum(c.values for c in known)
+    if any(c.nulls is None for c in known):
+        return
+    found.nulls[field_id] = nulls = sum(c.nulls or 0 for c in known)
+    some = [c for c in known if c.values > (c.nulls or 0)]
+    bounded = [c for c in some if c.lower is not None and c.upper is not None]
+    if isinstance(want, FLOATS):
+        if nan_counts is not None and field_id in nan_counts:
+            found.nans[field_id] = nan_counts[field_id]
+        elif values == nulls or (len(bounded) == len(some) and (writer or "").startswith("parquet-mr")):
+            found.nans[field_id] = 0
+    if isinstance(want, _NO_BOUNDS) or not config.mode(field_id).has_bounds or not bounded:
+        bounded = [] if isinstance(want, _NO_BOUNDS) else bounded
+    all_nan = isinstance(want, FLOATS) and (writer or "").startswith("parquet-cpp-arrow")  # a chunk of NaNs has no bounds there
+    if bounded and (len(bounded) == len(some) or all_nan):
+        found.set_bounds(field_id, want, min(c.lower for c in bounded), max(c.upper for c in bounded), config)
+    elif some and not all_nan and not isinstance(want, _NO_BOUNDS) and config.mode(field_id).has_bounds:
+        found.unknown.append(column)
+
+
+@dataclass
+class _Gathered:
+    values: int = 0
+    nulls: int = 0
+    nans: int = 0
+    lower: Any = None
+    upper: Any = None
+
+
+class BatchMetrics:
+    """Metrics gathered from batches (typed as `to_arrow_schema` gives them) while they are written: for formats whose footers tell nothing.
+
+    `only_nans`: just NaN counts, for Parquet, whose footer tells the rest.
+    """
+
+    def __init__(self, schema: Schema, config: MetricsConfig, *, only_nans: bool = False):
+        self._schema, self._config, self._only_nans = schema, config, only_nans
+        self._found: dict[int, _Gathered] = {}
+        self.records = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        self.records += batch.num_rows
+        for f, column in zip(self._schema.fields, batch.columns, strict=True):
+            self._column(f.field_id, f.field_type, column)
+
+    def nan_counts(self) -> dict[int, int]:
+        return {i: g.nans for i, g in self._found.items() if isinstance(self._schema.by_id[i].field_type, FLOATS)}
+
+    def finish(self) -> Metrics:
+        made = Metrics(self.records)
+        for i, g in self._found.items():
+            type_ = self._schema.by_id[i].field_type
+            made.values[i], made.nulls[i] = g.values, g.nulls
+            if isinstance(type_, FLOATS):
+                made.nans[i] = g.nans
+            made.set_bounds(i, type_, g.lower, g.upper, self._config)
+        return made
+
+    def _column(self, field_id: int, type_: IcebergType, column: pa.Array) -> None:
+        if isinstance(type_, StructType):
+            for f, inside in zip(type_.fields, column.flatten() if type_.fields else (), strict=True):
+                self._column(f.field_id, f.field_type, inside)
+            return
+        if not type_.is_primitive or (self._only_nans and not isinstance(type_, FLOATS)) or self._config.mode(field_id).kind == "none":
+            return
+        if isinstance(type_, UnknownType):
+            return
+        gathered = self._found.setdefault(field_id, _Gathered())
+        gathered.values += len(column)
+        gathered.nulls += column.null_count
+        if isinstance(type_, FLOATS):
+            is_nan = pc.is_nan(column)
+            if found := is_nan.true_count:
+                gathered.nans += found
+                column = column.filter(pc.invert(is_nan))
+        if not self._only_nans and self._config.mode(field_id).has_bounds and not isinstance(type_, _NO_BOUNDS):
+            _widen(gathered, type_, column)
+
+
+def _widen(gathered: _Gathered, type_: IcebergType, column: pa.Array) -> None:
+    if len(column) == column.null_count:
+        return
+    if pa.types.is_fixed_size_binary(column.type):
+        column = column.cast(pa.binary())
+    found = pc.min_max(column)
+    lower, upper = internal_values(type_, pa.array([found["min"], found["max"]], column.type))
+    if isinstance(type_, FLOATS):  # either zero may stand for both
+        lower, upper = (-0.0 if lower == 0 else lower), (0.0 if upper == 0 else upper)
+    gathered.lower = lower if gathered.lower is None else min(gathered.lower, lower)
+    gathered.upper = upper if gathered.upper is None else max(gathered.upper, upper)
+
+
+def column_bounds(batches: Iterable[pa.Array], type_: IcebergType) -> tuple[Any, Any]:
+    """Least and greatest value of a column by reading it; None, None when all is null."""
+    gathered = _Gathered()
+    for batch in batches:
+        _widen(gathered, type_, batch)
+    return gathered.lower, gathered.upper

@@ -1,0 +1,293 @@
+"""What a writer of data files must know: the table's shape and properties, where files go, and how they are named."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from frazil.arrow.values.file_layout import Layout
+from frazil.arrow.write.metrics_config import FULL, NONE, MetricsConfig, metrics_config
+from frazil.arrow.write.write_avro import AvroFileWriter, avro_settings
+from frazil.arrow.write.write_options import LEVELS, Verb, WriteOptions, meaningless
+from frazil.arrow.write.write_orc import OrcFileWriter, orc_layout, orc_settings
+from frazil.arrow.write.write_parquet import ParquetFileWriter, ParquetSettings, parquet_layout
+from frazil.arrow.write.write_row_groups import RowGroupsWriter
+from frazil.codec.partition_path import partition_path
+from frazil.commit.manifests import schema_of_spec
+from frazil.commit.properties import refuse_encryption
+from frazil.errors import InvalidInput, Unsupported
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.partitioning import PartitionSpec
+from frazil.spec.schema import (
+    DELETE_FILE_PATH_ID,
+    DELETE_FILE_POS_ID,
+    LAST_UPDATED_SEQUENCE_NUMBER_ID,
+    ROW_ID_ID,
+    Schema,
+)
+from frazil.spec.sorting import UNSORTED_SORT_ORDER, SortOrder
+from frazil.spec.types import LongType, NestedField, StringType
+from frazil.storage.base import Storage
+from frazil.tasks.in_order import default_workers
+
+TARGET, DELETE_TARGET = "write.target-file-size-bytes", "write.delete.target-file-size-bytes"
+FORMAT, DELETE_FORMAT = "write.format.default", "write.delete.format.default"
+FORMATS = ("parquet", "orc", "avro")
+POSITION_SCHEMA = Schema(
+    NestedField(DELETE_FILE_PATH_ID, "file_path", StringType(), True, "Path of a file in which a deleted row is stored"),
+    NestedField(DELETE_FILE_POS_ID, "pos", LongType(), True, "Ordinal position of a deleted row in the data file"),
+)
+LINEAGE = (
+    NestedField(ROW_ID_ID, "_row_id", LongType(), False, "Implicit row ID that is automatically assigned"),
+    NestedField(
+        LAST_UPDATED_SEQUENCE_NUMBER_ID, "_last_updated_sequence_number", LongType(), False, "Sequence number when the row was last updated"
+    ),
+)
+_CODECS = {"parquet": "zstd", "avro": "gzip"}
+_NOT_OF_DELETES = ("bloom-filter-", "stats-enabled.column.", "dict-encoding-enabled.column.", "shred-variants")
+
+
+@dataclass(frozen=True)
+class DeleteKind:
+    """What delete files hold: "position", or "equality" with the columns that are compared."""
+
+    name: str
+    equality_ids: tuple[int, ...] = ()
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """What Java writes into the file beside the schema."""
+        ids = {"delete-field-ids": ", ".join(map(str, self.equality_ids))} if self.equality_ids else {}
+        return {"delete-type": self.name, **ids}
+
+
+@dataclass(frozen=True)
+class WriteContext:
+    """Frozen and picklable; one for all files of an operation (of a task: `with_task`).
+
+    `memory`: bytes of rows that wait to be written, over all partitions. `workers`: threads (None: one a core). File names are Java's:
+    partition id, task id, operation, counter.
+
+    `specs`: all of the table, `sources`: the columns they partition by, also dropped ones; without them those of `spec` and `schema`.
+    `deletes`: made by `for_deletes`. `lineage`: made by `keeping_lineage`.
+    """
+
+    schema: Schema
+    spec: PartitionSpec
+    sort_order: SortOrder
+    storage: Storage
+    location: str
+    properties: Mapping[str, str] = field(repr=False)
+    format: str = "parquet"
+    target_size: int = 536_870_912
+    options: WriteOptions = field(default_factory=WriteOptions, repr=False)
+    operation_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    partition_id: int = 0
+    task_id: int = 0
+    memory: int = 512 * 1024 * 1024
+    workers: int | None = None
+    format_version: int = 2
+    specs: tuple[PartitionSpec, ...] = ()
+    sources: Schema | None = field(default=None, repr=False)
+    deletes: DeleteKind | None = None
+    lineage: bool = False
+
+    @classmethod
+    def of(
+        cls, metadata: TableMetadata, storage: Storage, options: WriteOptions | None = None, operation_id: str | None = None, **more: Any
+    ) -> WriteContext:
+        """The context of a write on a table; options win over its properties. `more`: any other field."""
+        options = options or WriteOptions()
+        refuse_encryption(metadata)
+        spec = metadata.spec() if options.output_spec_id is None else metadata.spec_by_id(options.output_spec_id)
+        order = metadata.sort_order() if options.output_sort_order_id is None else metadata.sort_order_by_id(options.output_sort_order_id)
+        if not options.use_table_distribution_and_ordering:
+            order = UNSORTED_SORT_ORDER
+        if unknown := [f for f in spec.fields if not f.transform.is_known]:
+            raise Unsupported(f"Cannot write: partition transform {unknown[0].transform} is not known to this version.")
+        more = {"format_version": metadata.format_version, "specs": metadata.partition_specs, "sources": _sources(metadata), **more}
+        return cls(
+            metadata.schema(), spec, order, storage, metadata.location, dict(metadata.properties),
+            _format(options.write_format or metadata.properties.get(FORMAT, "parquet"), FORMAT), _target(options, metadata.properties),
+            options, operation_id or str(uuid.uuid4()), **more,
+        )  # fmt: skip
+
+    def keeping_lineage(self) -> WriteContext:
+        """The same, for files that also hold `_row_id` and `_last_updated_sequence_number` (v3; spec, "Row Lineage"): of batches that
+        have columns of these names; null, which means inherited, of others. Raises Unsupported before v3."""
+        if self.format_version < 3:
+            text = f"Row lineage is kept from format version 3 on; {self.location} has {self.format_version}."
+            raise Unsupported(text, table=self.location)
+        if taken := [f.name for f in LINEAGE if not self.lineage and f.name in (own.name for own in self.schema.fields)]:
+            text = f"The table has a column {taken[0]}, which is the name of its rows' lineage; its rows cannot be changed."
+            raise Unsupported(text, hint="Rename the column.", table=self.location)
+        return self if self.lineage else replace(self, schema=_with_lineage(self.schema), lineage=True)
+
+    def for_deletes(self, kind: DeleteKind) -> WriteContext:
+        """The same, for delete files. Their format and sizes are `write.delete.*`, then those of data files."""
+        plain = _without_lineage(self.schema) if self.lineage else self.schema
+        format_ = _format(self.options.delete_format or self.properties.get(DELETE_FORMAT) or self.format, DELETE_FORMAT)
+        schema = POSITION_SCHEMA if kind.name == "position" else plain.project(kind.equality_ids)
+        return replace(
+            self, schema=schema, sources=self.sources or plain, specs=self.specs or (self.spec,), sort_order=UNSORTED_SORT_ORDER,
+            properties=_delete_properties(self.properties), format=format_, target_size=_delete_target(self.options, self.properties),
+            deletes=kind, lineage=False,
+        )  # fmt: skip
+
+    def with_spec(self, spec_id: int) -> WriteContext:
+        """The same, for files of another of the table's specs."""
+        if spec_id == self.spec.spec_id:
+            return self
+        return replace(self, spec=next(s for s in self.specs if s.spec_id == spec_id))
+
+    @cached_property
+    def metrics(self) -> MetricsConfig:
+        if self.deletes is not None and self.deletes.name == "position":
+            return MetricsConfig({DELETE_FILE_PATH_ID: FULL, DELETE_FILE_POS_ID: FULL}, NONE)
+        return metrics_config(self.properties, self.schema, self.sort_order)
+
+    @cached_property
+    def layout(self) -> Layout | None:
+        match self.format:
+            case "parquet":
+                return parquet_layout(self.schema)
+            case "orc":
+                return orc_layout(self.schema)
+        return None
+
+    @cached_property
+    def settings(self) -> Any:
+        """Format settings, checked before anything is written."""
+        codec, level = self.options.compression_codec, self.options.compression_level
+        match self.format:
+            case "parquet":
+                return ParquetSettings(self.properties, self.schema, codec=codec, level=level)
+            case "orc":
+                columns = self.layout.schema if self.layout is not None and self.deletes is None else None
+                return orc_settings(self.properties, codec=codec, strategy=self.options.compression_strategy, schema=columns)
+        return avro_settings(self.properties, codec=codec, level=level)
+
+    @property
+    def group_bytes(self) -> int:
+        """Arrow bytes of rows that are laid down at once: a row group's, but not more than a file's."""
+        size = self.settings.row_group_bytes if isinstance(self.settings, ParquetSettings) else 67_108_864
+        return max(1024, min(size, self.target_size))
+
+    def writer(
+        self, sink: Any, pool: ThreadPoolExecutor | None = None
+    ) -> ParquetFileWriter | RowGroupsWriter | OrcFileWriter | AvroFileWriter:
+        """Of a new file. `pool`: where row groups of Parquet are encoded at the same time."""
+        notes = self.deletes.metadata if self.deletes else {}
+        match self.format:
+            case "parquet":
+                layout = self.layout
+                assert layout is not None
+
+                def make(sink: Any) -> ParquetFileWriter:
+                    return ParquetFileWriter(sink, self.schema, layout, self.settings, self.metrics, notes)
+
+                return (
+                    make(sink) if pool is None else RowGroupsWriter(sink, make, pool, (self.workers or default_workers()) + 1, self.memory)
+                )
+            case "orc":
+                assert self.layout is not None
+                return OrcFileWriter(sink, self.schema, self.layout, self.settings, self.metrics)
+        return AvroFileWriter(sink, self.schema, self.settings, self.metrics, notes)
+
+    def directory(self, partition: tuple[Any, ...]) -> str:
+        """The path of a partition of `spec` below the table's data."""
+        return partition_path(self.spec, self.sources or self.schema, partition) if self.spec.fields else ""
+
+    def file_name(self, number: int) -> str:
+        """`%05d-%d-<operation>-%05d[-deletes].<ext>`, counter from 1 (format: names and locations)."""
+        if self.deletes is not None:
+            return self.delete_name(number, self.format)
+        return f"{self.partition_id:05d}-{self.task_id}-{self.operation_id}-{number:05d}.{self.format}"
+
+    def delete_name(self, number: int, extension: str) -> str:
+        return f"{self.partition_id:05d}-{self.task_id}-{self.operation_id}-{number:05d}-deletes.{extension}"
+
+    def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch with the columns of `schema`: lineage that it lacks is null."""
+        if not self.lineage:
+            return batch
+        names, count = batch.schema.names, batch.num_rows
+        last = [batch.column(f.name) if f.name in names else pa.nulls(count, pa.int64()) for f in LINEAGE]
+        plain = [batch.column(i) for i, n in enumerate(names) if n not in _LINEAGE_NAMES]
+        kept = [n for n in names if n not in _LINEAGE_NAMES]
+        return pa.RecordBatch.from_arrays([*plain, *last], names=[*kept, *(f.name for f in LINEAGE)])
+
+
+_LINEAGE_NAMES = frozenset(f.name for f in LINEAGE)
+
+
+def _with_lineage(schema: Schema) -> Schema:
+    return Schema(*schema.fields, *LINEAGE, schema_id=schema.schema_id, identifier_field_ids=schema.identifier_field_ids)
+
+
+def _without_lineage(schema: Schema) -> Schema:
+    fields = (f for f in schema.fields if f not in LINEAGE)
+    return Schema(*fields, schema_id=schema.schema_id, identifier_field_ids=schema.identifier_field_ids)
+
+
+def _sources(metadata: TableMetadata) -> Schema:
+    """The current schema and the columns that it lost and that a spec partitions by."""
+    schema = metadata.schema()
+    lost = {f.field_id: f for s in metadata.partition_specs for f in schema_of_spec(metadata, s).fields if f.field_id not in schema.by_id}
+    return Schema(*schema.fields, *(replace(f, name=f"\0{f.field_id}") for f in lost.values())) if lost else schema
+
+
+def _delete_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """Properties of data files as delete files take them: theirs first, nothing that is about single columns."""
+    found = {k: v for k, v in properties.items() if not k.startswith(tuple(f"write.parquet.{n}" for n in _NOT_OF_DELETES))}
+    for format_ in FORMATS:
+        prefix = f"write.delete.{format_}."
+        found |= {f"write.{format_}.{k[len(prefix) :]}": v for k, v in properties.items() if k.startswith(prefix)}
+    return found
+
+
+def _format(name: str, key: str) -> str:
+    if name.lower() not in FORMATS:
+        raise InvalidInput(f"{key} must be parquet, orc or avro, not {name!r}.")
+    return name.lower()
+
+
+def _target(options: WriteOptions, properties: Mapping[str, str]) -> int:
+    return options.target_file_size_bytes or _size(properties, TARGET, 536_870_912)
+
+
+def _delete_target(options: WriteOptions, properties: Mapping[str, str]) -> int:
+    return options.target_delete_file_size_bytes or _size(properties, DELETE_TARGET, 67_108_864)
+
+
+def _size(properties: Mapping[str, str], key: str, default: int) -> int:
+    text = properties.get(key, str(default))
+    if not text.isdigit() or int(text) == 0:
+        raise InvalidInput(f"{key} must be a whole number above 0, not {text!r}.")
+    return int(text)
+
+
+def check_formats(metadata: TableMetadata, options: WriteOptions, verb: Verb) -> None:
+    """Raises InvalidInput for compression options that no file of this write could take."""
+    data = (options.write_format or metadata.properties.get(FORMAT, "parquet")).lower()
+    written = {data}
+    if verb in ("overwrite", "delete", "update", "merge") and metadata.format_version == 2:
+        written.add((options.delete_format or metadata.properties.get(DELETE_FORMAT) or data).lower())
+    if options.asks_for("compression_strategy") and "orc" not in written:
+        raise meaningless("compression_strategy", f"for {data} files: it is ORC's", "Leave it out, or write-format: orc.")
+    if options.asks_for("compression_level"):
+        properties = metadata.properties
+        codecs = {
+            f: (options.compression_codec or properties.get(f"write.{f}.compression-codec", default)).lower()
+            for f, default in _CODECS.items()
+            if f in written
+        }
+        if not any(c in LEVELS for c in codecs.values()):
+            of = " and ".join(f"{f} with {c}" for f, c in codecs.items()) or data
+            raise meaningless("compression_level", f"for {of} files", "Levels are those of zstd, gzip and brotli.")

@@ -1,0 +1,182 @@
+"""ORC files with Iceberg's attributes (spec, "ORC"): ids, requiredness, and what an ORC type leaves open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import orc
+
+from frazil.arrow.values.file_layout import Layout, layout
+from frazil.arrow.values.hidden import without_hidden
+from frazil.arrow.write.metrics import BatchMetrics, Metrics
+from frazil.arrow.write.metrics_config import MetricsConfig
+from frazil.errors import InvalidInput, Unsupported
+from frazil.spec.schema import Schema
+from frazil.spec.types import (
+    BinaryType,
+    FixedType,
+    IcebergType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StructType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+    VariantType,
+)
+
+PREFIX = "write.orc."
+_CODECS = ("none", "uncompressed", "zlib", "snappy", "lz4", "zstd")
+
+
+def orc_layout(schema: Schema) -> Layout:
+    """Raises Unsupported for variants: Java Iceberg cannot read them from ORC."""
+    if variants := [i for i, f in schema.by_id.items() if isinstance(f.field_type, VariantType)]:
+        raise Unsupported(
+            f"Column {schema.find_column_name(variants[0])} is a variant, which ORC files cannot hold.", hint="Write Parquet or Avro."
+        )
+    return layout(schema, _leaf, _attributes)
+
+
+def _leaf(type_: IcebergType) -> pa.DataType | None:
+    if isinstance(type_, UUIDType | FixedType):
+        return pa.binary()
+    match type_:  # what pyarrow's ORC reader cannot read (timestamps beyond nanoseconds' range) is refused here, not written
+        case TimestampType():
+            return pa.timestamp("ns")
+        case TimestamptzType():
+            return pa.timestamp("ns", "UTC")
+    return pa.int64() if isinstance(type_, TimeType) else None
+
+
+def _attributes(f: NestedField) -> dict[bytes, bytes]:
+    found = {b"iceberg.id": str(f.field_id).encode(), b"iceberg.required": b"true" if f.required else b"false"}
+    match f.field_type:
+        case LongType():
+            found[b"iceberg.long-type"] = b"LONG"
+        case TimeType():
+            found[b"iceberg.long-type"] = b"TIME"
+        case TimestampType() | TimestamptzType():
+            found[b"iceberg.timestamp-unit"] = b"MICROS"
+        case TimestampNanoType() | TimestamptzNanoType():
+            found[b"iceberg.timestamp-unit"] = b"NANOS"
+        case UUIDType():
+            found[b"iceberg.binary-type"] = b"UUID"
+        case FixedType(length=n):
+            found |= {b"iceberg.binary-type": b"FIXED", b"iceberg.length": str(n).encode()}
+        case BinaryType():
+            found[b"iceberg.binary-type"] = b"BINARY"
+    return found
+
+
+def orc_settings(
+    properties: Mapping[str, str], *, codec: str | None = None, strategy: str | None = None, schema: pa.Schema | None = None
+) -> dict[str, Any]:
+    """What `write.orc.*` says, as arguments of pyarrow's writer. `schema`: of the files, whose columns may get bloom filters; None: none
+    may. Raises InvalidInput for columns that are not there."""
+    name = (codec or properties.get(PREFIX + "compression-codec", "zlib")).lower()
+    if name not in _CODECS:
+        raise Unsupported(f"ORC has no compression-codec {name!r} here.", hint=f"Known: {', '.join(_CODECS)}.")
+    found: dict[str, Any] = {
+        "compression": "uncompressed" if name == "none" else name,
+        "compression_strategy": (strategy or properties.get(PREFIX + "compression-strategy", "speed")).lower(),
+    }
+    if found["compression_strategy"] not in ("speed", "compression"):
+        raise InvalidInput(f"{PREFIX}compression-strategy is speed or compression, not {found['compression_strategy']!r}.")
+    found["stripe_size"] = int(_above(properties, "stripe-size-bytes", "67108864"))
+    found["bloom_filter_fpp"] = _above(properties, "bloom.filter.fpp", "0.05", 1)
+    if schema is not None and (text := properties.get(PREFIX + "bloom.filter.columns")):
+        columns, names = orc_columns(schema), [c.strip() for c in text.split(",") if c.strip()]
+        if unknown := [n for n in names if n not in columns]:
+            raise InvalidInput(f"{PREFIX}bloom.filter.columns names {', '.join(unknown)}, which the table has not got.", column=unknown[0])
+        found["bloom_filter_columns"] = [columns[n] for n in names]
+    return found
+
+
+def _above(properties: Mapping[str, str], key: str, default: str, below: float = 2**63) -> float:
+    """The property as a number between 0 and `below`, neither included."""
+    text = properties.get(PREFIX + key, default)
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0
+    if not 0 < number < below:
+        raise InvalidInput(f"{PREFIX}{key} must be a number above 0{'' if below > 1 else ' and below 1'}, not {text!r}.")
+    return number
+
+
+def orc_columns(schema: pa.Schema) -> dict[str, int]:
+    """ORC's number of each column, by full name: types are counted from the root, each before what is inside it."""
+    found: dict[str, int] = {}
+
+    def number(name: str, type_: pa.DataType) -> None:
+        found[name] = len(found) + 1
+        if pa.types.is_map(type_):
+            number(f"{name}.key", type_.key_type)
+            number(f"{name}.value", type_.item_type)
+        elif pa.types.is_list(type_):
+            number(f"{name}.element", type_.value_type)
+        elif pa.types.is_struct(type_):
+            for f in type_:
+                number(f"{name}.{f.name}", f.type)
+
+    for f in schema:
+        number(f.name, f.type)
+    return found
+
+
+def check_moments(type_: IcebergType, array: Any, name: str) -> None:
+    """Raises InvalidInput for fractions of seconds before 1970: pyarrow cuts them towards zero, and Java then reads another second."""
+    match type_:
+        case StructType():
+            for f, inside in zip(type_.fields, array.flatten() if type_.fields else (), strict=True):
+                check_moments(f.field_type, inside, f"{name}.{f.name}")
+        case ListType():
+            check_moments(type_.element_type, array.flatten(), name)
+        case MapType():
+            check_moments(type_.key_type, array.keys, name)
+            check_moments(type_.value_type, array.items, name)
+    if not pa.types.is_timestamp(array.type) or len(array) == array.null_count:
+        return
+    numbers = array.view(pa.int64())
+    early = numbers.filter(pc.less(numbers, 0))
+    per_second = 1_000_000 if array.type.unit == "us" else 1_000_000_000
+    if pc.any(pc.not_equal(pc.multiply(pc.divide(early, per_second), per_second), early)).as_py():
+        raise InvalidInput(
+            f"Column {name} holds a time before 1970 with a fraction of a second, which cannot be written to ORC rightly.",
+            hint="Write Parquet or Avro.", column=name,
+        )  # fmt: skip
+
+
+class OrcFileWriter:
+    def __init__(self, sink: Any, schema: Schema, laid: Layout, settings: Mapping[str, Any], config: MetricsConfig):
+        self._schema, self._layout, self._sink, self._writer = schema, laid, sink, orc.ORCWriter(sink, **settings)
+        self._metrics = BatchMetrics(schema, config)
+
+    def write(self, batches: Sequence[pa.RecordBatch]) -> None:
+        for batch in batches:
+            self._metrics.add(batch)
+            for f, column in zip(self._schema.fields, batch.columns, strict=True):
+                check_moments(f.field_type, column, f.name)
+        laid = [self._layout.batch(b) for b in batches]
+        cleaned = [pa.RecordBatch.from_arrays([without_hidden(c) for c in b.columns], schema=b.schema) for b in laid]
+        self._writer.write(pa.Table.from_batches(cleaned, self._layout.schema))
+
+    def has(self, size: int) -> bool:
+        """Whether the file has so many bytes."""
+        return int(self._sink.tell()) >= size
+
+    def abort(self) -> None:
+        self._writer.is_open = False
+
+    def close(self) -> Metrics:
+        self._writer.close()
+        return self._metrics.finish()

@@ -1,0 +1,87 @@
+"""A Parquet file whose row groups are encoded at the same time, each in memory as a file of its own, and joined in their order.
+
+Encoding and compressing is all the time that writing takes, and pyarrow does it on one core for a file.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from frazil.arrow.footers.parquet_footer import MAGIC, closing
+from frazil.arrow.footers.parquet_join import joined_footer
+from frazil.arrow.write.metrics import Metrics
+from frazil.arrow.write.write_parquet import ParquetFileWriter
+
+
+class RowGroupsWriter:
+    """One file. `write` makes a row group of what it is given; `close` gives the metrics. `make`: a writer of a whole file. `most` wait,
+    of no more than `memory` bytes together."""
+
+    def __init__(self, sink: Any, make: Callable[[Any], ParquetFileWriter], pool: ThreadPoolExecutor, most: int, memory: int):
+        self._sink, self._make, self._pool, self._most, self._memory = sink, make, pool, most, memory
+        self._waiting: deque[tuple[int, Future[tuple[pa.Buffer, ParquetFileWriter]]]] = deque()
+        self._footers: list[tuple[bytes, int]] = []
+        self._last: ParquetFileWriter | None = None
+        self._nans: dict[int, int] = {}
+        self._written = self._coming = 0
+
+    def write(self, batches: Sequence[pa.RecordBatch]) -> None:
+        if not sum(b.num_rows for b in batches):
+            return
+        size = sum(b.nbytes for b in batches)
+        while self._waiting and (len(self._waiting) >= self._most or self._coming + size > self._memory):
+            self._take()
+        self._waiting.append((size, self._pool.submit(self._encoded, list(batches))))
+        self._coming += size
+
+    def has(self, size: int) -> bool:
+        """Whether the file has so many bytes. Row groups on their way are waited for where it depends on them."""
+        while self._waiting and self._written < size <= self._written + 2 * self._coming:  # none becomes twice as large
+            self._take()
+        return self._written >= size
+
+    def _encoded(self, batches: Sequence[pa.RecordBatch]) -> tuple[pa.Buffer, ParquetFileWriter]:
+        sink = pa.BufferOutputStream()
+        writer = self._make(sink)
+        try:
+            writer.write(batches)
+            writer.finish()
+        except BaseException:
+            writer.abort()
+            raise
+        return sink.getvalue(), writer
+
+    def _take(self) -> None:
+        """The next row group goes to the file."""
+        size, future = self._waiting.popleft()
+        data, writer = future.result()
+        self._coming -= size
+        end = len(data) - 8 - int.from_bytes(data[len(data) - 8 : len(data) - 4].to_pybytes(), "little")
+        begin = 4 if self._written else 0
+        self._footers.append((data[end : len(data) - 8].to_pybytes(), self._written - begin))
+        self._sink.write(data[begin:end])
+        self._written += end - begin
+        for field_id, count in writer.nan_counts().items():
+            self._nans[field_id] = self._nans.get(field_id, 0) + count
+        self._last = writer
+
+    def abort(self) -> None:
+        for _, future in self._waiting:
+            future.cancel()
+
+    def close(self) -> Metrics:
+        if not self._waiting and self._last is None:  # no row came
+            self._waiting.append((0, self._pool.submit(self._encoded, ())))
+        while self._waiting:
+            self._take()
+        footer = self._footers[0][0] if len(self._footers) == 1 else joined_footer(self._footers)
+        end = closing(footer)
+        self._sink.write(end)
+        assert self._last is not None
+        return self._last.metrics(pq.read_metadata(pa.BufferReader(MAGIC + end)), self._nans)

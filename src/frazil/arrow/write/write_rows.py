@@ -1,0 +1,284 @@
+"""Rows to data files: rolled at the target size, a file set a partition, sorted within bounded memory, removed again when a write fails.
+
+batches -> (generations of bounded size -> partitions -> sorted) -> row groups -> files -> DataFile with metrics
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol, runtime_checkable
+
+import pyarrow as pa
+
+from frazil.arrow.write.grouping import by_partition, sorted_rows
+from frazil.arrow.write.metrics import Metrics
+from frazil.arrow.write.write_context import WriteContext
+from frazil.arrow.write.write_parquet import missing_bounds
+from frazil.spec.data_file import DataFile
+from frazil.storage.locations import data_location
+from frazil.tasks.in_order import default_workers, map_in_order
+
+__all__ = ["OutputFiles", "Rolling", "WriteContext", "write"]
+MAX_ROWS = 1 << 20  # rows of a row group at most
+CHUNK_ROWS, CHUNK_BYTES = 1 << 20, 64 * 1024 * 1024  # rows that are sorted into partitions at once
+SPLIT_BYTES = 128 * 1024 * 1024  # a frame above it is written as several files at once
+MAX_OPEN = 256
+
+
+@runtime_checkable
+class Splittable(Protocol):
+    """A frame in memory: its parts can be written at the same time. `nbytes` 0: a stream, of which nobody knows."""
+
+    nbytes: int
+
+    def parts(self, count: int) -> Sequence[Iterable[pa.RecordBatch]]: ...
+
+
+def write(batches: Iterable[pa.RecordBatch], context: WriteContext) -> list[DataFile]:
+    """Write rows (typed as `to_arrow_schema(context.schema)`) and list the files, durable and complete. After an error none is left."""
+    assert context.settings is not None  # checked before the first byte
+    files = OutputFiles(context)
+    if context.lineage:
+        batches = map(context.rows, batches)
+    try:
+        if context.spec.fields or not context.sort_order.is_unsorted:
+            _write_grouped(batches, context, files)
+        else:
+            _write_plain(batches, context, files)
+        return files.finished()
+    except BaseException:
+        files.abort()
+        raise
+
+
+def _write_plain(batches: Iterable[pa.RecordBatch], context: WriteContext, files: OutputFiles) -> None:
+    workers = context.workers or default_workers()
+    size = batches.nbytes if isinstance(batches, Splittable) else 0
+    count = min(workers, -(-size // SPLIT_BYTES))
+    if workers == 1 or count == 1:
+        _roll(batches, context, files, 0)
+        return
+    with ThreadPoolExecutor(workers, thread_name_prefix="frazil-write") as pool:
+        if not isinstance(batches, Splittable) or not count:
+            files.pool = pool
+            _roll(batches, context, files, 0)
+            return
+        futures = [pool.submit(_roll, part, context, files, i) for i, part in enumerate(batches.parts(count))]
+        errors = [e for f in futures if (e := f.exception()) is not None]
+    if errors:
+        raise next((e for e in errors if not isinstance(e, _Stopped)), errors[0])
+
+
+def _roll(batches: Iterable[pa.RecordBatch], context: WriteContext, files: OutputFiles, part: int) -> None:
+    writer = Rolling(context, files, (), part)
+    try:
+        for batch in batches:
+            writer.add(batch)
+            files.check()
+        writer.close()
+    except BaseException:
+        files.failed = True
+        raise
+
+
+class _Stopped(Exception):
+    """Another thread of this write has failed."""
+
+
+def _write_grouped(batches: Iterable[pa.RecordBatch], context: WriteContext, files: OutputFiles) -> None:
+    """Generation by generation: as many rows as memory allows go to their partitions, then every partition is written, in parallel.
+
+    Sorted files end with their generation, since a file must be sorted as a whole.
+    """
+    workers = context.workers or default_workers()
+    writers: dict[tuple[Any, ...], Rolling] = {}
+    is_sorted = not context.sort_order.is_unsorted
+    for generation in _generations(batches, context.memory):
+        chunks = iter([_joined(generation)]) if is_sorted else _chunks(generation)
+        for groups in map_in_order(lambda c: list(by_partition(_in_order(c, context), context.schema, context.spec)), chunks, workers):
+            for group in groups:
+                if (writer := writers.get(group.key)) is None:
+                    writer = writers[group.key] = Rolling(context, files, group.values, len(writers))
+                writer.hold(group.rows)
+        end = is_sorted or len(writers) > MAX_OPEN
+        for _ in map_in_order(lambda w, end=end: w.close() if end else w.flush(), list(writers.values()), workers):  # type: ignore[misc]
+            files.check()
+    for _ in map_in_order(lambda w: w.close(), list(writers.values()), workers):
+        files.check()
+
+
+def _in_order(batch: pa.RecordBatch, context: WriteContext) -> pa.RecordBatch:
+    return batch if context.sort_order.is_unsorted else sorted_rows(batch, context.schema, context.sort_order)
+
+
+def _generations(batches: Iterable[pa.RecordBatch], memory: int) -> Iterator[list[pa.RecordBatch]]:
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        held.append(batch)
+        size += batch.nbytes
+        if size >= memory:
+            yield held
+            held, size = [], 0
+    if held:
+        yield held
+
+
+def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Small batches joined, so that a chunk is worth sorting into partitions."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        held.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= CHUNK_ROWS or size >= CHUNK_BYTES:
+            yield _joined(held)
+            held, rows, size = [], 0, 0
+    if held:
+        yield _joined(held)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
+class OutputFiles:
+    """All files of a write, numbered from `first`: collects finished ones in the order of their rows, removes them when the write fails."""
+
+    def __init__(self, context: WriteContext, first: int = 1):
+        self._context, self._lock = context, threading.Lock()
+        self._count = first - 1
+        self._open: set[_OpenFile] = set()
+        self._finished: list[tuple[int, int, DataFile]] = []
+        self.failed = False
+        self.pool: ThreadPoolExecutor | None = None  # encodes row groups of one file at the same time
+
+    def start(self, context: WriteContext, partition: tuple[Any, ...], part: int) -> _OpenFile:
+        with self._lock:
+            self._count += 1
+            number = self._count
+        location = data_location(context.location, context.properties, context.directory(partition), context.file_name(number))
+        made = _OpenFile(context, location, partition, part, number, self.pool)
+        with self._lock:
+            self._open.add(made)
+        return made
+
+    def finish(self, file: _OpenFile) -> None:
+        found = file.close()
+        with self._lock:
+            self._open.discard(file)
+            self._finished.append((file.part, file.number, found))
+
+    def finished(self) -> list[DataFile]:
+        return [file for *_, file in sorted(self._finished, key=lambda f: f[:2])]
+
+    def check(self) -> None:
+        """Stops the other threads of a write that has failed."""
+        if self.failed:
+            raise _Stopped
+
+    def abort(self) -> None:
+        """Best effort: what cannot be removed stays as an orphan."""
+        self.failed = True
+        for file in list(self._open):
+            file.abort()
+        with contextlib.suppress(Exception):
+            self._context.storage.delete_many([f.file_path for *_, f in self._finished])
+
+
+class _OpenFile:
+    def __init__(
+        self, context: WriteContext, location: str, partition: tuple[Any, ...], part: int, number: int, pool: ThreadPoolExecutor | None
+    ):  # fmt: skip
+        self._context, self.location, self._partition, self.part, self.number = context, location, partition, part, number
+        self._output = context.storage.open_output(location)
+        self._sink = self._output.__enter__()
+        try:
+            self.writer = context.writer(self._sink, pool)
+        except BaseException as error:
+            self._output.__exit__(type(error), error, error.__traceback__)
+            raise
+
+    def close(self) -> DataFile:
+        metrics = self.writer.close()
+        size = int(self._sink.tell())
+        self._output.__exit__(None, None, None)
+        try:
+            self._complete(metrics)
+        except BaseException:
+            with contextlib.suppress(Exception):
+                self._context.storage.delete_many([self.location])
+            raise
+        context = self._context
+        return DataFile(
+            file_path=self.location, file_format=context.format, partition=self._partition, file_size_in_bytes=size,
+            sort_order_id=context.sort_order.order_id, spec_id=context.spec.spec_id, **metrics.as_file(),
+        )  # fmt: skip
+
+    def _complete(self, metrics: Metrics) -> None:
+        if metrics.unknown:
+            with self._context.storage.open_input(self.location) as source:
+                missing_bounds(metrics, source, self._context.schema, self._context.metrics)
+
+    def abort(self) -> None:
+        """Removes the file; the store's context does that when it ends by an error, and raises it again."""
+        self.writer.abort()
+        error = _Stopped()
+        with contextlib.suppress(Exception):
+            self._output.__exit__(_Stopped, error, None)
+
+
+class Rolling:
+    """The files of one partition, one after another: rows gather to a row group, a file ends at the target size."""
+
+    def __init__(self, context: WriteContext, files: OutputFiles, partition: tuple[Any, ...], part: int):
+        self._context, self._files, self._partition, self._part = context, files, partition, part
+        self._held: list[pa.RecordBatch] = []
+        self._bytes = self._rows = 0
+        self._file: _OpenFile | None = None
+        self._group_bytes = context.group_bytes
+
+    def hold(self, batch: pa.RecordBatch) -> None:
+        """Take rows without writing."""
+        if batch.num_rows:
+            self._held.append(batch)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take rows; whenever they make a row group it is written."""
+        while batch.num_rows:
+            each = max(1, batch.nbytes // batch.num_rows)
+            room = min(MAX_ROWS - self._rows, max(1, (self._group_bytes - self._bytes) // each))
+            part = batch.slice(0, room)
+            self._held.append(part)
+            self._rows += part.num_rows
+            self._bytes += part.num_rows * each
+            if self._rows >= MAX_ROWS or self._bytes + each > self._group_bytes:
+                self._write()
+            batch = batch.slice(part.num_rows)
+
+    def flush(self) -> None:
+        """Write what was only held."""
+        held, self._held, self._rows, self._bytes = self._held, [], 0, 0
+        for batch in held:
+            self.add(batch)
+        self._write()
+
+    def close(self) -> None:
+        self.flush()
+        if self._file is not None:
+            self._files.finish(self._file)
+            self._file = None
+
+    def _write(self) -> None:
+        if not self._held:
+            return
+        if self._file is None:
+            self._file = self._files.start(self._context, self._partition, self._part)
+        self._file.writer.write(self._held)
+        self._held, self._rows, self._bytes = [], 0, 0
+        if self._file.writer.has(self._context.target_size):
+            self._files.finish(self._file)
+            self._file = None

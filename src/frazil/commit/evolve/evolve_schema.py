@@ -1,0 +1,459 @@
+"""Changing a schema: PyIceberg's UpdateSchema with Java's checks (SchemaUpdate).
+
+Calls are checked at once on the schema at hand and recorded, so that a retry replays them on fresh metadata. Names mean the columns
+before the change (or ones added by it), so that two columns can swap names in one update.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from frazil.codec.name_mapping import NAME_MAPPING, update_name_mapping
+from frazil.errors import ValidationError
+from frazil.spec.ddl import parse_type
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.schema import Schema, assign_fresh_ids, check_identifier_fields, no_column
+from frazil.spec.transforms import BucketTransform
+from frazil.spec.types import (
+    DateType,
+    IcebergType,
+    ListType,
+    MapType,
+    NestedField,
+    StructType,
+    can_promote,
+    children,
+    with_children,
+)
+from frazil.spec.updates import AddSchema, RemoveProperties, SetCurrentSchema, SetProperties, Update
+from frazil.spec.values import internal_value, promoted
+
+ROOT = -1
+Path = str | tuple[str, ...]
+_METRICS_COLUMN = "write.metadata.metrics.column."
+
+
+@dataclass
+class SchemaDraft:
+    """A schema while it is being changed: what goes, what changes, what is added where, what moves."""
+
+    metadata: TableMetadata
+    allow_incompatible_changes: bool = False
+    case_sensitive: bool = True
+    deletes: set[int] = field(default_factory=set)
+    changed: dict[int, NestedField] = field(default_factory=dict)
+    added: dict[int, list[NestedField]] = field(default_factory=dict)
+    added_names: dict[str, int] = field(default_factory=dict)
+    moves: list[tuple[int, str, int | None]] = field(default_factory=list)
+    identifiers: set[str] | None = None
+    last_column_id: int = 0
+
+    def __post_init__(self) -> None:
+        self.schema = self.metadata.schema()
+        self.last_column_id = self.metadata.last_column_id
+
+    def next_id(self) -> int:
+        self.last_column_id += 1
+        return self.last_column_id
+
+    def find(self, name: str) -> NestedField:
+        """The column as it stands in this draft. Raises ValidationError for one that is missing or deleted."""
+        original = self.schema.get_field(name, self.case_sensitive)
+        if original is None and name in self.added_names:
+            wanted = self.added_names[name]
+            return next(f for fields in self.added.values() for f in fields if f.field_id == wanted)
+        if original is None:
+            raise no_column(name, self.schema.column_names)
+        return self.changed.get(original.field_id, original)
+
+    def change(self, f: NestedField) -> None:
+        for fields in self.added.values():
+            for at, other in enumerate(fields):
+                if other.field_id == f.field_id:
+                    fields[at] = f
+                    return
+        self.changed[f.field_id] = f
+
+    def is_added(self, field_id: int) -> bool:
+        return any(f.field_id == field_id for fields in self.added.values() for f in fields)
+
+    def parent_of(self, name: str) -> int:
+        """The id of the struct around a (possibly added) column; ROOT at the top."""
+        found = self.find(name)
+        for parent, fields in self.added.items():
+            if any(f.field_id == found.field_id for f in fields):
+                return parent
+        around = self.schema.parents[found.field_id]
+        return around[-1] if around else ROOT
+
+    def build(self) -> Schema:
+        fields = self._level(self.schema.fields, ROOT)
+        draft = Schema(*fields)
+        names = (
+            self.identifiers
+            if self.identifiers is not None
+            else {draft.find_column_name(i) or "" for i in self.schema.identifier_field_ids}
+        )
+        identifier_ids = sorted(draft.find_field(n).field_id for n in names)
+        built = Schema(*fields, schema_id=_next_schema_id(self.metadata), identifier_field_ids=identifier_ids, extra=self.schema.extra)
+        check_unique_names(built)
+        check_identifier_fields(built)
+        return built
+
+    def _level(self, fields: Sequence[NestedField], parent: int) -> tuple[NestedField, ...]:
+        kept = []
+        for f in (*fields, *self.added.get(parent, ())):
+            if f.field_id in self.deletes:
+                continue
+            now = self.changed.get(f.field_id, f)
+            kept.append(replace(now, field_type=self._inside(now.field_type, f.field_id)))
+        return self._moved(kept, parent)
+
+    def _inside(self, type_: IcebergType, field_id: int) -> IcebergType:
+        if isinstance(type_, StructType):
+            return with_children(type_, self._level(type_.fields, field_id))
+        if not (inner := children(type_)):
+            return type_
+        for c in inner:
+            if c.field_id in self.deletes:
+                raise ValidationError(f"Cannot delete {c.name} of a {'list' if isinstance(type_, ListType) else 'map'}")
+        now = [self.changed.get(c.field_id, c) for c in inner]
+        return with_children(type_, tuple(replace(c, field_type=self._inside(c.field_type, c.field_id)) for c in now))
+
+    def _moved(self, fields: list[NestedField], parent: int) -> tuple[NestedField, ...]:
+        for field_id, where, reference in self.moves:
+            mine = next((f for f in fields if f.field_id == field_id), None)
+            if mine is None:
+                continue
+            fields.remove(mine)
+            at = 0 if where == "first" else next(i for i, f in enumerate(fields) if f.field_id == reference) + (where == "after")
+            fields.insert(at, mine)
+        return tuple(fields)
+
+
+def _next_schema_id(metadata: TableMetadata) -> int:
+    return max((s.schema_id for s in metadata.schemas), default=-1) + 1
+
+
+def check_unique_names(schema: Schema) -> None:
+    """Two columns of one struct must not share a name."""
+
+    def level(fields: Sequence[NestedField], prefix: str) -> None:
+        seen: set[str] = set()
+        for f in fields:
+            if f.name in seen:
+                raise ValidationError(f"Invalid schema: multiple fields for name {prefix}{f.name}")
+            seen.add(f.name)
+            level(children(f.field_type), f"{prefix}{f.name}.")
+
+    level(schema.fields, "")
+
+
+def check_kept_sources(metadata: TableMetadata, schema: Schema) -> None:
+    """Columns that the current spec or sort order uses stay, and keep a type the transform gives the same values for."""
+    for pf in metadata.spec().fields:
+        new, old = schema.by_id.get(pf.source_id), metadata.schema().by_id.get(pf.source_id)
+        if pf.transform.name == "void":
+            continue
+        if new is None:
+            raise ValidationError(f"Cannot find source column for partition field: {pf}", hint="Remove the partition field first.")
+        if old and isinstance(old.field_type, DateType) and new.field_type != old.field_type:
+            raise ValidationError(f"Cannot change the type of {new.name}: partition field {pf.name} would change its values")
+        if isinstance(pf.transform, BucketTransform) and old and not pf.transform.can_transform(new.field_type):
+            raise ValidationError(f"Invalid source type {new.field_type} for transform: {pf.transform}")
+    for sf in metadata.sort_order().fields:
+        if sf.source_id not in schema.by_id:
+            raise ValidationError(f"Cannot find source column for sort field: {sf}", hint="Replace the sort order first.")
+
+
+class SchemaChanges:
+    """`with t.update_schema() as update: update.add_column("x", LongType())`. Every method returns self, so calls can be chained."""
+
+    def __init__(self, metadata: TableMetadata, allow_incompatible_changes: bool = False, case_sensitive: bool = True):
+        self._draft = SchemaDraft(metadata, allow_incompatible_changes, case_sensitive)
+        self._case_sensitive = case_sensitive
+        self._calls: list[Callable[[SchemaDraft], None]] = []
+
+    def _do(self, call: Callable[[SchemaDraft], None]) -> SchemaChanges:
+        call(self._draft)
+        self._calls.append(call)
+        return self
+
+    def case_sensitive(self, case_sensitive: bool) -> SchemaChanges:
+        return self._do(lambda d: setattr(d, "case_sensitive", case_sensitive))
+
+    def add_column(
+        self, path: Path, field_type: IcebergType | str, doc: str | None = None, required: bool = False, default_value: Any = None
+    ) -> SchemaChanges:
+        """A new column, at any depth ("a.b" or ("a", "b")); its type may be DDL text. A required one needs a default (v3) unless
+        incompatible changes are allowed."""
+        type_ = _type_of(field_type)
+        return self._do(lambda d: _add(d, path, type_, doc, required, default_value))
+
+    def delete_column(self, path: Path) -> SchemaChanges:
+        return self._do(lambda d: _delete(d, _dotted(path)))
+
+    def rename_column(self, path_from: Path, new_name: str) -> SchemaChanges:
+        """`new_name` is the last part only: the column stays in its struct."""
+        return self._do(lambda d: _rename(d, _dotted(path_from), new_name))
+
+    def update_column(
+        self, path: Path, field_type: IcebergType | str | None = None, required: bool | None = None, doc: str | None = None
+    ) -> SchemaChanges:
+        type_ = None if field_type is None else _type_of(field_type)
+        return self._do(lambda d: _update(d, _dotted(path), type_, required, doc))
+
+    def make_column_optional(self, path: Path) -> SchemaChanges:
+        return self._do(lambda d: _update(d, _dotted(path), None, False, None))
+
+    def require_column(self, path: Path) -> SchemaChanges:
+        """Needs allow_incompatible_changes: existing rows may hold nulls."""
+        return self._do(lambda d: _update(d, _dotted(path), None, True, None))
+
+    def set_default_value(self, path: Path, default_value: Any) -> SchemaChanges:
+        """The write default (v3); what old files are read with stays as it is."""
+        return self._do(lambda d: _set_default(d, _dotted(path), default_value))
+
+    def union_by_name(self, new_schema: Schema) -> SchemaChanges:
+        """Adds the columns that are missing, widens and loosens those that are there."""
+        return self._do(lambda d: _union(d, new_schema.fields, ""))
+
+    def set_identifier_fields(self, *fields: str) -> SchemaChanges:
+        return self._do(lambda d: setattr(d, "identifiers", {d.schema.find_column_name(d.find(f).field_id) or f for f in fields}))
+
+    def move_first(self, path: Path) -> SchemaChanges:
+        return self._do(lambda d: _move(d, _dotted(path), "first", None))
+
+    def move_before(self, path: Path, before_path: Path) -> SchemaChanges:
+        return self._do(lambda d: _move(d, _dotted(path), "before", _dotted(before_path)))
+
+    def move_after(self, path: Path, after_name: Path) -> SchemaChanges:
+        return self._do(lambda d: _move(d, _dotted(path), "after", _dotted(after_name)))
+
+    def schema(self) -> Schema:
+        """The schema as it would be."""
+        return self._draft.build()
+
+    def updates(self, metadata: TableMetadata) -> Sequence[Update]:
+        """The metadata updates that make these changes on `metadata`; none when nothing changes."""
+        draft = SchemaDraft(metadata, self._draft.allow_incompatible_changes, self._case_sensitive)
+        for call in self._calls:
+            call(draft)
+        new = draft.build()
+        if new.same_fields(metadata.schema()):
+            return ()
+        check_kept_sources(metadata, new)
+        return (AddSchema(new), SetCurrentSchema(), *_property_updates(metadata, new, draft))
+
+
+def _property_updates(metadata: TableMetadata, new: Schema, draft: SchemaDraft) -> Sequence[Update]:
+    """Name mapping and metrics modes follow renamed and deleted columns."""
+    changes, removals = {}, []
+    if mapping := metadata.properties.get(NAME_MAPPING):
+        changes[NAME_MAPPING] = update_name_mapping(mapping, metadata.schema(), new)
+    for key, mode in metadata.properties.items():
+        column = metadata.schema().get_field(key.removeprefix(_METRICS_COLUMN)) if key.startswith(_METRICS_COLUMN) else None
+        if column is None:
+            continue
+        now = new.find_column_name(column.field_id)
+        if now != key.removeprefix(_METRICS_COLUMN):
+            removals.append(key)
+            if now:
+                changes[_METRICS_COLUMN + now] = mode
+    updates: list[Update] = [SetProperties(changes)] if changes else []
+    return updates + ([RemoveProperties(tuple(removals))] if removals else [])
+
+
+def _type_of(given: Any) -> IcebergType:
+    """A type as given, or DDL text ("int", "array<string>"). Raises ValidationError for anything else, ParseError."""
+    if isinstance(given, str):
+        return parse_type(given)
+    if not isinstance(given, IcebergType):
+        raise ValidationError(f"A column's type is one of frazil.types or DDL text, not {given!r}.")
+    return given
+
+
+def _dotted(path: Path) -> str:
+    return path if isinstance(path, str) else ".".join(path)
+
+
+def _parent(d: SchemaDraft, path: Path) -> tuple[int, str, str]:
+    """(id of the struct to add to, its dotted name, the new name); lists and maps stand for their element or value struct."""
+    if isinstance(path, str):
+        parent, _, name = path.rpartition(".")
+    else:
+        parent, name = ".".join(path[:-1]), path[-1]
+    if not parent:
+        return ROOT, "", name
+    holder = d.find(parent)
+    while isinstance(holder.field_type, ListType | MapType):
+        holder = children(holder.field_type)[-1]
+    if not isinstance(holder.field_type, StructType):
+        raise ValidationError(f"Cannot add column {name!r} to non-struct type: {parent}")
+    if holder.field_id in d.deletes:
+        raise ValidationError(f"Cannot add to a column that will be deleted: {parent}")
+    return holder.field_id, (d.schema.find_column_name(holder.field_id) or parent) + ".", name
+
+
+def _add(d: SchemaDraft, path: Path, type_: IcebergType, doc: str | None, required: bool, default: Any) -> None:
+    parent, prefix, name = _parent(d, path)
+    existing = d.schema.get_field(prefix + name, d.case_sensitive)
+    if (existing is not None and existing.field_id not in d.deletes) or prefix + name in d.added_names:
+        raise ValidationError(f"Cannot add column, name already exists: {prefix}{name}")
+    value = _default(d, type_, default, name)
+    if required and value is None and not d.allow_incompatible_changes:
+        raise ValidationError(f"Incompatible change: cannot add required column without a default value: {prefix}{name}")
+    field_id = d.next_id()
+    inside = assign_fresh_ids(Schema(NestedField(0, name, type_)), _after(field_id, d.next_id)).fields[0].field_type
+    new = NestedField(field_id, name, inside, required, doc, initial_default=value, write_default=value)
+    d.added.setdefault(parent, []).append(new)
+    for child_name, child in ((name, new), *((f"{name}.{n}", f) for n, f in _named(inside))):
+        d.added_names[prefix + child_name] = child.field_id
+
+
+def _after(first: int, then: Callable[[], int]) -> Callable[[], int]:
+    """`first`, which is taken already, and fresh ids after it."""
+    waiting = [first]
+    return lambda: waiting.pop() if waiting else then()
+
+
+def _named(type_: IcebergType) -> list[tuple[str, NestedField]]:
+    schema = Schema(*children(type_))
+    return [(n, schema.find_field(n)) for n in schema.column_names]
+
+
+def _default(d: SchemaDraft, type_: IcebergType, default: Any, name: str) -> Any:
+    if default is None:
+        return None
+    if d.metadata.format_version < 3:
+        raise ValidationError(
+            f"Invalid default for {name}: non-null default ({default!r}) is not supported until v3",
+            hint="Upgrade the table with t.upgrade(format_version=3).",
+        )
+    if not type_.is_primitive:
+        raise ValidationError(f"Invalid default for {name}: a {type_} takes no default here; give its fields theirs.")
+    return internal_value(type_, default)
+
+
+def _delete(d: SchemaDraft, name: str) -> None:
+    f = d.find(name)
+    if f.field_id in d.added or any(d.is_added(c.field_id) for c in children(f.field_type)):
+        raise ValidationError(f"Cannot delete a column that has additions: {name}")
+    if f.field_id in d.changed:
+        raise ValidationError(f"Cannot delete a column that has updates: {name}")
+    identifiers = d.identifiers if d.identifiers is not None else d.schema.identifier_field_names()
+    full = d.schema.find_column_name(f.field_id) or name
+    if any(i == full or i.startswith(full + ".") for i in identifiers):
+        raise ValidationError(f"Cannot delete identifier field {name}. To force deletion, also call set_identifier_fields to update them.")
+    d.deletes.add(f.field_id)
+
+
+def _checked(d: SchemaDraft, name: str) -> NestedField:
+    f = d.find(name)
+    if f.field_id in d.deletes:
+        raise ValidationError(f"Cannot change a column that will be deleted: {name}")
+    return f
+
+
+def _rename(d: SchemaDraft, name: str, new_name: str) -> None:
+    f = _checked(d, name)
+    if d.is_added(f.field_id):
+        raise ValidationError(f"Cannot rename a column that this update adds: {name}")
+    if not new_name:
+        raise ValidationError(f"Cannot rename {name} to an empty name")
+    around = d.schema.parents[f.field_id]
+    if around and isinstance(d.schema.by_id[around[-1]].field_type, ListType | MapType):
+        raise ValidationError(f"Cannot rename {name}: list elements, map keys and values have no name of their own")
+    d.change(replace(f, name=new_name))
+
+
+def _update(d: SchemaDraft, name: str, type_: IcebergType | None, required: bool | None, doc: str | None) -> None:
+    f = _checked(d, name)
+    if type_ is not None and type_ != f.field_type:
+        if not f.field_type.is_primitive or not type_.is_primitive:
+            raise ValidationError(f"Cannot change column type: {name}: {f.field_type} -> {type_}")
+        if not can_promote(f.field_type, type_, d.metadata.format_version):
+            raise ValidationError(f"Cannot change column type: {name}: {f.field_type} -> {type_}")
+        if _is_map_key(d, f.field_id):
+            raise ValidationError(f"Cannot update map keys: {name}")
+        initial, write = (promoted(f.field_type, type_, v) for v in (f.initial_default, f.write_default))
+        f = replace(f, field_type=type_, initial_default=initial, write_default=write)
+    if required is not None and required != f.required:
+        has_default = d.is_added(f.field_id) and f.initial_default is not None
+        if required and not d.allow_incompatible_changes and not has_default:
+            raise ValidationError(f"Cannot change column nullability: {name}: optional -> required")
+        f = replace(f, required=required)
+    d.change(f if doc is None else replace(f, doc=doc))
+
+
+def _is_map_key(d: SchemaDraft, field_id: int) -> bool:
+    around = d.schema.parents.get(field_id, ())
+    return any(isinstance(t := d.schema.by_id[p].field_type, MapType) and (t.key_id == field_id or t.key_id in around) for p in around)
+
+
+def _set_default(d: SchemaDraft, name: str, default: Any) -> None:
+    f = _checked(d, name)
+    if default is None and f.required and f.initial_default is not None:
+        raise ValidationError(f"Cannot drop the default of a required column: {name}")
+    d.change(replace(f, write_default=_default(d, f.field_type, default, name)))
+
+
+def _move(d: SchemaDraft, name: str, where: str, reference: str | None) -> None:
+    f = _checked(d, name)
+    around = d.schema.parents.get(f.field_id, ())
+    if around and not isinstance(d.schema.by_id[around[-1]].field_type, StructType):
+        raise ValidationError(f"Cannot move fields in non-struct type: {name}")
+    other = d.find(reference) if reference is not None else None
+    if other is not None and reference is not None:
+        if other.field_id == f.field_id:
+            raise ValidationError(f"Cannot move {name} {where} itself")
+        if d.parent_of(name) != d.parent_of(reference):
+            raise ValidationError(f"Cannot move field {name} to a different struct")
+    d.moves.append((f.field_id, where, other.field_id if other else None))
+
+
+def _union(d: SchemaDraft, fields: Sequence[NestedField], prefix: str) -> None:
+    for f in fields:
+        name = prefix + f.name
+        mine = d.schema.get_field(name, d.case_sensitive)
+        if mine is None:
+            if name not in d.added_names:
+                _add(d, name, f.field_type, f.doc, False, None)
+            continue
+        _union_type(d, name, mine, f)
+        if f.optional and mine.required:
+            _update(d, name, None, False, None)
+        if f.doc and f.doc != mine.doc:
+            _update(d, name, None, None, f.doc)
+
+
+def _union_type(d: SchemaDraft, name: str, mine: NestedField, theirs: NestedField) -> None:
+    match mine.field_type, theirs.field_type:
+        case (StructType(), StructType(fields=inner)):
+            _union(d, inner, name + ".")
+        case (ListType(), ListType()) | (MapType(), MapType()):
+            _union(d, children(theirs.field_type), name + ".")
+        case (old, new) if old.is_primitive and new.is_primitive:
+            if can_promote(new, old, 2):  # narrower than ours: nothing to do
+                return
+            _update(d, name, new, None, None)
+        case (old, new):
+            raise ValidationError(f"Cannot change column type: {name}: {old} -> {new}")
+
+
+def name_mapping_of(schema: Schema) -> str:
+    """A name mapping with today's names, as Java's MappingUtil.create makes it (JSON text)."""
+
+    def level(fields: Sequence[NestedField]) -> list[dict[str, Any]]:
+        made = []
+        for f in fields:
+            entry: dict[str, Any] = {"field-id": f.field_id, "names": [f.name]}
+            if inner := children(f.field_type):
+                entry["fields"] = level(inner)
+            made.append(entry)
+        return made
+
+    return json.dumps(level(schema.fields))

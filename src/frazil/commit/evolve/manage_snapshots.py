@@ -1,0 +1,232 @@
+"""Branches, tags, rollback, fast-forward: PyIceberg's ManageSnapshots with the checks of Java's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from frazil.errors import NoSuchRefError, ValidationError
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.snapshot import MAIN_BRANCH, Snapshot, SnapshotRef
+from frazil.spec.updates import RemoveSnapshotRef, SetSnapshotRef, Update
+
+Change = Callable[[TableMetadata], Sequence[Update]]
+
+
+def is_ancestor(metadata: TableMetadata, snapshot_id: int, of: Snapshot | None) -> bool:
+    return any(s.snapshot_id == snapshot_id for s in metadata.ancestors(of))
+
+
+def create_ref(snapshot_id: int | None, name: str, kind: str, replace_existing: bool = False, **retention: Any) -> Change:
+    """A new branch or tag at a snapshot (None: the current one; a branch of an empty table has none and is refused)."""
+
+    def change(metadata: TableMetadata) -> Sequence[Update]:
+        if name in metadata.refs and not replace_existing:
+            raise ValidationError(f"Ref {name} already exists", table=metadata.location)
+        if replace_existing and name in metadata.refs and metadata.refs[name].type != kind:
+            raise ValidationError(f"Ref {name} is a {metadata.refs[name].type} not a {kind}", table=metadata.location)
+        target = snapshot_id if snapshot_id is not None else metadata.current_snapshot_id
+        if target is None:
+            raise ValidationError(f"Cannot create {kind} {name}: the table has no snapshot yet", table=metadata.location)
+        metadata.snapshot_by_id(target)
+        for key, value in retention.items():
+            if value is not None and value <= 0:
+                raise ValidationError(f"{key} must be greater than 0, got {value}", table=metadata.location)
+        return (SetSnapshotRef(name, SnapshotRef(target, kind, **retention)),)
+
+    return change
+
+
+def remove_ref(name: str, kind: str) -> Change:
+    def change(metadata: TableMetadata) -> Sequence[Update]:
+        if name == MAIN_BRANCH:
+            raise ValidationError("Cannot remove main branch", table=metadata.location)
+        found = _existing(metadata, name)
+        if found.type != kind:
+            raise ValidationError(f"Ref {name} is a {found.type} not a {kind}", table=metadata.location)
+        return (RemoveSnapshotRef(name),)
+
+    return change
+
+
+def rename_branch(name: str, new_name: str) -> Change:
+    def change(metadata: TableMetadata) -> Sequence[Update]:
+        if name == MAIN_BRANCH:
+            raise ValidationError("Cannot rename main branch", table=metadata.location)
+        found = _existing(metadata, name)
+        if new_name in metadata.refs:
+            raise ValidationError(f"Ref {new_name} already exists", table=metadata.location)
+        return (RemoveSnapshotRef(name), SetSnapshotRef(new_name, found))
+
+    return change
+
+
+def replace_ref(name: str, snapshot_id: int, kind: str) -> Change:
+    def change(metadata: TableMetadata) -> Sequence[Update]:
+        found = _existing(metadata, name)
+        if found.type != kind:
+            raise ValidationError(f"Ref {name} is a {found.type} not a {kind}", table=metadata.location)
+        metadata.snapshot_by_id(snapshot_id)
+        return _moved(metadata, name, replace(found, snapshot_id=snapshot_id))
+
+    return change
+
+
+def set_retention(name: str, **retention: Any) -> Change:
+    """min_snapshots_to_keep and max_snapshot_age_ms (branches), max_ref_age_ms (both)."""
+
+    def change(metadata: TableMetadata) -> Sequence[Update]:
+        found = _existing(metadata, name)
+        if not found.is_branch and (retention.get("min_snapshots_to_keep") or retention.get("max_snapshot_age_ms")):
+            raise ValidationError(f"Tags do not support snapshot retention: {name}", table=metadata.location)
+        return _moved(metadata, name, replace(found, **{k: v for k, v in retention.items() if v is not None}))
+
+    return change
+
+
+def set_current(snapshot_id: int | None = None, ref_name: str | None = None) -> Change:
+    def change(metadata: TableMetadata) -> Sequence[Update]:
+        if (snapshot_id is None) == (ref_name is None):
+            raise ValidationError("Give either snapshot_id or ref_name", table=metadata.location)
+        target = metadata.ref(ref_name).snapshot_id if ref_name is not None else metadata.snapshot_by_id(snapshot_id or 0).snapshot_id
+        return _moved_main(metadata, target)
+
+    return change
+
+
+def rollback_to(snapshot_id: int) -> Change:
+    def change(metadata: TableMetadata) -> Sequence[Update]:
+        metadata.snapshot_by_id(snapshot_id)
+        if not is_ancestor(metadata, snapshot_id, metadata.current_snapshot()):
+            raise ValidationError(
+                f"Cannot roll back to snapshot, not an ancestor of the current state: {snapshot_id}",
+                hint="set_current_snapshot moves to any snapshot.", table=metadata.location, snapshot_id=snapshot_id,
+            )  # fmt: skip
+        return _moved_main(metadata, snapshot_id)
+
+    return change
+
+
+def rollback_to_timestamp(timestamp_ms: int) -> Change:
+    """To the newest ancestor of the current state that is older than the time."""
+
+    def change(metadata: TableMetadata) -> Sequence[Update]:
+        older = [s for s in metadata.ancestors(metadata.current_snapshot()) if s.timestamp_ms < timestamp_ms]
+        if not older:
+            raise ValidationError(f"Cannot roll back, no valid snapshot older than: {timestamp_ms}", table=metadata.location)
+        return _moved_main(metadata, max(older, key=lambda s: s.timestamp_ms).snapshot_id)
+
+    return change
+
+
+def fast_forward(branch: str, to: str) -> Change:
+    """Moves `branch` to the head of `to`, when the former is an ancestor of the latter; a missing branch is made."""
+
+    def change(metadata: TableMetadata) -> Sequence[Update]:
+        target = metadata.ref(to)
+        current = metadata.refs.get(branch) or (metadata.ref(branch) if branch == MAIN_BRANCH and metadata.current_snapshot_id else None)
+        if current is None:
+            return (SetSnapshotRef(branch, SnapshotRef(target.snapshot_id)),)
+        if not current.is_branch:
+            raise ValidationError(f"Ref {branch} is a tag not a branch", table=metadata.location)
+        if not is_ancestor(metadata, current.snapshot_id, metadata.snapshot_by_id(target.snapshot_id)):
+            raise ValidationError(f"Cannot fast-forward: {branch} is not an ancestor of {to}", table=metadata.location)
+        return _moved(metadata, branch, replace(current, snapshot_id=target.snapshot_id))
+
+    return change
+
+
+def _existing(metadata: TableMetadata, name: str) -> SnapshotRef:
+    found = metadata.refs.get(name)
+    if found is None and name == MAIN_BRANCH and metadata.current_snapshot_id is not None:
+        return SnapshotRef(metadata.current_snapshot_id)
+    if found is None:
+        raise NoSuchRefError(f"Ref does not exist: {name}", table=metadata.location)
+    return found
+
+
+def _moved(metadata: TableMetadata, name: str, ref: SnapshotRef) -> Sequence[Update]:
+    return () if metadata.refs.get(name) == ref else (SetSnapshotRef(name, ref),)
+
+
+def _moved_main(metadata: TableMetadata, snapshot_id: int) -> Sequence[Update]:
+    if snapshot_id == metadata.current_snapshot_id:
+        return ()
+    return _moved(metadata, MAIN_BRANCH, replace(metadata.refs.get(MAIN_BRANCH, SnapshotRef(snapshot_id)), snapshot_id=snapshot_id))
+
+
+class RefChanges:
+    """`with t.manage_snapshots() as m: m.create_tag(id, "v1").create_branch(id, "audit")`: one commit."""
+
+    def __init__(self) -> None:
+        self._changes: list[Change] = []
+
+    def _do(self, change: Change) -> RefChanges:
+        self._changes.append(change)
+        return self
+
+    @property
+    def changes(self) -> Sequence[Change]:
+        return tuple(self._changes)
+
+    def create_tag(self, snapshot_id: int | None, tag_name: str, max_ref_age_ms: int | None = None) -> RefChanges:
+        return self._do(create_ref(snapshot_id, tag_name, "tag", max_ref_age_ms=max_ref_age_ms))
+
+    def create_branch(
+        self,
+        snapshot_id: int | None,
+        branch_name: str,
+        max_ref_age_ms: int | None = None,
+        max_snapshot_age_ms: int | None = None,
+        min_snapshots_to_keep: int | None = None,
+    ) -> RefChanges:
+        """snapshot_id None: the current snapshot."""
+        retention: dict[str, Any] = {
+            "max_ref_age_ms": max_ref_age_ms,
+            "max_snapshot_age_ms": max_snapshot_age_ms,
+            "min_snapshots_to_keep": min_snapshots_to_keep,
+        }
+        return self._do(create_ref(snapshot_id, branch_name, "branch", **retention))
+
+    def remove_tag(self, tag_name: str) -> RefChanges:
+        return self._do(remove_ref(tag_name, "tag"))
+
+    def remove_branch(self, branch_name: str) -> RefChanges:
+        return self._do(remove_ref(branch_name, "branch"))
+
+    def rename_branch(self, branch_name: str, new_name: str) -> RefChanges:
+        return self._do(rename_branch(branch_name, new_name))
+
+    def replace_branch(self, branch_name: str, snapshot_id: int) -> RefChanges:
+        return self._do(replace_ref(branch_name, snapshot_id, "branch"))
+
+    def replace_tag(self, tag_name: str, snapshot_id: int) -> RefChanges:
+        return self._do(replace_ref(tag_name, snapshot_id, "tag"))
+
+    def set_retention(
+        self,
+        name: str,
+        min_snapshots_to_keep: int | None = None,
+        max_snapshot_age_ms: int | None = None,
+        max_ref_age_ms: int | None = None,
+    ) -> RefChanges:
+        """How long a branch or tag and the snapshots of a branch are kept; what is not given stays."""
+        given = {
+            "min_snapshots_to_keep": min_snapshots_to_keep,
+            "max_snapshot_age_ms": max_snapshot_age_ms,
+            "max_ref_age_ms": max_ref_age_ms,
+        }
+        return self._do(set_retention(name, **given))
+
+    def set_current_snapshot(self, snapshot_id: int | None = None, ref_name: str | None = None) -> RefChanges:
+        return self._do(set_current(snapshot_id, ref_name))
+
+    def rollback_to_snapshot(self, snapshot_id: int) -> RefChanges:
+        return self._do(rollback_to(snapshot_id))
+
+    def rollback_to_timestamp(self, timestamp_ms: int) -> RefChanges:
+        return self._do(rollback_to_timestamp(timestamp_ms))
+
+    def fast_forward(self, branch: str, to: str) -> RefChanges:
+        return self._do(fast_forward(branch, to))

@@ -1,0 +1,1 @@
+"""Compute functions and operators of predicates over arrays of internal values, with Spark's ANSI meaning."""

@@ -1,0 +1,242 @@
+"""Arithmetic and functions of numbers with Spark's ANSI meaning: overflow and division by zero are EvaluationErrors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.errors import EvaluationError
+from frazil.expr.casts import cast_values
+from frazil.expr.coerce import as_decimal, bounded, common_type
+from frazil.expr.functions.function import Bind, Function, Kernel, Signature
+from frazil.expr.values import FLOATS, INTEGERS, NUMBERS, arrow_type
+from frazil.spec.transform_values import scaled, unscaled
+from frazil.spec.types import DecimalType, DoubleType, IcebergType, LongType, StringType, UnknownType
+
+_SIGNS = {
+    "+": "addition", "-": "subtraction", "*": "multiplication", "/": "division", "div": "division", "%": "remainder", "pmod": "remainder",
+}  # fmt: skip
+
+
+# Types ---------------------------------------------------------------------------------------------------------------------------------
+
+
+def _binary(op: str) -> Bind:
+    def bind(types: tuple[IcebergType, ...]) -> Signature | str:
+        if len(types) != 2:
+            return "takes two numbers."
+        a, b = types
+        if not all(isinstance(t, (*NUMBERS, StringType, UnknownType)) for t in types):
+            return "takes two numbers."
+        wide = common_type(a, b)
+        if isinstance(wide, StringType | UnknownType) or wide is None:
+            wide = DoubleType()
+        if isinstance(wide, FLOATS) and op != "div":
+            wide = DoubleType() if op == "/" else wide
+            return Signature((wide, wide), wide)
+        if op == "div":
+            return Signature((LongType(), LongType()), LongType()) if isinstance(wide, INTEGERS) else "takes two whole numbers."
+        if isinstance(wide, DecimalType):
+            x, y = as_decimal(a) if isinstance(a, NUMBERS) else wide, as_decimal(b) if isinstance(b, NUMBERS) else wide
+            return Signature((x, y), _decimal_result(op, x, y))
+        if op == "/":
+            return Signature((DoubleType(), DoubleType()), DoubleType())
+        return Signature((wide, wide), wide)
+
+    return bind
+
+
+def _decimal_result(op: str, x: DecimalType, y: DecimalType) -> DecimalType:
+    """Spark's DecimalPrecision: enough digits for the exact result, cut to 38."""
+    whole, scale = max(x.precision - x.scale, y.precision - y.scale), max(x.scale, y.scale)
+    match op:
+        case "+" | "-":
+            return bounded(whole + scale + 1, scale)
+        case "*":
+            return bounded(x.precision + y.precision + 1, x.scale + y.scale)
+        case "/":
+            digits = max(6, x.scale + y.precision + 1)
+            return bounded(x.precision - x.scale + y.scale + digits, digits)
+    return bounded(min(x.precision - x.scale, y.precision - y.scale) + scale, scale)
+
+
+def _one(result: Callable[[IcebergType], IcebergType | None]) -> Bind:
+    def bind(types: tuple[IcebergType, ...]) -> Signature | str:
+        if len(types) != 1:
+            return "takes one number."
+        type_ = DoubleType() if isinstance(types[0], StringType | UnknownType) else types[0]
+        found = result(type_) if isinstance(type_, NUMBERS) else None
+        if found is None:
+            return "takes one number."
+        wants = DoubleType() if found == DoubleType() else type_
+        return Signature((wants,), found)
+
+    return bind
+
+
+# Kernels -------------------------------------------------------------------------------------------------------------------------------
+
+
+def _arithmetic(op: str) -> Kernel:
+    def kernel(values: Sequence[pa.Array], types: Sequence[IcebergType], result: IcebergType, zone: str) -> pa.Array:
+        a, b = values
+        if isinstance(result, DecimalType):
+            return _decimals(op, a, b, types, result)
+        if op in ("/", "%", "div", "pmod"):
+            _check_divisor(op, a, b)
+        try:
+            return _FAST[op](a, b)
+        except pa.ArrowInvalid as e:
+            raise EvaluationError(f"Overflow in {_SIGNS[op]} of {types[0]}: {e}", hint="Cast to a wider type.") from e
+
+    return kernel
+
+
+def _check_divisor(op: str, a: pa.Array, b: pa.Array) -> None:
+    zero = pc.equal(b, pa.scalar(0, b.type) if not pa.types.is_floating(b.type) else 0.0)
+    if a.null_count:
+        zero = pc.and_(zero, a.is_valid())
+    if pc.any(zero).as_py():
+        raise EvaluationError(f"Division by zero in {_SIGNS[op]}.", hint="Keep such rows out, as in `d <> 0 AND 10 / d > 1`.")
+
+
+def _with_numpy(function: Callable[[Any, Any], Any]) -> Callable[[pa.Array, pa.Array], pa.Array]:
+    """A numpy function of two; where one is null the result is, whatever was computed."""
+
+    def run(a: pa.Array, b: pa.Array) -> pa.Array:
+        null = pc.or_(a.is_null(), b.is_null()).to_numpy(zero_copy_only=False)
+        x = (pc.fill_null(a, pa.scalar(0, a.type)) if a.null_count else a).to_numpy(zero_copy_only=False)
+        y = np.where(null, 1, (pc.fill_null(b, pa.scalar(1, b.type)) if b.null_count else b).to_numpy(zero_copy_only=False)).astype(x.dtype)
+        with np.errstate(all="ignore"):
+            return pa.array(function(x, y).astype(x.dtype), mask=null)
+
+    return run
+
+
+def _pmod(x: Any, y: Any) -> Any:
+    rest = np.fmod(x, y)
+    return np.where(rest < 0, np.fmod(rest + y, y), rest)
+
+
+def _whole_division(a: pa.Array, b: pa.Array) -> pa.Array:
+    return pc.divide_checked(a, b)
+
+
+_FAST: dict[str, Callable[[pa.Array, pa.Array], pa.Array]] = {
+    "+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked, "/": pc.divide, "div": _whole_division,
+    "%": _with_numpy(np.fmod), "pmod": _with_numpy(_pmod),
+}  # fmt: skip
+
+
+def _decimals(op: str, a: pa.Array, b: pa.Array, types: Sequence[IcebergType], result: DecimalType) -> pa.Array:
+    """Exact, then half up to the result's scale, row by row on whole numbers."""
+    x_type, y_type = types
+    assert isinstance(x_type, DecimalType) and isinstance(y_type, DecimalType)
+    found: list[Any] = []
+    for x, y in zip(a.to_pylist(), b.to_pylist(), strict=True):
+        if x is None or y is None:
+            found.append(None)
+            continue
+        units = _units(op, unscaled(x, x_type.scale), unscaled(y, y_type.scale), x_type.scale, y_type.scale, result.scale)
+        if abs(units) >= 10**result.precision:
+            raise EvaluationError(f"{x} {op} {y} does not fit into {result}.", hint="Cast to a wider type.")
+        found.append(scaled(units, result.scale))
+    return pa.array(found, arrow_type(result))
+
+
+def _units(op: str, x: int, y: int, xs: int, ys: int, scale: int) -> int:
+    top = max(xs, ys)
+    if op == "*":
+        return _half_up(x * y, 10 ** (xs + ys - scale)) if xs + ys >= scale else x * y * 10 ** (scale - xs - ys)
+    if op == "/":
+        if y == 0:
+            raise EvaluationError("Division by zero in division.", hint="Keep such rows out, as in `d <> 0 AND 10 / d > 1`.")
+        return _half_up(x * 10 ** (scale + ys), y * 10**xs)
+    x, y = x * 10 ** (top - xs), y * 10 ** (top - ys)
+    if op in ("%", "pmod"):
+        if y == 0:
+            raise EvaluationError("Division by zero in remainder.")
+        rest = abs(x) % abs(y) * (-1 if x < 0 else 1)
+        if op == "pmod" and rest < 0:
+            rest = abs(rest + y) % abs(y) * (-1 if rest + y < 0 else 1)
+        units = rest
+    else:
+        units = x + y if op == "+" else x - y
+    return _half_up(units, 10 ** (top - scale)) if top >= scale else units * 10 ** (scale - top)
+
+
+def _half_up(x: int, y: int) -> int:
+    """x / y rounded half away from zero."""
+    sign = -1 if (x < 0) != (y < 0) else 1
+    return sign * ((2 * abs(x) + abs(y)) // (2 * abs(y)))
+
+
+def _negative(values: Sequence[pa.Array], types: Sequence[IcebergType], result: IcebergType, zone: str) -> pa.Array:
+    return _checked(pc.negate if pa.types.is_decimal(values[0].type) else pc.negate_checked, values[0], "negation")
+
+
+def _abs(values: Sequence[pa.Array], types: Sequence[IcebergType], result: IcebergType, zone: str) -> pa.Array:
+    return _checked(pc.abs if pa.types.is_decimal(values[0].type) else pc.abs_checked, values[0], "abs")
+
+
+def _checked(function: Callable[[pa.Array], pa.Array], values: pa.Array, name: str) -> pa.Array:
+    try:
+        return function(values)
+    except pa.ArrowInvalid as e:
+        raise EvaluationError(f"Overflow in {name}: {e}", hint="Cast to a wider type.") from e
+
+
+def _rounding(name: str) -> Kernel:
+    def kernel(values: Sequence[pa.Array], types: Sequence[IcebergType], result: IcebergType, zone: str) -> pa.Array:
+        (v,) = values
+        if isinstance(types[0], INTEGERS):
+            return v.cast(pa.int64())
+        if isinstance(types[0], DecimalType):
+            v = v.cast(pa.decimal256(76, types[0].scale))  # decimal128 may round beyond its precision to 0
+        if isinstance(types[0], FLOATS):
+            v = pc.if_else(pc.is_nan(v), pa.scalar(0, v.type), v)  # Java's: NaN as a whole number is 0
+        rounded = pc.ceil(v) if name == "ceil" else pc.floor(v)
+        return rounded.cast(arrow_type(result)) if isinstance(types[0], DecimalType) else cast_values(rounded, types[0], result)
+
+    return kernel
+
+
+def _rounded_type(type_: IcebergType) -> IcebergType | None:
+    return bounded(max(type_.precision - type_.scale + 1, 1), 0) if isinstance(type_, DecimalType) else LongType()
+
+
+def _sign(values: Sequence[pa.Array], types: Sequence[IcebergType], result: IcebergType, zone: str) -> pa.Array:
+    return pc.sign(values[0])
+
+
+def _sqrt(values: Sequence[pa.Array], types: Sequence[IcebergType], result: IcebergType, zone: str) -> pa.Array:
+    return pc.sqrt(values[0])
+
+
+def _same(values: Sequence[pa.Array], types: Sequence[IcebergType], result: IcebergType, zone: str) -> pa.Array:
+    return values[0]
+
+
+def _double(type_: IcebergType) -> IcebergType | None:
+    return DoubleType()
+
+
+def _itself(type_: IcebergType) -> IcebergType | None:
+    return type_
+
+
+NUMBER_FUNCTIONS = (
+    *(Function(op, _binary(op), _arithmetic(op), can_fail=True) for op in ("+", "-", "*", "/", "div", "pmod")),
+    Function("%", _binary("%"), _arithmetic("%"), ("mod",), can_fail=True),
+    Function("negative", _one(_itself), _negative, can_fail=True),
+    Function("positive", _one(_itself), _same),
+    Function("abs", _one(_itself), _abs, can_fail=True),
+    Function("ceil", _one(_rounded_type), _rounding("ceil"), ("ceiling",), can_fail=True),
+    Function("floor", _one(_rounded_type), _rounding("floor"), can_fail=True),
+    Function("sign", _one(_double), _sign, ("signum",)),
+    Function("sqrt", _one(_double), _sqrt),
+)

@@ -1,0 +1,230 @@
+"""Functions of dates and points in time. Those with a zone are taken apart in the session's zone (UTC without Spark)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.errors import EvaluationError
+from frazil.expr.calendar import DAY_MICROS, civil, days_of
+from frazil.expr.casts import floor_divide, local_values, over_numpy, shift_zone
+from frazil.expr.functions.function import Bind, Function, Kernel, Signature
+from frazil.expr.values import MOMENTS, NANOS
+from frazil.spec.types import (
+    DateType,
+    IcebergType,
+    IntegerType,
+    StringType,
+    TimestamptzType,
+    TimeType,
+    UnknownType,
+)
+
+DATE, INT = DateType(), IntegerType()
+Types = Sequence[IcebergType]
+_MONTHS = "datetime64[M]"
+
+
+def _of_date(result: IcebergType = INT) -> Bind:
+    def bind(types: tuple[IcebergType, ...]) -> Signature | str:
+        if len(types) != 1 or not isinstance(types[0], (DateType, *MOMENTS, StringType, UnknownType)):
+            return "takes a date or timestamp."
+        return Signature((types[0] if isinstance(types[0], (DateType, *MOMENTS)) else DATE,), result)
+
+    return bind
+
+
+_MICROS_TIME = pa.timestamp("us")
+_ARROW_TIME: dict[type, pa.DataType] = {DateType: pa.date32(), **{t: pa.timestamp("ns") for t in NANOS}}
+_MOST_DAYS = 30_000 * 365
+
+
+def _units(type_: IcebergType) -> int:
+    """Internal values a day."""
+    return 1 if isinstance(type_, DateType) else DAY_MICROS * (1000 if isinstance(type_, NANOS) else 1)
+
+
+def _within_years(local: pa.Array, type_: IcebergType) -> bool:
+    ends = pc.min_max(local).as_py()
+    most = _MOST_DAYS * _units(type_)
+    return ends["min"] is None or (ends["min"] > -most and ends["max"] < most)
+
+
+def _days(local: pa.Array, type_: IcebergType) -> pa.Array:
+    """int32 days of a date or of a local point in time."""
+    return local if isinstance(type_, DateType) else floor_divide(local, _units(type_)).cast(pa.int32())
+
+
+def _part(function: Callable[[Any], Any], fast: Callable[[pa.Array], pa.Array] | None = None) -> Kernel:
+    """A whole number from days as numpy datetime64[D]; `fast` is Arrow's own, which knows years of 16 bits only."""
+
+    def kernel(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str) -> pa.Array:
+        local = local_values(values[0], types[0], zone)
+        if fast is not None and _within_years(local, types[0]):
+            return fast(local.view(_ARROW_TIME.get(type(types[0]), _MICROS_TIME))).cast(pa.int32())
+        days = _days(local, types[0])
+        return over_numpy(days, lambda d: function(d.astype("datetime64[D]")).astype(np.int32), pa.int32())
+
+    return kernel
+
+
+def _year(days: Any) -> Any:
+    return days.astype("datetime64[Y]").astype(np.int64) + 1970
+
+
+def _month(days: Any) -> Any:
+    return days.astype(_MONTHS).astype(np.int64) % 12 + 1
+
+
+def _day(days: Any) -> Any:
+    return (days - days.astype(_MONTHS).astype("datetime64[D]")).astype(np.int64) + 1
+
+
+def _day_of_year(days: Any) -> Any:
+    return (days - days.astype("datetime64[Y]").astype("datetime64[D]")).astype(np.int64) + 1
+
+
+def _weekday(days: Any) -> Any:
+    return (days.astype(np.int64) + 3) % 7  # 1970-01-01 was a Thursday; Monday is 0
+
+
+def _week(days: Any) -> Any:
+    """ISO 8601: the week of the year that its Thursday lies in."""
+    thursday = days - _weekday(days).astype("timedelta64[D]") + np.timedelta64(3, "D")
+    return (_day_of_year(thursday) - 1) // 7 + 1
+
+
+def _clock_bind(types: tuple[IcebergType, ...]) -> Signature | str:
+    if len(types) != 1 or not isinstance(types[0], (DateType, TimeType, *MOMENTS, StringType, UnknownType)):
+        return "takes a timestamp or time."
+    return Signature((types[0] if isinstance(types[0], (TimeType, *MOMENTS)) else TimestamptzType(),), INT)
+
+
+def _clock(seconds: int, modulus: int) -> Kernel:
+    def kernel(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str) -> pa.Array:
+        per_second = 1_000_000_000 if isinstance(types[0], NANOS) else 1_000_000
+        local = local_values(values[0], types[0], zone)
+        return over_numpy(local, lambda v: (v // (per_second * seconds) % modulus).astype(np.int32), pa.int32())
+
+    return kernel
+
+
+def _dates_and_int(types: tuple[IcebergType, ...]) -> Signature | str:
+    ok = len(types) == 2 and isinstance(types[0], (DateType, *MOMENTS, StringType, UnknownType))
+    if not ok or not isinstance(types[1], IntegerType | UnknownType | StringType):
+        return "takes a date and a number of days."
+    return Signature((DATE, INT), DATE)
+
+
+def _shifted(sign: int) -> Kernel:
+    def kernel(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str) -> pa.Array:
+        try:
+            return (pc.add_checked if sign > 0 else pc.subtract_checked)(values[0], values[1])
+        except pa.ArrowInvalid as e:
+            raise EvaluationError(f"Overflow of a date: {e}") from e
+
+    return kernel
+
+
+def _two_dates(types: tuple[IcebergType, ...]) -> Signature | str:
+    ok = len(types) == 2 and all(isinstance(t, (DateType, *MOMENTS, StringType, UnknownType)) for t in types)
+    return Signature((DATE, DATE), INT) if ok else "takes two dates."
+
+
+def _difference(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str) -> pa.Array:
+    return pc.subtract(values[0], values[1])
+
+
+_UNITS = {
+    **dict.fromkeys(("year", "yyyy", "yy"), "year"), "quarter": "quarter", **dict.fromkeys(("month", "mon", "mm"), "month"),
+    "week": "week", **dict.fromkeys(("day", "dd"), "day"), "hour": "hour", "minute": "minute", "second": "second",
+    "millisecond": "millisecond", "microsecond": "microsecond",
+}  # fmt: skip
+_MICROS = {"hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000, "millisecond": 1000, "microsecond": 1}
+
+
+def _trunc_bind(types: tuple[IcebergType, ...]) -> Signature | str:
+    if len(types) != 2 or not isinstance(types[0], StringType) or not isinstance(types[1], (DateType, *MOMENTS, StringType, UnknownType)):
+        return "takes a unit and a timestamp, as in date_trunc('day', ts)."
+    return Signature((types[0], TimestamptzType()), TimestamptzType())  # as Spark, also for timestamps without zone
+
+
+def _trunc(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str) -> pa.Array:
+    units = {u for u in values[0].unique().to_pylist() if u is not None}
+    found = pa.nulls(len(values[1]), pa.int64())
+    local = local_values(values[1], types[1], zone)
+    for text in units:
+        if unit := _UNITS.get(text.lower()):
+            found = pc.if_else(pc.equal(values[0], text), over_numpy(local, partial(_floored, unit)), found)
+    return shift_zone(found, zone, 1, to_instant=True)
+
+
+def _floored(unit: str, micros: Any) -> Any:
+    if unit in _MICROS:
+        return micros // _MICROS[unit] * _MICROS[unit]
+    days = (micros // DAY_MICROS).astype("datetime64[D]")
+    match unit:
+        case "year":
+            days = days.astype("datetime64[Y]").astype("datetime64[D]")
+        case "quarter":
+            months = days.astype(_MONTHS).astype(np.int64)
+            days = (months - months % 3).astype(_MONTHS).astype("datetime64[D]")
+        case "month":
+            days = days.astype(_MONTHS).astype("datetime64[D]")
+        case "week":
+            days = days - _weekday(days).astype("timedelta64[D]")
+    return days.astype(np.int64) * DAY_MICROS
+
+
+def _last_day(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str) -> pa.Array:
+    def last(days: Any) -> Any:
+        return ((days.astype("datetime64[D]").astype(_MONTHS) + 1).astype("datetime64[D]").astype(np.int64) - 1).astype(np.int32)
+
+    return over_numpy(values[0], last, pa.int32())
+
+
+def _three_ints(types: tuple[IcebergType, ...]) -> Signature | str:
+    ok = len(types) == 3 and all(isinstance(t, IntegerType | UnknownType) for t in types)
+    return Signature((INT, INT, INT), DATE) if ok else "takes year, month and day."
+
+
+def _make_date(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str) -> pa.Array:
+    found = []
+    for row in zip(*(v.to_pylist() for v in values), strict=True):
+        days = None if None in row or not 1 <= row[1] <= 12 else days_of(*row)
+        if None not in row and (days is None or civil(days) != row):
+            raise EvaluationError(f"make_date({', '.join(map(str, row))}) is no date.")
+        found.append(days)
+    return pa.array(found, pa.int32())
+
+
+def _last_day_bind(types: tuple[IcebergType, ...]) -> Signature | str:
+    found = _of_date(DATE)(types)
+    return found if isinstance(found, str) else Signature((DATE,), DATE)
+
+
+_DATE_BIND = _of_date()
+TIME_FUNCTIONS = (
+    Function("year", _DATE_BIND, _part(_year, pc.year), monotone=0),
+    Function("quarter", _DATE_BIND, _part(lambda d: (_month(d) - 1) // 3 + 1, pc.quarter)),
+    Function("month", _DATE_BIND, _part(_month, pc.month)),
+    Function("day", _DATE_BIND, _part(_day, pc.day), ("dayofmonth",)),
+    Function("dayofweek", _DATE_BIND, _part(lambda d: (_weekday(d) + 1) % 7 + 1)),
+    Function("weekday", _DATE_BIND, _part(_weekday)),
+    Function("dayofyear", _DATE_BIND, _part(_day_of_year)),
+    Function("weekofyear", _DATE_BIND, _part(_week)),
+    Function("hour", _clock_bind, _clock(3600, 24)),
+    Function("minute", _clock_bind, _clock(60, 60)),
+    Function("second", _clock_bind, _clock(1, 60)),
+    Function("date_add", _dates_and_int, _shifted(1), ("dateadd",), can_fail=True),
+    Function("date_sub", _dates_and_int, _shifted(-1), can_fail=True),
+    Function("datediff", _two_dates, _difference, ("date_diff",)),
+    Function("date_trunc", _trunc_bind, _trunc, strict=False, monotone=None),
+    Function("last_day", _last_day_bind, _last_day),
+    Function("make_date", _three_ints, _make_date, can_fail=True),
+)

@@ -1,0 +1,184 @@
+"""What partition values say about their source column: a `Range` for the column out of values (per file) or summaries (per manifest).
+
+identity: the value itself. truncate, year, month, day, hour: the stretch of source values that floors to it. bucket: nothing about order,
+but `=` and IN are answered by the hash. void and transforms we do not know: nothing (a null there says nothing about the column).
+
+Writers of old (before Iceberg 0.12) truncated points in time before 1970 towards zero instead of flooring, so a time ordinal of 0 or less
+also allows the unit before it, as Java's projections do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.expr.building import column, from_numpy, scalar, to_numpy
+from frazil.expr.calendar import DAY_MICROS
+from frazil.expr.pruning.prune_tests import after_prefix
+from frazil.expr.pruning.ranges import Bounds, Flag, Hashed, Range, clean_bound, clean_bounds, flags, unknown
+from frazil.expr.values import FLOATS, MOMENTS, NANOS, arrow_type
+from frazil.spec.transform_values import scaled
+from frazil.spec.transforms import (
+    BucketTransform,
+    DayTransform,
+    HourTransform,
+    IdentityTransform,
+    MonthTransform,
+    Transform,
+    TruncateTransform,
+    YearTransform,
+)
+from frazil.spec.types import BinaryType, DateType, DecimalType, IcebergType, IntegerType, LongType, StringType
+
+_TIMES = (YearTransform, MonthTransform, DayTransform, HourTransform)
+_HOUR = DAY_MICROS // 24
+
+
+def range_of_values(transform: Transform, source_type: IcebergType, values: pa.Array) -> Range:
+    """The source column's range from each file's partition value (internal values of the transform's result type; null: source is null)."""
+    if not _usable(transform, source_type):
+        return unknown(source_type)
+    present = flags(values.is_valid(), False)
+    nulls = ~present if isinstance(present, np.ndarray) else not present
+    if isinstance(transform, BucketTransform):
+        buckets = values.cast(pa.int32())
+        return Range(None, None, nulls, False, present, Hashed(transform.num_buckets, source_type, buckets, buckets))
+    nans: Flag = False
+    if isinstance(transform, IdentityTransform) and isinstance(source_type, FLOATS):
+        nans = flags(pc.is_nan(values), False)
+        present = present & ~nans if isinstance(nans, np.ndarray) else present
+    lower, upper = _source_bounds(transform, source_type, values, values)
+    return Range(lower, upper, nulls, nans, present)
+
+
+def range_of_summaries(
+    transform: Transform,
+    source_type: IcebergType,
+    lower: pa.Array | None,
+    upper: pa.Array | None,
+    contains_null: pa.Array | None = None,
+    contains_nan: pa.Array | None = None,
+) -> Range:
+    """The source column's range from each manifest's partition summary: bounds of the partition values (null: none), flags (null: unknown).
+
+    A summary without a lower bound that contains nulls and surely no NaN has nulls only, as Java reads it.
+    """
+    if not _usable(transform, source_type):
+        return unknown(source_type)
+    floats = isinstance(source_type, FLOATS)
+    nulls: Flag = True if contains_null is None else flags(contains_null, True)
+    nans: Flag = floats and (True if contains_nan is None else flags(contains_nan, True))
+    values: Flag = True
+    if lower is not None and contains_null is not None:
+        without = flags(lower.is_null(), False)
+        sure = flags(contains_null, False)
+        values = np.logical_not(without & sure & np.logical_not(nans))
+    if isinstance(transform, BucketTransform):
+        if lower is None or upper is None:
+            return Range(None, None, nulls, False, values)
+        hashed = Hashed(transform.num_buckets, source_type, lower.cast(pa.int32()), upper.cast(pa.int32()))
+        return Range(None, None, nulls, False, values, hashed)
+    if isinstance(transform, IdentityTransform):
+        return Range(*clean_bounds(lower, upper, source_type), nulls, nans, values)
+    low, high = _source_bounds(transform, source_type, lower, upper)
+    return Range(low, high, nulls, nans, values)
+
+
+def _usable(transform: Transform, source_type: IcebergType) -> bool:
+    return isinstance(transform, (IdentityTransform, BucketTransform, TruncateTransform, *_TIMES)) and transform.can_transform(source_type)
+
+
+def _source_bounds(transform: Transform, source_type: IcebergType, lower: pa.Array | None, upper: pa.Array | None) -> tuple[Bounds, Bounds]:
+    """Bounds of source values whose partition values lie between `lower` and `upper`."""
+    if isinstance(transform, IdentityTransform):
+        return clean_bound(lower, source_type), clean_bound(upper, source_type)
+    if isinstance(transform, TruncateTransform):
+        low = clean_bound(lower, source_type)
+        if isinstance(source_type, IntegerType | LongType):
+            low = _wrapped_lower(transform.width, source_type, low, upper)
+        return low, None if upper is None else _truncated_upper(transform.width, source_type, upper)
+    unit = _unit(transform, source_type)
+    exact = isinstance(source_type, DateType) and isinstance(transform, DayTransform)
+    low = None if lower is None else _first(lower, unit, back=0 if exact else 1)
+    high = None if upper is None else _first(upper, unit, ahead=1)
+    to = arrow_type(source_type)
+    return None if low is None else low.cast(to), None if high is None else high.cast(to)
+
+
+def _truncated_upper(width: int, type_: IcebergType, upper: pa.Array) -> Bounds:
+    """The greatest source value that truncates to `upper`; unknown where it leaves the type."""
+    to = arrow_type(type_)
+    if isinstance(type_, StringType | BinaryType):
+        return column([None if v is None else after_prefix(v) if len(v) >= width else v for v in upper.to_pylist()], to)
+    if isinstance(type_, DecimalType):
+        wide = pc.add(upper.cast(pa.decimal256(50, type_.scale)), _units(width - 1, type_))
+        limit = _units(10**type_.precision - 1, type_)
+        return pc.if_else(pc.less_equal(wide, limit), wide, pa.scalar(None, wide.type)).cast(pa.decimal256(76, type_.scale)).cast(to)
+    limit = (2**31 if pa.types.is_int32(to) else 2**63) - width
+    wide = upper.cast(pa.int64())
+    small = pc.less_equal(wide, scalar(limit, pa.int64()))
+    return pc.add(pc.if_else(small, wide, scalar(None, pa.int64())), scalar(width - 1, pa.int64())).cast(to)
+
+
+def _wrapped_lower(width: int, type_: IcebergType, lower: Bounds, upper: Bounds) -> Bounds:
+    """`lower`, but the type's least value where partition values above may have wrapped around from there (see `truncate`).
+
+    A long may have been an int when they were made.
+    """
+    if lower is None or upper is None:
+        return None
+    lower, upper = lower.cast(arrow_type(type_)), upper.cast(arrow_type(type_))
+    for bits in (32,) if isinstance(type_, IntegerType) else (32, 64):
+        least, end = -(2 ** (bits - 1)), 2 ** (bits - 1)
+        above = pc.greater(upper, scalar(end - width, pa.int64()).cast(upper.type))
+        within = pc.less_equal(lower, scalar(end - 1, pa.int64()).cast(lower.type))
+        lower = pc.if_else(pc.and_(above, within), pc.min_element_wise(lower, scalar(least, lower.type)), lower)
+    return lower
+
+
+def _units(number: int, type_: DecimalType) -> pa.Scalar:
+    return pa.scalar(scaled(number, type_.scale), pa.decimal256(50, type_.scale))
+
+
+def _unit(transform: Transform, type_: IcebergType) -> Callable[[Any], Any]:
+    """The first source value of each ordinal, as int64; -2**63 where it cannot be told."""
+    moments, nanos = isinstance(type_, MOMENTS), isinstance(type_, NANOS)
+    per_day = (DAY_MICROS * (1000 if nanos else 1)) if moments else 1
+
+    def first(ordinals: Any) -> Any:
+        match transform:
+            case YearTransform() | MonthTransform():
+                kind, most = ("datetime64[Y]", 5_000_000) if isinstance(transform, YearTransform) else ("datetime64[M]", 60_000_000)
+                days = np.clip(ordinals, -most, most).astype(kind).astype("datetime64[D]").astype(np.int64)
+            case HourTransform():
+                return _times(ordinals, per_day // 24)
+            case _:
+                days = ordinals
+        return _times(days, per_day)
+
+    return first
+
+
+_NONE = np.iinfo(np.int64).min
+
+
+def _times(numbers: Any, by: int) -> Any:
+    """Multiplied; numbers out of int64's range become the least one, which stands for "not known"."""
+    most = np.iinfo(np.int64).max // by - 1
+    return np.where(np.abs(numbers) <= most, numbers * by, _NONE)
+
+
+def _first(ordinals: pa.Array, first: Callable[[Any], Any], back: int = 0, ahead: int = 0) -> pa.Array:
+    """First source values of the ordinals (with `back`: of the one before those at or below 0), or the last ones with `ahead`."""
+    null = to_numpy(ordinals.is_null())
+    numbers = to_numpy(pc.fill_null(ordinals.cast(pa.int64()), scalar(0, pa.int64())))
+    if back:
+        numbers = np.where(numbers <= 0, numbers - back, numbers)
+    with np.errstate(over="ignore"):
+        found = first(numbers + ahead)
+    unknown_ = found == _NONE
+    return from_numpy(np.where(unknown_, 0, found) - (1 if ahead else 0), missing=null | unknown_)

@@ -1,0 +1,126 @@
+"""Ranges of computed terms: casts and functions that keep order map the bounds of their argument, others say nothing but "null or not"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.expr.bound import Bound, BoundCall, BoundCast, BoundLiteral, BoundReference
+from frazil.expr.casts import cast_values
+from frazil.expr.functions.by_name import FUNCTIONS
+from frazil.expr.pruning.ranges import Bounds, Flag, Range, clean_bound, constant, unknown
+from frazil.expr.values import FLOATS, MOMENTS, NUMBERS
+from frazil.spec.types import BinaryType, DateType, FixedType, IcebergType, StringType, TimestamptzNanoType, TimestamptzType, UUIDType
+
+Ranges = Callable[[int], Sequence[Range]]
+_UTC = ("UTC", "Z", "GMT", "+00:00")
+_SLACK_SECONDS = 90_000  # more than clocks of a zone ever jumped back
+
+
+def ranges_of(term: Bound, ranges: Ranges) -> list[Range]:
+    """What is known of a term's value, file by file; at least one range."""
+    match term:
+        case BoundReference(field_id=field_id, type=type_):
+            found = [_clean(r, type_) for r in ranges(field_id)] if type_.is_primitive else list(ranges(field_id))
+            return found or [unknown(type_)]
+        case BoundLiteral(value=value, type=type_):
+            return [constant(value, type_)]
+        case BoundCast(term=inner):
+            return [_cast(r, term) for r in ranges_of(inner, ranges)]
+        case BoundCall(arguments=arguments):
+            return _call(term, [ranges_of(a, ranges) for a in arguments])
+    return [unknown(term.type)]
+
+
+def _clean(r: Range, type_: IcebergType) -> Range:
+    nans: Flag = r.nans if isinstance(type_, FLOATS) else False
+    return Range(clean_bound(r.lower, type_), clean_bound(r.upper, type_), r.nulls, nans, r.values, r.hashed)
+
+
+def _cast(r: Range, cast: BoundCast) -> Range:
+    source, target = cast.term.type, cast.type
+    nulls: Flag = True if cast.attempt else r.nulls
+    nans: Flag = isinstance(target, FLOATS) and (r.nans if isinstance(source, FLOATS) else isinstance(source, StringType))
+    if not keeps_order(source, target) or cast.attempt:
+        return Range(None, None, nulls, nans, r.values)
+    slack = _slack(source, target, cast.zone)
+    lower, upper = (
+        None if b is None else _mapped(lambda x: cast_values(x, source, target, zone=cast.zone, attempt=True), _moved(b, s, source))
+        for b, s in ((r.lower, -slack), (r.upper, slack))
+    )
+    return Range(clean_bound(lower, target), clean_bound(upper, target), nulls, nans, r.values)
+
+
+def keeps_order(source: IcebergType, target: IcebergType) -> bool:
+    """Whether a <= b implies cast(a) <= cast(b)."""
+    if isinstance(source, NUMBERS) and isinstance(target, NUMBERS):
+        return True
+    if isinstance(source, (DateType, *MOMENTS)) and isinstance(target, (DateType, *MOMENTS)):
+        return True
+    pairs = ((UUIDType, StringType), (FixedType, BinaryType))
+    return any(isinstance(source, s) and isinstance(target, t) for s, t in pairs)
+
+
+def _slack(source: IcebergType, target: IcebergType, zone: str) -> int:
+    """Seconds by which bounds are widened where a zone's clock may jump back."""
+    zoned = (TimestamptzType, TimestamptzNanoType)
+    crosses = isinstance(source, zoned) != isinstance(target, zoned)
+    return _SLACK_SECONDS if crosses and zone not in _UTC and isinstance(source, MOMENTS) else 0
+
+
+def _moved(bound: Any, seconds: int, type_: IcebergType) -> Any:
+    if not seconds or isinstance(bound, pa.Scalar) and not bound.is_valid:
+        return bound
+    by = seconds * (1_000_000_000 if "ns" in str(type_) else 1_000_000)
+    limit = np.iinfo(np.int64).max - abs(by)
+    safe = pc.if_else(pc.and_(pc.less(bound, limit), pc.greater(bound, -limit)), bound, pa.scalar(None, pa.int64()))
+    return pc.add(safe, by)
+
+
+def _mapped(function: Callable[[pa.Array], pa.Array], bound: Any) -> Bounds:
+    if isinstance(bound, pa.Scalar):
+        return function(pa.array([bound.as_py()], bound.type))[0]
+    return function(bound)
+
+
+def _call(call: BoundCall, arguments: list[list[Range]]) -> list[Range]:
+    function = FUNCTIONS[call.function]
+    nans = isinstance(call.type, FLOATS)
+    if not function.strict:
+        return [Range(None, None, True, nans, True)]
+    nulls: Flag = False
+    for one in arguments:
+        mine: Flag = True
+        for r in one:
+            mine = _and(mine, r.nulls)
+        nulls = _or(nulls, mine)
+    at = function.monotone
+    if at is None or any(not isinstance(a, BoundLiteral) for i, a in enumerate(call.arguments) if i != at):
+        return [Range(None, None, nulls, nans, True)]
+    argument = call.arguments[at]
+    slack = _SLACK_SECONDS if isinstance(argument.type, TimestamptzType | TimestamptzNanoType) and call.zone not in _UTC else 0
+    found = []
+    for r in arguments[at]:
+        if r.lower is None or r.upper is None:
+            found.append(Range(None, None, nulls, nans, r.values))
+            continue
+        lower, upper = (_mapped(lambda x: _run(call, at, x), _moved(b, s, argument.type)) for b, s in ((r.lower, -slack), (r.upper, slack)))
+        found.append(Range(clean_bound(lower, call.type), clean_bound(upper, call.type), nulls, nans, r.values))
+    return found
+
+
+def _run(call: BoundCall, at: int, values: pa.Array) -> pa.Array:
+    arguments = [values if i == at else pa.repeat(constant(a.value, a.type).lower, len(values)) for i, a in enumerate(call.arguments)]  # type: ignore[attr-defined]
+    return FUNCTIONS[call.function].kernel(arguments, [a.type for a in call.arguments], call.type, call.zone)
+
+
+def _and(a: Flag, b: Flag) -> Flag:
+    return a & b if isinstance(a, np.ndarray) or isinstance(b, np.ndarray) else a and b
+
+
+def _or(a: Flag, b: Flag) -> Flag:
+    return a | b if isinstance(a, np.ndarray) or isinstance(b, np.ndarray) else a or b

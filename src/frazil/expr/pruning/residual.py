@@ -1,0 +1,34 @@
+"""What is left of a predicate for the rows of a file, once ranges have decided some of its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from frazil.expr.bind import conjunction, disjunction, negation
+from frazil.expr.bound import FALSE, NULL, TRUE, Bound, BoundAnd, BoundNot, BoundOr
+from frazil.expr.pruning.prune import FALSE as FALSE_BIT
+from frazil.expr.pruning.prune import NULL as NULL_BIT
+from frazil.expr.pruning.prune import TRUE as TRUE_BIT
+from frazil.expr.pruning.prune import outcomes
+from frazil.expr.pruning.ranges import Range
+
+_DECIDED = {TRUE_BIT: TRUE, FALSE_BIT: FALSE, NULL_BIT: NULL}
+
+
+def residual(bound: Bound, known: Callable[[Bound], int]) -> Bound:
+    """`bound` with every part replaced by TRUE, FALSE or NULL that `known` (bits of `prune`, for one file) says it always is."""
+    if (decided := _DECIDED.get(known(bound))) is not None:
+        return decided
+    match bound:
+        case BoundAnd(parts=parts):
+            return conjunction(residual(p, known) for p in parts)
+        case BoundOr(parts=parts):
+            return disjunction(residual(p, known) for p in parts)
+        case BoundNot(child=child):
+            return negation(residual(child, known))
+    return bound
+
+
+def residual_of_file(bound: Bound, ranges: Callable[[int], Sequence[Range]], row: int = 0, rows: int = 1) -> Bound:
+    """The residual for one row (file) of the ranges."""
+    return residual(bound, lambda part: int(outcomes(part, ranges, rows)[row]))

@@ -1,0 +1,65 @@
+"""A MERGE given by Columns as one by texts, where Frazil's own grammar has all of it: then tasks match the rows, and no row is shuffled."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+
+from frazil.errors import FrazilError
+from frazil.expr.parse import parse
+from frazil.rows.clauses import Merge, When
+from frazil.spark.dml.analysed import as_input, expression, named, parts_of, texts_of
+from frazil.spark.dml.row_changes import shadow
+from frazil.spark.host.jvm import is_classic
+from frazil.spec.schema import Schema
+
+TARGET, SOURCE = "target", "source"
+
+
+def as_texts(frame: DataFrame, schema: Schema, merge: Merge) -> Merge | None:
+    """The same MERGE, its columns called `target.…` and `source.…`; None where something of it is beyond the grammar, or cannot be said.
+
+    Raises InvalidInput for what Spark's analyser cannot resolve.
+    """
+    if not is_classic(frame) or len({c.lower() for c in frame.columns}) < len(frame.columns):
+        return None
+    target = named(shadow(frame.sparkSession, schema), parts_of(merge.target_alias))
+    with as_input():
+        joined = target.join(frame, expression(merge.on))
+    sides = {When.MATCHED: joined, When.NOT_MATCHED: frame, When.NOT_MATCHED_BY_SOURCE: target}
+    found = {}
+    for when in When:
+        asked = [v for c in merge.of(when) for v in (c.condition, *(x for _, x in c.assignments)) if isinstance(v, Column)]
+        texts = texts_of(sides[when], asked, {TARGET: target, SOURCE: frame})
+        if not all(_is_ours(t) for t in texts):
+            return None
+        found[when] = iter(texts)
+    on = texts_of(joined, [expression(merge.on)], {TARGET: target, SOURCE: frame})[0]
+    if not _is_ours(on):
+        return None
+    assert on is not None
+    clauses = tuple(
+        replace(
+            c,
+            condition=_next(c.condition, found[c.when]),
+            assignments=tuple((k, _next(v, found[c.when])) for k, v in c.assignments),
+        )
+        for c in merge.clauses
+    )
+    return replace(merge, on=on, clauses=clauses, target_alias=TARGET, source_alias=SOURCE)
+
+
+def _next(value: Any, texts: Any) -> Any:
+    return next(texts) if isinstance(value, Column) else value
+
+
+def _is_ours(text: str | None) -> bool:
+    if text is None:
+        return False
+    try:
+        parse(text)
+    except FrazilError:
+        return False
+    return True

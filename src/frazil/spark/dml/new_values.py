@@ -1,0 +1,208 @@
+"""New values of rows as Spark columns: what SET and VALUES say, made values of the table's columns by the rules of `arrow.write.store`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as s
+
+from frazil.arrow.values.mismatch import Problem
+from frazil.arrow.write.store import Given, assignable, constant_of, kind_of
+from frazil.errors import EvaluationError, InvalidInput, SchemaMismatch, Unsupported
+from frazil.expr.literals import typed_literal
+from frazil.expr.nodes import Literal
+from frazil.rows.assign import as_expression
+from frazil.spark.dml.analysed import analysed, bound_to, expression
+from frazil.spark.types.safe_casts import castable, misfit, not_taken
+from frazil.spark.types.spark_types import from_spark, spark_type
+from frazil.spark.write.conform_frame import absent_column, fitted_column, refused
+from frazil.spec import types as i
+from frazil.spec.schema import Schema
+
+_OF_VALUES = ("ArithmeticException", "NumberFormatException", "DateTimeException", "ArrayIndexOutOfBoundsException")
+OVERFLOW = "FRAZIL_OVERFLOW: "
+_WIDTH = {s.ByteType: 1, s.ShortType: 2, s.IntegerType: 3, s.LongType: 4, s.FloatType: 5, s.DoubleType: 6}
+
+
+@dataclass(frozen=True)
+class Matched:
+    """The source's column that is matched with one of the target by its name."""
+
+    column: Column
+
+
+@dataclass(frozen=True)
+class Assigned:
+    """What is said of some columns: (names from the top, expression), "DEFAULT" among them."""
+
+    pairs: tuple[tuple[tuple[i.NestedField, ...], Any], ...] = ()
+
+    @classmethod
+    def of(cls, schema: Schema, assignments: Sequence[tuple[str, Any]], case_sensitive: bool, prefixes: Sequence[str] = ()) -> Assigned:
+        """Assignments by column name, full names of struct members and names that begin with one of `prefixes` among them.
+
+        Raises InvalidInput for unknown columns and for such as are assigned twice.
+        """
+        pairs: list[tuple[tuple[i.NestedField, ...], Any]] = []
+        seen: dict[int, str] = {}
+        for name, value in assignments:
+            path = _path(schema, name, case_sensitive, prefixes)
+            for f in path:
+                if (other := seen.get(f.field_id)) is not None:
+                    raise InvalidInput(f"Column {name} is assigned more than once (see {other}).", column=name)
+            if any(path[-1] in held for held, _ in pairs):
+                raise InvalidInput(f"Column {name} is assigned together with a member of it.", column=name)
+            seen[path[-1].field_id] = name
+            pairs.append((path, value))
+        return cls(tuple(pairs))
+
+
+def _path(schema: Schema, name: str, case_sensitive: bool, prefixes: Sequence[str]) -> tuple[i.NestedField, ...]:
+    plain = name.replace("`", "")
+    tried = [plain, *(plain[len(p) + 1 :] for p in prefixes if plain.lower().startswith(f"{p.lower()}."))]
+    for t in tried:
+        if (f := schema.get_field(t, case_sensitive)) is not None:
+            path = (*(schema.by_id[p] for p in schema.parents[f.field_id]), f)
+            if all(isinstance(p.field_type, i.StructType) for p in path[:-1]):
+                return path
+            raise InvalidInput(f"{name} lies inside a list or map and cannot be assigned.", column=name)
+    names = ", ".join(f.name for f in schema.fields)
+    raise InvalidInput(f"The table has no column {name!r}.", hint=f"Its columns: {names}.", column=name)
+
+
+@dataclass
+class NewColumns:
+    """Columns of new rows. `frame`: where expressions find their names. `own`: the old rows' columns, by field id; None: there are none."""
+
+    frame: DataFrame
+    schema: Schema
+    own: Mapping[int, Column] | None
+    case_sensitive: bool
+    time: bool
+    problems: list[Problem] = field(default_factory=list)
+
+    def columns(self, given: Assigned) -> list[Column]:
+        """A column for each of the table's, of its type. Raises InvalidInput, SchemaMismatch listing what does not fit."""
+        asked = [(path, *_read(v, path)) for path, v in given.pairs if not _is_default(v)]
+        exprs = bound_to(self.frame, [c for _, c, _ in asked])
+        types = [f.dataType for f in analysed(self.frame, exprs).schema.fields] if exprs else []
+        made = {path[-1].field_id: self._fit(c, t, path, kind) for (path, _, kind), c, t in zip(asked, exprs, types, strict=True)}
+        for path, _ in given.pairs:
+            if path[-1].field_id not in made:
+                made[path[-1].field_id] = absent_column(path[-1], self.problems, _name(path))
+        found = [self._column(f, made, None if self.own is None else self.own[f.field_id], f.name) for f in self.schema.fields]
+        if self.problems:
+            raise refused("The new values do", self.problems)
+        return found
+
+    def _column(self, f: i.NestedField, made: Mapping[int, Column], old: Column | None, name: str) -> Column:
+        if f.field_id in made:
+            return made[f.field_id]
+        if isinstance(f.field_type, i.StructType) and _touched(f.field_type, made):
+            inside = [
+                self._column(m, made, None if old is None else old.getField(m.name), f"{name}.{m.name}").alias(m.name)
+                for m in f.field_type.fields
+            ]
+            return F.struct(*inside)  # never null itself, as in Spark
+        return absent_column(f, self.problems, name) if old is None else old
+
+    def _fit(self, c: Column, have: s.DataType, path: tuple[i.NestedField, ...], kind: Given) -> Column:
+        want, name = path[-1], _name(path)
+        if i.children(want.field_type) or kind is Given.BY_NAME or isinstance(have, s.NullType):
+            return fitted_column(c, have, want, name, self.case_sensitive, self.problems)
+        if have == _shown(want.field_type, self.time):
+            return c
+        nested = isinstance(have, s.ArrayType | s.MapType | s.StructType | s.VariantType)
+        if nested or not (castable(have, want.field_type) or _assignable(have, want.field_type, kind)):
+            self.problems.append(not_taken(have, want.field_type, name, "cannot be assigned to"))
+            return c
+        to = spark_type(want.field_type, name, time=self.time)
+        return _checked(c, to, name) if _may_overflow(have, to) else c.cast(to)
+
+
+def _shown(want: i.IcebergType, time: bool) -> s.DataType | None:
+    try:
+        return spark_type(want, time=time)
+    except Unsupported:
+        return None
+
+
+def _read(value: Any, path: Sequence[i.NestedField]) -> tuple[Column, Given]:
+    """What was given as an expression of Spark, and how it was given; Python values are made the column's at once."""
+    if isinstance(value, Matched):
+        return value.column, Given.BY_NAME
+    if isinstance(value, Column):
+        return value, Given.EXPRESSION
+    if isinstance(value, str):
+        return expression(value), _kind(value)
+    if not isinstance(value, list | tuple | dict | set):
+        literal = as_expression(value)
+        kind = kind_of(value, literal)
+        if kind is Given.CONSTANT and isinstance(literal, Literal) and literal.value is not None:
+            made = constant_of(literal.value, typed_literal(literal.value).type, path[-1], _name(path))
+            return expression(Literal(made.value, made.type)), Given.LITERAL
+        return expression(value), kind
+    return expression(value), Given.EXPRESSION
+
+
+def _kind(text: str) -> Given:
+    """What a text is to Frazil's grammar; what that does not know is computed by Spark."""
+    try:
+        return kind_of(text, as_expression(text))
+    except InvalidInput:
+        return Given.EXPRESSION
+
+
+def _is_default(value: Any) -> bool:
+    return isinstance(value, str) and value.strip().upper() == "DEFAULT"
+
+
+def _name(path: Sequence[i.NestedField]) -> str:
+    return ".".join(f.name for f in path)
+
+
+def _touched(type_: i.StructType, made: Mapping[int, Column]) -> bool:
+    return any(f.field_id in made or (isinstance(f.field_type, i.StructType) and _touched(f.field_type, made)) for f in type_.fields)
+
+
+def _assignable(have: s.DataType, want: i.IcebergType, kind: Given) -> bool:
+    try:
+        known = from_spark(s.StructType([s.StructField("x", have)])).fields[0].field_type
+    except Exception:  # a type that tables cannot hold
+        return False
+    return assignable(known, want, kind)
+
+
+def _may_overflow(have: s.DataType, to: s.DataType) -> bool:
+    if isinstance(have, s.NumericType) and isinstance(to, s.NumericType):
+        a, b = _WIDTH.get(type(have)), _WIDTH.get(type(to))
+        return a is None or b is None or a > b
+    return False
+
+
+def _checked(c: Column, to: s.DataType, name: str) -> Column:
+    """The cast, or an error that names the column; the value is computed once, whatever it is."""
+
+    def one(x: Column) -> Column:
+        text = F.concat(
+            F.lit(f"{OVERFLOW}Column {name}: the value "), x.cast("string"), F.lit(f" does not fit its type {to.simpleString()}")
+        )
+        return F.when(x.isNotNull() & x.try_cast(to).isNull(), F.raise_error(text).cast(to)).otherwise(x.try_cast(to))
+
+    return F.transform(F.array(c), one).getItem(0)
+
+
+def failed(error: BaseException) -> EvaluationError | SchemaMismatch | None:
+    """The error behind a failed job whose reason was a value: one that did not fit, or that could not be computed."""
+    text = str(error)
+    if (wrong := misfit(text)) is not None:
+        return wrong
+    at = text.find(OVERFLOW)
+    if at < 0:
+        return EvaluationError(text.splitlines()[0]) if type(error).__name__ in _OF_VALUES and text else None
+    message = text[at + len(OVERFLOW) :].split(". SQLSTATE")[0].split(" SQLSTATE")[0].splitlines()[0]
+    return EvaluationError(f"{message}.")

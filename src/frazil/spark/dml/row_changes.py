@@ -1,0 +1,362 @@
+"""DELETE, UPDATE and MERGE by Spark SQL: whatever Spark can evaluate decides, sources of any size are joined by Spark.
+
+The target is read with the places of its rows. One job of Spark, evaluated once, says what happens to each row: its tasks write the new
+rows as data files and gather the places that rows leave. A second one takes the places away, as files or deletes. Only facts about files
+come to the driver. Doors: `delete`, `update`, `row_changes_merge.merge`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from pyspark import cloudpickle
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as s
+
+from frazil.arrow.read.rows_at import rows_at
+from frazil.errors import InvalidInput, Unsupported
+from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, And, Predicate
+from frazil.rows.change import ChangeContext, Changed, combined
+from frazil.rows.groups import packed
+from frazil.rows.modes import COPY_ON_WRITE, Kind, distribution_of
+from frazil.scan.columns import metadata_columns
+from frazil.scan.plan import Plan
+from frazil.scan.tasks import FileScanTask
+from frazil.spark.dml import change_tasks
+from frazil.spark.dml.analysed import as_input, at, conditions, expression
+from frazil.spark.dml.change_tasks import (
+    BY_SOURCE_DELETED,
+    BY_SOURCE_UPDATED,
+    DELETED,
+    INSERTED,
+    SHOWN,
+    UPDATED,
+    WRITES,
+    Report,
+    Sink,
+    Touched,
+    take_away,
+)
+from frazil.spark.dml.new_values import Assigned, NewColumns, failed
+from frazil.spark.dml.staging import folder_of, remove, shared
+from frazil.spark.host.session_conf import sensitivity
+from frazil.spark.host.settings import temporarily
+from frazil.spark.host.workers import guarded
+from frazil.spark.read.native_read import pruning_predicate, read
+from frazil.spark.tasks.spark_runner import SparkRunner
+from frazil.spark.tasks.stragglers import attempts_on
+from frazil.spark.types.spark_types import contains, spark_type, time_enabled, to_spark
+from frazil.spark.write.conform_frame import REQUIRED
+from frazil.spark.write.layout import ADVISORY, advisory_size, rebalanced, spread
+from frazil.spark.write.native_write import clear_errors
+from frazil.spec import types as i
+from frazil.spec.schema import Schema
+from frazil.storage.locations import scheme_of
+from frazil.tasks.attempts import Attempts
+
+OPERATION, FILE, POS, ROW_ID, NUMBER = (f"__frazil_c_{n}" for n in ("op", "file", "pos", "row_id", "number"))
+_NEW = "__frazil_c_new_"
+_REPORT = s.StructType([s.StructField("report", s.BinaryType())])
+_GROUP_BYTES = 128 << 20
+Planned = Callable[[Predicate], Plan]
+ContextOf = Callable[[Plan], ChangeContext]
+
+
+@dataclass(frozen=True)
+class RowChanges:
+    """What an operation has made, not committed yet. `changed`: as the engine-free operations give it, new rows' files among `added`.
+
+    `conflict_filter`: what the plan was pruned by, hence which rows of others could matter. `counts`: rows, by operation of MERGE as in
+    the names of Spark's summary properties (`matched-updated`, …).
+    """
+
+    changed: Changed
+    conflict_filter: Predicate
+    inserted: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def updated(self) -> int:
+        return self.changed.updated
+
+    @property
+    def deleted(self) -> int:
+        return self.changed.deleted
+
+
+# Doors ---------------------------------------------------------------------------------------------------------------------------------
+
+
+def delete(spark: Any, planned: Planned, where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None) -> RowChanges:
+    """Takes the rows away for which `where` (text, Column, predicate) is TRUE. Raises InvalidInput for what Spark cannot resolve."""
+    with sensitivity(spark, case_sensitive) as sensitive:
+        where = expression(where)
+        plan, predicate = pruned(spark, planned, where, sensitive)
+        job = Job.of(spark, plan, context_of(plan), predicate, "delete", whole=False)
+        with as_input():
+            gone = job.target.filter(where)
+        return job.run(gone.select(F.lit(DELETED).cast("byte").alias(OPERATION), F.col(FILE), F.col(POS)), new_rows=False, unique=False)
+
+
+def update(
+    spark: Any, planned: Planned, assignments: Mapping[str, Any], where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None
+) -> RowChanges:
+    """New values for the rows for which `where` is TRUE (None: all): texts, Columns, terms, or Python values as constants."""
+    with sensitivity(spark, case_sensitive) as sensitive:
+        where = expression(True if where is None else where)
+        plan, predicate = pruned(spark, planned, where, sensitive)
+        job = Job.of(spark, plan, context_of(plan), predicate, "update")
+        given = Assigned.of(plan.schema, tuple(assignments.items()), sensitive)
+        with as_input():
+            chosen = job.target.filter(where)
+        new = NewColumns(chosen, plan.schema, job.own(chosen), sensitive, job.time).columns(given)
+        columns = [F.lit(UPDATED).cast("byte").alias(OPERATION), *job.marks(), *job.named(new, None)]
+        return job.run(chosen.select(*columns), new_rows=True, unique=False)
+
+
+def pruned(spark: Any, planned: Planned, where: Column, case_sensitive: bool) -> tuple[Plan, Predicate]:
+    """The plan for a condition, pruned by those of its conjuncts that Frazil understands."""
+    schema = planned(AlwaysFalse()).schema
+    known: Predicate = AlwaysTrue()
+    for text in conditions(shadow(spark, schema), where):
+        predicate = pruning_predicate(spark, text, schema, case_sensitive)
+        known = predicate if isinstance(known, AlwaysTrue) else known if isinstance(predicate, AlwaysTrue) else And(known, predicate)
+    return planned(known), known
+
+
+def has_type(f: i.NestedField, time: bool) -> bool:
+    """Whether Spark can show the column."""
+    try:
+        spark_type(f.field_type, f.name, time=time)
+    except Unsupported:
+        return False
+    return True
+
+
+def lacking(spark: Any, schema: Schema) -> i.NestedField | None:
+    """The first column, if any, that keeps rows from passing through Spark: of a type it lacks, or with a variant inside."""
+    time = time_enabled(spark)
+    for f in schema.fields:
+        if not has_type(f, time) or (not isinstance(f.field_type, i.VariantType) and contains(f.field_type, i.VariantType)):
+            return f
+    return None
+
+
+def shadow(spark: Any, schema: Schema) -> DataFrame:
+    """No rows, but the table's columns: for questions to the analyser."""
+    time = time_enabled(spark)
+    return spark.createDataFrame([], to_spark(Schema(*(f for f in schema.fields if has_type(f, time))), time=time))
+
+
+# One operation -------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Job:
+    """An operation on its way. `target`: the table's columns, and where each row is."""
+
+    spark: Any
+    plan: Plan
+    context: ChangeContext
+    filter: Predicate
+    kind: Kind
+    target: DataFrame
+    time: bool
+    keys: tuple[int, ...] = ()
+    """Columns that tell which row an error is about; unless given, all."""
+    reports: list[Report] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls,
+        spark: Any,
+        plan: Plan,
+        context: ChangeContext,
+        predicate: Predicate,
+        kind: Kind,
+        where: Predicate | None = None,
+        whole: bool = True,
+    ) -> Job:
+        """`where`: rows for which it is not TRUE are of no interest. `whole`: rows are written again, with every column.
+
+        Raises Unsupported for tables in memory and for types Spark lacks.
+        """
+        if scheme_of(context.write.location) == "memory":
+            raise Unsupported("A table in memory: lives in this process; Spark's workers cannot see it.", hint="Use runner= in process.")
+        known = metadata_columns(plan.metadata)
+        marks = {"_file": FILE, "_pos": POS, **({"_row_id": ROW_ID} if context.lineage else {})}
+        time = time_enabled(spark)
+        fields = [f for f in plan.schema.fields if whole or has_type(f, time)]
+        projection = Schema(*fields, *(known[n] for n in marks))
+        frame = read(spark, plan, projection=projection, storage=context.write.storage, where=where)
+        last = len(fields)
+        columns = [at(frame, n) for n in range(last)] + [at(frame, last + n).alias(m) for n, m in enumerate(marks.values())]
+        return cls(spark, plan, context, predicate, kind, frame.select(*columns), time)
+
+    @property
+    def attempts(self) -> Attempts:
+        return attempts_on(self.spark, self.context.write)
+
+    def own(self, frame: DataFrame) -> dict[int, Column]:
+        """The target's columns in a frame that begins with them."""
+        return {f.field_id: at(frame, n) for n, f in enumerate(self.plan.schema.fields)}
+
+    def marks(self) -> list[Column]:
+        return [F.col(FILE), F.col(POS), *((F.col(ROW_ID),) if self.context.lineage else ())]
+
+    def named(self, new: Sequence[Column], operation: Column | None) -> list[Column]:
+        """New values under the table's names; nulls where a value is required are an error. `operation`: where rows may have none."""
+        fields = self.plan.schema.fields
+        return [_required(c, f, operation).alias(f.name, metadata={}) for c, f in zip(new, fields, strict=True)]
+
+    def run(self, frame: DataFrame, *, new_rows: bool, unique: bool) -> RowChanges:
+        """Both jobs. `frame`: columns as `Sink` has them. `unique`: a row may leave its place only once. After an error nothing is left."""
+        with self.cleaned():
+            self.write(frame, new_rows=new_rows)
+            return self.finish(unique=unique)
+
+    @contextlib.contextmanager
+    def cleaned(self) -> Iterator[None]:
+        """What the operation keeps for itself goes in any case, what it has written when it fails."""
+        write = self.context.write
+        try:
+            with self.attempts.or_nothing(), clear_errors(self.plan.metadata):
+                yield
+        except BaseException as e:
+            if (told := failed(e)) is not None:
+                raise told from e
+            raise
+        finally:
+            remove(folder_of(write), write.storage)
+
+    def write(self, frame: DataFrame, *, new_rows: bool, numbered: bool = False, inserts: bool = False) -> list[Report]:
+        """The first job: what it reports. `inserts`: no row has a place."""
+        write = self.context.write
+        shared(self.spark, write.storage, folder_of(write))
+        settings: Mapping[str, str] = {}
+        if new_rows:
+            frame, settings = self._spread(frame, inserts)
+        sink = Sink(write, folder_of(write), self.plan.schema if new_rows else None, numbered)
+        with temporarily(self.spark, settings) if settings else contextlib.nullcontext():
+            rows = frame.mapInArrow(guarded(change_tasks.__name__, "write_changes", sink), _REPORT).collect()
+        found = [cloudpickle.loads(bytes(r["report"])) for r in rows]
+        self.reports += found
+        return found
+
+    def _spread(self, frame: DataFrame, inserts: bool) -> tuple[DataFrame, Mapping[str, str]]:
+        """Rows to tasks so that files get the sizes that the table wants (`write.<kind>.distribution-mode`, hash unless given).
+        Without partitions they go by the file they were in, so that few tasks know of a file."""
+        write = self.context.write
+        names = frame.columns[: len(frame.columns) - len(self.plan.schema.fields)]
+        asked = distribution_of(self.kind, self.plan.metadata, write.options) or "hash"
+        fields = self.plan.schema.fields
+        by_place = Schema(*(replace(f, name=f"{_NEW}{n}") for n, f in enumerate(fields)))  # names may hold dots, or differ in case only
+        frame = frame.toDF(*names, *(f.name for f in by_place.fields))
+        to = replace(write, schema=by_place, options=replace(write.options, distribution_mode=asked))
+        settings: Mapping[str, str] = {}
+        if asked == "hash" and write.spec.is_unpartitioned:
+            to = replace(to, options=replace(to.options, distribution_mode="none"))
+            frame = rebalanced(self.spark, frame, [] if inserts else [FILE])
+            settings = {ADVISORY: str(advisory_size(self.spark, write, write.properties))}
+        rows = spread(self.spark, frame, to, write.properties, folders=False)
+        new = [_to_arrow(F.col(have.name), f).alias(have.name) for have, f in zip(by_place.fields, fields, strict=True)]
+        return rows.frame.select(*names, *new), {**settings, **rows.settings}
+
+    def finish(self, *, unique: bool) -> RowChanges:
+        """The second job, and what both have made."""
+        if unique and (twice := [t for r in self.reports for t in r.twice]):
+            raise self.ambiguous(twice)
+        runner = SparkRunner(self.spark)
+        touched = self._touched()
+        if self.context.mode == COPY_ON_WRITE:
+            groups: Sequence[Sequence[Touched]] = packed(touched, runner.parallelism, self.plan.options.split, lambda t: t.task)
+        else:
+            groups = balanced(touched, runner.parallelism)
+        changes = list(runner.run(partial(take_away, self.context, unique), groups)) if groups else []
+        if twice := [t for c in changes for t in c.reports]:
+            raise self.ambiguous(twice)
+        made = combined(changes)
+        rows = [sum(r.rows[n] for r in self.reports) for n in range(BY_SOURCE_UPDATED + 1)]
+        updated = rows[UPDATED] + rows[BY_SOURCE_UPDATED]
+        counts = {
+            "updated": updated, "deleted": made.deleted - updated, "inserted": rows[INSERTED], "copied": made.copied,
+            "matched-updated": rows[UPDATED], "matched-deleted": made.deleted - updated - rows[BY_SOURCE_DELETED],
+            "not-matched-by-source-updated": rows[BY_SOURCE_UPDATED], "not-matched-by-source-deleted": rows[BY_SOURCE_DELETED],
+        }  # fmt: skip
+        new = tuple(f for r in self.reports for f in r.files)
+        made = replace(made, added=(*new, *made.added), updated=updated, deleted=made.deleted - updated, reports=())
+        kept = [f.file_path for f in made.written]
+        attempts = self.attempts
+        attempts.repeated = runner.repeats or any(r.again for r in self.reports)
+        attempts.keep(kept)
+        return RowChanges(made, self.filter, rows[INSERTED], counts)
+
+    def _touched(self) -> list[Touched]:
+        parts: dict[str, list[tuple[str, int]]] = {}
+        rows: dict[str, int] = {}
+        for places in (r.places for r in self.reports if r.places is not None):
+            for n, (path, count) in enumerate(zip(places.paths, places.counts, strict=True)):
+                parts.setdefault(path, []).append((places.location, n))
+                rows[path] = rows.get(path, 0) + count
+        if not parts:
+            return []
+        tasks = tasks_of(self.plan, parts)
+        return [Touched(tasks[path], tuple(held), rows[path]) for path, held in parts.items()]
+
+    def ambiguous(self, twice: Sequence[tuple[str, int]]) -> InvalidInput:
+        """The error that names the rows, by their keys."""
+        rows = [row for path, at in twice[:SHOWN] for row in self._rows(path, at)]
+        shown = "; ".join(", ".join(f"{n} = {v!r}" for n, v in row.items()) for row in rows)
+        return InvalidInput(
+            f"MERGE is ambiguous: more than one source row would change the same target row: {shown}.",
+            hint="Make the source unique by the ON condition, or give the clauses conditions of which one row at most fulfils any.",
+            rows=rows,
+        )
+
+    def _rows(self, path: str, at: int) -> list[Any]:
+        wanted = self.plan.schema.project(self.keys) if self.keys else self.plan.schema
+        context = self.context.read.with_projection(wanted)
+        task = tasks_of(self.plan, [path])[path]
+        return [row for batch in rows_at(task, np.array([at]), context) for row in batch.to_pylist()]
+
+
+def tasks_of(plan: Plan, paths: Iterable[str]) -> dict[str, FileScanTask]:
+    """The tasks of some files, by path."""
+    wanted, every = set(paths), plan.tasks()
+    return {p: every[n] for n, p in enumerate(plan.paths()) if p in wanted}
+
+
+def _required(value: Column, f: i.NestedField, operation: Column | None) -> Column:
+    if not f.required:
+        return value
+    missing = F.raise_error(F.lit(f"{REQUIRED}column {f.name} is required, and its new value is null in a row"))
+    return F.coalesce(value, missing if operation is None else F.when(operation.isin(*WRITES), missing))
+
+
+def _to_arrow(value: Column, f: i.NestedField) -> Column:
+    """A column as the Arrow writer takes it: variant as JSON text."""
+    if not contains(f.field_type, i.VariantType):
+        return value
+    if isinstance(f.field_type, i.VariantType):
+        return F.to_json(value)
+    raise Unsupported(f"Column {f.name}: rows with a variant inside a struct, list or map cannot be written here.", column=f.name)
+
+
+def balanced(touched: Sequence[Touched], parallelism: int) -> list[list[Touched]]:
+    """Files to tasks that delete about as many rows."""
+    weights = {t.task.file.file_path: 8 * t.rows + 4096 for t in touched}
+    count = max(1, min(len(touched), max(parallelism, -(-sum(weights.values()) // _GROUP_BYTES))))
+    groups: list[list[Touched]] = [[] for _ in range(count)]
+    loads = [(0, n) for n in range(count)]
+    for t in sorted(touched, key=lambda t: weights[t.task.file.file_path], reverse=True):
+        load, least = heapq.heappop(loads)
+        groups[least].append(t)
+        heapq.heappush(loads, (load + weights[t.task.file.file_path], least))
+    return [g for g in groups if g]

@@ -1,0 +1,1 @@
+"""Serve `format("iceberg")`: what a reader's or writer's options mean, and the Python data source for sessions that were not prepared."""

@@ -1,0 +1,205 @@
+"""What `format("iceberg").load(x)` means: a table, one of its metadata tables, a snapshot, or the rows appended between two."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from frazil.catalog import CatalogBackend, LoadedTable, first_found, load_backend, meanings
+from frazil.catalog.path import load_location
+from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
+from frazil.expr.nodes import Predicate
+from frazil.scan.changelog import ChangelogPlan, plan_changes
+from frazil.scan.changelog_range import ChangeRange
+from frazil.scan.incremental import plan_appends
+from frazil.scan.options import SPLIT_OPTIONS, ScanOptions
+from frazil.scan.plan import Plan, plan
+from frazil.scan.snapshot_ref import resolve, selector_options
+from frazil.scan.suffixes import CHANGES, is_suffix, no_suffix, read_suffixes, split_location
+from frazil.spec.schema import Schema
+from frazil.spec.snapshot import Snapshot
+
+_SELECTORS = ("snapshot-id", "as-of-timestamp", "branch", "tag", "versionasof", "timestampasof")
+_RANGE = ("start-snapshot-id", "end-snapshot-id", "start-timestamp", "end-timestamp")
+_HINTS = ("vectorization-enabled", "batch-size", "locality", "aggregate-push-down-enabled")  # how Java reads, never which rows
+_REFUSED = {
+    "stream-from-timestamp": "it belongs to streams", "file-scan-task-set-id": "it belongs to Java's compaction",
+    "scan-task-set-id": "it belongs to Java's compaction",
+}  # fmt: skip
+_CATALOG = "catalog."
+
+
+@dataclass(frozen=True)
+class ReadRequest:
+    """Options of a read, checked. `selectors`: keyword arguments of `scan.snapshot_ref.resolve`; times are those of a changelog."""
+
+    path: str
+    selectors: Mapping[str, Any] = field(default_factory=dict)
+    start: int | None = None
+    end: int | None = None
+    start_ms: int | None = None
+    end_ms: int | None = None
+    split: Mapping[str, str] = field(default_factory=dict)
+    catalog: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ReadTarget:
+    """A request resolved against a table. `metadata_table`: one of the 16, `changes` for its changelog, None for the table's rows."""
+
+    name: str
+    loaded: LoadedTable
+    request: ReadRequest
+    metadata_table: str | None = None
+    selectors: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_incremental(self) -> bool:
+        return self.request.start is not None
+
+    @property
+    def is_changelog(self) -> bool:
+        return self.metadata_table == CHANGES
+
+    def plan_changes(self) -> ChangelogPlan:
+        """What the changelog's snapshots brought and took away."""
+        metadata, request = self.loaded.metadata, self.request
+        branch = request.selectors.get("branch")
+        chosen = ChangeRange(request.start, request.end, request.start_ms, request.end_ms, branch)
+        options = ScanOptions.of(request.split, metadata.properties)
+        return plan_changes(metadata, self.loaded.storage, chosen.snapshots(metadata), options=options)
+
+    def snapshot_and_schema(self) -> tuple[Snapshot | None, Schema]:
+        if self.is_incremental:
+            return None, self.loaded.metadata.schema()
+        return resolve(self.loaded.metadata, **self.selectors)
+
+    def plan(self, predicate: Predicate | None = None, *, case_sensitive: bool = True, zone: str = "UTC") -> Plan:
+        """Files to read, with the deletes that apply to them."""
+        metadata, storage = self.loaded.metadata, self.loaded.storage
+        options = ScanOptions.of(self.request.split, metadata.properties)
+        if self.is_incremental:
+            return plan_appends(
+                metadata, storage, from_snapshot_id_exclusive=self.request.start, to_snapshot_id_inclusive=self.request.end,
+                row_filter=predicate, case_sensitive=case_sensitive, zone=zone, options=options,
+            )  # fmt: skip
+        snapshot, schema = self.snapshot_and_schema()
+        return plan(
+            metadata,
+            storage,
+            snapshot=snapshot,
+            schema=schema,
+            row_filter=predicate,
+            case_sensitive=case_sensitive,
+            zone=zone,
+            options=options,
+        )
+
+
+def read_request(options: Mapping[str, Any], zone: str = "UTC") -> ReadRequest:
+    """Options of `format("iceberg")`, in any case, `_` for `-`; `zone`: of times without offset. Raises InvalidInput for unknown and
+    contradictory ones, Unsupported for Java's that are not served."""
+    given = _given(options)
+    path = given.pop("path", "")
+    if not path:
+        raise InvalidInput('format("iceberg") needs a table: load("db.events") or load("/path/to/events").')
+    catalog = {str(k)[len(_CATALOG) :]: str(v) for k, v in options.items() if str(k).lower().startswith(_CATALOG)}
+    for key in given:
+        if reason := _REFUSED.get(key) or ("it belongs to streams" if key.startswith(("streaming-", "async-")) else None):
+            raise Unsupported(f"Read option {key!r} is not supported here: {reason}.")
+        if not key.startswith(_CATALOG) and key not in (*_SELECTORS, *_RANGE, *_HINTS, *SPLIT_OPTIONS):
+            known = ", ".join(sorted((*_SELECTORS, *_RANGE, *_HINTS, *SPLIT_OPTIONS, "catalog.<key>")))
+            near = difflib.get_close_matches(key, (*_SELECTORS, *_RANGE, *_HINTS, *SPLIT_OPTIONS), 1, 0.8)
+            raise InvalidInput(f"Unknown read option {key!r}.{f' Did you mean {near[0]!r}?' if near else ''}", hint=f"Known: {known}.")
+    _check_hints(given)
+    selectors = selector_options({k: v for k, v in given.items() if k in _SELECTORS}, zone)
+    split = {k: v for k, v in given.items() if k in SPLIT_OPTIONS}
+    start, end, start_ms, end_ms = (_number(given, k) for k in _RANGE)
+    request = ReadRequest(path, selectors, start, end, start_ms, end_ms, split, catalog)
+    if re.split(r"[.#,]", path.lower())[-1] != CHANGES:
+        _check_rows(request)
+    return request
+
+
+def _given(options: Mapping[str, Any]) -> dict[str, str]:
+    """By their names in lower case with dashes. Raises InvalidInput for one that is given twice with different values."""
+    found: dict[str, str] = {}
+    for key, value in options.items():
+        name = str(key).lower().replace("_", "-")
+        if value is not None and found.setdefault(name, str(value)) != str(value) and not name.startswith(_CATALOG):
+            raise InvalidInput(f"Read option {name!r} is given twice, as {found[name]!r} and as {str(value)!r}.")
+    return found
+
+
+def _check_hints(given: Mapping[str, str]) -> None:
+    for key in (k for k in _HINTS if k in given):
+        if key == "batch-size":
+            if not given[key].strip().isdigit() or int(given[key]) == 0:
+                raise InvalidInput(f"Read option {key!r} is a whole number above 0, not {given[key]!r}.")
+        elif given[key].strip().lower() not in ("true", "false"):
+            raise InvalidInput(f"Read option {key!r} is true or false, not {given[key]!r}.")
+
+
+def _check_rows(request: ReadRequest) -> None:
+    """What the rows of a table do not take, and its changelog does."""
+    if request.start_ms is not None or request.end_ms is not None:
+        key = "end-timestamp" if request.start_ms is None else "start-timestamp"
+        raise Unsupported(f"Read option {key!r} is not supported here: it belongs to changelogs, as in load('db.events.changes').")
+    if request.start is None and request.end is not None:
+        raise InvalidInput("Cannot set only end-snapshot-id for incremental scans. Please, set start-snapshot-id too.")
+    if request.start is not None and request.selectors:
+        text = f"Cannot set start-snapshot-id and end-snapshot-id for incremental scans when {', '.join(request.selectors)} is set."
+        raise InvalidInput(text)
+
+
+def _number(given: Mapping[str, str], key: str) -> int | None:
+    if (text := given.get(key)) is None:
+        return None
+    if not text.strip().lstrip("+-").isdigit():
+        raise InvalidInput(f"Option {key} takes a whole number, not {text!r}.")
+    return int(text)
+
+
+def locate(request: ReadRequest, spark_conf: Mapping[str, str]) -> ReadTarget:
+    """The table of a request. `spark_conf`: the session's catalog settings (empty where there is no session to ask).
+
+    Raises NoSuchTableError, InvalidInput for selectors that contradict each other.
+    """
+    if "/" in request.path:
+        location, suffixes = split_location(request.path)
+        _, loaded = load_location(location, dict(request.catalog))
+        return _with_suffixes(ReadTarget(location, loaded, request, None, request.selectors), suffixes)
+    properties: dict[str, Any] = dict(request.catalog)
+
+    def look(catalog: str | None, rest: tuple[str, ...]) -> ReadTarget:
+        return _in_catalog(load_backend(catalog, spark_conf=spark_conf, **properties), rest, request)
+
+    return first_found(meanings(request.path, properties, spark_conf=spark_conf), look)
+
+
+def _in_catalog(backend: CatalogBackend, rest: tuple[str, ...], request: ReadRequest) -> ReadTarget:
+    """A table, or with the name of a metadata table, branch, … behind it what that means."""
+    try:
+        return _with_suffixes(ReadTarget(request.path, backend.load(rest), request, None, request.selectors), [])
+    except NoSuchTableError as e:
+        if len(rest) < 3 or not is_suffix(rest[-1]):
+            if len(rest) > 2 and backend.table_exists(rest[:-1]):
+                raise NoSuchTableError(e.message, hint=no_suffix(rest), table=request.path) from e
+            raise
+        return _with_suffixes(ReadTarget(request.path, backend.load(rest[:-1]), request, None, request.selectors), [rest[-1]])
+
+
+def _with_suffixes(target: ReadTarget, texts: list[str]) -> ReadTarget:
+    follows = set(target.selectors) == {"branch"} and [t.lower() for t in texts] == [CHANGES]
+    found = read_suffixes(texts, target.name, {} if follows else target.selectors)
+    if found.view != CHANGES:
+        _check_rows(target.request)
+        if found.view is not None and target.request.start is not None:
+            raise InvalidInput(f"The metadata table {found.view} has no incremental reads.", table=target.name)
+        if found.view is not None and (split := [k for k in SPLIT_OPTIONS if k in target.request.split]):
+            text = f"Read option {split[0]!r} means nothing to the metadata table {found.view}, which is read as a whole."
+            raise InvalidInput(text, hint="Leave it out.", table=target.name)
+    return ReadTarget(target.name, target.loaded, target.request, found.view, found.selectors)

@@ -1,0 +1,1 @@
+"""Ask and prepare the Spark session: its settings, its JVM, and the Python of its workers."""

@@ -1,0 +1,288 @@
+"""Call Spark's JVM: every class and object of Spark, Catalyst, Hadoop, Scala and Jackson that Frazil names, and every private attribute of
+PySpark that leads to them, stands in this file.
+
+None of it is promised by Spark. Where a version may change it, the caller has another way that gives the same rows more slowly and says so
+once (`fall_back`); on Spark Connect, which has no JVM to call, that way is the only one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import logging
+import tempfile
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from py4j.protocol import Py4JError
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import types as s
+
+NOT_AS_KNOWN = (Py4JError, TypeError, AttributeError, NotImplementedError)
+"""What calls end in where a class, a constructor or a method is gone: py4j takes the name of a class that is not there for a package."""
+_LOG = logging.getLogger("frazil")
+_SPARK = "org.apache.spark."
+_CATALYST = _SPARK + "sql.catalyst."
+_DATASOURCES = _SPARK + "sql.execution.datasources."
+_JACKSON = "com.fasterxml.jackson."
+FILE_INDEX = _DATASOURCES + "FileIndex"
+EXPRESSIONS = _CATALYST + "expressions."
+
+_KNOWN: weakref.WeakKeyDictionary[Any, Jvm] = weakref.WeakKeyDictionary()
+_WARNED: set[str] = set()
+
+
+def fall_back(what: str, error: Exception) -> None:
+    """Say once a process that an inside of Spark is not as it was, and that the slower way is taken."""
+    if what not in _WARNED:
+        _WARNED.add(what)
+        _LOG.warning("%s of this Spark is not as Frazil knows it; rows are the same, reads are slower: %s", what, error)
+
+
+# The session ----------------------------------------------------------------------------------------------------------------------------
+
+
+def is_stopped(spark: Any) -> bool:
+    """Whether a session can no longer be used."""
+    context = getattr(spark, "_sc", None)  # Connect has none
+    return getattr(spark, "is_stopped", False) is True or (context is not None and getattr(context, "_jsc", context) is None)
+
+
+def default_parallelism(spark: Any) -> int | None:
+    """Tasks that a classic session runs at once; None on Spark Connect, which does not tell."""
+    context = getattr(spark, "sparkContext", None) if hasattr(spark, "_jsc") else None
+    return None if context is None else int(context.defaultParallelism)
+
+
+def running_tasks(spark: Any) -> int:
+    """Tasks that the executors run now. Raises what py4j raises; on Spark Connect an AttributeError."""
+    return sum(int(e.numRunningTasks()) for e in spark._jsc.sc().statusTracker().getExecutorInfos())
+
+
+def class_is_loaded(spark: Any, name: str) -> bool:
+    """Whether a class is on the session's class path; False on Spark Connect, which cannot be asked."""
+    try:
+        java = spark._jvm.java.lang
+        java.Class.forName(name, False, java.Thread.currentThread().getContextClassLoader())
+    except Exception:  # py4j's ClassNotFoundException, or no JVM
+        return False
+    return True
+
+
+def has_file_system(spark: Any, scheme: str) -> bool:
+    """Whether Hadoop knows a file system for a scheme; False on Spark Connect."""
+    try:
+        spark._jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, spark._jsc.hadoopConfiguration())
+    except Exception:
+        return False
+    return True
+
+
+# Plans of frames ------------------------------------------------------------------------------------------------------------------------
+
+
+def is_classic(frame: Any) -> bool:
+    """Whether the plan of a frame is within reach: not on Spark Connect."""
+    return hasattr(frame, "_jdf")
+
+
+def analysed_plan(frame: DataFrame) -> Any:
+    """The logical plan of a classic frame, its names resolved."""
+    return frame._jdf.queryExecution().analyzed()
+
+
+def frame_of(spark: Any, plan: Any) -> DataFrame:
+    """A classic frame of a logical plan."""
+    return DataFrame(spark._jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan), spark)
+
+
+def catalyst(spark: Any) -> Any:
+    """Catalyst's package: its expressions and plans are made by their constructors."""
+    return spark._jvm.org.apache.spark.sql.catalyst
+
+
+def scala_seq(spark: Any, values: Sequence[Any]) -> Any:
+    return spark._jvm.PythonUtils.toSeq(list(values))
+
+
+def no_option(spark: Any) -> Any:
+    """Scala's None, typed for a constructor's argument."""
+    return spark._jvm.scala.Option.empty()
+
+
+def column_of(spark: Any, expression: Any) -> Column:
+    """A Column of one of Catalyst's expressions."""
+    column: Column = _classic_column()(spark._jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
+    return column
+
+
+@functools.cache
+def _classic_column() -> Any:
+    return importlib.import_module("pyspark.sql.classic.column").Column  # only where plans are within reach
+
+
+# What reads need, looked up once: py4j asks the JVM for every part of a name -------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Jvm:
+    """Functions and values of the JVM. `no_metadata`: what a column carries that is to carry none; `none`, `nil`: Scala's."""
+
+    view: Any = field(repr=False)
+    col: Any
+    nanvl: Any
+    no_metadata: Any
+    none: Any
+    nil: Any
+    _split: Any
+    _maps: dict[tuple[tuple[str, str], ...], Any] = field(default_factory=dict, repr=False)
+
+    def texts(self, texts: Sequence[str]) -> Any:
+        """An array of the JVM. One call instead of one per text: 100k paths cross in 0.2 s, not in 20. The texts hold no line ends."""
+        return self._split("\n".join(texts), "\n")
+
+    def map(self, pairs: Mapping[str, str]) -> Any:
+        """A map of the JVM, made once; nobody may change it."""
+        key = tuple(pairs.items())
+        if key not in self._maps:
+            made = self.view.java.util.HashMap()
+            for k, v in key:
+                made.put(k, v)
+            self._maps[key] = made
+        return self._maps[key]
+
+    def named_column(self, source: str, name: str, barrier: bool) -> Column:
+        """The column `source` (quoted) as `name`, without metadata; with a barrier Spark pushes no filter on it into the scan."""
+        found = self.col(source)
+        found = self.nanvl(found, found) if barrier else found
+        column: Column = _classic_column()(getattr(found, "as")(name, self.no_metadata))
+        return column
+
+
+def jvm_of(spark: Any) -> Jvm | None:
+    """None for sessions of Spark Connect, which have no JVM to call."""
+    view = getattr(spark, "_jvm", None)
+    if view is None:
+        return None
+    if (found := _KNOWN.get(view)) is None:
+        functions = getattr(view, _SPARK + "sql.functions")
+        empty = getattr(view, _SPARK + "sql.types.Metadata").empty()
+        split = getattr(view, "org.apache.commons.lang3.StringUtils").split
+        none, nil = (getattr(getattr(view, f"scala.{name}$"), "MODULE$") for name in ("None", "collection.immutable.Nil"))
+        found = _KNOWN[view] = Jvm(view, functions.col, functions.nanvl, empty, none, nil, split)
+    return found
+
+
+class SessionCopies:
+    """Copies of a classic session with settings of their own, kept while the session's own settings stay as they are."""
+
+    def __init__(self, spark: Any, jvm: Jvm):
+        self._session, self._known = spark._jsparkSession, jvm.view.java.util.HashMap(_settings(spark))
+        self._copies: dict[tuple[tuple[str, str], ...], Any] = {}
+
+    def are_current(self, spark: Any) -> bool:
+        """Whether the session's settings are what they were when the copies were made."""
+        return bool(_settings(spark).equals(self._known))
+
+    def with_settings(self, settings: Mapping[str, str]) -> Any:
+        key = tuple(sorted(settings.items()))
+        if key not in self._copies:
+            copy = self._session.cloneSession()
+            conf = copy.sessionState().conf()
+            for name, value in settings.items():
+                conf.setConfString(name, value)
+            self._copies[key] = copy
+        return self._copies[key]
+
+
+def _settings(spark: Any) -> Any:
+    return spark._jsparkSession.sessionState().conf().settings()
+
+
+class ParquetRelations:
+    """Spark's own Parquet scan of an index of files, and what such an index answers with.
+
+    Raises when it is made, where Spark's file index is not as Frazil implements it: a method that Frazil lacks, or another listing.
+    """
+
+    def __init__(self, jvm: Jvm, index: type, number_column: str):
+        view, self._nil, self._jvm = jvm.view, jvm.nil, jvm
+        self.no_columns = getattr(view, _SPARK + "sql.types.StructType")()
+        self.numbers = self.no_columns.add(number_column, getattr(view, _SPARK + "sql.types.LongType$").__getattr__("MODULE$"))
+        self._relation = getattr(view, _DATASOURCES + "HadoopFsRelation")
+        self._parquet = getattr(view, _DATASOURCES + "parquet.ParquetFileFormat")
+        self._path = getattr(view, "org.apache.hadoop.fs.Path")
+        self._scala_map = getattr(view, _SPARK + "api.python.PythonUtils").toScalaMap
+        self._sequence = getattr(view, "scala.collection.immutable.ArraySeq").unsafeWrapArray
+        find = view.java.lang.Class.forName
+        self._directories = find(f"[L{_DATASOURCES}PartitionDirectory;")
+        mapper = getattr(view, _JACKSON + "databind.ObjectMapper")()
+        mapper.registerModule(getattr(view, _JACKSON + "module.scala.DefaultScalaModule")())
+        every = find(_JACKSON + "annotation.JsonAutoDetect$Visibility").getField("ANY").get(None)
+        mapper.setVisibility(getattr(view, _JACKSON + "annotation.PropertyAccessor").FIELD, every)
+        mapper.configure(find(_JACKSON + "databind.DeserializationFeature").getField("USE_LONG_FOR_INTS").get(None), True)
+        rows = getattr(view, _JACKSON + "databind.module.SimpleModule")()
+        rows.addAbstractTypeMapping(find(f"{_CATALYST}InternalRow"), find(f"{EXPRESSIONS}GenericInternalRow"))
+        mapper.registerModule(rows)
+        self._read = mapper.readValue
+        self._check(find, index)
+
+    def _check(self, find: Any, index: type) -> None:
+        is_abstract = self._jvm.view.java.lang.reflect.Modifier.isAbstract
+        asked = {str(m.getName()) for m in find(FILE_INDEX).getMethods() if is_abstract(m.getModifiers())}
+        if missing := sorted(name for name in asked if not hasattr(index, name)):
+            raise NotImplementedError(f"{FILE_INDEX} has methods that are not known: {', '.join(missing)}.")
+        one = '[{"values":{"values":[7]},"files":[{"fileStatus":{"path":"file:/a","length":5,"isdir":false},"metadata":{}}]}]'
+        listed = self.listing(one).apply(0)
+        if (listed.values().getLong(0), listed.files().apply(0).getLen()) != (7, 5):
+            raise NotImplementedError("A listing of files comes out otherwise than it went in.")
+
+    def path(self, text: str) -> Any:
+        """A sequence of one Hadoop path."""
+        return self._nil.prepended(self._path(text))
+
+    def listing(self, json: str) -> Any:
+        """Spark's partition directories out of JSON, which crosses in one call: 5,000 files take a quarter of a second, one by one six
+        times that."""
+        return self._sequence(self._read(json, self._directories))
+
+    def scan(self, spark: Any, session: Any, schema: s.StructType, index: Any, options: Mapping[str, str]) -> DataFrame:
+        """A frame over an index's files; `session`: the JVM's, by which the scan reads."""
+        from pyspark.java_gateway import ensure_callback_server_started  # not in workers, which import this module as well
+
+        ensure_callback_server_started(spark.sparkContext._gateway)
+        own, jvm = spark._jsparkSession, self._jvm
+        columns = own.parseDataType(schema.json())
+        made = self._relation(
+            index, index.partitionSchema(), columns, jvm.none, self._parquet(), self._scala_map(jvm.map(options)), session
+        )
+        return DataFrame(own.baseRelationToDataFrame(made), spark)
+
+
+def array_frame(spark: Any, jvm: Jvm, schema: s.StructType, numbers: npt.NDArray[np.int64]) -> DataFrame:
+    """One row with one column, an array of longs, as a local relation: a dozen calls where PySpark's own way takes an Arrow file and some
+    sixty."""
+    view, own, gateway = jvm.view, spark._jsparkSession, spark.sparkContext._gateway
+    longs = gateway.new_array(view.long, len(numbers))
+    with tempfile.NamedTemporaryFile() as file:  # py4j would spell the bytes as text
+        file.write(numbers.astype(">i8").tobytes())
+        file.flush()
+        with contextlib.closing(view.java.io.RandomAccessFile(file.name, "r")) as opened:
+            read_only = view.java.nio.channels.FileChannel.MapMode.READ_ONLY
+            opened.getChannel().map(read_only, 0, opened.length()).asLongBuffer().get(longs)
+    values = gateway.new_array(view.java.lang.Object, 1)
+    values[0] = getattr(view, EXPRESSIONS + "UnsafeArrayData").fromPrimitiveArray(longs)
+    row = getattr(view, EXPRESSIONS + "GenericInternalRow")(values)
+    columns = getattr(view, _CATALYST + "types.DataTypeUtils").toAttributes(own.parseDataType(schema.json()))
+    plan = getattr(view, _CATALYST + "plans.logical.LocalRelation")(columns, jvm.nil.prepended(row), False, jvm.none)
+    return frame_of(spark, plan)
+
+
+def each(values: Any) -> Iterator[Any]:
+    """The items of a Scala sequence."""
+    return (values.apply(n) for n in range(values.size()))

@@ -1,0 +1,1 @@
+"""Convert types and values between Spark, Iceberg and Arrow."""

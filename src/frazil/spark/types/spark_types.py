@@ -1,0 +1,115 @@
+"""Spark's types and Iceberg's, both ways (Java Iceberg: TypeToSparkType, SparkTypeToType)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql import types as s
+
+from frazil.errors import Unsupported, ValidationError
+from frazil.spec import types as i
+from frazil.spec.schema import Schema, assign_fresh_ids
+
+_PLAIN: dict[type[i.IcebergType], Callable[[], s.DataType]] = {
+    i.BooleanType: s.BooleanType, i.IntegerType: s.IntegerType, i.LongType: s.LongType, i.FloatType: s.FloatType,
+    i.DoubleType: s.DoubleType, i.DateType: s.DateType, i.TimestampType: s.TimestampNTZType, i.TimestamptzType: s.TimestampType,
+    i.StringType: s.StringType, i.UUIDType: s.StringType, i.BinaryType: s.BinaryType, i.FixedType: s.BinaryType,
+    i.UnknownType: s.NullType, i.VariantType: s.VariantType,
+}  # fmt: skip
+_BACK: dict[type[s.DataType], i.IcebergType] = {
+    s.BooleanType: i.BooleanType(), s.ByteType: i.IntegerType(), s.ShortType: i.IntegerType(), s.IntegerType: i.IntegerType(),
+    s.LongType: i.LongType(), s.FloatType: i.FloatType(), s.DoubleType: i.DoubleType(), s.DateType: i.DateType(),
+    s.TimestampNTZType: i.TimestampType(), s.TimestampType: i.TimestamptzType(), s.StringType: i.StringType(),
+    s.CharType: i.StringType(), s.VarcharType: i.StringType(), s.BinaryType: i.BinaryType(), s.NullType: i.UnknownType(),
+    s.VariantType: i.VariantType(),
+}  # fmt: skip
+_TIME_SETTING = "spark.sql.timeType.enabled"
+_NAMELESS = "Spark has no such type; read it with to_arrow() instead, or leave the column out."
+
+
+def spark_type(type_: i.IcebergType, column: str = "", *, time: bool = False) -> s.DataType:
+    """The type a DataFrame shows for an Iceberg type: uuid is a string, fixed is binary. Everything inside is nullable.
+
+    `time`: whether the session has `spark.sql.timeType.enabled`. Raises Unsupported, naming type and column, for what Spark lacks.
+    """
+    match type_:
+        case i.StructType():
+            return s.StructType([spark_field(f, f"{column}.{f.name}" if column else f.name, time=time) for f in type_.fields])
+        case i.ListType():
+            return s.ArrayType(spark_type(type_.element_type, f"{column}.element", time=time))
+        case i.MapType():
+            key, value = (spark_type(t, f"{column}.{n}", time=time) for t, n in ((type_.key_type, "key"), (type_.value_type, "value")))
+            return s.MapType(key, value)
+        case i.DecimalType():
+            return s.DecimalType(type_.precision, type_.scale)
+        case i.TimeType():
+            if not time:
+                raise Unsupported(
+                    f"Column {column!r} is a time, and the session does not have {_TIME_SETTING}=true.",
+                    hint="Set it, or leave the column out.",
+                )
+            return s.TimeType(6)
+    make = _PLAIN.get(type(type_))
+    if make is None:
+        raise Unsupported(f"Column {column!r} has the type {type_}.", hint=_NAMELESS, column=column)
+    return make()
+
+
+def spark_field(field: i.NestedField, column: str = "", *, time: bool = False) -> s.StructField:
+    comment = {"comment": field.doc} if field.doc else {}
+    return s.StructField(field.name, spark_type(field.field_type, column or field.name, time=time), True, comment)
+
+
+def to_spark(schema: Schema, *, time: bool = False) -> s.StructType:
+    """The StructType of a schema. Raises Unsupported for nanosecond timestamps and geo types, and for time while Spark has it off."""
+    return s.StructType([spark_field(f, time=time) for f in schema.fields])
+
+
+def time_enabled(spark: Any) -> bool:
+    return str(spark.conf.get(_TIME_SETTING, "false")).lower() == "true"
+
+
+def from_spark(struct: s.StructType) -> Schema:
+    """The schema of a StructType with fresh ids; `nullable=False` becomes required, a comment the doc.
+
+    Raises Unsupported for intervals, user-defined types and others that Iceberg lacks.
+    """
+    counter = itertools.count(1).__next__
+    return assign_fresh_ids(Schema(*(_field(f, f.name, counter) for f in struct.fields)))
+
+
+def _field(field: s.StructField, column: str, next_id: Callable[[], int]) -> i.NestedField:
+    doc = (field.metadata or {}).get("comment")
+    return i.NestedField(next_id(), field.name, _iceberg_type(field.dataType, column, next_id), not field.nullable, doc)
+
+
+def _iceberg_type(type_: s.DataType, column: str, next_id: Callable[[], int]) -> i.IcebergType:
+    match type_:
+        case s.StructType():
+            return i.StructType(*(_field(f, f"{column}.{f.name}", next_id) for f in type_.fields))
+        case s.ArrayType():
+            return i.ListType(next_id(), _iceberg_type(type_.elementType, f"{column}.element", next_id), not type_.containsNull)
+        case s.MapType():
+            key = _iceberg_type(type_.keyType, f"{column}.key", next_id)
+            return i.MapType(
+                next_id(), key, next_id(), _iceberg_type(type_.valueType, f"{column}.value", next_id), not type_.valueContainsNull
+            )
+        case s.DecimalType():
+            if type_.scale < 0 or type_.scale > type_.precision:
+                raise ValidationError(f"Column {column!r} has the type {type_.simpleString()}; Iceberg's scale is 0 up to the precision.")
+            return i.DecimalType(type_.precision, type_.scale)
+        case s.TimeType():
+            return i.TimeType()
+    found = next((t for k, t in _BACK.items() if type(type_) is k), None) or (i.StringType() if isinstance(type_, s.StringType) else None)
+    if found is None:
+        raise Unsupported(
+            f"Column {column!r} has the Spark type {type_.simpleString()}, which Iceberg lacks.", hint="Cast it first.", column=column
+        )
+    return found
+
+
+def contains(type_: i.IcebergType, *kinds: type[i.IcebergType]) -> bool:
+    """Whether a type is, or holds at any depth, one of these."""
+    return isinstance(type_, kinds) or any(contains(c.field_type, *kinds) for c in i.children(type_))

@@ -1,0 +1,71 @@
+"""A DataFrame written by Arrow in tasks of Spark: every type, format and store. Each task reports its files to the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext, cloudpickle
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as s
+
+from frazil.arrow.values.arrow_schema import to_arrow_schema
+from frazil.arrow.write.write_context import WriteContext
+from frazil.arrow.write.write_rows import write
+from frazil.errors import InvalidInput, Unsupported
+from frazil.spark.host.settings import temporarily
+from frazil.spark.host.workers import guarded
+from frazil.spark.tasks.stragglers import attempts_on
+from frazil.spark.types.fitted import fitted
+from frazil.spark.types.spark_types import contains
+from frazil.spark.write.layout import spread
+from frazil.spec import types as i
+from frazil.spec.data_file import DataFile
+from frazil.storage.locations import scheme_of
+
+REPORT = s.StructType([s.StructField("files", s.BinaryType()), s.StructField("again", s.BooleanType())])
+
+
+def write_by_arrow(spark: Any, frame: DataFrame, context: WriteContext) -> list[DataFile]:
+    """Files of the frame, written in place by tasks. What tasks wrote that failed or ran twice is removed; after an error all is."""
+    if scheme_of(context.location) == "memory":
+        raise Unsupported(
+            "A table in memory: lives in this process; Spark's workers cannot write to it.", hint="Append Arrow frames instead."
+        )
+    rows = spread(spark, frame, context, context.properties, folders=False)
+    numbered = rows.frame.toDF(*(f"c{n}" for n in range(len(rows.frame.columns))))  # names may hold dots, or differ in case only
+    shown = numbered.select(*(_to_arrow(F.col(f"c{n}"), f.field_type).alias(f"c{n}") for n, f in enumerate(context.schema.fields)))
+    attempts = attempts_on(spark, context)
+    with attempts.or_nothing(), temporarily(spark, rows.settings):
+        reports = shown.mapInArrow(guarded(__name__, "write_part", context), REPORT).collect()
+    files = [f for r in reports for f in cloudpickle.loads(bytes(r["files"]))]
+    attempts.repeated = any(r["again"] for r in reports)
+    attempts.keep(f.file_path for f in files)
+    return files
+
+
+def _to_arrow(column: Any, type_: i.IcebergType) -> Any:
+    """A column as the Arrow writer takes it: variant as JSON text."""
+    if not contains(type_, i.VariantType):
+        return column
+    if isinstance(type_, i.VariantType):
+        return F.to_json(column)
+    raise Unsupported("A variant inside a struct, list or map cannot be written together with types that need the Arrow writer.")
+
+
+def write_part(context: WriteContext, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The worker's side: the rows of one task to files, and one report."""
+    task = TaskContext.get()
+    again = False
+    if task is not None:
+        again = task.attemptNumber() > 0
+        context = replace(context, partition_id=task.partitionId(), task_id=task.taskAttemptId(), workers=1)
+    schema = to_arrow_schema(context.schema)
+    try:
+        files = write((fitted(b, schema) for b in batches), context)
+    except InvalidInput as e:
+        raise RuntimeError(f"FRAZIL_INPUT: {e}") from None
+    yield pa.record_batch({"files": pa.array([cloudpickle.dumps(files)], pa.binary()), "again": pa.array([again])})

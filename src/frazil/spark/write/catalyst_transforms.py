@@ -1,0 +1,139 @@
+"""Partition transforms as Catalyst columns, equal to `spec.transform_values`; strings, decimals and bytes are bucketed by an Arrow UDF."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as s
+
+from frazil.errors import Unsupported
+from frazil.spark.host.workers import frazil_version
+from frazil.spec import transforms as t
+from frazil.spec import types as i
+
+_SEED_ZERO = -1693959553  # Spark hashes with seed 42; this int hashes to 0, which then is the seed
+_DAY, _HOUR = 86_400_000_000, 3_600_000_000
+_BY_ARROW = (i.StringType, i.DecimalType, i.BinaryType, i.FixedType, i.UUIDType)
+
+
+def transformed(transform: t.Transform, type_: i.IcebergType, c: Column) -> Column:
+    """The partition value of a column, in the transform's result type (`day` as a number of days). Null stays null."""
+    match transform:
+        case t.IdentityTransform():
+            return c
+        case t.VoidTransform():
+            return F.lit(None).cast("string")
+        case t.BucketTransform(num_buckets=n):
+            return _bucket(type_, c, n)
+        case t.TruncateTransform(width=width):
+            return _truncate(type_, c, width)
+        case t.YearTransform():
+            return F.year(_utc_date(type_, c)) - 1970
+        case t.MonthTransform():
+            return (F.year(_utc_date(type_, c)) - 1970) * 12 + F.month(_utc_date(type_, c)) - 1
+        case t.DayTransform():
+            return F.unix_date(_utc_date(type_, c))
+        case t.HourTransform():
+            if isinstance(type_, i.TimestampType):
+                return F.unix_date(c.cast("date")) * 24 + F.hour(c)
+            return _floor_div(F.unix_micros(c), _HOUR).cast("int")
+    raise Unsupported(f"Cannot write with the unknown transform {transform}.", transform=str(transform))
+
+
+def _bucket(type_: i.IcebergType, c: Column, n: int) -> Column:
+    if isinstance(type_, _BY_ARROW):
+        return _bucket_udf(type_, n)(c)
+    long = F.unix_date(c).cast("long") if isinstance(type_, i.DateType) else c.cast("long") if isinstance(type_, i.IntegerType) else c
+    bucket = F.hash(F.lit(_SEED_ZERO), long).bitwiseAND(F.lit(0x7FFFFFFF)) % n
+    return F.when(c.isNotNull(), bucket)
+
+
+def _bucket_udf(type_: i.IcebergType, n: int) -> Any:
+    here, text = frazil_version(), str(type_)
+
+    def buckets(values: Any) -> Any:
+        import importlib
+
+        try:
+            if importlib.import_module("frazil.spark.host.workers").frazil_version() != here:
+                raise RuntimeError(f"FRAZIL_WORKER: a Spark worker has another Frazil than the driver's {here}.")
+            apply = importlib.import_module("frazil.arrow.values.transforms").apply_arrow
+        except ImportError as e:
+            raise RuntimeError(f"FRAZIL_WORKER: a Spark worker cannot import Frazil {here}: {e}.") from None
+        kind = importlib.import_module("frazil.spec.types").parse_primitive(text)
+        bucket = importlib.import_module("frazil.spec.transforms").BucketTransform(n)
+        return apply(bucket, kind, values)
+
+    buckets.__annotations__ = {"values": pa.Array, "return": pa.Array}  # Spark reads the kind of function from its hints
+    return F.arrow_udf(buckets, returnType=s.IntegerType())
+
+
+def _truncate(type_: i.IcebergType, c: Column, width: int) -> Column:
+    match type_:
+        case i.StringType() | i.BinaryType():
+            return F.substring(c, 1, width)
+        case i.DecimalType():
+            step = F.lit(Decimal(width).scaleb(-type_.scale))
+            return (c - F.pmod(c, step)).cast(s.DecimalType(type_.precision, type_.scale))
+    kind, bits = ("int", 31) if isinstance(type_, i.IntegerType) else ("long", 63)
+    rest = F.pmod(c, F.lit(width).cast(kind))
+    exact = c.cast("decimal(20,0)") - rest.cast("decimal(20,0)")
+    wrapped = (exact + F.lit(Decimal(2 ** (bits + 1)))).cast("decimal(20,0)").cast(kind)  # past the least, as Java's numbers do
+    least = F.lit(Decimal(-(2**bits)))
+    return F.when(exact < least, wrapped).otherwise(F.try_subtract(c, rest))
+
+
+def _utc_date(type_: i.IcebergType, c: Column) -> Column:
+    match type_:
+        case i.DateType():
+            return c
+        case i.TimestampType():
+            return c.cast("date")
+    return F.date_from_unix_date(_floor_div(F.unix_micros(c), _DAY).cast("int"))
+
+
+def _floor_div(c: Column, by: int) -> Column:
+    """Whole numbers, towards minus infinity. Exact: no double is involved."""
+    return F.call_function("div", c - F.pmod(c, F.lit(by).cast("long")), F.lit(by).cast("long"))
+
+
+def as_directory(type_: i.IcebergType, c: Column) -> Column:
+    """A partition value as a text that Spark can put into a folder's name and `from_directory` reads back exactly; null stays null."""
+    match type_:
+        case i.StringType() | i.UUIDType():
+            return F.concat(F.lit("s"), c)
+        case i.BinaryType() | i.FixedType():
+            return F.concat(F.lit("s"), F.hex(c))
+        case i.DateType():
+            return F.unix_date(c)
+        case i.TimestamptzType():
+            return F.unix_micros(c)
+        case i.TimestampType():
+            second = F.extract(F.lit("SECOND"), c) * 1_000_000
+            minutes = F.hour(c) * 60 + F.minute(c)
+            return F.unix_date(c.cast("date")).cast("long") * _DAY + minutes.cast("long") * 60_000_000 + second.cast("long")
+        case i.DecimalType() | i.FloatType() | i.DoubleType() | i.BooleanType():
+            return c.cast("string")
+    return c
+
+
+def from_directory(type_: i.IcebergType, text: str) -> Any:
+    """The internal value that a folder's name holds."""
+    text = re.sub("%([0-9A-Fa-f]{2})", lambda m: chr(int(m[1], 16)), text)
+    match type_:
+        case i.StringType():
+            return text[1:]
+        case i.BinaryType() | i.FixedType():
+            return bytes.fromhex(text[1:])
+        case i.BooleanType():
+            return text == "true"
+        case i.FloatType() | i.DoubleType():
+            return float(text)
+        case i.DecimalType():
+            return Decimal(text)
+    return int(text)

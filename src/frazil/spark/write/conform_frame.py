@@ -1,0 +1,185 @@
+"""A Spark frame made to fit a table: columns by name, safe casts, defaults for what is missing, nulls refused where a value is required."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as s
+
+from frazil.arrow.values.mismatch import Problem, hints, no_such_column
+from frazil.arrow.write.write_options import WriteOptions
+from frazil.errors import SchemaMismatch
+from frazil.spark.types.defaults import default_sql
+from frazil.spark.types.safe_casts import castable, not_taken, safe_cast
+from frazil.spark.types.spark_types import spark_type
+from frazil.spec import types as i
+from frazil.spec.schema import Schema
+
+REQUIRED = "FRAZIL_REQUIRED: "
+
+
+def conform(df: DataFrame, schema: Schema, options: WriteOptions, *, case_sensitive: bool) -> DataFrame:
+    """The frame with exactly the table's columns, in its order and types.
+
+    Raises SchemaMismatch, listing every mismatch, for unsafe casts, columns the table lacks, and required ones that are missing.
+    """
+    problems: list[Problem] = []
+    checks = options.check_nullability
+    columns = _matched(df.schema, schema.fields, case_sensitive, "", problems)
+    made = []
+    numbered = df.toDF(*(f"c{n}" for n in range(len(df.columns))))  # names may hold dots, or differ in case only
+    for f, at in columns:
+        column = (
+            _missing(f, problems, f.name)
+            if at is None
+            else _fit(F.col(f"c{at}"), df.schema.fields[at].dataType, f, f.name, checks, case_sensitive, problems)
+        )
+        made.append(column.alias(f.name, metadata={}))
+    if problems:
+        raise refused("The frame does", problems)
+    return numbered.select(*made)
+
+
+def refused(what: str, problems: Sequence[Problem]) -> SchemaMismatch:
+    """`what`: "The frame does", "The new values do"."""
+    lines = "\n".join(f"  {p.column}: {p.text}" for p in problems)
+    return SchemaMismatch(f"{what} not fit the table:\n{lines}\n", hint=hints(problems), columns=[p.column for p in problems])
+
+
+def _matched(
+    have: s.StructType, want: tuple[i.NestedField, ...], case_sensitive: bool, path: str, problems: list[Problem]
+) -> list[tuple[i.NestedField, int | None]]:
+    """Each wanted field with the place of the frame's column, None when it is missing."""
+
+    def places(name: str) -> Iterator[int]:
+        exact = [n for n, f in enumerate(have.fields) if f.name == name]
+        yield from exact or ([] if case_sensitive else [n for n, f in enumerate(have.fields) if f.name.lower() == name.lower()])
+
+    found: list[tuple[i.NestedField, int | None]] = []
+    used: set[int] = set()
+    for f in want:
+        at = [n for n in places(f.name) if n not in used or have.fields[n].name == f.name]
+        if len(at) > 1:
+            text = f"{len(at)} columns of the frame have this name"
+            problems.append(Problem(path + f.name, "", str(f.field_type), text, "Rename all but one of them."))
+        found.append((f, at[0] if at else None))
+        used.update(at)
+    for n, other in enumerate(have.fields):
+        if n not in used:
+            near = no_such_column(path + other.name, other.dataType.simpleString(), [f.name for f in want])
+            problems.append(replace(near, text=near.text.replace("is no column of the table", "the table has no such column")))
+    return found
+
+
+def _missing(f: i.NestedField, problems: list[Problem], path: str) -> Column:
+    if f.write_default is not None and (text := default_sql(f.field_type, f.write_default)) is not None:
+        return F.expr(text)
+    if isinstance(f.write_default, bytes):
+        return F.lit(f.write_default) if not isinstance(f.field_type, i.UUIDType) else F.lit(_uuid(f.write_default))
+    if f.required:
+        hint = "Required columns without a default need values."
+        problems.append(Problem(path, "", str(f.field_type), "required, and the frame has no such column", hint))
+    return F.lit(None).cast(_type(f.field_type, path))
+
+
+def absent_column(f: i.NestedField, problems: list[Problem], path: str) -> Column:
+    """The write default of a column that gets no value, else null; a required one without is a problem."""
+    return _missing(f, problems, path)
+
+
+def fitted_column(c: Column, have: s.DataType, f: i.NestedField, path: str, case_sensitive: bool, problems: list[Problem]) -> Column:
+    """A column in the type of a table's; whether it may be null is not asked. What does not fit is a problem."""
+    return _fit_type(c, have, f.field_type, path, True, case_sensitive, problems)
+
+
+def _uuid(value: bytes) -> str:
+    h = value.hex()
+    return "-".join((h[:8], h[8:12], h[12:16], h[16:20], h[20:]))
+
+
+def _type(type_: i.IcebergType, path: str) -> s.DataType:
+    """Types Spark lacks can only be missing, hence null; they travel as what Arrow casts nulls from."""
+    match type_:
+        case i.TimestampNanoType():
+            return s.TimestampNTZType()
+        case i.TimestamptzNanoType():
+            return s.TimestampType()
+        case i.GeometryType() | i.GeographyType():
+            return s.BinaryType()
+        case i.UnknownType():
+            return s.StringType()
+        case i.StructType():
+            return s.StructType([s.StructField(f.name, _type(f.field_type, f"{path}.{f.name}")) for f in type_.fields])
+        case i.ListType():
+            return s.ArrayType(_type(type_.element_type, path))
+        case i.MapType():
+            return s.MapType(_type(type_.key_type, path), _type(type_.value_type, path))
+    return spark_type(type_, path, time=True)
+
+
+def _fit(c: Column, have: s.DataType, f: i.NestedField, path: str, checks: bool, case_sensitive: bool, problems: list[Problem]) -> Column:
+    fitted = _fit_type(c, have, f.field_type, path, checks, case_sensitive, problems)
+    if f.required and checks:
+        return F.coalesce(fitted, F.raise_error(F.lit(f"{REQUIRED}column {path} is required, and a row has null in it")))
+    return fitted
+
+
+def _fit_type(
+    c: Column, have: s.DataType, want: i.IcebergType, path: str, checks: bool, case_sensitive: bool, problems: list[Problem]
+) -> Column:
+    match want, have:
+        case i.StructType(), s.StructType():
+            pairs = _matched(have, want.fields, case_sensitive, f"{path}.", problems)
+            if _unchanged(have, want) and not (checks and _requires(want)):
+                return c
+            inside = []
+            for f, at in pairs:
+                name = f"{path}.{f.name}"
+                part = _missing(f, problems, name) if at is None else None
+                if at is not None:
+                    held = have.fields[at]
+                    part = _fit(c.getField(held.name), held.dataType, f, name, checks, case_sensitive, problems)
+                assert part is not None
+                inside.append(part.alias(f.name))
+            return F.when(c.isNotNull(), F.struct(*inside))
+        case i.ListType(), s.ArrayType():
+            if _unchanged(have, want) and not (checks and _requires(want)):
+                return c
+            element = want.element_field
+            _fit(F.lit(None), have.elementType, element, f"{path}.element", checks, case_sensitive, problems)  # tells what does not fit
+            return F.transform(c, lambda e: _fit(e, have.elementType, element, f"{path}.element", checks, case_sensitive, []))
+        case i.MapType(), s.MapType():
+            if _unchanged(have, want) and not (checks and _requires(want)):
+                return c
+            key, value = want.key_field, want.value_field
+            for kind, inner, name in ((have.keyType, key, "key"), (have.valueType, value, "value")):
+                _fit(F.lit(None), kind, inner, f"{path}.{name}", checks, case_sensitive, problems)
+            c = F.transform_values(c, lambda _, v: _fit(v, have.valueType, value, f"{path}.value", checks, case_sensitive, []))
+            if _unchanged(have.keyType, want.key_type):
+                return c
+            return F.transform_keys(c, lambda k, _: _fit_type(k, have.keyType, want.key_type, f"{path}.key", checks, case_sensitive, []))
+    if not castable(have, want):
+        problems.append(not_taken(have, want, path, "cannot be written as"))
+        return c
+    target = _type(want, path)
+    return c if have == target else safe_cast(c, have, target, path)
+
+
+def _unchanged(have: s.DataType, want: i.IcebergType) -> bool:
+    match want, have:
+        case i.StructType(), s.StructType():
+            same = [f.name for f in have.fields] == [f.name for f in want.fields]
+            return same and all(_unchanged(a.dataType, b.field_type) for a, b in zip(have.fields, want.fields, strict=True))
+        case i.ListType(), s.ArrayType():
+            return _unchanged(have.elementType, want.element_type)
+        case i.MapType(), s.MapType():
+            return _unchanged(have.keyType, want.key_type) and _unchanged(have.valueType, want.value_type)
+    return not i.children(want) and castable(have, want) and have == _type(want, "")
+
+
+def _requires(type_: i.IcebergType) -> bool:
+    inside = i.children(type_)[1:] if isinstance(type_, i.MapType) else i.children(type_)
+    return any(f.required or _requires(f.field_type) for f in inside)

@@ -1,0 +1,225 @@
+"""Spark's Parquet writer into a folder of its own; then each file gets its ids, its Java name, its place, and is synced (docs/adr/0006)."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
+
+from frazil.arrow.footers.parquet_footer import add_field_ids
+from frazil.arrow.write.metrics import footer_metrics
+from frazil.arrow.write.write_context import WriteContext
+from frazil.arrow.write.write_options import LEVELS, check_level
+from frazil.arrow.write.write_parquet import leaf_paths
+from frazil.codec.partition_path import partition_path
+from frazil.errors import StorageError
+from frazil.spark.host.settings import temporarily
+from frazil.spark.types.spark_types import contains
+from frazil.spark.write.catalyst_transforms import from_directory
+from frazil.spark.write.layout import Spread, spread
+from frazil.spec import types as i
+from frazil.spec.data_file import DataFile
+from frazil.storage.locations import data_location, data_root
+
+_ARROW_ONLY = (
+    i.UUIDType, i.FixedType, i.TimestampNanoType, i.TimestamptzNanoType, i.GeometryType, i.GeographyType, i.TimeType,
+)  # fmt: skip
+_NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
+_PART = re.compile(r"part-(\d+)-")
+_CODECS = {"uncompressed": "none", "none": "none", "snappy": "snappy", "gzip": "gzip", "zstd": "zstd", "lz4": "lz4", "lz4_raw": "lz4_raw"}
+_PREFIX = "write.parquet."
+_HADOOP = {
+    "row-group-size-bytes": "parquet.block.size", "page-size-bytes": "parquet.page.size", "page-row-limit": "parquet.page.row.count.limit",
+    "dict-size-bytes": "parquet.dictionary.page.size", "bloom-filter-max-bytes": "parquet.bloom.filter.max.bytes",
+}  # fmt: skip
+_PER_COLUMN = {
+    "bloom-filter-enabled.column.": "parquet.bloom.filter.enabled", "bloom-filter-fpp.column.": "parquet.bloom.filter.fpp",
+    "bloom-filter-ndv.column.": "parquet.bloom.filter.expected.ndv", "stats-enabled.column.": "parquet.column.statistics.enabled",
+    "dict-encoding-enabled.column.": "parquet.enable.dictionary",
+}  # fmt: skip
+_SETTINGS = {
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.writeLegacyFormat": "false",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.variant.writeShredding.enabled": "false",
+    "spark.sql.files.maxRecordsPerFile": "0",
+}  # fmt: skip
+_COMMITTER = {  # version 1: a task's files count when the job ends, so one that is tried again leaves none behind
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false", "mapreduce.fileoutputcommitter.algorithm.version": "1",
+}  # fmt: skip
+_ZLIB = ("NO_COMPRESSION", "BEST_SPEED", "TWO", "THREE", "FOUR", "FIVE", "SIX", "SEVEN", "EIGHT", "BEST_COMPRESSION")
+_OPEN_WRITERS = 128
+_THREADS = 8
+
+
+def can_write(context: WriteContext) -> bool:
+    """Whether Spark's writer can: Parquet on a local disk, types it has, a codec it has, names that differ in more than case."""
+    codec = (context.options.compression_codec or context.properties.get(_PREFIX + "compression-codec", "zstd")).lower()
+    return (
+        context.format == "parquet"
+        and codec in _CODECS
+        and context.storage.local_path(data_root(context.location, context.properties)) is not None
+        and not any(contains(f.field_type, *_ARROW_ONLY) or _nested_unknown(f.field_type) for f in context.schema.fields)
+        and any(not isinstance(f.field_type, i.UnknownType) for f in context.schema.fields)
+        and not _differ_by_case(context.schema.fields)
+    )
+
+
+def _differ_by_case(fields: Sequence[i.NestedField]) -> bool:
+    """Whether names that stand beside each other, at any depth, are one name to a session that does not mind case."""
+    one = len({f.name.lower() for f in fields}) < len(fields)
+    return one or any(_differ_by_case(i.children(f.field_type)) for f in fields)
+
+
+def _nested_unknown(type_: i.IcebergType) -> bool:
+    return any(contains(c.field_type, i.UnknownType) for c in i.children(type_))
+
+
+def write_by_folder(spark: Any, frame: DataFrame, context: WriteContext) -> list[DataFile]:
+    """Files of the frame in their places. Raises whatever the job raises; then nothing is left."""
+    root = data_root(context.location, context.properties)
+    staging = f"{root}/staging-{context.operation_id}"
+    local = context.storage.local_path(staging)
+    assert local is not None
+    unknown = [f.name for f in context.schema.fields if isinstance(f.field_type, i.UnknownType)]
+    rows = spread(spark, frame, context, context.properties, folders=True)
+    writer = rows.frame.drop(*unknown).write.format("parquet").mode("append").options(**write_settings(context))
+    if rows.key_names:
+        writer = writer.partitionBy(*rows.key_names)
+    moved: list[str] = []
+    try:
+        with temporarily(spark, {**_SETTINGS, **rows.settings, **_fanout(context, rows)}):
+            writer.save("file://" + local)
+        return _take(local, context, rows, moved)
+    except BaseException:
+        for path in moved:
+            if os.path.exists(path):
+                os.unlink(path)
+        raise
+    finally:
+        if os.path.isdir(local):
+            context.storage.delete_tree(staging)
+
+
+def _fanout(context: WriteContext, rows: Spread) -> dict[str, str]:
+    """Open writers for many partitions spare the sort by partition; rows that are sorted already need one at a time."""
+    if not rows.key_names or rows.is_sorted:
+        return {"spark.sql.maxConcurrentOutputFileWriters": "0"}
+    fanout = context.options.fanout_enabled
+    if fanout is None:
+        fanout = context.properties.get("write.spark.fanout.enabled", "false").lower() == "true"
+    return {"spark.sql.maxConcurrentOutputFileWriters": str(100_000 if fanout else _OPEN_WRITERS)}
+
+
+def write_settings(context: WriteContext) -> dict[str, str]:
+    """Table properties and options as parquet-mr knows them."""
+    properties: Mapping[str, str] = context.properties
+    codec = (context.options.compression_codec or properties.get(_PREFIX + "compression-codec", "zstd")).lower()
+    found = {"compression": _CODECS[codec], "partitionOverwriteMode": "static", **_COMMITTER}
+    level = context.options.compression_level or properties.get(_PREFIX + "compression-level")
+    number = check_level(codec, level, _PREFIX + "compression-level") if level is not None and codec in LEVELS else None
+    if number is not None and codec == "zstd":
+        found["parquet.compression.codec.zstd.level"] = str(number)
+    if number is not None and codec == "gzip":
+        found["zlib.compress.level"] = _ZLIB[number]
+    for name, key in _HADOOP.items():
+        if (value := properties.get(_PREFIX + name)) is not None:
+            found[key] = value
+    if (version := properties.get(_PREFIX + "page-version")) is not None:
+        found["parquet.writer.version"] = version
+    paths = leaf_paths(context.schema)
+    for name, key in _PER_COLUMN.items():
+        for given, value in properties.items():
+            if given.startswith(_PREFIX + name):
+                column = given[len(_PREFIX + name) :]
+                found[f"{key}#{paths.get(column, column)}"] = value
+    return found
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A file that Spark wrote: where, by which task, and its folders' values."""
+
+    path: str
+    part: int
+    values: tuple[Any, ...]
+
+
+def _take(local: str, context: WriteContext, rows: Spread, moved: list[str]) -> list[DataFile]:
+    found = sorted(_written(local, rows), key=lambda w: (w.part, w.path))
+    numbers: dict[int, int] = {}
+    jobs = []
+    for w in found:
+        numbers[w.part] = numbers.get(w.part, 0) + 1
+        name = f"{w.part:05d}-{w.part}-{context.operation_id}-{numbers[w.part]:05d}.parquet"
+        folder = partition_path(context.spec, context.schema, w.values) if context.spec.fields else ""
+        jobs.append((w, data_location(context.location, context.properties, folder, name)))
+    targets = {location: context.storage.local_path(location) or "" for _, location in jobs}
+    for directory in {os.path.dirname(t) for t in targets.values()}:
+        os.makedirs(directory, exist_ok=True)
+    order_id = context.sort_order.order_id if rows.is_sorted else 0
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="frazil-files") as pool:
+        taken = list(pool.map(lambda j: _place(j[0], j[1], targets[j[1]], context, order_id, moved), jobs))
+    files = [f for f in taken if f is not None]
+    _sync_directories({os.path.dirname(targets[f.file_path]) for f in files}, context)
+    return files
+
+
+def _written(local: str, rows: Spread) -> list[_Written]:
+    found = []
+    for directory, folders, names in os.walk(local):
+        folders[:] = [f for f in folders if not f.startswith(("_", ".")) or "=" in f]
+        for name in names:
+            if name.startswith(("_", ".")) or not (match := _PART.match(name)):
+                continue
+            texts = dict(p.partition("=")[::2] for p in os.path.relpath(directory, local).split(os.sep) if "=" in p)
+            values = tuple(
+                None if k.name is None or texts[k.name] == _NULL_FOLDER else from_directory(k.type, texts[k.name]) for k in rows.keys
+            )
+            found.append(_Written(os.path.join(directory, name), int(match[1]), values))
+    return found
+
+
+def _place(w: _Written, location: str, target: str, context: WriteContext, order_id: int, moved: list[str]) -> DataFile | None:
+    """One file: ids into its footer, to disk, to its place; None when it holds no row."""
+    footer = pq.read_metadata(w.path)
+    if footer.num_rows == 0:
+        return None
+    add_field_ids(w.path, context.schema)
+    descriptor = os.open(w.path, os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+        size = os.fstat(descriptor).st_size
+    except OSError as e:
+        raise StorageError(f"Could not write {location}: {e.strerror}.", file=location) from e
+    finally:
+        os.close(descriptor)
+    metrics = footer_metrics(pq.read_metadata(w.path), context.schema, context.metrics)
+    moved.append(target)
+    os.rename(w.path, target)
+    return DataFile(
+        file_path=location, file_format="parquet", partition=w.values, file_size_in_bytes=size, spec_id=context.spec.spec_id,
+        sort_order_id=order_id, **metrics,
+    )  # fmt: skip
+
+
+def _sync_directories(directories: set[str], context: WriteContext) -> None:
+    """The directories and those above them up to the table's data folder: a new folder is an entry of the one above."""
+    root = context.storage.local_path(data_root(context.location, context.properties)) or "/"
+    every = set(directories)
+    for directory in directories:
+        while len(directory) > len(root):
+            directory = os.path.dirname(directory)
+            every.add(directory)
+    for directory in every:
+        descriptor = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

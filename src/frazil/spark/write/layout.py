@@ -1,0 +1,158 @@
+"""Spread rows over tasks and sort them in each before they are written (write.distribution-mode), for both ways of writing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from frazil.arrow.write.write_context import WriteContext
+from frazil.commit.known_properties import DISTRIBUTIONS
+from frazil.errors import InvalidInput, ValidationError
+from frazil.spark.write.catalyst_transforms import as_directory, transformed
+from frazil.spec import types as i
+from frazil.spec.sorting import NullOrder, SortDirection, SortField
+from frazil.spec.transforms import VoidTransform
+
+_MODE = "write.distribution-mode"
+_CONF = "spark.sql.iceberg."
+ADVISORY = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
+_WHOLE = 128 << 20
+_RATIO = 3  # bytes of a shuffle for a byte of a Parquet file, about
+KEY = "__frazil_p"
+
+
+@dataclass(frozen=True)
+class PartitionColumn:
+    """A partition field as a helper column: `name` in the frame; None: void, it has no column."""
+
+    name: str | None
+    type: i.IcebergType
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The frame with its helper columns, and what its plan wants of the session. `is_sorted`: rows of a file are in the table's order."""
+
+    frame: DataFrame
+    keys: tuple[PartitionColumn, ...]
+    settings: Mapping[str, str]
+    is_sorted: bool
+
+    @property
+    def key_names(self) -> list[str]:
+        return [k.name for k in self.keys if k.name is not None]
+
+
+def column(name: str) -> Column:
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def path_column(context: WriteContext, field_id: int) -> Column:
+    """A column at any depth of structs."""
+    schema = context.schema
+    names = [schema.by_id[p].name for p in (*schema.parents[field_id], field_id)]
+    found = column(names[0])
+    for name in names[1:]:
+        found = found.getField(name)
+    return found
+
+
+def spread(spark: Any, frame: DataFrame, context: WriteContext, metadata_properties: Mapping[str, str], *, folders: bool) -> Spread:
+    """Shuffle and sort as mode and order ask. `folders`: helper columns are wanted in any case, as texts for names of folders."""
+    mode = distribution_mode(spark, context, metadata_properties)
+    keys, columns = _keys(context)
+    needs_keys = bool(columns) and (folders or mode != "none")
+    if needs_keys:
+        frame = frame.withColumns(columns)
+    names = list(columns) if needs_keys else []
+    order = [_order(context, f) for f in context.sort_order.fields]
+    settings: dict[str, str] = {}
+    if mode == "hash" and names:
+        frame = rebalanced(spark, frame, names)
+        settings[ADVISORY] = str(advisory_size(spark, context, metadata_properties))
+    elif mode == "range" and (names or order):
+        frame = frame.repartitionByRange(*(F.col(n) for n in names), *order)
+        settings[ADVISORY] = str(advisory_size(spark, context, metadata_properties))
+    if order and folders:  # the Arrow writer sorts by itself
+        frame = frame.sortWithinPartitions(*(F.col(n) for n in names), *order)
+    return Spread(frame, keys, settings, bool(order))
+
+
+def rebalanced(spark: Any, frame: DataFrame, names: Sequence[str]) -> DataFrame:
+    """Rows with the same values of these columns to as few tasks as sizes allow (no columns: to few tasks). Without adaptive execution,
+    which Spark's hint needs, to one."""
+    if str(spark.conf.get("spark.sql.adaptive.enabled", "true")).lower() == "true":
+        return frame.hint("rebalance", *names)
+    return frame.repartition(*map(F.col, names)) if names else frame
+
+
+def distribution_mode(spark: Any, context: WriteContext, properties: Mapping[str, str]) -> str:
+    """none, hash or range: option, session, table property, then range for sorted tables, hash for partitioned ones, else none."""
+    partitioned, is_sorted = not context.spec.is_unpartitioned, not context.sort_order.is_unsorted
+    if not context.options.use_table_distribution_and_ordering:
+        return "none"
+    given = context.options.distribution_mode or spark.conf.get(_CONF + "distribution-mode", None) or properties.get(_MODE)
+    if given is None:
+        return "range" if is_sorted else "hash" if partitioned else "none"
+    mode = str(given).lower()
+    if mode not in DISTRIBUTIONS:
+        raise ValidationError(f"{_MODE} is none, hash or range, not {given!r}.")
+    if mode == "hash" and not partitioned:
+        return "none"
+    return "none" if mode == "range" and not (partitioned or is_sorted) else mode
+
+
+def advisory_size(spark: Any, context: WriteContext, properties: Mapping[str, str]) -> int:
+    """Bytes of a shuffle that make one task: what was asked for, or as much as fills a file of the target size, 384 MB at most."""
+    named = (
+        ("Write option advisory-partition-size", context.options.advisory_partition_size),
+        (f"The setting {_CONF}advisory-partition-size", spark.conf.get(_CONF + "advisory-partition-size", None)),
+        ("Table property write.spark.advisory-partition-size-bytes", properties.get("write.spark.advisory-partition-size-bytes")),
+    )
+    for name, given in named:
+        if given is not None:
+            return parse_size(str(given), name)
+    session = parse_size(str(spark.conf.get(ADVISORY, "64MB")))
+    return max(1 << 10, min(max(session, _WHOLE * _RATIO), context.target_size * _RATIO))
+
+
+def parse_size(text: str, name: str = "The size") -> int:
+    digits = text.strip().rstrip("bBkKmMgG")
+    unit = text.strip()[len(digits) :].lower()
+    if not digits.isdigit() or unit not in _UNITS:
+        raise InvalidInput(f"{name} is a size in bytes, not {text!r}.")
+    return int(digits) * _UNITS[unit]
+
+
+def _keys(context: WriteContext) -> tuple[tuple[PartitionColumn, ...], dict[str, Column]]:
+    keys, columns = [], {}
+    taken = {f.name.lower() for f in context.schema.fields}
+    for field in context.spec.fields:
+        source = context.schema.by_id.get(field.source_id)
+        if isinstance(field.transform, VoidTransform) or source is None:
+            keys.append(PartitionColumn(None, i.StringType()))
+            continue
+        name = f"{KEY}{field.field_id}"
+        while name.lower() in taken:
+            name += "_"
+        kind = field.transform.result_type(source.field_type)
+        value = transformed(field.transform, source.field_type, path_column(context, field.source_id))
+        as_number = isinstance(kind, i.DateType) and not isinstance(source.field_type, i.DateType)
+        is_day = isinstance(kind, i.DateType) and str(field.transform) == "day"
+        columns[name] = value if as_number or is_day else as_directory(kind, value)
+        keys.append(PartitionColumn(name, kind))
+    return tuple(keys), columns
+
+
+def _order(context: WriteContext, field: SortField) -> Column:
+    value = path_column(context, field.source_id)
+    value = transformed(field.transform, context.schema.by_id[field.source_id].field_type, value)
+    first = field.null_order is NullOrder.NULLS_FIRST
+    if field.direction is SortDirection.ASC:
+        return value.asc_nulls_first() if first else value.asc_nulls_last()
+    return value.desc_nulls_first() if first else value.desc_nulls_last()

@@ -1,0 +1,95 @@
+"""A DataFrame as data files of a table: Spark's own Parquet writer into a private folder, from there to Java's names; or Arrow tasks.
+
+Nothing of the rows comes to the driver. A job that fails leaves nothing; tasks that are tried again or run twice leave no second copy,
+since Spark's committer keeps one attempt's files in the private folder, and the Arrow tasks' files count only when they are reported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from frazil.arrow.write.write_context import WriteContext
+from frazil.arrow.write.write_options import WriteOptions, meaningless
+from frazil.errors import InvalidInput, StorageError, ValidationError
+from frazil.spark.host.session_conf import is_case_sensitive
+from frazil.spark.host.workers import check_shared, check_workers, marked, worker_error
+from frazil.spark.types.safe_casts import misfit
+from frazil.spark.write.arrow_write import write_by_arrow
+from frazil.spark.write.conform_frame import REQUIRED, conform
+from frazil.spark.write.folder_write import can_write, write_by_folder
+from frazil.spark.write.layout import distribution_mode
+from frazil.spec.data_file import DataFile
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.partitioning import check_source
+from frazil.storage import Storage
+from frazil.storage.locations import data_root
+
+_WHOLE_TARGET = 128 << 20  # from here on a task of Spark does not fill a file
+
+
+def write(
+    df: DataFrame, metadata: TableMetadata, storage: Storage, options: WriteOptions | None = None, *, case_sensitive: bool | None = None
+) -> list[DataFile]:
+    """Write the rows of a frame as data files of the table and list them, durable and complete; after an error none is left.
+    `case_sensitive` None: the session's spark.sql.caseSensitive.
+
+    Raises InvalidInput for options that mean nothing here, SchemaMismatch when the frame does not fit, ValidationError for nulls in
+    required columns, NotInstalledError when workers lack this Frazil and are needed.
+    """
+    options = options or WriteOptions()
+    spark = df.sparkSession
+    context = WriteContext.of(metadata, storage, options)
+    assert context.settings is not None
+    for field in context.spec.fields:
+        if field.source_id in context.schema.by_id:
+            check_source(context.schema, field.source_id, field.transform)
+    if options.asks_for("advisory_partition_size") and distribution_mode(spark, context, metadata.properties) == "none":
+        raise meaningless("advisory_partition_size", "where rows are not shuffled", "distribution-mode: hash (of partitions) or range.")
+    sensitive = is_case_sensitive(spark, case_sensitive)
+    frame = conform(df, context.schema, options, case_sensitive=sensitive)
+    check_workers(spark)
+    if (root := storage.local_path(data_root(context.location, context.properties))) is not None:
+        check_shared(spark, root)
+    with clear_errors(metadata):
+        if can_write(context) and not _needs_rolling(spark, context, metadata):
+            return write_by_folder(spark, frame, context)
+        return write_by_arrow(spark, frame, context)
+
+
+def _needs_rolling(spark: Any, context: WriteContext, metadata: TableMetadata) -> bool:
+    """Whether files must end before their task does: a small target size, and no shuffle that could cut tasks to it."""
+    return context.target_size < _WHOLE_TARGET and distribution_mode(spark, context, metadata.properties) == "none"
+
+
+_TOO_LONG = re.compile(r"File name too long|Mkdirs failed to create [^\n]*/[^/\n]{255}")  # Hadoop's local file system tells no reason
+
+
+@contextlib.contextmanager
+def clear_errors(metadata: TableMetadata) -> Iterator[None]:
+    """What a failed Spark job says, in the project's words where it was the project that made it fail."""
+    try:
+        yield
+    except Exception as error:
+        text = str(error)
+        at = text.find(REQUIRED)
+        if at >= 0:
+            message = text[at + len(REQUIRED) :].split(". SQLSTATE")[0].split(" SQLSTATE")[0].splitlines()[0]
+            raise ValidationError(f"Cannot write to {metadata.location}: {message}.", table=metadata.location) from error
+        if (wrong := misfit(text)) is not None:
+            raise wrong from error
+        if (missing := worker_error(error)) is not None:
+            raise missing from error
+        if (told := marked(text, "FRAZIL_INPUT: ")) is not None:
+            raise InvalidInput(told, table=metadata.location) from error
+        if _TOO_LONG.search(text):
+            fields = ", ".join(f.name for f in metadata.spec().fields)
+            raise StorageError(
+                f"Cannot write to {metadata.location}: a partition's value is too long for the name of a folder (partitioned by {fields}).",
+                hint="File systems take some 255 bytes: partition by truncate or bucket.", table=metadata.location, errno="ENAMETOOLONG",
+            ) from error  # fmt: skip
+        raise

@@ -1,0 +1,98 @@
+"""Clean up after tasks that were tried more than once: of an operation's files only those stay that its result names.
+
+Names of files carry the operation's id and the attempt. A task that failed, that was killed or that ran twice at the same time leaves files
+that no result names; they are orphans, harmless but in the way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from frazil.storage import Storage
+from frazil.storage.locations import base_name, data_root
+from frazil.tasks.runner import Runner
+
+_PAUSE = 0.5
+
+
+class Operation(Protocol):
+    """A write whose files carry `operation_id` in their names, in the data folder of the table at `location`."""
+
+    @property
+    def storage(self) -> Storage: ...
+
+    @property
+    def location(self) -> str: ...
+
+    @property
+    def properties(self) -> Mapping[str, str]: ...
+
+    @property
+    def operation_id(self) -> str: ...
+
+
+def _at_once() -> float:
+    return 0.0
+
+
+@dataclass
+class Attempts:
+    """The attempts of one operation's tasks. `speculates`: a task may run twice at the same time, and the copy that was not needed may
+    still be writing. `repeated`: some task was tried more than once. `settle`: waits until tasks that still run have ended, and returns
+    the seconds for which files of theirs may still come."""
+
+    operation: Operation
+    speculates: bool = False
+    settle: Callable[[], float] = _at_once
+    repeated: bool = False
+
+    def keep(self, reported: Iterable[str]) -> None:
+        """After success: remove the files that no result names. The table's folder is listed only where there may be such files."""
+        if self.speculates:
+            _leave_only(self.operation, reported, self.settle())
+        elif self.repeated:
+            _leave_only(self.operation, reported, 0.0)
+
+    def remove_all(self) -> None:
+        """After certain failure: remove every file of the operation. Never after an outcome that is not known, since then every file may
+        be part of the table."""
+        _leave_only(self.operation, (), self.settle())
+
+    @contextlib.contextmanager
+    def or_nothing(self) -> Iterator[None]:
+        """An error inside removes every file that the operation has written."""
+        try:
+            yield
+        except BaseException:
+            self.remove_all()
+            raise
+
+
+def attempts_of(operation: Operation, runner: Runner) -> Attempts:
+    """The attempts of an operation whose groups a runner has worked on; what the runner says of them is asked now."""
+    linger = runner.linger
+    return Attempts(operation, linger > 0, lambda: linger, runner.repeats)
+
+
+def _leave_only(operation: Operation, kept: Iterable[str], linger: float) -> None:
+    """Remove the operation's files that are not kept, and go on looking for `linger` seconds, since tasks that were told to stop may finish
+    a file before they do. Best effort: what stays is an orphan.
+
+    Files are told by their names, which are different for every file of an operation: a store may list a location in other words than
+    those it was written by.
+    """
+    wanted = frozenset(base_name(k) for k in kept)
+    with contextlib.suppress(Exception):
+        storage = operation.storage
+        root = data_root(operation.location, operation.properties)
+        until = time.monotonic() + linger
+        while True:
+            found = (f.location for f in storage.list(root) if operation.operation_id in f.location)
+            storage.delete_many([f for f in found if base_name(f) not in wanted])
+            if time.monotonic() >= until:
+                return
+            time.sleep(_PAUSE)
