@@ -1,4 +1,4 @@
-"""Back ends for the contract: path, SQLite, memory, and PostgreSQL or MariaDB where FRAZIL_TEST_POSTGRES / _MARIADB hold a URL."""
+"""Back ends for the contract: path, SQLite, memory, one that keeps metadata itself as a server does, and PostgreSQL or MariaDB where FRAZIL_TEST_POSTGRES / _MARIADB hold a URL."""
 
 from __future__ import annotations
 
@@ -11,10 +11,15 @@ from typing import Any
 
 import pytest
 
-from frazil.catalog import CatalogBackend, Committed, LoadedTable, load_backend
+from frazil.catalog import CatalogBackend, Committed, LoadedTable, Outcome, load_backend
+from frazil.commit.apply import apply_updates
+from frazil.commit.new_table import creation_updates
+from frazil.commit.requirements import requirements_for
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
 from frazil.spec.types import LongType, NestedField
+from frazil.spec.updates import AddSchema, SetCurrentSchema, SetProperties, Update
+from frazil.testing import ServerBackend
 from tests.storage.conftest import s3_place
 
 REMOTE = {"postgres": "FRAZIL_TEST_POSTGRES", "mariadb": "FRAZIL_TEST_MARIADB"}
@@ -22,6 +27,7 @@ KINDS = [
     "path",
     "sqlite",
     "memory",
+    "server",
     *(k for k, v in REMOTE.items() if os.environ.get(v)),
     *(["s3"] if os.environ.get("FRAZIL_TEST_S3") else []),
 ]
@@ -39,6 +45,8 @@ def open_backend(kind: str, folder: Path, name: str | None = None, **more: Any) 
             return load_backend(name, type="sql", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"{folder}/warehouse", **more)
         case "memory":
             return load_backend(name, type="memory", **more)
+        case "server":
+            return ServerBackend(name, dict(more))
         case "s3":
             place, properties = s3_place()
             return load_backend(name, type="path", warehouse=more.pop("warehouse", place), **properties, **more)
@@ -81,7 +89,29 @@ def made(backend: CatalogBackend, identifier: tuple[str, ...] = TABLE, **propert
     """A new table; its namespace is made if need be."""
     if not backend.namespace_exists(identifier[:-1]):
         backend.create_namespace(identifier[:-1])
-    return committed(backend.create(identifier, new_metadata(backend.table_location(identifier), **properties)))
+    return committed(create(backend, backend.stage_create(identifier, new_metadata("", **properties))))
+
+
+def create(backend: CatalogBackend, staged: LoadedTable) -> Outcome:
+    """Make a staged table, as `commit.transaction.create` asks for it."""
+    updates = creation_updates(staged.metadata)
+    return backend.create(staged.identifier, staged.metadata, updates=updates, requirements=requirements_for(None, updates))
+
+
+def swap(backend: CatalogBackend, base: LoadedTable, *updates: Update) -> Outcome:
+    """Commit updates on a base, as `commit.transaction.commit` asks for it."""
+    metadata = apply_updates(base.metadata, updates, now_ms=base.metadata.last_updated_ms + 1000)
+    return backend.swap(base, metadata, updates=updates, requirements=requirements_for(base.metadata, updates))
+
+
+def set_to(**properties: str) -> SetProperties:
+    return SetProperties({k.replace("__", ".").replace("_", "-"): v for k, v in properties.items()})
+
+
+def column(base: LoadedTable, name: str) -> tuple[Update, Update]:
+    """Updates that add a column: two of them on one base exclude each other in every catalog."""
+    schema = base.metadata.schema()
+    return AddSchema(Schema(*schema.fields, NestedField(schema.highest_field_id + 1, name, LongType(), required=False))), SetCurrentSchema()
 
 
 def committed(outcome: object) -> LoadedTable:

@@ -25,7 +25,7 @@ PROCESSES, ROUNDS = (16, 50) if SOAK else (4, 10)
 pytestmark = [pytest.mark.disk, *([pytest.mark.soak] if SOAK else [])]
 RACER = Path(__file__).with_name("racer.py")
 SOURCES = str(Path(frazil.__file__).parent.parent)
-SHARED = [k for k in KINDS if k != "memory"]
+SHARED = [k for k in KINDS if k not in ("memory", "server")]
 
 
 def settings_for(kind: str, folder: Path) -> dict[str, str]:

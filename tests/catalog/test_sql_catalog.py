@@ -16,7 +16,8 @@ import pytest
 
 import frazil
 from frazil.catalog import CatalogBackend, Committed, Conflict, Unknown, load_backend
-from frazil.catalog.database import Contended, SqliteDatabase, Unclear
+from frazil.catalog.base import Unclear
+from frazil.catalog.database import Contended, SqliteDatabase
 from frazil.catalog.sql import SqlCatalog
 from frazil.errors import (
     CommitFailedException,

@@ -49,10 +49,8 @@ def make_table(
     schema: Schema = SCHEMA,
 ) -> LoadedTable:
     name = name_in(backend)
-    md = new_metadata(
-        schema, build_spec(schema, partition_by), location=backend.table_location(name), properties=properties, format_version=version
-    )
-    return create(backend, name, md).table
+    md = new_metadata(schema, build_spec(schema, partition_by), properties=properties, format_version=version)
+    return create(backend, backend.stage_create(name, md)).table
 
 
 def data_file(

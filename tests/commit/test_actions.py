@@ -312,11 +312,11 @@ def test_a_transaction_with_one_bad_action_applies_none(memory: CatalogBackend) 
 
 
 def test_a_table_is_created_with_its_first_files_in_one_step(memory: CatalogBackend) -> None:
-    md = new_metadata(SCHEMA, location=memory.table_location(("db", "new")))
-    done = create(memory, ("db", "new"), md, [append(1), append(2)])
+    staged = memory.stage_create(("db", "new"), new_metadata(SCHEMA))
+    done = create(memory, staged, [append(1), append(2)])
     assert live(done.table) == ["1", "2"] and done.table.metadata.metadata_log == () and done.snapshot is not None
     with pytest.raises(TableAlreadyExistsError):
-        create(memory, ("db", "new"), md, [append(3)])
+        create(memory, staged, [append(3)])
     assert nothing_left_over(memory.load(("db", "new")))
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.commit.apply import apply_updates
-from frazil.commit.new_table import new_metadata, replacement
+from frazil.commit.new_table import creation_updates, new_metadata, replacement
 from frazil.commit.requirements import check_requirements, requirements_for
 from frazil.errors import CommitFailedException, ValidationError
 from frazil.spec import updates as u
@@ -61,6 +61,28 @@ def test_a_new_table_gets_fresh_ids_level_by_level_and_javas_default_property() 
     assert [(f.source_id, f.field_id, f.name) for f in md.spec().fields] == [(1, 1000, "id_bucket")]
     assert md.last_column_id == 6 and md.last_partition_id == 1000
     assert md.properties == {"write.parquet.compression-codec": "zstd", "a": "b"}
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("parted", [[], ["bucket(4, id)", "days(ts)"]])
+@pytest.mark.parametrize("sorted_by", [[], ["id desc nulls last", "ts"]])
+def test_the_updates_of_a_creation_make_the_same_table_from_nothing(version: int, parted: list[str], sorted_by: list[str]) -> None:
+    md = new_metadata(SCHEMA, build_spec(SCHEMA, parted), build_sort_order(SCHEMA, sorted_by), "/t", {"a": "b"}, version, now_ms=1000)
+    updates = creation_updates(md)
+    assert apply_updates(None, updates, now_ms=1000) == md
+    s = snapshot(7, md)
+    more = [u.AddSnapshot(s), u.SetSnapshotRef("main", SnapshotRef(7))]
+    assert apply_updates(None, [*updates, *more], now_ms=1000) == apply_updates(md, more, now_ms=1000)
+    assert requirements_for(None, updates) == (u.AssertCreate(),)
+
+
+@pytest.mark.parametrize("without", [u.AddSchema, u.AddPartitionSpec, u.AddSortOrder, u.SetLocation])
+def test_a_table_is_not_made_of_updates_that_lack_a_part_of_it(without: type[u.Update]) -> None:
+    kept = [one for one in creation_updates(table()) if not isinstance(one, without)]
+    with pytest.raises(ValidationError):
+        apply_updates(None, kept)
+    no_uuid = [one for one in creation_updates(table()) if not isinstance(one, u.AssignUUID)]
+    assert apply_updates(None, no_uuid).table_uuid
 
 
 @pytest.mark.parametrize("properties", [

@@ -294,8 +294,8 @@ def test_a_metadata_change_that_landed_without_an_answer_is_recognised_by_its_ef
 def test_a_creation_that_landed_without_an_answer_is_recognised(backend: CatalogBackend, tmp_path: Path) -> None:
     other = backend_of("path", tmp_path / "other") if name_in(backend) == () else backend
     name = () if name_in(backend) == () else ("db", "u")
-    md = new_metadata(SCHEMA, location=other.table_location(name))
-    done = create(FlakyBackend(other, ["applied"]), name, md, [append(5)])
+    staged = other.stage_create(name, new_metadata(SCHEMA))
+    done = create(FlakyBackend(other, ["applied"]), staged, [append(5)])
     assert live(done.table) == ["5"] and nothing_left_over(other.load(name))
 
 
@@ -303,10 +303,10 @@ def test_a_creation_that_landed_without_an_answer_is_recognised(backend: Catalog
 def test_an_unclear_creation_keeps_every_file(backend: CatalogBackend, tmp_path: Path) -> None:
     other = backend_of("path", tmp_path / "other") if name_in(backend) == () else backend
     name = () if name_in(backend) == () else ("db", "u")
-    md = new_metadata(SCHEMA, location=other.table_location(name))
+    staged = other.stage_create(name, new_metadata(SCHEMA))
     with pytest.raises(CommitStateUnknownException):
-        create(FlakyBackend(other, ["lost"]), name, md, [append(5)])
-    assert len(list(current(backend).storage.list(f"{md.location}/metadata"))) == 2
+        create(FlakyBackend(other, ["lost"]), staged, [append(5)])
+    assert len(list(current(backend).storage.list(f"{staged.metadata.location}/metadata"))) == 2
 
 
 def test_filtered_and_merged_manifests_are_used_again_by_the_next_attempt(tmp_path: Path) -> None:

@@ -68,3 +68,13 @@ def expect(steps: dict[str, Any], name: str, rows: dict[int, list[Any]]) -> None
 def test_tables_are_loaded_made_and_appended_to_by_the_words_of_spark(steps: dict[str, Any]) -> None:
     assert steps["load"] == 1
     assert steps["table"] == [[0, "b"], [1, "b"], [2, "b"], [3, "c"], [4, "c"]]
+
+
+def test_changes_are_checked_in_the_words_of_a_classic_session(steps: dict[str, Any]) -> None:
+    refused = steps["refused"]
+    assert "ParseError" in refused["alias"] and "Column x: Cannot read the filter at position 3" in refused["alias"]
+    assert "Column x: aggregate functions are not allowed" in refused["aggregate"]
+    assert "the condition of WHEN MATCHED: non-deterministic functions are not allowed" in refused["random"]
+    assert "MERGE: ON: non-deterministic functions are not allowed" in refused["random on"]
+    assert "Column id: window functions are not allowed" in refused["window"]
+    assert "Cannot find column 'hello'" in refused["unknown"] and "__frazil" not in refused["unknown"]

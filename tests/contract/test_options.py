@@ -15,9 +15,9 @@ import pytest
 import frazil
 from frazil.arrow.write.write_options import WriteOptions, write_options
 from frazil.catalog import served
-from frazil.commit import known_properties
 from frazil.errors import FrazilError, InvalidInput, ValidationException
 from frazil.spark.door import target
+from frazil.spec.properties import TABLE_PROPERTIES
 from tests.docs.test_options import TEXT, listed
 
 ROWS = pa.table({"id": list(range(6)), "p": ["a", "a", "a", "b", "b", "b"]})
@@ -303,9 +303,7 @@ def test_a_bad_value_of_a_table_property_is_refused_when_it_is_set(catalog):
             with pytest.raises(InvalidInput) as told:
                 do(key)
             assert key in str(told.value) and "'~banana'" in str(told.value)
-    assert {k for k in known_properties.KINDS if k.startswith(("write.metadata", "read.", "commit."))} <= documented | {
-        k for k in known_properties.KINDS if f"`{k.rpartition('.')[2]}`" in TEXT or k in TEXT
-    }
+    assert {k for k in TABLE_PROPERTIES if k.startswith(("write.metadata", "read.", "commit."))} <= documented
     t.set_properties({"my.own": "~banana"})
     assert t.properties["my.own"] == "~banana"
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from dataclasses import fields
 from pathlib import Path
 
 from frazil.arrow.write.write_options import WriteOptions, write_options
-from frazil.commit.properties import DEFAULTS
 from frazil.scan.options import SPLIT_OPTIONS
 from frazil.spark.door import target
+from frazil.spec.properties import COLUMN_PROPERTIES, TABLE_PROPERTIES
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs/options.md").read_text()
@@ -37,31 +36,34 @@ def test_every_read_option_is_documented_and_every_documented_one_accepted() -> 
     assert target.read_request({"path": "/t", "Snapshot_Id": 3}).selectors == {"snapshot_id": 3}
 
 
-_PROPERTY = re.compile(r"(?:write|read|commit|gc|schema|encryption)\.[a-z][a-z.-]*")
-_STEMS = {
-    "write.parquet.",
-    "write.orc.",
-    "write.avro.",
-    "write.delete.",
-    "commit.retry.",
-    "commit.status-check.",
-}  # put together with what follows
+_OF_DELETES = tuple(f"write.delete.{format_}." for format_ in ("parquet", "orc", "avro"))  # documented as a whole
+_NOT_SERVED = {"write.orc.block-size-bytes"}  # checked, but without effect: see KNOWN_GAPS.md
 
 
-def test_table_properties_are_those_that_the_code_reads() -> None:
-    documented = {name.replace("<c>", "") for name in listed(TEXT.split("<!-- table properties -->")[1])}
-    source = {p: p.read_text() for p in (ROOT / "src/frazil").rglob("*.py")}
-    literals = {
-        n.value for t in source.values() for n in ast.walk(ast.parse(t)) if isinstance(n, ast.Constant) and isinstance(n.value, str)
-    }
-    read = {text for text in literals if _PROPERTY.fullmatch(text)} - _STEMS
-    assert read - documented == set()
-    ends = tuple(text for text in literals if len(text) > 4)
-    unread = {name for name in documented - read if "…" not in name and not name.endswith(ends)}
-    assert unread - {"write.spark.accept-any-schema"} == set()
+def test_table_properties_are_those_that_the_code_knows() -> None:
+    documented = {name for name in listed(TEXT.split("<!-- table properties -->")[1]) if "…" not in name}
+    known = {n for n in TABLE_PROPERTIES if not n.startswith(_OF_DELETES)} | {f"{prefix}<c>" for prefix in COLUMN_PROPERTIES}
+    assert documented == known - _NOT_SERVED
 
 
-def test_split_options_and_commit_properties_are_documented() -> None:
+def test_defaults_of_table_properties_are_the_documented_ones() -> None:
+    checked = 0
+    for line in TEXT.split("<!-- table properties -->")[1].splitlines():
+        for name in listed(line) & TABLE_PROPERTIES.keys():
+            default, said = TABLE_PROPERTIES[name].default, line.split("|")[2]
+            if default is not None:
+                checked += 1
+                assert any(text in said for text in _spellings(default)), f"{name} is {default}, the document says {said}"
+    assert checked > 30
+
+
+def _spellings(default: object) -> list[str]:
+    if isinstance(default, bool):
+        return [str(default).lower()]
+    if isinstance(default, int) and default and default % (1 << 20) == 0:
+        return [str(default), f"{default >> 20} MB"]
+    return [str(default)]
+
+
+def test_split_options_are_documented() -> None:
     assert {name for name in SPLIT_OPTIONS if f"`{name}`" not in TEXT} == set()
-    full = TEXT.replace("`…", "`")
-    assert {key for key in DEFAULTS if key not in TEXT and f"`{key.rpartition('.')[2]}`" not in full} == set()

@@ -214,3 +214,23 @@ def test_another_session_keeps_pysparks_own_classes(spark, home):
 
     other = spark.newSession()
     assert type(other.read) is DataFrameReader and type(other.range(1).write) is DataFrameWriter
+
+
+def test_every_door_reads_back_quotes_alike(spark, home, frame):
+    home.create_table("db.`a.b`", "id bigint, s string, p bigint")
+    for name in ("db.`a.b`", "default.db.`a.b`"):
+        frame.writeTo(name).append()
+        frame.write.format("iceberg").mode("append").save(name)
+        frame.write.insertInto(name)
+        assert spark.catalog.tableExists("default.db.`a.b`")
+        assert spark.table(name).count() == frazil.load_table(name).scan().count() == spark.read.format("iceberg").load(name).count()
+        assert spark.table(f"{name}.files").count() == len(frazil.load_table(f"{name}.files"))
+    assert home.load_table(("db", "a.b")).scan().count() == 60
+    assert home.list_tables("db") == [("db", "a.b")], "no door made a table of another name"
+    frame.limit(3).writeTo("default.db.`a.b`.branch_x").append()
+    assert spark.table("default.db.`a.b`.branch_x").count() == 63
+
+
+def test_a_name_with_a_stray_back_quote_is_left_to_spark_to_refuse(spark, home):
+    with pytest.raises(Exception, match="PARSE_SYNTAX_ERROR"):
+        spark.table("db.`t").count()

@@ -69,6 +69,12 @@ MOMENTS = [
     10 * DAY + 5,
     -3_600_000_000,
     253_402_300_799_999_999,
+    2**63 - 1,
+    -(2**63),
+    2**31 * 3_600_000_000,  # its hours are no 32-bit number, those of the one before are
+    2**31 * 3_600_000_000 - 1,
+    -(2**31) * 3_600_000_000,
+    -(2**31) * 3_600_000_000 - 1,
 ]
 POOLS: dict[IcebergType, list[Any]] = {
     BooleanType(): [True, False],
@@ -79,11 +85,11 @@ POOLS: dict[IcebergType, list[Any]] = {
     DecimalType(9, 2): [
         Decimal(x).quantize(Decimal("0.01")) for x in ("0", "1.5", "-1.5", "9999999.99", "-9999999.99", "10.65", "14.20", "-0.01", "2.5")
     ],
-    DateType(): [0, -1, 1, 365, -365, -366, 11016, -719162, 2932896, 31, 59],
+    DateType(): [0, -1, 1, 365, -365, -366, 11016, -719162, 2932896, 31, 59, 2**31 - 1, -(2**31)],
     TimeType(): [0, 1, 81_068_000_000, DAY - 1],
     TimestampType(): MOMENTS,
     TimestamptzType(): MOMENTS,
-    TimestampNanoType(): [0, -1, 1, -1000, 999, 1_510_871_468_000_000_001, -86_400_000_000_001],
+    TimestampNanoType(): [0, -1, 1, -1000, 999, 1_510_871_468_000_000_001, -86_400_000_000_001, 2**63 - 1, -(2**63)],
     StringType(): TEXTS,
     UUIDType(): [
         uuid.UUID(x).bytes

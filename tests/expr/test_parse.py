@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frazil.errors import ParseError
+from frazil.errors import InvalidInput, ParseError
 from frazil.expr import nodes as n
 from frazil.expr.bind import bind
 from frazil.expr.parse import parse
@@ -136,6 +136,12 @@ def test_a_float_literal_is_a_cast() -> None:
         ("cast(a AS foo) = 1", 11, "no type"),
         ("cast(a AS array<int>) IS NULL", 11, "no type"),
         ("a[0] = 1", 2, "elements of lists"),
+        ("map('a', 1)['a'] = 1", 12, "elements of lists"),
+        ("a IN (SELECT b FROM t)", 7, "sub-queries"),
+        ("exists (with x as (select 1) select * from x)", 9, "sub-queries"),
+        ("a = (select max(a) from t)", 6, "sub-queries"),
+        ("(a, b) = (1, 2)", 3, "tuples"),
+        ("a IN ((1, 2))", 9, "tuples"),
         ("a = 1; drop table b", 6, "cannot read"),
         ("a = 99999999999999999999999999999999999999999", 5, "38 digits"),
         ("a = 128Y", 5, "range"),
@@ -151,6 +157,20 @@ def test_what_is_no_predicate_is_refused_with_its_place(text: str, position: int
     if position is not None:
         assert caught.value.facts["position"] == position - 1
         assert f"position {position}:" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("a IN (SELECT b FROM t)", "sub-queries"), ("exists(select 1)", "sub-queries"), ("(a, b) = (1, 2)", "tuples"),
+        ("c2 = array(1, 2)", "array"), ("array_contains(array(1, 2), c2)", "array"), ("map('a', 1) IS NULL", "map"),
+        ("struct(1, 2) IS NULL", "struct"), ("a[0] = 1", "elements"), ("a > INTERVAL '1' DAY", "intervals"),
+    ],
+)  # fmt: skip
+def test_what_spark_can_is_refused_by_name_and_says_so(text: str, names: str) -> None:
+    with pytest.raises(InvalidInput, match=names) as caught:
+        bind(parse(text), SCHEMA)
+    assert "without Spark" in str(caught.value) and "Spark can" in str(caught.value)
 
 
 @given(predicates(depth=3))

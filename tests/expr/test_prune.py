@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil.errors import EvaluationError
+from frazil.expr import nodes as n
 from frazil.expr.bind import bind
 from frazil.expr.parse import parse
 from frazil.expr.pruning.partitions import range_of_summaries, range_of_values
@@ -49,7 +50,7 @@ from frazil.spec.types import (
     TimestamptzType,
     UUIDType,
 )
-from tests.expr.support import ID_OF, SCHEMA, TYPES, Rows, cells, predicates, truth
+from tests.expr.support import ID_OF, POOLS, SCHEMA, TYPES, Rows, cells, predicates, truth
 
 _BIT = {True: TRUE, False: FALSE, None: NULL}
 TRANSFORMS: tuple[Transform, ...] = (
@@ -72,7 +73,7 @@ def _check(bound: Any, files: list[Rows], ranges: Any) -> None:
 
 
 def _statistics(type_: IcebergType, files: list[Rows], drop: list[int]) -> Range:
-    """What a writer would note, with bounds cut to two characters; `drop[i]` bits leave statistics out."""
+    """What a writer would note, with bounds cut to two characters; `drop[i]` bits leave statistics out, 16 exchanges the bounds."""
     lower, upper, counts, nulls, nans = [], [], [], [], []
     for rows, dropped in zip(files, drop, strict=True):
         values = [r.get(ID_OF[type_]) for r in rows]
@@ -80,6 +81,8 @@ def _statistics(type_: IcebergType, files: list[Rows], drop: list[int]) -> Range
         low, high = (min(plain), max(plain)) if plain else (None, None)
         if plain and isinstance(type_, StringType | BinaryType):
             low, high = low[:2], high if len(high) <= 2 else after_prefix(high[:2])
+        if dropped & 16:
+            low, high = high, low
         lower.append(None if dropped & 1 else low)
         upper.append(None if dropped & 2 else high)
         counts.append(len(values))
@@ -103,7 +106,7 @@ def test_column_statistics_never_hide_what_a_row_answers(data: st.DataObject) ->
     types = data.draw(st.lists(st.sampled_from(TYPES), min_size=1, max_size=3, unique=True))
     bound = bind(data.draw(predicates(types)), SCHEMA)
     files = data.draw(_files(types))
-    drop = data.draw(st.lists(st.sampled_from([0, 0, 0, 1, 2, 4, 8, 15]), min_size=len(files), max_size=len(files)))
+    drop = data.draw(st.lists(st.sampled_from([0, 0, 0, 1, 2, 4, 8, 15, 16, 20]), min_size=len(files), max_size=len(files)))
     ranges = {ID_OF[t]: _statistics(t, files, drop) for t in types}
     others = constant(None, IntegerType())  # columns that no file has read as null
     _check(bound, files, lambda field_id: [ranges.get(field_id, others)])
@@ -117,6 +120,12 @@ def stored(values: list[Any], type_: IcebergType) -> pa.Array:
     return pa.Array.from_buffers(pa.decimal128(type_.precision, type_.scale), len(wide), wide.buffers())
 
 
+def _as_java_writes(transform: Transform, type_: IcebergType, value: Any) -> Any:
+    if isinstance(transform, HourTransform) and isinstance(type_, TimestampType | TimestamptzType) and value is not None:
+        return (value // 3_600_000_000 + 2**31) % 2**32 - 2**31  # wraps around, where Frazil refuses
+    return apply(transform, type_, value) if transform.is_known else "?"
+
+
 @given(st.data())
 @settings(max_examples=150, deadline=None)
 def test_partition_values_and_summaries_never_hide_what_a_row_answers(data: st.DataObject) -> None:
@@ -125,7 +134,7 @@ def test_partition_values_and_summaries_never_hide_what_a_row_answers(data: st.D
     bound = bind(data.draw(predicates([type_])), SCHEMA)
     groups: dict[Any, tuple[Any, Rows]] = {}
     for value in data.draw(st.lists(cells(type_), min_size=1, max_size=8)):
-        key = apply(transform, type_, value) if transform.is_known else "?"
+        key = _as_java_writes(transform, type_, value)
         groups.setdefault(repr(key), (key, []))[1].append({ID_OF[type_]: value})
     result = transform.result_type(type_) if transform.is_known else StringType()
     keys, files = [k for k, _ in groups.values()], [rows for _, rows in groups.values()]
@@ -134,11 +143,26 @@ def test_partition_values_and_summaries_never_hide_what_a_row_answers(data: st.D
     _check(bound, files, lambda field_id: [per_file] if field_id == ID_OF[type_] else [absent])
     plain = [k for k in keys if k is not None and k == k]
     bounds = [stored([f(plain) if plain else None], result) for f in (min, max)]
+    if data.draw(st.integers(0, 3)) == 3:
+        bounds.reverse()  # a writer that had them the wrong way round
     flags = [pa.array([any(k is None for k in keys)]), pa.array([any(k is not None and k != k for k in keys)])]
     if data.draw(st.booleans()):
         flags[1] = pa.array([None], pa.bool_())
     manifest = range_of_summaries(transform, type_, bounds[0], bounds[1], flags[0], flags[1])
     _check(bound, [[r for rows in files for r in rows]], lambda field_id: [manifest] if field_id == ID_OF[type_] else [absent])
+
+
+@pytest.mark.parametrize("type_", TYPES, ids=str)
+def test_bounds_the_wrong_way_round_say_nothing(type_: IcebergType) -> None:
+    values = sorted({v for v in POOLS[type_] if v == v})
+    low, high = array(values[:1], type_), array(values[-1:], type_)
+    counts, none = pa.array([2], pa.int64()), pa.array([0], pa.int64())
+    found = from_statistics(type_, high, low, counts, none)
+    assert [found.lower[0].as_py(), found.upper[0].as_py()] == [None, None]
+    rows: Rows = [{ID_OF[type_]: v} for v in (values[0], values[-1])]
+    for value in (values[0], values[-1]):
+        for test in (n.EqualTo, n.GreaterThan, n.GreaterThanOrEqual, n.LessThan, n.LessThanOrEqual):
+            _check(bind(test(n.Reference(f"c{ID_OF[type_]}"), n.Literal(value, type_)), SCHEMA), [rows], lambda i: [found])
 
 
 @given(st.data())
@@ -294,6 +318,38 @@ def test_truncated_numbers_that_wrapped_around_hide_no_rows(least: int, type_: A
         assert _mask(f"{name} <= {least + 1}", **{name: r}) & TRUE and _mask(f"{name} > 0", **{name: r}) & FALSE
     ordinary = range_of_values(TruncateTransform(3), type_, pa.array([6], kind))
     assert not _mask(f"{name} < 6", **{name: ordinary}) & TRUE and _mask(f"{name} > 5", **{name: ordinary}) == TRUE
+
+
+_HOUR = 3_600_000_000
+
+
+@pytest.mark.parametrize("micros", [2**63 - 1, 2**31 * _HOUR, 2**31 * _HOUR - 1, -(2**31) * _HOUR, -(2**31) * _HOUR - 1, -(2**63)])
+def test_hours_that_wrapped_around_hide_no_rows(micros: int) -> None:
+    hour = pa.array([_as_java_writes(HourTransform(), TimestampType(), micros)], pa.int32())
+    other = pa.array([_as_java_writes(HourTransform(), TimestampType(), 0)], pa.int32())
+    low, high = (pa.array([f(hour[0].as_py(), other[0].as_py())], pa.int32()) for f in (min, max))
+    for r in (
+        range_of_values(HourTransform(), TimestampType(), hour),
+        range_of_summaries(HourTransform(), TimestampType(), hour, hour),
+        range_of_summaries(HourTransform(), TimestampType(), low, high),
+    ):
+        for test in (n.EqualTo, n.GreaterThanOrEqual, n.LessThanOrEqual):
+            bound = bind(test(n.Reference("ts"), n.Literal(micros, TimestampType())), SMALL)
+            assert outcomes(bound, lambda i, r=r: [r], 1)[0] & TRUE, bound
+    ordinary = range_of_values(HourTransform(), TimestampType(), pa.array([400_000], pa.int32()))
+    bound = bind(n.EqualTo(n.Reference("ts"), n.Literal(micros, TimestampType())), SMALL)
+    assert not outcomes(bound, lambda i: [ordinary], 1)[0] & TRUE
+
+
+@pytest.mark.parametrize("days", [2**31 - 1, 2**31 - 400, -(2**31), -(2**31) + 400, 1_826_000_000])
+@pytest.mark.parametrize("transform", [YearTransform(), MonthTransform(), DayTransform()], ids=str)
+def test_the_first_and_last_dates_that_there_are_hide_no_rows(transform: Transform, days: int) -> None:
+    value = pa.array([apply(transform, DateType(), days)], pa.int32())
+    schema = Schema(NestedField(1, "day", DateType()))
+    for r in (range_of_values(transform, DateType(), value), range_of_summaries(transform, DateType(), value, value)):
+        for test in (n.EqualTo, n.GreaterThanOrEqual, n.LessThanOrEqual):
+            bound = bind(test(n.Reference("day"), n.Literal(days, DateType())), schema)
+            assert outcomes(bound, lambda i, r=r: [r], 1)[0] & TRUE, bound
 
 
 def test_year_and_casts_to_date_prune_by_timestamps() -> None:

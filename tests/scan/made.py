@@ -19,7 +19,7 @@ from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshot, SnapshotLogEntry, Snapshots
 from frazil.spec.transform_values import apply
-from frazil.spec.types import DoubleType, FloatType, StructType
+from frazil.spec.types import DoubleType, FloatType, StructType, UUIDType
 
 Row = dict[int, Any]  # field id of a leaf -> internal value
 
@@ -44,13 +44,18 @@ class DictStorage:
 
 @dataclass(frozen=True)
 class MadeFile:
-    """Rows of one file; `keep` are the metrics that its writer kept: a subset of "vcnbN" (sizes aside): values, nulls, NaNs, bounds."""
+    """Rows of one file; `keep` are the metrics that its writer kept: a subset of "vcnbN" (sizes aside): values, nulls, NaNs, bounds.
+
+    `exchanged`: lower bounds stand for upper ones and the other way round. `row_groups`: that many; uuid bounds are then joined as Java does.
+    """
 
     rows: tuple[Row, ...]
     keep: str = "vnNb"
     narrow: bool = False  # bounds in the width before the promotion
     truncate: int | None = None
     lacks: frozenset[int] = frozenset()  # columns that did not exist when the file was written
+    exchanged: bool = False
+    row_groups: int = 1
 
 
 @dataclass
@@ -103,30 +108,45 @@ def data_file(path: str, made: MadeFile, spec: PartitionSpec, schema: Schema, pa
             order = sorted(
                 real, key=lambda v: v.encode() if isinstance(v, str) else (v, math.copysign(1, v)) if isinstance(v, float) else v
             )
+            if isinstance(type_, UUIDType):
+                order = joined_by_java(column, made.row_groups)
             lower[i] = _bound_bytes(type_, order[0], made, False)
             upper[i] = _bound_bytes(type_, order[-1], made, True)
+    if made.exchanged:
+        lower, upper = upper, lower
     return DataFile(
         file_path=path, file_format="parquet", partition=partition, record_count=len(made.rows), file_size_in_bytes=100 + len(made.rows),
         value_counts=values if "v" in made.keep else None, null_value_counts=nulls if "n" in made.keep else None,
         nan_value_counts=nans if "N" in made.keep else None, lower_bounds=lower if "b" in made.keep else None,
-        upper_bounds=upper if "b" in made.keep else None, split_offsets=(4,), spec_id=spec.spec_id,
+        upper_bounds=upper if "b" in made.keep else None, split_offsets=tuple(range(4, 4 + made.row_groups)), spec_id=spec.spec_id,
     )  # fmt: skip
 
 
-def summaries(entries: Sequence[ManifestEntry], spec: PartitionSpec, schema: Schema) -> tuple[FieldSummary, ...]:
+def joined_by_java(values: Sequence[bytes | None], row_groups: int) -> list[bytes]:
+    """Least and greatest uuid as Java has them: the range of each row group unsigned, the ranges joined by signed halves."""
+    size = -(-len(values) // row_groups)
+    groups = [real for i in range(0, len(values), size) if (real := [v for v in values[i : i + size] if v is not None])]
+    return [min(map(min, groups), key=signed_halves), max(map(max, groups), key=signed_halves)]
+
+
+def signed_halves(value: bytes) -> tuple[int, int]:
+    return int.from_bytes(value[:8], "big", signed=True), int.from_bytes(value[8:], "big", signed=True)
+
+
+def summaries(entries: Sequence[ManifestEntry], spec: PartitionSpec, schema: Schema, exchanged: bool = False) -> tuple[FieldSummary, ...]:
     found = []
     for place, typed in enumerate(spec.partition_type(schema).fields):
         values = [e.data_file.partition[place] for e in entries]
         real = [v for v in values if v is not None and not is_nan(v)]
         real.sort(key=lambda v: v.encode() if isinstance(v, str) else (v, math.copysign(1, v)) if isinstance(v, float) else v)
         low, high = (single_value.to_bytes(typed.field_type, v) for v in (real[0], real[-1])) if real else (None, None)
-        found.append(FieldSummary(None in values, any(map(is_nan, values)), low, high))
+        found.append(FieldSummary(None in values, any(map(is_nan, values)), *((high, low) if exchanged else (low, high))))
     return tuple(found)
 
 
 def manifest(
     storage: DictStorage, path: str, entries: Sequence[ManifestEntry], spec: PartitionSpec, schema: Schema, *, snapshot_id: int = 1,
-    sequence_number: int = 1, format_version: int = 2, content: int = 0, counts: bool = True,
+    sequence_number: int = 1, format_version: int = 2, content: int = 0, counts: bool = True, exchanged: bool = False,
 ) -> ManifestFile:  # fmt: skip
     data = encode_manifest(entries, spec=spec, schema=schema, format_version=format_version, content=content, snapshot_id=snapshot_id)
     storage.files[path] = data
@@ -139,7 +159,7 @@ def manifest(
         known |= {f"{n}_rows_count": r for n, r in zip(names, rows, strict=True)}
     return ManifestFile(
         manifest_path=path, manifest_length=len(data), partition_spec_id=spec.spec_id, content=content, sequence_number=sequence_number,
-        min_sequence_number=sequence_number, added_snapshot_id=snapshot_id, partitions=summaries(entries, spec, schema), **known,
+        min_sequence_number=sequence_number, added_snapshot_id=snapshot_id, partitions=summaries(entries, spec, schema, exchanged), **known,
     )  # fmt: skip
 
 
@@ -157,8 +177,12 @@ def make_table(
     *,
     format_version: int = 2,
     schemas: tuple[Schema, ...] = (),
+    exchanged: bool = False,
 ) -> Made:
-    """A table of one snapshot; rows of a file that fall into several partitions become several files."""
+    """A table of one snapshot; rows of a file that fall into several partitions become several files.
+
+    `exchanged`: the lower bounds of partition summaries stand for the upper ones and the other way round.
+    """
     storage = DictStorage()
     rows_of: dict[str, tuple[Row, ...]] = {}
     listed = []
@@ -171,7 +195,8 @@ def make_table(
                 part = replace(made, rows=rows)
                 entries.append(ManifestEntry(1, data_file(path, part, spec, schema, values), 1))
         if entries:
-            listed.append(manifest(storage, f"/t/metadata/{id(storage)}-m{m}.avro", entries, spec, schema, format_version=format_version))
+            path = f"/t/metadata/{id(storage)}-m{m}.avro"
+            listed.append(manifest(storage, path, entries, spec, schema, format_version=format_version, exchanged=exchanged))
     return Made(table_metadata(storage, schema, listed, [s for s, _ in manifests], format_version, schemas), storage, rows_of)
 
 

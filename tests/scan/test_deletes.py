@@ -119,6 +119,19 @@ def test_bounds_that_are_apart_rule_a_delete_file_out_also_when_they_are_older_a
             assert reached(one(), delete(content=2, equality_ids=(1,), **facts)) == want
 
 
+def test_bounds_that_cannot_be_rule_no_delete_file_out() -> None:
+    """Lower above upper, of the delete file or of the data file."""
+    low, high = ({1: np.array(v, "<i8").tobytes()} for v in (5, 9))
+    counts = {"value_counts": {1: 1}, "null_value_counts": {1: 0}}
+    by_key = {"content": 2, "equality_ids": (1,), **counts}
+    assert reached(one(), delete(**by_key, lower_bounds=low, upper_bounds=high)) == []
+    assert reached(one(), delete(**by_key, lower_bounds=high, upper_bounds=low)) == ["/t/x"]
+    assert reached(one(lower_bounds=high, upper_bounds=low), delete(**by_key, lower_bounds=low, upper_bounds=low)) == ["/t/x"]
+    paths = [{DELETE_FILE_PATH_ID: p} for p in (b"/t/data/g", b"/t/data/c")]
+    for path in ("/t/data/b", "/t/data/f", "/t/data/h"):
+        assert reached(one(path), delete(lower_bounds=paths[0], upper_bounds=paths[1])) == ["/t/x"]
+
+
 def test_deletes_weigh_in_when_tasks_are_packed() -> None:
     found = planned(
         [one(f"/t/data/{i}", file_size_in_bytes=100) for i in range(4)], [delete(file_size_in_bytes=350, content=2, equality_ids=(1,))]

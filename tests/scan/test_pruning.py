@@ -79,18 +79,23 @@ def specs(draw, spec_id):
 
 ROW = st.fixed_dictionaries({}, optional=dict(VALUES.items()))
 FILE = st.builds(
-    lambda rows, keep, narrow, cut: MadeFile(tuple(rows), keep, narrow, cut),
+    lambda rows, keep, narrow, cut, exchanged, groups: MadeFile(
+        tuple(rows), keep, narrow, cut, exchanged=exchanged == 3, row_groups=groups
+    ),
     st.lists(ROW, min_size=1, max_size=5),
     st.sampled_from(["vnNb", "vnNb", "vnb", "nb", "b", "vn", "vnN", "n", "", "vNb"]),
     st.booleans(),
     st.sampled_from([None, None, 1, 2]),
+    st.integers(0, 3),
+    st.integers(1, 3),
 )
 
 
 @st.composite
 def tables(draw):
     count = draw(st.integers(1, 3))
-    return make_table(SCHEMA, [(draw(specs(i)), draw(st.lists(FILE, min_size=1, max_size=3))) for i in range(count)])
+    manifests = [(draw(specs(i)), draw(st.lists(FILE, min_size=1, max_size=3))) for i in range(count)]
+    return make_table(SCHEMA, manifests, exchanged=draw(st.integers(0, 3)) == 3)
 
 
 # --- the oracle: three-valued, Spark's order of floats --------------------------------------------------------

@@ -43,6 +43,7 @@ def test_every_call_of_the_jvm_is_there_in_this_spark(session, tmp_path):
     project = catalyst.plans.logical.Project(jvm.scala_seq(session, [alias]), jvm.analysed_plan(frame))
     name = catalyst.AliasIdentifier("t", jvm.scala_seq(session, ["db"]))
     assert jvm.frame_of(session, catalyst.plans.logical.SubqueryAlias(name, project)).select("db.t.n").columns == ["n"]
+    assert [jvm.parsed_kind(session, x) for x in ("id + 1", "id n", "explode(m) as (k, v)")] == ["Add", "Alias", "MultiAlias"]
     named = frame.select(host.named_column("`id`", "i", False), host.named_column("`id`", "d", True))
     assert named.columns == ["i", "d"] and [tuple(r) for r in named.collect()] == [(0, 0.0), (1, 1.0), (2, 2.0)]
 

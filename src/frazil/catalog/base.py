@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from frazil.errors import InvalidInput, Unsupported
+from frazil.errors import InvalidInput, StorageError, Unsupported
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.updates import Requirement, Update
 from frazil.storage import Storage, check_name, redact
@@ -48,6 +48,10 @@ class Unknown:
 Outcome = Committed | Conflict | Unknown
 
 
+class Unclear(StorageError):
+    """The connection or the disk failed while a catalog was being changed: the change may be applied."""
+
+
 @dataclass(frozen=True)
 class PropertiesUpdateSummary:
     """Keys of a namespace's properties by what became of them; `missing`: to be removed, but not there."""
@@ -58,27 +62,45 @@ class PropertiesUpdateSummary:
 
 
 class CatalogBackend(Protocol):
-    """Hands out data only, never a Table. `properties` hold secrets: show them through `storage.redact`.
+    """A catalog as the rooms above use it. It hands out data, never a Table.
 
-    `create` and `swap` answer with an outcome; when they raise instead, nothing was applied and nothing is left.
+    `properties` hold secrets: show them through `storage.redact`.
+
+    `create` and `swap` answer with an outcome; when they raise instead, nothing was applied and nothing is left. Both are told what to do
+    in two ways: as the complete new `metadata`, which a catalog that points to metadata files stores, and as the `updates` that lead to it
+    with the `requirements` under which they may be applied, which is what a REST catalog is sent. A catalog that keeps metadata itself may
+    apply the updates to a newer state than `base`, as long as the requirements hold; so what was committed is read from the outcome.
+    Views are not part of this protocol; a view of the same name makes `create` a conflict.
     """
 
     name: str
     properties: dict[str, str]
+    writes_metadata_files: bool
+    """Whether `create` and `swap` write a metadata file beside the manifests. False: a server does, or none is written."""
 
     def load(self, identifier: Identifier) -> LoadedTable:
         """Raises NoSuchTableError, CorruptData."""
 
-    def create(self, identifier: Identifier, metadata: TableMetadata) -> Outcome:
-        """Conflict: a table (or view) of that name exists. Raises NoSuchNamespaceError where namespaces must be made first."""
+    def stage_create(self, identifier: Identifier, metadata: TableMetadata) -> LoadedTable:
+        """Prepare a new table before its first files are written; nothing of it is visible until `create`.
+
+        The answer says where the table's files go (`metadata.location` as given, or chosen here when it is ""), its storage and config
+        (a catalog may hand out credentials for this table) and the metadata to start from; `metadata_location` is "". Raises
+        TableAlreadyExistsError, NoSuchNamespaceError where namespaces must be made first, ValidationError for a location it cannot have.
+        """
+
+    def create(
+        self, identifier: Identifier, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()
+    ) -> Outcome:
+        """Make a table visible, in one step with its first snapshots. Need not be staged; a location "" is chosen here.
+
+        `updates` make `metadata` from nothing. Conflict: a table or view of that name exists. Raises as `stage_create`.
+        """
 
     def swap(
         self, base: LoadedTable, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()
     ) -> Outcome:
         """Make `metadata` the table's state if `base` still is. The metadata log is kept up here; `metadata` need not hold it."""
-
-    def table_location(self, identifier: Identifier) -> str:
-        """Where a new table of that name goes."""
 
     def table_exists(self, identifier: Identifier) -> bool: ...
 
@@ -118,10 +140,6 @@ def check_identifier(identifier: Sequence[str]) -> Identifier:
     if isinstance(identifier, str) or len(identifier) < 2:
         raise InvalidInput(f"{identifier!r} is no table identifier: it has a namespace and a name, as in db.events.")
     return (*check_namespace(identifier[:-1]), check_name(identifier[-1], "table name"))
-
-
-def full_name(identifier: Sequence[str]) -> str:
-    return ".".join(identifier)
 
 
 def option(properties: Mapping[str, str], *names: str, default: str | None = None) -> str | None:

@@ -15,6 +15,7 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from frazil.catalog.base import Unclear
 from frazil.errors import CommitFailedException, InvalidInput, StorageError
 
 logger = logging.getLogger("frazil.catalog.sql")
@@ -29,10 +30,6 @@ class DuplicateKey(StorageError):
 
 class Contended(CommitFailedException):
     """Others held the database for too long, or won; nothing was applied."""
-
-
-class Unclear(StorageError):
-    """The connection or the disk failed in the middle of a commit: it may be applied."""
 
 
 class MissingTable(StorageError):

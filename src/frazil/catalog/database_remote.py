@@ -9,7 +9,8 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from frazil.catalog.database import Contended, DuplicateKey, MissingTable, Row, Step, Unclear
+from frazil.catalog.base import Unclear
+from frazil.catalog.database import Contended, DuplicateKey, MissingTable, Row, Step
 from frazil.errors import FrazilError, InvalidInput, NotInstalledError, StorageError
 from frazil.storage import redact_text
 

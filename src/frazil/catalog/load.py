@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from frazil.catalog.base import CatalogBackend, Identifier
 from frazil.catalog.configuration import DEFAULT_CATALOG, Configuration, configuration, configured_names, home
 from frazil.catalog.memory import MemoryCatalog
+from frazil.catalog.names import full_name, identifier_parts
 from frazil.catalog.path import PathCatalog
 from frazil.catalog.served import check_served
 from frazil.catalog.sql import SqlCatalog
@@ -66,15 +67,14 @@ def meanings(
     Its first part is a catalog only if one of that name is configured ("default" is, but "default.t" is a namespace and a table).
     Properties that the caller gives may as well be those of the catalog that a name of three parts begins with. Raises InvalidInput.
     """
-    listed = name.replace("`", "").split(".") if isinstance(name, str) else name
-    parts = tuple(listed) if isinstance(listed, tuple | list) else ()
+    parts = identifier_parts(name) if isinstance(name, str) else tuple(name) if isinstance(name, tuple | list) else ()
     if not parts or not all(isinstance(p, str) and p for p in parts):
         raise InvalidInput(f"{name!r} is no table identifier: it has a namespace and a name, as in db.events.")
     known = {*configured_names(spark_conf), *([DEFAULT_CATALOG] if len(parts) > 2 else [])}
     catalog = parts[0] if len(parts) > 1 and parts[0] in known else None
     rest = parts[1:] if catalog else parts
     if len(rest) < 2:
-        raise InvalidInput(f"{'.'.join(parts)!r} is no table identifier: it has a namespace and a name, as in db.events.")
+        raise InvalidInput(f"{full_name(parts)!r} is no table identifier: it has a namespace and a name, as in db.events.")
     others = [(parts[0], parts[1:])] if catalog is None and len(parts) > 2 and properties else []
     return [(catalog, rest), *others]
 

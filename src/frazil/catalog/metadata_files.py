@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from frazil.catalog.base import LoadedTable
 from frazil.codec.metadata_json import decode_metadata, encode_metadata
-from frazil.errors import ValidationError
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.properties import METADATA_CODEC, METADATA_DELETE_AFTER_COMMIT, METADATA_PREVIOUS_VERSIONS
 from frazil.spec.snapshot import MetadataLogEntry
 from frazil.storage import Storage, is_inside
 from frazil.storage.locations import metadata_location, metadata_root, parent
@@ -37,10 +37,7 @@ def newest_of_catalog(storage: Storage, root: str) -> list[str] | None:
 
 def wants_gzip(metadata: TableMetadata) -> bool:
     """Table property write.metadata.compression-codec: none (default) or gzip."""
-    codec = metadata.properties.get("write.metadata.compression-codec", "none").strip().lower()
-    if codec not in ("none", "gzip"):
-        raise ValidationError(f"Property write.metadata.compression-codec must be none or gzip, not {codec!r}.", table=metadata.location)
-    return codec == "gzip"
+    return METADATA_CODEC.of(metadata.properties) == "gzip"
 
 
 def encode(metadata: TableMetadata, gzipped: bool) -> bytes:
@@ -65,13 +62,7 @@ def new_location(base: LoadedTable | None, metadata: TableMetadata) -> str:
 
 def with_log(base: LoadedTable, metadata: TableMetadata) -> tuple[TableMetadata, tuple[str, ...]]:
     """`metadata` with `base`'s file at the end of its log, and the files that fell off (write.metadata.previous-versions-max, 100)."""
-    text = metadata.properties.get("write.metadata.previous-versions-max", "100")
-    try:
-        kept = max(1, int(text))
-    except ValueError:
-        raise ValidationError(
-            f"Property write.metadata.previous-versions-max must be a number, not {text!r}.", table=metadata.location
-        ) from None
+    kept = max(1, METADATA_PREVIOUS_VERSIONS.of(metadata.properties))
     log = (*base.metadata.metadata_log, MetadataLogEntry(base.metadata.last_updated_ms, base.metadata_location))
     return replace(metadata, metadata_log=log[-kept:]), tuple(e.metadata_file for e in log[:-kept])
 
@@ -81,7 +72,7 @@ def delete_fallen(storage: Storage, metadata: TableMetadata, fallen: tuple[str, 
 
     Only metadata files inside the table's own directories go, whatever a log names.
     """
-    if not fallen or metadata.properties.get("write.metadata.delete-after-commit.enabled", "false").strip().lower() != "true":
+    if not fallen or not METADATA_DELETE_AFTER_COMMIT.of(metadata.properties):
         return
     own = (metadata.location, metadata_root(metadata.location, metadata.properties))
     mine = [f for f in fallen if is_metadata_file(f) and any(is_inside(f, root) for root in own)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from frazil.catalog import metadata_files, path_files, purge
 from frazil.catalog.base import (
@@ -16,10 +17,10 @@ from frazil.catalog.base import (
     PropertiesUpdateSummary,
     check_identifier,
     check_namespace,
-    full_name,
     refuse_relocation,
     shown,
 )
+from frazil.catalog.names import full_name
 from frazil.catalog.served import canonical, check_of_location
 from frazil.errors import (
     InvalidInput,
@@ -27,6 +28,7 @@ from frazil.errors import (
     NamespaceNotEmptyError,
     NoSuchNamespaceError,
     NoSuchTableError,
+    TableAlreadyExistsError,
     Unsupported,
     ValidationError,
 )
@@ -41,6 +43,8 @@ _LEFTOVER = re.compile(r"\..*\.[0-9a-f]{32}\.tmp")  # of a drop that was cut off
 
 class PathCatalog:
     """`warehouse` is the directory; each namespace level and each table is a directory in it. Namespaces need not be made first."""
+
+    writes_metadata_files = True
 
     def __init__(self, name: str, properties: Mapping[str, str]):
         self.name, self.properties = name, dict(properties)
@@ -72,14 +76,26 @@ class PathCatalog:
             raise self._no_table(identifier)
         return LoadedTable(tuple(identifier), *found, self.storage, dict(self.properties))
 
-    def create(self, identifier: Identifier, metadata: TableMetadata) -> Outcome:
+    def stage_create(self, identifier: Identifier, metadata: TableMetadata) -> LoadedTable:
+        if self.table_exists(identifier):
+            name = f"{self.name}.{full_name(identifier)}"
+            raise TableAlreadyExistsError(f"Table already exists: {name}.", table=name)
+        return self._staged(identifier, metadata)
+
+    def _staged(self, identifier: Identifier, metadata: TableMetadata) -> LoadedTable:
         root = self.table_location(identifier)
-        if normalise(metadata.location) != normalise(root):
+        if metadata.location and normalise(metadata.location) != normalise(root):
             raise ValidationError(
                 f"A table of path catalog {self.name!r} cannot have a location of its own: {metadata.location}.",
                 hint=f"Leave the location out; it is {root}.", table=full_name(identifier),
             )  # fmt: skip
-        return path_files.create(self.storage, root, tuple(identifier), metadata, dict(self.properties))
+        placed = replace(metadata, location=metadata.location or root)
+        return LoadedTable(tuple(identifier), "", placed, self.storage, dict(self.properties))
+
+    def create(
+        self, identifier: Identifier, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()
+    ) -> Outcome:
+        return path_files.create(self.table_location(identifier), self._staged(identifier, metadata))
 
     def swap(
         self, base: LoadedTable, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()
@@ -157,6 +173,8 @@ class PathCatalog:
 class LocationBackend:
     """One path table by its directory, without a warehouse. Its identifier is (); `(location,)` is taken as well."""
 
+    writes_metadata_files = True
+
     def __init__(self, location: str, properties: Mapping[str, str]):
         self.location, self.properties = absolute(location), dict(properties)
         self.name = self.location
@@ -184,11 +202,22 @@ class LocationBackend:
             raise NoSuchTableError(text, hint=path_files.instead(self.storage, self.location), table=self.location)
         return LoadedTable((), *found, self.storage, dict(self.properties))
 
-    def create(self, identifier: Identifier, metadata: TableMetadata) -> Outcome:
-        self._check(identifier)
-        if normalise(metadata.location) != normalise(self.location):
+    def stage_create(self, identifier: Identifier, metadata: TableMetadata) -> LoadedTable:
+        if self.table_exists(identifier):
+            raise TableAlreadyExistsError(f"Table already exists: {self.location}.", table=self.location)
+        return self._staged(metadata)
+
+    def _staged(self, metadata: TableMetadata) -> LoadedTable:
+        if metadata.location and normalise(metadata.location) != normalise(self.location):
             raise ValidationError(f"The table at {self.location} cannot have the location {metadata.location}.", table=self.location)
-        return path_files.create(self.storage, self.location, (), metadata, dict(self.properties))
+        placed = replace(metadata, location=metadata.location or self.location)
+        return LoadedTable((), "", placed, self.storage, dict(self.properties))
+
+    def create(
+        self, identifier: Identifier, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()
+    ) -> Outcome:
+        self._check(identifier)
+        return path_files.create(self.location, self._staged(metadata))
 
     def swap(
         self, base: LoadedTable, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()

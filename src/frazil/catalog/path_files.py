@@ -10,13 +10,14 @@ import contextlib
 import gzip
 import re
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from frazil.catalog import metadata_files, path_line
-from frazil.catalog.base import Committed, Conflict, Identifier, LoadedTable, Outcome, Unknown
+from frazil.catalog.base import Committed, Conflict, LoadedTable, Outcome, Unknown
 from frazil.codec.metadata_json import decode_metadata
 from frazil.errors import CorruptData, FrazilError, NoSuchFileError, ValidationError
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.properties import METADATA_PATH
 from frazil.storage import PublishUnclear, Storage, normalise
 from frazil.storage.locations import base_name, join
 
@@ -80,18 +81,20 @@ def load(storage: Storage, root: str) -> tuple[str, TableMetadata] | None:
 
 
 def check_path_table(metadata: TableMetadata, root: str) -> None:
-    if "write.metadata.path" in metadata.properties:
+    if METADATA_PATH.name in metadata.properties:
         raise ValidationError("A path table cannot keep its metadata elsewhere (property write.metadata.path).", table=root)
     metadata_files.wants_gzip(metadata)
 
 
-def create(storage: Storage, root: str, identifier: Identifier, metadata: TableMetadata, config: dict[str, str]) -> Outcome:
+def create(root: str, staged: LoadedTable) -> Outcome:
+    """Publish the first version of a table."""
+    storage, metadata = staged.storage, staged.metadata
     check_path_table(metadata, root)
     if (there := head(storage, root)) is not None:
         return Conflict(f"Table exists: {there.location}")
     # Plain, whatever the codec: creators that wish for different codecs must meet at one name.
     location = join(root, "metadata", "v1.metadata.json")
-    fresh = LoadedTable(identifier, location, metadata, storage, config)
+    fresh = replace(staged, metadata_location=location)
     return _publish(storage, root, None, fresh, metadata_files.encode(metadata, gzipped=False), 1)
 
 

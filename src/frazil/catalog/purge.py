@@ -6,10 +6,10 @@ import logging
 from collections.abc import Iterable, Iterator
 
 from frazil.catalog.base import LoadedTable
-from frazil.codec.manifest import decode_manifest
-from frazil.codec.manifest_list import decode_manifest_list
-from frazil.errors import CorruptData, NoSuchFileError
-from frazil.spec.manifest import ManifestFile
+from frazil.errors import ValidationError
+from frazil.scan.listing import reachable as listing
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.properties import GC_ENABLED
 from frazil.storage import Storage, is_inside, normalise
 
 logger = logging.getLogger("frazil.catalog")
@@ -20,38 +20,21 @@ def reachable(table: LoadedTable) -> Iterator[str]:
 
     A file that cannot be read hides what it names; it is reported in the log and passed over.
     """
-    metadata, storage = table.metadata, table.storage
-    with_data = metadata.properties.get("gc.enabled", "true").strip().lower() != "false"
-    seen: set[str] = set()
-    for snapshot in metadata.snapshots:
-        manifests: tuple[ManifestFile, ...] = ()
-        if snapshot.manifest_list is not None:
-            try:
-                manifests = decode_manifest_list(storage.read(snapshot.manifest_list), snapshot.manifest_list)
-            except (CorruptData, NoSuchFileError) as error:
-                logger.warning("Purge leaves the files of %s: %s", snapshot.manifest_list, error)
-        for manifest in manifests:
-            if manifest.manifest_path not in seen:
-                seen.add(manifest.manifest_path)
-                if with_data:
-                    yield from _data_files(storage, manifest)
-                yield manifest.manifest_path
-        yield from (m for m in snapshot.manifests or () if m not in seen)
-        if snapshot.manifest_list is not None:
-            yield snapshot.manifest_list
-    for statistics in (*metadata.statistics, *metadata.partition_statistics):
-        if path := statistics.get("statistics-path"):
-            yield str(path)
-    yield from (entry.metadata_file for entry in metadata.metadata_log)
-    yield table.metadata_location
+    found = listing.reachable(
+        table.metadata, table.storage, metadata_location=table.metadata_location, contents=_takes_data(table.metadata), removed=True,
+        unreadable=lambda file, error: logger.warning("Purge leaves the files of %s: %s", file, error),
+    )  # fmt: skip
+    for files in found:
+        yield from files.paths.to_pylist()
 
 
-def _data_files(storage: Storage, manifest: ManifestFile) -> Iterator[str]:
+def _takes_data(metadata: TableMetadata) -> bool:
+    """Whether data files go as well; not when gc.enabled says no, or what nobody can read."""
     try:
-        data = storage.read(manifest.manifest_path)
-        yield from map(str, decode_manifest(data, manifest, columns=("file_path",)).column("file_path").to_pylist())
-    except (CorruptData, NoSuchFileError) as error:
-        logger.warning("Purge leaves the files of %s: %s", manifest.manifest_path, error)
+        return GC_ENABLED.of(metadata.properties)
+    except ValidationError as error:
+        logger.warning("Purge leaves the data files of %s: %s", metadata.location, error)
+        return False
 
 
 def files_outside(table: LoadedTable, root: str) -> list[str]:

@@ -9,36 +9,35 @@ import contextlib
 import difflib
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from frazil.catalog import metadata_files, purge, sql_statements
 from frazil.catalog.base import (
-    Committed,
     Conflict,
     Identifier,
     Identifiers,
     LoadedTable,
     Outcome,
-    Unknown,
     check_identifier,
     check_namespace,
     flag,
-    full_name,
     shown,
 )
-from frazil.catalog.database import Contended, Database, DuplicateKey, Unclear
+from frazil.catalog.database import Contended, Database, DuplicateKey
+from frazil.catalog.names import full_name
+from frazil.catalog.pointer import create_pointed, load_pointed, swap_pointed
 from frazil.catalog.sql_namespaces import SqlNamespaces
 from frazil.catalog.sql_setup import open_database, set_up
 from frazil.errors import (
     FrazilError,
     InvalidInput,
-    NoSuchFileError,
     NoSuchNamespaceError,
     NoSuchTableError,
     TableAlreadyExistsError,
 )
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.updates import Requirement, Update
-from frazil.storage import Storage, absolute, check_location, normalise, storage_for
+from frazil.storage import Storage, absolute, check_location, storage_for
 from frazil.storage.locations import join, strip_slash
 
 _MAX_LOCATION = 1000
@@ -46,6 +45,8 @@ _MAX_LOCATION = 1000
 
 class SqlCatalog(SqlNamespaces):
     """`uri` is the database (sqlite, postgresql, mysql, mariadb; JDBC URLs too), `warehouse` the place of new tables."""
+
+    writes_metadata_files = True
 
     def __init__(self, name: str, properties: Mapping[str, str], database: Database | None = None):
         self.name, self.properties = name, dict(properties)
@@ -71,6 +72,8 @@ class SqlCatalog(SqlNamespaces):
 
     def _pointer(self, identifier: Identifier) -> str | None:
         """The metadata location of a table, None when there is none (or a view)."""
+        if any("." in level for level in check_identifier(identifier)[:-1]):
+            return None  # no namespace holds a dot: it is a table whose name does, and what follows that name
         row = self._row(identifier)
         for location, namespace, name, kind in self.database.query(sql_statements.get(self._v1), row):
             # MySQL compares without regard to case
@@ -116,88 +119,63 @@ class SqlCatalog(SqlNamespaces):
         return place
 
     def load(self, identifier: Identifier) -> LoadedTable:
-        location = self._pointer(identifier)
-        while location is not None:
-            storage = self._storage(location)
-            try:
-                return LoadedTable(tuple(identifier), location, metadata_files.read(storage, location), storage, dict(self.properties))
-            except NoSuchFileError as error:
-                newer = self._pointer(identifier)  # others committed and removed the file in between
-                if newer == location:
-                    message = f"The metadata file of table {full_name(identifier)} is missing: {location}."
-                    raise NoSuchFileError(message, table=full_name(identifier), file=location) from error
-                location = newer
-        raise self._no_table(identifier)
+        found = load_pointed(lambda: self._pointer(identifier), self._storage, full_name(identifier))
+        if found is None:
+            raise self._no_table(identifier)
+        location, metadata, storage = found
+        return LoadedTable(tuple(identifier), location, metadata, storage, dict(self.properties))
 
     def table_exists(self, identifier: Identifier) -> bool:
         return self._pointer(identifier) is not None
 
-    def create(self, identifier: Identifier, metadata: TableMetadata) -> Outcome:
+    def stage_create(self, identifier: Identifier, metadata: TableMetadata) -> LoadedTable:
+        self._check_namespace_of(identifier)
+        if self._is_taken(identifier):
+            name = f"{self.name}.{full_name(identifier)}"
+            raise TableAlreadyExistsError(f"Table or view already exists: {name}.", table=name)
+        return self._staged(identifier, metadata)
+
+    def create(
+        self, identifier: Identifier, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()
+    ) -> Outcome:
         row = self._row(identifier)
-        if self._strict and not self.namespace_exists(tuple(identifier[:-1])):
-            raise NoSuchNamespaceError(
-                f"Namespace does not exist: {full_name(identifier[:-1])}.",
-                hint=self._elsewhere() or "Make it with create_namespace first.", namespace=full_name(identifier[:-1]),
-            )  # fmt: skip
-        if self.database.query(sql_statements.get(self._v1), row):
+        self._check_namespace_of(identifier)
+        if self._is_taken(identifier):
             return Conflict(f"Table or view exists: {full_name(identifier)}")
-        storage = self._storage(metadata.location)
-        location = self._write(storage, None, metadata)
-        table = LoadedTable(tuple(identifier), location, metadata, storage, dict(self.properties))
-        try:
-            self._point(storage, location, sql_statements.insert(self._v1), row | {"new": location})
-        except DuplicateKey:
-            return Conflict(f"Table or view exists: {full_name(identifier)}")
-        except Unclear as error:
-            return self._after_unclear(table, error)
-        return Committed(table)
+
+        def insert(table: LoadedTable) -> bool:
+            try:
+                return self.database.execute([(sql_statements.insert(self._v1), row | {"new": table.metadata_location})])[0] == 1
+            except DuplicateKey:
+                return False
+
+        return create_pointed(self._staged(identifier, metadata), insert, lambda: self.load(identifier), _check_length)
 
     def swap(
         self, base: LoadedTable, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()
     ) -> Outcome:
-        complete, fallen = metadata_files.with_log(base, metadata)
-        location = self._write(base.storage, base, complete)
-        table = LoadedTable(base.identifier, location, complete, base.storage, base.config)
-        values = self._row(base.identifier) | {"new": location, "old": base.metadata_location}
-        try:
-            won = self._point(base.storage, location, sql_statements.swap(self._v1), values) == 1
-        except Contended as error:
-            return Conflict(str(error))
-        except Unclear as error:
-            return self._after_unclear(table, error)
-        if not won:
-            metadata_files.discard(base.storage, location)
-            return Conflict(f"The metadata location of {full_name(base.identifier)} is no longer {base.metadata_location}")
-        metadata_files.delete_fallen(base.storage, complete, fallen)
-        return Committed(table)
+        row = self._row(base.identifier)
 
-    def _write(self, storage: Storage, base: LoadedTable | None, metadata: TableMetadata) -> str:
-        location = metadata_files.new_location(base, metadata)
-        if len(location) > _MAX_LOCATION:
-            raise InvalidInput(
-                f"A SQL catalog holds metadata locations of at most {_MAX_LOCATION} characters; this one has {len(location)}."
-            )
-        storage.write(location, metadata_files.encode(metadata, metadata_files.wants_gzip(metadata)))
-        return location
+        def update(table: LoadedTable) -> bool:
+            values = row | {"new": table.metadata_location, "old": base.metadata_location}
+            return self.database.execute([(sql_statements.swap(self._v1), values)])[0] == 1
 
-    def _point(self, storage: Storage, location: str, statement: str, values: Mapping[str, str]) -> int:
-        """Run the one statement that makes `location` current; a failure that is certain takes the file with it."""
-        try:
-            return self.database.execute([(statement, values)])[0]
-        except Unclear:
-            raise
-        except FrazilError:
-            metadata_files.discard(storage, location)
-            raise
+        return swap_pointed(base, metadata, update, lambda: self.load(base.identifier), _check_length)
 
-    def _after_unclear(self, table: LoadedTable, error: Unclear) -> Outcome:
-        """Applied if the new file is current, or in the log of what is. Else nobody knows: the answer may still be under way."""
-        with contextlib.suppress(FrazilError):
-            current = self.load(table.identifier)
-            mine = normalise(table.metadata_location)
-            if mine in {normalise(current.metadata_location), *(normalise(e.metadata_file) for e in current.metadata.metadata_log)}:
-                return Committed(table)
-        return Unknown(error)
+    def _staged(self, identifier: Identifier, metadata: TableMetadata) -> LoadedTable:
+        place = metadata.location or self.table_location(identifier)
+        return LoadedTable(tuple(identifier), "", replace(metadata, location=place), self._storage(place), dict(self.properties))
+
+    def _is_taken(self, identifier: Identifier) -> bool:
+        """Whether a row of that name is there; that of a view counts as well."""
+        return bool(self.database.query(sql_statements.get(self._v1), self._row(identifier)))
+
+    def _check_namespace_of(self, identifier: Identifier) -> None:
+        """Raises NoSuchNamespaceError where namespaces must be made first (jdbc.strict-mode, true)."""
+        namespace = check_identifier(identifier)[:-1]
+        if self._strict and not self.namespace_exists(namespace):
+            hint = self._elsewhere() or "Make it with create_namespace first."
+            raise NoSuchNamespaceError(f"Namespace does not exist: {full_name(namespace)}.", hint=hint, namespace=full_name(namespace))
 
     def drop_table(self, identifier: Identifier, purge: bool = False) -> None:
         if self._pointer(identifier) is None:
@@ -228,8 +206,7 @@ class SqlCatalog(SqlNamespaces):
             raise InvalidInput(f"{location} is no metadata file: its name ends in .metadata.json.", file=location)
         storage, row = self._storage(location), self._row(identifier)
         metadata = metadata_files.read(storage, location)
-        if self._strict and not self.namespace_exists(tuple(identifier[:-1])):
-            raise NoSuchNamespaceError(f"Namespace does not exist: {full_name(identifier[:-1])}.", namespace=full_name(identifier[:-1]))
+        self._check_namespace_of(identifier)
         old = self._pointer(identifier)
         try:
             if old is not None and overwrite:
@@ -247,6 +224,13 @@ class SqlCatalog(SqlNamespaces):
         joined = self._joined(namespace)
         found = self.database.query(sql_statements.names(self._v1), {"catalog": self.name, "namespace": joined})
         return sorted((*namespace, str(name)) for there, name in found if there == joined)
+
+
+def _check_length(location: str) -> None:
+    if len(location) > _MAX_LOCATION:
+        raise InvalidInput(
+            f"A SQL catalog holds metadata locations of at most {_MAX_LOCATION} characters; this one has {len(location)}."
+        )
 
 
 def _purge(table: LoadedTable) -> None:

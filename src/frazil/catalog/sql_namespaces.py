@@ -6,8 +6,9 @@ import contextlib
 from collections.abc import Mapping
 
 from frazil.catalog import sql_statements
-from frazil.catalog.base import Identifier, Identifiers, PropertiesUpdateSummary, check_namespace, full_name
+from frazil.catalog.base import Identifier, Identifiers, PropertiesUpdateSummary, check_namespace
 from frazil.catalog.database import Database, DuplicateKey, Step
+from frazil.catalog.names import full_name
 from frazil.errors import (
     CommitFailedException,
     FrazilError,
@@ -44,6 +45,8 @@ class SqlNamespaces:
         return {space[:depth] for space in levels for depth in range(1, len(space) + 1)}
 
     def namespace_exists(self, namespace: Identifier) -> bool:
+        if any("." in level for level in check_namespace(namespace)):
+            return False
         values = self._values(namespace)
         if any(r[0] == values["namespace"] for r in self.database.query(sql_statements.PROPERTIES, values)):
             return True

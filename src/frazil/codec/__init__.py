@@ -2,7 +2,7 @@
 
 Doors: `metadata_json` (table metadata), `json_nouns` and `json_updates` (schemas, specs, orders, snapshots, refs; REST updates and
 requirements), `manifest_list`, `manifest` (to Arrow, columnar, and back), `single_value` (bounds, defaults, readable
-values), `partition_path`, `avro` (object container files, bounded), `puffin`, `deletion_vector`, `name_mapping`.
+values), `partition_path`, `avro` (object container files, bounded), `puffin`, `deletion_vector`.
 
 Every decoder takes hostile bytes: it raises CorruptData with the file's name, in time and memory bounded by what it was given.
 """

@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 
-from frazil.codec.guard import MAX_DEPTH, reading
+from frazil.codec.guard import reading
 from frazil.errors import CorruptData, Unsupported
+from frazil.spec.types import MAX_DEPTH
 
 _MAX_WEIGHT = 20_000
 _PLAIN = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))

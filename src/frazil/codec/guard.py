@@ -12,7 +12,6 @@ import msgspec
 
 from frazil.errors import CorruptData, FrazilError, Unsupported
 
-MAX_DEPTH = 100  # of types inside types, and of JSON values we walk
 _SYMPTOMS = (  # decoding does no I/O: an OSError comes from a decompressor
     ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError, EOFError, OSError, NotImplementedError,
     struct.error, zlib.error, lzma.LZMAError, msgspec.MsgspecError,

@@ -9,14 +9,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from frazil.codec import single_value
-from frazil.codec.guard import MAX_DEPTH
 from frazil.errors import CorruptData
 from frazil.spec.partitioning import FIRST_PARTITION_FIELD_ID, PartitionField, PartitionSpec
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshot, SnapshotRef
 from frazil.spec.sorting import NullOrder, SortDirection, SortField, SortOrder
 from frazil.spec.transforms import parse_transform
-from frazil.spec.types import IcebergType, ListType, MapType, NestedField, StructType, parse_primitive
+from frazil.spec.types import MAX_DEPTH, IcebergType, ListType, MapType, NestedField, StructType, parse_primitive
 
 _FIELD_KEYS = frozenset(("id", "name", "required", "type", "doc", "initial-default", "write-default"))
 _STRUCT_KEYS = frozenset(("type", "fields"))

@@ -10,11 +10,11 @@ import uuid
 from typing import Any
 
 from frazil.codec import iso_time
-from frazil.codec.guard import MAX_DEPTH
 from frazil.errors import CorruptData, InvalidInput
 from frazil.spec.transform_values import scaled
 from frazil.spec.transforms import HourTransform, MonthTransform, Transform, YearTransform
 from frazil.spec.types import (
+    MAX_DEPTH,
     BinaryType,
     BooleanType,
     DateType,

@@ -14,7 +14,6 @@ from frazil.commit.conflicts import check_isolation
 from frazil.commit.context import Context
 from frazil.commit.filtering import DeleteRemoval, Removal, RemovesSomething
 from frazil.commit.history import History
-from frazil.commit.keys import partition_key
 from frazil.commit.matching import TRUE, data_file_outcome
 from frazil.commit.new_table import replacement
 from frazil.commit.produce import Change, SnapshotTarget, parent_of, produce
@@ -22,6 +21,7 @@ from frazil.errors import ValidationException
 from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, Predicate
 from frazil.spec.data_file import DataFile
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.partition_key import partition_key
 from frazil.spec.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import MAIN_BRANCH

@@ -6,17 +6,17 @@ A REST catalog is sent the updates; every other catalog stores what `apply_updat
 from __future__ import annotations
 
 import time
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from frazil.commit.known_properties import check_values
-from frazil.commit.properties import RESERVED_PROPERTIES
 from frazil.errors import ValidationError
 from frazil.spec import updates as u
 from frazil.spec.metadata import SUPPORTED_FORMAT_VERSION, TableMetadata
 from frazil.spec.partitioning import FIRST_PARTITION_FIELD_ID, PartitionSpec, check_source
+from frazil.spec.properties import RESERVED_PROPERTIES, check_values
 from frazil.spec.schema import Schema, check_identifier_fields
 from frazil.spec.snapshot import MAIN_BRANCH, SnapshotLogEntry, SnapshotRef
 from frazil.spec.sorting import UNSORTED_SORT_ORDER, SortOrder
@@ -62,10 +62,11 @@ class _Draft:
 def apply_updates(metadata: TableMetadata | None, updates: Iterable[u.Update], *, now_ms: int | None = None) -> TableMetadata:
     """The metadata after `updates`; the same object when they change nothing. Raises ValidationError for what the format forbids.
 
-    last-updated-ms never goes back: a clock behind that of the last writer counts as standing still.
+    `metadata` None: a new table is made of them (`commit.new_table.creation_updates`). last-updated-ms never goes back: a clock behind that
+    of the last writer counts as standing still.
     """
     if metadata is None:
-        raise ValidationError("There is no table to change; commit.new_table.new_metadata makes the metadata of a new one.")
+        return _created(updates, now_millis() if now_ms is None else now_ms)
     draft = _Draft(metadata, max(now_millis() if now_ms is None else now_ms, metadata.last_updated_ms))
     for update in updates:
         _REDUCERS[type(update)](draft, update)
@@ -75,6 +76,19 @@ def apply_updates(metadata: TableMetadata | None, updates: Iterable[u.Update], *
         _check_defaults(draft.md)
     log = _snapshot_log(draft)
     return replace(draft.md, snapshot_log=log, last_updated_ms=max(draft.updated_ms or draft.now_ms, metadata.last_updated_ms))
+
+
+def _created(updates: Iterable[u.Update], now_ms: int) -> TableMetadata:
+    """The metadata of a new table. Raises ValidationError when the updates leave out what every table has."""
+    nothing = TableMetadata(
+        format_version=1, table_uuid=None, location="", last_updated_ms=now_ms, last_column_id=0, schemas=(), current_schema_id=-1,
+        partition_specs=(), default_spec_id=-1, sort_orders=(), default_sort_order_id=-1,
+    )  # fmt: skip
+    made = apply_updates(nothing, updates, now_ms=now_ms)
+    known = {"schema": made.schemas, "partition spec": made.partition_specs, "sort order": made.sort_orders, "location": made.location}
+    if missing := [what for what, value in known.items() if not value]:
+        raise ValidationError(f"Cannot create a table without {', '.join(missing)}")
+    return made if made.table_uuid is not None else replace(made, table_uuid=str(uuid.uuid4()))
 
 
 def _defaults(md: TableMetadata) -> tuple[int, int, int]:

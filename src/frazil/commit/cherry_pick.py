@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 from frazil.codec.manifest import entries_from_table
 from frazil.commit.context import Context
 from frazil.commit.filtering import Removal
-from frazil.commit.keys import partition_key, plain_values
 from frazil.commit.manifests import ADDED, DELETED
 from frazil.commit.produce import Change, SnapshotTarget, produce
 from frazil.errors import ValidationException
@@ -19,6 +18,7 @@ from frazil.scan.manifests import manifests_of, read_manifest
 from frazil.spec.data_file import DataFile, ManifestEntry
 from frazil.spec.manifest import ManifestContent
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.partition_key import partition_key, plain_values
 from frazil.spec.snapshot import MAIN_BRANCH, Snapshot, SnapshotRef
 from frazil.spec.updates import SetSnapshotRef, Update
 from frazil.storage.base import Storage

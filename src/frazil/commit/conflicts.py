@@ -22,7 +22,6 @@ from frazil.commit.history import (
     Found,
     History,
 )
-from frazil.commit.keys import PartitionKey, partition_key, plain_values
 from frazil.errors import InvalidInput
 from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.scan.delete_ranges import normalised, path_bounds
@@ -31,6 +30,7 @@ from frazil.scan.manifests import STATISTICS, column_of
 from frazil.scan.tasks import PlannedFiles
 from frazil.spec.data_file import DataFile, DataFileContent
 from frazil.spec.manifest import ManifestFile
+from frazil.spec.partition_key import PartitionKey, partition_key, plain_values
 
 ISOLATION_LEVELS = ("serializable", "snapshot")
 _SHOWN = 10

@@ -12,6 +12,7 @@ from frazil.commit.manifests import ManifestWriter, Output
 from frazil.commit.merging import MergeCache
 from frazil.spec.manifest import ManifestFile
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.properties import METADATA_PATH
 from frazil.storage.base import Storage
 
 
@@ -88,4 +89,4 @@ class Context:
 
 
 def _place(metadata: TableMetadata) -> tuple[int, str, str | None]:
-    return metadata.format_version, metadata.location, metadata.properties.get("write.metadata.path")
+    return metadata.format_version, metadata.location, METADATA_PATH.text(metadata.properties)

@@ -13,15 +13,15 @@ import pyarrow.compute as pc
 
 from frazil.codec.manifest import entries_from_table
 from frazil.codec.single_value import from_bytes
-from frazil.commit.keys import PartitionKey, partition_key, plain_values
-from frazil.commit.manifests import DELETED, EXISTING, ManifestWriter, schema_of_spec
+from frazil.commit.manifests import DELETED, EXISTING, ManifestWriter
 from frazil.commit.matching import TRUE, file_outcomes, manifests_that_may_match
 from frazil.errors import ValidationException
 from frazil.expr.nodes import AlwaysFalse, Predicate
 from frazil.scan.manifests import read_manifest
 from frazil.spec.data_file import DataFile
 from frazil.spec.manifest import ManifestFile
-from frazil.spec.metadata import TableMetadata
+from frazil.spec.metadata import TableMetadata, schema_of_spec
+from frazil.spec.partition_key import PartitionKey, partition_key, plain_values
 from frazil.spec.schema import Schema
 from frazil.spec.types import IcebergType
 
@@ -184,6 +184,10 @@ def _room(bounds: tuple[Any, Any, Any], value: Any) -> bool:
         return summary.contains_nan is not False
     if lower is None or upper is None:
         return lower is not None or upper is not None
+    if lower > upper:  # a writer that was wrong about both, or Java, which orders uuids as signed numbers
+        return True
+    if isinstance(value, bytes):  # uuids: where both bounds have the same sign, their first half bounds the first half in either order
+        lower, value, upper = lower[:8], value[:8], upper[:8]
     return bool(lower <= value <= upper)
 
 

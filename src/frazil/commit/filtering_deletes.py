@@ -20,7 +20,6 @@ from frazil.commit.filtering import (
     may_hold_partition,
     rewrite_without,
 )
-from frazil.commit.keys import PartitionKey, partition_key
 from frazil.commit.manifests import DELETED, ManifestWriter
 from frazil.commit.matching import TRUE, file_outcomes, manifests_that_may_match
 from frazil.errors import ValidationException
@@ -30,6 +29,7 @@ from frazil.scan.manifests import column_of, read_manifest
 from frazil.spec.data_file import DataFile, DataFileContent
 from frazil.spec.manifest import ManifestFile
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.partition_key import PartitionKey, partition_key
 
 
 @dataclass

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.commit.filtering import may_hold_partition
-from frazil.commit.keys import PartitionKey
 from frazil.commit.manifests import ADDED, DELETED
 from frazil.commit.matching import TRUE, file_outcomes, manifests_that_may_match
 from frazil.errors import ValidationException
@@ -21,6 +20,7 @@ from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.scan.manifests import live, manifests_of, read_manifest
 from frazil.spec.manifest import ManifestContent, ManifestFile
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.partition_key import PartitionKey
 from frazil.spec.snapshot import Snapshot
 from frazil.storage.base import Storage
 

@@ -10,13 +10,13 @@ from typing import Any
 from frazil.codec.manifest import encode_manifest, entries_from_table
 from frazil.codec.manifest_list import encode_manifest_list
 from frazil.codec.single_value import to_bytes
-from frazil.commit.properties import number
 from frazil.errors import ValidationError
 from frazil.scan.manifests import read_manifest
 from frazil.spec.data_file import ManifestEntry, ManifestEntryStatus
 from frazil.spec.manifest import FieldSummary, ManifestContent, ManifestFile
-from frazil.spec.metadata import TableMetadata
+from frazil.spec.metadata import TableMetadata, schema_of_spec
 from frazil.spec.partitioning import PartitionSpec
+from frazil.spec.properties import MANIFEST_CODEC, MANIFEST_LEVEL, MANIFEST_TARGET_SIZE
 from frazil.spec.schema import Schema
 from frazil.spec.types import IcebergType
 from frazil.storage.base import Storage
@@ -24,17 +24,6 @@ from frazil.storage.locations import metadata_location
 
 _MIN_ROWS_TO_ROLL = 250
 ADDED, EXISTING, DELETED = ManifestEntryStatus.ADDED, ManifestEntryStatus.EXISTING, ManifestEntryStatus.DELETED
-
-
-def schema_of_spec(metadata: TableMetadata, spec: PartitionSpec) -> Schema:
-    """The current schema, or with what it lost: columns that an old spec partitions by, as the newest schema that has them knows them."""
-    schema = metadata.schema()
-    missing = [f.source_id for f in spec.fields if f.source_id not in schema.by_id]
-    if not missing:
-        return schema
-    older = sorted(metadata.schemas, key=lambda s: -s.schema_id)
-    found = [next((s.by_id[i] for s in older if i in s.by_id), None) for i in missing]
-    return Schema(*schema.fields, *(f for f in found if f is not None), schema_id=schema.schema_id)
 
 
 def field_summaries(types: Sequence[IcebergType], partitions: Iterable[tuple[Any, ...]]) -> tuple[FieldSummary, ...]:
@@ -92,7 +81,7 @@ class ManifestWriter:
 
     def write_rolling(self, entries: Sequence[ManifestEntry], spec_id: int, content: int = ManifestContent.DATA) -> list[ManifestFile]:
         """As few manifests of about `commit.manifest.target-size-bytes` as hold the entries, in their order."""
-        target = max(1, number(self.metadata.properties, "commit.manifest.target-size-bytes"))
+        target = max(1, MANIFEST_TARGET_SIZE.of(self.metadata.properties))
         data = self._encode(entries, spec_id, content)
         parts = min(math.ceil(len(data) / target), max(1, len(entries) // _MIN_ROWS_TO_ROLL))
         if parts <= 1:
@@ -104,14 +93,8 @@ class ManifestWriter:
         md, spec = self.metadata, self.metadata.spec_by_id(spec_id)
         return encode_manifest(
             entries, spec=spec, schema=schema_of_spec(md, spec), format_version=md.format_version, content=content,
-            snapshot_id=self.snapshot_id, codec=md.properties.get("write.manifest.compression-codec", "gzip"), level=self._level(),
+            snapshot_id=self.snapshot_id, codec=MANIFEST_CODEC.of(md.properties), level=MANIFEST_LEVEL.of(md.properties),
         )  # fmt: skip
-
-    def _level(self) -> int | None:
-        text = self.metadata.properties.get("write.manifest.compression-level")
-        if text is not None and not text.isdigit():
-            raise ValidationError(f"Table property write.manifest.compression-level must be a number, not {text!r}.")
-        return None if text is None else int(text)
 
     def _store(self, data: bytes, entries: Sequence[ManifestEntry], spec_id: int, content: int) -> ManifestFile:
         spec = self.metadata.spec_by_id(spec_id)
@@ -198,7 +181,7 @@ def write_list(
     location = writer.location(f"snap-{writer.snapshot_id}-{attempt}-{writer.uuid}.avro")
     data = encode_manifest_list(
         manifests, snapshot_id=writer.snapshot_id, parent_snapshot_id=parent_id, sequence_number=sequence_number, first_row_id=first_row_id,
-        format_version=md.format_version, codec=md.properties.get("write.manifest.compression-codec", "gzip"),
+        format_version=md.format_version, codec=MANIFEST_CODEC.of(md.properties),
     )  # fmt: skip
     writer.output.write(location, data, last=True)
     return location

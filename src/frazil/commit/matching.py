@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from frazil.commit.manifests import schema_of_spec
 from frazil.expr.bind import bind
 from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, Predicate
 from frazil.expr.values import array
@@ -17,7 +16,7 @@ from frazil.scan.prune import file_outcomes as outcomes_of_files
 from frazil.scan.prune import manifest_outcomes, partition_outcomes
 from frazil.spec.data_file import DataFile
 from frazil.spec.manifest import ManifestFile
-from frazil.spec.metadata import TableMetadata
+from frazil.spec.metadata import TableMetadata, schema_of_spec
 from frazil.spec.schema import Schema
 
 Mask = npt.NDArray[np.uint8]
@@ -53,13 +52,13 @@ def file_outcomes(
         return np.full(len(table), TRUE if isinstance(where, AlwaysTrue) else 2, dtype=np.uint8)
     bound, spec = bind(where, schema, case_sensitive=case_sensitive, zone=zone), metadata.spec_by_id(spec_id)
     if not partition_only:
-        return outcomes_of_files(table, bound, schema, spec)
+        return outcomes_of_files(table, bound, schema, spec, metadata.snapshots)
     found = partition_outcomes(table, bound, schema, spec)
     return np.full(len(table), 7, dtype=np.uint8) if found is None else found
 
 
 def data_file_outcome(f: DataFile, where: Predicate, metadata: TableMetadata, case_sensitive: bool = True, zone: str = "UTC") -> int:
-    """The mask of one file that is not in a manifest yet."""
+    """The mask of one file that Frazil has written and that is not in a manifest yet."""
     return int(file_outcomes(_as_entry(f, metadata), where, metadata.schema(), metadata, f.spec_id, case_sensitive, zone)[0])
 
 
@@ -78,6 +77,7 @@ def _as_entry(f: DataFile, metadata: TableMetadata) -> pa.Table:
         "nan_value_counts": _one(f.nan_value_counts, _COUNTS),
         "lower_bounds": _one(f.lower_bounds, _BOUNDS),
         "upper_bounds": _one(f.upper_bounds, _BOUNDS),
+        "split_offsets": pa.array([[0]], pa.list_(pa.int64())),  # as of one row group: Frazil's own bounds are those of the whole file
     })  # fmt: skip
 
 

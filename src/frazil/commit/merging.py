@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TypeVar
 
 from frazil.commit.manifests import ADDED, DELETED, EXISTING, ManifestWriter, read_entries
-from frazil.commit.properties import boolean, number
 from frazil.spec.data_file import ManifestEntry
 from frazil.spec.manifest import ManifestFile
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.properties import MANIFEST_MERGE, MANIFEST_MIN_COUNT_TO_MERGE, MANIFEST_TARGET_SIZE
 
 T = TypeVar("T")
 MergeCache = dict[tuple[tuple[str, int | None], ...], ManifestFile]
@@ -38,9 +38,9 @@ def merge(
     Per spec, bins of `commit.manifest.target-size-bytes`; the bin with the newest manifest waits for `commit.manifest.min-count-to-merge`.
     """
     props = metadata.properties
-    if not manifests or not boolean(props, "commit.manifest-merge.enabled", True):
+    if not manifests or not MANIFEST_MERGE.of(props):
         return list(manifests), 0
-    target, fewest = number(props, "commit.manifest.target-size-bytes"), number(props, "commit.manifest.min-count-to-merge")
+    target, fewest = MANIFEST_TARGET_SIZE.of(props), MANIFEST_MIN_COUNT_TO_MERGE.of(props)
     first, result, replaced = manifests[0], list[ManifestFile](), 0
     for spec_id in sorted({m.partition_spec_id for m in manifests}, reverse=True):
         group = [m for m in manifests if m.partition_spec_id == spec_id]

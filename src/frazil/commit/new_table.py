@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import re
 import uuid as uuids
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from frazil.commit.apply import check_schema, has_sequential_ids, now_millis
-from frazil.commit.known_properties import check_values
-from frazil.commit.properties import RESERVED_PROPERTIES
 from frazil.errors import ValidationError
 from frazil.spec import updates as u
 from frazil.spec.metadata import DEFAULT_FORMAT_VERSION, SUPPORTED_FORMAT_VERSION, TableMetadata
@@ -22,15 +19,12 @@ from frazil.spec.partitioning import (
     check_names,
     check_source,
 )
+from frazil.spec.properties import METRICS_OF_COLUMN, RESERVED_PROPERTIES, STORED_IN_NEW_TABLES, check_values
 from frazil.spec.schema import Schema, assign_fresh_ids
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.spec.sorting import UNSORTED_SORT_ORDER, SortField, SortOrder
 from frazil.spec.transforms import VoidTransform
 from frazil.spec.types import IcebergType, NestedField, children, with_children
-
-STORED_IN_NEW_TABLES = {"write.parquet.compression-codec": "zstd"}
-_METRICS_COLUMN = "write.metadata.metrics.column."
-_METRICS_MODE = re.compile(r"none|counts|full|truncate\((\d+)\)", re.IGNORECASE)
 
 
 def new_metadata(
@@ -46,14 +40,13 @@ def new_metadata(
 ) -> TableMetadata:
     """Metadata of a table without snapshots: all ids are given afresh, from 1 (columns) and 1000 (partition fields), as Java does.
 
-    `format_version` None: the property `format-version`, else 2. Reserved properties are not stored. Raises ValidationError.
+    `location` "": the catalog chooses one. `format_version` None: the property `format-version`, else 2. Reserved properties are not
+    stored. Raises ValidationError.
     """
     given = dict(properties or {})
     version = format_version if format_version is not None else _version_of(given)
     if not 1 <= version <= SUPPORTED_FORMAT_VERSION:
         raise ValidationError(f"Unsupported format version: v{version} (supported: v{SUPPORTED_FORMAT_VERSION})")
-    if not location:
-        raise ValidationError("A table needs a location.")
     fresh = assign_fresh_ids(schema)
     check_schema(fresh, version)
     moved = _moved_ids(schema, fresh)
@@ -91,9 +84,9 @@ def stored_properties(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_metrics_properties(properties: Mapping[str, str], schema: Schema) -> None:
-    for key in properties:
-        if key.startswith(_METRICS_COLUMN) and schema.get_field(key.removeprefix(_METRICS_COLUMN)) is None:
-            column = key.removeprefix(_METRICS_COLUMN)
+    for column in METRICS_OF_COLUMN.texts(properties):
+        if schema.get_field(column) is None:
+            key = METRICS_OF_COLUMN.prefix + column
             raise ValidationError(f"Invalid metrics config, could not find column {column} from table prop {key}")
 
 
@@ -132,6 +125,19 @@ def _reorder(order: SortOrder, moved: Mapping[int, int], schema: Schema) -> Sort
             raise ValidationError(f"Invalid source type {schema.by_id[source].field_type} for transform: {f.transform}")
         fields.append(SortField(source, f.transform, f.direction, f.null_order))
     return SortOrder(*fields) if fields else UNSORTED_SORT_ORDER
+
+
+def creation_updates(metadata: TableMetadata) -> tuple[u.Update, ...]:
+    """The updates that make the metadata of a new table from nothing (what a REST catalog is sent, beside `AssertCreate`)."""
+    return (
+        *((u.AssignUUID(metadata.table_uuid),) if metadata.table_uuid else ()),
+        u.UpgradeFormatVersion(metadata.format_version),
+        u.AddSchema(metadata.schema()), u.SetCurrentSchema(),
+        u.AddPartitionSpec(metadata.spec()), u.SetDefaultSpec(),
+        u.AddSortOrder(metadata.sort_order()), u.SetDefaultSortOrder(),
+        *((u.SetLocation(metadata.location),) if metadata.location else ()),
+        u.SetProperties(dict(metadata.properties)),
+    )  # fmt: skip
 
 
 # -- replacing ----------------------------------------------------------------------------------------------------------------------

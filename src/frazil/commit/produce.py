@@ -10,9 +10,8 @@ from frazil.codec.partition_path import partition_path
 from frazil.commit.context import Context, SnapshotState
 from frazil.commit.filtering import DeleteRemoval, FilterResult, Removal, filter_data
 from frazil.commit.filtering_deletes import filter_deletes
-from frazil.commit.manifests import ADDED, check_known_specs, numbered, schema_of_spec, write_list
+from frazil.commit.manifests import ADDED, check_known_specs, numbered, write_list
 from frazil.commit.merging import merge
-from frazil.commit.properties import boolean, number, refuse_encryption
 from frazil.commit.recount import totals_before
 from frazil.commit.summary import SummaryBuilder, with_totals
 from frazil.errors import ValidationError, ValidationException
@@ -20,8 +19,12 @@ from frazil.scan.manifests import manifests_of
 from frazil.spec import updates as u
 from frazil.spec.data_file import DataFile, DataFileContent, ManifestEntry
 from frazil.spec.manifest import ManifestContent, ManifestFile
-from frazil.spec.metadata import TableMetadata
+from frazil.spec.metadata import TableMetadata, schema_of_spec
+from frazil.spec.properties import SUMMARY_PARTITION_LIMIT, WAP_ENABLED, refuse_encryption
 from frazil.spec.snapshot import MAIN_BRANCH, Snapshot, SnapshotRef
+from frazil.spec.version import VERSION, WRITER
+
+_WRITTEN_BY = {"iceberg-version": f"{WRITER} {VERSION}"}  # as Java's summaries have it; `scan.bounds.trusted` rests on it
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ def parent_of(metadata: TableMetadata, branch: str) -> Snapshot | None:
 
 
 def is_staged(metadata: TableMetadata, target: SnapshotTarget) -> bool:
-    wap = target.wap_id is not None and boolean(metadata.properties, "write.wap.enabled", False)
+    wap = target.wap_id is not None and WAP_ENABLED.of(metadata.properties)
     if wap and target.branch != MAIN_BRANCH:
         raise ValidationError(f"Cannot set both WAP ID and branch, but got ID [{target.wap_id}] and branch [{target.branch}]")
     return wap or target.stage_only
@@ -190,7 +193,7 @@ def _summary(
     given = {"operation": change.operation, **target.properties, **change.properties}
     if target.wap_id is not None and is_staged(metadata, target) and not target.stage_only:
         given["wap.id"] = target.wap_id
-    return {**given, "operation": change.operation, **builder.build(number(metadata.properties, "write.summary.partition-limit"))}
+    return {**given, "operation": change.operation, **builder.build(SUMMARY_PARTITION_LIMIT.of(metadata.properties))}
 
 
 def _manifest_counts(manifests: Sequence[ManifestFile], snapshot_id: int, replaced: int) -> dict[str, str]:
@@ -219,7 +222,7 @@ def _snapshot(
     return Snapshot(
         snapshot_id=state.snapshot_id, timestamp_ms=max(context.now_ms, metadata.last_updated_ms, logged), manifest_list=location,
         parent_snapshot_id=parent_id, sequence_number=sequence_number,
-        summary={**with_totals(summary, totals_before(parent, metadata, context.storage)), **context.environment},
+        summary={**with_totals(summary, totals_before(parent, metadata, context.storage)), **context.environment, **_WRITTEN_BY},
         schema_id=metadata.current_schema_id, first_row_id=first_row_id,
         added_rows=None if following is None or first_row_id is None else following - first_row_id,
     )  # fmt: skip

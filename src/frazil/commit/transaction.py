@@ -13,13 +13,13 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from frazil.catalog.base import CatalogBackend, Committed, Conflict, Identifier, LoadedTable, Unknown
+from frazil.catalog.base import CatalogBackend, Committed, Conflict, LoadedTable, Unknown
 from frazil.commit.actions import Action, ReplaceTable
 from frazil.commit.apply import apply_updates, check_schema
 from frazil.commit.cleanup import remove
 from frazil.commit.context import Context
 from frazil.commit.manifests import Output
-from frazil.commit.properties import number
+from frazil.commit.new_table import creation_updates
 from frazil.commit.requirements import requirements_for
 from frazil.errors import (
     CommitFailedException,
@@ -30,9 +30,10 @@ from frazil.errors import (
     ValidationException,
 )
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.properties import COMMIT_RETRY, COMMIT_STATUS_CHECK
 from frazil.spec.snapshot import Snapshot
 from frazil.spec.updates import AssignUUID, Requirement, Update
-from frazil.storage import Storage, storage_for
+from frazil.storage import Storage
 
 log = logging.getLogger(__name__)
 Sleep = Callable[[float], None]
@@ -95,7 +96,7 @@ class _Commit:
 
     def run(self) -> CommitOutcome:
         properties = self.base.metadata.properties
-        retries, limit = number(properties, "commit.retry.num-retries"), number(properties, "commit.retry.total-timeout-ms") / 1000
+        retries, limit = COMMIT_RETRY.retries.of(properties), COMMIT_RETRY.total.of(properties) / 1000
         while True:
             ready = plan(self.base.metadata, self.actions, self.context)
             if ready is None:
@@ -164,14 +165,14 @@ class _Commit:
     def recognised(self, ready: PreparedCommit, cause: BaseException) -> CommitOutcome:
         """After an answer that tells nothing: success if our snapshot is found; else the outcome stays unknown and every file stays."""
         properties = self.base.metadata.properties
-        retries, begun = number(properties, "commit.status-check.num-retries"), time.monotonic()
-        pause, longest = (number(properties, f"commit.status-check.{k}-wait-ms") / 1000 for k in ("min", "max"))
+        retries, begun = COMMIT_STATUS_CHECK.retries.of(properties), time.monotonic()
+        pause, longest = (p.of(properties) / 1000 for p in (COMMIT_STATUS_CHECK.shortest, COMMIT_STATUS_CHECK.longest))
         for check in range(retries + 1):
             try:
                 fresh = self.backend.load(self.base.identifier)
             except Exception as e:
                 log.warning("Could not look at %s after an unclear commit: %s", _name(self.base), e)
-                if check == retries or time.monotonic() - begun > number(properties, "commit.status-check.total-timeout-ms") / 1000:
+                if check == retries or time.monotonic() - begun > COMMIT_STATUS_CHECK.total.of(properties) / 1000:
                     break
                 self.sleep(min(longest, pause * 2**check))
                 continue
@@ -232,19 +233,14 @@ def _name(table: LoadedTable) -> str:
 
 def _pause(attempt: int, properties: Mapping[str, str]) -> float:
     """Seconds before the next attempt: doubling from commit.retry.min-wait-ms; the first is soon, for the base was likely just old."""
-    shortest, longest = number(properties, "commit.retry.min-wait-ms"), number(properties, "commit.retry.max-wait-ms")
+    shortest, longest = COMMIT_RETRY.shortest.of(properties), COMMIT_RETRY.longest.of(properties)
     if attempt == 1:
         return shortest / 1000 * random.random()
     return min(longest, shortest * 2.0 ** (attempt - 1)) / 1000 * random.uniform(1.0, 1.5)
 
 
-def _keeps_metadata_elsewhere(backend: CatalogBackend) -> bool:
-    """Whether the back end writes no metadata file beside the manifests (a REST catalog says so by `writes_metadata_files = False`)."""
-    return not getattr(backend, "writes_metadata_files", True)
-
-
 def _context(backend: CatalogBackend, storage: Storage, environment: Mapping[str, str] | None) -> Context:
-    return Context(Output(storage, sync_folder=_keeps_metadata_elsewhere(backend)), dict(environment or {}))
+    return Context(Output(storage, sync_folder=not backend.writes_metadata_files), dict(environment or {}))
 
 
 def commit(
@@ -277,32 +273,32 @@ def commit(
 
 def create(
     backend: CatalogBackend,
-    identifier: Identifier,
-    metadata: TableMetadata,
+    staged: LoadedTable,
     actions: Sequence[Action] = (),
     *,
     written: Iterable[str] = (),
     environment: Mapping[str, str] | None = None,
 ) -> CommitOutcome:
-    """Create a table, with snapshots if there are actions, in one step. Raises TableAlreadyExistsError when the name is taken."""
+    """Create a table that the back end staged (`stage_create`), with snapshots if there are actions, in one step.
+
+    Raises TableAlreadyExistsError when the name is taken.
+    """
+    metadata, name = staged.metadata, _name(staged)
     check_schema(metadata.schema(), metadata.format_version)
-    storage = storage_for(metadata.location, backend.properties)
-    context = _context(backend, storage, environment)
-    base = LoadedTable(identifier, "", metadata, storage, dict(backend.properties))
-    work = _Commit(backend, base, list(actions), list(written), context, time.sleep)
+    context = _context(backend, staged.storage, environment)
+    work = _Commit(backend, staged, list(actions), list(written), context, time.sleep)
     try:
-        ready = plan(metadata, actions, context)
-        final = metadata if ready is None else ready.metadata
+        ready = plan(metadata, actions, context) or PreparedCommit(metadata, (), ())
         work.swapping = True
-        outcome = _try_create(work, identifier, final)
+        outcome = _try_create(work, ready)
         work.swapping = not isinstance(outcome, Conflict)
         match outcome:
             case Committed(table=table):
                 return work.outcome(table, 1)
             case Conflict(reason=reason):
-                raise TableAlreadyExistsError(f"Table already exists: {'.'.join(identifier)} ({reason})", table=".".join(identifier))
+                raise TableAlreadyExistsError(f"Table already exists: {name} ({reason})", table=name)
             case Unknown(cause=cause):
-                return _created(work, final, cause)
+                return _created(work, ready.metadata, cause)
     except CommitStateUnknownException:
         raise
     except BaseException:
@@ -311,9 +307,11 @@ def create(
         raise
 
 
-def _try_create(work: _Commit, identifier: Identifier, metadata: TableMetadata) -> Committed | Conflict | Unknown:
+def _try_create(work: _Commit, ready: PreparedCommit) -> Committed | Conflict | Unknown:
+    staged = work.base
+    updates = (*creation_updates(staged.metadata), *ready.updates)
     try:
-        return work.backend.create(identifier, metadata)
+        return work.backend.create(staged.identifier, ready.metadata, updates=updates, requirements=requirements_for(None, updates))
     except CommitStateUnknownException:
         raise
     except FrazilError:

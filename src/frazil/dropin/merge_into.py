@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from frazil.dropin.names import is_ours, parts_of
+from frazil.catalog.names import identifier_parts
+from frazil.dropin.names import is_ours
 from frazil.dropin.tables import open_table, split_branch
 from frazil.errors import InvalidInput, Unsupported
 from frazil.rows import clauses
@@ -97,7 +98,7 @@ def _parts(name: str, table: Table) -> list[str]:
     """What expressions call the target: catalog, namespace and name, as Spark does; for a location, its last part."""
     if "/" in name:
         return [name.rstrip("/").rpartition("/")[2]]
-    typed, full = parts_of(name), list(table.name())
+    typed, full = list(identifier_parts(name)), list(table.name())
     return full if full[-len(typed) :] == typed else typed
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names, home
-from frazil.errors import FrazilError, NotFound
+from frazil.catalog.names import identifier_parts
+from frazil.errors import FrazilError, InvalidInput, NotFound
 from frazil.spark.door.iceberg_read import session_catalogs
 from frazil.spark.door.target import locate, read_request
 from frazil.spark.host.jvm import class_is_loaded
@@ -13,37 +14,41 @@ from frazil.spark.host.jvm import class_is_loaded
 _PREFIX = "spark.sql.catalog."
 
 
-def parts_of(name: str) -> list[str]:
-    """The parts of an identifier as Spark splits it: at dots, but not inside back-quotes."""
-    parts, quoted = [""], False
-    for c in name:
-        if c == "`":
-            quoted = not quoted
-        elif c == "." and not quoted:
-            parts.append("")
-        else:
-            parts[-1] += c
-    return parts
-
-
 def catalog_of(spark: Any, name: str) -> str | None:
-    """The Frazil catalog that a name begins with. One whose JVM class can be loaded stays the JVM's (the Java jar is there)."""
-    first, *rest = parts_of(name)
-    settings = session_catalogs(spark)
-    known = {*configured_names(settings), *([DEFAULT_CATALOG] if len(rest) > 1 else [])}
-    if not rest or first not in known or first == "spark_catalog":
+    """The Frazil catalog that a name begins with; None also for what is no identifier, of which Spark will say so."""
+    try:
+        first, *rest = identifier_parts(name)
+    except InvalidInput:
         return None
-    jvm_class = settings.get(_PREFIX + first)
-    return None if jvm_class and class_is_loaded(spark, jvm_class) else first
+    return first if rest and is_catalog(spark, first, len(rest) > 1) else None
+
+
+def is_catalog(spark: Any, name: str, default: bool = True) -> bool:
+    """Whether Frazil serves the catalog of this name. One whose JVM class can be loaded stays the JVM's (the Java jar is there).
+
+    `default`: whether the name of the default catalog counts without being configured.
+    """
+    settings = session_catalogs(spark)
+    if name == "spark_catalog" or name not in {*configured_names(settings), *([DEFAULT_CATALOG] if default else [])}:
+        return False
+    jvm_class = settings.get(_PREFIX + name)
+    return not (jvm_class and class_is_loaded(spark, jvm_class))
 
 
 def is_ours(spark: Any, name: str) -> bool:
     """Whether reads and writes of this name go to Frazil: its catalog is Frazil's, or Spark does not know it and Frazil's default does."""
     if "/" in name or catalog_of(spark, name) is not None:
         return True
-    if len(parts_of(name)) < 2 or _spark_knows(spark, name) or not _default_is_there(spark):
+    if not _has_namespace(name) or _spark_knows(spark, name) or not _default_is_there(spark):
         return False
     return exists(spark, name)
+
+
+def _has_namespace(name: str) -> bool:
+    try:
+        return len(identifier_parts(name)) > 1
+    except InvalidInput:
+        return False
 
 
 def _default_is_there(spark: Any) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from frazil.dropin.names import catalog_of, exists
-from frazil.errors import Unsupported
+from frazil.catalog.names import identifier_parts
+from frazil.dropin.names import catalog_of, exists, is_catalog
+from frazil.errors import InvalidInput, Unsupported
 
 _BY_TABLE = ("getTable", "listColumns", "cacheTable", "uncacheTable", "isCached", "recoverPartitions", "createTable", "dropTable",
              "truncateTable", "analyzeTable", "listPartitions", "getTableProperties", "getCreateTableString")  # fmt: skip
@@ -27,6 +28,16 @@ class IcebergCatalog:
         if catalog_of(self._spark, tableName) is None:
             self.own.refreshTable(tableName)
 
+    def _is_ours(self, given: str, names_a_table: bool) -> bool:
+        """Whether an argument names a table, or a catalog or namespace, of Frazil's."""
+        if names_a_table:
+            return catalog_of(self._spark, given) is not None
+        try:
+            first, *rest = identifier_parts(given)
+        except InvalidInput:
+            return False
+        return is_catalog(self._spark, first, bool(rest))
+
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.own, name)
         if name not in (*_BY_TABLE, *_BY_CATALOG):
@@ -34,7 +45,7 @@ class IcebergCatalog:
 
         def asked(*arguments: Any, **named: Any) -> Any:
             for given in (*arguments, *named.values()):
-                if isinstance(given, str) and catalog_of(self._spark, given if name in _BY_TABLE else given + "."):
+                if isinstance(given, str) and self._is_ours(given, name in _BY_TABLE):
                     raise Unsupported(
                         f"spark.catalog.{name}({given!r}) is not supported yet for Frazil's catalogs.",
                         hint="frazil.load_catalog gives the catalog itself.",

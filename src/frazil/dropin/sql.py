@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from frazil.dropin.names import catalog_of, is_ours
+from frazil.dropin.names import catalog_of, is_catalog, is_ours
 from frazil.errors import Unsupported
 
 _CREATES = re.compile(r"^\s*(?:create|replace)\b.*\btable\b.*\busing\s+iceberg\b", re.IGNORECASE | re.DOTALL)
@@ -54,4 +54,4 @@ def _named(spark: Any, text: str) -> str | None:
             return name
     last = _CATALOG.match(text)  # USE prod, SHOW NAMESPACES IN prod
     name = (last[1] or last[2]) if last else ""
-    return name if name and catalog_of(spark, f"{name}.") else None
+    return name if name and is_catalog(spark, name, default=False) else None

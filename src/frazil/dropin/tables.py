@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from frazil.catalog import Committed, create_at
-from frazil.dropin.names import catalog_of, parts_of
+from frazil.catalog.names import full_name, identifier_parts
+from frazil.dropin.names import catalog_of
 from frazil.errors import InvalidInput, NoSuchTableError, TableAlreadyExistsError, Unsupported
 from frazil.scan.snapshot_ref import selector_suffix
 from frazil.scan.suffixes import is_suffix
@@ -33,9 +34,13 @@ def write_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def split_branch(name: str) -> tuple[str, str | None]:
     """`db.t.branch_audit` (and `/path#branch_audit`) as ("db.t", "audit"); a tag or a snapshot takes no writes."""
-    head, _, last = name.rpartition("#" if "/" in name else ".")
+    if "/" in name:
+        head, _, last = name.rpartition("#")
+    else:
+        *above, last = identifier_parts(name)
+        head = full_name(above) if len(above) > 1 else ""
     found = selector_suffix(last) if head else None
-    if not found or (len(head.split(".")) < 2 and "/" not in name):
+    if not found:
         return name, None
     if "branch" not in found:
         raise InvalidInput(f"Cannot write to {name!r}: only branches take writes.")
@@ -50,7 +55,7 @@ def open_table(name: str, options: Mapping[str, Any], spark: Any = None) -> Tabl
     try:
         table = load_table(name, **given) if ours is None else ours[0].load_table(ours[1])
     except NoSuchTableError as e:
-        if is_suffix(name.rpartition(".")[2]):
+        if is_suffix(name.rpartition("#")[2] if "/" in name else identifier_parts(name)[-1]):
             raise InvalidInput(f"Cannot write to {name!r}: it is a metadata table, or there is no such table.", table=name) from e
         raise
     if not isinstance(table, Table):
@@ -64,7 +69,7 @@ def _of_session(spark: Any, name: str, given: Mapping[str, str]) -> tuple[Catalo
         return None
     prefix = f"spark.sql.catalog.{catalog}."
     settings = {k[len(prefix) :]: v for k, v in session_catalogs(spark).items() if k.startswith(prefix)}
-    return load_catalog(catalog, **{**settings, **given}), tuple(parts_of(name)[1:])
+    return load_catalog(catalog, **{**settings, **given}), identifier_parts(name)[1:]
 
 
 def insert(

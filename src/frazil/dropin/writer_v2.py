@@ -8,6 +8,7 @@ from typing import Any
 from frazil.dropin.names import catalog_of, is_ours
 from frazil.dropin.tables import create, insert, open_table, split_branch, sql_of, term_of
 from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
+from frazil.spec.properties import DATA_FORMAT
 
 
 class IcebergWriterV2:
@@ -81,7 +82,7 @@ class IcebergWriterV2:
             getattr(self._spark(), verb)()
             return
         if self._provider in ("parquet", "orc", "avro"):  # as in Java: the format of the data files
-            self._properties.setdefault("write.format.default", self._provider)
+            self._properties.setdefault(DATA_FORMAT.name, self._provider)
         elif self._provider not in (None, "iceberg"):
             raise Unsupported(f"using({self._provider!r}): tables of Frazil's catalogs are Iceberg tables.", table=self._table)
         if any(name == "clusterBy" for name, _ in self._calls):

@@ -1,7 +1,7 @@
 """From names to field ids: `bind` gives every node its type, casts as Spark's ANSI mode does, and folds what holds no column.
 
-Errors: ValidationError for a column that is not there, InvalidInput for types that do not go together (it names both), Unsupported for a
-function that is not in `functions`, EvaluationError for a constant that breaks (`CAST('x' AS int)`).
+Errors: ValidationError for a column that is not there, InvalidInput for types that do not go together (it names both) and for columns in
+double quotes, Unsupported for a function that is not in `functions`, EvaluationError for a constant that breaks (`CAST('x' AS int)`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ from frazil.expr.compute import evaluate_constant
 from frazil.expr.functions.by_name import find_function, function_names
 from frazil.expr.functions.patterns import pattern_pieces
 from frazil.expr.literals import typed_literal
+from frazil.expr.quoted import ColumnOf, columns_of, refuse_column
 from frazil.expr.rewrite import limits, rewritten
+from frazil.expr.tokens import SPARK_CAN
 from frazil.expr.values import FLOATS, INTEGERS
 from frazil.spec.schema import Schema
 from frazil.spec.types import (
@@ -65,24 +67,31 @@ _OPS: dict[type, tuple[str, bool]] = {
 _FLIPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "nseq": "nseq"}
 
 
-def bind(predicate: n.Expression, schema: Schema, *, case_sensitive: bool = True, zone: str = "UTC", ansi: bool = True) -> Bound:
+def bind(
+    predicate: n.Expression, schema: Schema, *, case_sensitive: bool = True, zone: str = "UTC", ansi: bool = True,
+    column_of: ColumnOf | None = None,
+) -> Bound:  # fmt: skip
     """The predicate over `schema`'s columns. `zone` is that of literals without one (UTC, or the Spark session's).
 
     `ansi` False: it is for a session in which casts, sums and functions that fail give null; Unsupported is raised where that could tell.
+    `column_of`: what texts in double quotes are columns, where the names that were typed are not those of `schema`.
     """
     try:
         check_zone(zone)
     except NoTime as e:
         raise InvalidInput(f"{zone!r} is no time zone.") from e
     try:
-        return _as_ansi(_Binder(schema, case_sensitive, zone).condition(predicate), ansi)
+        return _as_ansi(_Binder.of(schema, case_sensitive, zone, column_of).condition(predicate), ansi)
     except RecursionError as e:
         raise InvalidInput("The filter is nested too deeply.") from e
 
 
-def bind_term(term: n.Expression, schema: Schema, *, case_sensitive: bool = True, zone: str = "UTC", ansi: bool = True) -> Bound:
+def bind_term(
+    term: n.Expression, schema: Schema, *, case_sensitive: bool = True, zone: str = "UTC", ansi: bool = True,
+    column_of: ColumnOf | None = None,
+) -> Bound:  # fmt: skip
     """Any expression, not only predicates (the right sides of UPDATE)."""
-    return _as_ansi(_Binder(schema, case_sensitive, zone).term(term), ansi)
+    return _as_ansi(_Binder.of(schema, case_sensitive, zone, column_of).term(term), ansi)
 
 
 def _as_ansi(bound: Bound, ansi: bool) -> Bound:
@@ -97,6 +106,11 @@ class _Binder:
     schema: Schema
     case_sensitive: bool
     zone: str
+    column_of: ColumnOf
+
+    @classmethod
+    def of(cls, schema: Schema, case_sensitive: bool, zone: str, column_of: ColumnOf | None) -> _Binder:
+        return cls(schema, case_sensitive, zone, column_of or columns_of(schema, case_sensitive))
 
     def condition(self, node: n.Expression) -> Bound:
         """A node that answers TRUE, FALSE or NULL."""
@@ -123,7 +137,9 @@ class _Binder:
             case n.StartsWith(term=term, literal=literal) | n.NotStartsWith(term=term, literal=literal):
                 test = self.as_condition(self.call("startswith", [self.term(term), self.term(literal)]))
                 return negation(test) if isinstance(node, n.NotStartsWith) else test
-            case n.Like(term=term, pattern=pattern, escape=escape, ignore_case=ignore_case):
+            case n.Like(term=term, pattern=pattern, escape=escape, ignore_case=ignore_case, double_quoted=double_quoted):
+                if double_quoted:
+                    refuse_column(pattern, self.column_of)
                 test = self.like(self.term(term), pattern, escape, ignore_case)
                 return negation(test) if isinstance(node, n.NotLike) else test
         if type(node) in _OPS:
@@ -151,7 +167,9 @@ class _Binder:
         match node:
             case n.Reference(name=name, parts=parts):
                 return resolve(self.schema, name, parts, self.case_sensitive)
-            case n.Literal(value=value, type=type_):
+            case n.Literal(value=value, type=type_, double_quoted=double_quoted):
+                if double_quoted:
+                    refuse_column(value, self.column_of)
                 return typed_literal(value, type_)
             case n.Cast(term=term, type=type_, attempt=attempt):
                 return self.cast(self.term(term), type_, attempt)
@@ -262,7 +280,9 @@ class _Binder:
         function = find_function(name)
         if function is None:
             raise Unsupported(
-                f"The function {name} is not known to Frazil's filters.", hint=f"Known: {', '.join(function_names())}.", function=name
+                f"The function {name} is not known to Frazil's filters and values without Spark.",
+                hint=f"{SPARK_CAN} Known here: {', '.join(function_names())}.",
+                function=name,
             )
         types = tuple(_literal_type(a, arguments) for a in arguments)
         signature = function.bind(types)

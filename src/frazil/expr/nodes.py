@@ -7,8 +7,8 @@ text: `EqualTo("name", "x")` is `name = 'x'`; a column on the right side is `Equ
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
 from frazil.errors import InvalidInput
@@ -59,10 +59,14 @@ class Reference(Expression):
 
 @dataclass(frozen=True)
 class Literal(Expression):
-    """A constant: with a type its value is an internal value (see spec.types); without one it is a Python value whose type says it all."""
+    """A constant: with a type its value is an internal value (see spec.types); without one it is a Python value whose type says it all.
+
+    `double_quoted`: a text that was typed so, which may have been meant as a column (see `quoted`).
+    """
 
     value: Any
     type: IcebergType | None = None
+    double_quoted: bool = field(default=False, repr=False, compare=False)
 
     def __str__(self) -> str:
         return literal_text(self.value, self.type)
@@ -282,18 +286,21 @@ class NotNaN(_Unary):
 
 @dataclass(frozen=True, init=False)
 class Like(Expression):
-    """SQL LIKE: `%` any text, `_` one character, `escape` before either means itself; `ignore_case` is ILIKE."""
+    """SQL LIKE: `%` any text, `_` one character, `escape` before either means itself; `ignore_case` is ILIKE. `double_quoted`: the pattern
+    was typed so."""
 
     term: Expression
     pattern: str
     escape: str
     ignore_case: bool
+    double_quoted: bool = field(default=False, repr=False, compare=False)
 
-    def __init__(self, term: Any, pattern: str, escape: str = "\\", ignore_case: bool = False):
+    def __init__(self, term: Any, pattern: str, escape: str = "\\", ignore_case: bool = False, double_quoted: bool = False):
         if len(escape) != 1:
             raise InvalidInput(f"The escape of LIKE is one character, not {escape!r}.")
         for name, value in (("term", as_term(term)), ("pattern", pattern), ("escape", escape), ("ignore_case", ignore_case)):
             object.__setattr__(self, name, value)
+        object.__setattr__(self, "double_quoted", double_quoted)
 
     def __str__(self) -> str:
         tail = "" if self.escape == "\\" else f" ESCAPE {quoted_text(self.escape)}"
@@ -324,19 +331,37 @@ def as_literal(value: Any) -> Expression:
     return value if isinstance(value, Expression) else Literal(value)
 
 
+def children(expression: Expression) -> tuple[Expression, ...]:
+    """The nodes directly inside."""
+    match expression:
+        case And(parts=parts) | Or(parts=parts) | Call(arguments=parts):
+            return parts
+        case Not(child=child):
+            return (child,)
+        case _Binary(term=a, literal=b):
+            return (a, b)
+        case _Membership(term=term, literals=literals):
+            return (term, *literals)
+        case _Unary(term=term) | Cast(term=term) | Like(term=term):
+            return (term,)
+    return ()
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """Every node, outermost first."""
+    todo = [expression]
+    while todo:
+        node = todo.pop()
+        yield node
+        todo.extend(reversed(children(node)))
+
+
 def names(expression: Expression) -> set[str]:
     """Full names of all columns that the expression reads, as written."""
-    match expression:
-        case Reference(name=name):
-            return {name}
-        case And(parts=parts) | Or(parts=parts) | Call(arguments=parts):
-            return set().union(*(names(p) for p in parts)) if parts else set()
-        case Not(child=child):
-            return names(child)
-        case _Binary(term=a, literal=b):
-            return names(a) | names(b)
-        case _Membership(term=term, literals=literals):
-            return names(term).union(*(names(p) for p in literals))
-        case _Unary(term=term) | Cast(term=term) | Like(term=term):
-            return names(term)
-    return set()
+    return {node.name for node in walk(expression) if isinstance(node, Reference)}
+
+
+def in_double_quotes(expression: Expression) -> list[str]:
+    """Texts that were typed in double quotes."""
+    found = [n for n in walk(expression) if isinstance(n, Literal | Like) and n.double_quoted]
+    return [n.pattern if isinstance(n, Like) else str(n.value) for n in found]

@@ -15,7 +15,7 @@ from frazil.errors import FrazilError, ParseError
 from frazil.expr import nodes as n
 from frazil.expr.calendar import NoTime, has_zone, parse_date, parse_moment, parse_time
 from frazil.expr.literals import decimal_type, whole_type
-from frazil.expr.tokens import Token, error, tokens
+from frazil.expr.tokens import SPARK_CAN, Token, error, tokens
 from frazil.spec.ddl import parse_type
 from frazil.spec.types import (
     BinaryType,
@@ -88,9 +88,13 @@ class _Parser:
         if not self.take(word):
             raise self.error(f"expected {word.upper()}")
 
-    def error(self, what: str, token: Token | None = None) -> ParseError:
+    def error(self, what: str, token: Token | None = None, hint: str | None = None) -> ParseError:
         token = token or self.peek()
-        return error(self.text, token.at, f"{what}, got {token.text!r}" if token.kind != "end" else f"{what}, got the end")
+        return error(self.text, token.at, f"{what}, got {token.text!r}" if token.kind != "end" else f"{what}, got the end", hint)
+
+    def beyond(self, what: str, token: Token | None = None) -> ParseError:
+        """The error for what Spark's SQL has and this grammar lacks."""
+        return self.error(f"{what} are not supported in filters and values without Spark", token, SPARK_CAN)
 
     # predicates
     def disjunction(self) -> n.Expression:
@@ -144,13 +148,14 @@ class _Parser:
                 return term
 
     def like(self, term: n.Expression, negated: bool, ignore_case: bool) -> n.Expression:
+        double_quoted = self.is_double_quoted()
         pattern, escape = self.string("the pattern of LIKE"), "\\"
         if self.take("escape"):
             token = self.peek()
             escape = self.string("the escape of LIKE")
             if len(escape) != 1:
                 raise self.error("the escape of LIKE is one character", token)
-        return (n.NotLike if negated else n.Like)(term, pattern, escape, ignore_case)
+        return (n.NotLike if negated else n.Like)(term, pattern, escape, ignore_case, double_quoted)
 
     def is_(self, term: n.Expression) -> n.Expression:
         negated = self.take("not")
@@ -206,6 +211,8 @@ class _Parser:
     def cast_suffix(self, found: n.Expression) -> n.Expression:
         while self.take("::"):
             found = n.Cast(found, self.type())
+        if (self.peek().kind, self.peek().value) == ("mark", "["):
+            raise self.beyond("elements of lists and maps")
         return found
 
     def primary(self) -> n.Expression:
@@ -214,13 +221,17 @@ class _Parser:
             case "number":
                 return self.number("")
             case "string":
-                return n.Literal(self.string("a text"), StringType())
+                double_quoted = self.is_double_quoted()
+                return n.Literal(self.string("a text"), StringType(), double_quoted)
             case "hex":
                 return self.hex()
             case "quoted":
                 return self.reference()
             case "mark" if self.take("("):
+                self.refuse_query()
                 found = self.disjunction()
+                if (self.peek().kind, self.peek().value) == ("mark", ","):
+                    raise self.beyond("tuples")
                 self.expect(")")
                 return found
             case "word":
@@ -242,7 +253,7 @@ class _Parser:
         if word in ("cast", "try_cast") and after.text == "(":
             return self.cast(word == "try_cast")
         if word == "interval" and after.kind in ("string", "number"):
-            raise self.error("intervals are not supported")
+            raise self.beyond("intervals")
         if after.text == "(" and after.kind == "mark" and word not in _NO_NAMES:
             return self.call()
         if word in _NO_NAMES:
@@ -253,8 +264,6 @@ class _Parser:
         parts = [self.name()]
         while self.take("."):
             parts.append(self.name())
-        if self.peek().text == "[" and self.peek().kind == "mark":
-            raise self.error("elements of lists and maps are not supported in filters")
         return n.Reference(".".join(parts), parts)
 
     def name(self) -> str:
@@ -283,6 +292,7 @@ class _Parser:
     def arguments(self, what: str) -> list[n.Expression]:
         if not self.take("("):
             raise self.error(f"expected {what} in parentheses")
+        self.refuse_query()
         if self.take(")"):
             return []
         found = [self.argument()]
@@ -290,6 +300,12 @@ class _Parser:
             found.append(self.argument())
         self.expect(")")
         return found
+
+    def refuse_query(self) -> None:
+        """Raises ParseError for a sub-query, whose opening parenthesis was read."""
+        words = [self.peek(i).value if self.peek(i).kind == "word" else "" for i in range(3)]
+        if words[0] in ("select", "from") or (words[0], words[2]) == ("with", "as"):
+            raise self.beyond("sub-queries")
 
     def argument(self) -> n.Expression:
         token, after = self.peek(), self.peek(1)
@@ -337,7 +353,7 @@ class _Parser:
         except FrazilError as e:
             raise self.error(f"{self.text[start.at : end]!r} is no type", start) from e
         if not found.is_primitive or start.value in ("tinyint", "smallint", "byte", "short", "varchar", "char"):
-            raise self.error(f"casts to {start.text} are not supported in filters", start)
+            raise self.beyond(f"casts to {start.text}", start)
         return found
 
     def string(self, what: str) -> str:
@@ -347,6 +363,10 @@ class _Parser:
         while self.peek().kind == "string":  # 'a' 'b' is one text
             found += self.next().value
         return found
+
+    def is_double_quoted(self) -> bool:
+        """Whether a text follows that others would take for a quoted name."""
+        return self.peek().text.startswith('"') and self.peek(1).kind != "string"
 
     def hex(self) -> n.Expression:
         token = self.next()

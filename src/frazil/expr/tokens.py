@@ -18,13 +18,14 @@ _TOKEN = re.compile(
     |(?P<mark><=>|<>|<=|>=|==|!=|\|\||::|[-+*/%=<>!(),.\[\]])""",
     re.VERBOSE | re.DOTALL,
 )
+SPARK_CAN = "Spark can: with a session delete, update and merge take any Spark SQL, and t.to_spark().where(…) takes any condition."
 _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 _ESCAPE_OR_QUOTE = re.compile(r"""\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([0-3][0-7]{2})|(.))|''|\"\"""", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Token:
-    """`kind` is word, quoted, string, hex, number, mark or end; `value` what it says (words in lower case), `text` as written."""
+    """`kind` is word, quoted, string, hex, number, mark, other or end; `value` what it says (words in lower case), `text` as written."""
 
     kind: str
     value: str
@@ -32,13 +33,17 @@ class Token:
     at: int
 
 
-def tokens(text: str) -> list[Token]:
-    """All tokens and one of kind end. Raises ParseError with the place."""
+def tokens(text: str, *, lenient: bool = False) -> list[Token]:
+    """All tokens and one of kind end. Raises ParseError with the place; `lenient`: what is no token of predicates is one of kind other."""
     found: list[Token] = []
     at = 0
     while at < len(text):
         match = _TOKEN.match(text, at)
         if not match:
+            if lenient:
+                found.append(Token("other", text[at], text[at], at))
+                at += 1
+                continue
             raise error(text, at, f"cannot read {text[at : at + 20]!r}")
         if (kind := match.lastgroup or "") != "blank":
             found.append(_token(match, kind))
@@ -77,8 +82,8 @@ def unescaped(quoted: str) -> str:
     return _ESCAPE_OR_QUOTE.sub(lambda m: quote if m[0] in ("''", '""') and m[0][0] == quote else one(m) if m[0][0] == "\\" else m[0], body)
 
 
-def error(text: str, at: int, what: str) -> ParseError:
+def error(text: str, at: int, what: str, hint: str | None = None) -> ParseError:
     """A ParseError that shows the place."""
     start = max(text.rfind("\n", 0, at) + 1, at - 60)
     line = text[start:].split("\n", 1)[0][:120]
-    return ParseError(f"Cannot read the filter at position {at + 1}: {what}.\n  {line}\n  {' ' * (at - start)}^", position=at)
+    return ParseError(f"Cannot read the filter at position {at + 1}: {what}.\n  {line}\n  {' ' * (at - start)}^", hint=hint, position=at)

@@ -6,9 +6,9 @@ that are not named their write default, or null. Overflow and nulls in required 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,8 +19,8 @@ from frazil.arrow.values.evaluate import compute_over
 from frazil.arrow.values.mismatch import Problem, mismatch
 from frazil.arrow.values.uuids import uuid_to_text
 from frazil.arrow.write.conform import column_maker
-from frazil.arrow.write.store import ByName, Given, constant_of, kind_of, problem_of, stored
-from frazil.errors import EvaluationError, InvalidInput, ParseError, SchemaMismatch, ValidationError, ValueMismatch
+from frazil.arrow.write.store import ByName, Origin, constant_of, origin_of, problem_of, stored
+from frazil.errors import EvaluationError, FrazilError, InvalidInput, ParseError, SchemaMismatch, ValidationError, ValueMismatch
 from frazil.expr.bind import resolve
 from frazil.expr.bound import Bound, BoundLiteral, BoundReference, references
 from frazil.expr.nodes import Expression, Literal, Reference
@@ -30,6 +30,8 @@ from frazil.spec.schema import Schema
 from frazil.spec.types import (
     DateType,
     IcebergType,
+    ListType,
+    MapType,
     NestedField,
     StructType,
     TimeType,
@@ -37,6 +39,7 @@ from frazil.spec.types import (
 )
 
 Bind = Callable[[Expression], Bound]
+E = TypeVar("E", bound=FrazilError)
 Path = tuple[str, ...]
 
 
@@ -198,10 +201,11 @@ def bind_update(
 
 
 def bind_insert(
-    target: Schema, given: Iterable[tuple[str, Any]], bind: Bind, *, zone: str = "UTC", case_sensitive: bool = True
+    target: Schema, given: Iterable[tuple[str, Any]], bind: Bind, *, zone: str = "UTC", case_sensitive: bool = True, whole: bool = True
 ) -> Assignments:
-    """Values for new rows; columns that are not named take their write default, or null; required ones without either are refused."""
-    found = _resolved(target, given, bind, zone, case_sensitive)
+    """Values for new rows; columns that are not named take their write default, or null; required ones without either are refused.
+    `whole` False: so are members that the value of a struct lacks."""
+    found = _resolved(target, given, bind, zone, case_sensitive, whole)
     if nested := [i for i in found if target.parents[i]]:
         raise InvalidInput(f"An insert takes whole columns, not members of a struct: {target.find_column_name(nested[0])}.")
     for f in target.fields:
@@ -226,18 +230,23 @@ def _bound(value: Any, bind: Bind, name: str) -> Bound:
     except (ParseError, ValidationError) as e:
         if not isinstance(value, str):
             raise
-        constant = "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
-        hint = f"Texts are expressions; a constant is written with quotes, as in {constant!r}, or as frazil.expressions.Literal."
-        raise type(e)(f"Column {name}: {e.message}", hint=f"{e.hint} {hint}" if e.hint else hint, **{"column": name, **e.facts}) from e
+        raise meant_as_constant(e, name, value) from e
 
 
-def _stored(value: Any, bind: Bind, f: NestedField, name: str, zone: str, case_sensitive: bool) -> Bound:
-    bound = _bound(value, bind, name)
+def meant_as_constant(error: E, name: str, text: str) -> E:
+    """The error of a text that is no expression, with the column it was for and how a constant is written."""
+    constant = "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    hint = f"Texts are expressions; a constant is written with quotes, as in {constant!r}, or as frazil.expressions.Literal."
+    hint = f"{error.hint} {hint}" if error.hint else hint
+    return type(error)(f"Column {name}: {error.message}", hint=hint, **{"column": name, **error.facts})
+
+
+def _stored(value: Any, bound: Bound, f: NestedField, name: str, zone: str, case_sensitive: bool) -> Bound:
     expression = as_expression(value)
-    kind = kind_of(value, expression)
-    if kind is Given.CONSTANT and isinstance(expression, Literal) and expression.value is not None:
+    origin = origin_of(value, expression)
+    if origin is Origin.CONSTANT and isinstance(expression, Literal) and expression.value is not None:
         return constant_of(expression.value, bound.type, f, name)
-    return stored(bound, kind, f, name, zone, case_sensitive)
+    return stored(bound, origin, f, name, zone, case_sensitive)
 
 
 def name_parts(name: str) -> tuple[str, ...]:
@@ -255,12 +264,24 @@ def typed_name(parts: Iterable[str]) -> str:
     return str(Reference("", parts))
 
 
-def _resolved(target: Schema, given: Iterable[tuple[str, Any]], bind: Bind, zone: str, sensitive: bool) -> dict[int, Compute | Default]:
+def refuse_element(target: Schema, parts: Iterable[str], case_sensitive: bool) -> None:
+    """Raises InvalidInput for an assignment to an element of a list or map: `l[0]`, `m['key']`."""
+    name = ".".join(parts)
+    if "[" in name and target.get_field(name, case_sensitive) is None:
+        hint = "Set the whole column; with Spark for instance by transform(…) or map_concat(…)."
+        raise InvalidInput(f"{name}: elements of lists and maps cannot be assigned.", hint=hint, column=name)
+
+
+def _resolved(
+    target: Schema, given: Iterable[tuple[str, Any]], bind: Bind, zone: str, sensitive: bool, whole: bool = True
+) -> dict[int, Compute | Default]:
     found: dict[int, Compute | Default] = {}
     names: dict[int, str] = {}
     problems: list[Problem] = []  # of columns that are matched by name, told together as an append tells them
     for name, value in given:
-        reference = resolve(target, name, name_parts(name), sensitive)
+        parts = name_parts(name)
+        refuse_element(target, parts, sensitive)
+        reference = resolve(target, name, parts, sensitive)
         f, full = target.by_id[reference.field_id], reference.name
         if f.field_id in found:
             raise InvalidInput(f"Column {full} is assigned more than once.", column=full)
@@ -270,16 +291,46 @@ def _resolved(target: Schema, given: Iterable[tuple[str, Any]], bind: Bind, zone
                 raise InvalidInput(f"Column {full} is required and has no default.", column=full)
             found[f.field_id] = Default()
             continue
-        if isinstance(value, ByName) and (problem := problem_of(bind(value.column), f, full)) is not None:
+        bound = _bound(value, bind, full)
+        if whole:
+            refuse_partial(bound.type, f.field_type, full, sensitive)
+        if isinstance(value, ByName) and (problem := problem_of(bound, f, full)) is not None:
             problems.append(problem)
             continue
-        found[f.field_id] = Compute(_stored(value, bind, f, full, zone, sensitive), full)
+        found[f.field_id] = Compute(_stored(value, bound, f, full, zone, sensitive), full)
     if problems:
         raise mismatch(problems)
     for i, full in names.items():
         if around := [p for p in target.parents[i] if p in found]:
             raise InvalidInput(f"Column {full} is assigned together with {names[around[0]]}, which holds it.", column=full)
     return found
+
+
+def refuse_partial(have: IcebergType, want: IcebergType, name: str, case_sensitive: bool) -> None:
+    """Raises SchemaMismatch where an assigned struct, at any depth, lacks a member of the column's, which would become null in silence."""
+    if lacking := list(_lacking(have, want, name, case_sensitive)):
+        raise SchemaMismatch(
+            f"Column {name}: cannot find data for the output column {', '.join(lacking)}; its new value has no such member.",
+            hint="Give the struct every member of the column's, null ones as well, or set single members by their full names.",
+            column=name, columns=lacking,
+        )  # fmt: skip
+
+
+def _lacking(have: IcebergType, want: IcebergType, name: str, case_sensitive: bool) -> Iterator[str]:
+    match want, have:
+        case StructType(), StructType():
+            for f in want.fields:
+                near = [h for h in have.fields if h.name == f.name]
+                near = near or [h for h in have.fields if not case_sensitive and h.name.lower() == f.name.lower()]
+                if near:
+                    yield from _lacking(near[0].field_type, f.field_type, f"{name}.{f.name}", case_sensitive)
+                else:
+                    yield f"{name}.{f.name}"
+        case ListType(), ListType():
+            yield from _lacking(have.element_type, want.element_type, f"{name}.element", case_sensitive)
+        case MapType(), MapType():
+            yield from _lacking(have.key_type, want.key_type, f"{name}.key", case_sensitive)
+            yield from _lacking(have.value_type, want.value_type, f"{name}.value", case_sensitive)
 
 
 def _tree(fields: Sequence[NestedField], found: Mapping[int, Node], path: Path) -> tuple[Node, ...]:

@@ -121,7 +121,8 @@ def _clause(clause: Clause, sides: Sides, merge_schema: bool, fills: bool) -> Bo
     bind = partial(sides.term, side=side)
     if clause.updates:
         return BoundClause(clause.do, condition, bind_update(sides.target, given, bind, prefix=(sides.target_alias,), **options))
-    return BoundClause(clause.do, condition, bind_insert(sides.target, given, bind, **options))
+    fills_members = clause.takes_all and merge_schema
+    return BoundClause(clause.do, condition, bind_insert(sides.target, given, bind, whole=not fills_members, **options))
 
 
 def _named(clause: Clause, sides: Sides) -> Iterator[tuple[str, Any]]:

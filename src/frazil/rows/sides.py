@@ -19,6 +19,7 @@ from frazil.expr.bind import bind, bind_term
 from frazil.expr.bound import Bound, references
 from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, Expression, Reference
 from frazil.expr.parse import parse
+from frazil.expr.quoted import columns_of, columns_of_sides
 from frazil.spec.schema import Schema, assign_fresh_ids, no_column
 from frazil.spec.types import NestedField, StructType
 
@@ -54,11 +55,17 @@ class Sides:
 
     def condition(self, given: Any, side: Side = Side.BOTH) -> Bound:
         """A condition over the columns of a side, or of both."""
-        return bind(self.qualified(given, side), self.pair, case_sensitive=self.case_sensitive, zone=self.zone, ansi=self.ansi)
+        return bind(self.qualified(given, side), self.pair, **self._means)
 
     def term(self, given: Expression, side: Side = Side.BOTH) -> Bound:
         """A value over the columns of a side, or of both."""
-        return bind_term(self.qualified(given, side), self.pair, case_sensitive=self.case_sensitive, zone=self.zone, ansi=self.ansi)
+        return bind_term(self.qualified(given, side), self.pair, **self._means)
+
+    @property
+    def _means(self) -> dict[str, Any]:
+        sides = [(self.target_alias, self.target), (self.source_alias, self.source)]
+        named = columns_of_sides([(a, columns_of(s, self.case_sensitive)) for a, s in sides], self.case_sensitive)
+        return {"case_sensitive": self.case_sensitive, "zone": self.zone, "ansi": self.ansi, "column_of": named}
 
     def qualified(self, given: Any, side: Side = Side.BOTH) -> Expression:
         """The expression with every name led by its alias."""

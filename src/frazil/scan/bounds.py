@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.expr.building import column, from_numpy, scalar, to_numpy
+from frazil.expr.pruning.ranges import possible_bounds
+from frazil.spec.snapshot import Snapshots
 from frazil.spec.types import (
     BinaryType,
     BooleanType,
@@ -33,6 +35,7 @@ from frazil.spec.types import (
     TimeType,
     UUIDType,
 )
+from frazil.spec.version import WRITER
 
 _DAY_US, _DAY_NS = 86_400_000_000, 86_400_000_000_000
 _MILLIS_END, _NANOS_BEGIN = 10**13, 10**17  # the year 2286 in milliseconds, 1973 in nanoseconds
@@ -114,14 +117,50 @@ def decode_bounds(values: pa.Array, type_: IcebergType) -> pa.Array:
     return pa.nulls(len(values), pa.binary())
 
 
-def trusted(lower: pa.Array, upper: pa.Array, type_: IcebergType, entries: pa.Table) -> tuple[pa.Array, pa.Array]:
-    """Decoded bounds, unknown where their unit is in doubt: Java's `add_files` takes the bounds of a Parquet file's timestamps as they are,
-    whatever their unit there.
+def trusted(
+    lower: pa.Array, upper: pa.Array, type_: IcebergType, entries: pa.Table, snapshots: Snapshots | None = None
+) -> tuple[pa.Array, pa.Array]:
+    """Decoded bounds of a column in these files, unknown where they cannot be (lower above upper) or where their writer may be wrong.
+
+    `snapshots`: those of the table, which tell what Frazil wrote; None: nothing is known to be Frazil's.
+    """
+    if lower.null_count == upper.null_count == len(lower):
+        return lower, upper
+    if isinstance(type_, TimestampType | TimestamptzType):
+        lower, upper = _of_known_unit(lower, upper, entries)
+    elif isinstance(type_, UUIDType):
+        wrong = _joined_as_signed(entries, snapshots)
+        lower, upper = _without(lower, wrong), _without(upper, wrong)
+    return possible_bounds(lower, upper)
+
+
+def _joined_as_signed(entries: pa.Table, snapshots: Snapshots | None) -> np.ndarray[Any, Any]:
+    """Files whose uuid bounds Java may have joined from several row groups.
+
+    Java (1.12) takes the range of each row group from Parquet, whose order is the specification's, unsigned, and joins the ranges by
+    comparing signed halves: groups of 10… to f0… and of 20… to 30… give 10… to 30…, which hides f0…. Nothing in such bounds tells, so
+    bounds of uuids count where a file has one row group (one split offset), and where Frazil, which compares as the specification
+    says, gathered them: when it committed the snapshot that added the file, and did not take the file over from a picked snapshot.
+    """
+    wrong = np.ones(entries.num_rows, dtype=bool)
+    if "split_offsets" in entries.column_names:
+        one = pc.equal(pc.list_value_length(entries.column("split_offsets")), scalar(1, pa.int32()))
+        wrong = ~np.asarray(one.fill_null(scalar(False, pa.bool_())).to_numpy())
+    if snapshots is None or "snapshot_id" not in entries.column_names or not wrong.any():
+        return wrong
+    added_by = entries.column("snapshot_id").filter(from_numpy(wrong))
+    ours = [i for i in pc.unique(added_by).to_pylist() if (s := snapshots.by_id(i)) is not None and s.has_statistics_of(WRITER)]
+    if ours:
+        wrong &= ~np.asarray(pc.is_in(entries.column("snapshot_id"), value_set=column(ours, pa.int64())).to_numpy())
+    return wrong
+
+
+def _of_known_unit(lower: pa.Array, upper: pa.Array, entries: pa.Table) -> tuple[pa.Array, pa.Array]:
+    """Bounds of timestamps, unknown where their unit is in doubt: Java's `add_files` takes those of a Parquet file as they are, whatever
+    their unit there.
 
     Such files have no split offsets. Milliseconds taken for microseconds lie in the months around 1970, nanoseconds after the year 5000.
     """
-    if not isinstance(type_, TimestampType | TimestamptzType) or lower.null_count == upper.null_count == len(lower):
-        return lower, upper
     doubtful = np.ones(len(lower), dtype=bool)
     if "split_offsets" in entries.column_names:
         doubtful = np.asarray(entries.column("split_offsets").is_null().to_numpy())

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from frazil.expr.pruning.ranges import possible_bounds
 from frazil.expr.values import FLOATS
 from frazil.scan.bounds import MapColumn, decode_bounds, trusted
 from frazil.scan.manifests import BOUNDS, STATISTICS, column_of
@@ -141,11 +142,12 @@ def _by_path_bounds(bounds: PathBounds, data_paths: pa.Array) -> Test:
     """By rank among all paths and bounds. Bounds that name files in another way than our paths (`file:/x`) prove nothing."""
     plain = pc.and_(*(pc.equal(_plain(b), b) for b in (bounds.lower, bounds.upper)))
     odd = ~pc.fill_null(plain, False).to_numpy(zero_copy_only=False)
-    everything = pa.concat_arrays([data_paths.cast(pa.binary()), bounds.lower, bounds.upper])
+    least, most = possible_bounds(bounds.lower, bounds.upper)
+    everything = pa.concat_arrays([data_paths.cast(pa.binary()), least, most])
     ranks = pc.rank(everything, tiebreaker="dense").to_numpy().astype(np.int64)
-    n, m = len(data_paths), len(bounds.lower)
-    lower = np.where(bounds.lower.is_null().to_numpy(zero_copy_only=False) | odd, -1, ranks[n : n + m])
-    upper = np.where(bounds.upper.is_null().to_numpy(zero_copy_only=False) | odd, np.iinfo(np.int64).max, ranks[n + m :])
+    n, m = len(data_paths), len(least)
+    lower = np.where(least.is_null().to_numpy(zero_copy_only=False) | odd, -1, ranks[n : n + m])
+    upper = np.where(most.is_null().to_numpy(zero_copy_only=False) | odd, np.iinfo(np.int64).max, ranks[n + m :])
     return lambda data, deletes: np.asarray((ranks[:n][data] >= lower[deletes]) & (ranks[:n][data] <= upper[deletes]))
 
 
@@ -162,8 +164,8 @@ def _statistics(tables: Sequence[pa.Table], field_id: int, type_: IcebergType) -
     )
     offsets = pa.table({"split_offsets": pa.concat_arrays([column_of(t, "split_offsets") for t in tables])})
     lower, upper = (decode_bounds(columns[n], type_) for n in BOUNDS)
-    lower, upper = trusted(lower, upper, type_, offsets)
     unbounded = (pc.and_(lower.is_null(), upper.is_null())).to_numpy(zero_copy_only=False)
+    lower, upper = trusted(lower, upper, type_, offsets)
     counted = (nulls >= 0) & (values == rows)
     return _Column(lower, upper, ~(counted & (nulls == 0)), counted & (nulls >= rows) & unbounded, nans == 0)
 

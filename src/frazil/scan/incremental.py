@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from frazil.errors import InvalidInput
 from frazil.expr.bind import bind
 from frazil.expr.nodes import AlwaysTrue, Predicate
+from frazil.scan.listing.numbering import number_files
 from frazil.scan.manifests import is_data, manifests_of
 from frazil.scan.options import ScanOptions
 from frazil.scan.plan import Plan, plan_manifests
@@ -84,6 +85,33 @@ def plan_appends(
     report = replace(report, total_planning_duration=time.perf_counter_ns() - begun)
     # Without its storage nobody narrows the plan by the last snapshot (`scan.narrow`), which lacks files that were removed since.
     return Plan(metadata, end, schema, bound, groups, report, options)
+
+
+def plan_added(
+    metadata: TableMetadata,
+    storage: Storage,
+    snapshot: Snapshot,
+    *,
+    files: range | None = None,
+    row_filter: Predicate | None = None,
+    schema: Schema | None = None,
+    case_sensitive: bool = True,
+    zone: str = "UTC",
+    options: ScanOptions | None = None,
+) -> Plan:
+    """Files that one snapshot added, each with its number among them (`scan.listing.numbering`): what a stream reads from an offset on.
+
+    `files`: only those with these numbers; None: all. Deletes do not apply.
+    """
+    begun = time.perf_counter_ns()
+    options, schema = options or ScanOptions(), schema or metadata.schema()
+    row_filter = row_filter if row_filter is not None else AlwaysTrue()
+    bound = bind(row_filter, schema, case_sensitive=case_sensitive, zone=zone)
+    report = ScanReport(table=metadata.location, snapshot_id=snapshot.snapshot_id, filter=str(row_filter), schema_id=schema.schema_id)
+    numbers = number_files(metadata, snapshot, storage, added=True, files=files)
+    groups, report = plan_manifests(metadata, storage, numbers.wanted(), bound, schema, options, report, numbers=numbers)
+    report = replace(report, total_planning_duration=time.perf_counter_ns() - begun)
+    return Plan(metadata, snapshot, schema, bound, groups, report, options)
 
 
 def appended_manifests(metadata: TableMetadata, storage: Storage, appends: Iterable[Snapshot]) -> list[ManifestFile]:

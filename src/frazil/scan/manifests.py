@@ -43,8 +43,11 @@ def clear_caches() -> None:
     manifest_cache.clear()
 
 
-def manifests_of(metadata: TableMetadata, snapshot: Snapshot, storage: Storage) -> tuple[ManifestFile, ...]:
-    """The manifests of a snapshot in their order. Raises Unsupported for an encrypted one, CorruptData, NoSuchFileError."""
+def manifests_of(metadata: TableMetadata, snapshot: Snapshot, storage: Storage, *, keep: bool = True) -> tuple[ManifestFile, ...]:
+    """The manifests of a snapshot in their order. Raises Unsupported for an encrypted one, CorruptData, NoSuchFileError.
+
+    `keep=False`: a list that is read does not go into the cache.
+    """
     if snapshot.key_id is not None:
         raise _encrypted(metadata, snapshot, "manifest list", snapshot.manifest_list)
     if snapshot.manifest_list is None:
@@ -55,7 +58,8 @@ def manifests_of(metadata: TableMetadata, snapshot: Snapshot, storage: Storage) 
         data = storage.read(snapshot.manifest_list)
         found = decode_manifest_list(data, snapshot.manifest_list)
         _refuse_torn(found, snapshot)
-        manifest_cache.put(key, found, 8 * len(data) + 1000)
+        if keep:
+            manifest_cache.put(key, found, 8 * len(data) + 1000)
     for manifest in found:
         if manifest.key_metadata is not None:
             raise _encrypted(metadata, snapshot, "manifest", manifest.manifest_path)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from frazil.errors import InvalidInput
+from frazil.spec.properties import SPLIT_ADAPTIVE, SPLIT_LOOKBACK, SPLIT_OPEN_FILE_COST, SPLIT_SIZE, TableProperty
 
 MIN_ADAPTIVE_SPLIT = 16 * 1024 * 1024
 SPLIT_OPTIONS = ("split-size", "lookback", "file-open-cost")
@@ -16,10 +17,10 @@ SPLIT_OPTIONS = ("split-size", "lookback", "file-open-cost")
 class SplitOptions:
     """How files are cut and packed: bytes, bins kept open, bytes a file counts at least. `adaptive`: smaller splits when there are few."""
 
-    split_size: int = 134_217_728
-    lookback: int = 10
-    open_file_cost: int = 4_194_304
-    adaptive: bool = True
+    split_size: int = SPLIT_SIZE.default
+    lookback: int = SPLIT_LOOKBACK.default
+    open_file_cost: int = SPLIT_OPEN_FILE_COST.default
+    adaptive: bool = SPLIT_ADAPTIVE.default
 
     def __post_init__(self) -> None:
         if self.split_size <= 0:
@@ -65,18 +66,19 @@ def split_options(properties: Mapping[str, str], options: Mapping[str, str] | No
     """
     given = {k.lower(): v for k, v in (options or {}).items()}
 
-    def number(option: str, prop: str, default: int) -> int:
-        text = str(given.get(option, properties.get(prop, default))).strip()
+    def number(option: str, otherwise: TableProperty[int, int]) -> int:
+        if option not in given:
+            return otherwise.of(properties)
+        text = str(given[option]).strip()
         if not text.lstrip("+-").isdigit():
-            raise InvalidInput(f"{option if option in given else prop} must be a whole number, not {text!r}.")
+            raise InvalidInput(f"{option} must be a whole number, not {text!r}.")
         return int(text)
 
-    adaptive = str(properties.get("read.split.adaptive-size.enabled", "true")).lower() == "true" and "split-size" not in given
     return SplitOptions(
-        number("split-size", "read.split.target-size", 134_217_728),
-        number("lookback", "read.split.planning-lookback", 10),
-        number("file-open-cost", "read.split.open-file-cost", 4_194_304),
-        adaptive,
+        number("split-size", SPLIT_SIZE),
+        number("lookback", SPLIT_LOOKBACK),
+        number("file-open-cost", SPLIT_OPEN_FILE_COST),
+        SPLIT_ADAPTIVE.of(properties) and "split-size" not in given,
     )
 
 

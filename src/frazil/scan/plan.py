@@ -25,6 +25,7 @@ from frazil.scan.combine import CombinedTask, combine_for
 from frazil.scan.deletes import DeleteEntries, DeleteIndex, attach, read_deletes
 from frazil.scan.explain import Explanation
 from frazil.scan.explained import Reason
+from frazil.scan.listing.numbering import FileNumbers, number_files
 from frazil.scan.manifests import (
     ALL_COLUMNS,
     BOUNDS,
@@ -40,12 +41,12 @@ from frazil.scan.manifests import (
 from frazil.scan.options import ScanOptions
 from frazil.scan.prune import file_pruner, manifest_outcomes
 from frazil.scan.report import ScanReport, with_deletes
-from frazil.scan.tasks import DELETES, WHOLLY, PlannedFiles, TaskSequence
+from frazil.scan.tasks import DELETES, NUMBER, WHOLLY, PlannedFiles, TaskSequence
 from frazil.spec.manifest import ManifestFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.schema import Schema
-from frazil.spec.snapshot import Snapshot
+from frazil.spec.snapshot import Snapshot, Snapshots
 from frazil.storage import Storage
 
 __all__ = ["Plan", "ScanOptions", "clear_caches", "plan"]
@@ -158,10 +159,12 @@ def plan(
     case_sensitive: bool = True,
     zone: str = "UTC",
     options: ScanOptions | None = None,
+    files: range | None = None,
 ) -> Plan:
     """The data files of a snapshot that may hold rows matching the filter.
 
-    Raises Unsupported for encrypted tables, CorruptData and NoSuchFileError for manifests that are damaged or gone.
+    `files`: only those with these numbers (`scan.listing.numbering`), and tasks say theirs; range(total) gives all, numbered. Raises
+    Unsupported for encrypted tables, CorruptData and NoSuchFileError for manifests that are damaged or gone.
     """
     begun = time.perf_counter_ns()
     row_filter = row_filter if row_filter is not None else AlwaysTrue()
@@ -171,13 +174,14 @@ def plan(
     )
     options = options or ScanOptions()
     manifests = manifests_of(metadata, snapshot, storage) if snapshot is not None else ()
-    data = [m for m in manifests if is_data(m)]
+    numbers = number_files(metadata, snapshot, storage, files=files) if snapshot is not None and files is not None else None
+    data = [m for m in manifests if is_data(m)] if numbers is None else numbers.wanted()
     deletes = [m for m in manifests if not is_data(m)]
     wanted = bool(deletes) and bool(may_match(data, metadata, bound, schema))
     relevant = may_match(deletes, metadata, bound, schema) if wanted else []
     entries = read_deletes(metadata, storage, relevant, options.workers)
     needs = replace(options, with_stats=True) if entries is not None and entries.has_equality else options
-    groups, report = plan_manifests(metadata, storage, data, bound, schema, needs, report)
+    groups, report = plan_manifests(metadata, storage, data, bound, schema, needs, report, numbers=numbers)
     if entries is not None and groups:
         groups, report = _with_deletes(metadata, groups, entries, options, report)
     report = replace(
@@ -193,7 +197,7 @@ def _with_deletes(
     """Statistics were read to match equality deletes; they go when nobody asked for them."""
     found, index = attach(metadata, groups, entries)
     if not options.with_stats:
-        found = tuple(PlannedFiles(g.spec, g.table.select([*_RESULT, "_match", DELETES]), g.deletes) for g in found)
+        found = tuple(PlannedFiles(g.spec, _result_of(g.table, DELETES), g.deletes) for g in found)
     return found, with_deletes(report, index)
 
 
@@ -236,12 +240,15 @@ def plan_manifests(
     options: ScanOptions,
     report: ScanReport,
     choose: EntryChoice | None = None,
+    numbers: FileNumbers | None = None,
 ) -> tuple[tuple[PlannedFiles, ...], ScanReport]:
-    """Planned files of data manifests, a group a spec, and the report with its counters. `choose` limits the entries beforehand."""
+    """Planned files of data manifests, a group a spec, and the report with its counters. `choose` limits the entries beforehand, `numbers`
+    to those with the numbers that are wanted."""
     chosen = may_match(data, metadata, bound, schema)
     first = BoundsFirst(len(chosen) >= _MANY_MANIFESTS and bool(references(bound)) and not options.with_stats)
     read = partial(
-        _read, metadata=metadata, storage=storage, bound=bound, schema=schema, options=options, choose=choose or live, first=first
+        _read, metadata=metadata, storage=storage, bound=bound, schema=schema, options=options, first=first,
+        entries=partial(_numbered, numbers) if numbers is not None else partial(_chosen, choose or live),
     )  # fmt: skip
     by_spec: dict[int, list[pa.Table]] = {}
     by_partition = by_statistics = 0
@@ -307,48 +314,65 @@ def _read(
     bound: Bound,
     schema: Schema,
     options: ScanOptions,
-    choose: EntryChoice,
+    entries: Callable[[ManifestFile, pa.Table], pa.Table],
     first: BoundsFirst,
 ) -> list[tuple[int, pa.Table, int, int]]:
     """(spec, files that are left, skipped by partition values, skipped by statistics), one or more for the pack."""
     spec = metadata.spec_by_id(pack[0].partition_spec_id)
     found = []
     if first.worth_it:
-        tables = [choose(read_manifest(storage, m, (*PLAN_COLUMNS, *BOUNDS))) for m in pack]
-        keeping, by_partition, by_statistics = _excluded(tables, bound, schema, spec)
+        tables = [entries(m, read_manifest(storage, m, (*PLAN_COLUMNS, *BOUNDS))) for m in pack]
+        keeping, by_partition, by_statistics = _excluded(tables, bound, schema, spec, metadata.snapshots)
         first.told(len(pack), len(keeping))
         found.append((spec.spec_id, pa.table({}), by_partition, by_statistics))
         pack = [pack[n] for n in keeping]
     wanted = ALL_COLUMNS if options.with_stats else (*PLAN_COLUMNS, *STATISTICS) if references(bound) else PLAN_COLUMNS
     for manifest in pack:
-        entries = choose(read_manifest(storage, manifest, wanted))
-        kept, by_partition, by_statistics = _prune(entries, bound, schema, spec)
+        chosen = entries(manifest, read_manifest(storage, manifest, wanted))
+        kept, by_partition, by_statistics = _prune(chosen, bound, schema, spec, metadata.snapshots)
         if not options.with_stats:
-            kept = kept.select([*_RESULT, "_match"])
+            kept = _result_of(kept)
         found.append((spec.spec_id, kept, by_partition, by_statistics))
     return found
 
 
-def _excluded(tables: Sequence[pa.Table], bound: Bound, schema: Schema, spec: PartitionSpec) -> tuple[list[int], int, int]:
+def _chosen(choose: EntryChoice, manifest: ManifestFile, entries: pa.Table) -> pa.Table:
+    return choose(entries)
+
+
+def _numbered(numbers: FileNumbers, manifest: ManifestFile, entries: pa.Table) -> pa.Table:
+    return numbers.numbered(manifest, numbers.choose(entries))
+
+
+def _result_of(table: pa.Table, *more: str) -> pa.Table:
+    """Only the columns that tasks are made of."""
+    numbers = [NUMBER] if NUMBER in table.column_names else []
+    return table.select([*_RESULT, *numbers, "_match", *more])
+
+
+def _excluded(
+    tables: Sequence[pa.Table], bound: Bound, schema: Schema, spec: PartitionSpec, snapshots: Snapshots
+) -> tuple[list[int], int, int]:
     """Which of the tables keep rows, and how many rows the others skip, by partition values and by statistics."""
     if not all(t.schema.equals(tables[0].schema) for t in tables):
         return list(range(len(tables))), 0, 0
     numbers = from_numpy(np.repeat(np.arange(len(tables), dtype=np.int64), [t.num_rows for t in tables]))
-    left, by_partition, by_statistics = _prune(pa.concat_tables(tables).append_column("_from", numbers), bound, schema, spec)
+    together = pa.concat_tables(tables).append_column("_from", numbers)
+    left, by_partition, by_statistics = _prune(together, bound, schema, spec, snapshots)
     keeping: list[int] = sorted(pc.unique(left.column("_from")).to_pylist())
     for n in keeping:
-        _, partition, statistics = _prune(tables[n], bound, schema, spec)
+        _, partition, statistics = _prune(tables[n], bound, schema, spec, snapshots)
         by_partition, by_statistics = by_partition - partition, by_statistics - statistics
     return keeping, by_partition, by_statistics
 
 
-def _prune(entries: pa.Table, bound: Bound, schema: Schema, spec: PartitionSpec) -> tuple[pa.Table, int, int]:
+def _prune(entries: pa.Table, bound: Bound, schema: Schema, spec: PartitionSpec, snapshots: Snapshots) -> tuple[pa.Table, int, int]:
     if isinstance(bound, Constant):
         match = {True: WHOLLY, False: 2, None: 4}[bound.value]
         kept = entries if match == WHOLLY else entries.slice(0, 0)
         masks = from_numpy(np.full(kept.num_rows, match, dtype=np.uint8))
         return kept.append_column("_match", masks), 0, entries.num_rows - kept.num_rows
-    return file_pruner(bound, schema, spec)(entries)
+    return file_pruner(bound, schema, spec, snapshots)(entries)
 
 
 def _refuse_encrypted(metadata: TableMetadata, group: PlannedFiles) -> None:

@@ -25,6 +25,7 @@ from frazil.scan.manifests import BOUNDS, STATISTICS, column_of
 from frazil.spec.manifest import ManifestFile
 from frazil.spec.partitioning import PartitionField, PartitionSpec
 from frazil.spec.schema import Schema
+from frazil.spec.snapshot import Snapshots
 from frazil.spec.transforms import VoidTransform
 from frazil.spec.types import IcebergType, StructType
 
@@ -97,11 +98,16 @@ def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array | None:
         return None
 
 
-def statistics_ranges(entries: pa.Table, schema: Schema, columns: Sequence[int]) -> dict[int, list[Range]]:
-    """By column id, what counts and bounds of the files say; counts that the table does not have say nothing."""
+def statistics_ranges(
+    entries: pa.Table, schema: Schema, columns: Sequence[int], snapshots: Snapshots | None = None
+) -> dict[int, list[Range]]:
+    """By column id, what counts and bounds of the files say; counts that the table does not have say nothing.
+
+    `snapshots`: those of the table, which tell whose statistics they are (`bounds.trusted`).
+    """
     if not set(BOUNDS).issubset(entries.column_names) or not entries.num_rows:
         return {}
-    metrics = _Metrics(entries)
+    metrics = _Metrics(entries, snapshots)
     records = column_of(entries, "record_count")
     known = [i for i in columns if i in schema.by_id and schema.by_id[i].field_type.is_primitive]
     return {i: [_statistics_range(metrics, records, schema, i)] for i in known}
@@ -110,8 +116,8 @@ def statistics_ranges(entries: pa.Table, schema: Schema, columns: Sequence[int])
 class _Metrics:
     """The statistics columns of some entries, opened when they are asked for."""
 
-    def __init__(self, entries: pa.Table):
-        self.entries = entries
+    def __init__(self, entries: pa.Table, snapshots: Snapshots | None):
+        self.entries, self.snapshots = entries, snapshots
         self._columns: dict[str, MapColumn] = {}
 
     def of(self, name: str, field_id: int) -> pa.Array:
@@ -125,19 +131,18 @@ class _Metrics:
 def _statistics_range(metrics: _Metrics, records: pa.Array, schema: Schema, field_id: int) -> Range:
     type_ = schema.by_id[field_id].field_type
     lower, upper = (decode_bounds(metrics.of(name, field_id), type_) for name in BOUNDS)
-    lower, upper = trusted(lower, upper, type_, metrics.entries)
+    unbounded = to_numpy(lower.is_null()) & to_numpy(upper.is_null())
+    lower, upper = trusted(lower, upper, type_, metrics.entries, metrics.snapshots)
     rows = _counts(records)
     values, nulls = _counts(metrics.of("value_counts", field_id)), _counts(metrics.of("null_value_counts", field_id))
     complete = ((values == rows) & (rows >= 0)) | ((values < 0) & _always_counted(schema, field_id))
     may_null = ~((nulls == 0) & complete)
     counted = np.where(values >= 0, values, rows)  # no value is left out when the count of values is missing: all rows count
-    only_null = (nulls >= 0) & (counted >= 0) & (nulls >= counted)
-    only_null &= to_numpy(lower.is_null()) & to_numpy(upper.is_null())
+    only_null = unbounded & (nulls >= 0) & (counted >= 0) & (nulls >= counted)
     if not isinstance(type_, FLOATS):
         return Range(_bound(lower), _bound(upper), may_null, False, ~only_null)
     nans = _counts(metrics.of("nan_value_counts", field_id))
-    only_nan = (nans > 0) & (nulls >= 0) & (counted >= 0) & (nulls + nans >= counted)
-    only_nan &= to_numpy(lower.is_null()) & to_numpy(upper.is_null())
+    only_nan = unbounded & (nans > 0) & (nulls >= 0) & (counted >= 0) & (nulls + nans >= counted)
     return Range(_bound(lower), _bound(upper), may_null, (nans != 0) & ~only_null, ~(only_null | only_nan))
 
 
@@ -166,10 +171,10 @@ def partition_outcomes(entries: pa.Table, bound: Bound, schema: Schema, spec: Pa
     return outcomes(bound, lambda i: found.get(i, ()), entries.num_rows) if found else None
 
 
-def file_outcomes(entries: pa.Table, bound: Bound, schema: Schema, spec: PartitionSpec) -> Mask:
+def file_outcomes(entries: pa.Table, bound: Bound, schema: Schema, spec: PartitionSpec, snapshots: Snapshots | None = None) -> Mask:
     """One mask an entry, from partition values, counts and bounds (those of `STATISTICS` that the table has)."""
     columns = list(references(bound))
-    by_statistics = statistics_ranges(entries, schema, columns)
+    by_statistics = statistics_ranges(entries, schema, columns, snapshots)
     has_partition = bool(columns) and "partition" in entries.column_names
     by_partition = partition_ranges(column_of(entries, "partition"), spec, schema, columns) if has_partition else {}
     result = outcomes(bound, lambda i: (*by_partition.get(i, ()), *by_statistics.get(i, ())), entries.num_rows)
@@ -177,7 +182,9 @@ def file_outcomes(entries: pa.Table, bound: Bound, schema: Schema, spec: Partiti
     return np.where(empty, 0, result).astype(np.uint8) if empty.any() else result
 
 
-def file_pruner(bound: Bound, schema: Schema, spec: PartitionSpec) -> Callable[[pa.Table], tuple[pa.Table, int, int]]:
+def file_pruner(
+    bound: Bound, schema: Schema, spec: PartitionSpec, snapshots: Snapshots | None = None
+) -> Callable[[pa.Table], tuple[pa.Table, int, int]]:
     """A function from live entries to (entries that may match with `_match`, skipped by partition values, skipped by statistics)."""
 
     def prune(entries: pa.Table) -> tuple[pa.Table, int, int]:
@@ -186,7 +193,7 @@ def file_pruner(bound: Bound, schema: Schema, spec: PartitionSpec) -> Callable[[
         if first is not None and not bool((first & 1).all()):
             entries = entries.filter(from_numpy((first & 1).astype(bool)))
         between = entries.num_rows
-        masks: Any = file_outcomes(entries, bound, schema, spec)
+        masks: Any = file_outcomes(entries, bound, schema, spec, snapshots)
         if not bool((masks & 1).all()):
             keep = (masks & 1).astype(bool)
             entries, masks = entries.filter(from_numpy(keep)), masks[keep]

@@ -15,6 +15,7 @@ from frazil.spec.data_file import DataFile, ManifestEntry
 from frazil.spec.partitioning import PartitionSpec
 
 WHOLLY = 1  # the outcome mask "TRUE only": every row of the file matches
+NUMBER = "_number"  # column of planned files: their number in the snapshot (scan.listing.numbering)
 DELETES = "_deletes"  # column of planned files: their number in the index of deletes, -1 where none applies
 _BLOCK = 2048
 
@@ -60,11 +61,15 @@ class PlannedFiles:
         block = self._block
         if block is None or block[0] != number:
             rows = self.table.slice(number * _BLOCK, _BLOCK)
-            own = rows.select([c for c in rows.column_names if c not in ("_match", DELETES)])
+            own = rows.select([c for c in rows.column_names if c not in ("_match", DELETES, NUMBER)])
             block = (number, entries_from_table(own, self.spec), rows.column("_match").to_pylist())
             self._block = block
         place = index - number * _BLOCK
         return block[1][place], block[2][place]
+
+    def number(self, index: int) -> int | None:
+        """The file's number in its snapshot; None when the plan was not asked for numbers."""
+        return int(self.table.column(NUMBER)[index].as_py()) if NUMBER in self.table.column_names else None
 
     @property
     def delete_numbers(self) -> npt.NDArray[np.int64]:
@@ -102,6 +107,7 @@ class TaskFacts:
     file_sequence_number: int | None
     snapshot_id: int | None
     match: int
+    number: int | None = None
 
 
 class FileScanTask:
@@ -124,12 +130,18 @@ class FileScanTask:
         if self._facts is None:
             assert self._planned is not None
             entry, match = self._planned.entry(self._index)
-            self._facts = TaskFacts(entry.data_file, entry.sequence_number, entry.file_sequence_number, entry.snapshot_id, match)
+            number = self._planned.number(self._index)
+            self._facts = TaskFacts(entry.data_file, entry.sequence_number, entry.file_sequence_number, entry.snapshot_id, match, number)
         return self._facts
 
     @property
     def file(self) -> DataFile:
         return self.facts.file
+
+    @property
+    def number(self) -> int | None:
+        """The file's number among the data files of its snapshot, where the plan was asked for numbers; the same at every planning."""
+        return self.facts.number
 
     @property
     def delete_files(self) -> tuple[DataFile, ...]:

@@ -116,3 +116,14 @@ class TableMetadata:
             if entry.timestamp_ms < timestamp_ms or (inclusive and entry.timestamp_ms == timestamp_ms):
                 found = entry.snapshot_id
         return None if found is None else self.snapshot_by_id(found)
+
+
+def schema_of_spec(metadata: TableMetadata, spec: PartitionSpec) -> Schema:
+    """The current schema, or with what it lost: columns that an old spec partitions by, as the newest schema that has them knows them."""
+    schema = metadata.schema()
+    missing = [f.source_id for f in spec.fields if f.source_id not in schema.by_id]
+    if not missing:
+        return schema
+    older = sorted(metadata.schemas, key=lambda s: -s.schema_id)
+    found = [next((s.by_id[i] for s in older if i in s.by_id), None) for i in missing]
+    return Schema(*schema.fields, *(f for f in found if f is not None), schema_id=schema.schema_id)

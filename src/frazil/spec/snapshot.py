@@ -30,6 +30,11 @@ class Snapshot:
     def operation(self) -> str | None:
         return self.summary.get("operation")
 
+    def has_statistics_of(self, writer: str) -> bool:
+        """Whether this library gathered the statistics of the files that the snapshot added: it committed the snapshot, and not by
+        taking over what another library had staged (a cherry-pick)."""
+        return self.summary.get("iceberg-version", "").startswith(f"{writer} ") and "source-snapshot-id" not in self.summary
+
     def __str__(self) -> str:
         parent = f", parent_id={self.parent_snapshot_id}" if self.parent_snapshot_id is not None else ""
         return f"{self.operation}: id={self.snapshot_id}{parent}, schema_id={self.schema_id}"

@@ -9,7 +9,7 @@ import datetime as dt
 from decimal import Context, Decimal
 from typing import Any
 
-from frazil.errors import Unsupported, ValidationError
+from frazil.errors import InvalidInput, Unsupported, ValidationError
 from frazil.spec.transforms import (
     BucketTransform,
     DayTransform,
@@ -46,7 +46,8 @@ _EPOCH_ORDINAL = dt.date(1970, 1, 1).toordinal()
 
 
 def apply(transform: Transform, source_type: IcebergType, value: Any) -> Any:
-    """The partition value of one value. Raises Unsupported for a transform we do not know, ValidationError for a type it cannot take."""
+    """The partition value of one value. Raises Unsupported for a transform we do not know, ValidationError for a type it cannot take,
+    InvalidInput for a time whose hour is no 32-bit number."""
     if not transform.is_known:
         raise Unsupported(f"Transform {transform} is not known, so nothing can be written with it.", transform=str(transform))
     if value is None or isinstance(transform, VoidTransform):
@@ -133,11 +134,21 @@ def _time_part(transform: Transform, source_type: IcebergType, value: int) -> in
         days = hours // 24
     match transform:
         case HourTransform():
+            if not -(2**31) <= hours < 2**31:
+                raise InvalidInput(hours_beyond_an_int(hours), hint=HOURS_HINT)
             return hours
         case DayTransform():
             return days
     year, month = year_and_month(days)
     return year - 1970 if isinstance(transform, YearTransform) else (year - 1970) * 12 + month - 1
+
+
+HOURS_HINT = "Partition by day instead, whose numbers hold every timestamp."
+
+
+def hours_beyond_an_int(hours: int | str) -> str:
+    """What is wrong with a time so many hours from 1970; Java gives its number of hours wrapped around, and then does not find the row."""
+    return f"The transform hour takes times of the years -243,014 to 246,953 only: {hours} hours from 1970 are no 32-bit number."
 
 
 def year_and_month(days: int) -> tuple[int, int]:

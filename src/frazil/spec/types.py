@@ -15,6 +15,8 @@ from typing import Any, ClassVar
 
 from frazil.errors import ValidationError
 
+MAX_DEPTH = 100  # of types inside types, and of JSON values that are walked
+
 
 class IcebergType:
     """A type of the format; equal types are equal values. `str()` is the spec's text."""

@@ -10,10 +10,17 @@ import re
 from collections.abc import Mapping, Sequence
 
 from frazil.errors import InvalidInput, Unsupported, ValidationError
+from frazil.spec.properties import (
+    DATA_PATH,
+    LOCATION_PROVIDER,
+    METADATA_PATH,
+    OBJECT_STORAGE,
+    OBJECT_STORAGE_PARTITIONED_PATHS,
+    OLD_DATA_PATHS,
+)
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss", "wasb": "abfss", "wasbs": "abfss"}
-_DEPRECATED_PATHS = ("write.object-storage.path", "write.folder-storage.path")
 
 
 def scheme_of(location: str) -> str:
@@ -113,25 +120,16 @@ def is_inside(location: str, directory: str) -> bool:
     return inner == outer or inner.startswith(outer.rstrip("/") + "/")
 
 
-def _flag(properties: Mapping[str, str], key: str, default: bool) -> bool:
-    value = properties.get(key)
-    if value is None:
-        return default
-    if value.strip().lower() not in ("true", "false"):
-        raise ValidationError(f"Property {key} must be true or false, not {value!r}.", hint="Set the table property again.")
-    return value.strip().lower() == "true"
-
-
 def data_root(table_location: str, properties: Mapping[str, str]) -> str:
     """`write.data.path`, else `<table>/data` (format: names and locations). Old names of the property and providers are refused."""
-    if "write.location-provider.impl" in properties:
-        raise Unsupported("write.location-provider.impl names a Java class, which Frazil cannot run.", hint="Remove the table property.")
-    for key in _DEPRECATED_PATHS:
-        if key in properties and "write.data.path" not in properties:
-            raise ValidationError(f"Property {key} is no longer in use.", hint="Use write.data.path instead.")
-    given = properties.get("write.data.path")
+    if LOCATION_PROVIDER.name in properties:
+        raise Unsupported(f"{LOCATION_PROVIDER.name} names a Java class, which Frazil cannot run.", hint="Remove the table property.")
+    for old in OLD_DATA_PATHS:
+        if old.name in properties and DATA_PATH.name not in properties:
+            raise ValidationError(f"Property {old.name} is no longer in use.", hint=f"Use {DATA_PATH.name} instead.")
+    given = DATA_PATH.text(properties)
     if given is not None:
-        return strip_slash(check_location(given, "property write.data.path"))
+        return strip_slash(check_location(given, f"property {DATA_PATH.name}"))
     return join(table_location, "data")
 
 
@@ -142,8 +140,8 @@ def data_location(table_location: str, properties: Mapping[str, str], partition_
     if "/" in file_name or file_name in ("", ".", "..") or "\0" in file_name:
         raise InvalidInput(f"{file_name!r} cannot be a file name.", file=file_name)
     name = f"{partition_path}/{file_name}" if partition_path else file_name
-    if _flag(properties, "write.object-storage.enabled", False):
-        with_partitions = _flag(properties, "write.object-storage.partitioned-paths", True)
+    if OBJECT_STORAGE.of(properties):
+        with_partitions = OBJECT_STORAGE_PARTITIONED_PATHS.of(properties)
         name = _hashed(table_location, root, name if with_partitions else file_name, with_partitions)
     return check_location(f"{root}/{name}")
 
@@ -160,9 +158,9 @@ def _hashed(table_location: str, root: str, name: str, with_partitions: bool) ->
 
 
 def metadata_root(table_location: str, properties: Mapping[str, str]) -> str:
-    given = properties.get("write.metadata.path")
+    given = METADATA_PATH.text(properties)
     if given is not None:
-        return strip_slash(check_location(given, "property write.metadata.path"))
+        return strip_slash(check_location(given, f"property {METADATA_PATH.name}"))
     return join(table_location, "metadata")
 
 

@@ -8,6 +8,9 @@ from typing import Any
 
 from frazil.catalog import CatalogBackend, Committed, Conflict
 from frazil.catalog import Identifier as Parts
+from frazil.catalog.names import full_name, identifier_parts
+from frazil.commit.new_table import creation_updates
+from frazil.commit.requirements import requirements_for
 from frazil.errors import (
     CommitStateUnknownException,
     InvalidInput,
@@ -56,7 +59,7 @@ class Catalog(AbstractContextManager["Catalog"]):
     def identifier_to_tuple(identifier: Identifier) -> Parts:
         if not isinstance(identifier, str | tuple | list):
             raise InvalidInput(f'{identifier!r} is no identifier: it is text as in "db.events", or a tuple of names.')
-        return tuple(identifier) if isinstance(identifier, tuple | list) else tuple(identifier.split("."))
+        return tuple(identifier) if isinstance(identifier, tuple | list) else identifier_parts(identifier)
 
     @classmethod
     def table_name_from(cls, identifier: Identifier) -> str:
@@ -68,7 +71,7 @@ class Catalog(AbstractContextManager["Catalog"]):
 
     @classmethod
     def namespace_to_string(cls, identifier: Identifier) -> str:
-        return ".".join(cls.identifier_to_tuple(identifier))
+        return full_name(cls.identifier_to_tuple(identifier))
 
     def _parts(self, identifier: Identifier) -> Parts:
         parts = self.identifier_to_tuple(identifier)
@@ -79,7 +82,7 @@ class Catalog(AbstractContextManager["Catalog"]):
         return parts
 
     def _full_name(self, parts: Parts) -> str:
-        return ".".join((self.name, *parts))
+        return full_name((self.name, *parts))
 
     # --- tables
 
@@ -105,7 +108,7 @@ class Catalog(AbstractContextManager["Catalog"]):
         parts = self._parts(identifier)
         defaults, overrides = self._prefixed("table-default."), self._prefixed("table-override.")
         metadata = table_metadata(
-            (location or self._backend.table_location(parts)).rstrip("/"),
+            (location or "").rstrip("/"),
             schema,
             partition_spec,
             sort_order,
@@ -115,7 +118,8 @@ class Catalog(AbstractContextManager["Catalog"]):
             identifier_fields=identifier_fields,
             format_version=format_version,
         )
-        match self._backend.create(parts, metadata):
+        updates = creation_updates(metadata)
+        match self._backend.create(parts, metadata, updates=updates, requirements=requirements_for(None, updates)):
             case Committed(table=loaded):
                 return Table(self._backend, loaded, self._full_name(parts))
             case Conflict():
@@ -153,9 +157,7 @@ class Catalog(AbstractContextManager["Catalog"]):
     ) -> CreateTableTransaction:
         parts = self._parts(identifier)
         base = self._backend.load(parts) if replace and (not create or self._backend.table_exists(parts)) else None
-        if not replace and self._backend.table_exists(parts):
-            raise TableAlreadyExistsError(f"Table already exists: {self._full_name(parts)}", table=self._full_name(parts))
-        place = location or (base.metadata.location if base else self._backend.table_location(parts))
+        place = location or (base.metadata.location if base else "")
         properties = {**self._prefixed("table-default."), **(named.pop("properties", None) or {}), **self._prefixed("table-override.")}
         spec, order = named.pop("partition_spec", None), named.pop("sort_order", None)
         metadata = table_metadata(place.rstrip("/"), schema, spec, order, properties, **named)

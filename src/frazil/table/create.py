@@ -8,11 +8,11 @@ from typing import Any
 
 from frazil.arrow.write import conform
 from frazil.commit.new_table import new_metadata
-from frazil.commit.properties import property_text
 from frazil.errors import InvalidInput, ValidationError
 from frazil.spec.ddl import parse_schema
 from frazil.spec.metadata import DEFAULT_FORMAT_VERSION, SUPPORTED_FORMAT_VERSION, TableMetadata
 from frazil.spec.partitioning import PartitionSpec, build_spec
+from frazil.spec.properties import property_text
 from frazil.spec.schema import Schema
 from frazil.spec.sorting import SortOrder, build_sort_order
 from frazil.spec.types import IcebergType, ListType, MapType, NestedField, StructType

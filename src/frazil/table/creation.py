@@ -10,7 +10,6 @@ from frazil.commit.new_table import replacement
 from frazil.commit.transaction import CommitOutcome, commit, create
 from frazil.errors import CommitFailedException, TableAlreadyExistsError
 from frazil.spec.metadata import TableMetadata
-from frazil.storage import storage_for
 from frazil.table.table import Table
 from frazil.table.transaction import Transaction, environment
 
@@ -19,10 +18,10 @@ class CreateTableTransaction(Transaction):
     """A transaction on a table that is not there yet, or that is replaced; after the block `tx.table` is the table."""
 
     def __init__(self, backend: CatalogBackend, parts: Parts, metadata: TableMetadata, base: LoadedTable | None, name: str):
+        """Raises TableAlreadyExistsError, NoSuchNamespaceError for a new table that cannot be made."""
         self._backend, self._replaced = backend, base
         if base is None:
-            storage = storage_for(metadata.location, backend.properties)
-            loaded = LoadedTable(parts, "", metadata, storage, dict(backend.properties))
+            loaded = backend.stage_create(parts, metadata)
         else:
             self._replacement = ReplaceTable(
                 schema=metadata.schema(),
@@ -41,11 +40,10 @@ class CreateTableTransaction(Transaction):
         if self._replaced is not None:
             actions = [self._replacement, *pending.actions]
             return commit(self._backend, self._replaced, actions, written=pending.written, environment=environment(pending.spark))
-        parts, metadata = self._base.identifier, self._base.metadata
         try:
-            return create(self._backend, parts, metadata, pending.actions, written=pending.written, environment=environment(pending.spark))
+            return create(self._backend, self._base, pending.actions, written=pending.written, environment=environment(pending.spark))
         except CommitFailedException as e:
-            if self._backend.table_exists(parts):
+            if self._backend.table_exists(self._base.identifier):
                 raise TableAlreadyExistsError(f"Table was created concurrently: {self.table._name}", table=self.table._name) from e
             raise
 

@@ -10,8 +10,8 @@ from frazil.commit.actions import Action, MetadataChange
 from frazil.commit.cherry_pick import CherryPick
 from frazil.commit.evolve.evolve_schema import SchemaChanges
 from frazil.commit.evolve.manage_snapshots import RefChanges
-from frazil.commit.properties import property_text
 from frazil.errors import FrazilError
+from frazil.spec.properties import property_text
 from frazil.spec.updates import (
     RemovePartitionStatistics,
     RemoveProperties,

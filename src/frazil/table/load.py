@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from frazil.catalog import first_found, load_backend, meanings
 from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names
+from frazil.catalog.names import full_name
 from frazil.catalog.path import load_location
 from frazil.errors import NoSuchTableError, Unsupported
 from frazil.scan.suffixes import CHANGES, is_suffix, no_suffix, read_suffixes, split_location
@@ -64,10 +65,10 @@ def _in_catalog(catalog: Catalog, parts: tuple[str, ...]) -> Table:
     except NoSuchTableError as e:
         if len(parts) < 3 or not is_suffix(parts[-1]):
             if len(parts) > 2 and catalog.table_exists(parts[:-1]):
-                raise NoSuchTableError(e.message, hint=no_suffix(parts), table=".".join(parts)) from e
+                raise NoSuchTableError(e.message, hint=no_suffix(parts), table=full_name(parts)) from e
             raise
         table = catalog.load_table(parts[:-1])
-        return cast(Table, _viewed(table, ".".join(table.name()), [parts[-1]]))
+        return cast(Table, _viewed(table, full_name(table.name()), [parts[-1]]))
 
 
 def _viewed(table: Table, name: str, suffixes: list[str]) -> MetadataTable | ChangesScan:

@@ -18,8 +18,10 @@ from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_options import meaningless
 from frazil.commit.actions import Action, MetadataChange
 from frazil.commit.apply import apply_updates
-from frazil.errors import Unsupported
-from frazil.expr.nodes import Expression
+from frazil.errors import ParseError, Unsupported
+from frazil.expr.functions.by_name import find_function
+from frazil.expr.nodes import Call, Expression, walk
+from frazil.expr.parse import parse
 from frazil.rows import clauses as c
 from frazil.rows.bound_merge import BoundMerge, bind_merge
 from frazil.rows.change import ChangeContext, Changed
@@ -45,6 +47,7 @@ from frazil.table.write import StagedWrite, evolve_to_frame
 R = TypeVar("R")
 WITH_TASKS = 8 << 20  # bytes of a source that travel with the tasks themselves
 IN_TASKS = 4_000_000  # rows of a source up to which tasks join it themselves; Spark's own join takes more
+_TESTS = ("isnull", "isnotnull", "isnan")  # functions by name that are predicates of their own
 _SUMMARY = "spark.merge-into.num-target-rows-"
 
 
@@ -107,6 +110,7 @@ def stage_merge(step: Step, frame: Any, merge: Merge, mode: str | None = None, *
     merge.check()
     if unique:
         _check_upsert(step)
+    checked = not unique and _checked_by_spark(step, frame, merge)
     with _staged(step, frame) as ready:
         step, before = _evolved(step, ready.schema, merge)
         if unique and not merge.merge_schema:
@@ -116,7 +120,7 @@ def stage_merge(step: Step, frame: Any, merge: Merge, mode: str | None = None, *
         by_spark = _has_columns(merge) or (writes and not unique and step.shuffles("merge", ready.schema))
         if not by_spark and (step.spark is None or unique or ready.rows <= IN_TASKS):
             bound = in_grammar(step, partial(_bound, step, ready.schema, merge, bool(unique)))
-        staged = _by_spark(step, ready, merge, chosen) if bound is None else _in_tasks(step, ready, bound, chosen, unique)
+        staged = _by_spark(step, ready, merge, chosen, checked) if bound is None else _in_tasks(step, ready, bound, chosen, unique)
     return replace(staged, actions=(*before, *staged.actions)) if staged.actions else staged
 
 
@@ -188,7 +192,26 @@ def _with_summary(action: Action, extras: Mapping[str, str]) -> Action:
     return action if known is None else replace(action, snapshot_properties={**extras, **known})  # type: ignore[type-var]
 
 
-def _by_spark(step: Step, ready: _Ready, merge: Merge, mode: Mode) -> StagedWrite:
+def _checked_by_spark(step: Step, frame: Any, merge: Merge) -> bool:
+    """Has Spark look at a MERGE that only its SQL can do before the source, which may take long, is evaluated. Evolution is the exception:
+    the table's new columns are known later. Raises what Spark refuses."""
+    if step.spark is None or not is_spark_frame(frame) or merge.merge_schema or all(map(_is_ours, merge.words)):
+        return False
+    spark_room("dml.merge_by_sql").check(step.spark, step.schema, frame, merge, case_sensitive=step.case_sensitive)
+    return True
+
+
+def _is_ours(value: Any) -> bool:
+    """Whether Frazil's grammar has an expression, as far as its text tells."""
+    try:
+        found = parse(value) if isinstance(value, str) else value
+    except ParseError:
+        return False
+    called = {x.function for x in walk(found) if isinstance(x, Call)} if isinstance(found, Expression) else set()
+    return not is_spark_column(value) and all(find_function(name) or name in _TESTS for name in called)
+
+
+def _by_spark(step: Step, ready: _Ready, merge: Merge, mode: Mode, checked: bool) -> StagedWrite:
     """Conditions beyond the grammar, and sources too large for tasks: Spark joins."""
     if step.spark is None:
         raise Unsupported("A Spark Column in a MERGE needs Spark.", hint="Give spark=, or strings.")
@@ -199,7 +222,14 @@ def _by_spark(step: Step, ready: _Ready, merge: Merge, mode: Mode) -> StagedWrit
     source = ready.native if ready.native is not None else step.spark.createDataFrame(ready.open().table)
     with step.nothing_left(), step.as_meant():
         made = spark_room("dml.merge_by_sql").merge(
-            step.spark, step.spark_plan, source, merge, context_of, case_sensitive=step.case_sensitive, like=ready.frame
+            step.spark,
+            step.spark_plan,
+            source,
+            merge,
+            context_of,
+            case_sensitive=step.case_sensitive,
+            like=ready.frame,
+            checked=checked,
         )
     done = made.counts
     counts = MergeCounts(

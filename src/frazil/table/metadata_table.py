@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from frazil.catalog import LoadedTable
+from frazil.catalog.names import identifier_parts
 from frazil.scan.inspect import metadata_table, metadata_table_schema
 from frazil.scan.snapshot_ref import resolve
 from frazil.table import frames
@@ -27,7 +28,7 @@ class MetadataTable:
     selectors: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def name(self) -> tuple[str, ...]:
-        return (*self.table_name.split("."), self.kind) if "/" not in self.table_name else (f"{self.table_name}#{self.kind}",)
+        return (*identifier_parts(self.table_name), self.kind) if "/" not in self.table_name else (f"{self.table_name}#{self.kind}",)
 
     def schema(self) -> pa.Schema:
         """Java's columns, as Arrow."""

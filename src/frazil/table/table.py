@@ -14,6 +14,7 @@ from frazil.rows.clauses import Merge
 from frazil.scan.changelog_range import ChangeRange
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.partitioning import PartitionSpec
+from frazil.spec.properties import NAME_MAPPING
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import MAIN_BRANCH, Snapshot, SnapshotLogEntry, SnapshotRef
 from frazil.spec.sorting import SortOrder
@@ -123,7 +124,7 @@ class Table:
 
     def name_mapping(self) -> str | None:
         """The table's name mapping as JSON text, if it has one."""
-        return self.metadata.properties.get("schema.name-mapping.default")
+        return NAME_MAPPING.text(self.metadata.properties)
 
     @property
     def inspect(self) -> InspectTable:

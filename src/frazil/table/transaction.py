@@ -17,13 +17,13 @@ from frazil.commit.cherry_pick import CherryPick
 from frazil.commit.cleanup import remove
 from frazil.commit.evolve.evolve_sort_order import UpdateSortOrder
 from frazil.commit.evolve.evolve_spec import UpdateSpec
-from frazil.commit.properties import property_text
 from frazil.commit.transaction import CommitOutcome, commit
 from frazil.errors import CommitStateUnknownException, FrazilError, InvalidInput
 from frazil.expr.nodes import AlwaysTrue
 from frazil.rows.clauses import Merge
 from frazil.rows.upsert import upsert_of
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.properties import property_text
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.spec.updates import RemoveProperties, SetLocation, SetProperties, UpgradeFormatVersion
 from frazil.storage import Storage

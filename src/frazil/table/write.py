@@ -15,16 +15,15 @@ from frazil.arrow.write import write_rows as arrow_write
 from frazil.arrow.write.add_files import data_files_of
 from frazil.arrow.write.write_context import check_formats
 from frazil.arrow.write.write_options import Verb, WriteOptions, meaningless
-from frazil.codec.name_mapping import NAME_MAPPING
 from frazil.commit.actions import Action, Append, MetadataChange, OverwriteFiles, ReplacePartitions
 from frazil.commit.apply import apply_updates
 from frazil.commit.evolve.evolve_schema import SchemaChanges, name_mapping_of
-from frazil.commit.properties import property_text, refuse_encryption
 from frazil.commit.written import NotYetThere, WrittenFor
 from frazil.errors import InvalidInput
 from frazil.expr.nodes import Predicate
 from frazil.spec.data_file import DataFile
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.properties import NAME_MAPPING, WAP_ENABLED, property_text, refuse_encryption
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.spec.types import IcebergType, ListType, MapType, NestedField, StructType, can_promote
@@ -99,7 +98,7 @@ def target(
 
 def _wap(metadata: TableMetadata, options: WriteOptions, spark: Any) -> tuple[str | None, str | None]:
     """The WAP id and branch of the session, when the table has write-audit-publish switched on."""
-    if metadata.properties.get("write.wap.enabled", "false").lower() != "true":
+    if not WAP_ENABLED.of(metadata.properties):
         if options.wap_id:
             raise InvalidInput("wap-id is given, but the table property write.wap.enabled is not true.", table=metadata.location)
         return None, None
@@ -250,7 +249,7 @@ def stage_add_files(
     before: tuple[Action, ...] = ()
     if check_duplicates:
         before = (NotYetThere(frozenset(normalise(f.file_path) for f in files), to.branch),)
-    if NAME_MAPPING not in metadata.properties:  # files of others seldom hold field ids: today's names tell which column is which
-        before = (*before, MetadataChange(lambda m: (SetProperties({NAME_MAPPING: name_mapping_of(m.schema())}),)))
+    if NAME_MAPPING.name not in metadata.properties:  # files of others seldom hold field ids: today's names tell which column is which
+        before = (*before, MetadataChange(lambda m: (SetProperties({NAME_MAPPING.name: name_mapping_of(m.schema())}),)))
     action = Append(files=files, branch=to.branch, snapshot_properties=to.properties, stage_only=to.stage_only, wap_id=to.wap_id)
     return StagedWrite((*before, action), metrics={"rows_inserted": sum(f.record_count for f in files)})

@@ -60,8 +60,10 @@ class FlakyBackend:
         self._before = base
         return self._answer(lambda: self.inner.swap(base, metadata, updates=updates, requirements=requirements))
 
-    def create(self, identifier: Identifier, metadata: TableMetadata) -> Outcome:
-        return self._answer(lambda: self.inner.create(identifier, metadata))
+    def create(
+        self, identifier: Identifier, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()
+    ) -> Outcome:
+        return self._answer(lambda: self.inner.create(identifier, metadata, updates=updates, requirements=requirements))
 
     def _answer(self, apply: Any) -> Outcome:
         turn = len(self.fired)

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import frazil
+from frazil.errors import InvalidInput
 from frazil.table.table import Table
 from tests.spark.deleting import take_keys, take_positions
 
@@ -73,6 +74,22 @@ for version in (2, 3):
         ],
         key=repr,
     )
+
+t = catalog.load_table("db.v3")
+both = t.merge(spark.createDataFrame([(0, "zero")], "id bigint, x string"), on="target.id = source.id")
+steps["refused"] = {}
+for name, change in {
+    "alias": lambda: t.update({"x": "x oops"}, spark=spark),
+    "aggregate": lambda: t.update({"x": "max(x)"}, spark=spark),
+    "random": both.when_matched_delete("rand() < 2").execute,
+    "random on": t.merge(spark.range(1), on="target.id = source.id and rand() < 2").when_matched_delete().execute,
+    "window": both.when_not_matched_insert({"id": "row_number() over (order by source.id)"}).execute,
+    "unknown": lambda: t.update({"x": "x rlike hello"}, spark=spark),
+}.items():
+    try:
+        change()
+    except InvalidInput as e:
+        steps["refused"][name] = f"{type(e).__name__}: {e}"
 
 steps["load"] = spark.read.format("iceberg").load(t.location()).where("id >= 100").count()
 spark.range(3).withColumn("b", F.lit("b")).writeTo("lake.db.made").using("iceberg").create()

@@ -23,11 +23,11 @@ from frazil.arrow.files.read_orc import OrcSource
 from frazil.arrow.files.read_parquet import ParquetSource
 from frazil.arrow.files.source import FileReader
 from frazil.codec.deletion_vector import decode_vector, positions_array
-from frazil.codec.name_mapping import MappedField, NameMapping
 from frazil.errors import CorruptData, Unsupported
 from frazil.scan.cache import ByteCache
 from frazil.scan.delete_ranges import normalised
 from frazil.spec.data_file import DataFile
+from frazil.spec.name_mapping import MappedField, NameMapping
 from frazil.spec.schema import DELETE_FILE_PATH_ID, DELETE_FILE_POS_ID
 from frazil.spec.types import LongType, NestedField, StringType, children
 from frazil.storage.base import Storage

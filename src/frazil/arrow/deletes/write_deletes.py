@@ -15,9 +15,10 @@ import pyarrow as pa
 from frazil.arrow.write.grouping import by_partition, sorted_rows
 from frazil.arrow.write.write_context import POSITION_SCHEMA, DeleteKind, WriteContext
 from frazil.arrow.write.write_rows import OutputFiles, Rolling
-from frazil.commit.keys import PartitionKey, partition_key
 from frazil.errors import InvalidInput, Unsupported
 from frazil.spec.data_file import DataFile, DataFileContent
+from frazil.spec.partition_key import PartitionKey, partition_key
+from frazil.spec.properties import DELETE_GRANULARITY, GRANULARITIES
 from frazil.spec.schema import DELETE_FILE_PATH_ID, Schema
 from frazil.spec.sorting import UNSORTED_SORT_ORDER, NullOrder, SortDirection, SortField, SortOrder
 from frazil.spec.transforms import IdentityTransform
@@ -33,7 +34,6 @@ from frazil.spec.types import (
 )
 
 Positions = npt.NDArray[np.int64]
-GRANULARITIES = ("file", "partition")
 _ROWS = 131_072
 _PATHS, _PLACES = (f.name for f in POSITION_SCHEMA.fields)
 _ARROW = pa.schema([pa.field(_PATHS, pa.string(), False), pa.field(_PLACES, pa.int64(), False)])
@@ -79,7 +79,7 @@ def write_position_deletes(
     in memory. Raises Unsupported where the table's version has other deletes, InvalidInput for positions a file cannot have.
     """
     if granularity not in GRANULARITIES:
-        raise InvalidInput(f"write.delete.granularity is one of {', '.join(GRANULARITIES)}, not {granularity!r}.")
+        raise InvalidInput(f"{DELETE_GRANULARITY.name} is one of {', '.join(GRANULARITIES)}, not {granularity!r}.")
     if context.format_version != 2:
         text = f"Position delete files are written in format version 2 only; {context.location} has {context.format_version}."
         raise Unsupported(text, table=context.location)

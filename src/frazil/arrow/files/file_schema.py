@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from frazil.arrow.values.arrow_schema import PARQUET_FIELD_ID, arrow_children, is_list
-from frazil.codec.name_mapping import MappedField, NameMapping
+from frazil.spec.name_mapping import MappedField, NameMapping
 
 ORC_FIELD_ID = b"iceberg.id"
 

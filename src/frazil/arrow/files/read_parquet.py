@@ -13,13 +13,13 @@ from frazil.arrow.files.file_schema import FileField, FileSchema, file_schema
 from frazil.arrow.files.project import ColumnsPlan
 from frazil.arrow.files.source import Piece, RawBatch
 from frazil.arrow.footers.parquet_stats import ChunkStatistics, chunk_statistics
-from frazil.codec.name_mapping import NameMapping
 from frazil.errors import CorruptData
 from frazil.expr.bound import Bound
 from frazil.expr.pruning.prune import TRUE, outcomes
 from frazil.expr.pruning.ranges import UNKNOWN, Range, constant, from_statistics
 from frazil.expr.values import arrow_type
 from frazil.spec.data_file import DataFile
+from frazil.spec.name_mapping import NameMapping
 from frazil.spec.schema import Schema
 from frazil.spec.types import GeographyType, GeometryType, IcebergType, UnknownType, VariantType
 from frazil.storage.base import Storage

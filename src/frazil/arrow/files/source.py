@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from frazil.arrow.files.file_schema import FileField, FileSchema
 from frazil.arrow.files.project import ColumnsPlan
-from frazil.codec.name_mapping import NameMapping
 from frazil.expr.bound import Bound
+from frazil.spec.name_mapping import NameMapping
 from frazil.spec.schema import Schema
 
 RawBatch = tuple[Sequence[pa.Array], int, int]  # columns as the plan lists them in `fields`, rows, position of the first row in the file

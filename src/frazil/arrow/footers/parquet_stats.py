@@ -55,6 +55,8 @@ def chunk_statistics(chunk: Any, have: pa.DataType, want: IcebergType) -> ChunkS
         if lower is None or upper is None or lower != lower or upper != upper:
             return ChunkStatistics(chunk.num_values, nulls)
         lower, upper = (-0.0 if lower == 0 else lower), (0.0 if upper == 0 else upper)
+    if lower is not None and upper is not None and lower > upper:  # a writer that was wrong about both
+        return ChunkStatistics(chunk.num_values, nulls)
     return ChunkStatistics(chunk.num_values, nulls, lower, upper)
 
 

@@ -11,10 +11,11 @@ import pyarrow as pa
 from frazil.arrow.deletes.apply_deletes import key_schema, widened
 from frazil.arrow.deletes.delete_files import DeleteCache
 from frazil.arrow.values.arrow_schema import to_arrow_schema
-from frazil.codec.name_mapping import NAME_MAPPING, NameMapping, parse_name_mapping
 from frazil.errors import InvalidInput
 from frazil.expr.bound import Bound, Constant, references
+from frazil.spec.name_mapping import NameMapping, parse_name_mapping
 from frazil.spec.partitioning import PartitionSpec
+from frazil.spec.properties import NAME_MAPPING
 from frazil.spec.schema import DELETED_ID, METADATA_COLUMNS, Schema
 from frazil.spec.transforms import IdentityTransform
 from frazil.spec.types import NestedField
@@ -65,7 +66,7 @@ class ReadContext:
             storage,
             plan.schema,
             plan.row_filter,
-            plan.metadata.properties.get(NAME_MAPPING),
+            NAME_MAPPING.text(plan.metadata.properties),
             options or ReadOptions(),
             keys=key_schema(plan.metadata.schemas).project(plan.equality_ids) if plan.equality_ids else None,
         )

@@ -18,7 +18,7 @@ from frazil.expr.calendar import DAY_MICROS
 from frazil.expr.casts import floor_divide, over_numpy
 from frazil.expr.casts_numbers import unscaled_int64
 from frazil.expr.values import NANOS, arrow_type
-from frazil.spec.transform_values import apply, bucket_hash
+from frazil.spec.transform_values import HOURS_HINT, apply, bucket_hash, hours_beyond_an_int
 from frazil.spec.transforms import (
     BucketTransform,
     DayTransform,
@@ -39,7 +39,8 @@ _C1, _C2 = np.uint32(0xCC9E2D51), np.uint32(0x1B873593)
 def apply_arrow(transform: Transform, source_type: IcebergType, array: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Partition values of a column, as internal values of the transform's result type (days as int32, points in time as int64).
 
-    Raises Unsupported for a transform we do not know, ValidationError for a source type that it cannot take.
+    Raises Unsupported for a transform we do not know, ValidationError for a source type that it cannot take, InvalidInput for times whose
+    hours are no 32-bit numbers.
     """
     if not transform.is_known:
         raise Unsupported(f"Transform {transform} is not known, so nothing can be written with it.", transform=str(transform))
@@ -188,7 +189,7 @@ def _time_part(transform: Transform, type_: IcebergType, values: pa.Array) -> pa
 
     def part(numbers: Any) -> Any:
         if isinstance(transform, HourTransform):
-            return (numbers // (per_day // 24)).astype(np.int32)
+            return _as_int32(numbers // (per_day // 24))
         days = (numbers // per_day if per_day > 1 else numbers).astype(np.int64)
         match transform:
             case DayTransform():
@@ -200,3 +201,10 @@ def _time_part(transform: Transform, type_: IcebergType, values: pa.Array) -> pa
         raise Unsupported(f"Transform {transform} is not known to this version.", transform=str(transform))
 
     return over_numpy(values, part, pa.int32())
+
+
+def _as_int32(hours: Any) -> Any:
+    beyond = (hours < -(2**31)) | (hours >= 2**31)
+    if beyond.any():
+        raise InvalidInput(hours_beyond_an_int(int(hours[beyond][0])), hint=HOURS_HINT)
+    return hours.astype(np.int32)

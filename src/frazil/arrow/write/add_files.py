@@ -17,12 +17,13 @@ from frazil.arrow.files.read_parquet import open_parquet
 from frazil.arrow.footers.spark_calendar import check_calendar
 from frazil.arrow.write.metrics import footer_metrics
 from frazil.arrow.write.metrics_config import FULL, MetricsConfig, metrics_config
-from frazil.codec.name_mapping import NAME_MAPPING, MappedField, NameMapping, mapping_of, parse_name_mapping
 from frazil.codec.single_value import from_bytes
 from frazil.errors import CorruptData, InvalidInput, SchemaMismatch, Unsupported
 from frazil.spec.data_file import DataFile
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.name_mapping import MappedField, NameMapping, mapping_of, parse_name_mapping
 from frazil.spec.partitioning import PartitionField, PartitionSpec
+from frazil.spec.properties import NAME_MAPPING
 from frazil.spec.schema import Schema
 from frazil.spec.transform_values import apply
 from frazil.spec.transforms import IdentityTransform, VoidTransform
@@ -47,12 +48,12 @@ def data_files_of(paths: Iterable[str], metadata: TableMetadata, storage: Storag
     """Entries for Parquet files, in the order given; nothing is written.
 
     Files without field ids are read by the table's name mapping, or by the columns' names when it has none yet (the caller stores that
-    mapping: `codec.name_mapping.mapping_of(schema)`). Raises SchemaMismatch, InvalidInput, Unsupported (ORC, Avro, old dates of Spark 2),
+    mapping: `spec.name_mapping.mapping_of(schema)`). Raises SchemaMismatch, InvalidInput, Unsupported (ORC, Avro, old dates of Spark 2),
     CorruptData, NoSuchFileError, naming the file.
     """
     schema, spec = metadata.schema(), metadata.spec()
     known = {i for s in metadata.schemas for i in s.by_id}
-    text = metadata.properties.get(NAME_MAPPING)
+    text = NAME_MAPPING.text(metadata.properties)
     mapping = parse_name_mapping(text) if text else mapping_of(schema)
     config = metrics_config(metadata.properties, schema, metadata.sort_order())
     return list(map_in_order(lambda p: _data_file(p, schema, known, spec, mapping, config, storage), list(paths)))

@@ -15,7 +15,7 @@ from frazil.arrow.footers.parquet_stats import ChunkStatistics, chunk_statistics
 from frazil.arrow.values.arrays import internal_values
 from frazil.arrow.write.bounds import lower_bound, upper_bound
 from frazil.arrow.write.metrics_config import MetricsConfig
-from frazil.codec.name_mapping import NameMapping
+from frazil.spec.name_mapping import NameMapping
 from frazil.spec.schema import Schema
 from frazil.spec.types import (
     DoubleType,

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from frazil.spec.properties import METRICS_DEFAULT, METRICS_MAX_INFERRED, METRICS_OF_COLUMN
 from frazil.spec.schema import Schema
 from frazil.spec.sorting import SortOrder
 from frazil.spec.transforms import (
@@ -19,8 +20,6 @@ from frazil.spec.transforms import (
 )
 from frazil.spec.types import ListType, MapType, NestedField, StructType, children
 
-DEFAULT, COLUMN = "write.metadata.metrics.default", "write.metadata.metrics.column."
-MAX_INFERRED = "write.metadata.metrics.max-inferred-column-defaults"
 _KEEP_ORDER = (IdentityTransform, TruncateTransform, YearTransform, MonthTransform, DayTransform, HourTransform)
 _log = logging.getLogger(__name__)
 
@@ -66,27 +65,19 @@ def metrics_config(properties: Mapping[str, str], schema: Schema, order: SortOrd
     """As Java derives it: the default for all columns up to the inferred limit, at least truncate(16) for sort columns, then overrides."""
     modes: dict[int, Mode] = {}
     default = TRUNCATE_16
-    if (given := properties.get(DEFAULT)) is not None:
+    if (given := METRICS_DEFAULT.text(properties)) is not None:
         default = parse_mode(given)
-    elif len(_measured(schema)) > (limit := _limit(properties)):
+    elif len(_measured(schema)) > (limit := METRICS_MAX_INFERRED.of(properties)):
         modes = dict.fromkeys(_first_ids(schema.as_struct(), limit, []), TRUNCATE_16)
         default = NONE
     sorted_mode = TRUNCATE_16 if default in (NONE, COUNTS) else default
     for f in order.fields if order else ():
         if isinstance(f.transform, _KEEP_ORDER) and f.source_id in schema.by_id:
             modes[f.source_id] = sorted_mode
-    for key, text in properties.items():
-        if key.startswith(COLUMN) and (column := schema.get_field(key[len(COLUMN) :])) is not None:
+    for name, text in METRICS_OF_COLUMN.texts(properties).items():
+        if (column := schema.get_field(name)) is not None:
             modes[column.field_id] = parse_mode(text, default)
     return MetricsConfig(modes, default)
-
-
-def _limit(properties: Mapping[str, str]) -> int:
-    text = properties.get(MAX_INFERRED, "100").strip()
-    if not text.isdigit():
-        _log.warning("Ignoring %s=%r: it must be a whole number of at least 0.", MAX_INFERRED, text)
-        return 100
-    return int(text)
 
 
 def _measured(schema: Schema) -> list[int]:

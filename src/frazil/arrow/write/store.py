@@ -45,7 +45,7 @@ from frazil.spec.types import (
 )
 
 
-class Given(Enum):
+class Origin(Enum):
     """How a new value was given."""
 
     CONSTANT = "a Python value"
@@ -61,19 +61,19 @@ class ByName:
     column: Reference
 
 
-def kind_of(value: Any, expression: Expression) -> Given:
+def origin_of(value: Any, expression: Expression) -> Origin:
     """`expression`: what the value was read as."""
     if isinstance(value, ByName):
-        return Given.BY_NAME
+        return Origin.BY_NAME
     match expression:
         case Literal(type=None) if not isinstance(value, str):
-            return Given.CONSTANT
+            return Origin.CONSTANT
         case Literal() | Cast(term=Literal()):
-            return Given.LITERAL
-    return Given.EXPRESSION
+            return Origin.LITERAL
+    return Origin.EXPRESSION
 
 
-def stored(value: Bound, given: Given, f: NestedField, name: str, zone: str = "UTC", case_sensitive: bool = True) -> Bound:
+def stored(value: Bound, origin: Origin, f: NestedField, name: str, zone: str = "UTC", case_sensitive: bool = True) -> Bound:
     """The value as one for the column; a column by its name stays as it is, made to fit when rows are there (`column_maker`).
 
     Raises InvalidInput for types that are not taken, EvaluationError for a constant that does not fit.
@@ -87,13 +87,13 @@ def stored(value: Bound, given: Given, f: NestedField, name: str, zone: str = "U
         return BoundLiteral(None, want)
     if value.type == want:
         return value
-    if isinstance(value, BoundReference) and (given is Given.BY_NAME or not _casts_freely(value.type, want)):
+    if isinstance(value, BoundReference) and (origin is Origin.BY_NAME or not _casts_freely(value.type, want)):
         return _column(value, f, name, case_sensitive)
     if not want.is_primitive or not value.type.is_primitive:
         raise refused(str(value), value.type, want, name)
     if same_at_doors(value.type, want):
         return value
-    if not assignable(value.type, want, given):
+    if not assignable(value.type, want, origin):
         raise refused(str(value), value.type, want, name)
     try:
         return fold(BoundCast(value, want, zone))
@@ -159,7 +159,7 @@ def same_at_doors(have: IcebergType, want: IcebergType) -> bool:
     return isinstance(want, GeometryType | GeographyType) and isinstance(have, BinaryType)
 
 
-def assignable(have: IcebergType, want: IcebergType, given: Given) -> bool:
+def assignable(have: IcebergType, want: IcebergType, origin: Origin) -> bool:
     """Whether the value of an expression is cast to the column's type by itself: Spark's ANSI store assignment (numbers to numbers,
     anything to text, text to nothing else but uuids), where times are not literals without what it would do to their zone."""
     if have == want or isinstance(have, UnknownType):
@@ -167,7 +167,7 @@ def assignable(have: IcebergType, want: IcebergType, given: Given) -> bool:
     if _casts_freely(have, want):
         return True
     if isinstance(have, (DateType, *MOMENTS)) and isinstance(want, (DateType, *MOMENTS)):
-        if given is Given.LITERAL:
+        if origin is Origin.LITERAL:
             return True
         return cast_for(to_arrow_type(have), want) is not None and not (isinstance(have, NANOS) and isinstance(want, MICROS))
     if isinstance(have, StringType) and isinstance(want, UUIDType):

@@ -22,6 +22,7 @@ from frazil.arrow.write.write_options import check_level
 from frazil.codec.avro_write import BLOCK_BYTES, block, codec_name, decimal_size, header, to_text
 from frazil.codec.json_nouns import schema_to_json
 from frazil.codec.single_value import unscaled
+from frazil.spec.properties import AVRO_CODEC, AVRO_LEVEL
 from frazil.spec.schema import Schema
 from frazil.spec.types import (
     BooleanType,
@@ -49,11 +50,11 @@ _STEPS = np.array([1 << (7 * n) for n in range(1, 10)], np.uint64)  # from here 
 
 def avro_settings(properties: Mapping[str, str], *, codec: str | None = None, level: str | None = None) -> dict[str, Any]:
     """What `write.avro.*` says: the codec by Avro's name, and the level where one is given."""
-    given = (codec or properties.get("write.avro.compression-codec", "gzip")).lower()
+    given = (codec or AVRO_CODEC.of(properties)).lower()
     found: dict[str, Any] = {"codec": codec_name(given)}
-    level = level or properties.get("write.avro.compression-level")
+    level = level or AVRO_LEVEL.of(properties)
     if level is not None and found["codec"] in _LEVELS:
-        found["compression_level"] = check_level(_LEVELS[found["codec"]], level, "write.avro.compression-level")
+        found["compression_level"] = check_level(_LEVELS[found["codec"]], level, AVRO_LEVEL.name)
     return found
 
 

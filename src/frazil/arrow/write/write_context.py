@@ -19,11 +19,20 @@ from frazil.arrow.write.write_orc import OrcFileWriter, orc_layout, orc_settings
 from frazil.arrow.write.write_parquet import ParquetFileWriter, ParquetSettings, parquet_layout
 from frazil.arrow.write.write_row_groups import RowGroupsWriter
 from frazil.codec.partition_path import partition_path
-from frazil.commit.manifests import schema_of_spec
-from frazil.commit.properties import refuse_encryption
 from frazil.errors import InvalidInput, Unsupported
-from frazil.spec.metadata import TableMetadata
+from frazil.spec.metadata import TableMetadata, schema_of_spec
 from frazil.spec.partitioning import PartitionSpec
+from frazil.spec.properties import (
+    AVRO_CODEC,
+    DATA_FORMAT,
+    DELETE_FORMAT,
+    DELETE_TARGET_FILE_SIZE,
+    FORMATS,
+    PARQUET_CODEC,
+    TARGET_FILE_SIZE,
+    properties_of_deletes,
+    refuse_encryption,
+)
 from frazil.spec.schema import (
     DELETE_FILE_PATH_ID,
     DELETE_FILE_POS_ID,
@@ -36,9 +45,6 @@ from frazil.spec.types import LongType, NestedField, StringType
 from frazil.storage.base import Storage
 from frazil.tasks.in_order import default_workers
 
-TARGET, DELETE_TARGET = "write.target-file-size-bytes", "write.delete.target-file-size-bytes"
-FORMAT, DELETE_FORMAT = "write.format.default", "write.delete.format.default"
-FORMATS = ("parquet", "orc", "avro")
 POSITION_SCHEMA = Schema(
     NestedField(DELETE_FILE_PATH_ID, "file_path", StringType(), True, "Path of a file in which a deleted row is stored"),
     NestedField(DELETE_FILE_POS_ID, "pos", LongType(), True, "Ordinal position of a deleted row in the data file"),
@@ -49,8 +55,7 @@ LINEAGE = (
         LAST_UPDATED_SEQUENCE_NUMBER_ID, "_last_updated_sequence_number", LongType(), False, "Sequence number when the row was last updated"
     ),
 )
-_CODECS = {"parquet": "zstd", "avro": "gzip"}
-_NOT_OF_DELETES = ("bloom-filter-", "stats-enabled.column.", "dict-encoding-enabled.column.", "shred-variants")
+_CODECS = {"parquet": PARQUET_CODEC, "avro": AVRO_CODEC}
 
 
 @dataclass(frozen=True)
@@ -114,7 +119,8 @@ class WriteContext:
         more = {"format_version": metadata.format_version, "specs": metadata.partition_specs, "sources": _sources(metadata), **more}
         return cls(
             metadata.schema(), spec, order, storage, metadata.location, dict(metadata.properties),
-            _format(options.write_format or metadata.properties.get(FORMAT, "parquet"), FORMAT), _target(options, metadata.properties),
+            _format(options.write_format, DATA_FORMAT.of(metadata.properties)),
+            options.target_file_size_bytes or TARGET_FILE_SIZE.of(metadata.properties),
             options, operation_id or str(uuid.uuid4()), **more,
         )  # fmt: skip
 
@@ -132,11 +138,12 @@ class WriteContext:
     def for_deletes(self, kind: DeleteKind) -> WriteContext:
         """The same, for delete files. Their format and sizes are `write.delete.*`, then those of data files."""
         plain = _without_lineage(self.schema) if self.lineage else self.schema
-        format_ = _format(self.options.delete_format or self.properties.get(DELETE_FORMAT) or self.format, DELETE_FORMAT)
+        format_ = _format(self.options.delete_format, DELETE_FORMAT.of(self.properties) or self.format)
+        target_size = self.options.target_delete_file_size_bytes or DELETE_TARGET_FILE_SIZE.of(self.properties)
         schema = POSITION_SCHEMA if kind.name == "position" else plain.project(kind.equality_ids)
         return replace(
             self, schema=schema, sources=self.sources or plain, specs=self.specs or (self.spec,), sort_order=UNSORTED_SORT_ORDER,
-            properties=_delete_properties(self.properties), format=format_, target_size=_delete_target(self.options, self.properties),
+            properties=properties_of_deletes(self.properties), format=format_, target_size=target_size,
             deletes=kind, lineage=False,
         )  # fmt: skip
 
@@ -243,51 +250,23 @@ def _sources(metadata: TableMetadata) -> Schema:
     return Schema(*schema.fields, *(replace(f, name=f"\0{f.field_id}") for f in lost.values())) if lost else schema
 
 
-def _delete_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Properties of data files as delete files take them: theirs first, nothing that is about single columns."""
-    found = {k: v for k, v in properties.items() if not k.startswith(tuple(f"write.parquet.{n}" for n in _NOT_OF_DELETES))}
-    for format_ in FORMATS:
-        prefix = f"write.delete.{format_}."
-        found |= {f"write.{format_}.{k[len(prefix) :]}": v for k, v in properties.items() if k.startswith(prefix)}
-    return found
-
-
-def _format(name: str, key: str) -> str:
-    if name.lower() not in FORMATS:
-        raise InvalidInput(f"{key} must be parquet, orc or avro, not {name!r}.")
-    return name.lower()
-
-
-def _target(options: WriteOptions, properties: Mapping[str, str]) -> int:
-    return options.target_file_size_bytes or _size(properties, TARGET, 536_870_912)
-
-
-def _delete_target(options: WriteOptions, properties: Mapping[str, str]) -> int:
-    return options.target_delete_file_size_bytes or _size(properties, DELETE_TARGET, 67_108_864)
-
-
-def _size(properties: Mapping[str, str], key: str, default: int) -> int:
-    text = properties.get(key, str(default))
-    if not text.isdigit() or int(text) == 0:
-        raise InvalidInput(f"{key} must be a whole number above 0, not {text!r}.")
-    return int(text)
+def _format(asked: str | None, otherwise: str) -> str:
+    if asked is not None and asked.lower() not in FORMATS:
+        raise InvalidInput(f"A file format is parquet, orc or avro, not {asked!r}.")
+    return asked.lower() if asked else otherwise
 
 
 def check_formats(metadata: TableMetadata, options: WriteOptions, verb: Verb) -> None:
     """Raises InvalidInput for compression options that no file of this write could take."""
-    data = (options.write_format or metadata.properties.get(FORMAT, "parquet")).lower()
+    data = _format(options.write_format, DATA_FORMAT.of(metadata.properties))
     written = {data}
     if verb in ("overwrite", "delete", "update", "merge") and metadata.format_version == 2:
-        written.add((options.delete_format or metadata.properties.get(DELETE_FORMAT) or data).lower())
+        written.add(_format(options.delete_format, DELETE_FORMAT.of(metadata.properties) or data))
     if options.asks_for("compression_strategy") and "orc" not in written:
         raise meaningless("compression_strategy", f"for {data} files: it is ORC's", "Leave it out, or write-format: orc.")
     if options.asks_for("compression_level"):
         properties = metadata.properties
-        codecs = {
-            f: (options.compression_codec or properties.get(f"write.{f}.compression-codec", default)).lower()
-            for f, default in _CODECS.items()
-            if f in written
-        }
+        codecs = {f: (options.compression_codec or codec.of(properties)).lower() for f, codec in _CODECS.items() if f in written}
         if not any(c in LEVELS for c in codecs.values()):
             of = " and ".join(f"{f} with {c}" for f, c in codecs.items()) or data
             raise meaningless("compression_level", f"for {of} files", "Levels are those of zstd, gzip and brotli.")

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeAlias
 
-from frazil.commit.known_properties import DISTRIBUTIONS
 from frazil.errors import InvalidInput, Unsupported
+from frazil.spec.properties import DISTRIBUTIONS, FORMATS, GRANULARITIES, ISOLATION_LEVELS
 
 Verb: TypeAlias = Literal["append", "overwrite", "dynamic_partition_overwrite", "delete", "update", "merge"]
 _TRUE, _FALSE = ("true", "1", "yes"), ("false", "0", "no")
@@ -60,12 +60,12 @@ class WriteOptions:
 
 _CHOICES = {
     "compression_strategy": ("speed", "compression"),
-    "write_format": ("parquet", "orc", "avro"),
-    "delete_format": ("parquet", "orc", "avro"),
+    "write_format": FORMATS,
+    "delete_format": FORMATS,
     "distribution_mode": DISTRIBUTIONS,
     "overwrite_mode": ("static", "dynamic"),
-    "isolation_level": ("serializable", "snapshot"),
-    "delete_granularity": ("file", "partition"),
+    "isolation_level": ISOLATION_LEVELS,
+    "delete_granularity": GRANULARITIES,
 }
 LEVELS = {"zstd": (-7, 22), "gzip": (0, 9), "zlib": (0, 9), "deflate": (0, 9), "brotli": (0, 11)}
 _ALIASES = {"mergeschema": "merge_schema"}

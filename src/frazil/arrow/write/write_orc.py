@@ -14,6 +14,7 @@ from frazil.arrow.values.hidden import without_hidden
 from frazil.arrow.write.metrics import BatchMetrics, Metrics
 from frazil.arrow.write.metrics_config import MetricsConfig
 from frazil.errors import InvalidInput, Unsupported
+from frazil.spec.properties import ORC_BLOOM_FILTER_COLUMNS, ORC_BLOOM_FILTER_FPP, ORC_CODEC, ORC_STRATEGY, ORC_STRIPE_SIZE
 from frazil.spec.schema import Schema
 from frazil.spec.types import (
     BinaryType,
@@ -33,7 +34,6 @@ from frazil.spec.types import (
     VariantType,
 )
 
-PREFIX = "write.orc."
 _CODECS = ("none", "uncompressed", "zlib", "snappy", "lz4", "zstd")
 
 
@@ -82,35 +82,22 @@ def orc_settings(
 ) -> dict[str, Any]:
     """What `write.orc.*` says, as arguments of pyarrow's writer. `schema`: of the files, whose columns may get bloom filters; None: none
     may. Raises InvalidInput for columns that are not there."""
-    name = (codec or properties.get(PREFIX + "compression-codec", "zlib")).lower()
+    name = (codec or ORC_CODEC.of(properties)).lower()
     if name not in _CODECS:
         raise Unsupported(f"ORC has no compression-codec {name!r} here.", hint=f"Known: {', '.join(_CODECS)}.")
     found: dict[str, Any] = {
         "compression": "uncompressed" if name == "none" else name,
-        "compression_strategy": (strategy or properties.get(PREFIX + "compression-strategy", "speed")).lower(),
+        "compression_strategy": strategy.lower() if strategy else ORC_STRATEGY.of(properties),
     }
-    if found["compression_strategy"] not in ("speed", "compression"):
-        raise InvalidInput(f"{PREFIX}compression-strategy is speed or compression, not {found['compression_strategy']!r}.")
-    found["stripe_size"] = int(_above(properties, "stripe-size-bytes", "67108864"))
-    found["bloom_filter_fpp"] = _above(properties, "bloom.filter.fpp", "0.05", 1)
-    if schema is not None and (text := properties.get(PREFIX + "bloom.filter.columns")):
+    found["stripe_size"] = ORC_STRIPE_SIZE.of(properties)
+    found["bloom_filter_fpp"] = ORC_BLOOM_FILTER_FPP.of(properties)
+    if schema is not None and (text := ORC_BLOOM_FILTER_COLUMNS.of(properties)):
         columns, names = orc_columns(schema), [c.strip() for c in text.split(",") if c.strip()]
         if unknown := [n for n in names if n not in columns]:
-            raise InvalidInput(f"{PREFIX}bloom.filter.columns names {', '.join(unknown)}, which the table has not got.", column=unknown[0])
+            text = f"{ORC_BLOOM_FILTER_COLUMNS.name} names {', '.join(unknown)}, which the table has not got."
+            raise InvalidInput(text, column=unknown[0])
         found["bloom_filter_columns"] = [columns[n] for n in names]
     return found
-
-
-def _above(properties: Mapping[str, str], key: str, default: str, below: float = 2**63) -> float:
-    """The property as a number between 0 and `below`, neither included."""
-    text = properties.get(PREFIX + key, default)
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0
-    if not 0 < number < below:
-        raise InvalidInput(f"{PREFIX}{key} must be a number above 0{'' if below > 1 else ' and below 1'}, not {text!r}.")
-    return number
 
 
 def orc_columns(schema: pa.Schema) -> dict[str, int]:

@@ -19,11 +19,31 @@ from frazil.arrow.write.metrics_config import MetricsConfig
 from frazil.arrow.write.write_options import LEVELS, check_level
 from frazil.codec.json_nouns import schema_to_json
 from frazil.errors import InvalidInput, Unsupported
+from frazil.spec.properties import (
+    PARQUET_BLOOM_FILTER,
+    PARQUET_BLOOM_FILTER_FPP,
+    PARQUET_BLOOM_FILTER_MAX,
+    PARQUET_BLOOM_FILTER_NDV,
+    PARQUET_CODEC,
+    PARQUET_DICTIONARY,
+    PARQUET_DICTIONARY_SIZE,
+    PARQUET_LEVEL,
+    PARQUET_PAGE_ROWS,
+    PARQUET_PAGE_SIZE,
+    PARQUET_PAGE_VERSION,
+    PARQUET_ROW_GROUP_SIZE,
+    PARQUET_SHRED_VARIANTS,
+    PARQUET_STATISTICS,
+    ColumnProperty,
+)
 from frazil.spec.schema import Schema
 from frazil.spec.types import BooleanType, IcebergType, NestedField, StringType, UUIDType, VariantType, children
 
-PREFIX = "write.parquet."
 _SMALLEST_PAGE = 64  # bytes
+_BLOOM_FILTER_RATE = 0.01  # of false positives, where no property says another
+_LIMITS = {
+    "data_page_size": PARQUET_PAGE_SIZE, "max_rows_per_page": PARQUET_PAGE_ROWS, "dictionary_pagesize_limit": PARQUET_DICTIONARY_SIZE,
+}  # fmt: skip
 _CODECS = {
     "uncompressed": "none", "none": "none", "snappy": "snappy", "gzip": "gzip", "zstd": "zstd", "lz4": "lz4", "lz4_raw": "lz4",
     "brotli": "brotli",
@@ -48,93 +68,55 @@ class ParquetSettings:
 
     def __init__(self, properties: Mapping[str, str], schema: Schema, *, codec: str | None = None, level: str | None = None):
         self._properties, self._schema = properties, schema
-        name = (codec or properties.get(PREFIX + "compression-codec", "zstd")).lower()
+        name = (codec or PARQUET_CODEC.of(properties)).lower()
         if name not in _CODECS:
             raise Unsupported(f"Parquet has no compression-codec {name!r} here.", hint=f"Known: {', '.join(_CODECS)}.")
-        if self._flag("shred-variants", False) and not all(map(_variant_free, schema.fields)):
-            raise Unsupported("write.parquet.shred-variants is not supported: variants are written unshredded.")
-        self.row_group_bytes = self._number("row-group-size-bytes", 134_217_728)
+        if PARQUET_SHRED_VARIANTS.of(properties) and not all(map(_variant_free, schema.fields)):
+            raise Unsupported(f"{PARQUET_SHRED_VARIANTS.name} is not supported: variants are written unshredded.")
+        self.row_group_bytes = PARQUET_ROW_GROUP_SIZE.of(properties)
         self.arguments: dict[str, Any] = {
             "compression": _CODECS[name],
-            "data_page_version": {"v1": "1.0", "v2": "2.0"}[self._choice("page-version", ("v1", "v2"), "v1")],
+            "data_page_version": {"v1": "1.0", "v2": "2.0"}[PARQUET_PAGE_VERSION.of(properties)],
             "store_schema": False,
             "write_page_checksum": True,  # as Java's writer
             "store_decimal_as_integer": True,
             "version": "2.6",
         }
-        self._optional("data_page_size", "page-size-bytes")
+        for argument, limit in _LIMITS.items():
+            if (value := limit.of(properties)) is not None:
+                self.arguments[argument] = value
         if self.arguments.get("data_page_size", _SMALLEST_PAGE) < _SMALLEST_PAGE:
-            raise InvalidInput(f"{PREFIX}page-size-bytes must be at least {_SMALLEST_PAGE}: lists in smaller pages cannot be read back.")
-        self._optional("max_rows_per_page", "page-row-limit")
-        self._optional("dictionary_pagesize_limit", "dict-size-bytes")
-        level = level or properties.get(PREFIX + "compression-level")
+            text = f"{PARQUET_PAGE_SIZE.name} must be at least {_SMALLEST_PAGE}: lists in smaller pages cannot be read back."
+            raise InvalidInput(text)
+        level = level or PARQUET_LEVEL.of(properties)
         if level is not None and name in LEVELS:
-            self.arguments["compression_level"] = check_level(name, level, PREFIX + "compression-level")
-        self._columns("use_dictionary", "dict-encoding-enabled.column.", True)
-        self._columns("write_statistics", "stats-enabled.column.", True)
+            self.arguments["compression_level"] = check_level(name, level, PARQUET_LEVEL.name)
+        self._columns("use_dictionary", PARQUET_DICTIONARY)
+        self._columns("write_statistics", PARQUET_STATISTICS)
         if blooms := self._blooms():
             self.arguments["bloom_filter_options"] = blooms
 
-    def _number(self, key: str, default: int) -> int:
-        found = self._int(self._properties.get(PREFIX + key, str(default)), key)
-        if found <= 0:
-            raise InvalidInput(f"{PREFIX}{key} must be above 0, not {found}.")
-        return found
-
-    def _int(self, text: str, key: str) -> int:
-        try:
-            return int(text)
-        except ValueError as e:
-            raise InvalidInput(f"{PREFIX}{key} must be a whole number, not {text!r}.") from e
-
-    def _choice(self, key: str, known: Sequence[str], default: str) -> str:
-        found = self._properties.get(PREFIX + key, default).lower()
-        if found not in known:
-            raise InvalidInput(f"{PREFIX}{key} is one of {', '.join(known)}, not {found!r}.")
-        return found
-
-    def _flag(self, key: str, default: bool) -> bool:
-        return self._choice(key, ("true", "false"), str(default).lower()) == "true"
-
-    def _optional(self, argument: str, key: str) -> None:
-        if PREFIX + key in self._properties:
-            self.arguments[argument] = self._number(key, 1)
-
-    def _columns(self, argument: str, prefix: str, default: bool) -> None:
+    def _columns(self, argument: str, switch: ColumnProperty[bool]) -> None:
         """A per-column switch: pyarrow takes the columns for which it is on."""
-        given = {
-            k[len(PREFIX + prefix) :]: self._flag(k[len(PREFIX) :], default) for k in self._properties if k.startswith(PREFIX + prefix)
-        }
-        off = {c for c, on in given.items() if not on}
+        off = {column for column, on in switch.of(self._properties).items() if not on}
         if off:
             leaves = leaf_paths(self._schema)
             self.arguments[argument] = [path for name, path in leaves.items() if name not in off]
 
     def _blooms(self) -> dict[str, Any]:
-        prefix, leaves, found = "bloom-filter-enabled.column.", leaf_paths(self._schema), {}
-        for key in self._properties:
-            column = key.removeprefix(PREFIX + prefix)
-            if column == key or not self._flag(key[len(PREFIX) :], False) or column not in leaves:
+        leaves, found = leaf_paths(self._schema), {}
+        rates, counts = PARQUET_BLOOM_FILTER_FPP.of(self._properties), PARQUET_BLOOM_FILTER_NDV.of(self._properties)
+        for column, wanted in PARQUET_BLOOM_FILTER.of(self._properties).items():
+            if not wanted or column not in leaves:
                 continue
-            options: dict[str, Any] = {}
             if isinstance(self._schema.find_field(column).field_type, BooleanType):
-                raise InvalidInput(f"{key} is not possible: Parquet has no bloom filters for booleans.")
-            options["fpp"] = fpp = _fraction(self._properties.get(f"{PREFIX}bloom-filter-fpp.column.{column}", "0.01"), column)
+                text = f"{PARQUET_BLOOM_FILTER.prefix}{column} is not possible: Parquet has no bloom filters for booleans."
+                raise InvalidInput(text)
+            rate = rates.get(column, _BLOOM_FILTER_RATE)
             # Each filter of an open file takes its whole size: without a number of values, and for more, the size is the bound, as in Java.
-            most = max(1, int(self._number("bloom-filter-max-bytes", 1 << 20) * 8 * -math.log(1 - fpp ** (1 / 8)) / 8))
-            options["ndv"] = min(self._number(f"bloom-filter-ndv.column.{column}", most), most)
-            found[leaves[column]] = options
+            most = max(1, int(PARQUET_BLOOM_FILTER_MAX.of(self._properties) * 8 * -math.log(1 - rate ** (1 / 8)) / 8))
+            found[leaves[column]] = {"fpp": rate, "ndv": min(counts.get(column, most), most)}
         return found
-
-
-def _fraction(text: str, column: str) -> float:
-    try:
-        found = float(text)
-    except ValueError:
-        found = 0.0
-    if not 0 < found < 1:
-        raise InvalidInput(f"{PREFIX}bloom-filter-fpp.column.{column} is between 0 and 1, not {text!r}.")
-    return found
 
 
 def leaf_paths(schema: Schema) -> dict[str, str]:

@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from frazil.codec.name_mapping import NAME_MAPPING, update_name_mapping
 from frazil.errors import ValidationError
 from frazil.spec.ddl import parse_type
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.name_mapping import update_name_mapping
+from frazil.spec.properties import METRICS_OF_COLUMN, NAME_MAPPING
 from frazil.spec.schema import Schema, assign_fresh_ids, check_identifier_fields, no_column
 from frazil.spec.transforms import BucketTransform
 from frazil.spec.types import (
@@ -33,7 +34,6 @@ from frazil.spec.values import internal_value, promoted
 
 ROOT = -1
 Path = str | tuple[str, ...]
-_METRICS_COLUMN = "write.metadata.metrics.column."
 
 
 @dataclass
@@ -252,17 +252,17 @@ class SchemaChanges:
 def _property_updates(metadata: TableMetadata, new: Schema, draft: SchemaDraft) -> Sequence[Update]:
     """Name mapping and metrics modes follow renamed and deleted columns."""
     changes, removals = {}, []
-    if mapping := metadata.properties.get(NAME_MAPPING):
-        changes[NAME_MAPPING] = update_name_mapping(mapping, metadata.schema(), new)
-    for key, mode in metadata.properties.items():
-        column = metadata.schema().get_field(key.removeprefix(_METRICS_COLUMN)) if key.startswith(_METRICS_COLUMN) else None
+    if mapping := NAME_MAPPING.text(metadata.properties):
+        changes[NAME_MAPPING.name] = update_name_mapping(mapping, metadata.schema(), new)
+    for name, mode in METRICS_OF_COLUMN.texts(metadata.properties).items():
+        column = metadata.schema().get_field(name)
         if column is None:
             continue
         now = new.find_column_name(column.field_id)
-        if now != key.removeprefix(_METRICS_COLUMN):
-            removals.append(key)
+        if now != name:
+            removals.append(METRICS_OF_COLUMN.prefix + name)
             if now:
-                changes[_METRICS_COLUMN + now] = mode
+                changes[METRICS_OF_COLUMN.prefix + now] = mode
     updates: list[Update] = [SetProperties(changes)] if changes else []
     return updates + ([RemoveProperties(tuple(removals))] if removals else [])
 

@@ -4,7 +4,7 @@ identity: the value itself. truncate, year, month, day, hour: the stretch of sou
 but `=` and IN are answered by the hash. void and transforms we do not know: nothing (a null there says nothing about the column).
 
 Writers of old (before Iceberg 0.12) truncated points in time before 1970 towards zero instead of flooring, so a time ordinal of 0 or less
-also allows the unit before it, as Java's projections do.
+also allows the unit before it, as Java's projections do. Java's hours after the year 246,953 (and before -243,014) wrap around.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 from frazil.expr.building import column, from_numpy, scalar, to_numpy
 from frazil.expr.calendar import DAY_MICROS
 from frazil.expr.pruning.prune_tests import after_prefix
-from frazil.expr.pruning.ranges import Bounds, Flag, Hashed, Range, clean_bound, clean_bounds, flags, unknown
-from frazil.expr.values import FLOATS, MOMENTS, NANOS, arrow_type
+from frazil.expr.pruning.ranges import Bounds, Flag, Hashed, Range, clean_bound, clean_bounds, flags, possible_bounds, unknown
+from frazil.expr.values import FLOATS, MICROS, MOMENTS, NANOS, arrow_type
 from frazil.spec.transform_values import scaled
 from frazil.spec.transforms import (
     BucketTransform,
@@ -77,13 +77,14 @@ def range_of_summaries(
         without = flags(lower.is_null(), False)
         sure = flags(contains_null, False)
         values = np.logical_not(without & sure & np.logical_not(nans))
+    if isinstance(transform, IdentityTransform):
+        return Range(*clean_bounds(lower, upper, source_type), nulls, nans, values)
+    lower, upper = possible_bounds(lower, upper)
     if isinstance(transform, BucketTransform):
         if lower is None or upper is None:
             return Range(None, None, nulls, False, values)
         hashed = Hashed(transform.num_buckets, source_type, lower.cast(pa.int32()), upper.cast(pa.int32()))
         return Range(None, None, nulls, False, values, hashed)
-    if isinstance(transform, IdentityTransform):
-        return Range(*clean_bounds(lower, upper, source_type), nulls, nans, values)
     low, high = _source_bounds(transform, source_type, lower, upper)
     return Range(low, high, nulls, nans, values)
 
@@ -105,8 +106,35 @@ def _source_bounds(transform: Transform, source_type: IcebergType, lower: pa.Arr
     exact = isinstance(source_type, DateType) and isinstance(transform, DayTransform)
     low = None if lower is None else _first(lower, unit, back=0 if exact else 1)
     high = None if upper is None else _first(upper, unit, ahead=1)
-    to = arrow_type(source_type)
-    return None if low is None else low.cast(to), None if high is None else high.cast(to)
+    if isinstance(transform, HourTransform) and isinstance(source_type, MICROS):
+        low, high = _unwrapped_hours(low, lower, high, upper)
+    return _in_range(low, source_type), _in_range(high, source_type)
+
+
+_MOST_HOURS = 2**63 // _HOUR + 1  # from 1970, of a timestamp in microseconds
+
+
+def _unwrapped_hours(low: Bounds, lower: pa.Array | None, high: Bounds, upper: pa.Array | None) -> tuple[Bounds, Bounds]:
+    """Bounds of times, unknown above where an hour may be one beyond 2**31 that wrapped around to the least ones, and so below."""
+    if low is None or high is None or lower is None or upper is None:
+        return None, None
+    first, last = (to_numpy(pc.fill_null(b, scalar(0, b.type))) for b in (lower, upper))
+    from_above, from_below = first <= _MOST_HOURS - 2**32, last >= 2**32 - _MOST_HOURS
+    return _unless(low, from_below), _unless(high, from_above)
+
+
+def _in_range(bound: Bounds, type_: IcebergType) -> Bounds:
+    """int64 as the type's own width; unknown where it does not fit."""
+    to = arrow_type(type_)
+    if bound is None or to == pa.int64():
+        return bound
+    limits = np.iinfo(to.to_pandas_dtype())
+    numbers = to_numpy(pc.fill_null(bound, scalar(0, pa.int64())))
+    return _unless(bound, (numbers < limits.min) | (numbers > limits.max)).cast(to)
+
+
+def _unless(bound: pa.Array, unknown_: Any) -> pa.Array:
+    return pc.if_else(from_numpy(unknown_), scalar(None, bound.type), bound) if unknown_.any() else bound
 
 
 def _truncated_upper(width: int, type_: IcebergType, upper: pa.Array) -> Bounds:
@@ -152,8 +180,10 @@ def _unit(transform: Transform, type_: IcebergType) -> Callable[[Any], Any]:
     def first(ordinals: Any) -> Any:
         match transform:
             case YearTransform() | MonthTransform():
-                kind, most = ("datetime64[Y]", 5_000_000) if isinstance(transform, YearTransform) else ("datetime64[M]", 60_000_000)
-                days = np.clip(ordinals, -most, most).astype(kind).astype("datetime64[D]").astype(np.int64)
+                kind, most = ("datetime64[Y]", _MOST_YEARS) if isinstance(transform, YearTransform) else ("datetime64[M]", 12 * _MOST_YEARS)
+                beyond = np.abs(ordinals) > most
+                days = np.where(beyond, 0, ordinals).astype(kind).astype("datetime64[D]").astype(np.int64)
+                return np.where(beyond, _NONE, _times(days, per_day))
             case HourTransform():
                 return _times(ordinals, per_day // 24)
             case _:
@@ -164,6 +194,7 @@ def _unit(transform: Transform, type_: IcebergType) -> Callable[[Any], Any]:
 
 
 _NONE = np.iinfo(np.int64).min
+_MOST_YEARS = 6_000_000  # from 1970: more than there are dates of (32 bits of days)
 
 
 def _times(numbers: Any, by: int) -> Any:

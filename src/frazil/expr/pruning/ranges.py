@@ -3,7 +3,8 @@
 A `Range` over-approximates: every value that the column really has in file i is allowed by it. It is
 
 - `lower`, `upper`: Arrow arrays (or one scalar for all rows) of `values.arrow_type(type)`: every value that is neither null nor NaN lies
-  between them, both included; a null entry, or None for all, is "not known". Truncated bounds are bounds. NaN as a bound is "not known".
+  between them, both included; a null entry, or None for all, is "not known". Truncated bounds are bounds. NaN as a bound is "not known",
+  and so are both bounds of a file whose writer gave a lower bound above the upper one (`possible_bounds`).
 - `nulls`, `nans`, `values`: numpy bool arrays (or one bool): whether the file *may* hold nulls, NaNs, and values that are neither.
   False is a promise. All three False: no rows.
 - `hashed`: for bucket partitions, the buckets in which all values lie.
@@ -99,14 +100,15 @@ def from_statistics(
 
 
 def clean_bounds(lower: Bounds, upper: Bounds, type_: IcebergType) -> tuple[Bounds, Bounds]:
-    """Both bounds that a writer gave, as `clean_bound`; of uuids only what holds in either order.
+    """Both bounds that a writer gave for a set of values, as `clean_bound` and `possible_bounds`; of uuids only what holds in either order.
 
-    The specification orders uuids as unsigned bytes. Java up to 1.12 finds the least and greatest partition value of a manifest,
-    and of the row groups of a file, by two signed halves. Where both bounds have the same sign, the first half bounds the first half.
+    The specification orders uuids as unsigned bytes. Java up to 1.12 finds the least and greatest partition value of a manifest by two
+    signed halves. Where both bounds have the same sign, the first half bounds the first half. (What Java makes of the row groups of a
+    file holds in no order: `scan.bounds.trusted`.)
     """
     lower, upper = clean_bound(lower, type_), clean_bound(upper, type_)
     if not isinstance(type_, UUIDType):
-        return lower, upper
+        return possible_bounds(lower, upper)
     if lower is None or upper is None:
         return None, None
     half = building.scalar(b"\x80", lower.type)
@@ -118,7 +120,18 @@ def clean_bounds(lower: Bounds, upper: Bounds, type_: IcebergType) -> tuple[Boun
         wide = pc.binary_join_element_wise(pc.binary_slice(bound, 0, 8), building.scalar(fill * 8, bound.type), nothing)
         return pc.if_else(one, bound, pc.if_else(alike, wide, unknown))
 
-    return either(lower, b"\x00"), either(upper, b"\xff")
+    return possible_bounds(either(lower, b"\x00"), either(upper, b"\xff"))
+
+
+def possible_bounds(lower: Bounds, upper: Bounds) -> tuple[Bounds, Bounds]:
+    """The bounds, not known where the lower one is above the upper one: no value lies between them, so the writer was wrong about both."""
+    if not isinstance(lower, pa.Array) or not isinstance(upper, pa.Array) or pa.types.is_null(lower.type) or pa.types.is_null(upper.type):
+        return lower, upper
+    impossible = flags(pc.greater(lower, upper), False)
+    if not np.any(impossible):
+        return lower, upper
+    possible = building.from_numpy(np.logical_not(impossible))
+    return tuple(pc.if_else(possible, b, building.scalar(None, b.type)) for b in (lower, upper))
 
 
 def clean_bound(bound: Bounds, type_: IcebergType) -> Bounds:

@@ -81,10 +81,10 @@ def _manifest(
 ) -> pa.Table:
     """Sums of one manifest: keys k0, k1, …, the number of fields, the counts, and the newest (snapshot, spec) as one number."""
     spec = metadata.spec_by_id(manifest.partition_spec_id)
-    columns = (*_SUMMED, *STATISTICS) if references(bound) else _SUMMED
+    columns = (*_SUMMED, "split_offsets", *STATISTICS) if references(bound) else _SUMMED
     entries = live(read_manifest(storage, manifest, columns))
     if bound != Constant(True):
-        entries = file_pruner(bound, metadata.schema(), spec)(entries)[0]
+        entries = file_pruner(bound, metadata.schema(), spec, metadata.snapshots)(entries)[0]
     entries = entries.combine_chunks()
     partition = column_of(entries, "partition")
     keys = [_one_nan(c) for c in coerce_partition(partition, unified)]

@@ -18,8 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
 from frazil.arrow.deletes.delete_files import keys_of
-from frazil.codec.name_mapping import NameMapping
-from frazil.scan.reach import EqualityRelation
+from frazil.scan.equality_relations import EqualityRelation
 from frazil.spark.host.workers import check_workers
 from frazil.spark.scan.file_keys import counted
 from frazil.spark.scan.lookup import with_facts
@@ -34,6 +33,7 @@ from frazil.spark.types.logical import from_file
 from frazil.spark.types.spark_types import spark_type
 from frazil.spec import types as i
 from frazil.spec.data_file import DataFile
+from frazil.spec.name_mapping import NameMapping
 from frazil.spec.schema import Schema
 from frazil.storage import Storage
 

@@ -18,16 +18,16 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from frazil.arrow.deletes.apply_deletes import key_schema
-from frazil.codec.name_mapping import NameMapping
 from frazil.scan.deletes import DeleteIndex
+from frazil.scan.equality_relations import EqualityRelation, equality_relations
 from frazil.scan.plan import Plan
-from frazil.scan.reach import EqualityRelation, equality_relations
 from frazil.scan.tasks import PlannedFiles
 from frazil.spark.deletes import bitmaps
 from frazil.spark.deletes.equality import COMPARABLE, SCOPE, SEQUENCE, Keys, comparable, null_safe_only, with_flag, without_deleted
 from frazil.spark.deletes.one_bitmap import OneBitmap, fits
 from frazil.spark.scan.file_keys import FileKeys
 from frazil.spec import types as i
+from frazil.spec.name_mapping import NameMapping
 from frazil.spec.schema import Schema
 from frazil.storage import Storage
 

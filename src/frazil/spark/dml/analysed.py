@@ -10,18 +10,18 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from frazil.errors import InvalidInput
+from frazil.catalog.names import identifier_parts
+from frazil.errors import InvalidInput, ValidationError
 from frazil.expr.nodes import Expression, Literal
 from frazil.spark.host.jvm import analysed_plan, catalyst, column_of, each, frame_of, is_classic, no_option, scala_seq
+from frazil.spark.host.sql_text import null_safe
+from frazil.spec.schema import Schema
 
+OWN = "__frazil_"
+"""How names of columns begin that are Frazil's own."""
 _EQUAL = {"EqualTo": False, "EqualNullSafe": True}
 _UUID = re.compile(r"CAST\(('[0-9a-fA-F-]{36}') AS uuid\)")  # Spark has them as text; inside a constant quotes are escaped
 _WHOLE_NUMBERS = ("byte", "short", "integer", "long")
-
-
-def parts_of(name: str) -> list[str]:
-    """The parts of a name: split at dots, but not inside back-quotes."""
-    return [p[1:-1].replace("``", "`") if p.startswith("`") else p for p in re.findall(r"`(?:[^`]|``)*`|[^.`]+", name)]
 
 
 def named(frame: DataFrame, parts: Sequence[str]) -> DataFrame:
@@ -56,8 +56,26 @@ def bound_to(frame: DataFrame, columns: Sequence[Column]) -> list[Column]:
     if not is_classic(frame):
         return list(columns)
     spark = frame.sparkSession
+    if not _is_row_by_row(frame, chosen):
+        raise InvalidInput("Aggregate, window and generator functions are not allowed, as each row is decided by itself.")
     found = each(analysed_plan(chosen).projectList())
     return [column_of(spark, e.child() if e.getClass().getSimpleName() == "Alias" else e) for e in found]
+
+
+def _is_row_by_row(frame: DataFrame, chosen: DataFrame) -> bool:
+    """Whether expressions over a frame are computed from its columns alone, a row at a time."""
+    plan = analysed_plan(chosen)
+    return bool(plan.getClass().getSimpleName() == "Project" and plan.references().subsetOf(analysed_plan(frame).outputSet()))
+
+
+def are_deterministic(chosen: DataFrame) -> list[bool]:
+    """Whether each expression that a frame was made of is the same each time it is computed."""
+    return [bool(e.deterministic()) for e in each(analysed_plan(chosen).projectList())]
+
+
+def columns_by_id(frame: DataFrame, schema: Schema) -> dict[int, Column]:
+    """The columns of a table, by field id, in a frame that begins with them."""
+    return {f.field_id: at(frame, n) for n, f in enumerate(schema.fields)}
 
 
 def at(frame: DataFrame, place: int) -> Column:
@@ -85,7 +103,17 @@ class as_input:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if type(error).__name__ in ("AnalysisException", "ParseException"):
-            raise InvalidInput(str(error).partition("\n\nJVM stacktrace")[0].strip().splitlines()[0]) from error
+            raise _as_input(error) from error
+
+
+def _as_input(error: Any) -> InvalidInput:
+    """Spark's error in Frazil's words where Frazil has them. Names of columns that are Frazil's own are not suggested."""
+    facts = error.getMessageParameters() or {} if str(error.getCondition()).startswith("UNRESOLVED_COLUMN") else {}
+    if "objectName" not in facts:
+        return InvalidInput(str(error).partition("\n\nJVM stacktrace")[0].strip().splitlines()[0])
+    name = ".".join(identifier_parts(facts["objectName"]))
+    near = [n.replace("`", "") for n in facts.get("proposal", "").split(", ") if n and OWN not in n]
+    return ValidationError(f"Cannot find column {name!r}{'; columns are, among others: ' if near else ''}{', '.join(near)}.", column=name)
 
 
 def equal_columns(target: DataFrame, source: DataFrame, on: Column) -> list[tuple[int, int, bool]]:
@@ -136,8 +164,10 @@ def texts_of(frame: DataFrame, columns: Sequence[Column], sides: Mapping[str, Da
     if not columns:
         return []
     of = {a.exprId().id(): name for name, side in sides.items() for a in each(analysed_plan(side).output())}
-    chosen = analysed_plan(analysed(frame, columns))
-    resolved = [e.child() if e.getClass().getSimpleName() == "Alias" else e for e in each(chosen.projectList())]
+    chosen = analysed(frame, columns)
+    if not _is_row_by_row(frame, chosen):
+        return [None] * len(columns)
+    resolved = [e.child() if e.getClass().getSimpleName() == "Alias" else e for e in each(analysed_plan(chosen).projectList())]
     return [str(_renamed(frame, e, of).sql()) if e.deterministic() and _is_builtin(e) else None for e in resolved]
 
 
@@ -168,10 +198,10 @@ def expression(value: Any) -> Column:
         return value
     with as_input():
         if isinstance(value, str):
-            return F.expr(value)
+            return F.expr(null_safe(value))
         if isinstance(value, list | tuple):
             return F.lit(list(value))
         if isinstance(value, dict | set):
             raise InvalidInput(f"{value!r} ({type(value).__name__}) cannot be a constant.", hint="Write it as SQL text.")
         text = str(value if isinstance(value, Expression) else Literal(value))  # F.lit would read local times in Python's own zone
-        return F.expr(_UUID.sub(r"\1", text))
+        return F.expr(null_safe(_UUID.sub(r"\1", text)))

@@ -6,27 +6,29 @@ that nothing has matched are inserted afterwards; a large one is one outer join.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pyroaring import BitMap64
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql import types as s
 
-from frazil.errors import InvalidInput, Unsupported
+from frazil.catalog.names import identifier_parts
+from frazil.errors import Unsupported
 from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, And, Between, In, IsNull, Or, Predicate, Reference
+from frazil.expr.quoted import back_quoted, columns_of, columns_of_sides, refuse_columns
 from frazil.rows.clauses import Clause, Do, Merge, When
-from frazil.spark.dml.analysed import as_input, at, bound_to, equal_columns, expression, named, parts_of, standing_for
+from frazil.spark.dml.analysed import as_input, equal_columns, expression, named, standing_for
 from frazil.spark.dml.change_tasks import BY_SOURCE_DELETED, BY_SOURCE_UPDATED, DELETED, INSERTED, MATCHED, UPDATED, Report
-from frazil.spark.dml.new_values import Assigned, Matched, NewColumns
-from frazil.spark.dml.row_changes import FILE, NUMBER, OPERATION, POS, ROW_ID, ContextOf, Job, Planned, RowChanges, shadow
+from frazil.spark.dml.merge_clauses import ACT, FOUND, Clauses, choice
+from frazil.spark.dml.row_changes import FILE, NUMBER, OPERATION, POS, ROW_ID, ContextOf, Job, Planned, RowChanges, lacking, shadow
 from frazil.spark.dml.staging import ORDERED, KeyValues, StagedFrame, as_frame, folder_of, stage
-from frazil.spark.host.jvm import is_classic
 from frazil.spark.host.session_conf import sensitivity
+from frazil.spark.types.spark_types import time_enabled
 from frazil.spec.schema import Schema
 
-_FOUND, _ACT = "__frazil_c_found", "__frazil_c_act"
 _SMALL = 32 << 20
 """Bytes of a staged source that is broadcast, where the session allows broadcasts at all."""
 _OPERATIONS = {
@@ -44,16 +46,21 @@ def merge(
     *,
     case_sensitive: bool | None = None,
     like: DataFrame | None = None,
+    checked: bool = False,
 ) -> RowChanges:
     """A whole MERGE. Expressions call the target by `merge.target_alias`, which may be a name of several parts, and the source by
     `merge.source_alias`. Where that is empty the source is called as `like` is, the frame that was staged, and `like.id` is its column.
+    `checked`: `check` was asked already.
 
     Raises InvalidInput for what Spark cannot resolve, and for a target row that several source rows would change.
     """
     merge.check()
     with sensitivity(spark, case_sensitive) as sensitive:
-        names = tuple(parts_of(merge.target_alias))
+        names = tuple(identifier_parts(merge.target_alias))
         plan = planned(AlwaysFalse())
+        if not checked:
+            frame = source if like is None and isinstance(source, DataFrame) else like
+            check(spark, plan.schema, as_frame(spark, source, NUMBER) if frame is None else frame, merge, case_sensitive=sensitive)
         context, empty = context_of(plan), named(shadow(spark, plan.schema), names)
         job = Job(spark, plan, context, AlwaysTrue(), "merge", empty, False)
         with job.cleaned():
@@ -63,8 +70,46 @@ def merge(
             where = None if isinstance(reach, AlwaysTrue) else reach
             job = Job.of(spark, plan, replace(context_of(plan), write=context.write), reach, "merge", where)
             job.target, job.keys = named(job.target, names), keys
-            _Clauses(job, merge, names, source, staged, sensitive).write()
+            clauses = Clauses(job.target, source, plan.schema, merge, names, sensitive, job.time)
+            _Writing(job, clauses, staged).write()
             return job.finish(unique=merge.checks_cardinality)
+
+
+def check(spark: Any, schema: Schema, source: DataFrame, merge: Merge, *, case_sensitive: bool | None = None) -> None:
+    """Raises what `merge` would raise for its texts, names, types and functions, before the source or the table is read."""
+    merge.check()
+    if lacking(spark, schema) is not None:
+        return  # the table cannot be read by Spark, which its reader tells
+    with sensitivity(spark, case_sensitive) as sensitive:
+        names = tuple(identifier_parts(merge.target_alias))
+        frame = source.alias(merge.source_alias) if merge.source_alias else source
+        target = named(shadow(spark, schema), names)
+        _refuse_quoted_columns(merge, schema, source, sensitive)
+        Clauses(target, frame, schema, merge, names, sensitive, time_enabled(spark)).check()
+
+
+def _refuse_quoted_columns(merge: Merge, schema: Schema, source: DataFrame | StagedFrame, case_sensitive: bool) -> None:
+    """Raises InvalidInput for columns of either side in double quotes, in any condition or value."""
+    names = _full_names(source.spark_schema if isinstance(source, StagedFrame) else source.schema)
+    known = {n if case_sensitive else n.lower(): sql for n, sql in names}
+
+    def of_source(text: str) -> str | None:
+        return known.get(text if case_sensitive else text.lower())
+
+    target = columns_of(schema, case_sensitive)
+    sides = [(".".join(identifier_parts(merge.target_alias)[n:]), target) for n in range(len(identifier_parts(merge.target_alias)))]
+    column_of = columns_of_sides([*sides, (merge.source_alias, of_source)], case_sensitive)
+    for given in (merge.on, *(v for c in merge.clauses for v in (c.condition, *(x for _, x in c.assignments)))):
+        refuse_columns(given, column_of)
+
+
+def _full_names(type_: s.StructType, around: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
+    """Of all columns, members of structs among them: (full name, the name in SQL)."""
+    for f in type_.fields:
+        parts = (*around, f.name)
+        yield ".".join(parts), back_quoted(parts)
+        if isinstance(f.dataType, s.StructType):
+            yield from _full_names(f.dataType, parts)
 
 
 def _source(
@@ -114,19 +159,24 @@ def _range(name: str, values: KeyValues | None, nulls: bool) -> Predicate:
     return Or(found, IsNull(term)) if nulls else found
 
 
-@dataclass
-class _Clauses:
-    """The clauses over a join of both sides."""
+@dataclass(frozen=True)
+class _Writing:
+    """The first job of a MERGE. `staged`: the source's rows, where their types can be staged."""
 
     job: Job
-    merge: Merge
-    names: tuple[str, ...]
-    source: DataFrame
+    clauses: Clauses
     staged: StagedFrame | None
-    case_sensitive: bool
+
+    @property
+    def merge(self) -> Merge:
+        return self.clauses.merge
+
+    @property
+    def source(self) -> DataFrame:
+        return self.clauses.source
 
     def write(self) -> None:
-        """The first job; two of them when the source is small."""
+        """Writes new rows and the places of old ones; in two parts when the source is small."""
         job, merge = self.job, self.merge
         on = expression(merge.on)
         inserts, others = merge.of(When.NOT_MATCHED), len(merge.clauses) - len(merge.of(When.NOT_MATCHED))
@@ -141,7 +191,7 @@ class _Clauses:
         else:
             how = {(False, False): "inner", (True, False): "right", (False, True): "left", (True, True): "full"}
             with as_input():
-                found = self.source.withColumn(_FOUND, F.lit(True))
+                found = self.source.withColumn(FOUND, F.lit(True))
                 joined = job.target.join(found, on, how[bool(inserts), bool(merge.of(When.NOT_MATCHED_BY_SOURCE))])
             self._write(joined, merge.clauses)
 
@@ -164,86 +214,17 @@ class _Clauses:
     def _write(self, frame: DataFrame, clauses: Sequence[Clause], *, numbered: bool = False, alone: bool = False) -> list[Report]:
         """`alone`: source rows that match nothing. `numbered`: pairs stay that no clause acts on."""
         with as_input():
-            chosen = frame.withColumn(_ACT, self._act(frame, clauses, alone))
+            chosen = frame.withColumn(ACT, self.clauses.act(frame, clauses, alone))
             if not numbered:
-                chosen = chosen.filter(F.col(_ACT).isNotNull())
-            operation = _choice([(n, F.lit(_OPERATIONS[c.when, c.do is Do.DELETE])) for n, c in enumerate(clauses)])
+                chosen = chosen.filter(F.col(ACT).isNotNull())
+            operation = choice([(n, F.lit(_OPERATIONS[c.when, c.do is Do.DELETE])) for n, c in enumerate(clauses)])
             assert operation is not None
             operation = F.coalesce(operation, F.lit(MATCHED)) if numbered else operation
             marks = [F.lit(None).cast("string").alias(FILE), F.lit(None).cast("long").alias(POS)] if alone else self.job.marks()[:2]
             if self.job.context.lineage:
                 marks.append(F.lit(None).cast("long").alias(ROW_ID) if alone else F.col(ROW_ID))
             writing = any(c.do is not Do.DELETE for c in clauses)
-            new = self._values(frame, clauses) if writing else []
+            new = self.clauses.values(frame, clauses) if writing else []
             shown = [operation.cast("byte").alias(OPERATION), *marks, *([F.col(NUMBER)] if numbered else [])]
             rows = chosen.select(*shown, *(self.job.named(new, operation) if writing else []))
         return self.job.write(rows, new_rows=writing, numbered=numbered, inserts=alone)
-
-    def _act(self, frame: DataFrame, clauses: Sequence[Clause], alone: bool) -> Column:
-        """The place of the clause that acts on a row; null: none does."""
-        chains: dict[When, Column] = {}
-        for when in When:
-            mine = [(n, c) for n, c in enumerate(clauses) if c.when is when]
-            tests = iter(bound_to(self._side(when, frame), [expression(c.condition) for _, c in mine if not c.is_unconditional]))
-            chain: Any = F
-            for n, c in mine:
-                chain = chain.when(F.lit(True) if c.is_unconditional else next(tests), F.lit(n))
-            if mine:
-                chains[when] = chain
-        if len(chains) == 1 and (alone or _FOUND not in frame.columns):
-            return next(iter(chains.values()))
-        nothing = F.lit(None).cast("int")
-        both = F.when(F.col(FILE).isNull(), chains.get(When.NOT_MATCHED, nothing))
-        both = both.when(F.col(_FOUND).isNull(), chains.get(When.NOT_MATCHED_BY_SOURCE, nothing))
-        return both.otherwise(chains.get(When.MATCHED, nothing))
-
-    def _side(self, when: When, frame: DataFrame) -> DataFrame:
-        """Where the expressions of a clause find their names. On Connect a frame read anew does not stand for the source."""
-        source = self.source if is_classic(frame) or _FOUND in frame.columns else frame
-        return {When.MATCHED: frame, When.NOT_MATCHED: source, When.NOT_MATCHED_BY_SOURCE: self.job.target}[when]
-
-    def _values(self, frame: DataFrame, clauses: Sequence[Clause]) -> list[Column]:
-        """Each column of the table, by the clause that acts."""
-        by_clause = {}
-        for n, clause in enumerate(clauses):
-            if clause.do is Do.DELETE:
-                continue
-            own = None if clause.when is When.NOT_MATCHED else self.job.own(self.job.target)
-            values = NewColumns(self._side(clause.when, frame), self.job.plan.schema, own, self.case_sensitive, self.job.time)
-            source = self._side(clause.when, frame) if clause.when is When.NOT_MATCHED else self.source
-            by_clause[n] = values.columns(self._given(clause, source))
-        found = []
-        for place in range(len(self.job.plan.schema.fields)):
-            value = _choice([(n, columns[place]) for n, columns in by_clause.items()])
-            assert value is not None
-            found.append(value)
-        return found
-
-    def _given(self, clause: Clause, source: DataFrame) -> Assigned:
-        schema, pairs = self.job.plan.schema, clause.assignments
-        if clause.takes_all:
-            names = {n if self.case_sensitive else n.lower(): n for n in self.source.columns[: len(self._source_columns)]}
-            missing = [f.name for f in schema.fields if (f.name if self.case_sensitive else f.name.lower()) not in names]
-            if missing and not self.merge.merge_schema:
-                raise InvalidInput(
-                    f"MERGE: the source lacks columns of the target: {', '.join(missing)}.",
-                    hint="Name the columns to set, or use merge_schema=True, which leaves them as they are.",
-                )
-            every = [(f, names.get(f.name if self.case_sensitive else f.name.lower())) for f in schema.fields]
-            return Assigned(tuple(((f,), Matched(at(source, source.columns.index(n)))) for f, n in every if n is not None))
-        given = Assigned.of(schema, pairs, self.case_sensitive, [".".join(self.names[n:]) for n in range(len(self.names))])
-        if clause.when is When.NOT_MATCHED and (inside := [p for p, _ in given.pairs if len(p) > 1]):
-            raise InvalidInput(f"An insert takes whole columns, not members of a struct: {'.'.join(f.name for f in inside[0])}.")
-        return given
-
-    @property
-    def _source_columns(self) -> list[str]:
-        return [c for c in self.source.columns if c != NUMBER]
-
-
-def _choice(values: Sequence[tuple[int, Column]]) -> Column | None:
-    """The value of the clause that acts."""
-    chain: Any = F
-    for n, value in values:
-        chain = chain.when(F.col(_ACT) == F.lit(n), value)
-    return chain if values else None

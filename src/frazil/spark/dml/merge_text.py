@@ -7,10 +7,11 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 
+from frazil.catalog.names import identifier_parts
 from frazil.errors import FrazilError
 from frazil.expr.parse import parse
 from frazil.rows.clauses import Merge, When
-from frazil.spark.dml.analysed import as_input, expression, named, parts_of, texts_of
+from frazil.spark.dml.analysed import as_input, expression, named, texts_of
 from frazil.spark.dml.row_changes import shadow
 from frazil.spark.host.jvm import is_classic
 from frazil.spec.schema import Schema
@@ -25,7 +26,7 @@ def as_texts(frame: DataFrame, schema: Schema, merge: Merge) -> Merge | None:
     """
     if not is_classic(frame) or len({c.lower() for c in frame.columns}) < len(frame.columns):
         return None
-    target = named(shadow(frame.sparkSession, schema), parts_of(merge.target_alias))
+    target = named(shadow(frame.sparkSession, schema), identifier_parts(merge.target_alias))
     with as_input():
         joined = target.join(frame, expression(merge.on))
     sides = {When.MATCHED: joined, When.NOT_MATCHED: frame, When.NOT_MATCHED_BY_SOURCE: target}

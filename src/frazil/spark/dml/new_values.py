@@ -11,12 +11,13 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
 from frazil.arrow.values.mismatch import Problem
-from frazil.arrow.write.store import Given, assignable, constant_of, kind_of
-from frazil.errors import EvaluationError, InvalidInput, SchemaMismatch, Unsupported
+from frazil.arrow.write.store import Origin, assignable, constant_of, origin_of
+from frazil.errors import EvaluationError, InvalidInput, SchemaMismatch, Unsupported, ValidationError
 from frazil.expr.literals import typed_literal
 from frazil.expr.nodes import Literal
-from frazil.rows.assign import as_expression
+from frazil.rows.assign import as_expression, meant_as_constant, refuse_element, refuse_partial
 from frazil.spark.dml.analysed import analysed, bound_to, expression
+from frazil.spark.dml.checked import Asked
 from frazil.spark.types.safe_casts import castable, misfit, not_taken
 from frazil.spark.types.spark_types import from_spark, spark_type
 from frazil.spark.write.conform_frame import absent_column, fitted_column, refused
@@ -36,13 +37,13 @@ class Matched:
 
 
 @dataclass(frozen=True)
-class Assigned:
+class Given:
     """What is said of some columns: (names from the top, expression), "DEFAULT" among them."""
 
     pairs: tuple[tuple[tuple[i.NestedField, ...], Any], ...] = ()
 
     @classmethod
-    def of(cls, schema: Schema, assignments: Sequence[tuple[str, Any]], case_sensitive: bool, prefixes: Sequence[str] = ()) -> Assigned:
+    def of(cls, schema: Schema, assignments: Sequence[tuple[str, Any]], case_sensitive: bool, prefixes: Sequence[str] = ()) -> Given:
         """Assignments by column name, full names of struct members and names that begin with one of `prefixes` among them.
 
         Raises InvalidInput for unknown columns and for such as are assigned twice.
@@ -70,27 +71,34 @@ def _path(schema: Schema, name: str, case_sensitive: bool, prefixes: Sequence[st
             if all(isinstance(p.field_type, i.StructType) for p in path[:-1]):
                 return path
             raise InvalidInput(f"{name} lies inside a list or map and cannot be assigned.", column=name)
+    refuse_element(schema, (plain,), case_sensitive)
     names = ", ".join(f.name for f in schema.fields)
     raise InvalidInput(f"The table has no column {name!r}.", hint=f"Its columns: {names}.", column=name)
 
 
 @dataclass
 class NewColumns:
-    """Columns of new rows. `frame`: where expressions find their names. `own`: the old rows' columns, by field id; None: there are none."""
+    """Columns of new rows. `frame`: where expressions find their names. `own`: the old rows' columns, by field id; None: there are none.
+    `whole` False: members that a new value of a struct lacks take their write default, or are null."""
 
     frame: DataFrame
     schema: Schema
     own: Mapping[int, Column] | None
     case_sensitive: bool
     time: bool
+    whole: bool = True
     problems: list[Problem] = field(default_factory=list)
 
-    def columns(self, given: Assigned) -> list[Column]:
+    def columns(self, given: Given) -> list[Column]:
         """A column for each of the table's, of its type. Raises InvalidInput, SchemaMismatch listing what does not fit."""
-        asked = [(path, *_read(v, path)) for path, v in given.pairs if not _is_default(v)]
-        exprs = bound_to(self.frame, [c for _, c, _ in asked])
+        asked = [(path, v) for path, v in given.pairs if not _is_default(v)]
+        read = [_read(v, path) for path, v in asked]
+        exprs = self._bound(asked, [c for c, _ in read])
         types = [f.dataType for f in analysed(self.frame, exprs).schema.fields] if exprs else []
-        made = {path[-1].field_id: self._fit(c, t, path, kind) for (path, _, kind), c, t in zip(asked, exprs, types, strict=True)}
+        made = {
+            path[-1].field_id: self._fit(c, t, path, origin)
+            for (path, _), c, t, (_, origin) in zip(asked, exprs, types, read, strict=True)
+        }
         for path, _ in given.pairs:
             if path[-1].field_id not in made:
                 made[path[-1].field_id] = absent_column(path[-1], self.problems, _name(path))
@@ -98,6 +106,20 @@ class NewColumns:
         if self.problems:
             raise refused("The new values do", self.problems)
         return found
+
+    def _bound(self, asked: Sequence[tuple[tuple[i.NestedField, ...], Any]], columns: Sequence[Column]) -> list[Column]:
+        """The expressions over the frame. Raises InvalidInput naming the column whose value has a mistake."""
+        try:
+            return bound_to(self.frame, columns)
+        except InvalidInput:
+            for (path, value), column in zip(asked, columns, strict=True):
+                try:
+                    bound_to(self.frame, [column])
+                except ValidationError as e:
+                    raise (meant_as_constant(e, _name(path), value) if isinstance(value, str) else e) from e
+                except InvalidInput as e:
+                    raise InvalidInput(f"Column {_name(path)}: {e.message}", hint=e.hint, column=_name(path)) from e
+            raise
 
     def _column(self, f: i.NestedField, made: Mapping[int, Column], old: Column | None, name: str) -> Column:
         if f.field_id in made:
@@ -110,18 +132,25 @@ class NewColumns:
             return F.struct(*inside)  # never null itself, as in Spark
         return absent_column(f, self.problems, name) if old is None else old
 
-    def _fit(self, c: Column, have: s.DataType, path: tuple[i.NestedField, ...], kind: Given) -> Column:
+    def _fit(self, c: Column, have: s.DataType, path: tuple[i.NestedField, ...], origin: Origin) -> Column:
         want, name = path[-1], _name(path)
-        if i.children(want.field_type) or kind is Given.BY_NAME or isinstance(have, s.NullType):
+        if self.whole and (known := _known(have)) is not None:
+            refuse_partial(known, want.field_type, name, self.case_sensitive)
+        if i.children(want.field_type) or origin is Origin.BY_NAME or isinstance(have, s.NullType):
             return fitted_column(c, have, want, name, self.case_sensitive, self.problems)
         if have == _shown(want.field_type, self.time):
             return c
         nested = isinstance(have, s.ArrayType | s.MapType | s.StructType | s.VariantType)
-        if nested or not (castable(have, want.field_type) or _assignable(have, want.field_type, kind)):
+        if nested or not (castable(have, want.field_type) or _assignable(have, want.field_type, origin)):
             self.problems.append(not_taken(have, want.field_type, name, "cannot be assigned to"))
             return c
         to = spark_type(want.field_type, name, time=self.time)
         return _checked(c, to, name) if _may_overflow(have, to) else c.cast(to)
+
+
+def asked_of(given: Given) -> list[Asked]:
+    """The expressions among new values, to be checked."""
+    return [Asked(v, f"Column {_name(path)}", _name(path)) for path, v in given.pairs if not _is_default(v)]
 
 
 def _shown(want: i.IcebergType, time: bool) -> s.DataType | None:
@@ -131,30 +160,30 @@ def _shown(want: i.IcebergType, time: bool) -> s.DataType | None:
         return None
 
 
-def _read(value: Any, path: Sequence[i.NestedField]) -> tuple[Column, Given]:
+def _read(value: Any, path: Sequence[i.NestedField]) -> tuple[Column, Origin]:
     """What was given as an expression of Spark, and how it was given; Python values are made the column's at once."""
     if isinstance(value, Matched):
-        return value.column, Given.BY_NAME
+        return value.column, Origin.BY_NAME
     if isinstance(value, Column):
-        return value, Given.EXPRESSION
+        return value, Origin.EXPRESSION
     if isinstance(value, str):
-        return expression(value), _kind(value)
+        return expression(value), _origin(value)
     if not isinstance(value, list | tuple | dict | set):
         literal = as_expression(value)
-        kind = kind_of(value, literal)
-        if kind is Given.CONSTANT and isinstance(literal, Literal) and literal.value is not None:
+        origin = origin_of(value, literal)
+        if origin is Origin.CONSTANT and isinstance(literal, Literal) and literal.value is not None:
             made = constant_of(literal.value, typed_literal(literal.value).type, path[-1], _name(path))
-            return expression(Literal(made.value, made.type)), Given.LITERAL
-        return expression(value), kind
-    return expression(value), Given.EXPRESSION
+            return expression(Literal(made.value, made.type)), Origin.LITERAL
+        return expression(value), origin
+    return expression(value), Origin.EXPRESSION
 
 
-def _kind(text: str) -> Given:
-    """What a text is to Frazil's grammar; what that does not know is computed by Spark."""
+def _origin(text: str) -> Origin:
+    """How Frazil's grammar reads a text; what that does not know is computed by Spark."""
     try:
-        return kind_of(text, as_expression(text))
+        return origin_of(text, as_expression(text))
     except InvalidInput:
-        return Given.EXPRESSION
+        return Origin.EXPRESSION
 
 
 def _is_default(value: Any) -> bool:
@@ -169,12 +198,17 @@ def _touched(type_: i.StructType, made: Mapping[int, Column]) -> bool:
     return any(f.field_id in made or (isinstance(f.field_type, i.StructType) and _touched(f.field_type, made)) for f in type_.fields)
 
 
-def _assignable(have: s.DataType, want: i.IcebergType, kind: Given) -> bool:
+def _known(have: s.DataType) -> i.IcebergType | None:
+    """None: a type that tables cannot hold."""
     try:
-        known = from_spark(s.StructType([s.StructField("x", have)])).fields[0].field_type
-    except Exception:  # a type that tables cannot hold
-        return False
-    return assignable(known, want, kind)
+        return from_spark(s.StructType([s.StructField("x", have)])).fields[0].field_type
+    except Exception:
+        return None
+
+
+def _assignable(have: s.DataType, want: i.IcebergType, origin: Origin) -> bool:
+    known = _known(have)
+    return known is not None and assignable(known, want, origin)
 
 
 def _may_overflow(have: s.DataType, to: s.DataType) -> bool:

@@ -2,7 +2,7 @@
 
 The target is read with the places of its rows. One job of Spark, evaluated once, says what happens to each row: its tasks write the new
 rows as data files and gather the places that rows leave. A second one takes the places away, as files or deletes. Only facts about files
-come to the driver. Doors: `delete`, `update`, `row_changes_merge.merge`.
+come to the driver. Doors: `delete`, `update`, `merge_by_sql.merge`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from pyspark.sql import types as s
 from frazil.arrow.read.rows_at import rows_at
 from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, And, Predicate
+from frazil.expr.quoted import columns_of, refuse_columns
 from frazil.rows.change import ChangeContext, Changed, combined
 from frazil.rows.groups import packed
 from frazil.rows.modes import COPY_ON_WRITE, Kind, distribution_of
@@ -30,7 +31,7 @@ from frazil.scan.columns import metadata_columns
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import FileScanTask
 from frazil.spark.dml import change_tasks
-from frazil.spark.dml.analysed import as_input, at, conditions, expression
+from frazil.spark.dml.analysed import as_input, at, columns_by_id, conditions
 from frazil.spark.dml.change_tasks import (
     BY_SOURCE_DELETED,
     BY_SOURCE_UPDATED,
@@ -44,7 +45,8 @@ from frazil.spark.dml.change_tasks import (
     Touched,
     take_away,
 )
-from frazil.spark.dml.new_values import Assigned, NewColumns, failed
+from frazil.spark.dml.checked import Asked, checked
+from frazil.spark.dml.new_values import Given, NewColumns, asked_of, failed
 from frazil.spark.dml.staging import folder_of, remove, shared
 from frazil.spark.host.session_conf import sensitivity
 from frazil.spark.host.settings import temporarily
@@ -95,10 +97,13 @@ class RowChanges:
 
 
 def delete(spark: Any, planned: Planned, where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None) -> RowChanges:
-    """Takes the rows away for which `where` (text, Column, predicate) is TRUE. Raises InvalidInput for what Spark cannot resolve."""
+    """Takes the rows away for which `where` (text, Column, predicate) is TRUE. Raises InvalidInput for what Spark cannot resolve, and for
+    columns in double quotes, which Spark takes for texts."""
     with sensitivity(spark, case_sensitive) as sensitive:
-        where = expression(where)
-        plan, predicate = pruned(spark, planned, where, sensitive)
+        schema = planned(AlwaysFalse()).schema
+        refuse_columns(where, columns_of(schema, sensitive))
+        where = checked(shadow(spark, schema), [Asked(where, "The condition")])[0]
+        plan, predicate = pruned(spark, planned, where, schema, sensitive)
         job = Job.of(spark, plan, context_of(plan), predicate, "delete", whole=False)
         with as_input():
             gone = job.target.filter(where)
@@ -110,20 +115,26 @@ def update(
 ) -> RowChanges:
     """New values for the rows for which `where` is TRUE (None: all): texts, Columns, terms, or Python values as constants."""
     with sensitivity(spark, case_sensitive) as sensitive:
-        where = expression(True if where is None else where)
-        plan, predicate = pruned(spark, planned, where, sensitive)
+        schema = planned(AlwaysFalse()).schema
+        for text in (where, *assignments.values()):
+            refuse_columns(text, columns_of(schema, sensitive))
+        given = Given.of(schema, tuple(assignments.items()), sensitive)
+        empty = shadow(spark, schema)
+        where = checked(empty, [Asked(True if where is None else where, "The condition")])[0]
+        checked(empty, asked_of(given))
+        if len(empty.columns) == len(schema.fields):
+            NewColumns(empty, schema, columns_by_id(empty, schema), sensitive, time_enabled(spark)).columns(given)
+        plan, predicate = pruned(spark, planned, where, schema, sensitive)
         job = Job.of(spark, plan, context_of(plan), predicate, "update")
-        given = Assigned.of(plan.schema, tuple(assignments.items()), sensitive)
         with as_input():
             chosen = job.target.filter(where)
-        new = NewColumns(chosen, plan.schema, job.own(chosen), sensitive, job.time).columns(given)
+        new = NewColumns(chosen, plan.schema, columns_by_id(chosen, plan.schema), sensitive, job.time).columns(given)
         columns = [F.lit(UPDATED).cast("byte").alias(OPERATION), *job.marks(), *job.named(new, None)]
         return job.run(chosen.select(*columns), new_rows=True, unique=False)
 
 
-def pruned(spark: Any, planned: Planned, where: Column, case_sensitive: bool) -> tuple[Plan, Predicate]:
+def pruned(spark: Any, planned: Planned, where: Column, schema: Schema, case_sensitive: bool) -> tuple[Plan, Predicate]:
     """The plan for a condition, pruned by those of its conjuncts that Frazil understands."""
-    schema = planned(AlwaysFalse()).schema
     known: Predicate = AlwaysTrue()
     for text in conditions(shadow(spark, schema), where):
         predicate = pruning_predicate(spark, text, schema, case_sensitive)
@@ -203,10 +214,6 @@ class Job:
     @property
     def attempts(self) -> Attempts:
         return attempts_on(self.spark, self.context.write)
-
-    def own(self, frame: DataFrame) -> dict[int, Column]:
-        """The target's columns in a frame that begins with them."""
-        return {f.field_id: at(frame, n) for n, f in enumerate(self.plan.schema.fields)}
 
     def marks(self) -> list[Column]:
         return [F.col(FILE), F.col(POS), *((F.col(ROW_ID),) if self.context.lineage else ())]

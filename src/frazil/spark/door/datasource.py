@@ -26,6 +26,7 @@ from frazil.arrow.write.write_context import WriteContext, check_formats
 from frazil.arrow.write.write_options import WriteOptions, meaningless, write_options
 from frazil.arrow.write.write_rows import write
 from frazil.catalog import CatalogBackend, load_backend
+from frazil.catalog.names import identifier_parts
 from frazil.catalog.path import load_location
 from frazil.commit.actions import Action, Append, OverwriteFiles, ReplacePartitions
 from frazil.commit.transaction import commit
@@ -44,6 +45,7 @@ from frazil.spark.types.spark_types import contains, to_spark
 from frazil.spec import types as i
 from frazil.spec.data_file import DataFile
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.properties import WAP_ENABLED
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.tasks.attempts import Attempts
 
@@ -212,7 +214,7 @@ class SourceWriter(DataSourceArrowWriter):
         self._place, self._catalog, self._overwrite = path, catalog, overwrite
         _, loaded = self._load()
         self._base = loaded
-        if self._options.wap_id and loaded.metadata.properties.get("write.wap.enabled", "false").lower() != "true":
+        if self._options.wap_id and not WAP_ENABLED.of(loaded.metadata.properties):
             raise InvalidInput("wap-id is given, but the table property write.wap.enabled is not true.", table=loaded.metadata.location)
         check_formats(loaded.metadata, self._options, "overwrite" if overwrite else "append")
         self._start = _start(loaded.metadata, self._options)
@@ -224,7 +226,7 @@ class SourceWriter(DataSourceArrowWriter):
         if "/" in self._place:
             return load_location(self._place, self._catalog)
         target = _located({"path": self._place, **{f"catalog.{k}": v for k, v in self._catalog.items()}})
-        parts = tuple(self._place.replace("`", "").split("."))
+        parts = identifier_parts(self._place)
         name = parts[0] if parts[1:] == tuple(target.loaded.identifier) else None
         properties: dict[str, Any] = dict(self._catalog)
         return load_backend(name, **properties), target.loaded

@@ -96,6 +96,12 @@ def analysed_plan(frame: DataFrame) -> Any:
     return frame._jdf.queryExecution().analyzed()
 
 
+def parsed_kind(spark: Any, text: str) -> str | None:
+    """The class of Catalyst that Spark's parser makes of an expression's text; None on Spark Connect. Raises PySpark's ParseException."""
+    session = getattr(spark, "_jsparkSession", None)
+    return None if session is None else str(session.sessionState().sqlParser().parseExpression(text).getClass().getSimpleName())
+
+
 def frame_of(spark: Any, plan: Any) -> DataFrame:
     """A classic frame of a logical plan."""
     return DataFrame(spark._jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan), spark)

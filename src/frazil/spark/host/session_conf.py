@@ -9,6 +9,7 @@ from typing import Any
 from frazil.errors import Unsupported
 from frazil.spark.host.settings import temporarily
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.properties import WAP_ENABLED
 
 _PREFIX = "spark.sql.iceberg."
 CASE_SENSITIVE = "spark.sql.caseSensitive"
@@ -66,7 +67,7 @@ def write_defaults(spark: Any) -> dict[str, str]:
 
 def wap_branch(spark: Any, metadata: TableMetadata) -> str | None:
     """The branch that a session in write-audit-publish reads instead of main: spark.wap.branch, once that branch is there."""
-    if metadata.properties.get("write.wap.enabled", "false").lower() != "true":
+    if not WAP_ENABLED.of(metadata.properties):
         return None
     branch = spark.conf.get("spark.wap.branch", None)
     return branch if branch in metadata.refs else None

@@ -33,6 +33,7 @@ from frazil.errors import Unsupported
 from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.scan.changelog import CHANGE_FIELDS, ChangelogPlan, ChangeTask, changelog_schema
 from frazil.scan.options import adjusted_split_size
+from frazil.spark.host.sql_text import filtered
 from frazil.spark.host.workers import check_workers, parallelism
 from frazil.spark.read.native_read import has_type, projected
 from frazil.spark.tasks.numbered_groups import over_groups
@@ -82,7 +83,7 @@ def changes_frame(
         frames.append(_frame(spark, plan, read, plain, time, False))
     frame = _shown(functools.reduce(DataFrame.unionAll, frames), wanted)
     if where is not None and not isinstance(where, AlwaysTrue):
-        frame = projected(frame.filter(where if isinstance(where, Column) else str(where)), wanted, projection)
+        frame = projected(filtered(frame, where), wanted, projection)
     return frame if limit is None else frame.limit(limit)
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from frazil.arrow.footers.parquet_footer import ParquetNode
-from frazil.codec.name_mapping import NAME_MAPPING, MappedField, NameMapping, parse_name_mapping
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import PlannedFiles
 from frazil.spark.deletes.native_deletes import EQUALITY, NONE, POSITIONS, kinds
@@ -17,7 +16,9 @@ from frazil.spark.scan.presence import file_schemas, in_old_calendar, lacking
 from frazil.spark.scan.shape import Shape, is_readable
 from frazil.spark.types.spark_types import contains
 from frazil.spec import types as i
+from frazil.spec.name_mapping import MappedField, NameMapping, parse_name_mapping
 from frazil.spec.partitioning import PartitionSpec
+from frazil.spec.properties import NAME_MAPPING
 from frazil.spec.transforms import IdentityTransform
 from frazil.storage import Storage
 
@@ -134,7 +135,7 @@ def _inside(f: i.NestedField) -> Iterable[i.NestedField]:
 
 
 def mapping_of(plan: Plan) -> NameMapping | None:
-    text = plan.metadata.properties.get(NAME_MAPPING)
+    text = NAME_MAPPING.text(plan.metadata.properties)
     return parse_name_mapping(text) if text else None
 
 

@@ -20,10 +20,12 @@ from frazil.errors import FrazilError
 from frazil.expr.bind import bind
 from frazil.expr.nodes import AlwaysTrue, Predicate, names
 from frazil.expr.parse import parse
+from frazil.expr.quoted import columns_of, refuse_columns
 from frazil.scan.columns import metadata_columns
 from frazil.scan.plan import Plan
 from frazil.spark.deletes.native_deletes import EQUALITY, NONE, Applied, KeyColumns, key_columns
 from frazil.spark.host.session_conf import is_ansi, session_zone
+from frazil.spark.host.sql_text import filtered
 from frazil.spark.read.arrow_read import arrow_frame
 from frazil.spark.read.groups import ScanGroup, mapping_of, split
 from frazil.spark.scan import lookup
@@ -94,7 +96,7 @@ def read(
         frames.append(spark.createDataFrame([], s.StructType([_shown(f, wanted.time) for f in wanted.schema.fields])))
     frame = functools.reduce(DataFrame.unionAll, frames)
     if where is not None and not isinstance(where, AlwaysTrue):
-        frame = frame.filter(where if isinstance(where, Column) else str(where))
+        frame = filtered(frame, where)
     frame = projected(frame, wanted.schema, projection)
     return frame if limit is None else frame.limit(limit)
 
@@ -103,8 +105,9 @@ def pruning_predicate(spark: Any, row_filter: Any, schema: Schema, case_sensitiv
     """The part of a filter that planning can use: the filter itself when Frazil's grammar has it, else AlwaysTrue.
 
     Spark evaluates the filter anyway. A constant without zone against a column with one means the session's zone; where that is not UTC
-    planning is not asked.
+    planning is not asked. Raises InvalidInput for a text in double quotes that is the name of a column.
     """
+    refuse_columns(row_filter, columns_of(schema, case_sensitive))
     try:
         predicate = parse(row_filter) if isinstance(row_filter, str) else row_filter
         if not isinstance(predicate, Predicate):
@@ -117,7 +120,9 @@ def pruning_predicate(spark: Any, row_filter: Any, schema: Schema, case_sensitiv
 
 
 def pruning(spark: Any, row_filter: Any, schema: Schema, case_sensitive: bool) -> tuple[Predicate, str]:
-    """The part of a filter that planning can use, and the zone to plan in: the session's, where Frazil knows it."""
+    """The part of a filter that planning can use, and the zone to plan in: the session's, where Frazil knows it. Raises InvalidInput for a
+    text in double quotes that is the name of a column."""
+    refuse_columns(row_filter, columns_of(schema, case_sensitive))
     zone = session_zone(spark)
     try:
         predicate = parse(row_filter) if isinstance(row_filter, str) else row_filter

@@ -15,9 +15,12 @@ from frazil.errors import Unsupported
 from frazil.spark.host.workers import frazil_version
 from frazil.spec import transforms as t
 from frazil.spec import types as i
+from frazil.spec.transform_values import hours_beyond_an_int
 
 _SEED_ZERO = -1693959553  # Spark hashes with seed 42; this int hashes to 0, which then is the seed
 _DAY, _HOUR = 86_400_000_000, 3_600_000_000
+_MOST_DIGITS = 38
+INPUT = "FRAZIL_INPUT: "  # before what is wrong with a value, in errors of Spark's tasks
 _BY_ARROW = (i.StringType, i.DecimalType, i.BinaryType, i.FixedType, i.UUIDType)
 
 
@@ -39,24 +42,23 @@ def transformed(transform: t.Transform, type_: i.IcebergType, c: Column) -> Colu
         case t.DayTransform():
             return F.unix_date(_utc_date(type_, c))
         case t.HourTransform():
-            if isinstance(type_, i.TimestampType):
-                return F.unix_date(c.cast("date")) * 24 + F.hour(c)
-            return _floor_div(F.unix_micros(c), _HOUR).cast("int")
+            return _hours(type_, c)
     raise Unsupported(f"Cannot write with the unknown transform {transform}.", transform=str(transform))
 
 
 def _bucket(type_: i.IcebergType, c: Column, n: int) -> Column:
     if isinstance(type_, _BY_ARROW):
-        return _bucket_udf(type_, n)(c)
+        return _arrow_udf(t.BucketTransform(n), type_, s.IntegerType())(c)
     long = F.unix_date(c).cast("long") if isinstance(type_, i.DateType) else c.cast("long") if isinstance(type_, i.IntegerType) else c
     bucket = F.hash(F.lit(_SEED_ZERO), long).bitwiseAND(F.lit(0x7FFFFFFF)) % n
     return F.when(c.isNotNull(), bucket)
 
 
-def _bucket_udf(type_: i.IcebergType, n: int) -> Any:
-    here, text = frazil_version(), str(type_)
+def _arrow_udf(transform: t.Transform, type_: i.IcebergType, returns: s.DataType) -> Any:
+    """The transform as workers compute it with Arrow."""
+    here, text, named = frazil_version(), str(type_), str(transform)
 
-    def buckets(values: Any) -> Any:
+    def transform_values(values: Any) -> Any:
         import importlib
 
         try:
@@ -66,20 +68,25 @@ def _bucket_udf(type_: i.IcebergType, n: int) -> Any:
         except ImportError as e:
             raise RuntimeError(f"FRAZIL_WORKER: a Spark worker cannot import Frazil {here}: {e}.") from None
         kind = importlib.import_module("frazil.spec.types").parse_primitive(text)
-        bucket = importlib.import_module("frazil.spec.transforms").BucketTransform(n)
-        return apply(bucket, kind, values)
+        parse = importlib.import_module("frazil.spec.transforms").parse_transform
+        try:
+            return apply(parse(named), kind, values)
+        except importlib.import_module("frazil.errors").InvalidInput as e:
+            raise RuntimeError(f"FRAZIL_INPUT: {e}") from None
 
-    buckets.__annotations__ = {"values": pa.Array, "return": pa.Array}  # Spark reads the kind of function from its hints
-    return F.arrow_udf(buckets, returnType=s.IntegerType())
+    transform_values.__annotations__ = {"values": pa.Array, "return": pa.Array}  # Spark reads the kind of function from its hints
+    return F.arrow_udf(transform_values, returnType=returns)
 
 
 def _truncate(type_: i.IcebergType, c: Column, width: int) -> Column:
     match type_:
         case i.StringType() | i.BinaryType():
             return F.substring(c, 1, width)
-        case i.DecimalType():
-            step = F.lit(Decimal(width).scaleb(-type_.scale))
-            return (c - F.pmod(c, step)).cast(s.DecimalType(type_.precision, type_.scale))
+        case i.DecimalType(precision=p, scale=scale):
+            if p >= _MOST_DIGITS or width >= 10**p:  # Spark rounds, or gives null for, decimals that need more digits than it has
+                return _arrow_udf(t.TruncateTransform(width), type_, s.DecimalType(p, scale))(c)
+            step = F.lit(Decimal(width).scaleb(-scale))
+            return (c - F.pmod(c, step)).cast(s.DecimalType(p + 1, scale))  # near the least value one digit more, as in Java
     kind, bits = ("int", 31) if isinstance(type_, i.IntegerType) else ("long", 63)
     rest = F.pmod(c, F.lit(width).cast(kind))
     exact = c.cast("decimal(20,0)") - rest.cast("decimal(20,0)")
@@ -97,9 +104,20 @@ def _utc_date(type_: i.IcebergType, c: Column) -> Column:
     return F.date_from_unix_date(_floor_div(F.unix_micros(c), _DAY).cast("int"))
 
 
+def _hours(type_: i.IcebergType, c: Column) -> Column:
+    if isinstance(type_, i.TimestampType):
+        hours = F.unix_date(c.cast("date")).cast("long") * 24 + F.hour(c)
+    else:
+        hours = _floor_div(F.unix_micros(c), _HOUR)
+    before, _, after = hours_beyond_an_int("|").partition("|")
+    refused = F.raise_error(F.concat(F.lit(INPUT + before), hours.cast("string"), F.lit(after))).cast("int")
+    return F.when(hours.between(-(2**31), 2**31 - 1), hours.try_cast("int")).when(hours.isNotNull(), refused)
+
+
 def _floor_div(c: Column, by: int) -> Column:
-    """Whole numbers, towards minus infinity. Exact: no double is involved."""
-    return F.call_function("div", c - F.pmod(c, F.lit(by).cast("long")), F.lit(by).cast("long"))
+    """Whole numbers, towards minus infinity. Exact: no double is involved, and no number is less than `c`, which may be the least."""
+    divisor = F.lit(by).cast("long")
+    return F.call_function("div", c, divisor) - F.when(c % divisor < 0, 1).otherwise(0)
 
 
 def as_directory(type_: i.IcebergType, c: Column) -> Column:

@@ -25,6 +25,24 @@ from frazil.spark.write.catalyst_transforms import from_directory
 from frazil.spark.write.layout import Spread, spread
 from frazil.spec import types as i
 from frazil.spec.data_file import DataFile
+from frazil.spec.properties import (
+    PARQUET_BLOOM_FILTER,
+    PARQUET_BLOOM_FILTER_FPP,
+    PARQUET_BLOOM_FILTER_MAX,
+    PARQUET_BLOOM_FILTER_NDV,
+    PARQUET_CODEC,
+    PARQUET_DICTIONARY,
+    PARQUET_DICTIONARY_SIZE,
+    PARQUET_LEVEL,
+    PARQUET_PAGE_ROWS,
+    PARQUET_PAGE_SIZE,
+    PARQUET_PAGE_VERSION,
+    PARQUET_ROW_GROUP_SIZE,
+    PARQUET_STATISTICS,
+    SPARK_FANOUT,
+    ColumnProperty,
+    TableProperty,
+)
 from frazil.storage.locations import data_location, data_root
 
 _ARROW_ONLY = (
@@ -33,15 +51,15 @@ _ARROW_ONLY = (
 _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 _PART = re.compile(r"part-(\d+)-")
 _CODECS = {"uncompressed": "none", "none": "none", "snappy": "snappy", "gzip": "gzip", "zstd": "zstd", "lz4": "lz4", "lz4_raw": "lz4_raw"}
-_PREFIX = "write.parquet."
-_HADOOP = {
-    "row-group-size-bytes": "parquet.block.size", "page-size-bytes": "parquet.page.size", "page-row-limit": "parquet.page.row.count.limit",
-    "dict-size-bytes": "parquet.dictionary.page.size", "bloom-filter-max-bytes": "parquet.bloom.filter.max.bytes",
+_HADOOP: dict[str, TableProperty[Any, Any]] = {
+    "parquet.block.size": PARQUET_ROW_GROUP_SIZE, "parquet.page.size": PARQUET_PAGE_SIZE, "parquet.page.row.count.limit": PARQUET_PAGE_ROWS,
+    "parquet.dictionary.page.size": PARQUET_DICTIONARY_SIZE, "parquet.bloom.filter.max.bytes": PARQUET_BLOOM_FILTER_MAX,
+    "parquet.writer.version": PARQUET_PAGE_VERSION,
 }  # fmt: skip
-_PER_COLUMN = {
-    "bloom-filter-enabled.column.": "parquet.bloom.filter.enabled", "bloom-filter-fpp.column.": "parquet.bloom.filter.fpp",
-    "bloom-filter-ndv.column.": "parquet.bloom.filter.expected.ndv", "stats-enabled.column.": "parquet.column.statistics.enabled",
-    "dict-encoding-enabled.column.": "parquet.enable.dictionary",
+_PER_COLUMN: dict[str, ColumnProperty[Any]] = {
+    "parquet.bloom.filter.enabled": PARQUET_BLOOM_FILTER, "parquet.bloom.filter.fpp": PARQUET_BLOOM_FILTER_FPP,
+    "parquet.bloom.filter.expected.ndv": PARQUET_BLOOM_FILTER_NDV, "parquet.column.statistics.enabled": PARQUET_STATISTICS,
+    "parquet.enable.dictionary": PARQUET_DICTIONARY,
 }  # fmt: skip
 _SETTINGS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -60,7 +78,7 @@ _THREADS = 8
 
 def can_write(context: WriteContext) -> bool:
     """Whether Spark's writer can: Parquet on a local disk, types it has, a codec it has, names that differ in more than case."""
-    codec = (context.options.compression_codec or context.properties.get(_PREFIX + "compression-codec", "zstd")).lower()
+    codec = (context.options.compression_codec or PARQUET_CODEC.of(context.properties)).lower()
     return (
         context.format == "parquet"
         and codec in _CODECS
@@ -113,32 +131,28 @@ def _fanout(context: WriteContext, rows: Spread) -> dict[str, str]:
         return {"spark.sql.maxConcurrentOutputFileWriters": "0"}
     fanout = context.options.fanout_enabled
     if fanout is None:
-        fanout = context.properties.get("write.spark.fanout.enabled", "false").lower() == "true"
+        fanout = SPARK_FANOUT.of(context.properties)
     return {"spark.sql.maxConcurrentOutputFileWriters": str(100_000 if fanout else _OPEN_WRITERS)}
 
 
 def write_settings(context: WriteContext) -> dict[str, str]:
     """Table properties and options as parquet-mr knows them."""
     properties: Mapping[str, str] = context.properties
-    codec = (context.options.compression_codec or properties.get(_PREFIX + "compression-codec", "zstd")).lower()
+    codec = (context.options.compression_codec or PARQUET_CODEC.of(properties)).lower()
     found = {"compression": _CODECS[codec], "partitionOverwriteMode": "static", **_COMMITTER}
-    level = context.options.compression_level or properties.get(_PREFIX + "compression-level")
-    number = check_level(codec, level, _PREFIX + "compression-level") if level is not None and codec in LEVELS else None
+    level = context.options.compression_level or PARQUET_LEVEL.of(properties)
+    number = check_level(codec, level, PARQUET_LEVEL.name) if level is not None and codec in LEVELS else None
     if number is not None and codec == "zstd":
         found["parquet.compression.codec.zstd.level"] = str(number)
     if number is not None and codec == "gzip":
         found["zlib.compress.level"] = _ZLIB[number]
-    for name, key in _HADOOP.items():
-        if (value := properties.get(_PREFIX + name)) is not None:
-            found[key] = value
-    if (version := properties.get(_PREFIX + "page-version")) is not None:
-        found["parquet.writer.version"] = version
+    for key, one in _HADOOP.items():
+        if (value := one.given(properties)) is not None:
+            found[key] = str(value)
     paths = leaf_paths(context.schema)
-    for name, key in _PER_COLUMN.items():
-        for given, value in properties.items():
-            if given.startswith(_PREFIX + name):
-                column = given[len(_PREFIX + name) :]
-                found[f"{key}#{paths.get(column, column)}"] = value
+    for key, of_columns in _PER_COLUMN.items():
+        for column, value in of_columns.of(properties).items():
+            found[f"{key}#{paths.get(column, column)}"] = str(value).lower()
     return found
 
 

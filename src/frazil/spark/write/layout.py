@@ -10,17 +10,15 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from frazil.arrow.write.write_context import WriteContext
-from frazil.commit.known_properties import DISTRIBUTIONS
 from frazil.errors import InvalidInput, ValidationError
 from frazil.spark.write.catalyst_transforms import as_directory, transformed
 from frazil.spec import types as i
+from frazil.spec.properties import DISTRIBUTION, DISTRIBUTIONS, SPARK_ADVISORY_PARTITION_SIZE, size_in_bytes
 from frazil.spec.sorting import NullOrder, SortDirection, SortField
 from frazil.spec.transforms import VoidTransform
 
-_MODE = "write.distribution-mode"
 _CONF = "spark.sql.iceberg."
 ADVISORY = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
-_UNITS = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
 _WHOLE = 128 << 20
 _RATIO = 3  # bytes of a shuffle for a byte of a Parquet file, about
 KEY = "__frazil_p"
@@ -96,12 +94,12 @@ def distribution_mode(spark: Any, context: WriteContext, properties: Mapping[str
     partitioned, is_sorted = not context.spec.is_unpartitioned, not context.sort_order.is_unsorted
     if not context.options.use_table_distribution_and_ordering:
         return "none"
-    given = context.options.distribution_mode or spark.conf.get(_CONF + "distribution-mode", None) or properties.get(_MODE)
+    given = context.options.distribution_mode or spark.conf.get(_CONF + "distribution-mode", None) or DISTRIBUTION.of(properties)
     if given is None:
         return "range" if is_sorted else "hash" if partitioned else "none"
     mode = str(given).lower()
     if mode not in DISTRIBUTIONS:
-        raise ValidationError(f"{_MODE} is none, hash or range, not {given!r}.")
+        raise ValidationError(f"{DISTRIBUTION.name} is none, hash or range, not {given!r}.")
     if mode == "hash" and not partitioned:
         return "none"
     return "none" if mode == "range" and not (partitioned or is_sorted) else mode
@@ -112,7 +110,7 @@ def advisory_size(spark: Any, context: WriteContext, properties: Mapping[str, st
     named = (
         ("Write option advisory-partition-size", context.options.advisory_partition_size),
         (f"The setting {_CONF}advisory-partition-size", spark.conf.get(_CONF + "advisory-partition-size", None)),
-        ("Table property write.spark.advisory-partition-size-bytes", properties.get("write.spark.advisory-partition-size-bytes")),
+        ("Table property", SPARK_ADVISORY_PARTITION_SIZE.of(properties)),
     )
     for name, given in named:
         if given is not None:
@@ -122,11 +120,10 @@ def advisory_size(spark: Any, context: WriteContext, properties: Mapping[str, st
 
 
 def parse_size(text: str, name: str = "The size") -> int:
-    digits = text.strip().rstrip("bBkKmMgG")
-    unit = text.strip()[len(digits) :].lower()
-    if not digits.isdigit() or unit not in _UNITS:
-        raise InvalidInput(f"{name} is a size in bytes, not {text!r}.")
-    return int(digits) * _UNITS[unit]
+    try:
+        return size_in_bytes(text)
+    except ValueError:
+        raise InvalidInput(f"{name} is a size in bytes, not {text!r}.") from None
 
 
 def _keys(context: WriteContext) -> tuple[tuple[PartitionColumn, ...], dict[str, Column]]:

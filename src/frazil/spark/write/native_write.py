@@ -20,6 +20,7 @@ from frazil.spark.host.session_conf import is_case_sensitive
 from frazil.spark.host.workers import check_shared, check_workers, marked, worker_error
 from frazil.spark.types.safe_casts import misfit
 from frazil.spark.write.arrow_write import write_by_arrow
+from frazil.spark.write.catalyst_transforms import INPUT
 from frazil.spark.write.conform_frame import REQUIRED, conform
 from frazil.spark.write.folder_write import can_write, write_by_folder
 from frazil.spark.write.layout import distribution_mode
@@ -66,6 +67,13 @@ def _needs_rolling(spark: Any, context: WriteContext, metadata: TableMetadata) -
     return context.target_size < _WHOLE_TARGET and distribution_mode(spark, context, metadata.properties) == "none"
 
 
+def _raised(text: str) -> str | None:
+    """What an expression of Spark refused (`raise_error`)."""
+    mark = "[USER_RAISED_EXCEPTION] " + INPUT
+    at = text.find(mark)
+    return None if at < 0 else re.split(r"\.? SQLSTATE", text[at + len(mark) :])[0].splitlines()[0]
+
+
 _TOO_LONG = re.compile(r"File name too long|Mkdirs failed to create [^\n]*/[^/\n]{255}")  # Hadoop's local file system tells no reason
 
 
@@ -84,7 +92,7 @@ def clear_errors(metadata: TableMetadata) -> Iterator[None]:
             raise wrong from error
         if (missing := worker_error(error)) is not None:
             raise missing from error
-        if (told := marked(text, "FRAZIL_INPUT: ")) is not None:
+        if (told := marked(text, INPUT) or _raised(text)) is not None:
             raise InvalidInput(told, table=metadata.location) from error
         if _TOO_LONG.search(text):
             fields = ", ".join(f.name for f in metadata.spec().fields)

@@ -8,13 +8,9 @@ from typing import Any
 
 import msgspec
 
-from frazil.codec.guard import MAX_DEPTH
 from frazil.errors import ValidationError
 from frazil.spec.schema import Schema
-from frazil.spec.types import NestedField, children
-
-NAME_MAPPING = "schema.name-mapping.default"
-"""The table property that holds the mapping as JSON."""
+from frazil.spec.types import MAX_DEPTH, NestedField, children
 
 
 @dataclass(frozen=True)

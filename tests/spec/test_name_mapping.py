@@ -5,8 +5,8 @@ import json
 import pytest
 from hypothesis import given, settings
 
-from frazil.codec.name_mapping import MappedField, NameMapping, mapping_of, name_mapping_to_json, parse_name_mapping, update_name_mapping
 from frazil.errors import ValidationError
+from frazil.spec.name_mapping import MappedField, NameMapping, mapping_of, name_mapping_to_json, parse_name_mapping, update_name_mapping
 from frazil.spec.schema import Schema
 from frazil.spec.types import ListType, LongType, MapType, NestedField, StringType, StructType
 from tests.codec.made import schemas

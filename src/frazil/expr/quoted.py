@@ -1,0 +1,81 @@
+"""Texts in double quotes that are names of columns, too: in Spark SQL `"s"` is the text s, in PyIceberg's filters and in the SQL standard
+it is the column. `"s" = 'a'` would compare two constants in silence, so such texts are refused, whichever was meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from frazil.errors import InvalidInput, ValidationError
+from frazil.expr.nodes import Expression, in_double_quotes
+from frazil.expr.sql_text import quoted_text
+from frazil.expr.tokens import Token, tokens
+from frazil.spec.schema import Schema
+
+ColumnOf = Callable[[str], str | None]
+"""SQL for the column whose full name a text is; None: there is none."""
+_TYPED = ("date", "time", "timestamp", "timestamp_ntz", "timestamp_ltz", "interval", "x")
+
+
+def columns_of(schema: Schema, case_sensitive: bool) -> ColumnOf:
+    """Columns at any depth of structs, lists and maps."""
+
+    def column_of(text: str) -> str | None:
+        try:
+            found = schema.get_field(text, case_sensitive)
+        except ValidationError:  # several, without case
+            return back_quoted([text])
+        return None if found is None else back_quoted([*(schema.by_id[i].name for i in schema.parents[found.field_id]), found.name])
+
+    return column_of
+
+
+def columns_of_sides(sides: Sequence[tuple[str, ColumnOf]], case_sensitive: bool) -> ColumnOf:
+    """Columns of sides that are called by an alias each: `s`, or `target.s`."""
+
+    def column_of(text: str) -> str | None:
+        for alias, of_side in sides:
+            head, rest = text[: len(alias) + 1], text[len(alias) + 1 :]
+            led = head == f"{alias}." or (not case_sensitive and head.lower() == f"{alias}.".lower())
+            if (found := of_side(text) or (of_side(rest) if led else None)) is not None:
+                return f"{alias}.{found}"
+        return None
+
+    return column_of
+
+
+def back_quoted(parts: Iterable[str]) -> str:
+    """A name of several parts, as Spark SQL has it whatever they hold."""
+    return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
+
+
+def refuse_column(text: str, column_of: ColumnOf) -> None:
+    """Raises InvalidInput for a text that stood in double quotes and is the name of a column."""
+    if (column := column_of(text)) is not None:
+        raise InvalidInput(
+            f'"{text}" in double quotes is a text in Spark SQL, and there is a column of that name: either may be meant.',
+            hint=f"Write {column} for the column, {quoted_text(text)} in single quotes for the text.", column=text,
+        )  # fmt: skip
+
+
+def refuse_columns(given: Any, column_of: ColumnOf) -> None:
+    """Raises InvalidInput where an expression, or Spark SQL text that need not be of Frazil's grammar, has a column in double quotes."""
+    texts = _of_text(given) if isinstance(given, str) else in_double_quotes(given) if isinstance(given, Expression) else ()
+    for text in texts:
+        refuse_column(text, column_of)
+
+
+def _of_text(text: str) -> list[str]:
+    if '"' not in text:
+        return []
+    every = tokens(text, lenient=True)
+    return [t.value for n, t in enumerate(every) if t.text.startswith('"') and t.kind == "string" and _stands_alone(every, n)]
+
+
+def _stands_alone(every: Sequence[Token], n: int) -> bool:
+    """Not a part of a text of several pieces, nor of a constant such as DATE"2026-01-01"."""
+    before = every[n - 1] if n else None
+    if before is not None and (before.kind == "string" or (before.kind == "word" and before.value in _TYPED)):
+        return False
+    return every[n + 1].kind != "string"

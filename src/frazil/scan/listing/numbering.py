@@ -1,0 +1,112 @@
+"""Number the data files of a snapshot, so that (snapshot, number) names one file at every planning, as the offset of a stream must.
+
+A snapshot's manifest list never changes, nor do its manifests. So files are counted in the order of the list and of the entries in each
+manifest, from 0, whatever a plan leaves out and in whatever order it reads. The counts come from the list; a manifest is opened only when
+its files are wanted, or when an old writer left the counts out.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.errors import CorruptData, InvalidInput
+from frazil.expr.building import scalar
+from frazil.scan.manifests import each, is_data, live, manifests_of, read_manifest
+from frazil.scan.options import default_workers
+from frazil.scan.tasks import NUMBER
+from frazil.spec.data_file import ManifestEntryStatus
+from frazil.spec.manifest import ManifestFile
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.snapshot import Snapshot
+from frazil.storage import Storage
+
+
+@dataclass(frozen=True)
+class FileNumbers:
+    """The numbers of a snapshot's data files: of all that are live in it, or (`added`) of those that it added.
+
+    `counts`: how many each of `manifests` holds. `files`: the numbers that are wanted, None: all.
+    """
+
+    snapshot_id: int
+    added: bool
+    manifests: tuple[ManifestFile, ...] = field(repr=False)
+    counts: tuple[int, ...] = field(repr=False)
+    files: range | None = None
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts)
+
+    @cached_property
+    def firsts(self) -> tuple[int, ...]:
+        """The number of the first file in each manifest."""
+        return tuple(itertools.accumulate(self.counts, initial=0))[:-1]
+
+    def wanted(self) -> list[ManifestFile]:
+        """The manifests with files whose numbers are wanted, in their order."""
+        files = range(self.total) if self.files is None else self.files
+        spans = zip(self.manifests, self.firsts, self.counts, strict=True)
+        return [m for m, first, count in spans if first < files.stop and first + count > files.start]
+
+    def choose(self, entries: pa.Table) -> pa.Table:
+        """The entries of a manifest that have numbers."""
+        if not self.added:
+            return live(entries)
+        new = pc.equal(entries.column("status"), scalar(int(ManifestEntryStatus.ADDED), pa.int32()))
+        mine = pc.equal(entries.column("snapshot_id"), scalar(self.snapshot_id, pa.int64()))
+        return entries.filter(pc.and_(new, mine))
+
+    def numbered(self, manifest: ManifestFile, chosen: pa.Table) -> pa.Table:
+        """Chosen entries with their numbers in the column `NUMBER`, only those that are wanted.
+
+        Raises CorruptData when there are more or fewer than the manifest list says: numbers of later files would not be theirs.
+        """
+        place = self._places[manifest.manifest_path]
+        first, count = self.firsts[place], self.counts[place]
+        if chosen.num_rows != count:
+            raise CorruptData(
+                f"Manifest {manifest.manifest_path} has {chosen.num_rows} files, the manifest list says {count}: they cannot be numbered.",
+                hint="Rewriting the table's manifests mends the counts of later snapshots.", file=manifest.manifest_path,
+                snapshot_id=self.snapshot_id,
+            )  # fmt: skip
+        table = chosen.append_column(NUMBER, pa.array(range(first, first + count), pa.int64()))
+        if self.files is None:
+            return table
+        start, stop = (min(max(n - first, 0), count) for n in (self.files.start, self.files.stop))
+        return table.slice(start, max(stop - start, 0))
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {m.manifest_path: n for n, m in enumerate(self.manifests)}
+
+
+def number_files(
+    metadata: TableMetadata, snapshot: Snapshot, storage: Storage, *, added: bool = False, files: range | None = None
+) -> FileNumbers:
+    """The numbers of a snapshot's data files. `added`: of those that it added, counted on their own; `files`: only these numbers matter.
+
+    Raises InvalidInput for a range with a step or a negative start.
+    """
+    if files is not None and (files.step != 1 or files.start < 0):
+        raise InvalidInput(f"Numbers of files are a range from 0 on, without steps, not {files}.")
+    data = [m for m in manifests_of(metadata, snapshot, storage) if is_data(m)]
+    if added:
+        data = [m for m in data if m.added_snapshot_id == snapshot.snapshot_id]
+    counts = [_count(m, added) for m in data]
+    numbers = FileNumbers(snapshot.snapshot_id, added, tuple(data), (), files)
+    unknown = [m for m, count in zip(data, counts, strict=True) if count is None]
+    columns = ("status", "snapshot_id", "file_path")
+    read = each(lambda m: numbers.choose(read_manifest(storage, m, columns)).num_rows, unknown, default_workers())
+    return replace(numbers, counts=tuple(next(read) if c is None else c for c in counts))
+
+
+def _count(manifest: ManifestFile, added: bool) -> int | None:
+    counts: Sequence[int | None] = (manifest.added_files_count, 0 if added else manifest.existing_files_count)
+    return None if None in counts else sum(c for c in counts if c is not None)

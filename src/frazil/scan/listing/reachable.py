@@ -1,0 +1,147 @@
+"""List every file that a table's metadata reaches: metadata files, manifest lists, manifests, data and delete files, statistics.
+
+A purge deletes these, an expiry those that only expired snapshots reach, and the removal of orphans all others below the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from hashlib import blake2b
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.errors import CorruptData, FrazilError, NoSuchFileError, Unsupported
+from frazil.scan.manifests import each, is_data, live, manifests_of, read_manifest
+from frazil.scan.options import default_workers
+from frazil.spec.manifest import ManifestFile
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.snapshot import Snapshot
+from frazil.storage import Storage
+
+_SNAPSHOTS_AT_ONCE = 32
+Unreadable = Callable[[str, FrazilError], None]
+
+
+class FileKind(Enum):
+    """What a reached file is; `DELETES` are position deletes, equality deletes and Puffin files with deletion vectors."""
+
+    METADATA = "metadata"
+    MANIFEST_LIST = "manifest list"
+    MANIFEST = "manifest"
+    DATA = "data"
+    DELETES = "deletes"
+    STATISTICS = "statistics"
+
+
+@dataclass(frozen=True, eq=False)
+class ReachedFiles:
+    """Some of the files. `paths`: as metadata spells them, each once; `named_by`: the manifest that names them, None for other kinds."""
+
+    kind: FileKind
+    paths: pa.Array
+    named_by: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+
+def reachable(
+    metadata: TableMetadata,
+    storage: Storage,
+    *,
+    metadata_location: str | None = None,
+    snapshot_ids: Collection[int] | None = None,
+    contents: bool = True,
+    removed: bool = False,
+    workers: int | None = None,
+    unreadable: Unreadable | None = None,
+) -> Iterator[ReachedFiles]:
+    """The files that the snapshots reach, contents of a manifest before the manifest, manifests before their list, metadata last.
+
+    Every manifest is read once, and one batch holds the files of one manifest, so memory does not grow with the table; a data file that
+    several manifests name comes once for each. `metadata_location`: where `metadata` was read from, which is reached as well.
+    `snapshot_ids`: what these reach, and no metadata files; None: all snapshots. `contents=False` leaves data and delete files out and
+    reads no manifest. `removed`: also files that a snapshot removed (entries with status DELETED), which no read of it needs.
+
+    A file that cannot be read hides what it names, so that nothing may be concluded: raises CorruptData, NoSuchFileError, Unsupported for
+    encrypted tables, unless `unreadable` is given, which is told the file and the error, and the rest goes on.
+    """
+    reading = _Reading(metadata, storage, contents, removed, workers or default_workers(), unreadable)
+    snapshots = list(metadata.snapshots) if snapshot_ids is None else [metadata.snapshot_by_id(i) for i in sorted(set(snapshot_ids))]
+    for start in range(0, len(snapshots), _SNAPSHOTS_AT_ONCE):
+        yield from reading.files(snapshots[start : start + _SNAPSHOTS_AT_ONCE])
+    yield from _statistics(metadata, None if snapshot_ids is None else set(snapshot_ids))
+    if snapshot_ids is None:
+        logged = [entry.metadata_file for entry in metadata.metadata_log]
+        yield from _batch(FileKind.METADATA, [*logged, *([metadata_location] if metadata_location else [])])
+
+
+@dataclass
+class _Reading:
+    metadata: TableMetadata
+    storage: Storage
+    contents: bool
+    removed: bool
+    workers: int
+    unreadable: Unreadable | None
+
+    def __post_init__(self) -> None:
+        self._seen: set[bytes] = set()  # of manifests: a digest each, for a long history has many
+
+    def files(self, snapshots: list[Snapshot]) -> Iterator[ReachedFiles]:
+        fresh: list[ManifestFile] = []
+        paths: list[str] = []
+        for snapshot, manifests in zip(snapshots, each(self._manifests, snapshots, self.workers), strict=True):
+            new = [m for m in manifests if self._is_new(m.manifest_path)]
+            fresh += new
+            paths += [m.manifest_path for m in new]
+            paths += [path for path in snapshot.manifests or () if self._is_new(path)]
+        if self.contents:
+            for manifest, found in zip(fresh, each(self._contents, fresh, self.workers), strict=True):
+                if found is not None and len(found):
+                    yield ReachedFiles(FileKind.DATA if is_data(manifest) else FileKind.DELETES, found, manifest.manifest_path)
+        yield from _batch(FileKind.MANIFEST, paths)
+        yield from _batch(FileKind.MANIFEST_LIST, [s.manifest_list for s in snapshots if s.manifest_list is not None])
+
+    def _is_new(self, path: str) -> bool:
+        digest = blake2b(path.encode(), digest_size=16).digest()
+        if digest in self._seen:
+            return False
+        self._seen.add(digest)
+        return True
+
+    def _manifests(self, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
+        try:
+            return manifests_of(self.metadata, snapshot, self.storage, keep=False)
+        except (CorruptData, NoSuchFileError, Unsupported) as error:
+            self._told(str(error.facts.get("file") or snapshot.manifest_list), error)
+            return ()
+
+    def _contents(self, manifest: ManifestFile) -> pa.Array | None:
+        try:
+            entries = read_manifest(self.storage, manifest, ("status", "file_path"), keep=False)
+        except (CorruptData, NoSuchFileError, Unsupported) as error:
+            self._told(manifest.manifest_path, error)
+            return None
+        return pc.unique((entries if self.removed else live(entries)).column("file_path"))
+
+    def _told(self, file: str, error: FrazilError) -> None:
+        if self.unreadable is None:
+            raise error
+        self.unreadable(file, error)
+
+
+def _statistics(metadata: TableMetadata, of: set[int] | None) -> Iterator[ReachedFiles]:
+    every: Iterable[dict[str, Any]] = (*metadata.statistics, *metadata.partition_statistics)
+    chosen = (s for s in every if of is None or s.get("snapshot-id") in of)
+    yield from _batch(FileKind.STATISTICS, [str(s["statistics-path"]) for s in chosen if s.get("statistics-path")])
+
+
+def _batch(kind: FileKind, paths: Iterable[str]) -> Iterator[ReachedFiles]:
+    once = list(dict.fromkeys(paths))
+    if once:
+        yield ReachedFiles(kind, pa.array(once, pa.string()))

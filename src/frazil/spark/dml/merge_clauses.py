@@ -1,0 +1,148 @@
+"""The clauses of a MERGE as columns over a join of both sides: which clause acts on a row, and the new values it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as s
+
+from frazil.errors import InvalidInput
+from frazil.rows.clauses import Clause, Do, Merge, When
+from frazil.spark.dml.analysed import as_input, at, bound_to, columns_by_id, expression
+from frazil.spark.dml.checked import Asked, checked
+from frazil.spark.dml.new_values import Given, Matched, NewColumns, asked_of
+from frazil.spark.dml.row_changes import FILE, NUMBER
+from frazil.spark.host.jvm import is_classic
+from frazil.spec import types as i
+from frazil.spec.schema import Schema
+
+Named = tuple[str, s.DataType, Column]
+FOUND, ACT = "__frazil_c_found", "__frazil_c_act"
+
+
+@dataclass(frozen=True)
+class Clauses:
+    """`target`, `source`: frames that begin with the columns of the two sides, under their names; `names`: the parts of the target's."""
+
+    target: DataFrame
+    source: DataFrame
+    schema: Schema
+    merge: Merge
+    names: tuple[str, ...]
+    case_sensitive: bool
+    time: bool
+
+    def check(self) -> None:
+        """Raises InvalidInput, ParseError and SchemaMismatch for whatever no row could be merged by, whether or not any row matches."""
+        both = self.target.join(self.source)
+        on = checked(both, [Asked(self.merge.on, "MERGE: ON")], repeatable=True)[0]
+        with as_input():
+            assert self.target.join(self.source, on).schema is not None
+        for when in When:
+            if clauses := self.merge.of(when):
+                self._check_kind(when, clauses, self.source if when is When.NOT_MATCHED else both)
+
+    def _check_kind(self, when: When, clauses: Sequence[Clause], frame: DataFrame) -> None:
+        side = self.side(when, frame)
+        conditions = [Asked(c.condition, f"MERGE: the condition of {c.when.value.upper()}") for c in clauses if not c.is_unconditional]
+        checked(side, conditions, repeatable=True)
+        given = {n: self.given(c, self._source_of(c, frame)) for n, c in enumerate(clauses) if c.do is not Do.DELETE}
+        checked(side, [a for n, g in given.items() if not clauses[n].takes_all for a in asked_of(g)])
+        self.act(frame, clauses, when is When.NOT_MATCHED)
+        self.values(frame, clauses)
+
+    def act(self, frame: DataFrame, clauses: Sequence[Clause], alone: bool) -> Column:
+        """The place of the clause that acts on a row; null: none does. `alone`: the frame has source rows that match nothing."""
+        chains: dict[When, Column] = {}
+        for when in When:
+            mine = [(n, c) for n, c in enumerate(clauses) if c.when is when]
+            tests = iter(bound_to(self.side(when, frame), [expression(c.condition) for _, c in mine if not c.is_unconditional]))
+            chain: Any = F
+            for n, c in mine:
+                chain = chain.when(F.lit(True) if c.is_unconditional else next(tests), F.lit(n))
+            if mine:
+                chains[when] = chain
+        if len(chains) == 1 and (alone or FOUND not in frame.columns):
+            return next(iter(chains.values()))
+        nothing = F.lit(None).cast("int")
+        both = F.when(F.col(FILE).isNull(), chains.get(When.NOT_MATCHED, nothing))
+        both = both.when(F.col(FOUND).isNull(), chains.get(When.NOT_MATCHED_BY_SOURCE, nothing))
+        return both.otherwise(chains.get(When.MATCHED, nothing))
+
+    def side(self, when: When, frame: DataFrame) -> DataFrame:
+        """Where the expressions of a clause find their names. On Connect a frame read anew does not stand for the source."""
+        source = self.source if is_classic(frame) or FOUND in frame.columns else frame
+        return {When.MATCHED: frame, When.NOT_MATCHED: source, When.NOT_MATCHED_BY_SOURCE: self.target}[when]
+
+    def values(self, frame: DataFrame, clauses: Sequence[Clause]) -> list[Column]:
+        """Each column of the table, by the clause that acts; nothing where every clause deletes."""
+        by_clause = {}
+        for n, clause in enumerate(clauses):
+            if clause.do is Do.DELETE:
+                continue
+            own = None if clause.when is When.NOT_MATCHED else columns_by_id(self.target, self.schema)
+            fills = clause.takes_all and self.merge.merge_schema and not clause.updates
+            values = NewColumns(self.side(clause.when, frame), self.schema, own, self.case_sensitive, self.time, whole=not fills)
+            by_clause[n] = values.columns(self.given(clause, self._source_of(clause, frame)))
+        found = [choice([(n, columns[place]) for n, columns in by_clause.items()]) for place in range(len(self.schema.fields))]
+        return [value for value in found if value is not None]
+
+    def _source_of(self, clause: Clause, frame: DataFrame) -> DataFrame:
+        return self.side(clause.when, frame) if clause.when is When.NOT_MATCHED else self.source
+
+    def given(self, clause: Clause, source: DataFrame) -> Given:
+        """What a clause assigns. Raises InvalidInput for columns that are not there."""
+        if clause.takes_all:
+            return self._all(clause, source)
+        given = Given.of(self.schema, clause.assignments, self.case_sensitive, [".".join(self.names[n:]) for n in range(len(self.names))])
+        if clause.when is When.NOT_MATCHED and (inside := [p for p, _ in given.pairs if len(p) > 1]):
+            raise InvalidInput(f"An insert takes whole columns, not members of a struct: {'.'.join(f.name for f in inside[0])}.")
+        return given
+
+    def _all(self, clause: Clause, source: DataFrame) -> Given:
+        """Every column of the table from the source's of that name; with evolution an update leaves what the source lacks as it is."""
+        missing: list[str] = []
+        fields = [f for f in self.source.schema.fields if f.name != NUMBER]
+        have = [(f.name, f.dataType, at(source, n)) for n, f in enumerate(fields)]
+        pairs = tuple(self._matched(self.schema.fields, have, (), missing, self.merge.merge_schema and clause.updates))
+        if missing and not self.merge.merge_schema:
+            raise InvalidInput(
+                f"MERGE: the source lacks columns of the target: {', '.join(missing)}.",
+                hint="Name the columns to set, or use merge_schema=True, which leaves them as they are.",
+            )
+        return Given(pairs)
+
+    def _matched(
+        self, want: Sequence[i.NestedField], have: Sequence[Named], path: tuple[i.NestedField, ...], missing: list[str], members: bool
+    ) -> Iterator[tuple[tuple[i.NestedField, ...], Any]]:  # fmt: skip
+        for f in want:
+            near = [h for h in have if h[0] == f.name]
+            near = near or [h for h in have if not self.case_sensitive and h[0].lower() == f.name.lower()]
+            full = ".".join(p.name for p in (*path, f))
+            if len(near) > 1:
+                raise InvalidInput(f"MERGE: the source has several columns {full}: {', '.join(h[0] for h in near)}.")
+            if not near:
+                missing.append(full)
+                continue
+            _, type_, column = near[0]
+            if isinstance(f.field_type, i.StructType) and isinstance(type_, s.StructType):
+                lacking: list[str] = []
+                inside = [(m.name, m.dataType, column.getField(m.name)) for m in type_.fields]
+                parts = list(self._matched(f.field_type.fields, inside, (*path, f), lacking, members))
+                missing += lacking
+                if lacking and members:  # the members that the source has, so that the others stay
+                    yield from parts
+                    continue
+            yield (*path, f), Matched(column)
+
+
+def choice(values: Sequence[tuple[int, Column]]) -> Column | None:
+    """The value of the clause that acts."""
+    chain: Any = F
+    for n, value in values:
+        chain = chain.when(F.col(ACT) == F.lit(n), value)
+    return chain if values else None

@@ -1,0 +1,304 @@
+"""Table properties: the name, type, default and check of each one, as in Java Iceberg's TableProperties.
+
+A reader asks the property (`WAP_ENABLED.of(metadata.properties)`); a commit checks what is set (`check_values`). Properties that are not
+listed here are kept as they are: they may be another engine's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+from frazil.errors import FrazilError, InvalidInput, Unsupported, ValidationError
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.name_mapping import NameMapping, parse_name_mapping
+
+T = TypeVar("T")
+D = TypeVar("D")
+
+
+@dataclass(frozen=True)
+class Kind(Generic[T]):
+    """A type of values. `read` makes a value of the stripped text and raises ValueError; `wanted` completes "must be …"."""
+
+    read: Callable[[str], T]
+    wanted: str
+
+    def parse(self, name: str, text: str) -> T:
+        """The value of property `name`. Raises ValidationError naming the property, its text and what it takes."""
+        try:
+            return self.read(text.strip())
+        except ValueError as e:
+            why = f" ({e.message})" if isinstance(e, FrazilError) else ""
+            raise ValidationError(f"Table property {name} must be {self.wanted}{why}, not {text!r}.") from None
+
+
+@dataclass(frozen=True)
+class TableProperty(Generic[T, D]):
+    """One property. `default`: what its absence means; None where a default depends on other things."""
+
+    name: str
+    kind: Kind[T]
+    default: D
+
+    def of(self, properties: Mapping[str, str]) -> T | D:
+        """The value that a table's properties give, else the default. Raises ValidationError for a text that is no such value."""
+        text = properties.get(self.name)
+        return self.default if text is None else self.kind.parse(self.name, text)
+
+    def given(self, properties: Mapping[str, str]) -> T | None:
+        """The value, None when the property is not set."""
+        text = properties.get(self.name)
+        return None if text is None else self.kind.parse(self.name, text)
+
+    def text(self, properties: Mapping[str, str]) -> str | None:
+        """The text as it is stored, unchecked."""
+        return properties.get(self.name)
+
+
+@dataclass(frozen=True)
+class ColumnProperty(Generic[T]):
+    """A property of single columns: its name is `prefix` and the column's full name."""
+
+    prefix: str
+    kind: Kind[T]
+
+    def of(self, properties: Mapping[str, str]) -> dict[str, T]:
+        """The value of each column that has one, by its full name."""
+        return {column: self.kind.parse(self.prefix + column, text) for column, text in self.texts(properties).items()}
+
+    def texts(self, properties: Mapping[str, str]) -> dict[str, str]:
+        """The same as texts, unchecked."""
+        return {key[len(self.prefix) :]: text for key, text in properties.items() if key.startswith(self.prefix)}
+
+
+# -- kinds ----------------------------------------------------------------------------------------------------------------------------
+
+UNITS: Final = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
+_TRUTHS = {"true": True, "false": False}
+
+
+def _matching(pattern: str, wanted: str, convert: Callable[[str], T]) -> Kind[T]:
+    compiled = re.compile(pattern, re.IGNORECASE)
+
+    def read(text: str) -> T:
+        if not compiled.fullmatch(text):
+            raise ValueError(text)
+        return convert(text)
+
+    return Kind(read, wanted)
+
+
+def _one_of(*known: str) -> Kind[str]:
+    wanted = " or ".join(known) if len(known) == 2 else f"one of {', '.join(known)}"
+    return _matching("|".join(map(re.escape, known)), wanted, str.lower)
+
+
+def _fraction(text: str) -> float:
+    if not 0 < (number := float(text)) < 1:
+        raise ValueError(text)
+    return number
+
+
+def size_in_bytes(text: str) -> int:
+    """The number of `64MB`, `1g`, `4096`. Raises ValueError."""
+    found = re.fullmatch(r"(\d+)\s*([kmg]?b?)", text.strip(), re.IGNORECASE)
+    if found is None:
+        raise ValueError(text)
+    return int(found[1]) * UNITS[found[2].lower()]
+
+
+def _positive_size(text: str) -> int:
+    if (size := size_in_bytes(text)) <= 0:
+        raise ValueError(text)
+    return size
+
+
+NATURAL = _matching(r"\d+", "a whole number of at least 0", int)
+POSITIVE = _matching(r"0*[1-9]\d*", "a whole number above 0", int)
+WHOLE = _matching(r"[+-]?\d+", "a whole number", str)
+FRACTION = Kind(_fraction, "a number between 0 and 1")
+BOOLEAN = Kind(lambda text: _truth(text), "true or false")
+SIZE = Kind(_positive_size, "a size in bytes")
+WORD = Kind(str.lower, "a name")
+TEXT = Kind(str, "text")
+LOCATION = _matching(r"(/|[a-z][a-z0-9+.-]*:).*", "an absolute location (/… or a scheme)", str)
+METRICS = _matching(r"none|counts|full|truncate\([1-9]\d*\)", "a metrics mode: none, counts, truncate(n), full", str.lower)
+MAPPING = Kind(parse_name_mapping, "a name mapping in JSON")
+
+
+def _truth(text: str) -> bool:
+    if (found := _TRUTHS.get(text.lower())) is None:
+        raise ValueError(text)
+    return found
+
+
+# -- the properties -------------------------------------------------------------------------------------------------------------------
+
+TABLE_PROPERTIES: Final[dict[str, TableProperty[Any, Any]]] = {}
+COLUMN_PROPERTIES: Final[dict[str, ColumnProperty[Any]]] = {}
+
+
+def _property(name: str, kind: Kind[T], default: D) -> TableProperty[T, D]:
+    TABLE_PROPERTIES[name] = made = TableProperty(name, kind, default)
+    return made
+
+
+def _of_format(name: str, kind: Kind[T], default: D) -> TableProperty[T, D]:
+    """A property `write.<format>.…`, which delete files have as `write.delete.<format>.…` as well (see `properties_of_deletes`)."""
+    deletes = name.replace("write.", "write.delete.", 1)
+    TABLE_PROPERTIES[deletes] = TableProperty(deletes, kind, None)
+    return _property(name, kind, default)
+
+
+def _of_columns(prefix: str, kind: Kind[T]) -> ColumnProperty[T]:
+    COLUMN_PROPERTIES[prefix] = made = ColumnProperty(prefix, kind)
+    return made
+
+
+FORMATS: Final = ("parquet", "orc", "avro")
+COPY_ON_WRITE: Final = "copy-on-write"
+MERGE_ON_READ: Final = "merge-on-read"
+DISTRIBUTIONS: Final = ("none", "hash", "range")
+GRANULARITIES: Final = ("file", "partition")
+ISOLATION_LEVELS: Final = ("serializable", "snapshot")
+_CHANGES = ("delete", "update", "merge")
+_MODES, _DISTRIBUTION = _one_of(COPY_ON_WRITE, MERGE_ON_READ), _one_of(*DISTRIBUTIONS)
+
+# How rows become files.
+DATA_FORMAT = _property("write.format.default", _one_of(*FORMATS), "parquet")
+DELETE_FORMAT = _property("write.delete.format.default", _one_of(*FORMATS), None)
+TARGET_FILE_SIZE = _property("write.target-file-size-bytes", POSITIVE, 536_870_912)
+DELETE_TARGET_FILE_SIZE = _property("write.delete.target-file-size-bytes", POSITIVE, 67_108_864)
+DELETE_GRANULARITY = _property("write.delete.granularity", _one_of(*GRANULARITIES), "file")
+CHANGE_MODE = {k: _property(f"write.{k}.mode", _MODES, COPY_ON_WRITE) for k in _CHANGES}
+CHANGE_ISOLATION = {k: _property(f"write.{k}.isolation-level", _one_of(*ISOLATION_LEVELS), "serializable") for k in _CHANGES}
+CHANGE_DISTRIBUTION = {k: _property(f"write.{k}.distribution-mode", _DISTRIBUTION, None) for k in _CHANGES}
+DISTRIBUTION = _property("write.distribution-mode", _DISTRIBUTION, None)
+SPARK_FANOUT = _property("write.spark.fanout.enabled", BOOLEAN, False)
+SPARK_ACCEPT_ANY_SCHEMA = _property("write.spark.accept-any-schema", BOOLEAN, False)
+SPARK_ADVISORY_PARTITION_SIZE = _property("write.spark.advisory-partition-size-bytes", SIZE, None)
+DATA_PATH = _property("write.data.path", LOCATION, None)
+OLD_DATA_PATHS = tuple(_property(name, TEXT, None) for name in ("write.object-storage.path", "write.folder-storage.path"))
+LOCATION_PROVIDER = _property("write.location-provider.impl", TEXT, None)
+OBJECT_STORAGE = _property("write.object-storage.enabled", BOOLEAN, False)
+OBJECT_STORAGE_PARTITIONED_PATHS = _property("write.object-storage.partitioned-paths", BOOLEAN, True)
+METRICS_DEFAULT = _property("write.metadata.metrics.default", METRICS, None)
+METRICS_MAX_INFERRED = _property("write.metadata.metrics.max-inferred-column-defaults", NATURAL, 100)
+METRICS_OF_COLUMN = _of_columns("write.metadata.metrics.column.", METRICS)
+
+# Parquet; None: the writer's own default.
+PARQUET_CODEC = _of_format("write.parquet.compression-codec", WORD, "zstd")
+PARQUET_LEVEL = _of_format("write.parquet.compression-level", WHOLE, None)
+PARQUET_ROW_GROUP_SIZE = _of_format("write.parquet.row-group-size-bytes", POSITIVE, 134_217_728)
+PARQUET_PAGE_SIZE = _of_format("write.parquet.page-size-bytes", POSITIVE, None)
+PARQUET_PAGE_ROWS = _of_format("write.parquet.page-row-limit", POSITIVE, None)
+PARQUET_PAGE_VERSION = _of_format("write.parquet.page-version", _one_of("v1", "v2"), "v1")
+PARQUET_DICTIONARY_SIZE = _of_format("write.parquet.dict-size-bytes", POSITIVE, None)
+PARQUET_BLOOM_FILTER_MAX = _of_format("write.parquet.bloom-filter-max-bytes", POSITIVE, 1 << 20)
+PARQUET_SHRED_VARIANTS = _of_format("write.parquet.shred-variants", BOOLEAN, False)
+PARQUET_STATISTICS = _of_columns("write.parquet.stats-enabled.column.", BOOLEAN)
+PARQUET_DICTIONARY = _of_columns("write.parquet.dict-encoding-enabled.column.", BOOLEAN)
+PARQUET_BLOOM_FILTER = _of_columns("write.parquet.bloom-filter-enabled.column.", BOOLEAN)
+PARQUET_BLOOM_FILTER_FPP = _of_columns("write.parquet.bloom-filter-fpp.column.", FRACTION)
+PARQUET_BLOOM_FILTER_NDV = _of_columns("write.parquet.bloom-filter-ndv.column.", POSITIVE)
+
+# ORC and Avro.
+ORC_CODEC = _of_format("write.orc.compression-codec", WORD, "zlib")
+ORC_STRATEGY = _of_format("write.orc.compression-strategy", _one_of("speed", "compression"), "speed")
+ORC_STRIPE_SIZE = _of_format("write.orc.stripe-size-bytes", POSITIVE, 67_108_864)
+ORC_BLOCK_SIZE = _of_format("write.orc.block-size-bytes", POSITIVE, None)
+ORC_BLOOM_FILTER_COLUMNS = _of_format("write.orc.bloom.filter.columns", TEXT, None)
+ORC_BLOOM_FILTER_FPP = _of_format("write.orc.bloom.filter.fpp", FRACTION, 0.05)
+AVRO_CODEC = _of_format("write.avro.compression-codec", WORD, "gzip")
+AVRO_LEVEL = _of_format("write.avro.compression-level", WHOLE, None)
+
+# How commits are made and kept.
+METADATA_PATH = _property("write.metadata.path", LOCATION, None)
+METADATA_CODEC = _property("write.metadata.compression-codec", _one_of("none", "gzip"), "none")
+METADATA_PREVIOUS_VERSIONS = _property("write.metadata.previous-versions-max", NATURAL, 100)
+METADATA_DELETE_AFTER_COMMIT = _property("write.metadata.delete-after-commit.enabled", BOOLEAN, False)
+MANIFEST_CODEC = _property("write.manifest.compression-codec", WORD, "gzip")
+MANIFEST_LEVEL = _property("write.manifest.compression-level", NATURAL, None)
+MANIFEST_TARGET_SIZE = _property("commit.manifest.target-size-bytes", NATURAL, 8_388_608)
+MANIFEST_MIN_COUNT_TO_MERGE = _property("commit.manifest.min-count-to-merge", NATURAL, 100)
+MANIFEST_MERGE = _property("commit.manifest-merge.enabled", BOOLEAN, True)
+SUMMARY_PARTITION_LIMIT = _property("write.summary.partition-limit", NATURAL, 0)
+WAP_ENABLED = _property("write.wap.enabled", BOOLEAN, False)
+GC_ENABLED = _property("gc.enabled", BOOLEAN, True)
+ENCRYPTION_KEY = _property("encryption.key-id", TEXT, None)
+
+
+@dataclass(frozen=True)
+class Waits:
+    """How often something is tried again: the number of times, and milliseconds between two tries and over all."""
+
+    retries: TableProperty[int, int]
+    shortest: TableProperty[int, int]
+    longest: TableProperty[int, int]
+    total: TableProperty[int, int]
+
+
+def _waits(stem: str, retries: int, shortest: int, longest: int, total: int) -> Waits:
+    return Waits(
+        _property(f"{stem}.num-retries", NATURAL, retries),
+        _property(f"{stem}.min-wait-ms", NATURAL, shortest),
+        _property(f"{stem}.max-wait-ms", NATURAL, longest),
+        _property(f"{stem}.total-timeout-ms", NATURAL, total),
+    )
+
+
+COMMIT_RETRY = _waits("commit.retry", 4, 100, 60_000, 1_800_000)
+COMMIT_STATUS_CHECK = _waits("commit.status-check", 3, 1_000, 60_000, 1_800_000)
+
+# How files are read.
+SPLIT_SIZE = _property("read.split.target-size", POSITIVE, 134_217_728)
+SPLIT_LOOKBACK = _property("read.split.planning-lookback", POSITIVE, 10)
+SPLIT_OPEN_FILE_COST = _property("read.split.open-file-cost", NATURAL, 4_194_304)
+SPLIT_ADAPTIVE = _property("read.split.adaptive-size.enabled", BOOLEAN, True)
+NAME_MAPPING: TableProperty[NameMapping, None] = _property("schema.name-mapping.default", MAPPING, None)
+
+STORED_IN_NEW_TABLES: Final = {PARQUET_CODEC.name: PARQUET_CODEC.default}
+RESERVED_PROPERTIES: Final = frozenset({
+    "format-version", "uuid", "snapshot-count", "current-snapshot-id", "current-snapshot-summary", "current-snapshot-timestamp-ms",
+    "current-schema", "default-partition-spec", "default-sort-order",
+})  # fmt: skip
+_NOT_OF_DELETES = (
+    PARQUET_BLOOM_FILTER.prefix, PARQUET_BLOOM_FILTER_FPP.prefix, PARQUET_BLOOM_FILTER_NDV.prefix, PARQUET_BLOOM_FILTER_MAX.name,
+    PARQUET_STATISTICS.prefix, PARQUET_DICTIONARY.prefix, PARQUET_SHRED_VARIANTS.name,
+)  # fmt: skip
+
+
+def check_values(properties: Mapping[str, str]) -> None:
+    """Check the values of the properties that are known here. Raises ValidationError naming the property, its value and what it takes."""
+    for key, text in properties.items():
+        known = TABLE_PROPERTIES.get(key) or next((p for prefix, p in COLUMN_PROPERTIES.items() if key.startswith(prefix)), None)
+        if known is not None:
+            known.kind.parse(key, text)
+
+
+def properties_of_deletes(properties: Mapping[str, str]) -> dict[str, str]:
+    """Properties of data files as delete files take them: `write.delete.<format>.…` first, nothing that is about single columns."""
+    found = {k: v for k, v in properties.items() if not k.startswith(_NOT_OF_DELETES)}
+    for format_ in FORMATS:
+        prefix = f"write.delete.{format_}."
+        found |= {f"write.{format_}.{k[len(prefix) :]}": v for k, v in properties.items() if k.startswith(prefix)}
+    return found
+
+
+def property_text(key: str, value: Any) -> str:
+    """A value as properties store it. Raises InvalidInput for None."""
+    if value is None:
+        raise InvalidInput(f"Properties must have a value: {key}.", hint="remove_properties removes one.")
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def refuse_encryption(metadata: TableMetadata) -> None:
+    """Refuse to write an unencrypted file into a table that is to be encrypted. Raises Unsupported."""
+    if metadata.properties.get(ENCRYPTION_KEY.name) or metadata.encryption_keys:
+        raise Unsupported(
+            f"Table {metadata.location} is to be encrypted ({ENCRYPTION_KEY.name}); writing encrypted tables is not supported.",
+            table=metadata.location,
+        )

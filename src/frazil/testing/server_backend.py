@@ -1,0 +1,227 @@
+"""A catalog back end that behaves as a REST server does: it keeps metadata itself, chooses places, and is sent updates to apply."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from frazil.catalog import metadata_files, purge
+from frazil.catalog.base import (
+    Committed,
+    Conflict,
+    Identifier,
+    Identifiers,
+    LoadedTable,
+    Outcome,
+    PropertiesUpdateSummary,
+    check_identifier,
+    check_namespace,
+)
+from frazil.catalog.names import full_name
+from frazil.commit.apply import apply_updates
+from frazil.commit.requirements import check_requirements
+from frazil.errors import (
+    CommitFailedException,
+    InvalidInput,
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+    ValidationError,
+)
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.updates import Requirement, SetLocation, Update
+from frazil.storage import Storage
+from frazil.storage.memory import MemoryStorage
+
+
+@dataclass
+class ServerBackend:
+    """In memory, without one metadata file: what is committed are the updates and requirements, never the metadata that came along.
+
+    A commit on a stale base is taken when its requirements hold. New tables get a location and a storage of the server's choice, under a
+    scheme that only this storage serves, and a token of their own in `config`. `received` lists the kinds of updates of each commit.
+    """
+
+    name: str
+    properties: dict[str, str] = field(default_factory=dict)
+    storage: Storage = field(default_factory=MemoryStorage)
+    received: list[tuple[str, ...]] = field(default_factory=list)
+    writes_metadata_files: bool = False
+
+    def __post_init__(self) -> None:
+        self._root = f"vended://{self.name}-{uuid.uuid4().hex[:8]}"
+        self._tables: dict[Identifier, LoadedTable] = {}
+        self._namespaces: dict[Identifier, dict[str, str]] = {}
+        self._tokens = itertools.count(1)
+        self._lock = threading.RLock()
+
+    def __repr__(self) -> str:
+        return f"ServerBackend({self.name!r})"
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    # --- tables
+
+    def load(self, identifier: Identifier) -> LoadedTable:
+        with self._lock:
+            return self._granted(self._known(identifier))
+
+    def _known(self, identifier: Identifier) -> LoadedTable:
+        found = self._tables.get(check_identifier(identifier))
+        if found is None:
+            name = f"{self.name}.{full_name(identifier)}"
+            raise NoSuchTableError(f"Table does not exist: {name}.", table=name)
+        return found
+
+    def _granted(self, table: LoadedTable) -> LoadedTable:
+        return replace(table, config={**self.properties, "token": f"secret-{next(self._tokens)}"})
+
+    def table_exists(self, identifier: Identifier) -> bool:
+        return check_identifier(identifier) in self._tables
+
+    def stage_create(self, identifier: Identifier, metadata: TableMetadata) -> LoadedTable:
+        with self._lock:
+            key = self._namespace_is_there(identifier)
+            if key in self._tables:
+                raise TableAlreadyExistsError(f"Table already exists: {full_name(key)}.", table=full_name(key))
+            placed = replace(metadata, location=metadata.location or self._place(key), table_uuid=metadata.table_uuid or str(uuid.uuid4()))
+            return self._granted(LoadedTable(key, "", placed, self.storage))
+
+    def _namespace_is_there(self, identifier: Identifier) -> Identifier:
+        key = check_identifier(identifier)
+        self._existing(key[:-1])
+        return key
+
+    def _place(self, identifier: Identifier) -> str:
+        """Where a new table goes: below its name, but never where another table's files are."""
+        place = "/".join((self._root, *identifier))
+        taken = any(t.metadata.location == place for t in self._tables.values()) or self.storage.is_directory(place)
+        return f"{self._root}/{uuid.uuid4().hex}/{'/'.join(identifier)}" if taken else place
+
+    def create(
+        self, identifier: Identifier, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()
+    ) -> Outcome:
+        with self._lock:
+            key = self._namespace_is_there(identifier)
+            try:
+                check_requirements(self._tables[key].metadata if key in self._tables else None, requirements)
+            except CommitFailedException as error:
+                return Conflict(str(error))
+            self.received.append(tuple(u.kind for u in updates))
+            located = (*updates, *_location_update(updates, self._place(key)))
+            made = apply_updates(None, located)
+            return self._keep(LoadedTable(key, metadata_files.new_location(None, made), made, self.storage))
+
+    def swap(
+        self, base: LoadedTable, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()
+    ) -> Outcome:
+        with self._lock:
+            now = self._tables.get(base.identifier)
+            if now is None:
+                return Conflict(f"Table does not exist: {full_name(base.identifier)}")
+            try:
+                check_requirements(now.metadata, requirements)
+                changed = apply_updates(now.metadata, updates)
+            except CommitFailedException as error:
+                return Conflict(str(error))
+            except ValidationError as error:
+                if now.metadata_location == base.metadata_location:
+                    raise
+                return Conflict(str(error))  # as a sequence number that another branch has taken meanwhile
+            self.received.append(tuple(u.kind for u in updates))
+            logged, _ = metadata_files.with_log(now, changed)
+            return self._keep(replace(now, metadata_location=metadata_files.new_location(now, logged), metadata=logged))
+
+    def _keep(self, table: LoadedTable) -> Outcome:
+        self._tables[table.identifier] = table
+        return Committed(self._granted(table))
+
+    def drop_table(self, identifier: Identifier, purge: bool = False) -> None:
+        with self._lock:
+            table = self._known(identifier)
+            del self._tables[table.identifier]
+        if purge:
+            _purge(table)
+
+    def rename_table(self, source: Identifier, target: Identifier) -> None:
+        with self._lock:
+            table, key = self._known(source), self._namespace_is_there(target)
+            if key in self._tables:
+                raise TableAlreadyExistsError(f"Table already exists: {full_name(key)}.", table=full_name(key))
+            self._tables[key] = replace(self._tables.pop(table.identifier), identifier=key)
+
+    def register_table(self, identifier: Identifier, metadata_location: str, overwrite: bool = False) -> LoadedTable:
+        if not metadata_files.is_metadata_file(metadata_location):
+            raise InvalidInput(f"{metadata_location} is no metadata file: its name ends in .metadata.json.", file=metadata_location)
+        with self._lock:
+            key = self._namespace_is_there(identifier)
+            if key in self._tables and not overwrite:
+                raise TableAlreadyExistsError(f"Table already exists: {full_name(key)}.", table=full_name(key))
+            metadata = metadata_files.read(self.storage, metadata_location)
+            self._tables[key] = LoadedTable(key, metadata_location, metadata, self.storage)
+            return self.load(key)
+
+    def list_tables(self, namespace: Identifier) -> Identifiers:
+        self._existing(check_namespace(namespace))
+        return sorted(t for t in self._tables if t[:-1] == tuple(namespace))
+
+    # --- namespaces
+
+    def _existing(self, namespace: Identifier) -> dict[str, str]:
+        if not self.namespace_exists(namespace):
+            raise NoSuchNamespaceError(f"Namespace does not exist: {full_name(namespace)}.", namespace=full_name(namespace))
+        return self._namespaces.setdefault(tuple(namespace), {})
+
+    def namespace_exists(self, namespace: Identifier) -> bool:
+        key = check_namespace(namespace)
+        return any(known[: len(key)] == key for known in self._namespaces)
+
+    def create_namespace(self, namespace: Identifier, properties: Mapping[str, str] = {}) -> None:
+        with self._lock:
+            if self.namespace_exists(namespace):
+                raise NamespaceAlreadyExistsError(f"Namespace already exists: {full_name(namespace)}.", namespace=full_name(namespace))
+            self._namespaces[tuple(namespace)] = dict(properties)
+
+    def drop_namespace(self, namespace: Identifier) -> None:
+        with self._lock:
+            self._existing(namespace)
+            if self.list_tables(namespace) or self.list_namespaces(namespace):
+                raise NamespaceNotEmptyError(f"Namespace {full_name(namespace)} is not empty.", namespace=full_name(namespace))
+            del self._namespaces[tuple(namespace)]
+
+    def list_namespaces(self, parent: Identifier = ()) -> Identifiers:
+        if parent:
+            self._existing(parent)
+        depth = len(parent) + 1
+        return sorted({known[:depth] for known in self._namespaces if len(known) >= depth and known[: depth - 1] == tuple(parent)})
+
+    def load_namespace_properties(self, namespace: Identifier) -> dict[str, str]:
+        return dict(self._existing(namespace))
+
+    def update_namespace_properties(
+        self, namespace: Identifier, removals: set[str] | None = None, updates: Mapping[str, str] = {}
+    ) -> PropertiesUpdateSummary:
+        removals = set(removals or ())
+        if both := sorted(removals & set(updates)):
+            raise InvalidInput(f"A namespace property cannot be set and removed at once: {', '.join(both)}.")
+        with self._lock:
+            held = self._existing(namespace)
+            removed, missing = sorted(removals & held.keys()), sorted(removals - held.keys())
+            for key in removed:
+                del held[key]
+            held.update(updates)
+        return PropertiesUpdateSummary(tuple(removed), tuple(sorted(updates)), tuple(missing))
+
+
+def _location_update(updates: Sequence[Update], place: str) -> Sequence[Update]:
+    return () if any(isinstance(u, SetLocation) for u in updates) else (SetLocation(place),)
+
+
+def _purge(table: LoadedTable) -> None:
+    purge.delete(table.storage, purge.reachable(table))
