@@ -4,6 +4,7 @@
     catalog = frazil.load_catalog()                       # SQLite and files under ./warehouse
     t = catalog.create_table("db.events", "id bigint, ts timestamp", partition_by=["days(ts)"])
     t.append(frame)                                       # Spark, Arrow, pandas or polars
+    spark = frazil.spark_session()                        # or frazil.install(your_session)
     t.to_spark()                                          # a DataFrame on Spark's own Parquet scan
 
 Names are loaded when they are first used, so that `import frazil` costs next to nothing.
@@ -14,7 +15,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from frazil.spec.version import VERSION
+from frazil.spec.version import PYSPARK, VERSION
 
 __version__ = VERSION
 
@@ -83,7 +84,7 @@ def __getattr__(name: str) -> Any:
             raise
         from frazil.errors import NotInstalledError
 
-        raise NotInstalledError(f"frazil.{name} needs PySpark 4.1 or newer.", hint="pip install 'frazil[spark]'") from e
+        raise NotInstalledError(f"frazil.{name} needs {PYSPARK}; none is installed.", hint="pip install 'frazil[spark]'") from e
     globals()[name] = value
     return value
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from frazil.arrow.deletes import apply_deletes as deletes_room
 from frazil.arrow.deletes import key_spill
 from frazil.arrow.deletes.apply_deletes import key_schema
+from frazil.arrow.deletes.delete_files import DeleteCache, positions_of
 from frazil.arrow.read.read_tasks import ReadContext, ReadOptions, read
 from frazil.codec.deletion_vector import vector_blob
 from frazil.codec.puffin import encode_puffin
@@ -37,6 +38,7 @@ from frazil.spec.types import (
     StringType,
     StructType,
 )
+from frazil.storage.local import LocalStorage
 from tests.arrow.support import LEAVES, MEMORY, STORAGE, arrow_table, comparable, leaf_values, somewhere, task_of, written
 
 N = NestedField
@@ -276,6 +278,76 @@ def refused(data: DataFile, delete: DataFile, text: str, error: type[FrazilError
     with pytest.raises(error, match=text) as found:
         rows(data, [delete], PLAIN)
     assert found.value.facts["file"] == delete.file_path
+
+
+def vectors_of(gone: dict[str, Sequence[int]], where: Path, **change: Any) -> dict[str, DataFile]:
+    """Vectors of several data files in one Puffin file; `change`: properties that every blob has instead of the right ones."""
+    made = [vector_blob(rows, path) for path, rows in gone.items()]
+    made = [replace(b, properties={k: v for k, v in {**b.properties, **change}.items() if v is not None}) for b in made]
+    content, placed, _ = encode_puffin(made)
+    path = where / "several.puffin"
+    path.write_bytes(content)
+    return {
+        name: DataFile(
+            content=1, file_path=str(path), file_format="puffin", record_count=len(gone[name]), file_size_in_bytes=len(content),
+            referenced_data_file=name, content_offset=blob.offset, content_size_in_bytes=blob.length,
+        )
+        for name, blob in zip(gone, placed, strict=True)
+    }  # fmt: skip
+
+
+def test_vectors_whose_places_are_exchanged_in_the_manifest_are_noticed(tmp_path: Path) -> None:
+    data, path = file_of(PLAIN, numbered(10), tmp_path), "file:///w/other.parquet"
+    vectors = vectors_of({data.file_path: [1, 5], path: [2, 6]}, tmp_path)
+    mine, other = vectors.values()
+    assert [r["id"] for r in rows(data, [mine], PLAIN)] == [0, 2, 3, 4, 6, 7, 8, 9]
+    place = {"content_offset": other.content_offset, "content_size_in_bytes": other.content_size_in_bytes}
+    refused(data, replace(mine, **place), f"says that there is the deletion vector of {data.file_path} .* says that of {path}")
+    both = vectors_of({f"/moved/{Path(data.file_path).name}": [1, 5], path: [2, 6]}, tmp_path)
+    moved = replace(next(iter(both.values())), referenced_data_file=data.file_path)
+    assert len(rows(data, [moved], PLAIN)) == 8, "a table whose manifests were rewritten to another place"
+    both = vectors_of({f"/moved/{Path(data.file_path).name}": [1, 5], data.file_path: [2, 6]}, tmp_path)
+    refused(data, replace(next(iter(both.values())), referenced_data_file=data.file_path), "says that of /moved/")
+
+
+def test_a_vector_that_its_footer_describes_otherwise_is_corrupt(tmp_path: Path) -> None:
+    data = file_of(PLAIN, numbered(10), tmp_path)
+
+    def one(**change: Any) -> DataFile:
+        return vectors_of({data.file_path: [1, 5]}, tmp_path, **change)[data.file_path]
+
+    refused(data, one(cardinality="3"), r"a deletion vector of 2 positions at 4 .* says one of 3")
+    assert len(rows(data, [one(**{"cardinality": None, "referenced-data-file": None})], PLAIN)) == 8, "nothing is said, nothing contradicts"
+    good = one()
+    path = Path(good.file_path)
+    content = path.read_bytes()
+    for text, other in ((b'"length":44', b'"length":43'), (b'"offset":4', b'"offset":5'), (b"deletion-vector-v1", b"deletion-vector-v2")):
+        assert content.count(text) == 1
+        path.write_bytes(content.replace(text, other))
+        refused(data, good, "the footer of that file says")
+    path.write_bytes(content[:-1])
+    refused(data, good, "no Puffin file")
+
+
+def test_a_puffin_file_is_opened_once_for_all_its_vectors(tmp_path: Path) -> None:
+    names = [f"/w/{n}.parquet" for n in range(2000)]
+    for count in (20, 2000):  # all of the file is read at once; the footer alone is
+        vectors, counted = vectors_of({n: [1, 5] for n in names[:count]}, tmp_path), Counted()
+        cache = DeleteCache(1 << 26)
+        for name, vector in vectors.items():
+            file = DataFile(file_path=name, file_format="parquet", record_count=10, file_size_in_bytes=1)
+            assert positions_of(file, [vector], counted, cache).tolist() == [1, 5]  # type: ignore[arg-type]
+        assert counted.opened == (1 if count == 20 else 1 + count)
+
+
+class Counted:
+    """Local files, and how often one was opened."""
+
+    opened = 0
+
+    def open_input(self, location: str) -> Any:
+        self.opened += 1
+        return LocalStorage().open_input(location)
 
 
 def test_damaged_deletion_vectors_are_corrupt_and_named(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
-"""One writer of a race, run as a process: `racer.py KIND ACKNOWLEDGEMENTS NUMBER ROUNDS properties…`.
+"""One writer of a race, a process of its own (tests.forked starts it).
 
-Every commit adds one property of its own; each acknowledged one is written down, synced, before the next begins. FRAZIL_KILL_AT=k kills
-the process at its k-th file call below the table once it has begun to commit; FRAZIL_KILL_UNDER is that directory.
+Every commit adds one property of its own; each acknowledged one is written down, synced, before the next begins.
 """
 
 from __future__ import annotations
@@ -11,7 +10,9 @@ import random
 import signal
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from frazil.catalog import CatalogBackend, Committed, Conflict, Unknown, load_backend
 from frazil.errors import CommitFailedException
@@ -52,16 +53,16 @@ def commit(backend: CatalogBackend, key: str) -> bool:
     return False
 
 
-def main(acknowledgements: str, number: str, rounds: str, *settings: str) -> None:
-    backend = load_backend("race", **dict(s.split("=", 1) for s in settings))
+def main(folder: Path, number: int, rounds: int, settings: Mapping[str, str], kill: int = 0) -> None:
+    """Begins when the file `start` is there. `kill`: dies at its k-th file call below the warehouse once it has begun to commit."""
+    backend = load_backend("race", **settings)  # type: ignore[arg-type]
     backend.load(TABLE)
-    start = os.environ.get("FRAZIL_START")
-    while start and not os.path.exists(start):
+    while not (folder / "start").exists():
         time.sleep(0.005)
-    if count := os.environ.get("FRAZIL_KILL_AT"):
-        kill_at(int(count), os.environ["FRAZIL_KILL_UNDER"])
-    with open(acknowledgements, "a") as log:
-        for i in range(int(rounds)):
+    if kill:
+        kill_at(kill, f"{folder}/w")
+    with open(folder / f"ack{number}", "a") as log:
+        for i in range(rounds):
             key = f"p.{number}.{i}"
             if commit(backend, key):
                 log.write(key + "\n")
@@ -70,5 +71,5 @@ def main(acknowledgements: str, number: str, rounds: str, *settings: str) -> Non
     backend.close()
 
 
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+def opens(uri: str) -> None:
+    load_backend("x", type="sql", uri=uri).list_namespaces()

@@ -211,6 +211,7 @@ def test_a_dropped_namespace_is_gone(backend: CatalogBackend) -> None:
     backend.drop_namespace(("a",))
     assert not backend.namespace_exists(("a",)) and backend.list_namespaces() == []
     backend.create_namespace(("a",))
+    assert backend.list_namespaces() == [("a",)] and backend.list_tables(("a",)) == []
 
 
 def test_tables_of_one_namespace_are_not_those_of_another(backend: CatalogBackend) -> None:

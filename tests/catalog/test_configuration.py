@@ -12,7 +12,7 @@ from frazil.catalog.configuration import configuration, configured_names
 from frazil.catalog.memory import MemoryCatalog
 from frazil.catalog.path import PathCatalog
 from frazil.catalog.sql import SqlCatalog
-from frazil.errors import InvalidInput, Unsupported
+from frazil.errors import FrazilError, InvalidInput, Unsupported
 
 NOTHING = {"HOME": "/nowhere"}
 
@@ -136,6 +136,24 @@ def test_what_is_missing_or_contradictory_names_the_key_and_the_source(given: di
         )
 
 
+def test_a_warehouse_alone_moves_the_default_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for given in (str(tmp_path / "a"), "b/", f"file://{tmp_path}/c"):
+        catalog = load_backend(environ=NOTHING, warehouse=given)
+        catalog.create_namespace(("db",), {})
+        catalog.close()
+    assert all((tmp_path / name / "catalog.db").exists() for name in "abc")
+    with pytest.raises(InvalidInput, match="key type is missing"):
+        load_backend(environ=NOTHING, warehouse="s3://bucket/x")
+
+
+@pytest.mark.parametrize("home", ["/proc/self", "/proc/self/none"])  # where nobody can write, not even root
+def test_a_folder_that_cannot_be_written_leads_to_frazil_home_and_warehouse(home: str) -> None:
+    with pytest.raises(FrazilError, match=rf"{home}.*FRAZIL_HOME.*warehouse=") as error:
+        load_backend(environ={"FRAZIL_HOME": home})
+    assert error.value.hint is not None
+
+
 def test_a_bad_value_says_which_source_it_came_from() -> None:
     with pytest.raises(InvalidInput, match=r"FRAZIL_CATALOG__CAT__"):
         load_backend("cat", environ={**NOTHING, "FRAZIL_CATALOG__CAT__TYPE": "typo"})
@@ -148,7 +166,8 @@ def test_classes_of_other_products_are_refused(tmp_path: Path) -> None:
         load_backend("a", **{"catalog-impl": "com.x.Y"})
     with pytest.raises(Unsupported, match="io-impl"):
         load_backend("a", type="path", warehouse=str(tmp_path), **{"io-impl": "com.x.IO"})
-    load_backend("a", type="path", warehouse=str(tmp_path), **{"io-impl": "org.apache.iceberg.aws.s3.S3FileIO"})
+    known = load_backend("a", type="path", warehouse=str(tmp_path), **{"io-impl": "org.apache.iceberg.aws.s3.S3FileIO"})
+    assert known.list_namespaces() == []
 
 
 def test_configured_names_are_those_of_iceberg_catalogs(tmp_path: Path) -> None:

@@ -145,6 +145,8 @@ def test_all_names_of_gzipped_versions_are_read(backend: CatalogBackend, metadat
     found = backend.load(TABLE)
     assert found.metadata_location.endswith(name)
     committed(backend.swap(found, changed(found, a="1")))
+    after = backend.load(TABLE)
+    assert "/v3." in after.metadata_location and after.metadata.properties == {**found.metadata.properties, "a": "1"}
 
 
 def test_rivals_that_wish_for_different_codecs_meet_at_one_name(backend: CatalogBackend, metadata_folder: Path) -> None:
@@ -348,3 +350,28 @@ def test_a_fault_at_any_step_of_a_commit_is_told_and_leaves_the_old_or_the_new_s
         if not tape.fired:
             break
     assert told == {"StorageError", "Unknown", "Committed"} and k >= 8
+
+
+def test_a_symlinked_metadata_file_is_not_followed_out_of_the_table(backend: CatalogBackend, metadata_folder: Path, tmp_path: Path) -> None:
+    table = grown(backend, 2)
+    outside = tmp_path / "elsewhere.metadata.json"
+    shutil.copy(metadata_folder / "v2.metadata.json", outside)
+    newest = metadata_folder / "v3.metadata.json"
+    newest.symlink_to(outside)
+    for read in (lambda: backend.load(TABLE), lambda: load_location(str(newest)), lambda: load_location(str(metadata_folder.parent))):
+        with pytest.raises(CorruptData, match=r"symbolic link that leaves the table, to .*elsewhere\.metadata\.json") as refused:
+            read()
+        assert refused.value.facts["file"].endswith("v3.metadata.json")
+    newest.unlink()
+    newest.symlink_to("v2.metadata.json")
+    assert backend.load(TABLE).metadata == table.metadata, "a link to a file of the table's own"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("linked", ["w", "w/db", "w/db/t", "w/db/t/metadata"])
+def test_directories_may_be_links(backend: CatalogBackend, tmp_path: Path, linked: str) -> None:
+    table = grown(backend, 2)
+    shutil.move(tmp_path / linked, tmp_path / "moved")
+    (tmp_path / linked).symlink_to(tmp_path / "moved")
+    assert backend.load(TABLE).metadata == table.metadata  # type: ignore[attr-defined]
+    newer = committed(backend.swap(backend.load(TABLE), changed(backend.load(TABLE), a="1")))
+    assert load_location(f"{tmp_path}/w/db/t/metadata/v3.metadata.json")[1].metadata == newer.metadata

@@ -6,25 +6,22 @@ Short form 4 processes x 10 commits; FRAZIL_SOAK=1 runs 16 x 50.
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import frazil
 from frazil.catalog import Committed, Conflict, load_backend
 from frazil.catalog.base import CatalogBackend
 from tests.catalog.conftest import KINDS, REMOTE, TABLE, changed, made, new_metadata
+from tests.catalog.racer import main, opens
+from tests.forked import Child, started
 from tests.storage.conftest import s3_place
 
 SOAK = bool(os.environ.get("FRAZIL_SOAK"))
 PROCESSES, ROUNDS = (16, 50) if SOAK else (4, 10)
 pytestmark = [pytest.mark.disk, *([pytest.mark.soak] if SOAK else [])]
-RACER = Path(__file__).with_name("racer.py")
-SOURCES = str(Path(frazil.__file__).parent.parent)
 SHARED = [k for k in KINDS if k not in ("memory", "server")]
 
 
@@ -42,16 +39,15 @@ def settings_for(kind: str, folder: Path) -> dict[str, str]:
             return {"type": "sql", "uri": os.environ[REMOTE[kind]], "warehouse": f"{folder}/w"}
 
 
-def race(folder: Path, settings: dict[str, str], processes: int, rounds: int, **environment: str) -> list[subprocess.Popen[bytes]]:
-    start = folder / "start"
-    env = {**os.environ, "PYTHONPATH": SOURCES, "FRAZIL_START": str(start), **environment}
-    arguments = [f"{k}={v}" for k, v in settings.items()]
-    running = [
-        subprocess.Popen([sys.executable, str(RACER), f"{folder}/ack{i}", str(i), str(rounds), *arguments], env=env, stderr=subprocess.PIPE)
-        for i in range(processes)
-    ]
-    start.touch()
+def race(folder: Path, settings: dict[str, str], processes: int, rounds: int, kill: int = 0) -> list[Child]:
+    running = [started(main, folder, i, rounds, settings, kill, place=folder) for i in range(processes)]
+    (folder / "start").touch()
     return running
+
+
+def all_end_well(running: list[Child], timeout: float) -> None:
+    codes = [child.wait(timeout) for child in running]
+    assert set(codes) == {0}, (codes, [child.problems() for child in running])
 
 
 def acknowledged(folder: Path) -> set[str]:
@@ -74,9 +70,7 @@ def fresh(kind: str, folder: Path) -> tuple[CatalogBackend, dict[str, str]]:
 @pytest.mark.parametrize("kind", SHARED)
 def test_no_acknowledged_commit_is_lost_between_processes(kind: str, tmp_path: Path) -> None:
     backend, settings = fresh(kind, tmp_path)
-    for process in race(tmp_path, settings, PROCESSES, ROUNDS):
-        _, problems = process.communicate(timeout=600)
-        assert process.returncode == 0, problems.decode()
+    all_end_well(race(tmp_path, settings, PROCESSES, ROUNDS), 600)
     done = acknowledged(tmp_path)
     assert done == properties(backend) and len(done) == PROCESSES * ROUNDS
     log = backend.load(TABLE).metadata.metadata_log
@@ -90,9 +84,7 @@ def test_no_acknowledged_commit_is_lost_while_old_versions_are_removed(tmp_path:
     base = backend.load(TABLE)
     limits = {"write.metadata.previous-versions-max": "1", "write.metadata.delete-after-commit.enabled": "true"}
     assert isinstance(backend.swap(base, changed(base, **limits)), Committed)
-    for process in race(tmp_path, settings, PROCESSES, ROUNDS):
-        _, problems = process.communicate(timeout=600)
-        assert process.returncode == 0, problems.decode()
+    all_end_well(race(tmp_path, settings, PROCESSES, ROUNDS), 600)
     assert acknowledged(tmp_path) == properties(backend) and len(properties(backend)) == PROCESSES * ROUNDS
 
 
@@ -121,14 +113,13 @@ def test_a_writer_killed_at_any_file_call_leaves_a_table_that_loads_and_goes_on(
     killed = 0
     for k in range(1, 60):
         before = properties(backend)
-        environment = {"FRAZIL_KILL_AT": str(k), "FRAZIL_KILL_UNDER": f"{tmp_path}/w"}
-        (process,) = race(tmp_path, settings, 1, 1, **environment)
-        process.communicate(timeout=60)
+        (child,) = race(tmp_path, settings, 1, 1, kill=k)
+        code = child.wait(60)
         now = properties(backend)
         assert before <= now and acknowledged(tmp_path) <= now
-        if process.returncode == 0:
+        if code == 0:
             break
-        assert process.returncode == -9, "the fault fired"
+        assert code == -9, f"the fault fired; {child.problems()}"
         killed += 1
         base = backend.load(TABLE)
         assert isinstance(backend.swap(base, changed(base, **{f"after.{k}": "1"})), Committed)
@@ -138,13 +129,7 @@ def test_a_writer_killed_at_any_file_call_leaves_a_table_that_loads_and_goes_on(
 
 
 def test_processes_that_make_one_database_at_once_all_start(tmp_path: Path) -> None:
-    code = "import sys; from frazil.catalog import load_backend; b = load_backend('x', type='sql', uri=sys.argv[1]); b.list_namespaces()"
-    env = {**os.environ, "PYTHONPATH": SOURCES}
-    arguments = [sys.executable, "-c", code, f"sqlite:///{tmp_path}/c.db"]
-    running = [subprocess.Popen(arguments, env=env, stderr=subprocess.PIPE) for _ in range(4)]
-    for process in running:
-        _, problems = process.communicate(timeout=60)
-        assert process.returncode == 0, problems.decode()
+    all_end_well([started(opens, f"sqlite:///{tmp_path}/c.db", place=tmp_path) for _ in range(4)], 60)
 
 
 def test_a_create_raced_by_threads_has_one_winner(tmp_path: Path) -> None:

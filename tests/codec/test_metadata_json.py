@@ -3,6 +3,9 @@ from __future__ import annotations
 import gzip
 import json
 import pickle
+import random
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
+from frazil.codec import guard
+from frazil.codec.guard import inflate
 from frazil.codec.json_nouns import schema_from_json, schema_to_json
 from frazil.codec.metadata_json import decode_metadata, encode_metadata
 from frazil.errors import CorruptData, FrazilError, Unsupported, ValidationError
@@ -111,6 +116,43 @@ def test_a_gzip_bomb_is_refused() -> None:
         decode_metadata(gzip.compress(b" " * (80 << 20)))
 
 
+def test_gzip_of_a_gigabyte_is_refused_within_bounded_memory(tmp_path: Path) -> None:
+    """3 MB that inflate to 1.2 GB: refused before more than a part of it is held."""
+    file = tmp_path / "v3.gz.metadata.json"
+    file.write_bytes(60 * gzip.compress(random.Random(1).randbytes(32_000) + b" " * 20_000_000, 6))
+    assert 3_000_000 < file.stat().st_size < 4_000_000
+    told = subprocess.run([sys.executable, "-c", _READING, file], capture_output=True, text=True, check=True).stdout.split()
+    assert told[:2] == [str(file), "True"]
+    assert int(told[2]) < 200, "MB"
+
+
+_READING = """
+import resource, sys
+from pathlib import Path
+from frazil.codec.metadata_json import decode_metadata
+from frazil.errors import CorruptData
+data, before = Path(sys.argv[1]).read_bytes(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    decode_metadata(data, sys.argv[1])
+except CorruptData as e:
+    print(e.facts["file"], "larger" in str(e), (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+
+
+def test_gzip_in_several_members_and_beyond_what_is_held_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = json.dumps(SAMPLE).encode()
+    half = len(text) // 2
+    members = gzip.compress(text[:half]) + gzip.compress(b"") + gzip.compress(text[half:])
+    for held in (1 << 26, 100, len(text), len(text) - 1):
+        monkeypatch.setattr(guard, "HELD", held)
+        assert inflate(members, 31, 1 << 27) == text
+        assert inflate(members + b"\0" * 9, 31, len(text)) == text, "padding, as tapes leave it"
+        with pytest.raises(CorruptData, match="larger"):
+            inflate(members, 31, len(text) - 1)
+        with pytest.raises(CorruptData, match="early"):
+            inflate(members[:-20], 31, 1 << 27)
+
+
 @pytest.mark.parametrize("name", names(deletes=None))
 def test_every_version_of_a_golden_table_is_read_and_written_back(golden: Golden, name: str) -> None:
     files = [f for f in Path(golden[name].metadata_file).parent.iterdir() if ".metadata.json" in f.name]
@@ -145,7 +187,7 @@ def test_variants_of_metadata_are_read_or_refused_as_java_does(golden: Golden) -
     for name, answer in answers.items():
         file = Path(table.location) / answer["file"]
         if answer["java"] == "reads" or name == "manifest_list_missing":  # its metadata is sound
-            decode_metadata(file.read_bytes(), str(file))
+            assert decode_metadata(file.read_bytes(), str(file)).location.endswith("metadata_variants"), name
         else:
             with pytest.raises(FrazilError) as refused:
                 decode_metadata(file.read_bytes(), str(file))
@@ -193,6 +235,13 @@ BAD = {
     "identifier unknown": {"schemas": [{"type": "struct", "schema-id": 0, "identifier-field-ids": [9], "fields": []}]},
     "decimal": {"schemas": [{"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "a", "required": True, "type": "decimal(99, 2)"}]}]},
     "default": {"schemas": [{"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "a", "required": True, "type": "int", "initial-default": "x"}]}]},
+    "schema id twice": {"schemas": [SAMPLE["schemas"][0]] * 2}, "spec id twice": {"partition_specs": [SAMPLE["partition-specs"][0]] * 2},
+    "order id twice": {"sort_orders": [{"order-id": 0, "fields": []}] * 2},
+    "column twice": {"schemas": [{"type": "struct", "schema-id": 0, "fields": [{"id": i, "name": "a", "required": True, "type": "int"} for i in (1, 2)]}]},
+    "member twice": {"schemas": [{"type": "struct", "schema-id": 0, "fields": [{"id": 3, "name": "s", "required": True, "type": {"type": "struct", "fields": [
+        {"id": i, "name": "a", "required": True, "type": "int"} for i in (1, 2)]}}]}]},
+    "partition name twice": {"partition_specs": [{"spec-id": 0, "fields": [{"name": "a", "transform": f"bucket[{i}]", "source-id": 1, "field-id": i} for i in (1000, 1001)]}]},
+    "partition id twice": {"partition_specs": [{"spec-id": 0, "fields": [{"name": n, "transform": "identity", "source-id": 1, "field-id": 1000} for n in "ab"]}]},
     "bucket": {"partition_specs": [{"spec-id": 0, "fields": [{"name": "a", "transform": "bucket[0]", "source-id": 1, "field-id": 1000}]}]},
 }  # fmt: skip
 

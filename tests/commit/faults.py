@@ -1,8 +1,8 @@
-"""A process that lets commits die: python -m tests.commit.faults KIND OPERATION FAULT FIRST STEP PLACE; a JSON line for each k.
+"""A process that lets commits die (tests.forked starts it); it prints a JSON line for each k.
 
 For k = FIRST, FIRST+STEP, … the table is laid out anew, and a forked child carries the operation out until its k-th file operation below
 the table (or SQL statement) fails: FAULT is kill (SIGKILL before it) or the name of an errno, raised in its place. Another child looks at
-what is there then. Forked children start in no time, and the parent itself never opens the table.
+what is there then. The parent itself never opens the table: it would have threads, and could not fork.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import datafusion  # noqa: F401 - once for all children, not once in each
 
 from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.commit.actions import Append, DeleteFiles, MetadataChange, OverwriteFiles
@@ -166,7 +164,3 @@ def main(kind: str, operation: str, fault: str, first: int, step: int, place: Pa
         if (told.get("told") == "committed" and not told["fired"] and told["seen"] < k) or k > MOST:
             return
         k += step
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]), Path(sys.argv[6]))

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from frazil.catalog import CatalogBackend
+from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.commit.actions import Append, DeleteFiles, MetadataChange, OverwriteFiles, ReplacePartitions, RewriteFiles, RowDelta
 from frazil.errors import InvalidInput, ValidationException
 from frazil.expr.nodes import AlwaysTrue, EqualTo, GreaterThan, LessThan, Reference
 from frazil.spec import updates as u
 from frazil.spec.data_file import DataFile
-from tests.commit.support import append, backend_of, data_file, do, live, make_table, name_in, nothing_left_over, start
+from tests.commit.support import append, backend_of, data_file, do, entries, live, make_table, name_in, nothing_left_over, start
 
 ID, P = Reference("id"), Reference("p")
 LEVELS = pytest.mark.parametrize("level", ["serializable", "snapshot", None])
@@ -31,6 +31,11 @@ def vector(n: int, path: str = "/v.puffin") -> DataFile:
         content=1, file_path=path, file_format="puffin", record_count=1, file_size_in_bytes=50, referenced_data_file=data_file(n).file_path,
         content_offset=4, content_size_in_bytes=9,
     )  # fmt: skip
+
+
+def vectors_of(table: LoadedTable) -> list[tuple[str, str]]:
+    """Data files that have a deletion vector, with the file it lies in."""
+    return sorted((e["referenced_data_file"], e["file_path"]) for e in entries(table) if e["status"] != 2 and e["content"] == 1)
 
 
 @LEVELS
@@ -79,7 +84,8 @@ def test_copy_on_write_of_named_files_looks_at_its_scan_filter(memory: CatalogBa
     if conflict:
         with pytest.raises(ValidationException, match="Found conflicting files"):
             do(memory, wide)
-    assert live(do(memory, narrow).table) == ["2", "3"]
+        assert live(memory.load(name_in(memory))) == ["1", "2"]
+    assert live(do(memory, narrow if conflict else wide).table) == ["2", "3"]
 
 
 def test_compaction_between_is_no_conflict_but_takes_the_named_files(memory: CatalogBackend) -> None:
@@ -100,13 +106,15 @@ def test_replace_partitions_conflicts_only_within_its_partitions(memory: Catalog
             do(memory, append(5, p="b"))
         case "delete":
             do(memory, DeleteFiles(paths=[data_file(1).file_path]))
+    before = live(memory.load(name_in(memory)))
     action = ReplacePartitions([data_file(3, p="a")], starting_snapshot_id=begun, isolation=level)
     refused = (meanwhile == "same" and level == "serializable") or (meanwhile == "delete" and level is not None)
     if refused:
         with pytest.raises(ValidationException, match=r"Found conflicting (deleted )?files .*p=a"):
             do(memory, action)
+        assert live(memory.load(name_in(memory))) == before
     else:
-        assert "3" in live(do(memory, action).table)
+        assert live(do(memory, action).table) == ["2", "3", *(["5"] if meanwhile == "other" else [])]
 
 
 @pytest.mark.parametrize("level", ["serializable", "snapshot"])
@@ -178,7 +186,8 @@ def test_two_vectors_for_one_file_let_the_second_conflict(memory: CatalogBackend
     do(memory, RowDelta(added_deletes=[vector(1)], starting_snapshot_id=begun))
     with pytest.raises(ValidationException, match="Found concurrently added DV for /data/f00001"):
         do(memory, RowDelta(added_deletes=[vector(1, "/w.puffin")], starting_snapshot_id=begun))
-    do(memory, RowDelta(added_deletes=[vector(2, "/w.puffin")], starting_snapshot_id=begun))
+    table = do(memory, RowDelta(added_deletes=[vector(2, "/w.puffin")], starting_snapshot_id=begun)).table
+    assert vectors_of(table) == [("/data/f00001.parquet", "/v.puffin"), ("/data/f00002.parquet", "/w.puffin")]
 
 
 @pytest.mark.parametrize(
@@ -195,7 +204,8 @@ def test_a_row_delta_needs_the_files_it_names(memory: CatalogBackend, meanwhile:
         with pytest.raises(ValidationException, match=r"Cannot commit, missing data files: \[/data/f00001.parquet\]"):
             do(memory, action)
     else:
-        do(memory, action)
+        table = do(memory, action).table
+        assert live(table) == ["2"] and vectors_of(table) == [], "deletes for a file that is gone are left out"
 
 
 def test_a_row_delta_cannot_remove_what_it_deletes_rows_of_nor_start_elsewhere(memory: CatalogBackend) -> None:

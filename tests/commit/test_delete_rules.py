@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from frazil.catalog import CatalogBackend
+from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.codec.single_value import to_bytes
 from frazil.commit.actions import Append, DeleteFiles, MetadataChange, OverwriteFiles, ReplacePartitions, RewriteFiles, RowDelta
 from frazil.errors import ValidationError, ValidationException
@@ -110,6 +110,10 @@ def test_a_missing_vector_is_told_from_another_in_the_same_file(memory: CatalogB
     assert deletes(memory) == [("/v.puffin", 4)]
 
 
+def delete_files_in(table: LoadedTable) -> list[str]:
+    return sorted(e["file_path"] for e in entries(table) if e["status"] != 2 and e["content"] != 0)
+
+
 # Versions -------------------------------------------------------------------------------------------------------------------------------
 
 
@@ -125,7 +129,7 @@ def test_versions_refuse_what_they_do_not_know(memory: CatalogBackend, version: 
     with pytest.raises(ValidationException, match=text):
         do(memory, RowDelta(added_deletes=[file]))
     if version > 1:
-        do(memory, RowDelta(added_deletes=[keys(0, 1)]))
+        assert delete_files_in(do(memory, RowDelta(added_deletes=[keys(0, 1)])).table) == ["/e.parquet"]
 
 
 def test_position_deletes_lose_against_an_upgrade_that_came_first(memory: CatalogBackend) -> None:
@@ -306,7 +310,8 @@ def test_new_deletes_conflict_where_they_can_reach_the_rows_relied_on(
     other = do(memory, RowDelta(added_deletes=[theirs])).snapshot
     action = RowDelta(added=[data_file(9)], check_new_deletes=True, conflict_filter=where, starting_snapshot_id=begun, isolation="snapshot")
     if not conflict:
-        do(memory, action)
+        table = do(memory, action).table
+        assert live(table) == ["1", "2", "9"] and delete_files_in(table) == [theirs.file_path]
         return
     with pytest.raises(ValidationException, match="Found new conflicting delete files that can apply to records matching") as caught:
         do(memory, action)
@@ -328,7 +333,7 @@ def test_new_deletes_of_another_partition_are_no_conflict(memory: CatalogBackend
         with pytest.raises(ValidationException, match="Found new conflicting delete files"):
             do(memory, action)
     else:
-        do(memory, action)
+        assert live(do(memory, action).table) == ["1", "2", "9"]
 
 
 @pytest.mark.parametrize(
@@ -348,7 +353,7 @@ def test_a_rewritten_file_meets_just_the_deletes_that_apply_to_it(memory: Catalo
     bare = replace(data_file(1), lower_bounds=None, upper_bounds=None, value_counts=None, null_value_counts=None)  # as a plan gives it
     action = OverwriteFiles(removed=[bare], added=[data_file(9, 0, 9)], starting_snapshot_id=begun, isolation="snapshot")
     if not conflict:
-        do(memory, action)
+        assert live(do(memory, action).table) == ["2", "9"]
         return
     with pytest.raises(ValidationException, match="Cannot commit, found new delete for replaced data file: /data/f00001.parquet") as caught:
         do(memory, action)

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.commit.test_processes import environment
+from tests.commit.faults import main
+from tests.forked import printed_by
 
 SOAK = bool(os.environ.get("FRAZIL_SOAK"))
 pytestmark = [pytest.mark.disk, *([pytest.mark.soak] if SOAK else [])]
@@ -32,10 +31,8 @@ OPERATIONS = list(AFTER) if SOAK else ["append", "transaction"]
 
 def swept(kind: str, operation: str, fault: str, place: Path) -> list[dict[str, Any]]:
     first = 1 if SOAK else 1 + (list(AFTER).index(operation) + len(fault)) % STEP
-    command = [sys.executable, "-m", "tests.commit.faults", kind, operation, fault, str(first), str(STEP), str(place)]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=1800 if SOAK else 120)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    lines = printed_by(main, kind, operation, fault, first, STEP, place, place=place, timeout=1800 if SOAK else 120)
+    return [json.loads(line) for line in lines]
 
 
 @pytest.mark.parametrize("kind", ["path", "sqlite"])

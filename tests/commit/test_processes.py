@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -12,31 +10,28 @@ import pytest
 
 from frazil.spec.metadata import TableMetadata
 from tests.commit.support import backend_of, live, make_table, name_in, needed, nothing_left_over
+from tests.commit.writer import main
+from tests.forked import started
 
 SOAK = bool(os.environ.get("FRAZIL_SOAK"))
 pytestmark = [pytest.mark.disk, *([pytest.mark.soak] if SOAK else [])]
 PROCESSES, COMMITS = (16, 50) if SOAK else (4, 10)
-ROOT = Path(__file__).parents[2]
-
-
-def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
 
 
 def run_writers(kind: str, place: Path) -> list[str]:
     """Start them all, let them go at once; the numbers they were told are committed."""
-    argument = [sys.executable, "-m", "tests.commit.writer", kind, str(place)]
-    running = [subprocess.Popen([*argument, str(who), str(COMMITS)], env=environment()) for who in range(1, PROCESSES + 1)]
+    running = [started(main, kind, place, who, COMMITS, place=place) for who in range(1, PROCESSES + 1)]
     try:
         deadline = time.monotonic() + 120
         while len(list(place.glob("ready-*"))) < PROCESSES:
-            assert time.monotonic() < deadline and all(p.poll() is None for p in running), "a writer did not start"
+            assert time.monotonic() < deadline and all(p.wait(0) is None for p in running), "a writer did not start"
             time.sleep(0.02)
         (place / "go").touch()
-        assert [p.wait(timeout=1200 if SOAK else 240) for p in running] == [0] * PROCESSES
+        codes = [p.wait(1200 if SOAK else 240) for p in running]
+        assert codes == [0] * PROCESSES, [p.problems() for p in running]
     finally:
         for p in running:
-            p.kill()
+            p.process.kill()
     return [n for who in range(1, PROCESSES + 1) for n in (place / f"ack-{who}").read_text().split()]
 
 

@@ -1,9 +1,8 @@
-"""A writer process of the tests: python -m tests.commit.writer KIND PLACE WHO COMMITS; each acknowledged commit is a line of PLACE/ack-WHO."""
+"""A writer process of the tests (tests.forked starts it): each acknowledged commit is a line of PLACE/ack-WHO."""
 
 from __future__ import annotations
 
 import os
-import sys
 import time
 from pathlib import Path
 
@@ -27,7 +26,3 @@ def main(kind: str, place: Path, who: int, commits: int) -> None:
                 continue
             acknowledged.write(b"%d\n" % number)
             os.fsync(acknowledged.fileno())
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))

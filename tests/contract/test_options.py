@@ -21,6 +21,7 @@ from frazil.spec.properties import TABLE_PROPERTIES
 from tests.docs.test_options import TEXT, listed
 
 ROWS = pa.table({"id": list(range(6)), "p": ["a", "a", "a", "b", "b", "b"]})
+NEWER = pa.table({"id": [1, 4, 9], "p": ["b", "z", "a"]})
 MANY = pa.table({"id": pa.array(range(60_000)), "p": [f"{n * 2654435761 % 2**32:x}" for n in range(60_000)]})
 
 
@@ -43,7 +44,7 @@ VERBS = {
     "dynamic_partition_overwrite": lambda t, **o: t.dynamic_partition_overwrite(ROWS, **o),
     "delete": lambda t, **o: t.delete("id = 1", mode="merge-on-read", runner="in-process", **o),
     "update": lambda t, **o: t.update({"p": "'z'"}, "id = 1", mode="merge-on-read", runner="in-process", **o),
-    "merge": lambda t, **o: t.upsert(ROWS, ["id"], mode="merge-on-read", runner="in-process", **o),
+    "merge": lambda t, **o: t.upsert(NEWER, ["id"], mode="merge-on-read", runner="in-process", **o),
 }
 EVERY, DELETING = set(VERBS), {"overwrite", "delete", "update", "merge"}
 FRAMES = {"append", "overwrite", "dynamic_partition_overwrite"}
@@ -64,8 +65,45 @@ def test_the_table_of_options_is_complete():
     assert known == set(MEANS) == set(EFFECTS)
 
 
+def newest(t: Any) -> Any:
+    """The last snapshot, on whatever branch it is, if any."""
+    return t.snapshots()[-1]
+
+
+def rows_at(t: Any, snapshot: Any) -> list[tuple[Any, ...]]:
+    found = t.scan(snapshot_id=snapshot.snapshot_id, selected_fields=("id", "p")).to_arrow()
+    return sorted(zip(*(c.to_pylist() for c in found.columns), strict=True))
+
+
+def added(t: Any, *, deletes: bool) -> list[dict[str, Any]]:
+    """Data files (or delete files) of the last snapshot."""
+    entries = (*t.inspect.entries(snapshot_id=newest(t).snapshot_id).to_pylist(),)
+    here = [e["data_file"] for e in entries if e["snapshot_id"] == newest(t).snapshot_id and e["status"] == 1]
+    return [f for f in here if (f["content"] != 0) == deletes]
+
+
+def columns_compressed(t: Any) -> set[str]:
+    found = set()
+    for file in (f for deletes in (False, True) for f in added(t, deletes=deletes) if f["file_format"].upper() == "PARQUET"):
+        with t.io.open_input(file["file_path"]) as f:
+            found.add(pq.read_metadata(f).row_group(0).column(0).compression)
+    return found
+
+
+SEEN = {  # what can be seen of an option at every verb; the others must leave the rows that the verb leaves without them
+    "write-format": lambda t: {f["file_format"].upper() for f in added(t, deletes=False)} <= {"ORC"},
+    "compression-codec": lambda t: columns_compressed(t) == {"GZIP"},
+    "branch": lambda t: t.refs()["audit"].snapshot_id == newest(t).snapshot_id != t.current_snapshot().snapshot_id,
+    "wap-id": lambda t: newest(t).summary["wap.id"] == "w1" and newest(t).snapshot_id != t.current_snapshot().snapshot_id,
+    "delete-format": lambda t: {f["file_format"].upper() for f in added(t, deletes=True)} <= {"AVRO"},
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("verb", sorted(VERBS))
 def test_a_write_option_means_something_to_a_verb_or_is_refused_by_name(catalog, verb):
+    bare = new(catalog, len(MEANS), partition_by=["p"], properties={"write.delete.mode": "merge-on-read"})
+    VERBS[verb](bare)
+    assert SEEN["write-format"](bare) is (verb == "delete"), "ORC is the option's doing"
     for number, (name, (value, means)) in enumerate(MEANS.items()):
         wap = {"write.wap.enabled": "true"} if name == "wap-id" else {}
         properties = {"write.delete.mode": "merge-on-read", **wap}
@@ -76,7 +114,9 @@ def test_a_write_option_means_something_to_a_verb_or_is_refused_by_name(catalog,
         value = t.current_snapshot().snapshot_id if value == "head" else value
         for spelling in (name, name.replace("-", "_")):
             if verb in means:
-                VERBS[verb](t, **{spelling: value})
+                result = VERBS[verb](t, **{spelling: value})
+                assert result.snapshot_id == newest(t).snapshot_id and rows_at(t, newest(t)) == rows_at(bare, newest(bare)), name
+                assert SEEN.get(name, lambda t: True)(t), name
                 break  # the second spelling would find other rows
             with pytest.raises(InvalidInput, match=name):
                 VERBS[verb](t, **{spelling: value})
@@ -221,14 +261,33 @@ def delete_files(t: Any) -> None:
             t.delete("id = 3", mode="copy-on-write", **options)
 
 
-def everywhere(name: str) -> Any:
-    """What holds however it is set without Spark: one process writes, keeps its writers, matches columns by name, checks each value."""
+# What holds however it is set without Spark, since one process writes and keeps its writers open.
 
-    def check(t: Any) -> None:
-        for value in {"distribution-mode": ("none", "hash", "range")}.get(name, (True, False)):
-            t.append(ROWS, **{name: value})
 
-    return check
+def one_file_a_partition(catalog: Any, **option: Any) -> None:
+    t = catalog.create_table("db.t", "id bigint, p string", partition_by=["p"])
+    assert t.append(ROWS.take([0, 3, 1, 4, 2, 5]), **option).files_added == 2
+    assert {f["partition"]["p"]: f["record_count"] for f in added(t, deletes=False)} == {"a": 3, "b": 3}
+
+
+def columns_by_name(catalog: Any, **option: Any) -> None:
+    t = catalog.create_table("db.t", "id bigint, p string")
+    t.append(ROWS.select(["p", "id"]), **option)
+    assert rows_at(t, newest(t)) == [(n, "aaabbb"[n]) for n in range(6)]
+
+
+def no_null_where_required(catalog: Any, **option: Any) -> None:
+    t = catalog.create_table("db.t", "id bigint not null, p string")
+    t.append(ROWS, **option)  # the columns of the frame may hold nulls, but do not
+    with pytest.raises(FrazilError, match="id"):
+        t.append(pa.table({"id": pa.array([1, None]), "p": ["a", "b"]}), **option)
+    assert rows_at(t, newest(t)) == [(n, "aaabbb"[n]) for n in range(6)] and len(t.refresh().snapshots()) == 1
+
+
+OF_TASKS = {
+    "distribution-mode": one_file_a_partition, "fanout-enabled": one_file_a_partition, "check-ordering": columns_by_name,
+    "check-nullability": no_null_where_required,
+}  # fmt: skip
 
 
 def of_spark(t: Any) -> None:
@@ -242,18 +301,21 @@ EFFECTS = {
     "output-spec-id": spec, "merge-schema": merge_schema, "overwrite-mode": overwrite_mode, "isolation-level": conflicts,
     "validate-from-snapshot-id": conflicts, "branch": branch, "wap-id": wap, "delete-format": delete_files,
     "delete-granularity": delete_files, "target-delete-file-size-bytes": delete_files, "advisory-partition-size": of_spark,
-    **{name: everywhere(name) for name in ("distribution-mode", "fanout-enabled", "check-ordering", "check-nullability")},
+    **OF_TASKS,
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("effect", sorted({f.__name__: f for f in EFFECTS.values() if f.__name__ != "check"}))
+@pytest.mark.parametrize("effect", sorted({f.__name__ for name, f in EFFECTS.items() if name not in OF_TASKS}))
 def test_write_options_do_what_the_documents_say(catalog, effect):
     next(f for f in EFFECTS.values() if f.__name__ == effect)(new(catalog))
 
 
-@pytest.mark.parametrize("name", [n for n, f in EFFECTS.items() if f.__name__ == "check"])
-def test_options_of_sparks_tasks_hold_in_one_process(catalog, name):
-    EFFECTS[name](new(catalog, partition_by=["p"]))
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [(n, v) for n in sorted(OF_TASKS) for v in (("none", "hash", "range") if n == "distribution-mode" else (True, False))],
+)
+def test_options_of_sparks_tasks_hold_in_one_process(catalog, name, value):
+    OF_TASKS[name](catalog, **{name: value})
 
 
 # Reads, tables, catalogs ----------------------------------------------------------------------------------------------------------------

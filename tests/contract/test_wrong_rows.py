@@ -222,11 +222,12 @@ def test_a_dropped_name_used_again_is_a_new_column(read: Read, golden: Golden, m
 
 def test_time_travel_shows_the_names_of_that_snapshot(read: Read, golden: Golden) -> None:
     for name in ("schema_evolution", "branches_tags", "replaced"):
-        table = golden[name]
+        table, with_rows = golden[name], 0
         for s in table.snapshots():
             rows = read(table.metadata_file, snapshot_id=s["snapshot_id"])
-            if rows:
-                assert list(rows[0]) == [f["name"] for f in table.schema(s["schema_id"])["fields"]], name
+            with_rows += bool(rows)
+            assert {tuple(row) for row in rows} <= {tuple(f["name"] for f in table.schema(s["schema_id"])["fields"])}, name
+        assert with_rows > 1, name
 
 
 # --- deletes

@@ -25,8 +25,7 @@ def test_every_write_option_is_documented_and_every_documented_one_accepted() ->
     known = {f.name.replace("_", "-") for f in fields(WriteOptions)} - {"snapshot-properties", "of-session"} | {"snapshot-property.<name>"}
     assert documented == known
     for name in documented - {"snapshot-property.<name>"}:
-        write_options({name: None})
-        write_options({name.replace("-", "_"): None})
+        assert write_options({name: None}) == write_options({name.replace("-", "_"): None}) == WriteOptions()
 
 
 def test_every_read_option_is_documented_and_every_documented_one_accepted() -> None:

@@ -177,6 +177,31 @@ def test_catalog_questions_about_our_tables_are_answered(spark, home, frame):
     spark.catalog.refreshTable("default.db.c")
 
 
+def test_views_over_the_drop_in_doors_follow_and_refresh_table_asks_for_what_others_wrote(spark, home, frame, monkeypatch):
+    frame.limit(2).writeTo("db.follow").using("iceberg").create()
+    spark.table("db.follow").createOrReplaceTempView("by_name")
+    spark.read.format("iceberg").load("db.follow").where("id >= 0").createOrReplaceTempView("by_load")
+    spark.table("db.follow.files").createOrReplaceTempView("its_files")
+    first = frazil.load_table("db.follow").current_snapshot().snapshot_id
+    spark.read.option("snapshot-id", first).table("db.follow").createOrReplaceTempView("fixed")
+    spark.sql("CACHE TABLE by_name")
+    try:
+        frame.where("id = 5").writeTo("db.follow").append()
+        assert ids(spark.table("by_name")) == ids(spark.sql("SELECT * FROM by_load")) == [0, 1, 5]
+        assert spark.table("its_files").count() == 2 and ids(spark.table("fixed")) == [0, 1]
+        monkeypatch.setattr("frazil.table.transaction.after_commit", lambda loaded: None)  # as if another process wrote
+        frame.where("id = 7").writeTo("db.follow").append()
+        assert ids(spark.table("by_name")) == [0, 1, 5]
+        spark.catalog.refreshTable("db.follow")
+        assert ids(spark.table("by_name")) == ids(spark.sql("SELECT * FROM by_load")) == [0, 1, 5, 7]
+        with pytest.raises(NoSuchTableError):
+            spark.catalog.refreshTable("default.db.nowhere")
+    finally:
+        spark.sql("UNCACHE TABLE by_name")
+        for view in ("by_name", "by_load", "its_files", "fixed"):
+            spark.catalog.dropTempView(view)
+
+
 def test_a_catalog_of_the_session_is_used_by_its_name(spark, tmp_path, frame):
     spark.conf.set("spark.sql.catalog.prod.type", "path")
     spark.conf.set("spark.sql.catalog.prod.warehouse", str(tmp_path / "prod"))

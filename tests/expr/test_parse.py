@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import subprocess
 import sys
 from decimal import Decimal
@@ -184,8 +183,11 @@ def test_what_is_printed_is_read_back_with_the_same_meaning(predicate: n.Express
 @given(st.text(max_size=40))
 @settings(max_examples=300, deadline=None)
 def test_any_text_is_a_predicate_or_a_parse_error(text: str) -> None:
-    with contextlib.suppress(ParseError):
-        parse(text)
+    try:
+        found = parse(text)
+    except ParseError:
+        return
+    assert isinstance(found, n.Expression) and parse(str(found)) == found
 
 
 _WORDS = [

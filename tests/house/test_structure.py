@@ -109,7 +109,7 @@ def test_a_class_name_stands_for_one_class() -> None:
     places: dict[str, list[str]] = {}
     for name, tree in TREES.items():
         for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and node.name != "Java":  # what py4j asks a class for
                 places.setdefault(node.name, []).append(name)
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
 

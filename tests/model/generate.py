@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from tests.model import column_steps as c
+from tests.model import ref_steps as r
 from tests.model import steps as s
 from tests.model.chance import branch_of, mode_of, new_rows
 from tests.model.merge import merge
 from tests.model.play import CATALOG, Player, Script
 from tests.model.sql import moved, new_value, predicate
 from tests.model.state import Refused, State, Work
-from tests.model.values import KINDS, TRANSFORMS, WIDER, Column, Invalid, leaves, shown
+from tests.model.values import KINDS, TRANSFORMS, WIDER, Column, Invalid, evolving, find, leaves, shown
 
 PROPERTIES: tuple[dict[str, str], ...] = (
     {"write.delete.mode": "merge-on-read"}, {"write.update.mode": "merge-on-read"}, {"write.merge.mode": "merge-on-read"},
@@ -23,8 +25,13 @@ PROPERTIES: tuple[dict[str, str], ...] = (
     {"write.target-file-size-bytes": "1"}, {"write.target-file-size-bytes": "1000000"}, {"write.parquet.row-group-limit": "1"},
     {"commit.manifest.min-count-to-merge": "2"}, {"write.metadata.metrics.default": "none"}, {"write.metadata.metrics.default": "full"},
     {"write.delete.isolation-level": "snapshot"}, {"write.parquet.row-group-size-bytes": "1"}, {"read.split.target-size": "1"},
+    {"commit.manifest-merge.enabled": "false"}, {"commit.manifest-merge.enabled": "true"}, {"commit.manifest.target-size-bytes": "1"},
+    {"write.metadata.metrics.default": "counts"}, {"write.metadata.metrics.default": "truncate(1)"}, {"write.summary.partition-limit": "5"},
+    {"write.object-storage.enabled": "true"}, {"write.object-storage.enabled": "false"}, {"write.data.partition-columns": "true"},
+    {"write.metadata.compression-codec": "gzip"}, {"write.metadata.compression-codec": "none"}, {"write.parquet.compression-codec": "snappy"},
+    {"write.metadata.previous-versions-max": "1", "write.metadata.delete-after-commit.enabled": "true"},
 )  # fmt: skip
-NAMES = ("n1", "n2", "n3", "New", "ü", "a b", "i", "s")
+NAMES = ("n1", "n2", "n3", "New", "ü'", "a b", "i", "s")
 
 
 def opening(rng: random.Random, catalog: str = CATALOG) -> Script:
@@ -36,11 +43,13 @@ def opening(rng: random.Random, catalog: str = CATALOG) -> Script:
         columns.append(Column(2 + n, {"int": "i", "string": "s"}.get(kind, f"{kind[0]}{n}"), kind))
     if rng.random() < 0.5:
         columns.append(Column(20, "p", "struct", None, (Column(21, "x", "int"), Column(22, "y", "string"), Column(23, "z", "double"))))
+    if rng.random() < 0.4:
+        columns.append(Column(30, "l", "list", None, (Column(31, "x", "int"), Column(32, "y", "string"), Column(33, "z", "float"))))
     by = []
     for _ in range(rng.choice([0, 0, 1, 1, 2])):
-        path, c = rng.choice(list(leaves(tuple(columns))))
-        if TRANSFORMS[c.kind] and not any(path in other for other in by):
-            by.append(rng.choice(TRANSFORMS[c.kind]).format(path))
+        path, column = rng.choice(list(leaves(tuple(columns))))
+        if TRANSFORMS[column.kind] and not any(path in other for other in by):
+            by.append(rng.choice(TRANSFORMS[column.kind]).format(path))
     properties: dict[str, str] = {}
     for _ in range(rng.randrange(3)):
         properties |= rng.choice(PROPERTIES)
@@ -106,12 +115,12 @@ def delete(rng: random.Random, state: State) -> Any:
 def update(rng: random.Random, state: State) -> Any:
     sets: dict[str, Any] = {}
     for _ in range(rng.choice([1, 1, 2, 3])):
-        path, c = rng.choice(list(leaves(state.columns)))
+        path, column = rng.choice(list(leaves(state.columns)))
         if path == "k":
             if rng.random() < 0.2:
                 sets[path] = moved("k", 10_000)
         else:
-            sets[path] = new_value(rng, c, state.columns, top=max(state.keys, 3))
+            sets[path] = new_value(rng, column, state.columns, top=max(state.keys, 3))
     return s.Update(tuple(sets.items()), where(rng, state), branch_of(rng, state), mode_of(rng, state)) if sets else None
 
 
@@ -119,7 +128,7 @@ def upsert(rng: random.Random, state: State) -> Any:
     branch = branch_of(rng, state)
     there = list(state.head(branch).rows.values())
     named = [n for n in (shown(row, state.columns) for row in rng.sample(there, min(len(there), rng.randrange(4)))) if n]
-    also = rng.choice([c.name for c in state.columns if c.kind in ("int", "string", "date")] or [""]) if rng.random() < 0.2 else ""
+    also = rng.choice([x.name for x in state.columns if x.kind in ("int", "string", "date")] or [""]) if rng.random() < 0.2 else ""
     changed = [n if rng.random() < 0.3 else {**new_rows(rng, state, 1, [n["k"]])[0]} for n in named]
     if also:  # a key of two columns: rows are told apart by `k`, so the other stays
         changed = [{**new, also: old[also]} for new, old in zip(changed, named, strict=True) if old[also] is not None]
@@ -130,65 +139,103 @@ def upsert(rng: random.Random, state: State) -> Any:
     return s.Upsert(tuple(rows), ("k", also) if also else ("k",), *flags, branch) if rows else None
 
 
-def add_column(rng: random.Random, state: State) -> Any:
+def new_column(rng: random.Random, state: State, name: str) -> Column:
     kind = rng.choice(list(KINDS))
     finite = [v for v in KINDS[kind][1] if not isinstance(v, float) or abs(v) < 1e300]  # others have no JSON form
-    default = rng.choice(finite) if state.version >= 3 and rng.random() < 0.5 else None
-    parent = rng.choice(["", "", *(c.name for c in state.columns if c.members)])
-    return s.AddColumn(parent, Column(0, rng.choice(NAMES), kind, default))
+    return Column(0, name, kind, rng.choice(finite) if state.version >= 3 and rng.random() < 0.5 else None)
 
 
-def some_path(rng: random.Random, state: State) -> str:
-    return rng.choice([p for p, _ in leaves(state.columns)] + [c.name for c in state.columns])
+def add_column(rng: random.Random, state: State) -> Any:
+    parent = rng.choice(["", "", *(x.name for x in state.columns if x.members)])
+    return c.AddColumn(parent, new_column(rng, state, rng.choice(NAMES)))
+
+
+def append_wider(rng: random.Random, state: State) -> Any:
+    values = tuple(rng.choice([1.5, None, -0.0]) for _ in range(2))
+    return s.AppendWider(new_rows(rng, state, 2), rng.choice(NAMES), values, branch_of(rng, state))
 
 
 def drop_column(rng: random.Random, state: State) -> Any:
-    return s.DropColumn(some_path(rng, state))
+    return c.DropColumn(rng.choice(evolving(state.columns)))
+
+
+def drop_and_add_again(rng: random.Random, state: State) -> Any:
+    """A name given anew, in one commit."""
+    name = rng.choice([x.name for x in state.columns])
+    return s.Transaction((c.DropColumn(name), c.AddColumn("", new_column(rng, state, name))))
 
 
 def rename_column(rng: random.Random, state: State) -> Any:
-    return s.RenameColumn(some_path(rng, state), rng.choice(NAMES))
+    return c.RenameColumn(rng.choice(evolving(state.columns)), rng.choice(NAMES))
 
 
 def swap_names(rng: random.Random, state: State) -> Any:
-    names = [c.name for c in state.columns]
-    return s.SwapNames(*rng.sample(names, 2))
+    return c.SwapNames(*rng.sample([x.name for x in state.columns], 2))
+
+
+def move_first(rng: random.Random, state: State) -> Any:
+    return c.MoveFirst(rng.choice(state.columns).name)
 
 
 def widen(rng: random.Random, state: State) -> Any:
-    can = [p for p, c in leaves(state.columns) if c.kind in WIDER]
-    return s.Widen(rng.choice(can)) if can else None
+    can = [path for path in evolving(state.columns) if find(state.columns, path)[-1].kind in WIDER]
+    return c.Widen(rng.choice(can)) if can else None
 
 
 def add_partition_field(rng: random.Random, state: State) -> Any:
-    path, c = rng.choice(list(leaves(state.columns)))
-    return s.AddPartitionField(rng.choice(TRANSFORMS[c.kind]), path) if TRANSFORMS[c.kind] else None
+    path, column = rng.choice(list(leaves(state.columns)))
+    return c.AddPartitionField(rng.choice(TRANSFORMS[column.kind]), path) if TRANSFORMS[column.kind] else None
 
 
 def drop_partition_field(rng: random.Random, state: State) -> Any:
-    return s.DropPartitionField()
+    return c.DropPartitionField()
 
 
 def set_properties(rng: random.Random, state: State) -> Any:
     chosen = allowed(rng.choice(PROPERTIES), state.version)
-    return s.SetProperties(chosen) if chosen else None
+    return c.SetProperties(chosen) if chosen else None
 
 
 def upgrade(rng: random.Random, state: State) -> Any:
-    return s.Upgrade(state.version + 1) if state.version < 3 else None
+    return c.Upgrade(state.version + 1) if state.version < 3 else None
+
+
+def some_snapshot(rng: random.Random, state: State) -> int:
+    """The place of a snapshot whose rows are known."""
+    return rng.choice([n for n, found in enumerate(state.order) if found in state.snaps])
 
 
 def create_branch(rng: random.Random, state: State) -> Any:
-    return s.CreateBranch(f"b{len(state.heads)}", rng.choice(list(state.heads)))
+    return r.CreateBranch(f"b{len(state.heads)}", some_snapshot(rng, state))
+
+
+def create_tag(rng: random.Random, state: State) -> Any:
+    return r.CreateTag(f"t{len(state.tags)}", some_snapshot(rng, state))
 
 
 def fast_forward(rng: random.Random, state: State) -> Any:
     others = [b for b in state.heads if b != "main"]
-    return s.FastForward(rng.choice(others)) if others else None
+    return r.FastForward(rng.choice(others)) if others else None
 
 
 def roll_back(rng: random.Random, state: State) -> Any:
-    return s.RollBack()
+    return r.RollBack(state.order.index(rng.choice(state.ancestors(state.head().snapshot_id)).snapshot_id or 0))
+
+
+def set_current(rng: random.Random, state: State) -> Any:
+    return r.SetCurrent(some_snapshot(rng, state))
+
+
+def stage(rng: random.Random, state: State) -> Any:
+    return r.Stage(new_rows(rng, state, 2))
+
+
+def cherry_pick(rng: random.Random, state: State) -> Any:
+    return r.CherryPick(state.order.index(rng.choice(state.staged))) if state.staged else None
+
+
+def add_file(rng: random.Random, state: State) -> Any:
+    return s.AddFile(new_rows(rng, state, 1), f"{state.keys}")
 
 
 def transaction(rng: random.Random, state: State) -> Any:
@@ -197,7 +244,7 @@ def transaction(rng: random.Random, state: State) -> Any:
     keys = state.keys
     for maker in rng.choices([append, delete, update, overwrite, upsert, merge, add_column], k=rng.randrange(2, 4)):
         step = maker(rng, replace(state, keys=keys))
-        if step is None or (maker is add_column and (any(isinstance(m, s.AddColumn) for m in made) or branch != "main")):
+        if step is None or (maker is add_column and (any(isinstance(m, c.AddColumn) for m in made) or branch != "main")):
             continue
         keys += 10
         made.append(replace(step, branch=branch) if hasattr(step, "branch") else step)
@@ -205,18 +252,29 @@ def transaction(rng: random.Random, state: State) -> Any:
 
 
 def race(rng: random.Random, state: State) -> Any:
-    """An overwrite is never the second: as in Java it validates nothing unless isolation-level is given."""
+    """An overwrite is never the second: as in Java it validates nothing unless isolation-level is given. After a new column only an append
+    is, whose frame lacks it."""
     makers = [append, delete, update, upsert, merge]
-    first, second = (rng.choice(some)(rng, replace(state, keys=state.keys + n)) for n, some in ((0, [*makers, overwrite]), (10, makers)))
-    return s.Race((replace(first, branch="main"), replace(second, branch="main"))) if first and second else None
+    chosen = rng.choice([*makers, overwrite, add_column])
+    first, second = (
+        chosen(rng, state),
+        rng.choice(makers if chosen is not add_column else [append])(rng, replace(state, keys=state.keys + 10)),
+    )
+    if not first or not second:
+        return None
+    return s.Race(tuple(replace(step, branch="main") if hasattr(step, "branch") else step for step in (first, second)))
 
 
 def look(rng: random.Random, state: State) -> Any:
+    if rng.random() < 0.3:
+        number = some_snapshot(rng, state)
+        return s.Look(predicate(rng, state.snapshot(number).columns, top=max(state.keys, 3)), snapshot=number)
     return s.Look(where(rng, state), branch_of(rng, state))
 
 
 MAKERS: dict[Callable[[random.Random, State], Any], float] = {
-    append: 5, overwrite: 2, overwrite_partitions: 2, delete: 6, update: 6, upsert: 4, merge: 8, look: 5, add_column: 2, drop_column: 1,
-    rename_column: 1, swap_names: 1, widen: 1, add_partition_field: 2, drop_partition_field: 1, set_properties: 3, upgrade: 0.7,
-    create_branch: 1, fast_forward: 0.7, roll_back: 0.5, transaction: 3, race: 2,
+    append: 5, append_wider: 1, overwrite: 2, overwrite_partitions: 2, delete: 6, update: 6, upsert: 4, merge: 8, look: 6, add_file: 1,
+    add_column: 2, drop_column: 1, drop_and_add_again: 1, rename_column: 1, swap_names: 1, move_first: 0.5, widen: 1,
+    add_partition_field: 2, drop_partition_field: 1, set_properties: 3, upgrade: 0.7, create_branch: 1, create_tag: 0.5, fast_forward: 0.7,
+    roll_back: 0.5, set_current: 0.5, stage: 1, cherry_pick: 1.5, transaction: 3, race: 2,
 }  # fmt: skip

@@ -29,7 +29,7 @@ class Clause:
         parts = []
         if self.sets:
             word = "values" if "insert" in self.kind else "set"
-            parts.append(f"{word}={{{', '.join(f'{p!r}: {e.text!r}' for p, e in self.sets)}}}")
+            parts.append(f"{word}={{{', '.join(f'{p!r}: {e.code()}' for p, e in self.sets)}}}")
         if self.condition:
             parts.append(f"condition={self.condition.text!r}")
         return f".when_{self.kind}({', '.join(parts)})"
@@ -48,9 +48,11 @@ class Merge:
     clauses: tuple[Clause, ...]
     branch: str = "main"
     mode: str | None = None
+    isolation: str | None = None
 
     def code(self, on: str = "t") -> str:
-        start = call(on, "merge", frame(on, self.rows, self.names), f"on={self.on.text!r}", branch=self.branch)
+        more = {"branch": self.branch, "isolation_level": self.isolation}
+        start = call(on, "merge", frame(on, self.rows, self.names), f"on={self.on.text!r}", **more)
         return start + "".join(c.code() for c in self.clauses) + f".execute({'' if self.mode is None else f'mode={self.mode!r}'})"
 
     def of(self, kinds: tuple[str, ...]) -> list[Clause]:
@@ -88,7 +90,7 @@ class Merge:
         for c in self.clauses:
             (c.condition or self.on).check(env)
             for path, e in c.sets:
-                find(env["target"][1], path)
+                find(env["target"][1], unsided(path))
                 e.check(env)
 
     def matched(self, envs: list[Env]) -> tuple[Clause, Env] | None:
@@ -106,14 +108,19 @@ class Merge:
     def version(self, row: Row, columns: Columns, clause: Clause, env: Env) -> Row:
         if clause.kind.endswith("_all"):
             return dict(env["source"][0] or {})
-        return assigned(row, columns, [(path, e.value(env)) for path, e in clause.sets])
+        return assigned(row, columns, [(unsided(path), e.value(env)) for path, e in clause.sets])
 
     def inserted(self, row: Row, source: Columns, columns: Columns) -> Row | None:
         env: Env = {"target": (None, columns), "source": (row, source)}
         clause = next((c for c in self.of(NOT_MATCHED) if c.acts(env)), None)
         if clause is None or clause.kind.endswith("_all"):
             return dict(row) if clause else None
-        return assigned({c.number: c.default for c in columns}, columns, [(path, e.value(env)) for path, e in clause.sets])
+        return assigned({c.number: c.default for c in columns}, columns, [(unsided(path), e.value(env)) for path, e in clause.sets])
+
+
+def unsided(path: str) -> str:
+    """A column of the table, which may be named with its side."""
+    return path.removeprefix("target.")
 
 
 # --- at random

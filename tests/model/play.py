@@ -10,15 +10,18 @@ from typing import Any
 from frazil.errors import FrazilError
 from frazil.spec.transform_values import apply as transformed
 from frazil.spec.values import internal_value
+from tests.model import column_steps as c
+from tests.model import ref_steps as r
 from tests.model import steps as s
 from tests.model.merge import Merge
 from tests.model.state import Facts, Refused, Snap, State, Work
-from tests.model.values import Columns, Row, ddl, find, plain, shown
+from tests.model.values import Columns, Row, as_set, ddl, find, plain, shown, value_of
 
 PRELUDE = """\
 import datetime
 from decimal import Decimal
 import pyarrow as pa
+import pyarrow.parquet as pq
 import frazil
 from frazil.arrow.values.arrow_schema import to_arrow_schema
 from frazil.spec.ddl import parse_type
@@ -26,6 +29,11 @@ nan, inf = float("nan"), float("inf")
 def rows(t, found, names=None):
     schema = to_arrow_schema(t.metadata.schema())
     return pa.Table.from_pylist(found, schema=pa.schema([schema.field(n) for n in names]) if names else schema)
+def parquet(frame, t, name):
+    sink = pa.BufferOutputStream()
+    pq.write_table(frame, sink)
+    t.io.write(path := f"{t.location()}/elsewhere/{name}.parquet", sink.getvalue().to_pybytes())
+    return path
 def wider(t, path):
     return parse_type({"int": "bigint", "float": "double", "decimal(9, 2)": "decimal(18,2)"}[str(t.metadata.schema().find_field(path).field_type)])
 """
@@ -74,6 +82,7 @@ class Player:
         self.script = replace(script, steps=())
         self.names: dict[str, Any] = {}
         self.refused = self.played = 0
+        self.known: dict[Any, tuple[dict[int, Row], dict[int, Facts]]] = {}
         exec(PRELUDE + script.catalog + script.opening(), self.names)
         self.state = State(script.columns, script.version, {"main": Snap(columns=script.columns)}, keys=0)
         self.state.schemas[self.table.schema().schema_id] = script.columns
@@ -87,6 +96,7 @@ class Player:
         self.script = replace(self.script, steps=(*self.script.steps, step))
         if isinstance(step, s.Race):
             self.race(step)
+            self.state.order = [found.snapshot_id for found in self.table.snapshots()]
             return
         work = Work.of(self.state, getattr(step, "branch", "main"))
         work.replaced = self.replaced
@@ -96,6 +106,7 @@ class Player:
         except Refused as e:
             expected = e
         if self.run(step, expected):
+            self.state.order = [found.snapshot_id for found in self.table.snapshots()]
             self.done(step, work)
 
     def run(self, step: Any, expected: Refused | None) -> bool:
@@ -124,13 +135,15 @@ class Player:
             return
         self.names["result"] = None
         raced = self.names.pop("raced")
-        found = self.got(self.table.scan().to_arrow())
+        found = as_set(self.table.scan().to_arrow().to_pylist())
         for work in orders[:1] if raced else orders[1:]:
-            if work and sorted(found, key=repr) == sorted((plain(shown(r, work.columns)) for r in work.rows.values()), key=repr):
+            if work and found == as_set(shown(row, work.columns) for row in work.rows.values()):
+                self.state.columns = work.columns
+                self.state.schemas.setdefault(self.table.schema().schema_id, work.columns)
                 self.committed(race, work, self.state.head())
                 self.look_around()
                 return
-        outcomes = [work and [plain(shown(r, work.columns)) for r in work.rows.values()] for work in orders]
+        outcomes = [work and as_set(shown(row, work.columns) for row in work.rows.values()) for work in orders]
         raise Mismatch("race", f"{'lost' if raced else 'won'}: {raced}; {found} is none of {outcomes}")
 
     def read_before(self, race: Any) -> Work | None:
@@ -150,27 +163,41 @@ class Player:
 
     def done(self, step: Any, work: Work) -> None:
         state, before = self.state, self.state.head(work.branch)
-        state.columns = work.columns
+        state.columns, state.adopted = work.columns, state.adopted or work.adopts
         state.schemas.setdefault(self.table.schema().schema_id, work.columns)
         match step:
             case s.Look():
-                self.same(
-                    self.got(self.names["looked"][0]), [plain(shown(r, work.columns)) for r in step.found], f"rows where {step.where.text}"
-                )
+                self.same(self.names["looked"][0].to_pylist(), step.found, f"rows where {step.where.text}")
                 if self.names["looked"][1] != len(step.found):
                     raise Mismatch("count", f"{self.names['looked'][1]} where {step.where.text}, not {len(step.found)}")
                 return
-            case s.Upgrade():
+            case c.Upgrade():
                 state.version = step.version
-            case s.CreateBranch():
-                state.heads[step.name] = state.head(step.source)
-            case s.FastForward():
+            case r.CreateTag():
+                state.tags[step.name] = state.order[step.snapshot]
+            case r.CreateBranch():
+                state.heads[step.name] = state.snapshot(step.snapshot)
+            case r.FastForward():
                 state.heads["main"] = state.head(step.source)
-            case s.RollBack():
-                state.heads["main"] = state.snaps[state.head().parent]  # type: ignore[index]
+            case r.RollBack() | r.SetCurrent():
+                state.heads["main"] = state.snapshot(step.snapshot)
+            case r.Stage():
+                self.staged(work)
+            case r.CherryPick() if self.table.current_snapshot().snapshot_id == state.order[step.snapshot]:
+                state.heads["main"] = state.snapshot(step.snapshot)
+                state.row_ids |= {f.row_id for f in state.head().facts.values() if f.row_id is not None}
             case _:
                 self.committed(step, work, before)
         self.look_around()
+
+    def staged(self, work: Work) -> None:
+        """A snapshot that no branch has; what it adds gets row ids once it is picked."""
+        found = self.table.snapshot_by_id(self.names["result"].snapshot_id)
+        snap = Snap(work.rows, self.state.schemas[found.schema_id], {}, found.snapshot_id, found.parent_snapshot_id)
+        snap = replace(snap, facts=self.read(snap, snap.columns, snapshot_id=found.snapshot_id))
+        self.state.snaps[found.snapshot_id] = snap
+        self.state.staged.append(found.snapshot_id)
+        self.state.keys = max([self.state.keys, *(work.key(row) for row in work.rows.values())])
 
     def committed(self, step: Any, work: Work, before: Snap) -> None:
         refs = self.table.refs()
@@ -182,17 +209,37 @@ class Player:
             if isinstance(step, s.Delete | s.Update | s.Upsert | Merge) and not work.changes:
                 raise Mismatch("a snapshot of nothing", self.table.snapshot_by_id(head).operation)
             found = self.table.snapshot_by_id(head)
+            self.on_the_way(step, work, before, found)
             snap = Snap(work.rows, self.state.schemas[found.schema_id], {}, head, found.parent_snapshot_id)
             snap = replace(snap, facts=self.read(snap, work.columns, branch=work.branch))
             self.follow(work, before, snap, found.sequence_number or 0)
             self.state.snaps[head] = self.state.heads[work.branch] = snap
-            self.state.keys = max([self.state.keys, *(work.key(r) for r in work.rows.values())])
+            self.state.keys = max([self.state.keys, *(work.key(row) for row in work.rows.values())])
+            self.summary(found, snap)
         self.metrics(step, work)
+
+    def on_the_way(self, step: Any, work: Work, before: Snap, head: Any) -> None:
+        """The snapshots that a transaction made before its last one."""
+        at = head
+        for rows in reversed(work.states) if isinstance(step, s.Transaction) else ():
+            at = self.table.snapshot_by_id(at.parent_snapshot_id)
+            if at is None or at.snapshot_id == before.snapshot_id:
+                raise Mismatch("no snapshot", "for a step of a transaction")
+            snap = Snap(rows, self.state.schemas[at.schema_id], {}, at.snapshot_id, at.parent_snapshot_id)
+            self.state.snaps[at.snapshot_id] = replace(snap, facts=self.read(snap, snap.columns, snapshot_id=at.snapshot_id))
+            self.summary(at, snap)
+        if isinstance(step, s.Transaction) and at.parent_snapshot_id != before.snapshot_id:
+            raise Mismatch("a snapshot of nothing", f"between {before.snapshot_id} and {at.snapshot_id}")
+
+    def summary(self, snapshot: Any, snap: Snap) -> None:
+        """The total of rows, where no deletes lie beside them."""
+        if snapshot.summary["total-position-deletes"] == "0" and int(snapshot.summary["total-records"]) != len(snap.rows):
+            raise Mismatch("summary", f"total-records is {snapshot.summary['total-records']}, not {len(snap.rows)}")
 
     def metrics(self, step: Any, work: Work) -> None:
         result = self.names.get("result")
         match step:
-            case s.Append():
+            case s.Append() | s.AppendWider():
                 want = {"rows_inserted": work.inserted}
             case s.Delete():
                 want = {"rows_deleted": work.deleted}
@@ -233,29 +280,33 @@ class Player:
     # --- comparing
 
     def read(self, snap: Snap, columns: Columns, **where: Any) -> dict[int, Facts]:
-        """Compares the rows, and gives what the table says about each."""
+        """Compares the rows, and gives what the table says about each. What was read of this version of the table is not read again."""
+        asked = (self.table.metadata_location, *where.items())
+        if self.known.get(asked, (None,))[0] is snap.rows:
+            return self.known[asked][1]
         extra = (*LINEAGE, "_spec_id") if self.table.format_version >= 3 else ("_spec_id",)
-        found = self.table.scan(selected_fields=(*(c.name for c in columns), *extra), **where).to_arrow().to_pylist()
-        facts = [Facts(r.pop("_row_id", None), r.pop("_last_updated_sequence_number", None), r.pop("_spec_id")) for r in found]
-        self.same(list(map(plain, found)), [plain(shown(r, columns)) for r in snap.rows.values()], f"rows at {where}")
+        found = self.table.scan(selected_fields=(*(column.name for column in columns), *extra), **where).to_arrow().to_pylist()
+        facts = [Facts(row.pop("_row_id", None), row.pop("_last_updated_sequence_number", None), row.pop("_spec_id")) for row in found]
+        self.same(found, [shown(row, columns) for row in snap.rows.values()], f"rows at {where}")
         key = find(columns, "k")[0].number
         identities = {row.get(key): i for i, row in snap.rows.items()}
-        return {identities[r["k"]]: f for r, f in zip(found, facts, strict=True)}
+        self.known[asked] = (snap.rows, {identities[row["k"]]: f for row, f in zip(found, facts, strict=True)})
+        return self.known[asked][1]
 
-    def got(self, table: Any) -> list[Any]:
-        return [plain(r) for r in table.to_pylist()]
-
-    def same(self, got: list[Any], want: list[Any], what: str, kind: str = "rows") -> None:
-        got, want = sorted(got, key=repr), sorted(want, key=repr)
+    def same(self, got: Iterable[Any], want: Iterable[Any], what: str, kind: str = "rows") -> None:
+        got, want = as_set(got), as_set(want)
         if got != want:
             lines = [f"missing {w}" for w in want if w not in got][:5] + [f"extra {g}" for g in got if g not in want][:5]
             raise Mismatch(kind, f"{what}: {len(got)}, not {len(want)}\n" + "\n".join(lines))
 
     def look_around(self) -> None:
-        """One earlier snapshot, and the heads of the branches."""
+        """One earlier snapshot, one tag, and the heads of the branches."""
         state = self.state
         if state.snaps:
             self.look_back(list(state.snaps.values())[self.played % len(state.snaps)])
+        if state.tags:
+            name, tagged = list(state.tags.items())[self.played % len(state.tags)]
+            self.read(state.snaps[tagged], state.snaps[tagged].columns, tag=name)
         for name, head in state.heads.items():
             if head.snapshot_id is not None and self.table.refs()[name].snapshot_id != head.snapshot_id:
                 raise Mismatch("refs", f"{name} is at {self.table.refs()[name].snapshot_id}, not {head.snapshot_id}")
@@ -277,6 +328,7 @@ class Player:
                 self.read(head, self.state.columns, branch=name)
         self.changelog()
         self.files()
+        self.inspected()
 
     def changelog(self) -> None:
         """What changed between the last snapshots of main is what the model says."""
@@ -292,31 +344,49 @@ class Player:
             self.changed(came, gone, {**spans, "net": True})
             if new.parent == old.snapshot_id:
                 self.changed(came, gone, spans)
-                keys = {r["k"] for r in came} & {r["k"] for r in gone}
+                keys = {row["k"] for row in came} & {row["k"] for row in gone}
                 self.changed(came, gone, {**spans, "identifier_columns": ["k"]}, keys)
 
     def difference(self, old: Snap, new: Snap) -> tuple[list[Any], list[Any]]:
         """Rows that only the new (only the old) one has, in the columns of today."""
         columns = self.state.columns
-        before, after = ({repr(plain(r)): r for row in snap.rows.values() if (r := shown(row, columns))} for snap in (old, new))
-        return [r for text, r in after.items() if text not in before], [r for text, r in before.items() if text not in after]
+        before, after = ({repr(plain(n)): n for row in snap.rows.values() if (n := shown(row, columns))} for snap in (old, new))
+        return [n for text, n in after.items() if text not in before], [n for text, n in before.items() if text not in after]
 
     def changed(self, came: list[Any], gone: list[Any], arguments: dict[str, Any], pairs: Iterable[Any] = ()) -> None:
-        pairs, names = set(pairs), [c.name for c in self.state.columns]
-        want = [("UPDATE_AFTER" if r["k"] in pairs else "INSERT", plain(r)) for r in came]
-        want += [("UPDATE_BEFORE" if r["k"] in pairs else "DELETE", plain(r)) for r in gone]
+        pairs, names = set(pairs), ["_change_type", *(column.name for column in self.state.columns)]
+        want = [{**row, "_change_type": "UPDATE_AFTER" if row["k"] in pairs else "INSERT"} for row in came]
+        want += [{**row, "_change_type": "UPDATE_BEFORE" if row["k"] in pairs else "DELETE"} for row in gone]
         found = self.table.changes(**arguments).to_arrow().to_pylist()
-        self.same([(r["_change_type"], plain({n: r[n] for n in names})) for r in found], want, f"changes {arguments}", "changelog")
+        self.same([{n: row[n] for n in names} for row in found], want, f"changes {arguments}", "changelog")
 
     def files(self) -> None:
-        """What lies in the table's folder is what its snapshots name."""
+        """What lies in the table's folder of data is what its snapshots name."""
         table, inspect = self.table, self.table.inspect
         named = set(inspect.all_files()["file_path"].to_pylist()) if self.state.snaps else set()
+        named = {path for path in named if "/elsewhere/" not in path}
         there = {f.location for f in table.io.list(f"{table.location()}/data")}
         if orphans := there - named:
             raise Mismatch("orphans", ", ".join(sorted(orphans)))
         if missing := named - there:
             raise Mismatch("missing files", ", ".join(sorted(missing)))
+
+    def inspected(self) -> None:
+        """The metadata tables agree with one another, and with the rows where no deletes lie beside them."""
+        inspect = self.table.inspect
+        if self.state.head().snapshot_id is None:
+            return
+        files, partitions = inspect.files().to_pylist(), inspect.partitions().to_pylist()
+        data = [f for f in files if f["content"] == 0]
+        totals = {
+            "files": sum(f["record_count"] for f in data), "partitions": sum(p["record_count"] for p in partitions),
+            "entries": sum(e["data_file"]["record_count"] for e in inspect.entries().to_pylist() if e["status"] < 2 and not e["data_file"]["content"]),
+        }  # fmt: skip
+        rows = len(self.state.head().rows) if len(data) == len(files) else totals["files"]
+        if set(totals.values()) != {rows}:
+            raise Mismatch("metadata tables", f"{totals}, not {rows} rows")
+        if inspect.history().to_pylist()[-1]["snapshot_id"] != self.state.head().snapshot_id:
+            raise Mismatch("metadata tables", "the last line of history is not the current snapshot")
 
     # --- partitions
 
@@ -333,8 +403,8 @@ class Player:
         for f in self.table.spec().fields:
             name, type_ = schema.find_column_name(f.source_id), schema.find_field(f.source_id).field_type
             value: Any = row
-            for c in find(columns, name):
-                value = None if value is None else value.get(c.number, c.default)
+            for column in find(columns, name):
+                value = value_of(value, column)
             found.append(None if value is None else transformed(f.transform, type_, internal_value(type_, value)))
         return plain(found)
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
+from tests.model.column_steps import AddColumn, RenameColumn
 from tests.model.play import Mismatch, Script, play
 from tests.model.sql import Expr, true
-from tests.model.steps import AddColumn, Race, RenameColumn, Transaction
+from tests.model.steps import AppendWider, Race, Transaction
 from tests.model.values import Invalid
 
 
@@ -68,7 +69,7 @@ def named(step: Any) -> Iterator[str]:
         yield from (name for inner in step.steps for name in named(inner))
     elif isinstance(step, AddColumn):
         yield step.column.name
-    elif isinstance(step, RenameColumn):
+    elif isinstance(step, RenameColumn | AppendWider):
         yield step.name
 
 

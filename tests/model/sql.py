@@ -18,12 +18,20 @@ Env = Mapping[str, tuple[Row | None, Columns]]  # side ("" for the only one) -> 
 
 @dataclass(frozen=True)
 class Expr:
-    """`parts`: simpler ones that may stand in its place when a failure shrinks. `uses`: the columns, as (side, path)."""
+    """`parts`: simpler ones that may stand in its place when a failure shrinks. `uses`: the columns, as (side, path). `given`: a new value
+    that is handed over as a Python value, not as text."""
 
     text: str
     value: Callable[[Env], Any]
     parts: tuple[Expr, ...] = ()
     uses: frozenset[tuple[str, str]] = frozenset()
+    given: bool = False
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def code(self) -> str:
+        return self.text if self.given else repr(self.text)
 
     def check(self, env: Env) -> Expr:
         """Raises Invalid when a column is not there."""
@@ -57,6 +65,7 @@ def literal(value: Any, kind: str) -> Expr:
         case float() if not math.isfinite(value):
             text = f"CAST('{'NaN' if math.isnan(value) else 'Infinity' if value > 0 else '-Infinity'}' AS {kind.upper()})"
         case float():
+            value += 0.0  # a literal has no negative zero
             text = f"CAST({value} AS {kind.upper()})"
         case Decimal():
             text = f"CAST({value} AS {KINDS[kind][0].upper()})"
@@ -69,6 +78,21 @@ def literal(value: Any, kind: str) -> Expr:
         case int():
             text = str(value) if -(2**31) <= value < 2**31 else f"CAST('{value}' AS BIGINT)"
     return Expr(text, lambda env: value)
+
+
+def given(value: Any) -> Expr:
+    """A Python value as the new value of a column."""
+    return Expr(repr(value), lambda env: value, given=True)
+
+
+def of(text: str, function: Callable[..., Any], *terms: Expr, nulls: bool = False) -> Expr:
+    """Any text, with what it is worth as a function of its terms; `nulls`: the function takes nulls, else they make it null."""
+
+    def value(env: Env) -> Any:
+        found = [term.value(env) for term in terms]
+        return function(*found) if nulls or None not in found else None
+
+    return Expr(text, value, (), frozenset().union(*(term.uses for term in terms)))
 
 
 def column(path: str, side: str = "") -> Expr:
@@ -190,7 +214,9 @@ def new_value(rng: random.Random, c: Column, columns: Columns, sides: Sequence[t
     constant = literal(rng.choice(KINDS[c.kind][1]), c.kind)
     match rng.randrange(6):
         case 0:
-            return literal(None, c.kind)
+            return (
+                literal(None, c.kind) if rng.random() < 0.7 or c.kind == "string" else given(rng.choice(KINDS[c.kind][1]))
+            )  # texts are expressions
         case 1 | 2 if same:
             return rng.choice(same)
         case 3 if same:

@@ -9,7 +9,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from frazil.codec.metadata_json import encode_metadata
 from tests.model import generate
 from tests.model.play import CATALOG, Mismatch, Player, play, told
-from tests.model.values import plain, shown
+from tests.model.values import shown
 from tests.peers.rowsum import rowsum
 
 PATH = CATALOG.replace('"memory"', '"path", warehouse="{}"')
@@ -40,8 +40,8 @@ class SparkPlayer(Player):
 
     def finish(self):
         super().finish()
-        rows = [plain(r.asDict(recursive=True)) for r in self.table.to_spark(self.spark).collect()]
-        self.same(rows, [plain(shown(r, self.state.columns)) for r in self.state.head().rows.values()], "rows on Spark")
+        rows = [r.asDict(recursive=True) for r in self.table.to_spark(self.spark).collect()]
+        self.same(rows, [shown(r, self.state.columns) for r in self.state.head().rows.values()], "rows on Spark")
 
 
 @pytest.mark.spark

@@ -86,6 +86,17 @@ def test_two_deletion_vectors_of_one_file_are_corrupt() -> None:
         reached(one(), delete(**vector), delete(**{**vector, "file_path": "/t/y"}))
 
 
+@pytest.mark.parametrize("name", ["/t/data/f.parquet", "file:/t/data/f.parquet"])
+def test_a_deletion_vector_that_is_older_than_its_data_file_is_an_error_as_in_java(name: str) -> None:
+    vector = delete(file_format="puffin", referenced_data_file=name, content_offset=4, content_size_in_bytes=40)
+    assert reached(one(), replace(vector, sequence=1)) == ["/t/x"]
+    old = r"DV data sequence number \(0\) must be greater than or equal to data file sequence number \(1\)"
+    with pytest.raises(CorruptData, match=old) as refused:
+        reached(one(), replace(vector, sequence=0))
+    assert refused.value.facts == {"file": "/t/x", "data_file": "/t/data/f.parquet"}
+    assert reached(one(), replace(delete(referenced_data_file=name), sequence=0)) == [], "position delete files are passed over"
+
+
 @pytest.mark.parametrize(
     ("change", "error", "text"),
     [

@@ -2,6 +2,7 @@
 
 import math
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
+from frazil.arrow.deletes.write_deletes import FileDeletes
+from frazil.arrow.deletes.write_vectors import write_vectors
 from frazil.arrow.values.arrow_schema import to_arrow_schema
+from frazil.arrow.write.write_context import WriteContext
+from frazil.arrow.write.write_options import WriteOptions
 from frazil.commit.actions import RowDelta
 from frazil.commit.transaction import commit
+from frazil.errors import CorruptData
 from frazil.scan import deletes
 from frazil.spark.deletes import bitmaps, equality, native_deletes, one_bitmap
 from frazil.spark.scan import file_keys, parquet_scan
@@ -407,7 +413,28 @@ def test_columns_named_as_ours_are_the_tables_own(session, catalog, rows):
         assert rows(table.scan(selected_fields=(name, "id", "_pos", "_file")).to_spark(session).drop("_pos", "_file")) == want
 
 
-def test_a_file_that_is_there_twice_has_its_deletes_on_both_entries(session, catalog, tmp_path):
+@pytest.mark.parametrize("way", ["one bitmap", "join", "tasks"])
+def test_vectors_whose_places_are_exchanged_in_the_manifest_are_noticed(catalog, session, monkeypatch, way):
+    if way != "one bitmap":
+        monkeypatch.setattr(one_bitmap, "ROWS", 0)
+    if way == "tasks":
+        monkeypatch.setattr(bitmaps, "ON_DRIVER", (0, 0, 0))
+    t = table(catalog, 3)
+    t.append(numbers(0, 10)), t.append(numbers(10, 10))
+    files = [task.file for task in t.scan().plan_files()]
+    context = WriteContext.of(t._loaded.metadata, t._loaded.storage, WriteOptions())
+    one, two = write_vectors([FileDeletes(f, np.array([n])) for n, f in enumerate(files)], context)
+    places = [{"content_offset": v.content_offset, "content_size_in_bytes": v.content_size_in_bytes} for v in (two, one)]
+    commit(t._writable(), t._loaded, [RowDelta(added_deletes=[replace(v, **p) for v, p in zip((one, two), places, strict=True)])])
+    with pytest.raises(Exception, match=r"the deletion vector of .*; the footer of that file says that of"):
+        t.refresh().to_spark(session).collect()
+    with pytest.raises(CorruptData, match="the footer of that file says that of"):
+        t.to_arrow()
+    with pytest.raises(CorruptData, match="the footer of that file says that of"):
+        t.inspect.position_deletes()
+
+
+def test_a_file_that_a_snapshot_lists_twice_is_refused_by_name(session, catalog, tmp_path):
     path = tmp_path / "x.parquet"
     pq.write_table(pa.table({"id": list(range(10))}), path)
     for version in (2, 3):
@@ -415,8 +442,12 @@ def test_a_file_that_is_there_twice_has_its_deletes_on_both_entries(session, cat
         table.add_files([path])
         table.delete("id = 3", mode="merge-on-read", runner="in-process")
         table.add_files([path], check_duplicate_files=False)
-        got = sorted(r["id"] for r in table.to_spark(session).collect())
-        assert got == sorted(table.to_arrow()["id"].to_pylist()) == sorted([*range(10), *({*range(10)} - {3})])
+        with pytest.raises(CorruptData, match=r"lists data file .*x\.parquet 2 times"):
+            table.to_spark(session).collect()
+        with pytest.raises(Exception, match=r"lists data file .*x\.parquet 2 times"):
+            session.read.format("iceberg").load(table.location()).count()
+        before = table.metadata.snapshots[-2].snapshot_id
+        assert ids(table.scan(snapshot_id=before).to_spark(session)) == [n for n in range(10) if n != 3]
 
 
 def test_flipped_bits_in_pages_are_told(session, catalog):

@@ -1,4 +1,4 @@
-"""A process that lets row-level changes die: python -m tests.table.row_faults KIND VERB MODE VERSION FAULT FIRST STEP PLACE; a JSON line for each k.
+"""A process that lets row-level changes die (tests.forked starts it); it prints a JSON line for each k.
 
 As tests.commit.faults does it, with the verbs of a table: data files, delete files and vectors are written on the way to the commit.
 """
@@ -7,26 +7,18 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
-
-import datafusion  # noqa: F401 - once for all children, not once in each
-import pyarrow as pa
 
 import frazil
 from frazil.commit.transaction import log as commit_log
 from frazil.errors import CommitStateUnknownException, FrazilError
 from frazil.scan.manifests import manifests_of, read_manifest
+from tests.builders.frames import ID_P_V, frame_of, id_p_v
 from tests.commit.faults import Counter, in_child
 
 MOST = 400
 ROWS = [(i, "ab"[i // 10], i) for i in range(20)]
-
-
-def frame(rows: Any) -> pa.Table:
-    ids, p, v = zip(*rows, strict=True)
-    return pa.table({"id": pa.array(ids, pa.int64()), "p": pa.array(p), "v": pa.array(v, pa.int64())})
 
 
 def opened(kind: str, place: Path) -> Any:
@@ -40,8 +32,8 @@ def laid_out(kind: str, mode: str, version: int, place: Path) -> None:
     properties = {f"write.{verb}.mode": mode for verb in ("delete", "update", "merge")}
     catalog = opened(kind, place)
     catalog.create_namespace("db")
-    t = catalog.create_table("db.t", "id bigint, p string, v bigint", partition_by=["p"], properties=properties, format_version=version)
-    t.append(frame(ROWS), **{"target-file-size-bytes": 10**6})
+    t = catalog.create_table("db.t", ID_P_V, partition_by=["p"], properties=properties, format_version=version)
+    t.append(frame_of(ROWS), **{"target-file-size-bytes": 10**6})
     t.delete("id in (0, 19)", mode="merge-on-read", runner="in-process")
     catalog.close()
 
@@ -53,7 +45,7 @@ def done(t: Any, verb: str) -> None:
         case "update":
             t.update(set={"v": "v + 100"}, where="id in (3, 15)", runner="in-process")
         case "merge":
-            described = t.merge(frame([(3, "a", 103), (15, "b", 115), (50, "b", 50)]), on="target.id = source.id", runner="in-process")
+            described = t.merge(frame_of([(3, "a", 103), (15, "b", 115), (50, "b", 50)]), on="target.id = source.id", runner="in-process")
             described.when_matched_update_all().when_not_matched_insert_all().execute()
 
 
@@ -99,19 +91,14 @@ def attempt(kind: str, verb: str, fault: str, k: int, place: Path) -> dict[str, 
         return {"told": "failed", "seen": counter.seen, "fired": counter.fired, "error": f"{type(e).__name__}: {e}"}
 
 
-def rows_of(t: Any) -> list[list[Any]]:
-    found = t.scan(selected_fields=("id", "p", "v")).to_arrow()
-    return sorted(map(list, zip(*(c.to_pylist() for c in found.columns), strict=True)))
-
-
 def looked_at(kind: str, place: Path) -> dict[str, Any]:
     """Run in a child: what is there now, and whether the next change works."""
     catalog = opened(kind, place)
     t = catalog.load_table("db.t")
-    rows, there, wanted = rows_of(t), files_of(place), needed(t)
+    rows, there, wanted = id_p_v(t), files_of(place), needed(t)
     found = {"rows": rows, "missing": sorted(wanted - there), "orphans": sorted(there - wanted)}
     t.delete("id = 7", runner="in-process")
-    found["next"] = rows_of(t) == [r for r in rows if r[0] != 7]
+    found["next"] = id_p_v(t) == [r for r in rows if r[0] != 7]
     return found
 
 
@@ -129,7 +116,3 @@ def main(kind: str, verb: str, mode: str, version: int, fault: str, first: int, 
         if (told.get("told") == "committed" and not told["fired"] and told["seen"] < k) or k > MOST:
             return
         k += step
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:4], int(sys.argv[4]), sys.argv[5], int(sys.argv[6]), int(sys.argv[7]), Path(sys.argv[8]))

@@ -10,101 +10,86 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 import frazil
+from frazil.arrow.write.conform import conform
+from frazil.arrow.write.write_rows import WriteContext, write
 from frazil.commit.actions import RewriteFiles
 from frazil.errors import ValidationException
 from frazil.spec.types import StringType
+from tests.builders.frames import IdPV, frame_of, id_p_v
+from tests.model import steps as s
+from tests.model.merge import Clause, Merge
+from tests.model.play import PRELUDE
+from tests.model.sql import column, compare, literal, of
+from tests.model.state import rows_after
+from tests.model.values import Column, ddl
 
 SOAK = bool(os.environ.get("FRAZIL_SOAK"))
 pytestmark = [pytest.mark.soak] if SOAK else []
-Row = tuple[int, str, int]
-START: list[Row] = [(i, "ab"[i // 10], 0) for i in range(20)]
+COLUMNS = (Column(1, "id", "long"), Column(2, "p", "string"), Column(3, "v", "long"))
+SAME_ID = compare(column("id", "target"), "=", column("id", "source"))
+START = [(i, "ab"[i // 10], 0) for i in range(20)]
 NAMES = itertools.count()
-
-
-def frame(*rows: Row) -> pa.Table:
-    ids, p, v = zip(*rows, strict=True)
-    return pa.table({"id": pa.array(ids, pa.int64()), "p": pa.array(p), "v": pa.array(v, pa.int64())})
 
 
 def part(k: int) -> str:
     return "ab"[k // 10]
 
 
-# What an operation does in a transaction, at the row k; its own value n tells who wrote.
+def step(kind: str, k: int, n: int, isolation: str | None = None, mode: str | None = None) -> Any:
+    """What an operation on rows does at the row k, as a step of the model; its own value n tells who wrote."""
+    rows, how = ({"id": k, "p": part(k), "v": n},), {"isolation": isolation, "mode": mode}
+    here = compare(column("id"), "=", literal(k, "long"))
+    match kind:
+        case "append":
+            return s.Append(rows)
+        case "delete":
+            return s.Delete(here, **how)
+        case "update":
+            return s.Update((("v", of(f"v + {n}", lambda v: v + n, column("v"))),), here, **how)
+        case "upsert":
+            return s.Upsert(rows, ("id",), **how)
+        case "overwrite":
+            return s.Overwrite(rows, compare(column("p"), "=", literal(part(k), "string")), isolation=isolation)
+    v = of("target.v + source.v", lambda t, s: t + s, column("v", "target"), column("v", "source"))
+    return Merge(rows, ("id", "p", "v"), SAME_ID, (Clause("matched_update", None, (("v", v),)), Clause("not_matched_insert_all")), **how)
 
 
-def append(tx: Any, k: int, n: int, **options: Any) -> None:
-    tx.append(frame((k, part(k), n)))
-
-
-def delete(tx: Any, k: int, n: int, **options: Any) -> None:
-    tx.delete(f"id = {k}", **options)
-
-
-def update(tx: Any, k: int, n: int, **options: Any) -> None:
-    tx.update(set={"v": f"v + {n}"}, where=f"id = {k}", **options)
-
-
-def merge(tx: Any, k: int, n: int, **options: Any) -> None:
-    mode = options.pop("mode")
-    described = tx.merge(frame((k, part(k), n)), on="target.id = source.id", **options)
-    described.when_matched_update(set={"v": "target.v + source.v"}).when_not_matched_insert_all().execute(mode)
-
-
-def upsert(tx: Any, k: int, n: int, **options: Any) -> None:
-    tx.upsert(frame((k, part(k), n)), join_cols=["id"], **options)
-
-
-def overwrite(tx: Any, k: int, n: int, **options: Any) -> None:
-    options.pop("mode", None)
-    tx.overwrite(frame((k, part(k), n)), f"p = '{part(k)}'", **options)
-
-
-def rewrite(tx: Any, k: int, n: int, **options: Any) -> None:
+def rewrite(tx: Any, k: int, n: int) -> None:
     """As compaction does it: the rows of one file, with those deleted left out, in another."""
     t = tx.table
     task = next(x for x in t.scan(f"p = '{part(k)}'").plan_files() if x.file.partition == (part(k),))
-    from frazil.arrow.write.conform import conform
-    from frazil.arrow.write.write_rows import WriteContext, write
-
     rows = t.scan(f"p = '{part(k)}'").to_arrow()
     made = write(conform(rows, t.schema()), WriteContext.of(t.metadata, t.io))
     tx._pending.written += [f.file_path for f in made]
     tx._stage(RewriteFiles(removed=[task.file], added=made, starting_snapshot_id=t.current_snapshot().snapshot_id))
 
 
-def schema(tx: Any, k: int, n: int, **options: Any) -> None:
+def schema(tx: Any, k: int, n: int) -> None:
     tx.update_schema().add_column(f"c{n}", StringType()).commit()
 
 
-OPERATIONS: dict[str, Callable[..., None]] = {
-    "append": append, "delete": delete, "update": update, "merge": merge, "upsert": upsert, "overwrite": overwrite, "rewrite": rewrite, "schema": schema,
-}  # fmt: skip
-ROW_LEVEL = ("delete", "update", "merge", "upsert")
+KEEP_ROWS: dict[str, Callable[..., None]] = {"rewrite": rewrite, "schema": schema}
+OPERATIONS = ("append", "delete", "update", "merge", "upsert", "overwrite", *KEEP_ROWS)
 
 
-def after(rows: list[Row], kind: str, k: int, n: int) -> list[Row]:
-    """The rows after an operation, in a plain model."""
-    match kind:
-        case "append":
-            return [*rows, (k, part(k), n)]
-        case "delete":
-            return [r for r in rows if r[0] != k]
-        case "update":
-            return [(i, p, v + n) if i == k else (i, p, v) for i, p, v in rows]
-        case "merge":
-            found = [(i, p, v + n) if i == k else (i, p, v) for i, p, v in rows]
-            return found if any(r[0] == k for r in rows) else [*found, (k, part(k), n)]
-        case "upsert":
-            found = [(i, p, n) if i == k else (i, p, v) for i, p, v in rows]
-            return found if any(r[0] == k for r in rows) else [*found, (k, part(k), n)]
-        case "overwrite":
-            return [*(r for r in rows if r[1] != part(k)), (k, part(k), n)]
-    return rows
+def stage(tx: Any, kind: str, k: int, n: int, isolation: str, mode: str) -> None:
+    """An operation in a transaction."""
+    if kind in KEEP_ROWS:
+        KEEP_ROWS[kind](tx, k, n)
+        return
+    names: dict[str, Any] = {"tx": tx}
+    exec(PRELUDE, names)
+    exec(step(kind, k, n, isolation, mode).code("tx"), names)
+
+
+def after(*operations: tuple[str, int, int]) -> list[IdPV]:
+    """The rows after some operations, one after the other."""
+    steps = [step(*operation) for operation in operations if operation[0] not in KEEP_ROWS]
+    rows = rows_after(COLUMNS, [dict(zip(("id", "p", "v"), row, strict=True)) for row in START], steps)
+    return sorted((row["id"], row["p"], row["v"]) for row in rows)
 
 
 def refused(late: str, early: str, where: str, level: str, mode: str, version: int) -> bool:
@@ -124,26 +109,22 @@ def refused(late: str, early: str, where: str, level: str, mode: str, version: i
     return early != "delete" and where == "row"  # position deletes: both deleted, or other rows
 
 
-def outcome(catalog: Any, base: str, late: str, early: str, where: str, level: str, mode: str) -> tuple[bool, list[Row], list[list[Row]]]:
+def outcome(catalog: Any, base: str, late: str, early: str, where: str, level: str, mode: str) -> tuple[bool, list[IdPV], list[list[IdPV]]]:
     """Whether the late one was refused, the rows then, and the rows of the serial orders."""
     name = f"db.t{next(NAMES)}"
     first = catalog.register_table(name, base)
     second = catalog.load_table(name)
-    k, other = 3, {"row": 3, "file": 5, "partition": 15}[where]
-    options = {"isolation_level": level, "mode": mode}
+    one, other = (late, 3, 100), (early, {"row": 3, "file": 5, "partition": 15}[where], 1000)
     was_refused = False
     try:
         with first.transaction() as tx:
-            OPERATIONS[late](tx, k, 100, **options)
+            stage(tx, *one, level, mode)
             with second.transaction() as faster:
-                OPERATIONS[early](faster, other, 1000, **options)
+                stage(faster, *other, level, mode)
     except ValidationException:
         was_refused = True
-    now = catalog.load_table(name).scan(selected_fields=("id", "p", "v")).to_arrow()
-    rows = sorted(zip(*(c.to_pylist() for c in now.columns), strict=True))
-    alone = after(START, early, other, 1000)
-    orders = [alone] if was_refused else [after(alone, late, k, 100), after(after(START, late, k, 100), early, other, 1000)]
-    return was_refused, rows, [sorted(o) for o in orders]
+    orders = [after(other)] if was_refused else [after(other, one), after(one, other)]
+    return was_refused, id_p_v(catalog.load_table(name)), orders
 
 
 @pytest.fixture(scope="module")
@@ -160,9 +141,10 @@ MODES = [("copy-on-write", 2), ("merge-on-read", 2), ("merge-on-read", 3), *([("
 @pytest.mark.parametrize(("mode", "version"), MODES)
 def test_every_pair_of_operations_has_its_expected_outcome(catalog: Any, mode: str, version: int, level: str) -> None:
     t = catalog.create_table(
-        f"db.base_{mode}_{version}_{level}", "id bigint, p string, v bigint", partition_by=["p"], format_version=version
-    )
-    t.append(frame(*START))
+        f"db.base_{mode}_{version}_{level}", ddl(COLUMNS), partition_by=["p"], format_version=version,
+        properties={"commit.retry.min-wait-ms": "1"},
+    )  # fmt: skip
+    t.append(frame_of(START))
     wrong = []
     lates = [o for o in OPERATIONS if SOAK or o not in ("append", "schema")]
     for late, early, where in itertools.product(lates, OPERATIONS, ("row", "file", "partition")):

@@ -524,7 +524,9 @@ def test_an_insert_of_what_was_not_found_relies_on_the_rows_that_were_found(cata
         if conflicts:
             with pytest.raises(ValidationException, match="conflicting del"):
                 merge.execute(mode)
-            catalog.load_table("db.ins").append(frame([5], name="a"))
+            left = catalog.load_table("db.ins")
+            assert sorted(left.to_arrow()["id"].to_pylist()) == ([] if deleting is None else [15])
+            left.append(frame([5], name="a"))
         else:
             assert merge.execute(mode).rows_inserted == 1
 

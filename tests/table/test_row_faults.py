@@ -8,15 +8,13 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.commit.test_processes import environment
-from tests.table.row_faults import expected
+from tests.forked import printed_by
+from tests.table.row_faults import expected, main
 
 SOAK = bool(os.environ.get("FRAZIL_SOAK"))
 pytestmark = [pytest.mark.disk, *([pytest.mark.soak] if SOAK else [])]
@@ -29,10 +27,8 @@ CASES = pytest.mark.parametrize(("kind", "verb", "mode", "version"), ALL if SOAK
 
 def swept(kind: str, verb: str, mode: str, version: int, fault: str, place: Path) -> list[dict[str, Any]]:
     first = 1 if SOAK else 1 + (len(verb) + version + len(fault)) % STEP
-    command = [sys.executable, "-m", "tests.table.row_faults", kind, verb, mode, str(version), fault, str(first), str(STEP), str(place)]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=3600 if SOAK else 240)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    lines = printed_by(main, kind, verb, mode, version, fault, first, STEP, place, place=place, timeout=3600 if SOAK else 240)
+    return [json.loads(line) for line in lines]
 
 
 @CASES

@@ -4,6 +4,8 @@ import dataclasses
 import datetime as dt
 import pathlib
 import pickle
+import re
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,6 +14,7 @@ import pytest
 import frazil
 from frazil.errors import (
     CommitFailedException,
+    CorruptData,
     InvalidInput,
     NoSuchRefError,
     NoSuchSnapshotError,
@@ -489,25 +492,34 @@ def test_a_name_whose_catalog_is_unknown_says_so(tmp_path, monkeypatch):
         frazil.load_catalog("p", type="path", werehouse=str(tmp_path))
 
 
-def test_a_file_that_is_there_twice_has_its_deletes_on_both_entries(catalog, tmp_path):
-    """Two entries of one path, and on the older one a delete: the younger one came after it."""
+def test_a_file_that_a_snapshot_lists_twice_is_refused_by_name_and_not_read_twice(catalog, tmp_path):
     path = tmp_path / "x.parquet"
     pq.write_table(pa.table({"id": list(range(10))}), path)
-    for version in (2, 3):
+    for version in (1, 2, 3):
         table = catalog.create_table(f"db.twice{version}", "id bigint", format_version=version)
         table.add_files([path])
-        table.delete("id = 3", mode="merge-on-read")
         for name in (f"file:{path}", f"file://{path}", f"{path.parent}//{path.name}"):
             with pytest.raises(ValidationException, match="already referenced"):
                 table.add_files([name])
         with pytest.raises(InvalidInput, match="twice"):
             table.add_files([f"file:{path}", str(path)], check_duplicate_files=False)
-        table.add_files([f"file:{path}"], check_duplicate_files=False)
-        assert ids(table) == sorted([*range(10), *({*range(10)} - {3})])
-    table = catalog.create_table("db.names", "id bigint")
-    table.add_files([path]), table.add_files([f"file:{path}"], check_duplicate_files=False)
-    assert table.delete("id = 3", mode="merge-on-read").rows_deleted == 2
-    assert ids(table) == sorted(2 * [*({*range(10)} - {3})])
+        once = table.current_snapshot().snapshot_id
+        again = table.add_files([f"file:{path}"], check_duplicate_files=False).snapshot_id
+        told = rf"{re.escape(str(path))} 2 times \(added by {again}, {once}\).*snapshot_id={once}"
+        filtered, frame = table.scan("id = 3"), table.scan(snapshot_id=once).to_arrow()
+        uses = [table.to_arrow, table.scan().count, filtered.plan_files, partial(table.delete, "id = 3")]
+        uses += [partial(table.update, {"id": "1"}), partial(table.upsert, frame, ["id"]), partial(table.overwrite, frame, "id < 3")]
+        for use in uses:
+            with pytest.raises(CorruptData, match=told) as refused:
+                use()
+            assert refused.value.facts["snapshot_id"] == again
+        assert ids(table.scan(snapshot_id=once)) == list(range(10))
+        assert table.inspect.files().num_rows == 2, "metadata tables show what is there"
+        table.manage_snapshots().set_current_snapshot(once).commit()
+        assert ids(table) == list(range(10))
+        table.add_files([path], check_duplicate_files=False)
+        table.overwrite(frame)
+        assert ids(table) == list(range(10)), "whole files go, however often they are there"
 
 
 def test_a_stream_behind_nothing_but_its_capsule_is_not_read_twice(catalog, events):

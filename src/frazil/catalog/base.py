@@ -104,7 +104,8 @@ class CatalogBackend(Protocol):
 
     def table_exists(self, identifier: Identifier) -> bool: ...
 
-    def drop_table(self, identifier: Identifier, purge: bool = False) -> None: ...
+    def drop_table(self, identifier: Identifier, purge: bool = False) -> tuple[str, ...]:
+        """`purge`: with its files, as far as they lie in its own places; answers with those that stay."""
 
     def rename_table(self, source: Identifier, target: Identifier) -> None: ...
 

@@ -115,7 +115,7 @@ class SqliteDatabase:
                     connection.execute("PRAGMA journal_mode=WAL")
                     _make_durable(connection)
                 return
-            except sqlite3.OperationalError as error:
+            except sqlite3.Error as error:
                 if not _is_locked(error) or time.monotonic() > deadline:
                     raise StorageError(f"Could not set the catalog database {self.path} up: {error}.", file=self.path) from error
                 time.sleep(0.02)

@@ -13,9 +13,9 @@ from frazil.catalog.names import full_name, identifier_parts
 from frazil.catalog.path import PathCatalog
 from frazil.catalog.served import check_served
 from frazil.catalog.sql import SqlCatalog
-from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
-from frazil.storage import redact_text, storage_for
-from frazil.storage.locations import scheme_of
+from frazil.errors import AlreadyExists, InvalidInput, NoSuchFileError, NoSuchTableError, StorageError, Unsupported
+from frazil.storage import absolute, redact_text, storage_for
+from frazil.storage.locations import local_path_of, scheme_of, strip_slash
 
 _MAKERS: dict[str, Callable[[str, Mapping[str, str]], CatalogBackend]] = {"path": PathCatalog, "sql": SqlCatalog, "memory": MemoryCatalog}
 _ALIASES = {"hadoop": "path", "jdbc": "sql", "in-memory": "memory", "inmemory": "memory"}
@@ -37,6 +37,9 @@ _SCHEMES = {
     "http": "rest", "https": "rest", "thrift": "hive", "sqlite": "sql", "postgresql": "sql", "postgres": "sql", "mysql": "sql",
     "mariadb": "sql", "jdbc": "sql",
 }  # fmt: skip
+_ELSEWHERE = (
+    "The default catalog lives there: set FRAZIL_HOME to a folder that can be written, or give frazil.load_catalog(warehouse=…) one."
+)
 T = TypeVar("T")
 _OWN_IO = ("org.apache.iceberg.", "pyiceberg.io.")
 
@@ -45,12 +48,13 @@ def load_backend(
     name: str | None = None, *, spark_conf: Mapping[str, str] | None = None, environ: Mapping[str, str] | None = None, **properties: Any
 ) -> CatalogBackend:
     """The back end of a configured catalog (order of look-up: `configuration`). With nothing configured, "default" is a SQLite file
-    and a folder under ./warehouse, or under FRAZIL_HOME.
+    and a folder under ./warehouse, or under FRAZIL_HOME, or in the `warehouse` that alone is given.
 
     Raises InvalidInput naming the key that is missing, mistyped or contradictory, and where it was looked for; Unsupported by name.
     """
     found = configuration(name, properties, spark_conf=spark_conf, environ=environ)
-    if found.name == DEFAULT_CATALOG and not {"type", "uri", "warehouse", "catalog-impl", "py-catalog-impl"} & set(found.properties):
+    told = {"type", "uri", "warehouse", "catalog-impl", "py-catalog-impl"} & set(found.properties)
+    if found.name == DEFAULT_CATALOG and told <= {"warehouse"} and scheme_of(found.properties.get("warehouse", "")) == "file":
         check_served(found.name, "sql", found.properties, found.sources)
         return _default(found, environ)
     kind = catalog_type(found)
@@ -94,9 +98,14 @@ def first_found(found: Sequence[tuple[str | None, Identifier]], look: Callable[[
 
 
 def _default(found: Configuration, environ: Mapping[str, str] | None) -> SqlCatalog:
-    folder = home(environ)
-    storage_for(str(folder)).make_directory(str(folder))
-    return SqlCatalog(found.name, {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": str(folder), **found.properties})
+    folder = str(home(environ)) if (given := found.properties.get("warehouse")) is None else strip_slash(local_path_of(absolute(given)))
+    own = {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": folder}
+    try:
+        storage_for(folder).make_directory(folder)
+        return SqlCatalog(found.name, {**own, **found.properties})
+    except (StorageError, NoSuchFileError, AlreadyExists) as e:
+        e.advise(_ELSEWHERE)
+        raise
 
 
 def catalog_type(found: Configuration) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gzip
 import logging
+import os
 import re
 import uuid
 from dataclasses import replace
 
 from frazil.catalog.base import LoadedTable
 from frazil.codec.metadata_json import decode_metadata, encode_metadata
+from frazil.errors import CorruptData
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import METADATA_CODEC, METADATA_DELETE_AFTER_COMMIT, METADATA_PREVIOUS_VERSIONS
 from frazil.spec.snapshot import MetadataLogEntry
@@ -47,7 +49,25 @@ def encode(metadata: TableMetadata, gzipped: bool) -> bytes:
 
 def read(storage: Storage, location: str) -> TableMetadata:
     """Raises NoSuchFileError, CorruptData."""
-    return decode_metadata(storage.read(location), file=location)
+    return decode_metadata(read_bytes(storage, location), file=location)
+
+
+def read_bytes(storage: Storage, location: str) -> bytes:
+    """A metadata file as it is. Raises NoSuchFileError, and CorruptData for a symbolic link that leaves the table.
+
+    Directories may be links (a warehouse, a table, its `metadata`), and so may a file that points to another one of its own table. A link
+    to anything else would show, and let commits follow, what is no file of this table.
+    """
+    path = storage.local_path(location)
+    if path is not None and os.path.islink(path):
+        directory, target = os.path.dirname(os.path.abspath(path)), os.path.realpath(path)
+        table = os.path.dirname(directory) if os.path.basename(directory) == "metadata" else directory
+        if not any(is_inside(target, os.path.realpath(root)) for root in (directory, table)):
+            raise CorruptData(
+                f"Metadata file {location} is a symbolic link that leaves the table, to {target}.",
+                hint="Give the path of the file itself, or put a copy of it there.", file=location,
+            )  # fmt: skip
+    return storage.read(location)
 
 
 def new_location(base: LoadedTable | None, metadata: TableMetadata) -> str:

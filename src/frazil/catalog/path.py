@@ -34,7 +34,7 @@ from frazil.errors import (
 )
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.updates import Requirement, Update
-from frazil.storage import Storage, absolute, check_location, normalise, storage_for
+from frazil.storage import Storage, absolute, check_location, is_inside, normalise, storage_for
 from frazil.storage.locations import base_name, join, parent, scheme_of
 
 log = logging.getLogger("frazil.catalog")
@@ -105,12 +105,13 @@ class PathCatalog:
     def table_exists(self, identifier: Identifier) -> bool:
         return path_files.head(self.storage, self.table_location(identifier)) is not None
 
-    def drop_table(self, identifier: Identifier, purge: bool = False) -> None:
-        """The directory goes in either case, for it is all there is; `purge` also deletes files that lie elsewhere."""
+    def drop_table(self, identifier: Identifier, purge: bool = False) -> tuple[str, ...]:
+        """The directory goes in either case, for it is all there is; `purge` also deletes files in the places that the table's properties
+        name, and answers with those that lie elsewhere and stay."""
         root = self.table_location(identifier)
         if path_files.head(self.storage, root) is None:
             raise self._no_table(identifier)
-        _drop(self.storage, root, self.load(identifier) if purge else None)
+        return _drop(self.storage, root, self.load(identifier) if purge else None)
 
     def rename_table(self, source: Identifier, target: Identifier) -> None:
         raise refuse_relocation(f"Tables of path catalog {self.name!r} cannot be renamed.")
@@ -228,9 +229,9 @@ class LocationBackend:
         self._check(identifier)
         return path_files.head(self.storage, self.location) is not None
 
-    def drop_table(self, identifier: Identifier = (), purge: bool = False) -> None:
+    def drop_table(self, identifier: Identifier = (), purge: bool = False) -> tuple[str, ...]:
         loaded = self.load(identifier)
-        _drop(self.storage, self.location, loaded if purge else None)
+        return _drop(self.storage, self.location, loaded if purge else None)
 
     def _no(self, what: str) -> Unsupported:
         return Unsupported(f"A table at a bare location ({self.location}) has no {what}.", hint="Use a catalog for that.")
@@ -265,15 +266,16 @@ class LocationBackend:
         raise self._no("namespaces")
 
 
-def _drop(storage: Storage, root: str, whole: LoadedTable | None) -> None:
-    outside = purge.files_outside(whole, root) if whole is not None else []
+def _drop(storage: Storage, root: str, whole: LoadedTable | None) -> tuple[str, ...]:
+    """`whole`: the table, when its files elsewhere go, too; answers with those that stay."""
+    mine, others = purge.own_and_others(whole, root) if whole is not None else ([], [])
     if scheme_of(root) == "file":
         storage.delete_tree(root)
     else:  # no stroke takes it all: the newest version goes last of the versions, so that no older one shows meanwhile
         for version in path_files.versions(storage, root):
             storage.delete_many([version.location])
         storage.delete_tree(root)
-    purge.delete(storage, outside)
+    return purge.delete(whole, (f for f in mine if not is_inside(f, root)), others) if whole is not None else ()
 
 
 def load_location(location: str, properties: Mapping[str, str] | None = None) -> tuple[CatalogBackend | None, LoadedTable]:

@@ -7,14 +7,13 @@ missing, stale or damaged one costs nothing. A version that is torn or empty is 
 from __future__ import annotations
 
 import contextlib
-import gzip
 import re
 import zlib
 from dataclasses import dataclass, replace
 
 from frazil.catalog import metadata_files, path_line
 from frazil.catalog.base import Committed, Conflict, LoadedTable, Outcome, Unknown
-from frazil.codec.metadata_json import decode_metadata
+from frazil.codec.metadata_json import decode_metadata, unzipped
 from frazil.errors import CorruptData, FrazilError, NoSuchFileError, ValidationError
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import METADATA_PATH
@@ -66,7 +65,7 @@ def load(storage: Storage, root: str) -> tuple[str, TableMetadata] | None:
         if newest is None:
             return None
         try:
-            data = storage.read(newest.location)
+            data = metadata_files.read_bytes(storage, newest.location)
         except NoSuchFileError as error:  # others committed and removed it in between
             missing = error
             continue
@@ -138,8 +137,7 @@ def _holds(storage: Storage, location: str, text: bytes) -> bool:
         start = file.read(2048)
     if text in start:
         return True
-    data = storage.read(location)
-    return text in (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
+    return text in unzipped(storage.read(location))
 
 
 def _publish(storage: Storage, root: str, base: LoadedTable | None, table: LoadedTable, data: bytes, number: int) -> Outcome:

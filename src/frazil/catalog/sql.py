@@ -37,8 +37,8 @@ from frazil.errors import (
 )
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.updates import Requirement, Update
-from frazil.storage import Storage, absolute, check_location, storage_for
-from frazil.storage.locations import join, strip_slash
+from frazil.storage import Storage, absolute, storage_for
+from frazil.storage.locations import join
 
 _MAX_LOCATION = 1000
 
@@ -113,7 +113,7 @@ class SqlCatalog(SqlNamespaces):
                     f"Catalog {self.name!r} has no property warehouse, so a new table needs a location.", hint="Set one of them."
                 )
             above = join(self.warehouse, *namespace)
-        place = join(check_location(strip_slash(above)), name)
+        place = join(absolute(above), name)
         if self._unique_locations or self._storage(place).is_directory(join(place, "metadata")):
             place += f"-{uuid.uuid4().hex}"
         return place
@@ -177,14 +177,13 @@ class SqlCatalog(SqlNamespaces):
             hint = self._elsewhere() or "Make it with create_namespace first."
             raise NoSuchNamespaceError(f"Namespace does not exist: {full_name(namespace)}.", hint=hint, namespace=full_name(namespace))
 
-    def drop_table(self, identifier: Identifier, purge: bool = False) -> None:
+    def drop_table(self, identifier: Identifier, purge: bool = False) -> tuple[str, ...]:
         if self._pointer(identifier) is None:
             raise self._no_table(identifier)
         loaded = self.load(identifier) if purge else None
         if self.database.execute([(sql_statements.drop(self._v1), self._row(identifier))])[0] == 0:
             raise self._no_table(identifier)
-        if loaded is not None:
-            _purge(loaded)
+        return _purge(loaded) if loaded is not None else ()
 
     def rename_table(self, source: Identifier, target: Identifier) -> None:
         to = self._row(target)
@@ -233,5 +232,5 @@ def _check_length(location: str) -> None:
         )
 
 
-def _purge(table: LoadedTable) -> None:
-    purge.delete(table.storage, purge.reachable(table))
+def _purge(table: LoadedTable) -> tuple[str, ...]:
+    return purge.delete(table, *purge.own_and_others(table))

@@ -17,6 +17,7 @@ from frazil.errors import (
     NamespaceNotEmptyError,
     NoSuchNamespaceError,
 )
+from frazil.storage import place_of
 
 _MARK, _SHOWN = "exists", 5
 
@@ -67,7 +68,7 @@ class SqlNamespaces:
         return None
 
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str] = {}) -> None:
-        values = self._values(namespace)
+        values, properties = self._values(namespace), _placed(properties)
         exists = NamespaceAlreadyExistsError(f"Namespace already exists: {full_name(namespace)}.", namespace=full_name(namespace))
         if self.namespace_exists(namespace):
             raise exists
@@ -104,7 +105,7 @@ class SqlNamespaces:
     def update_namespace_properties(
         self, namespace: Identifier, removals: set[str] | None = None, updates: Mapping[str, str] = {}
     ) -> PropertiesUpdateSummary:
-        removals = set(removals or ())
+        removals, updates = set(removals or ()), _placed(updates)
         if both := sorted(removals & set(updates)):
             raise InvalidInput(f"A namespace property cannot be set and removed at once: {', '.join(both)}.")
         self._check_exists(namespace)
@@ -122,6 +123,12 @@ class SqlNamespaces:
         return PropertiesUpdateSummary(
             removed=tuple(sorted(removals & set(before))), updated=tuple(sorted(updates)), missing=tuple(sorted(removals - set(before)))
         )
+
+
+def _placed(properties: Mapping[str, str]) -> dict[str, str]:
+    """With the property location, below which new tables go, absolute."""
+    place = properties.get("location")
+    return dict(properties) if place is None else {**properties, "location": place_of(place, "property location of a namespace")}
 
 
 def _adding(values: Mapping[str, str], key: str, value: object) -> Step:

@@ -6,11 +6,12 @@ import struct
 import zlib
 from collections.abc import Iterable
 
+import msgspec
 import numpy as np
 from pyroaring import BitMap64
 
 from frazil.codec.guard import reading
-from frazil.codec.puffin import Blob
+from frazil.codec.puffin import Blob, footer_payload
 from frazil.errors import CorruptData, InvalidInput
 from frazil.spec.schema import POS_ID
 
@@ -19,6 +20,36 @@ _MAGIC = b"\xd1\xd3\x39\x64"
 _MAX_KEY = 2**31 - 2  # Java's limit on the high 32 bits
 _NO_RUNS, _RUNS = 12346, 12347
 _CONTAINER = 1 << 16
+
+
+class VectorProperties(msgspec.Struct, rename="kebab", frozen=True):
+    """What a vector's blob says of itself in the footer; the format asks for both."""
+
+    referenced_data_file: str | None = None
+    cardinality: str | None = None
+
+
+class VectorPlace(msgspec.Struct, rename="kebab", frozen=True):
+    """A blob as the footer of its Puffin file lists it."""
+
+    type: str
+    offset: int
+    length: int
+    properties: VectorProperties = VectorProperties()
+
+
+class _Footer(msgspec.Struct):
+    blobs: list[VectorPlace]
+
+
+_FOOTER = msgspec.json.Decoder(_Footer)
+
+
+def decode_vector_places(data: bytes, file: str = "") -> dict[int, VectorPlace]:
+    """The blobs that a footer lists, by offset, from a file's last bytes: quicker than `decode_footer` where a file holds thousands of
+    vectors. Raises CorruptData, Unsupported."""
+    with reading("Puffin file", file):
+        return {blob.offset: blob for blob in _FOOTER.decode(footer_payload(data)[0]).blobs}
 
 
 def encode_vector(positions: BitMap64 | Iterable[int]) -> bytes:

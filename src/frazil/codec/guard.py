@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import lzma
 import struct
 import zlib
@@ -10,9 +11,11 @@ from contextlib import contextmanager
 
 import msgspec
 
-from frazil.errors import CorruptData, FrazilError, Unsupported
+from frazil.errors import CorruptData, FrazilError, NoSuchFileError, StorageError, Unsupported
 
-_SYMPTOMS = (  # decoding does no I/O: an OSError comes from a decompressor
+HELD = 1 << 26  # bytes that an inflated file may have before its size is counted
+_PIECE = 1 << 16
+_SYMPTOMS = (  # decoding does no I/O: an OSError comes from a decompressor, as a rule
     ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError, EOFError, OSError, NotImplementedError,
     struct.error, zlib.error, lzma.LZMAError, msgspec.MsgspecError,
 )  # fmt: skip
@@ -28,9 +31,14 @@ def reading(what: str, file: str = "") -> Iterator[None]:
             raise
         message = e.message if file in e.message else f"{e.message.rstrip('.')} (in {file})."
         raise type(e)(message, hint=e.hint, **{**e.facts, "file": file}) from e
+    except (StorageError, NoSuchFileError):
+        raise
     except FrazilError as e:
         raise CorruptData(f"Cannot read {_named(what, file)}: {e.message}", hint=e.hint, **{**e.facts, "file": file or None}) from e
     except _SYMPTOMS as e:
+        if isinstance(e, OSError) and e.errno is not None:  # of the system: decompressors give no number
+            told = f"Could not read {_named(what, file)}: {e.strerror or e}."
+            raise StorageError(told, file=file or None, errno=errno.errorcode.get(e.errno)) from e
         raise CorruptData(f"Cannot read {_named(what, file)}: {type(e).__name__}: {str(e)[:300]}", file=file or None) from e
 
 
@@ -39,7 +47,27 @@ def _named(what: str, file: str) -> str:
 
 
 def inflate(data: bytes | memoryview, wbits: int, limit: int) -> bytes:
-    """Decompressed deflate (wbits -15) or gzip (31) data of at most `limit` bytes. Raises CorruptData for a bomb or a torn end."""
+    """Decompressed deflate (wbits -15) or gzip (31) data of at most `limit` bytes. Raises CorruptData for a bomb or a torn end.
+
+    No more than `HELD` bytes are held before it is known that the whole stays below the limit: what is larger is counted first.
+    """
+    if limit > HELD:
+        try:
+            return _inflated(data, wbits, HELD)
+        except _TooLarge:
+            _count(data, wbits, limit)
+    return _inflated(data, wbits, limit)
+
+
+class _TooLarge(CorruptData):
+    pass
+
+
+def _bomb() -> _TooLarge:
+    return _TooLarge("Compressed data is far larger than its size allows.", hint="The file is damaged or hostile.")
+
+
+def _inflated(data: bytes | memoryview, wbits: int, limit: int) -> bytes:
     out, rest = [], bytes(data) if wbits == 31 else data
     while True:
         stream = zlib.decompressobj(wbits)
@@ -47,9 +75,33 @@ def inflate(data: bytes | memoryview, wbits: int, limit: int) -> bytes:
         out.append(part)
         limit -= len(part)
         if limit < 0:
-            raise CorruptData("Compressed data is far larger than its size allows.", hint="The file is damaged or hostile.")
+            raise _bomb()
         if not stream.eof:
             raise CorruptData("Compressed data ends early.")
         rest = stream.unused_data
-        if wbits != 31 or not rest.startswith(b"\x1f\x8b"):  # gzip files may have several members
+        if not _goes_on(rest, wbits):
             return b"".join(out) if len(out) > 1 else out[0]
+
+
+def _count(data: bytes | memoryview, wbits: int, limit: int) -> None:
+    """Inflates piece by piece, and keeps none. Raises CorruptData beyond the limit; what else is wrong is found when it is read."""
+    view, at = memoryview(data), 0
+    stream = zlib.decompressobj(wbits)
+    while at < len(view):
+        piece: bytes | memoryview = view[at : at + _PIECE]
+        at += len(piece)
+        while piece and not stream.eof:
+            limit -= len(stream.decompress(piece, 16 * _PIECE))
+            if limit < 0:
+                raise _bomb()
+            piece = stream.unconsumed_tail
+        if stream.eof:
+            at -= len(stream.unused_data)
+            if not _goes_on(view[at:], wbits):
+                return
+            stream = zlib.decompressobj(wbits)
+
+
+def _goes_on(rest: bytes | memoryview, wbits: int) -> bool:
+    """Whether another member of a gzip file follows."""
+    return wbits == 31 and bytes(rest[:2]) == b"\x1f\x8b"

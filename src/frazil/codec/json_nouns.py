@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from frazil.codec import single_value
@@ -111,6 +112,17 @@ def integers(obj: Any, what: str, bound: int = _LONG) -> tuple[int, ...]:
     return tuple(found)
 
 
+def refuse_repeated(what: str, values: Sequence[Hashable]) -> None:
+    """Nobody could tell which of two is meant: Java refuses them, too. Raises CorruptData."""
+    if len(set(values)) != len(values):
+        raise CorruptData(f"A {what} occurs twice: {repeated(values)[0]!s:.100}.")
+
+
+def repeated(values: Iterable[Any]) -> list[Any]:
+    """Each value that occurs more than once."""
+    return [value for value, count in Counter(values).items() if count > 1]
+
+
 def unknown_keys(obj: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:
     return {k: v for k, v in obj.items() if k not in known} if not obj.keys() <= known else {}
 
@@ -189,7 +201,7 @@ def schema_to_json(schema: Schema) -> dict[str, Any]:
 
 
 def schema_from_json(obj: Any) -> Schema:
-    """A missing schema-id is 0. Raises also when an id is used twice."""
+    """A missing schema-id is 0. Raises also when an id or a column's full name is used twice."""
     obj = fields_of(obj, "schema")
     if obj.get("type") != "struct":
         raise CorruptData(f"Cannot create schema, not a struct type: {str(obj)[:100]}")
@@ -202,6 +214,9 @@ def schema_from_json(obj: Any) -> Schema:
         extra=unknown_keys(obj, _SCHEMA_KEYS),
     )
     known = schema.by_id  # raises for an id that occurs twice
+    if len(schema.column_names) != len(known):
+        twice = repeated(schema.find_column_name(i) for i in known)
+        raise CorruptData(f"Invalid schema {schema.schema_id}: multiple fields for name {', '.join(map(str, twice))}."[:1000])
     if unknown := [i for i in schema.identifier_field_ids if i not in known]:
         raise CorruptData(f"Identifier field {unknown[0]} is not in schema {schema.schema_id}.")
     return schema
@@ -250,6 +265,8 @@ def spec_to_json(spec: PartitionSpec) -> dict[str, Any]:
 def spec_from_json(obj: Any) -> PartitionSpec:
     obj = fields_of(obj, "partition spec")
     fields = partition_fields_from_json(obj.get("fields"))
+    refuse_repeated("partition field's name", [f.name for f in fields])
+    refuse_repeated("partition field's id", [f.field_id for f in fields])
     return PartitionSpec(
         *fields, spec_id=integer_or_none(obj, "spec-id", _INT) or 0, extra=unknown_keys(obj, frozenset(("spec-id", "fields")))
     )

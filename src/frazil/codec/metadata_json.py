@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from frazil.codec import json_nouns as nouns
-from frazil.codec.guard import inflate, reading
+from frazil.codec.guard import HELD, inflate, reading
 from frazil.errors import CorruptData, Unsupported, ValidationError
 from frazil.spec.metadata import SUPPORTED_FORMAT_VERSION, TableMetadata
 from frazil.spec.partitioning import PartitionSpec
@@ -27,7 +27,7 @@ _KNOWN = frozenset(
      "snapshot-log", "metadata-log")
 )  # fmt: skip
 _INT = 2**31
-_MAX_UNZIPPED, _MAX_RATIO = 1 << 30, 200  # a gzip of JSON shrinks 5 to 50 times
+MAX_UNZIPPED, MAX_RATIO = 1 << 30, 150  # metadata shrinks 10 to 25 times, thousands of versions of one small schema 115 times
 
 
 class _Head(msgspec.Struct, rename="kebab", gc=False):
@@ -67,9 +67,15 @@ _Top = dict[str, msgspec.Raw]
 def decode_metadata(data: bytes, file: str = "") -> TableMetadata:
     """Metadata of version 1, 2 or 3. Raises CorruptData for anything that is no sound metadata, Unsupported for a newer version."""
     with reading("table metadata", file):
-        if data[:2] == b"\x1f\x8b":
-            data = inflate(data, 31, min(_MAX_UNZIPPED, max(1 << 26, _MAX_RATIO * len(data))))
-        return _decode(*_opened(data))
+        return _decode(*_opened(unzipped(data)))
+
+
+def unzipped(data: bytes) -> bytes:
+    """The JSON of a metadata file, gzip or not. Raises CorruptData for a gzip that inflates to more than 150 times its size (64 MB are
+    always allowed, more than 1 GB never); it is refused before more than 64 MB are held."""
+    if data[:2] != b"\x1f\x8b":
+        return data
+    return inflate(data, 31, min(MAX_UNZIPPED, max(HELD, MAX_RATIO * len(data))))
 
 
 def _opened(data: bytes) -> tuple[_Top, list[msgspec.Raw]]:
@@ -161,6 +167,7 @@ def _schemas(top: _Top, plain: dict[str, Any], version: int) -> tuple[tuple[Sche
         only = _schema_of(bytes(top["schema"]))
         return (only,), only.schema_id
     schemas = tuple(_schema_of(bytes(raw)) for raw in _RAWS.decode(top["schemas"]))
+    nouns.refuse_repeated("schema id", [s.schema_id for s in schemas])
     current = nouns.integer(plain, "current-schema-id", _INT)
     if current not in {s.schema_id for s in schemas}:
         raise CorruptData(f"Cannot find schema with current-schema-id={current} from schemas")
@@ -171,6 +178,7 @@ def _specs(plain: dict[str, Any], version: int) -> tuple[tuple[PartitionSpec, ..
     if plain.get("partition-specs") is not None:
         specs = tuple(nouns.spec_from_json(s) for s in nouns.items_of(plain["partition-specs"], "partition-specs"))
         default = nouns.integer(plain, "default-spec-id", _INT)
+        nouns.refuse_repeated("partition spec id", [s.spec_id for s in specs])
     elif version > 1:
         raise CorruptData(f"partition-specs must exist in format v{version}")
     else:
@@ -190,6 +198,7 @@ def _orders(plain: dict[str, Any], version: int) -> tuple[tuple[SortOrder, ...],
         return (UNSORTED_SORT_ORDER,), 0
     orders = tuple(nouns.sort_order_from_json(o) for o in nouns.items_of(plain["sort-orders"], "sort-orders"))
     default = nouns.integer(plain, "default-sort-order-id", _INT)
+    nouns.refuse_repeated("sort order id", [o.order_id for o in orders])
     if default != 0 and default not in {o.order_id for o in orders}:
         raise CorruptData(f"Cannot find sort order with default-sort-order-id={default} from sort-orders")
     return orders, default

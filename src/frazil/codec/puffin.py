@@ -62,17 +62,29 @@ def decode_footer(data: bytes, file: str = "") -> PuffinFooter:
     Raises CorruptData, Unsupported for flags we do not know.
     """
     with reading("Puffin file", file):
-        if len(data) < 16 or data[-4:] != MAGIC:
-            raise CorruptData("This is no Puffin file: its last bytes are wrong.")
-        size, flags, _ = _TAIL.unpack(data[-12:])
-        if flags & ~_FOOTER_LZ4:
-            raise Unsupported(f"A Puffin footer has unknown flags {flags:#x}.")
-        if size < 0 or size + 16 > len(data) or data[-size - 16 : -size - 12] != MAGIC:
-            raise CorruptData(f"The Puffin footer claims {size} bytes.")
-        payload = data[-size - 12 : -12]
-        if flags & _FOOTER_LZ4:
-            payload = _decompress(payload, "lz4")
-        return _footer(msgspec.json.decode(payload), size + 16)
+        payload, size = footer_payload(data)
+        return _footer(msgspec.json.decode(payload), size)
+
+
+def footer_payload(data: bytes) -> tuple[bytes, int]:
+    """The JSON text of the footer at the end of `data`, and the bytes of the whole footer."""
+    size = footer_size(data)
+    if size > len(data) or data[-size : 4 - size] != MAGIC:
+        raise CorruptData(f"The Puffin footer claims {size - 16} bytes.")
+    payload = data[4 - size : -12]
+    return (_decompress(payload, "lz4") if _TAIL.unpack(data[-12:])[1] & _FOOTER_LZ4 else payload), size
+
+
+def footer_size(data: bytes) -> int:
+    """How many bytes the footer has, by the last bytes of a file: 12 of them tell."""
+    if len(data) < 16 or data[-4:] != MAGIC:
+        raise CorruptData("This is no Puffin file: its last bytes are wrong.")
+    size, flags, _ = _TAIL.unpack(data[-12:])
+    if flags & ~_FOOTER_LZ4:
+        raise Unsupported(f"A Puffin footer has unknown flags {flags:#x}.")
+    if size < 0:
+        raise CorruptData(f"The Puffin footer claims {size} bytes.")
+    return int(size) + 16
 
 
 def _footer(obj: Any, size: int) -> PuffinFooter:

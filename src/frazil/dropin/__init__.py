@@ -17,12 +17,14 @@ from frazil.spark.host import session
 def install(spark: Any) -> Any:
     """Prepares a running session, classic or Connect, and returns it. Calling it again changes nothing.
 
+    With a local master the workers become this Python, unless another was chosen (PYSPARK_PYTHON, spark.pyspark.python).
     Afterwards `spark.table`, `spark.read.format("iceberg")`, `spark.read.table`, `df.write.format("iceberg")`, `saveAsTable`,
     `insertInto`, `df.writeTo`, `df.mergeInto` and `spark.catalog.tableExists` know Frazil's catalogs. Streams and SQL text that name
     Frazil's tables are refused by name.
     """
     if not hasattr(spark, "createDataFrame"):
         raise InvalidInput(f"install takes a running SparkSession, not {spark!r}.", hint="frazil.spark_session() gives one that is ready.")
+    session.use_this_python(spark)
     hook_classes(spark)
     mark(spark)
     return spark

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from frazil.catalog.names import identifier_parts
-from frazil.dropin.names import catalog_of, exists, is_catalog
+from frazil.dropin.names import catalog_of, exists, is_catalog, is_ours
+from frazil.dropin.tables import open_table
 from frazil.errors import InvalidInput, Unsupported
+from frazil.table.frames import after_commit
 
 _BY_TABLE = ("getTable", "listColumns", "cacheTable", "uncacheTable", "isCached", "recoverPartitions", "createTable", "dropTable",
              "truncateTable", "analyzeTable", "listPartitions", "getTableProperties", "getCreateTableString")  # fmt: skip
@@ -24,8 +26,10 @@ class IcebergCatalog:
         return exists(self._spark, name) if catalog_of(self._spark, name) else self.own.tableExists(tableName, dbName)
 
     def refreshTable(self, tableName: str) -> None:
-        """Frazil looks at the catalog whenever a table is opened: there is nothing to refresh."""
-        if catalog_of(self._spark, tableName) is None:
+        """Temporary views over the table show what others have written, those in the cache too. Whoever opens a table sees it anyway."""
+        if is_ours(self._spark, tableName):
+            after_commit(open_table(tableName, {}, self._spark)._loaded)
+        else:
             self.own.refreshTable(tableName)
 
     def _is_ours(self, given: str, names_a_table: bool) -> bool:

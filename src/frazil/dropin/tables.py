@@ -15,6 +15,7 @@ from frazil.scan.suffixes import is_suffix
 from frazil.spark.door.iceberg_read import session_catalogs
 from frazil.spark.host.jvm import analysed_plan, is_classic
 from frazil.spark.types.spark_types import time_enabled, to_spark
+from frazil.storage import absolute
 from frazil.table.catalog import Catalog
 from frazil.table.create import table_metadata
 from frazil.table.load import at_location, load_catalog, load_table, resolve
@@ -138,7 +139,8 @@ def _create_at(
 ) -> None:
     if replace:
         raise InvalidInput(f"Replacing a table by its location is not possible: {location}.", hint="Use a catalog, or mode('overwrite').")
-    metadata = table_metadata(location.rstrip("/"), frame, None, None, properties, partition_by=list(partition_by))
+    location = absolute(location)
+    metadata = table_metadata(location, frame, None, None, properties, partition_by=list(partition_by))
     if not isinstance(create_at(location, metadata, dict(catalog)), Committed):
         raise TableAlreadyExistsError(f"Table already exists: {location}", table=location)
     at_location(location, **catalog).append(frame, **given)

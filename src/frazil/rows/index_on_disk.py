@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from frazil.arrow.deletes.key_set import hash_columns
 from frazil.rows.key_index import KeyIndex, Rows, buckets_of, is_exact, runs_of, usable_rows
+from frazil.storage.base import temporary
 
 PARTS = 64
 _PAIR = np.dtype([("hash", np.uint64), ("row", np.int64)])
@@ -31,7 +32,20 @@ def index_on_disk(
     candidates: npt.NDArray[np.bool_] | None = None,
 ) -> KeyIndex:
     """`batches`: comparable keys of the source, in the order of its rows. `candidates`: which of them to take (None: all)."""
-    folder = tempfile.mkdtemp(prefix="frazil-index-")
+    with temporary():
+        folder = tempfile.mkdtemp(prefix="frazil-index-")
+    with temporary(folder):
+        return _index_in(folder, batches, null_safe, keys_at, candidates)
+
+
+def _index_in(
+    folder: str,
+    batches: Iterable[Sequence[pa.Array]],
+    null_safe: Sequence[bool],
+    keys_at: Callable[[Rows], Sequence[pa.Array]],
+    candidates: npt.NDArray[np.bool_] | None,
+) -> KeyIndex:
+    """In files of a folder, which goes with the index, or at once when it cannot be made."""
     try:
         types = _scatter(batches, null_safe, candidates, folder)
         hashes, begins, rows = _gathered(folder)

@@ -26,6 +26,7 @@ from frazil.arrow.write.conform import conform
 from frazil.rows.key_index import Rows
 from frazil.spec.schema import Schema
 from frazil.storage import Storage
+from frazil.storage.base import temporary, told
 
 MEMORY = 256 * 1024 * 1024  # bytes of a source that are held in memory
 BATCH_ROWS = 1 << 17
@@ -153,11 +154,17 @@ def _mapped(files: SourceFiles) -> pa.Table:
             if path is None:
                 folder = folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="frazil-source-", ignore_cleanup_errors=True))
                 path = os.path.join(folder, str(number))
-                with files.storage.open_input(location) as remote, open(path, "wb") as local:
-                    shutil.copyfileobj(remote, local, 1 << 20)
-            tables.append(pa.ipc.open_file(pa.memory_map(path)).read_all())  # stays readable when the file's name is gone
+                _copy(files.storage, location, path)
+            with told(location, "read"):
+                tables.append(pa.ipc.open_file(pa.memory_map(path)).read_all())  # stays readable when the file's name is gone
     rows = conform(pa.concat_tables(tables), from_arrow_schema(tables[0].schema))
     return pa.Table.from_batches(list(rows), schema=rows.schema)
+
+
+def _copy(storage: Storage, location: str, path: str) -> None:
+    with told(location, "read"), storage.open_input(location) as remote, temporary(path), open(path, "wb") as local:
+        while chunk := remote.read(1 << 20):
+            local.write(chunk)
 
 
 # Staging --------------------------------------------------------------------------------------------------------------------------------
@@ -196,23 +203,39 @@ def stage(
 
 
 def _spilled(held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch], schema: pa.Schema, folder: str | None) -> StagedSource:
-    path = tempfile.mkdtemp(prefix="frazil-source-", dir=folder)
+    with temporary(folder):
+        path = tempfile.mkdtemp(prefix="frazil-source-", dir=folder)
 
     def remove() -> None:
         shutil.rmtree(path, ignore_errors=True)
 
     try:
         name = os.path.join(path, "rows.arrow")
-        with pa.OSFile(name, "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+        with temporary(name), pa.OSFile(name, "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
             while held:
                 writer.write_batch(held.pop(0))
-            for batch in rest:
+            for batch in _of_callers(rest):
                 writer.write_batch(batch)
-        table = pa.ipc.open_file(pa.memory_map(name)).read_all()
+        with temporary(name):
+            table = pa.ipc.open_file(pa.memory_map(name)).read_all()
+    except _OfTheFrame as error:
+        remove()
+        raise error.args[0] from None
     except BaseException:
         remove()
         raise
     return StagedSource(MergeSource(table, mapped=True), remove)
+
+
+class _OfTheFrame(Exception):
+    """An OSError of the caller's own stream, which is not one of the file that the rows go to."""
+
+
+def _of_callers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from batches
+    except OSError as error:
+        raise _OfTheFrame(error) from error
 
 
 @contextlib.contextmanager

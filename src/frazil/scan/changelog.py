@@ -242,8 +242,8 @@ def _changes_of(planning: _Planning, snapshot: Snapshot, ordinal: int) -> tuple[
     if told:
         _refuse_gone(planning, snapshot, removed)
     number = (ordinal, snapshot.snapshot_id)
-    tasks = [ChangeTask(False, *number, t) for t in _tasks(planning, removed, then)]
-    inserted = [ChangeTask(True, *number, t) for t in _tasks(planning, added, now)]
+    tasks = [ChangeTask(False, *number, t) for t in _tasks(planning, removed, then, one_snapshot=True)]
+    inserted = [ChangeTask(True, *number, t) for t in _tasks(planning, added, now, one_snapshot=True)]
     for old, new in zip(_tasks(planning, staying, then), _tasks(planning, staying, now), strict=True):
         was, is_ = ({_place(d) for d in t.delete_files} for t in (old, new))
         if is_ - was:
@@ -258,9 +258,11 @@ def _place(delete: DataFile) -> tuple[str, int | None]:
     return delete.file_path, delete.content_offset
 
 
-def _tasks(planning: _Planning, groups: tuple[PlannedFiles, ...], entries: DeleteEntries | None) -> list[FileScanTask]:
+def _tasks(
+    planning: _Planning, groups: tuple[PlannedFiles, ...], entries: DeleteEntries | None, one_snapshot: bool = False
+) -> list[FileScanTask]:
     if groups and entries is not None:
-        groups = attach(planning.metadata, groups, entries)[0]
+        groups = attach(planning.metadata, groups, entries, one_snapshot=one_snapshot)[0]
     slim = [_without_statistics(g) for g in groups]
     return [FileScanTask(g, n, planning.bound, g.spec) for g in slim for n in range(len(g))]
 

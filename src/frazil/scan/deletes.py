@@ -3,7 +3,7 @@
 - A deletion vector, or a position delete file of one data file, applies by path, to data no younger than itself.
 - A position delete file of several data files applies by spec and partition, to data no younger than itself.
 - An equality delete file applies by spec and partition, or everywhere when its spec is unpartitioned, to data strictly older.
-- A data file with a deletion vector takes no position delete file.
+- A data file with a deletion vector takes no position delete file. A vector that is older than its data file is an error, as in Java.
 
 Data files are numbered through all groups, delete files through all entries. What applies to a data file is a few spans of an array of
 delete file numbers that is sorted by sequence number, so nothing grows with pairs; while these are few (`PAIRS`) they are spelled out and
@@ -261,10 +261,11 @@ def _check(metadata: TableMetadata, table: pa.Table) -> None:
 
 
 def attach(
-    metadata: TableMetadata, groups: tuple[PlannedFiles, ...], entries: DeleteEntries
+    metadata: TableMetadata, groups: tuple[PlannedFiles, ...], entries: DeleteEntries, *, one_snapshot: bool = False
 ) -> tuple[tuple[PlannedFiles, ...], DeleteIndex]:
-    """The groups with the number of each file in the index (column `_deletes`, -1: no delete applies), and the index."""
-    index = _index(metadata, groups, entries)
+    """The groups with the number of each file in the index (column `_deletes`, -1: no delete applies), and the index. `one_snapshot`: data
+    and delete files are of one snapshot, in which no deletion vector can be older than its data file; CorruptData where one is."""
+    index = _index(metadata, groups, entries, one_snapshot)
     numbers = np.where(index.counts > 0, np.arange(len(index.counts)), -1)
     begin, made = 0, []
     for g in groups:
@@ -274,12 +275,12 @@ def attach(
     return tuple(made), index
 
 
-def _index(metadata: TableMetadata, groups: tuple[PlannedFiles, ...], entries: DeleteEntries) -> DeleteIndex:
+def _index(metadata: TableMetadata, groups: tuple[PlannedFiles, ...], entries: DeleteEntries, one_snapshot: bool) -> DeleteIndex:
     data_numbers = np.concatenate([pc.fill_null(g.table.column("sequence_number"), 0).to_numpy() for g in groups])
     numbers = entries.numbers("sequence_number")
     data_paths = normalised(pa.concat_arrays([column_of(g.table, "file_path") for g in groups]))
     bounds = path_bounds([t for _, t in entries.groups], entries.strings("referenced_data_file"), ~entries.is_equality)
-    by_path = _by_path(entries, bounds, data_paths, data_numbers, numbers)
+    by_path = _by_path(entries, bounds, data_paths, data_numbers, numbers, one_snapshot)
     orders, spans = _Orders(len(data_numbers)), []
     spans.append(orders.pairs(*by_path[:2]))
     scattered = ~entries.is_equality & ~entries.is_vector & bounds.scattered
@@ -344,7 +345,7 @@ class _Orders:
 
 
 def _by_path(
-    entries: DeleteEntries, bounds: PathBounds, data_paths: pa.Array, data_numbers: Numbers, numbers: Numbers
+    entries: DeleteEntries, bounds: PathBounds, data_paths: pa.Array, data_numbers: Numbers, numbers: Numbers, one_snapshot: bool
 ) -> tuple[Numbers, Numbers, Flags]:
     """Pairs (data file, delete file) found by path, and which data files have a deletion vector."""
     named = np.flatnonzero(bounds.single.is_valid().to_numpy(zero_copy_only=False) & ~entries.is_equality)
@@ -352,6 +353,8 @@ def _by_path(
     rows = pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     rows, named = _every_entry(rows[rows >= 0], named[rows >= 0], data_paths)
     fits = data_numbers[rows] <= numbers[named]
+    if one_snapshot and (old := np.flatnonzero(~fits & entries.is_vector[named])).size:
+        raise _vector_too_old(entries, data_paths, int(rows[old[0]]), int(named[old[0]]), data_numbers, numbers)
     rows, named = rows[fits], named[fits]
     vectors = entries.is_vector[named]
     has_vector = np.bincount(rows[vectors], minlength=len(data_numbers))
@@ -360,6 +363,19 @@ def _by_path(
         raise CorruptData(f"Data file {path} has {int(has_vector.max())} deletion vectors; it can have one.", file=path)
     keep = vectors | (has_vector[rows] == 0)
     return rows[keep], named[keep], has_vector > 0
+
+
+def _vector_too_old(
+    entries: DeleteEntries, data_paths: pa.Array, row: int, vector: int, data_numbers: Numbers, numbers: Numbers
+) -> CorruptData:
+    """Java's DeleteFileIndex refuses the same: such a vector was written for another file of that name, or its manifest is damaged."""
+    path, file = data_paths[row].as_py(), entries.strings("file_path")[vector].as_py()
+    text = (
+        f"DV data sequence number ({numbers[vector]}) must be greater than or equal to data file sequence number ({data_numbers[row]}): "
+        f"the deletion vector in {file} is older than its data file {path}."
+    )
+    hint = "Read a snapshot before the vector or the data file was added, or roll the table back to it."
+    return CorruptData(text, hint=hint, file=file, data_file=path)
 
 
 def _every_entry(rows: Numbers, named: Numbers, data_paths: pa.Array) -> tuple[Numbers, Numbers]:

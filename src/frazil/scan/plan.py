@@ -25,6 +25,7 @@ from frazil.scan.combine import CombinedTask, combine_for
 from frazil.scan.deletes import DeleteEntries, DeleteIndex, attach, read_deletes
 from frazil.scan.explain import Explanation
 from frazil.scan.explained import Reason
+from frazil.scan.listed_twice import refuse_files_listed_twice
 from frazil.scan.listing.numbering import FileNumbers, number_files
 from frazil.scan.manifests import (
     ALL_COLUMNS,
@@ -160,8 +161,10 @@ def plan(
     zone: str = "UTC",
     options: ScanOptions | None = None,
     files: range | None = None,
+    to_remove: bool = False,
 ) -> Plan:
-    """The data files of a snapshot that may hold rows matching the filter.
+    """The data files of a snapshot that may hold rows matching the filter. `to_remove`: files that match wholly will be removed, unread;
+    so they may be listed twice.
 
     `files`: only those with these numbers (`scan.listing.numbering`), and tasks say theirs; range(total) gives all, numbered. Raises
     Unsupported for encrypted tables, CorruptData and NoSuchFileError for manifests that are damaged or gone.
@@ -182,6 +185,9 @@ def plan(
     entries = read_deletes(metadata, storage, relevant, options.workers)
     needs = replace(options, with_stats=True) if entries is not None and entries.has_equality else options
     groups, report = plan_manifests(metadata, storage, data, bound, schema, needs, report, numbers=numbers)
+    if snapshot is not None:
+        read = [g.chosen(pc.not_equal(g.table.column("_match"), WHOLLY)) for g in groups] if to_remove else groups
+        refuse_files_listed_twice(read, metadata, snapshot)
     if entries is not None and groups:
         groups, report = _with_deletes(metadata, groups, entries, options, report)
     report = replace(
@@ -195,7 +201,7 @@ def _with_deletes(
     metadata: TableMetadata, groups: tuple[PlannedFiles, ...], entries: DeleteEntries, options: ScanOptions, report: ScanReport
 ) -> tuple[tuple[PlannedFiles, ...], ScanReport]:
     """Statistics were read to match equality deletes; they go when nobody asked for them."""
-    found, index = attach(metadata, groups, entries)
+    found, index = attach(metadata, groups, entries, one_snapshot=True)
     if not options.with_stats:
         found = tuple(PlannedFiles(g.spec, _result_of(g.table, DELETES), g.deletes) for g in found)
     return found, with_deletes(report, index)

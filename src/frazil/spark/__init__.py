@@ -2,3 +2,9 @@
 
 Takes plans, metadata and storages, never a table. Only here, in `sql` and in `dropin` is pyspark known.
 """
+
+import pyspark
+
+from frazil.spec.version import check_pyspark
+
+check_pyspark(pyspark.__version__)

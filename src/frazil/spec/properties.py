@@ -124,7 +124,7 @@ BOOLEAN = Kind(lambda text: _truth(text), "true or false")
 SIZE = Kind(_positive_size, "a size in bytes")
 WORD = Kind(str.lower, "a name")
 TEXT = Kind(str, "text")
-LOCATION = _matching(r"(/|[a-z][a-z0-9+.-]*:).*", "an absolute location (/… or a scheme)", str)
+LOCATION = _matching(r"(?i)(/|file:/|(?!file:)[a-z][a-z0-9+.-]*:).*", "an absolute location (/… or a scheme)", str)
 METRICS = _matching(r"none|counts|full|truncate\([1-9]\d*\)", "a metrics mode: none, counts, truncate(n), full", str.lower)
 MAPPING = Kind(parse_name_mapping, "a name mapping in JSON")
 

@@ -12,6 +12,7 @@ from frazil.storage.locations import (
     is_inside,
     metadata_location,
     normalise,
+    place_of,
 )
 from frazil.storage.routing import storage_for
 from frazil.storage.secrets import redact, redact_text
@@ -27,6 +28,7 @@ __all__ = [
     "is_inside",
     "metadata_location",
     "normalise",
+    "place_of",
     "redact",
     "redact_text",
     "storage_for",

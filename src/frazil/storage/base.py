@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -98,6 +99,11 @@ def storage_error(error: Exception, location: str, doing: str, kind: type[Storag
         return NoSuchFileError(f"There is no file {location}.", file=location)
     if isinstance(error, FileExistsError):
         return AlreadyExists(f"There is a file {location} already.", file=location)
+    return system_error(error, location, doing, kind)
+
+
+def system_error(error: Exception, location: str, doing: str, kind: type[StorageError] = StorageError) -> StorageError:
+    """An error of the operating system, whichever it is, with what can be done about it."""
     number = error.errno if isinstance(error, OSError) else None
     code = errno.errorcode.get(number, str(number)) if number is not None else None
     hint = {
@@ -106,6 +112,10 @@ def storage_error(error: Exception, location: str, doing: str, kind: type[Storag
         "EACCES": "Check who may write there.",
         "EPERM": "Check who may write there.",
         "EROFS": "The file system is mounted read-only.",
+        "EFBIG": "Files of this size are not allowed there: look at ulimit -f.",
+        "EMFILE": "This process has too many files open: raise ulimit -n.",
+        "ENFILE": "This machine has too many files open.",
+        "EIO": "The disk or its connection fails: look at the system's log.",
         "ENAMETOOLONG": "File systems take some 255 bytes for each part of a path. Where a partition's value is longer: partition by "
         "truncate or bucket, or set write.object-storage.enabled=true and write.object-storage.partitioned-paths=false.",
     }.get(code or "")
@@ -124,6 +134,20 @@ def told(location: str, doing: str) -> Iterator[None]:
         raise
     except OSError as error:
         raise storage_error(error, location, doing) from error
+
+
+@contextlib.contextmanager
+def temporary(path: str | None = None) -> Iterator[None]:
+    """Around files that hold for a while what memory has no room for: OSErrors inside become StorageErrors that say where these files go.
+    `path` None: the one that the error names."""
+    try:
+        yield
+    except FrazilError:
+        raise
+    except OSError as error:
+        told = system_error(error, str(path or error.filename or tempfile.tempdir or "/tmp"), "write the temporary file")
+        told.advise("Temporary files go to the directory that TMPDIR names.")
+        raise told from error
 
 
 def frozen_properties(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

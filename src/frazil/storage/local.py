@@ -57,13 +57,14 @@ class LocalStorage:
                 sink = pa.OSFile(path, "wb")
             try:
                 yield sink
-            except OSError as error:
-                if error.errno in _DISK:
+            except BaseException as error:
+                with contextlib.suppress(OSError):
+                    sink.close()
+                if isinstance(error, OSError) and error.errno in _DISK:
                     raise storage_error(error, location, "write") from error
                 raise
-            finally:
-                sink.close()
             with told(location, "write"):
+                sink.close()
                 sync(path)
                 sync_directory(os.path.dirname(path))
         except BaseException:

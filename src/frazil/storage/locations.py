@@ -63,11 +63,25 @@ def normalise(location: str) -> str:
 
 
 def absolute(location: str) -> str:
-    """A relative local path from the current directory, `~` expanded; no slash at the end; else as it is."""
+    """A relative local path (`x/y`, `file:x/y`) from the current directory, `~` expanded; no slash at the end; else as it is."""
     check_location(location)
-    if scheme_of(location) != "file" or location[:5].lower() == "file:":
+    if scheme_of(location) != "file":
         return strip_slash(location)
+    if location[:5].lower() == "file:":
+        path = local_path_of(location)
+        return strip_slash(location if path.startswith("/") else f"file:{os.path.abspath(path)}")
     return strip_slash(os.path.abspath(os.path.expanduser(location)))
+
+
+def place_of(location: object, what: str = "location", hint: str = "Write ./name for a directory right here.") -> str:
+    """The location that a table or namespace is given, absolute: it must mean the same wherever it is read. A bare word is no path but
+    another argument in the wrong place, as a rule; it is refused with the hint. Raises InvalidInput."""
+    if not isinstance(location, str | os.PathLike):
+        raise InvalidInput(f"The {what} is a path as text, not {location!r}.", hint=hint)
+    text = str(os.fspath(location))
+    if text.strip() and scheme_of(text) == "file" and "/" not in text and text not in (".", "~"):
+        raise InvalidInput(f"The {what} {text!r} is no path: it has neither a slash nor a scheme.", hint=hint)
+    return absolute(text)
 
 
 def strip_slash(location: str) -> str:

@@ -58,8 +58,8 @@ class ObjectStorage:
             return bytes(library.get(store, key).bytes())
 
     def open_input(self, location: str) -> pa.NativeFile:
-        system, path = self.arrow(location)
         try:
+            system, path = self.arrow(location)
             return system.open_input_file(path)
         except OSError as error:
             raise storage_error(error, location, "open") from error

@@ -20,7 +20,7 @@ from frazil.errors import (
 )
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.sorting import SortOrder
-from frazil.storage import redact
+from frazil.storage import place_of, redact
 from frazil.table.create import table_metadata
 from frazil.table.creation import CreateTableTransaction
 from frazil.table.table import Table
@@ -100,15 +100,16 @@ class Catalog(AbstractContextManager["Catalog"]):
         identifier_fields: Sequence[str] | str = (),
         format_version: int | None = None,
     ) -> Table:
-        """A new, empty table. `schema`: a Schema, DDL text, a pyarrow or Spark schema, or a frame; `partition_by` as "days(ts)",
-        "bucket(16, id)", "region"; `sort_by` as "id desc nulls last". Format version 2 unless given.
+        """A new, empty table. `schema`: a Schema, DDL text, a pyarrow or Spark schema, or a frame; `location`: a path or URI, of which a
+        relative one is stored absolute; `partition_by` as "days(ts)", "bucket(16, id)", "region"; `sort_by` as "id desc nulls last".
+        Format version 2 unless given.
 
         Raises TableAlreadyExistsError, NoSuchNamespaceError, ValidationError.
         """
         parts = self._parts(identifier)
         defaults, overrides = self._prefixed("table-default."), self._prefixed("table-override.")
         metadata = table_metadata(
-            (location or "").rstrip("/"),
+            self._place(parts, location),
             schema,
             partition_spec,
             sort_order,
@@ -129,6 +130,10 @@ class Catalog(AbstractContextManager["Catalog"]):
                     f"It is not known whether table {self._full_name(parts)} was created: {unknown.cause}",
                     hint="Look with table_exists before trying again; nothing was deleted.",
                 ) from unknown.cause
+
+    def _place(self, parts: Parts, location: str | None) -> str:
+        hint = "location= is the third argument; columns to partition by are given by name: partition_by=[…]. ./name is a directory here."
+        return place_of(location, hint=hint) if location else ""  # then the catalog chooses
 
     def _prefixed(self, prefix: str) -> dict[str, str]:
         return {k[len(prefix) :]: v for k, v in self._backend.properties.items() if k.startswith(prefix)}
@@ -157,10 +162,10 @@ class Catalog(AbstractContextManager["Catalog"]):
     ) -> CreateTableTransaction:
         parts = self._parts(identifier)
         base = self._backend.load(parts) if replace and (not create or self._backend.table_exists(parts)) else None
-        place = location or (base.metadata.location if base else "")
+        place = base.metadata.location if base and not location else self._place(parts, location)
         properties = {**self._prefixed("table-default."), **(named.pop("properties", None) or {}), **self._prefixed("table-override.")}
         spec, order = named.pop("partition_spec", None), named.pop("sort_order", None)
-        metadata = table_metadata(place.rstrip("/"), schema, spec, order, properties, **named)
+        metadata = table_metadata(place, schema, spec, order, properties, **named)
         return CreateTableTransaction(self._backend, parts, metadata, base, self._full_name(parts))
 
     def load_table(self, identifier: Identifier) -> Table:
@@ -172,11 +177,13 @@ class Catalog(AbstractContextManager["Catalog"]):
         return self._backend.table_exists(self._parts(identifier))
 
     def drop_table(self, identifier: Identifier, purge_requested: bool = False) -> None:
-        """Forgets the table; with purge_requested its files are deleted too."""
+        """Forgets the table; with purge_requested its files are deleted too (see `purge_table`)."""
         self._backend.drop_table(self._parts(identifier), purge=purge_requested)
 
-    def purge_table(self, identifier: Identifier) -> None:
-        self.drop_table(identifier, purge_requested=True)
+    def purge_table(self, identifier: Identifier) -> tuple[str, ...]:
+        """Drops the table and deletes its files that lie in its own places: its location and the directories that the properties
+        write.data.path and write.metadata.path name. Files elsewhere (of `add_files`, say) stay: they are returned, and in the log."""
+        return self._backend.drop_table(self._parts(identifier), purge=True)
 
     def rename_table(self, from_identifier: Identifier, to_identifier: Identifier) -> Table:
         self._backend.rename_table(self._parts(from_identifier), self._parts(to_identifier))

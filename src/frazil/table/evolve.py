@@ -22,6 +22,7 @@ from frazil.spec.updates import (
     Update,
 )
 from frazil.spec.values import milliseconds
+from frazil.storage import absolute
 from frazil.table.create import schema_of
 from frazil.table.naming import naming
 
@@ -56,6 +57,12 @@ class UpdateProperties:
         return tuple(self._updates)
 
 
+def _at_its_place(statistics: dict[str, Any]) -> dict[str, Any]:
+    """With its path absolute."""
+    path = statistics.get("statistics-path")
+    return statistics if path is None else {**statistics, "statistics-path": absolute(str(path))}
+
+
 class UpdateStatistics:
     """Statistics files of snapshots, as JSON objects of the spec (`snapshot-id`, `statistics-path`, …)."""
 
@@ -63,7 +70,7 @@ class UpdateStatistics:
         self._updates: list[Update] = []
 
     def set_statistics(self, statistics: dict[str, Any]) -> UpdateStatistics:
-        self._updates.append(SetStatistics(statistics))
+        self._updates.append(SetStatistics(_at_its_place(statistics)))
         return self
 
     def remove_statistics(self, snapshot_id: int) -> UpdateStatistics:
@@ -71,7 +78,7 @@ class UpdateStatistics:
         return self
 
     def set_partition_statistics(self, partition_statistics: dict[str, Any]) -> UpdateStatistics:
-        self._updates.append(SetPartitionStatistics(partition_statistics))
+        self._updates.append(SetPartitionStatistics(_at_its_place(partition_statistics)))
         return self
 
     def remove_partition_statistics(self, snapshot_id: int) -> UpdateStatistics:

@@ -6,7 +6,9 @@ import importlib
 import sys
 from typing import Any
 
+from frazil.catalog import LoadedTable
 from frazil.errors import InvalidInput, NotInstalledError
+from frazil.spec.version import PYSPARK, check_pyspark
 
 SPARK_ROOM = "frazil.spark"
 
@@ -30,7 +32,7 @@ def spark_room(module: str) -> Any:
         return importlib.import_module(f"{SPARK_ROOM}.{module}")
     except ModuleNotFoundError as e:
         if (e.name or "").split(".")[0] == "pyspark":
-            raise NotInstalledError("This needs PySpark 4.1 or newer.", hint="pip install 'frazil[spark]'") from e
+            raise NotInstalledError(f"This needs {PYSPARK}; none is installed.", hint="pip install 'frazil[spark]'") from e
         raise
 
 
@@ -40,7 +42,16 @@ def active_session() -> Any:
     if sql is None:
         return None
     # The active session belongs to a thread; the one that this process made serves where a thread has none.
-    return sql.SparkSession.getActiveSession() or getattr(sql.SparkSession, "_instantiatedSession", None)
+    found = sql.SparkSession.getActiveSession() or getattr(sql.SparkSession, "_instantiatedSession", None)
+    if found is not None:
+        check_pyspark(sys.modules["pyspark"].__version__)
+    return found
+
+
+def after_commit(loaded: LoadedTable) -> None:
+    """Lets the temporary views of running sessions follow; only where frames were made for Spark is there anything to do."""
+    if (room := sys.modules.get(f"{SPARK_ROOM}.read.following")) is not None:
+        room.refresh(loaded)
 
 
 def is_stream(frame: Any) -> bool:
@@ -81,8 +92,14 @@ def in_duckdb(table: Any, name: str, connection: Any = None) -> Any:
 
 
 def session(spark: Any = None) -> Any:
-    """`spark`, the running session, or a new one that is ready for Iceberg."""
-    return running(spark or active_session() or spark_room("host.session").spark_session())
+    """`spark`, or the running session. None is ever started: what it would be set to is for its user to say. Raises InvalidInput."""
+    if (found := spark or active_session()) is None:
+        spark_room("host.session")  # without PySpark that is what is told
+        raise InvalidInput(
+            "No Spark session is running.",
+            hint="spark = frazil.spark_session(config={…}) starts one; to_arrow(), to_pandas() and to_polars() need none.",
+        )
+    return running(found)
 
 
 def running(spark: Any) -> Any:

@@ -62,7 +62,7 @@ def stage_delete(step: Step, where: Any, mode: str | None = None) -> StagedWrite
     bound = in_grammar(step, lambda: _bound(step, where))
     if bound is None:
         return _by_spark(step, "delete", chosen, where)
-    found = step.plan(bound)
+    found = step.plan(bound, to_remove=True)
     wholly, rest = step.split(found)
     if not rest:
         return _whole_files(step, bound, wholly)
@@ -98,7 +98,7 @@ def stage_overwrite(step: Step, frame: Any, where: Any) -> StagedWrite:
         chosen = mode_of("delete", step.metadata, given)
         made = _made_by_spark(step, "delete", chosen, where)
         return _replaced(step, chosen, frame, made.changed, made.conflict_filter, made.deleted)
-    found = step.plan(bound)
+    found = step.plan(bound, to_remove=True)
     wholly, rest = step.split(found)
     if not rest:
         checks = {"starting_snapshot_id": step.start, **step.names}

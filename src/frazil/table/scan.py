@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from frazil.arrow.read import read_tasks as arrow_read
+from frazil.catalog import LoadedTable
 from frazil.errors import InvalidInput
 from frazil.expr.nodes import AlwaysTrue, And, Predicate
 from frazil.expr.parse import parse
@@ -171,8 +172,23 @@ class DataScan:
         return known if self.limit is None else min(known, self.limit)
 
     def to_spark(self, spark: Any = None) -> Any:
-        """A DataFrame, planned now and read when it is used, on Spark's own scan where that is possible."""
+        """A DataFrame, planned now and read when it is used, on Spark's own scan where that is possible. It keeps the table's state; a
+        temporary view over it follows what this process writes, unless the scan names a snapshot or a time."""
         spark = session(spark)
+        frame = self._frame(spark)
+        if not self._may_follow:
+            return frame
+
+        def again(loaded: LoadedTable) -> Any:
+            return replace(self, source=replace(self.source, metadata=loaded.metadata, storage=loaded.storage))._frame(spark)
+
+        return spark_room("read.following").follow(spark, frame, self.source.metadata, again)
+
+    @property
+    def _may_follow(self) -> bool:
+        return self.snapshot_id is None and self.as_of_ms is None
+
+    def _frame(self, spark: Any) -> Any:
         reader = spark_room("read.native_read")
         sensitive = spark_room("host.session_conf").is_case_sensitive(spark, self.case_sensitive)
         scan = replace(self, case_sensitive=sensitive)
@@ -198,6 +214,10 @@ class IncrementalAppendScan(DataScan):
 
     from_snapshot_id_exclusive: int | None = None
     to_snapshot_id_inclusive: int | None = None
+
+    @property
+    def _may_follow(self) -> bool:
+        return False
 
     def _target(self) -> tuple[Snapshot | None, Schema]:
         metadata = self.source.metadata

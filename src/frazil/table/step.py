@@ -95,11 +95,12 @@ class Step:
 
     # --- reading
 
-    def plan(self, predicate: Predicate) -> Plan:
-        """The files of the branch that may hold rows for which the predicate is TRUE, with the deletes that apply to them."""
+    def plan(self, predicate: Predicate, *, to_remove: bool = False) -> Plan:
+        """The files of the branch that may hold rows for which the predicate is TRUE, with the deletes that apply to them. `to_remove`:
+        those that match wholly will not be read."""
         return plan(
             self.metadata, self.storage, snapshot=self.head, schema=self.schema, row_filter=predicate, case_sensitive=self.case_sensitive,
-            zone=self.zone, options=ScanOptions.of({}, self.metadata.properties),
+            zone=self.zone, options=ScanOptions.of({}, self.metadata.properties), to_remove=to_remove,
         )  # fmt: skip
 
     def tasks(self, plan: Plan) -> Iterator[FileScanTask]:

@@ -315,7 +315,8 @@ class Table:
         check_duplicate_files: bool = True,
         branch: str | None = MAIN_BRANCH,
     ) -> CommitResult:
-        """Makes existing Parquet files part of the table where they lie; only their footers are read."""
+        """Makes existing Parquet files part of the table where they lie; only their footers are read. `check_duplicate_files=False`: nobody
+        looks whether the table has them already; a snapshot that then lists a file twice is refused when it is read."""
         return self._one("add_files", file_paths, snapshot_properties, check_duplicate_files, branch)
 
     def delete(

@@ -26,12 +26,11 @@ from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import property_text
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.spec.updates import RemoveProperties, SetLocation, SetProperties, UpgradeFormatVersion
-from frazil.storage import Storage
-from frazil.storage.locations import absolute
+from frazil.storage import Storage, absolute, place_of
 from frazil.table import rows, write
 from frazil.table.arguments import flag, mapping
 from frazil.table.evolve import ManageSnapshots, UpdateProperties, UpdateSchema, UpdateStatistics, Updating
-from frazil.table.frames import active_session, is_spark_column, is_spark_frame, running, spark_room
+from frazil.table.frames import active_session, after_commit, is_spark_column, is_spark_frame, running, spark_room
 from frazil.table.merge import MergeBuilder, stage_merge
 from frazil.table.naming import naming
 from frazil.table.preview import Preview
@@ -104,6 +103,7 @@ class Transaction:
                 outcome.snapshots, attempts=outcome.attempts, seconds_writing=self._pending.seconds, seconds_committing=outcome.seconds,
                 metrics=self._pending.metrics,
             )  # fmt: skip
+            after_commit(outcome.table)
         return self.table
 
     def _end(self) -> None:
@@ -329,7 +329,9 @@ class Transaction:
         return self._stage(MetadataChange(lambda _: (RemoveProperties(tuple(keys)),)))
 
     def update_location(self, location: str) -> Transaction:
-        return self._stage(MetadataChange(lambda _: (SetLocation(location),)))
+        """Where new files go from now on; a relative path is from the current directory, and is stored absolute."""
+        place = place_of(location)
+        return self._stage(MetadataChange(lambda _: (SetLocation(place),)))
 
     def upgrade_table_version(self, format_version: int) -> Transaction:
         if not isinstance(format_version, int):

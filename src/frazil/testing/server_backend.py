@@ -142,12 +142,11 @@ class ServerBackend:
         self._tables[table.identifier] = table
         return Committed(self._granted(table))
 
-    def drop_table(self, identifier: Identifier, purge: bool = False) -> None:
+    def drop_table(self, identifier: Identifier, purge: bool = False) -> tuple[str, ...]:
         with self._lock:
             table = self._known(identifier)
             del self._tables[table.identifier]
-        if purge:
-            _purge(table)
+        return _purge(table) if purge else ()
 
     def rename_table(self, source: Identifier, target: Identifier) -> None:
         with self._lock:
@@ -223,5 +222,5 @@ def _location_update(updates: Sequence[Update], place: str) -> Sequence[Update]:
     return () if any(isinstance(u, SetLocation) for u in updates) else (SetLocation(place),)
 
 
-def _purge(table: LoadedTable) -> None:
-    purge.delete(table.storage, purge.reachable(table))
+def _purge(table: LoadedTable) -> tuple[str, ...]:
+    return purge.delete(table, *purge.own_and_others(table))

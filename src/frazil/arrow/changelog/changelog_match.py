@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.arrow.values.row_digest import Digests
+from frazil.storage.base import temporary
 
 BUDGET = 256 * 1024 * 1024  # bytes of digests and places, and of what sorting them takes
 _BUCKETS = 256
@@ -96,13 +97,18 @@ class Matcher(AbstractContextManager["Matcher"]):
             yield np.concatenate(self._held) if self._held else np.zeros(0, _KEYED if self.keyed else _PLAIN)
             return
         self._spill()
-        for path in sorted(Path(self._folder.name).iterdir()):
-            yield np.fromfile(path, _KEYED if self.keyed else _PLAIN)
+        with temporary(self._folder.name):
+            paths = sorted(Path(self._folder.name).iterdir())
+        for path in paths:
+            with temporary(str(path)):
+                records = np.fromfile(path, _KEYED if self.keyed else _PLAIN)
+            yield records
 
     def _spill(self) -> None:
         """What is held goes to a file for each value of the first byte of the key's (else the row's) digest."""
         if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="frazil-changes-")
+            with temporary():
+                self._folder = tempfile.TemporaryDirectory(prefix="frazil-changes-", ignore_cleanup_errors=True)
         if not self._held:
             return
         records = np.concatenate(self._held)
@@ -111,8 +117,9 @@ class Matcher(AbstractContextManager["Matcher"]):
         records, ends = records[order], np.cumsum(np.bincount(bucket, minlength=_BUCKETS))
         for number, (begin, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
             if end > begin:
-                with (Path(self._folder.name) / f"{number:03}").open("ab") as file:
-                    records[begin:end].tofile(file)
+                path = Path(self._folder.name) / f"{number:03}"
+                with temporary(str(path)), path.open("ab") as file:
+                    file.write(records[begin:end].tobytes())
         self.spilled += len(records)
         self._held, self._bytes = [], 0
 

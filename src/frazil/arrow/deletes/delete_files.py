@@ -22,10 +22,11 @@ from frazil.arrow.files.read_avro import AvroSource
 from frazil.arrow.files.read_orc import OrcSource
 from frazil.arrow.files.read_parquet import ParquetSource
 from frazil.arrow.files.source import FileReader
-from frazil.codec.deletion_vector import decode_vector, positions_array
+from frazil.codec.deletion_vector import positions_array
 from frazil.errors import CorruptData, Unsupported
 from frazil.scan.cache import ByteCache
 from frazil.scan.delete_ranges import normalised
+from frazil.scan.vectors import VectorFile
 from frazil.spec.data_file import DataFile
 from frazil.spec.name_mapping import MappedField, NameMapping
 from frazil.spec.schema import DELETE_FILE_PATH_ID, DELETE_FILE_POS_ID
@@ -74,25 +75,17 @@ def positions_of(file: DataFile, deletes: Sequence[DataFile], storage: Storage, 
     """The deleted rows of a data file, ascending, each once. Raises CorruptData, NoSuchFileError, Unsupported, naming the delete file."""
     found = [np.zeros(0, np.int64)]
     for delete in deletes:
-        here = _vector(delete, file, storage) if delete.is_dv else _from_file(delete, file, storage, cache)
+        here = _vector(delete, file, storage, cache) if delete.is_dv else _from_file(delete, file, storage, cache)
         _check_range(delete, file, here)
         found.append(here)
     return found[1] if len(found) == 2 else np.unique(np.concatenate(found))
 
 
-def _vector(delete: DataFile, file: DataFile, storage: Storage) -> Positions:
+def _vector(delete: DataFile, file: DataFile, storage: Storage, cache: DeleteCache) -> Positions:
     path, offset, size = delete.file_path, delete.content_offset, delete.content_size_in_bytes
     with reading(path, "puffin"):
-        if offset is None or size is None or offset < 0 or size < 0:
-            raise CorruptData(f"The deletion vector in {path} has no place in its manifest.", file=path)
-        with storage.open_input(path) as source:
-            if offset + size > source.size():
-                raise CorruptData(f"The deletion vector at {offset} of {path} ends after the file.", file=path)
-            blob = source.read_at(size, offset)
-        bitmap = decode_vector(bytes(blob), path)
-        if len(bitmap) != delete.record_count:
-            text = f"The deletion vector at {offset} of {path} holds {len(bitmap)} positions, its manifest says {delete.record_count}."
-            raise CorruptData(text, file=path)
+        source = cache.get_or_make(("vectors", path), lambda: VectorFile.read(path, storage, (offset, size)), lambda f: f.nbytes)
+        bitmap = source.vector(offset, size, delete.record_count, delete.referenced_data_file or file.file_path, storage)
         if bitmap and bitmap.max() >= file.record_count:  # before it is spelled out: a few bytes can stand for billions of rows
             rows = f"row {bitmap.max()} of {file.file_path}, which has {file.record_count} rows"
             raise CorruptData(f"The deletion vector at {offset} of {path} deletes {rows}.", file=path)

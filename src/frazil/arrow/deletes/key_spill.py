@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from frazil.arrow.deletes.key_set import Flags, KeySet, hash_columns
+from frazil.storage.base import temporary
 
 PART = 64 * 1024 * 1024  # bytes of a part, as it is made in memory
 _PARTS = 256  # files open at once, at most
@@ -32,7 +33,7 @@ class SpilledKeys:
     def of(cls, batches: Iterable[Sequence[pa.Array]], size: int) -> SpilledKeys:
         """Of batches of canonical columns. `size`: about how many bytes all of them will take."""
         count = 1 << min(_PARTS, max(2, -(-size // PART)) - 1).bit_length()
-        with tempfile.TemporaryDirectory(prefix="frazil-keys-", ignore_cleanup_errors=True) as place:
+        with temporary(), tempfile.TemporaryDirectory(prefix="frazil-keys-", ignore_cleanup_errors=True) as place, temporary(place):
             written = _split(batches, count, Path(place))
             return cls(tuple(_mapped(p) if p is not None else None for p in written))
 

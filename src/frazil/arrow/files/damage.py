@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import struct
 import zlib
 from collections.abc import Iterator
 
 import pyarrow as pa
 
-from frazil.errors import CorruptData, FrazilError, NoSuchFileError, StorageError
+from frazil.errors import CorruptData, FrazilError, NoSuchFileError
+from frazil.storage.base import system_error
 
 _DAMAGE = (pa.ArrowException, ValueError, KeyError, IndexError, EOFError, struct.error, zlib.error, OverflowError, RecursionError)
+
+_STORE = re.compile(r"AWS Error|google::cloud|Azure|curlCode")  # an object store failed, of which Arrow gives no number
 
 
 @contextlib.contextmanager
@@ -26,8 +30,8 @@ def reading(file: str, kind: str) -> Iterator[None]:
     except FileNotFoundError as error:
         raise NoSuchFileError(f"There is no file {file}.", file=file) from error
     except OSError as error:
-        if error.errno is not None:
-            raise StorageError(f"Could not read {file}: {error.strerror or error}.", file=file) from error
+        if error.errno is not None or _STORE.search(str(error)):
+            raise system_error(error, file, "read") from error
         raise CorruptData(f"{file} is no sound {kind} file: {_first(error)}", file=file) from error
     except _DAMAGE as error:
         raise CorruptData(f"{file} is no sound {kind} file: {_first(error)}", file=file) from error

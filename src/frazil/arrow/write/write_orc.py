@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -145,7 +146,8 @@ def check_moments(type_: IcebergType, array: Any, name: str) -> None:
 
 class OrcFileWriter:
     def __init__(self, sink: Any, schema: Schema, laid: Layout, settings: Mapping[str, Any], config: MetricsConfig):
-        self._schema, self._layout, self._sink, self._writer = schema, laid, sink, orc.ORCWriter(sink, **settings)
+        self._schema, self._layout, self._sink = schema, laid, _Sink(sink)
+        self._writer = orc.ORCWriter(self._sink, **settings)
         self._metrics = BatchMetrics(schema, config)
 
     def write(self, batches: Sequence[pa.RecordBatch]) -> None:
@@ -156,14 +158,45 @@ class OrcFileWriter:
         laid = [self._layout.batch(b) for b in batches]
         cleaned = [pa.RecordBatch.from_arrays([without_hidden(c) for c in b.columns], schema=b.schema) for b in laid]
         self._writer.write(pa.Table.from_batches(cleaned, self._layout.schema))
+        self._sink.check()
 
     def has(self, size: int) -> bool:
         """Whether the file has so many bytes."""
-        return int(self._sink.tell()) >= size
+        return self._sink.tell() >= size
 
     def abort(self) -> None:
         self._writer.is_open = False
 
     def close(self) -> Metrics:
         self._writer.close()
+        self._sink.check()
         return self._metrics.finish()
+
+
+class _Sink(io.RawIOBase):
+    """A sink that keeps its errors until it is asked: on one of a full disk, pyarrow's ORC writer ends the process when it is closed."""
+
+    def __init__(self, sink: Any):
+        self._to, self._position = sink, 0
+        self._error: Exception | None = None
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        size = memoryview(data).nbytes
+        if self._error is None:
+            try:
+                self._to.write(data)
+            except Exception as error:
+                self._error = error
+        self._position += size
+        return size
+
+    def tell(self) -> int:
+        return self._position
+
+    def check(self) -> None:
+        """Raises what has failed."""
+        if self._error is not None:
+            raise self._error

@@ -18,6 +18,7 @@ from frazil.arrow.write.metrics import Metrics
 from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_parquet import missing_bounds
 from frazil.spec.data_file import DataFile
+from frazil.storage.base import told
 from frazil.storage.locations import data_location
 from frazil.tasks.in_order import default_workers, map_in_order
 
@@ -197,14 +198,20 @@ class _OpenFile:
         self._output = context.storage.open_output(location)
         self._sink = self._output.__enter__()
         try:
-            self.writer = context.writer(self._sink, pool)
+            with told(location, "write"):
+                self.writer = context.writer(self._sink, pool)
         except BaseException as error:
             self._output.__exit__(type(error), error, error.__traceback__)
             raise
 
+    def write(self, batches: list[pa.RecordBatch]) -> None:
+        with told(self.location, "write"):  # the batches are there already: what fails is the disk
+            self.writer.write(batches)
+
     def close(self) -> DataFile:
-        metrics = self.writer.close()
-        size = int(self._sink.tell())
+        with told(self.location, "write"):
+            metrics = self.writer.close()
+            size = int(self._sink.tell())
         self._output.__exit__(None, None, None)
         try:
             self._complete(metrics)
@@ -225,8 +232,9 @@ class _OpenFile:
 
     def abort(self) -> None:
         """Removes the file; the store's context does that when it ends by an error, and raises it again."""
-        self.writer.abort()
         error = _Stopped()
+        with contextlib.suppress(Exception):
+            self.writer.abort()
         with contextlib.suppress(Exception):
             self._output.__exit__(_Stopped, error, None)
 
@@ -277,7 +285,7 @@ class Rolling:
             return
         if self._file is None:
             self._file = self._files.start(self._context, self._partition, self._part)
-        self._file.writer.write(self._held)
+        self._file.write(self._held)
         self._held, self._rows, self._bytes = [], 0, 0
         if self._file.writer.has(self._context.target_size):
             self._files.finish(self._file)

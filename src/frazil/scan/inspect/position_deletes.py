@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from frazil.codec.avro import read_container
 from frazil.codec.avro_arrow import read_columns
-from frazil.codec.deletion_vector import decode_vector, positions_array
+from frazil.codec.deletion_vector import positions_array
 from frazil.errors import CorruptData, FrazilError, Unsupported
 from frazil.scan.inspect.deleted_rows import project
 from frazil.scan.inspect.files import delete_manifest
@@ -23,12 +23,14 @@ from frazil.scan.inspect.types import door_type
 from frazil.scan.manifests import DELETE, PLAN_COLUMNS, column_of, each, live, manifests_of, read_manifest
 from frazil.scan.options import default_workers
 from frazil.scan.partition_union import unified_partition_type
+from frazil.scan.vectors import VectorFile
 from frazil.spec.data_file import DataFileContent
 from frazil.spec.manifest import ManifestFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import Snapshot
 from frazil.spec.types import StructType
 from frazil.storage import Storage
+from frazil.storage.base import system_error
 
 
 def position_deletes_schema(metadata: TableMetadata) -> pa.Schema:
@@ -66,8 +68,9 @@ def _manifest(manifest: ManifestFile, *, storage: Storage, unified: StructType, 
     partitions = coerce_partition(column_of(entries, "partition"), unified)
     rows = entries.drop_columns(["partition"]).to_pylist()
     found = []
+    vectors: dict[str, VectorFile] = {}
     for at, row in enumerate(rows):
-        for places in _positions(row, storage, row_type):
+        for places in _positions(row, storage, row_type, vectors):
             partition = [c.take(pa.repeat(pa.scalar(at), len(places.positions))) for c in partitions]
             found.append(_table(places, partition, row, manifest.partition_spec_id, unified, schema))
     return found
@@ -111,13 +114,15 @@ def _row_type(metadata: TableMetadata) -> StructType:
     return StructType(*(replace(f, required=False) for f in metadata.schema().fields))
 
 
-def _positions(row: dict[str, Any], storage: Storage, row_type: StructType) -> Iterator[_Places]:
-    """What one delete file deletes, in its order."""
+def _positions(
+    row: dict[str, Any], storage: Storage, row_type: StructType, vectors: dict[str, VectorFile] | None = None
+) -> Iterator[_Places]:
+    """What one delete file deletes, in its order. `vectors`: Puffin files that this manifest has named before."""
     path, kind = row["file_path"], row["file_format"]
     if row["key_metadata"] is not None:
         raise Unsupported(f"Delete file {path} is encrypted; encrypted tables are not supported.", file=path)
     if kind == "puffin":
-        yield _vector(row, storage)
+        yield _vector(row, {} if vectors is None else vectors, storage)
         return
     try:
         with storage.open_input(path) as source:
@@ -127,27 +132,25 @@ def _positions(row: dict[str, Any], storage: Storage, row_type: StructType) -> I
         raise
     except KeyError as e:
         raise CorruptData(f"Position delete file {path} is {kind} or lacks a column: {e}", file=path) from e
-    except (pa.ArrowException, OSError, ValueError, EOFError) as e:
+    except OSError as e:
+        if e.errno is not None:
+            raise system_error(e, path, "read") from e
+        raise CorruptData(f"Position delete file {path} cannot be read: {e}", file=path) from e
+    except (pa.ArrowException, ValueError, EOFError) as e:
         raise CorruptData(f"Position delete file {path} cannot be read: {e}", file=path) from e
     places = table.select(["file_path", "pos"]).cast(pa.schema([("file_path", pa.string()), ("pos", pa.int64())]))
     for at, batch in enumerate(places.to_batches()):
         yield _Places(batch.column(0), batch.column(1), rows[at] if rows is not None else None)
 
 
-def _vector(row: dict[str, Any], storage: Storage) -> _Places:
-    path, offset, size = row["file_path"], row["content_offset"], row["content_size_in_bytes"]
-    referenced = row["referenced_data_file"]
-    if offset is None or size is None or referenced is None or offset < 0 or size < 0:
-        raise CorruptData(f"The deletion vector in {path} has no place or no data file in its manifest.", file=path)
-    with storage.open_input(path) as source:
-        if offset + size > source.size():
-            raise CorruptData(f"The deletion vector at {offset} of {path} ends after the file.", file=path, offset=offset)
-        source.seek(offset)
-        blob = source.read(size)
-    bitmap = decode_vector(blob, path)
-    if len(bitmap) != row["record_count"]:
-        text = f"The deletion vector at {offset} of {path} holds {len(bitmap)} positions, its manifest says {row['record_count']}."
-        raise CorruptData(text, file=path, offset=offset)
+def _vector(row: dict[str, Any], files: dict[str, VectorFile], storage: Storage) -> _Places:
+    path, referenced = row["file_path"], row["referenced_data_file"]
+    if referenced is None:
+        raise CorruptData(f"The deletion vector in {path} has no data file in its manifest.", file=path)
+    place = row["content_offset"], row["content_size_in_bytes"]
+    if path not in files:
+        files[path] = VectorFile.read(path, storage, place)
+    bitmap = files[path].vector(*place, row["record_count"], referenced, storage)
     positions = pa.array(positions_array(bitmap), type=pa.int64())
     return _Places(pa.repeat(pa.scalar(referenced), len(positions)), positions)
 

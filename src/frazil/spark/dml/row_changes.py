@@ -48,6 +48,7 @@ from frazil.spark.dml.change_tasks import (
 from frazil.spark.dml.checked import Asked, checked
 from frazil.spark.dml.new_values import Given, NewColumns, asked_of, failed
 from frazil.spark.dml.staging import folder_of, remove, shared
+from frazil.spark.host.interruptible import interruptible
 from frazil.spark.host.session_conf import sensitivity
 from frazil.spark.host.settings import temporarily
 from frazil.spark.host.workers import guarded
@@ -60,7 +61,7 @@ from frazil.spark.write.layout import ADVISORY, advisory_size, rebalanced, sprea
 from frazil.spark.write.native_write import clear_errors
 from frazil.spec import types as i
 from frazil.spec.schema import Schema
-from frazil.storage.locations import scheme_of
+from frazil.storage.locations import data_root, scheme_of
 from frazil.tasks.attempts import Attempts
 
 OPERATION, FILE, POS, ROW_ID, NUMBER = (f"__frazil_c_{n}" for n in ("op", "file", "pos", "row_id", "number"))
@@ -252,7 +253,8 @@ class Job:
             frame, settings = self._spread(frame, inserts)
         sink = Sink(write, folder_of(write), self.plan.schema if new_rows else None, numbered)
         with temporarily(self.spark, settings) if settings else contextlib.nullcontext():
-            rows = frame.mapInArrow(guarded(change_tasks.__name__, "write_changes", sink), _REPORT).collect()
+            job = frame.mapInArrow(guarded(change_tasks.__name__, "write_changes", sink), _REPORT)
+            rows = interruptible(self.spark, job.collect)
         found = [cloudpickle.loads(bytes(r["report"])) for r in rows]
         self.reports += found
         return found
@@ -280,7 +282,7 @@ class Job:
         """The second job, and what both have made."""
         if unique and (twice := [t for r in self.reports for t in r.twice]):
             raise self.ambiguous(twice)
-        runner = SparkRunner(self.spark)
+        runner = SparkRunner(self.spark, data_root(self.context.write.location, self.context.write.properties))
         touched = self._touched()
         if self.context.mode == COPY_ON_WRITE:
             groups: Sequence[Sequence[Touched]] = packed(touched, runner.parallelism, self.plan.options.split, lambda t: t.task)

@@ -24,12 +24,15 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from frazil.arrow.write.write_context import WriteContext
 from frazil.codec.deletion_vector import positions_array
 from frazil.errors import InvalidInput, Unsupported
-from frazil.spark.host.workers import check_shared, check_workers, guarded, worker_error
+from frazil.spark.host.failures import failure
+from frazil.spark.host.interruptible import interruptible
+from frazil.spark.host.workers import check_shared, check_workers, guarded
 from frazil.spark.tasks.numbered_groups import over_groups
 from frazil.spark.tasks.stragglers import settle
 from frazil.spark.types.arrow_types import arrow_schema
 from frazil.spark.types.fitted import fitted
 from frazil.storage import Storage
+from frazil.storage.base import told
 from frazil.storage.locations import data_root, scheme_of
 
 FEW = 64
@@ -103,13 +106,11 @@ def stage(frame: DataFrame, folder: str, storage: Storage) -> StagedFrame:
     made = StagedFrame(place, storage, arrow_schema(schema), schema)
     try:
         numbered = frame.toDF(*(f"c{n}" for n in range(len(schema))))  # Spark would look for a name with a dot inside a struct
-        parts = numbered.mapInArrow(guarded(__name__, "write_part", made), _REPORT).collect()
+        parts = interruptible(spark, numbered.mapInArrow(guarded(__name__, "write_part", made), _REPORT).collect)
     except BaseException as e:
         settle(spark)
         remove(made)
-        if (missing := worker_error(e)) is not None:
-            raise missing from e
-        raise
+        raise failure(e, folder) or e from e
     reports = [cloudpickle.loads(bytes(r["report"])) for r in sorted(parts, key=lambda r: int(r["part"]))]
     values = {k: v for k in range(len(schema)) if (v := _joined([r[1][k] for r in reports if k in r[1]])) is not None}
     return StagedFrame(place, storage, made.schema, schema, tuple(f for r in reports for f in r[0]), values)
@@ -262,8 +263,9 @@ def read_part(_: int, file: tuple[str, int], read: StagedRead) -> Iterator[pa.Re
 
 def _opened(storage: Storage, location: str) -> pa.Table:
     local = storage.local_path(location)
-    source = pa.memory_map(local) if local is not None else storage.open_input(location)
     try:
-        return pa.ipc.open_file(source).read_all()
+        with told(location, "read"):
+            source = pa.memory_map(local) if local is not None else storage.open_input(location)
+            return pa.ipc.open_file(source).read_all()
     except pa.ArrowInvalid as e:
         raise InvalidInput(f"{location} is no whole file of staged rows: {e}", file=location) from e

@@ -16,10 +16,12 @@ from frazil.scan.inspect import metadata_table
 from frazil.spark.door.target import ReadTarget, locate, read_request
 from frazil.spark.host.session_conf import all_settings, is_case_sensitive, session_zone, wap_branch
 from frazil.spark.read.changelog_frame import changes_frame
+from frazil.spark.read.following import follow
 from frazil.spark.read.native_read import read
 from frazil.spark.types.arrow_types import for_spark
 
 _CATALOGS = "spark.sql.catalog."
+_REFS = {"branch", "tag"}  # names of snapshots: what they mean may change
 
 
 def session_catalogs(spark: Any) -> dict[str, str]:
@@ -29,7 +31,11 @@ def session_catalogs(spark: Any) -> dict[str, str]:
 
 def load(spark: Any, options: Mapping[str, Any]) -> DataFrame:
     """Reads as the options say; Java's names."""
-    return frame_of(spark, locate(read_request(options, session_zone(spark)), session_catalogs(spark)))
+    target = locate(read_request(options, session_zone(spark)), session_catalogs(spark))
+    frame = frame_of(spark, target)
+    if target.is_changelog or target.is_incremental or not _REFS.issuperset(target.selectors):
+        return frame
+    return follow(spark, frame, target.loaded.metadata, lambda loaded: frame_of(spark, replace(target, loaded=loaded)))
 
 
 def frame_of(spark: Any, target: ReadTarget) -> DataFrame:

@@ -12,6 +12,7 @@ import functools
 import importlib
 import logging
 import tempfile
+import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ import numpy.typing as npt
 from py4j.protocol import Py4JError
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import types as s
+
+from frazil.storage.base import temporary
 
 NOT_AS_KNOWN = (Py4JError, TypeError, AttributeError, NotImplementedError)
 """What calls end in where a class, a constructor or a method is gone: py4j takes the name of a class that is not there for a package."""
@@ -35,6 +38,7 @@ EXPRESSIONS = _CATALYST + "expressions."
 
 _KNOWN: weakref.WeakKeyDictionary[Any, Jvm] = weakref.WeakKeyDictionary()
 _WARNED: set[str] = set()
+_LISTENING = threading.Lock()
 
 
 def fall_back(what: str, error: Exception) -> None:
@@ -81,6 +85,14 @@ def has_file_system(spark: Any, scheme: str) -> bool:
     except Exception:
         return False
     return True
+
+
+def listen(spark: Any) -> None:
+    """Let the JVM call objects of this process."""
+    from pyspark.java_gateway import ensure_callback_server_started  # not in workers, which import this module as well
+
+    with _LISTENING:  # PySpark itself lets two threads start the server
+        ensure_callback_server_started(spark.sparkContext._gateway)
 
 
 # Plans of frames ------------------------------------------------------------------------------------------------------------------------
@@ -259,9 +271,7 @@ class ParquetRelations:
 
     def scan(self, spark: Any, session: Any, schema: s.StructType, index: Any, options: Mapping[str, str]) -> DataFrame:
         """A frame over an index's files; `session`: the JVM's, by which the scan reads."""
-        from pyspark.java_gateway import ensure_callback_server_started  # not in workers, which import this module as well
-
-        ensure_callback_server_started(spark.sparkContext._gateway)
+        listen(spark)
         own, jvm = spark._jsparkSession, self._jvm
         columns = own.parseDataType(schema.json())
         made = self._relation(
@@ -275,9 +285,11 @@ def array_frame(spark: Any, jvm: Jvm, schema: s.StructType, numbers: npt.NDArray
     sixty."""
     view, own, gateway = jvm.view, spark._jsparkSession, spark.sparkContext._gateway
     longs = gateway.new_array(view.long, len(numbers))
-    with tempfile.NamedTemporaryFile() as file:  # py4j would spell the bytes as text
-        file.write(numbers.astype(">i8").tobytes())
-        file.flush()
+    with contextlib.ExitStack() as stack:  # py4j would spell the bytes as text
+        with temporary():
+            file = stack.enter_context(tempfile.NamedTemporaryFile())
+            file.write(numbers.astype(">i8").tobytes())
+            file.flush()
         with contextlib.closing(view.java.io.RandomAccessFile(file.name, "r")) as opened:
             read_only = view.java.nio.channels.FileChannel.MapMode.READ_ONLY
             opened.getChannel().map(read_only, 0, opened.length()).asLongBuffer().get(longs)

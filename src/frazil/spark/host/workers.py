@@ -15,7 +15,9 @@ from typing import Any
 import pyarrow as pa
 
 from frazil.errors import InvalidInput, NotInstalledError
+from frazil.spark.host.interruptible import interruptible
 from frazil.spark.host.jvm import default_parallelism
+from frazil.storage.base import told
 
 _checked: set[str] = set()
 
@@ -87,7 +89,7 @@ def check_workers(spark: Any) -> None:
     Raises NotInstalledError, naming the worker's Python, when one has none or another version.
     """
     master = _master(spark)
-    python = shutil.which(os.environ.get("PYSPARK_PYTHON") or str(spark.conf.get("spark.pyspark.python", None) or "python3"))
+    python = shutil.which(_python_of(spark))
     if master.startswith("local") and python and os.path.samefile(os.path.dirname(python), os.path.dirname(sys.executable)):
         return
     key = str(spark.conf.get("spark.app.id", master))
@@ -95,10 +97,17 @@ def check_workers(spark: Any) -> None:
         return
     slots = _slots(spark)
     try:
-        spark.range(0, slots, 1, slots).mapInArrow(guarded("frazil.spark.host.workers", "answer"), "ok long").collect()
+        interruptible(spark, spark.range(0, slots, 1, slots).mapInArrow(guarded("frazil.spark.host.workers", "answer"), "ok long").collect)
     except Exception as e:
         raise worker_error(e) or e from e
     _checked.add(key)
+
+
+def _python_of(spark: Any) -> str:
+    """What workers are started with: the context knows, where there is one (`session.use_this_python` may have told it)."""
+    if (context := getattr(spark, "_sc", None)) is not None:
+        return str(context.pythonExec)
+    return os.environ.get("PYSPARK_PYTHON") or str(spark.conf.get("spark.pyspark.python", None) or "python3")
 
 
 def _master(spark: Any) -> str:
@@ -113,12 +122,13 @@ def check_shared(spark: Any, directory: str) -> None:
     key = f"{spark.conf.get('spark.app.id', '')} {directory}"
     if _master(spark).startswith("local") or key in _checked:
         return
-    os.makedirs(directory, exist_ok=True)
-    descriptor, probe = tempfile.mkstemp(prefix=".frazil-probe-", dir=directory)
-    os.close(descriptor)
+    with told(directory, "write into"):
+        os.makedirs(directory, exist_ok=True)
+        descriptor, probe = tempfile.mkstemp(prefix=".frazil-probe-", dir=directory)
+        os.close(descriptor)
     try:
         slots = spark.range(0, _slots(spark), 1, _slots(spark))
-        seen = slots.mapInArrow(guarded("frazil.spark.host.workers", "sees", probe), "ok long").collect()
+        seen = interruptible(spark, slots.mapInArrow(guarded("frazil.spark.host.workers", "sees", probe), "ok long").collect)
     finally:
         os.unlink(probe)
     if any(r["ok"] == 0 for r in seen):
@@ -162,6 +172,9 @@ def worker_error(error: BaseException) -> NotInstalledError | None:
         return NotInstalledError(message, hint="docs/spark.md has the recipe of a packed environment.")
     for line in text.splitlines():
         if "ModuleNotFoundError" in line or "PYTHON_VERSION_MISMATCH" in line:
-            hint = "Set PYSPARK_PYTHON to this Python before the session starts; docs/spark.md has the recipe of a packed environment."
+            hint = (
+                "With a local master frazil.install(spark) sees to it; else set PYSPARK_PYTHON to this Python before the session starts. "
+                "docs/spark.md has the recipe of a packed environment."
+            )
             return NotInstalledError(f"A Spark worker cannot run Frazil: {line.strip()}", hint=hint)
     return None

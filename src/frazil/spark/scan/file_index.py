@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import logging
 import os
-import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -25,7 +24,6 @@ from frazil.spark.scan.paths import path_text, spark_text
 from frazil.spark.scan.pushed import Pushed, filters_of
 from frazil.storage.locations import local_path_of, scheme_of
 
-_STARTING = threading.Lock()
 _LOG = logging.getLogger(__name__)
 FILE = "__frazil_file_key"  # the column of numbers
 _KNOWN: weakref.WeakKeyDictionary[Jvm, ParquetRelations] = weakref.WeakKeyDictionary()
@@ -35,8 +33,7 @@ Kept = Callable[[Sequence[Pushed]], Sequence[int] | None]
 
 def relation(spark: Any, session: Any, schema: s.StructType, index: FileIndex, options: Mapping[str, str]) -> DataFrame:
     """Spark's own Parquet scan of an index's files. `session`: the JVM's, by which it reads."""
-    with _STARTING:  # the scan starts py4j's callback server, which PySpark itself lets two threads start
-        return index.relations.scan(spark, session, schema, index, options)
+    return index.relations.scan(spark, session, schema, index, options)
 
 
 class FileIndex:

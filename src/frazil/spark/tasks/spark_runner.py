@@ -15,7 +15,9 @@ from pyspark import TaskContext, cloudpickle
 from pyspark.sql import DataFrame
 
 from frazil.errors import CorruptData, InvalidInput
-from frazil.spark.host.workers import check_shared, check_workers, parallelism, worker_error
+from frazil.spark.host.failures import failure
+from frazil.spark.host.interruptible import interruptible
+from frazil.spark.host.workers import check_shared, check_workers, parallelism
 from frazil.spark.tasks.numbered_groups import jobs_over_groups
 from frazil.spark.tasks.stragglers import settle, speculates
 from frazil.spec.metadata import TableMetadata
@@ -34,6 +36,7 @@ class SparkRunner:
     """`repeats` and `linger` are known once `run` has given its results, or has failed."""
 
     spark: Any
+    directory: str = ""  # where the tasks write, for errors that name no file
     repeats: bool = field(default=False, init=False)
     linger: float = field(default=0.0, init=False)
 
@@ -52,11 +55,11 @@ class SparkRunner:
 
     def _job(self, frame: DataFrame, count: int) -> list[Any]:
         try:
-            rows = frame.collect()
+            rows = interruptible(self.spark, frame.collect)
         except BaseException as error:
             lingering = settle(self.spark)
             self.linger = lingering if count > 1 else 0.0
-            raise worker_error(error) or error from error
+            raise failure(error, self.directory) or error from error
         self.repeats = self.repeats or any(r["again"] for r in rows)
         results = []
         for row in sorted(rows, key=lambda r: int(r["number"])):
@@ -75,7 +78,7 @@ def runner(spark: Any, metadata: TableMetadata, storage: Storage) -> SparkRunner
     check_workers(spark)
     if (root := storage.local_path(data_root(metadata.location, metadata.properties))) is not None:
         check_shared(spark, root)
-    return SparkRunner(spark)
+    return SparkRunner(spark, data_root(metadata.location, metadata.properties))
 
 
 def work_on(number: int, group: Any, payload: bytes) -> Iterator[pa.RecordBatch]:

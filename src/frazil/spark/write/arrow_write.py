@@ -16,6 +16,7 @@ from frazil.arrow.values.arrow_schema import to_arrow_schema
 from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_rows import write
 from frazil.errors import InvalidInput, Unsupported
+from frazil.spark.host.interruptible import interruptible
 from frazil.spark.host.settings import temporarily
 from frazil.spark.host.workers import guarded
 from frazil.spark.tasks.stragglers import attempts_on
@@ -40,7 +41,8 @@ def write_by_arrow(spark: Any, frame: DataFrame, context: WriteContext) -> list[
     shown = numbered.select(*(_to_arrow(F.col(f"c{n}"), f.field_type).alias(f"c{n}") for n, f in enumerate(context.schema.fields)))
     attempts = attempts_on(spark, context)
     with attempts.or_nothing(), temporarily(spark, rows.settings):
-        reports = shown.mapInArrow(guarded(__name__, "write_part", context), REPORT).collect()
+        job = shown.mapInArrow(guarded(__name__, "write_part", context), REPORT)
+        reports = interruptible(spark, job.collect)
     files = [f for r in reports for f in cloudpickle.loads(bytes(r["files"]))]
     attempts.repeated = any(r["again"] for r in reports)
     attempts.keep(f.file_path for f in files)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,9 @@ from frazil.arrow.write.write_options import LEVELS, check_level
 from frazil.arrow.write.write_parquet import leaf_paths
 from frazil.codec.partition_path import partition_path
 from frazil.errors import StorageError
+from frazil.spark.host.interruptible import interruptible
 from frazil.spark.host.settings import temporarily
+from frazil.spark.tasks.stragglers import settle
 from frazil.spark.types.spark_types import contains
 from frazil.spark.write.catalyst_transforms import from_directory
 from frazil.spark.write.layout import Spread, spread
@@ -43,6 +46,8 @@ from frazil.spec.properties import (
     ColumnProperty,
     TableProperty,
 )
+from frazil.storage.base import told
+from frazil.storage.local import sync_directory
 from frazil.storage.locations import data_location, data_root
 
 _ARROW_ONLY = (
@@ -113,16 +118,18 @@ def write_by_folder(spark: Any, frame: DataFrame, context: WriteContext) -> list
     moved: list[str] = []
     try:
         with temporarily(spark, {**_SETTINGS, **rows.settings, **_fanout(context, rows)}):
-            writer.save("file://" + local)
+            interruptible(spark, lambda: writer.save("file://" + local))
         return _take(local, context, rows, moved)
     except BaseException:
+        settle(spark)  # a task that still runs would make the folder again
         for path in moved:
-            if os.path.exists(path):
+            with contextlib.suppress(OSError):
                 os.unlink(path)
         raise
     finally:
-        if os.path.isdir(local):
-            context.storage.delete_tree(staging)
+        with contextlib.suppress(StorageError):  # what stays is an orphan; an error that came before is the one to tell
+            if os.path.isdir(local):
+                context.storage.delete_tree(staging)
 
 
 def _fanout(context: WriteContext, rows: Spread) -> dict[str, str]:
@@ -176,10 +183,11 @@ def _take(local: str, context: WriteContext, rows: Spread, moved: list[str]) -> 
         jobs.append((w, data_location(context.location, context.properties, folder, name)))
     targets = {location: context.storage.local_path(location) or "" for _, location in jobs}
     for directory in {os.path.dirname(t) for t in targets.values()}:
-        os.makedirs(directory, exist_ok=True)
+        with told(directory, "make the directory"):
+            os.makedirs(directory, exist_ok=True)
     order_id = context.sort_order.order_id if rows.is_sorted else 0
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="frazil-files") as pool:
-        taken = list(pool.map(lambda j: _place(j[0], j[1], targets[j[1]], context, order_id, moved), jobs))
+        taken = list(pool.map(lambda j: _placed(j[0], j[1], targets[j[1]], context, order_id, moved), jobs))
     files = [f for f in taken if f is not None]
     _sync_directories({os.path.dirname(targets[f.file_path]) for f in files}, context)
     return files
@@ -200,6 +208,11 @@ def _written(local: str, rows: Spread) -> list[_Written]:
     return found
 
 
+def _placed(w: _Written, location: str, target: str, context: WriteContext, order_id: int, moved: list[str]) -> DataFile | None:
+    with told(location, "write"):
+        return _place(w, location, target, context, order_id, moved)
+
+
 def _place(w: _Written, location: str, target: str, context: WriteContext, order_id: int, moved: list[str]) -> DataFile | None:
     """One file: ids into its footer, to disk, to its place; None when it holds no row."""
     footer = pq.read_metadata(w.path)
@@ -210,8 +223,6 @@ def _place(w: _Written, location: str, target: str, context: WriteContext, order
     try:
         os.fsync(descriptor)
         size = os.fstat(descriptor).st_size
-    except OSError as e:
-        raise StorageError(f"Could not write {location}: {e.strerror}.", file=location) from e
     finally:
         os.close(descriptor)
     metrics = footer_metrics(pq.read_metadata(w.path), context.schema, context.metrics)
@@ -232,8 +243,5 @@ def _sync_directories(directories: set[str], context: WriteContext) -> None:
             directory = os.path.dirname(directory)
             every.add(directory)
     for directory in every:
-        descriptor = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        with told(directory, "sync the directory"):
+            sync_directory(directory)

@@ -15,9 +15,10 @@ from pyspark.sql import DataFrame
 
 from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_options import WriteOptions, meaningless
-from frazil.errors import InvalidInput, StorageError, ValidationError
+from frazil.errors import FrazilError, InvalidInput, StorageError, ValidationError
+from frazil.spark.host.failures import failure
 from frazil.spark.host.session_conf import is_case_sensitive
-from frazil.spark.host.workers import check_shared, check_workers, marked, worker_error
+from frazil.spark.host.workers import check_shared, check_workers, marked
 from frazil.spark.types.safe_casts import misfit
 from frazil.spark.write.arrow_write import write_by_arrow
 from frazil.spark.write.catalyst_transforms import INPUT
@@ -90,8 +91,6 @@ def clear_errors(metadata: TableMetadata) -> Iterator[None]:
             raise ValidationError(f"Cannot write to {metadata.location}: {message}.", table=metadata.location) from error
         if (wrong := misfit(text)) is not None:
             raise wrong from error
-        if (missing := worker_error(error)) is not None:
-            raise missing from error
         if (told := marked(text, INPUT) or _raised(text)) is not None:
             raise InvalidInput(told, table=metadata.location) from error
         if _TOO_LONG.search(text):
@@ -100,4 +99,6 @@ def clear_errors(metadata: TableMetadata) -> Iterator[None]:
                 f"Cannot write to {metadata.location}: a partition's value is too long for the name of a folder (partitioned by {fields}).",
                 hint="File systems take some 255 bytes: partition by truncate or bucket.", table=metadata.location, errno="ENAMETOOLONG",
             ) from error  # fmt: skip
+        if not isinstance(error, FrazilError) and (found := failure(error, data_root(metadata.location, metadata.properties))) is not None:
+            raise found from error
         raise

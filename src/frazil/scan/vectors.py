@@ -1,0 +1,101 @@
+"""Deletion vectors out of Puffin files, held against what the file's own footer says of them (spec, "Deletion Vectors").
+
+A vector carries a checksum, but not the name of its data file: where a manifest has exchanged the places of two vectors, both are sound,
+and only the footer tells that each stands beside the wrong file. It is read once for each Puffin file and read, never while planning.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyroaring import BitMap64
+
+from frazil.codec.deletion_vector import BLOB_TYPE, VectorPlace, decode_vector, decode_vector_places
+from frazil.codec.guard import reading
+from frazil.codec.puffin import footer_size
+from frazil.errors import CorruptData
+from frazil.storage import Storage, normalise
+from frazil.storage.base import told
+from frazil.storage.locations import base_name
+
+_TAIL = 128 * 1024  # bytes at the end that are read at once: as a rule all of the footer, often all of the file
+_PLACE_BYTES = 500  # of memory, about
+
+
+@dataclass(frozen=True, eq=False)
+class VectorFile:
+    """A Puffin file of deletion vectors: its footer's blobs by offset, and its last bytes, from `start` on."""
+
+    path: str
+    places: dict[int, VectorPlace]
+    tail: bytes
+    start: int
+
+    @classmethod
+    def read(cls, path: str, storage: Storage, place: tuple[int | None, int | None] = (None, None)) -> VectorFile:
+        """`place`: offset and length of a vector that is wanted. Raises CorruptData, Unsupported, NoSuchFileError, StorageError."""
+        with told(path, "read"), storage.open_input(path) as source:
+            size = source.size()
+            if sum(n or 0 for n in place) > size:
+                raise _ends_after(path, place[0] or 0)
+            begin = max(0, size - _TAIL)
+            tail = bytes(source.read_at(size - begin, begin))
+            with reading("Puffin file", path):
+                missing = min(size, footer_size(tail)) - len(tail)
+            if missing > 0:
+                tail, begin = bytes(source.read_at(missing, begin - missing)) + tail, begin - missing
+        places = decode_vector_places(tail, path)
+        return cls(path, places, b"" if begin else tail, size if begin else 0)
+
+    @property
+    def nbytes(self) -> int:
+        return len(self.tail) + _PLACE_BYTES * (1 + len(self.places))
+
+    def vector(self, offset: int | None, length: int | None, count: int, data_file: str, storage: Storage) -> BitMap64:
+        """The vector that a manifest places here: `count` positions of `data_file`. Raises CorruptData where footer or vector differ."""
+        if offset is None or length is None or offset < 0 or length < 0:
+            raise CorruptData(f"The deletion vector in {self.path} has no place in its manifest.", file=self.path)
+        place = self.places.get(offset)
+        named = place.properties.referenced_data_file if place is not None else None
+        if named is not None and not self._is_same(named, data_file):
+            raise self._differs(offset, f"the deletion vector of {data_file}", f"that of {named}", data_file)
+        bitmap = decode_vector(self._bytes(offset, length, storage), self.path)
+        if len(bitmap) != count:
+            text = f"The deletion vector at {offset} of {self.path} holds {len(bitmap)} positions, its manifest says {count}."
+            raise CorruptData(text, file=self.path, offset=offset)
+        if place is None or place.type != BLOB_TYPE:
+            kind = "nothing" if place is None else f"a blob of type {place.type[:40]}"
+            raise self._differs(offset, "a deletion vector", kind, data_file)
+        if place.length != length:
+            raise self._differs(offset, f"a deletion vector of {length} bytes", f"one of {place.length}", data_file)
+        if (cardinality := place.properties.cardinality) not in (None, str(count)):
+            raise self._differs(offset, f"a deletion vector of {count} positions", f"one of {str(cardinality)[:40]}", data_file)
+        return bitmap
+
+    def _bytes(self, offset: int, length: int, storage: Storage) -> bytes:
+        if self.start <= offset:
+            found = self.tail[offset - self.start : offset - self.start + length]
+        else:
+            with told(self.path, "read"), storage.open_input(self.path) as source:
+                found = bytes(source.read_at(length, offset)) if offset + length <= source.size() else b""
+        if len(found) < length:
+            raise _ends_after(self.path, offset)
+        return found
+
+    def _is_same(self, named: str, data_file: str) -> bool:
+        """One file, also where a table was moved and its manifests were rewritten but its Puffin files were not."""
+        if named == data_file or normalise(named) == normalise(data_file):
+            return True
+        known = {p.properties.referenced_data_file for p in self.places.values()}
+        return base_name(named) == base_name(data_file) and data_file not in known
+
+    def _differs(self, offset: int, manifest: str, footer: str, data_file: str) -> CorruptData:
+        return CorruptData(
+            f"A manifest says that there is {manifest} at {offset} of {self.path}; the footer of that file says {footer}.",
+            hint="Read a snapshot before that vector was added, or roll the table back to it.",
+            file=self.path, offset=offset, data_file=data_file,
+        )  # fmt: skip
+
+
+def _ends_after(path: str, offset: int) -> CorruptData:
+    return CorruptData(f"The deletion vector at {offset} of {path} ends after the file.", file=path, offset=offset)

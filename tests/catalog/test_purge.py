@@ -1,0 +1,69 @@
+"""Purging deletes what lies in the table's own places, and lists the rest."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import frazil
+from frazil.catalog.purge import own_places
+from tests.catalog.conftest import new_metadata
+
+pytestmark = pytest.mark.disk
+
+
+def opened(kind: str, folder: Path) -> Any:
+    more = {"uri": f"sqlite:///{folder}/c.db"} if kind == "sql" else {}
+    catalog = frazil.load_catalog("c", type=kind, warehouse=str(folder / "w"), **more)
+    catalog.create_namespace("db")
+    return catalog
+
+
+@pytest.mark.parametrize("kind", ["sql", "path"])
+def test_files_outside_the_tables_places_stay_and_are_listed(kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    catalog = opened(kind, tmp_path)
+    declared, outside = tmp_path / "declared", tmp_path / "raw/x.parquet"
+    outside.parent.mkdir()
+    pq.write_table(pa.table({"id": [1, 2]}), outside)
+    other = catalog.create_table("db.other", "id bigint")
+    other.append(pa.table({"id": [9]}))
+    (theirs,) = [task.file.file_path for task in other.scan().plan_files()]
+    table = catalog.create_table("db.t", "id bigint", properties={"write.data.path": f"file:{declared}"})
+    table.append(pa.table({"id": [5]}))
+    table.add_files([str(outside), theirs])
+    assert len(list(declared.rglob("*.parquet"))) == 1
+    with caplog.at_level(logging.WARNING, "frazil.catalog"):
+        left = catalog.purge_table("db.t")
+    assert sorted(left) == sorted([str(outside), theirs])
+    assert "leaves 2 files" in caplog.text and str(outside) in caplog.text
+    assert not catalog.table_exists("db.t") and outside.exists()
+    assert other.to_arrow()["id"].to_pylist() == [9], "a file of another table is the other table's"
+    assert list(declared.rglob("*.parquet")) == [] == list((tmp_path / "w/db/t").rglob("*.*"))
+
+
+@pytest.mark.parametrize("kind", ["sql", "path"])
+def test_a_purge_that_leaves_nothing_says_so(kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    catalog = opened(kind, tmp_path)
+    catalog.create_table("db.t", "id bigint").append(pa.table({"id": [5]}))
+    assert catalog.purge_table("db.t") == () and not caplog.records
+
+
+def test_a_path_tables_place_is_its_directory_whatever_its_metadata_says(tmp_path: Path) -> None:
+    catalog = opened("path", tmp_path)
+    catalog.create_table("db.t", "id bigint").append(pa.table({"id": [5]}))
+    shutil.copytree(tmp_path / "w/db/t", tmp_path / "w/db/copy")
+    left = catalog.purge_table("db.copy")
+    assert left and all(f"{tmp_path}/w/db/t/" in f for f in left)
+    assert catalog.load_table("db.t").to_arrow()["id"].to_pylist() == [5]
+
+
+def test_the_root_of_a_file_system_is_no_tables_place() -> None:
+    metadata = new_metadata("file:///", **{"write.data.path": "/", "write.metadata.path": "s3a://b/m/"})
+    assert own_places(metadata) == ("s3a://b/m/",)
+    assert own_places(metadata, "/w/t") == ("/w/t", "s3a://b/m/")
