@@ -7,6 +7,7 @@ FrazilError
 │   ├── SchemaMismatch                 a frame does not fit the table
 │   ├── ParseError                     text that is no predicate, DDL or transform
 │   ├── EvaluationError                a row's value breaks an expression (overflow, division by zero, invalid cast)
+│   │   └── ValueMismatch              a value has no equal one in its column's type (a SchemaMismatch as well)
 │   ├── Unsupported                    right, but not done by Frazil (yet); see KNOWN_GAPS.md
 │   ├── AlreadyExists: TableAlreadyExistsError NamespaceAlreadyExistsError ViewAlreadyExistsError
 │   ├── NamespaceNotEmptyError
@@ -80,6 +81,10 @@ class ParseError(InvalidInput):
 
 class EvaluationError(InvalidInput, ArithmeticError):
     """A value breaks an expression under Spark's ANSI rules: overflow, division by zero, an invalid cast."""
+
+
+class ValueMismatch(SchemaMismatch, EvaluationError):
+    """A value has no equal one in its column's type; whether a frame or an expression brought it, callers may catch either base."""
 
 
 class Unsupported(InvalidInput, NotImplementedError):

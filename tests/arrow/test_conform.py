@@ -20,6 +20,7 @@ from frazil.spec.types import (
     DecimalType,
     DoubleType,
     FixedType,
+    FloatType,
     IntegerType,
     ListType,
     LongType,
@@ -71,6 +72,9 @@ CASTS = [
     (pa.array([1], pa.uint8()), IntegerType(), [1]),
     (pa.array([1.5], pa.float32()), DoubleType(), [1.5]),
     (pa.array([3], pa.int32()), DecimalType(5, 2), [3]),
+    (pa.array([2**53, None, -(2**60), -(2**63)]), DoubleType(), [2.0**53, None, -(2.0**60), -(2.0**63)]),
+    (pa.array([2**63], pa.uint64()), DoubleType(), [2.0**63]),
+    (pa.array([2**24, 2**40]), FloatType(), [2.0**24, 2.0**40]),
     (pa.array(["a"], pa.large_string()), StringType(), ["a"]),
     (pa.array(["a", "a"]).dictionary_encode(), StringType(), ["a", "a"]),
     (pa.array([b"abc"]), FixedType(3), [b"abc"]),
@@ -96,7 +100,7 @@ def test_safe_casts_are_made(column, type_, want):
 
 
 REFUSED = [
-    (pa.array([1.5]), IntegerType()), (pa.array([1.5]), DecimalType(5, 2)), (pa.array([1], pa.int64()), DoubleType()), (pa.array(["1"]), LongType()),
+    (pa.array([1.5]), IntegerType()), (pa.array([1.5]), DecimalType(5, 2)), (pa.array([1.5]), FloatType()), (pa.array(["1"]), LongType()),
     (pa.array([1]), StringType()), (pa.array([dt.datetime(2020, 1, 1)]), TimestamptzType()), (pa.array([True]), IntegerType()),
     (pa.array([dt.datetime(2020, 1, 1)], pa.timestamp("us", "UTC")), TimestampType()), (pa.array([[1]]), LongType()), (pa.array([{"a": 1}]), ListType(2, LongType())),
 ]  # fmt: skip
@@ -113,6 +117,10 @@ def test_unsafe_casts_are_refused_by_type(column, type_):
     [
         (pa.array([b"abcd"]), FixedType(3)),
         (pa.array([1], pa.timestamp("ns")), TimestampType()),
+        (pa.array([None, 2**53 + 1]), DoubleType()),
+        (pa.array([2**63 - 1]), DoubleType()),
+        (pa.array([2**64 - 1], pa.uint64()), DoubleType()),
+        (pa.array([2**24 + 1]), FloatType()),
         (pa.array([1000]), DecimalType(4, 2)),
         (pa.array(["zz"]), UUIDType()),
     ],

@@ -13,6 +13,6 @@ def names(text: str) -> set[str]:
 
 
 def test_the_table_of_settings_is_that_of_the_code() -> None:
-    code = names((ROOT / "src/frazil/spark/settings.py").read_text())
+    code = names((ROOT / "src/frazil/spark/host/settings.py").read_text())
     assert code
     assert names((ROOT / "docs/spark.md").read_text()) == code

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.scan import listed_twice
-from frazil.scan.listed_twice import rows_of_a_repeated_path
+from frazil.scan.listing import listed_twice
+from frazil.scan.listing.listed_twice import rows_of_a_repeated_path
 from frazil.storage import normalise
 
 BEGINNINGS = ["/w/t/", "file:/w/t/", "file:///w/t/", "/w//t/", "/", "s3://b/t/", "s3a://b/t/", "s3://b//t/", "memory:t/", "gs://b/"]

@@ -292,7 +292,7 @@ def test_modes_of_spreading_that_mean_nothing_are_refused_by_name(table, session
 
 NAIVE = dt.datetime(2021, 2, 3, 4, 5, 6, 7)
 ALIKE = {  # columns, a row, new values (and a condition)
-    "local times": ({"ts": "timestamptz", "tn": "timestamp_ntz"}, {"ts": None, "tn": None}, {"ts": NAIVE, "tn": NAIVE}),
+    "local times": ({"ts": "timestamptz", "tn": "timestamp_ntz"}, {"ts": None, "tn": None}, {"ts": "TIMESTAMP '2021-02-03 04:05:06'", "tn": NAIVE}),
     "instants": ({"ts": "timestamptz"}, {"ts": None}, {"ts": NAIVE.replace(tzinfo=dt.UTC)}),
     "dots": ({"x.y": "int"}, {"x.y": 1}, {"id": "id + 1"}),
     "case": ({"a": "int", "A": "int"}, {"a": 1, "A": 2}, {"id": "id + 1"}),

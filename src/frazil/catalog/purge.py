@@ -12,11 +12,11 @@ from frazil.catalog.base import LoadedTable
 from frazil.errors import ValidationError
 from frazil.scan.listing import reachable as listing
 from frazil.spec.metadata import TableMetadata
-from frazil.spec.properties import GC_ENABLED
+from frazil.spec.properties import DATA_PATH, GC_ENABLED, METADATA_PATH, OLD_DATA_PATHS
 from frazil.storage import is_inside, normalise
 
 logger = logging.getLogger("frazil.catalog")
-_PLACES = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
+_PLACES = (DATA_PATH, METADATA_PATH, *OLD_DATA_PATHS)
 _SHOWN = 20
 
 
@@ -44,7 +44,7 @@ def _takes_data(metadata: TableMetadata) -> bool:
 
 def own_places(metadata: TableMetadata, root: str | None = None) -> tuple[str, ...]:
     """Directories whose files are the table's: its location (or `root`, where a path table really is) and those that properties name."""
-    places = (root or metadata.location, *(metadata.properties.get(key, "") for key in _PLACES))
+    places = (root or metadata.location, *(metadata.properties.get(place.name, "") for place in _PLACES))
     return tuple(place for place in places if normalise(place).strip("/"))  # of "/" nothing can be told
 
 

@@ -88,6 +88,9 @@ class Engine(Protocol):
 
     def settings(self, case_sensitive: bool | None = None) -> SessionSettings: ...
 
+    def as_meant(self, settings: SessionSettings) -> AbstractContextManager[None]:
+        """Inside, the engine's SQL reads times and failures by these settings, also in a session that merely runs and has others."""
+
     def write_audit_publish(self) -> WriteAuditPublish: ...
 
     def write_defaults(self) -> Mapping[str, str]:
@@ -108,8 +111,11 @@ class Engine(Protocol):
     ) -> list[DataFile]:
         """The rows of a frame as data files of the table, durable and complete; after an error none is left."""
 
-    def stage_source(self, frame: Frame, write: WriteContext) -> AbstractContextManager[ReadySource]:
-        """A frame evaluated once, where all tasks of the operation `write` can read it; gone at the end, however it ends."""
+    def stage_source(
+        self, frame: Frame, write: WriteContext, like: Schema, case_sensitive: bool = True
+    ) -> AbstractContextManager[ReadySource]:
+        """A frame evaluated once, where all tasks of the operation `write` can read it; gone at the end, however it ends. `like`: the
+        table's columns, by which Python values are read."""
 
     def read(self, reading: RowsReading) -> Frame:
         """The rows of a table, lazily."""

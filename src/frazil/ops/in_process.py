@@ -39,6 +39,10 @@ class InProcessEngine:
     def settings(self, case_sensitive: bool | None = None) -> SessionSettings:
         return SessionSettings(case_sensitive is not False)
 
+    @contextmanager
+    def as_meant(self, settings: SessionSettings) -> Iterator[None]:
+        yield
+
     def write_audit_publish(self) -> WriteAuditPublish:
         return WriteAuditPublish()
 
@@ -62,8 +66,8 @@ class InProcessEngine:
         return write_rows.write(rows, context)
 
     @contextmanager
-    def stage_source(self, frame: Frame, write: WriteContext) -> Iterator[ReadySource]:
-        with stage(frame) as source:
+    def stage_source(self, frame: Frame, write: WriteContext, like: Schema, case_sensitive: bool = True) -> Iterator[ReadySource]:
+        with stage(frame, like=like, case_sensitive=case_sensitive) as source:
             yield ReadySource.of(source)
 
     def read(self, reading: RowsReading) -> pa.RecordBatchReader:

@@ -56,7 +56,7 @@ def stage_merge(step: Step, rows: InputFrame, merge: Merge, mode: str | None = N
     checked = not unique and _checked_by_sql(step, rows, merge)
     # Whoever joins stages the source; a Spark frame is evaluated by Spark, also when the rest is done in this process.
     stages = step.engine if step.engine.evaluates_sql else rows.engine
-    with stages.stage_source(rows.frame, step.write) as ready:
+    with stages.stage_source(rows.frame, step.write, step.schema, step.settings.case_sensitive) as ready:
         step, before = _evolved(step, ready.schema, merge)
         if unique and not merge.merge_schema:
             refuse_unknown(ready.schema, step.schema, step.case_sensitive)
@@ -141,7 +141,7 @@ def _checked_by_sql(step: Step, rows: InputFrame, merge: Merge) -> bool:
     """Has the engine look at a MERGE that only its SQL can do before the source, which may take long, is evaluated. Evolution is the
     exception: the table's new columns are known later. Raises what the engine refuses."""
     both = step.engine.evaluates_sql and rows.engine.evaluates_sql
-    if not both or merge.merge_schema or all(map(_is_ours, _expressions(merge))):
+    if not both or merge.merge_schema or all(map(_is_ours, merge.words)):
         return False
     step.engine.check_merge(step.schema, rows.frame, merge, case_sensitive=step.case_sensitive)
     return True
@@ -165,7 +165,7 @@ def _by_sql(step: Step, ready: ReadySource, merge: Merge, mode: Mode, checked: b
     def context_of(planned: Plan) -> ChangeContext:
         return step.context(planned, mode, DeleteDecider.of(step.read(planned)))
 
-    with step.nothing_left():
+    with step.nothing_left(), step.engine.as_meant(step.settings):
         made = step.engine.merge(step.settled_plan, ready, merge, context_of, case_sensitive=step.case_sensitive, checked=checked)
     done = made.counts
     counts = MergeCounts(
@@ -177,11 +177,8 @@ def _by_sql(step: Step, ready: ReadySource, merge: Merge, mode: Mode, checked: b
 
 def _has_columns(merge: Merge) -> bool:
     """Whether a condition or value is a Spark Column."""
-    return any(map(is_spark_column, _expressions(merge)))
+    return any(map(is_spark_column, merge.words))
 
-
-def _expressions(merge: Merge) -> list[Any]:
-    return [merge.on, *(x.condition for x in merge.clauses), *(v for x in merge.clauses for _, v in x.assignments)]
 
 
 def _evolved(step: Step, source: Schema, merge: Merge) -> tuple[Step, tuple[Action, ...]]:

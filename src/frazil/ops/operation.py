@@ -61,13 +61,16 @@ class TableOperation:
         writable(self.backend, self.name)
         return target(arguments, self.metadata, self.storage, self.known_columns, self.engine, defaults)
 
-    def step(self, arguments: WriteArguments, engine: Engine, runner: Runner, rows: InputFrame | None = None) -> Step:
-        """A row-level step on what is staged so far; conflicts with others count from the snapshot that was loaded."""
+    def step(
+        self, arguments: WriteArguments, engine: Engine, runner: Runner, rows: InputFrame | None = None, named: bool = True
+    ) -> Step:
+        """A row-level step on what is staged so far; conflicts with others count from the snapshot that was loaded. `named`: the caller
+        named the session, so that its settings count; one that merely runs does the work, but never changes what the words mean."""
         self.check_open()
         to = self.target(arguments, rows.engine if rows is not None and rows.engine.evaluates_sql else engine)
         self._preview = self._preview or Preview(self.base.metadata, self.storage)
         to_now = to.with_metadata(self._preview.metadata(self.actions))
-        settings = engine.settings(arguments.case_sensitive)
+        settings = (engine if named else IN_PROCESS).settings(arguments.case_sensitive)
         return Step(to_now, engine, runner, settings, start_of(self.base.metadata, to), self._preview.snapshot_ids)
 
     def add(self, staged: StagedWrite) -> None:

@@ -158,7 +158,7 @@ def _by_sql(step: Step, kind: Kind, mode: Mode, where: Any, given: Mapping[str, 
     def context_of(planned: Plan) -> ChangeContext:
         return step.context(planned, mode, DeleteDecider.of(step.read(planned)))
 
-    with step.nothing_left():
+    with step.nothing_left(), step.engine.as_meant(step.settings):
         if kind == "delete":
             return step.engine.delete(step.settled_plan, where, context_of, case_sensitive=step.case_sensitive)
         return step.engine.update(step.settled_plan, given or {}, where, context_of, case_sensitive=step.case_sensitive)

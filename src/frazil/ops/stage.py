@@ -6,6 +6,9 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from frazil.arrow.values.arrow_schema import to_arrow_type
+from frazil.arrow.values.casts import cast_for
+from frazil.arrow.values.frames import as_arrow
 from frazil.arrow.write.add_files import data_files_of
 from frazil.commit.actions import Action, Append, MetadataChange, OverwriteFiles, ReplacePartitions
 from frazil.commit.apply import apply_updates
@@ -14,13 +17,14 @@ from frazil.commit.written import NotYetThere, WrittenFor
 from frazil.errors import InvalidInput
 from frazil.expr.nodes import Predicate
 from frazil.ops.engine import Engine, Frame
+from frazil.ops.frames import is_spark_frame
 from frazil.ops.session import SessionSettings
 from frazil.ops.target import WriteTarget, start_of
 from frazil.spec.data_file import DataFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import NAME_MAPPING, refuse_encryption
 from frazil.spec.schema import Schema
-from frazil.spec.types import IcebergType, ListType, MapType, NestedField, StructType
+from frazil.spec.types import IcebergType, ListType, MapType, NestedField, StructType, can_promote
 from frazil.spec.updates import SetProperties
 from frazil.storage.locations import normalise
 
@@ -85,12 +89,20 @@ def add_files(paths: Sequence[str], to: WriteTarget, check_duplicates: bool) -> 
 def written(rows: InputFrame, to: WriteTarget) -> StagedWrite:
     """The rows of a frame as data files of the table, after the schema change that `merge_schema` asks for."""
     metadata = to.metadata
+    rows = _read_as(rows, to)
     changes: tuple[Action, ...] = ()
     if (update := _evolved(rows, to)) is not None:
         metadata, changes = apply_updates(metadata, update.updates(metadata)), (MetadataChange(update.updates),)
     start = time.perf_counter()
     files = rows.engine.write(rows.frame, metadata, to.storage, to.options, to.case_sensitive)
     return of_files(files, metadata, to, changes, time.perf_counter() - start)
+
+
+def _read_as(rows: InputFrame, to: WriteTarget) -> InputFrame:
+    """A frame of this process as Arrow, its Python values read by the table's schema; a Spark frame as it is."""
+    if is_spark_frame(rows.frame):
+        return rows
+    return replace(rows, frame=as_arrow(rows.frame, to.metadata.schema(), case_sensitive=to.case_sensitive is not False))
 
 
 def of_files(
@@ -143,13 +155,18 @@ def evolve_to(wanted: Schema, metadata: TableMetadata, case_sensitive: bool) -> 
 
 
 def _as_required(frame: Schema, table: Schema, case_sensitive: bool) -> Schema:
-    """Frames hardly ever say that a column has no nulls: merging one loosens no required column. Rows with nulls in it are refused."""
+    """Frames hardly ever say that a column has no nulls: merging one loosens no required column. Rows with nulls in it are refused.
+    What a column takes although it is of another type (uuids as text, whole numbers as doubles) changes no column either."""
 
     def required(name: str) -> bool:
         mine = table.get_field(name, case_sensitive)
         return mine is not None and mine.required
 
     def inside(given: IcebergType, name: str) -> IcebergType:
+        mine = table.get_field(name, case_sensitive)
+        if given.is_primitive and mine is not None and mine.field_type.is_primitive:
+            kept = not can_promote(mine.field_type, given, 2) and cast_for(to_arrow_type(given), mine.field_type) is not None
+            return mine.field_type if kept else given
         match given:
             case StructType():
                 return StructType(*(one(f, f"{name}.{f.name}") for f in given.fields))

@@ -1,4 +1,4 @@
-"""SET and VALUES: expressions bound, cast as Spark's store assignment (ANSI) casts them, put into the columns of the target.
+"""SET and VALUES: expressions bound, made values of their columns (`arrow.write.store` has the rule), put into the columns of the target.
 
 A column keeps its old value, takes an expression's, or (a struct with some members assigned) is rebuilt from both; an insert gives columns
 that are not named their write default, or null. Overflow and nulls in required columns are errors that name the column.
@@ -16,32 +16,26 @@ import pyarrow.compute as pc
 from frazil.arrow.values.arrays import repeated
 from frazil.arrow.values.arrow_schema import to_arrow_field, to_arrow_type
 from frazil.arrow.values.evaluate import compute_over
+from frazil.arrow.values.mismatch import Problem, mismatch
 from frazil.arrow.values.uuids import uuid_to_text
 from frazil.arrow.write.conform import column_maker
-from frazil.errors import EvaluationError, FrazilError, InvalidInput, ParseError, SchemaMismatch, ValidationError
-from frazil.expr.bind import fold, resolve
-from frazil.expr.bound import Bound, BoundCast, BoundLiteral, BoundReference, Constant, references
-from frazil.expr.casts import castable
+from frazil.arrow.write.store import ByName, Origin, constant_of, origin_of, problem_of, stored
+from frazil.errors import EvaluationError, FrazilError, InvalidInput, ParseError, SchemaMismatch, ValidationError, ValueMismatch
+from frazil.expr.bind import resolve
+from frazil.expr.bound import Bound, BoundLiteral, BoundReference, references
 from frazil.expr.nodes import Expression, Literal, Reference
 from frazil.expr.parse import parse
-from frazil.expr.values import MOMENTS, NUMBERS
+from frazil.expr.values import MOMENTS
 from frazil.spec.schema import Schema
 from frazil.spec.types import (
-    BinaryType,
     DateType,
-    FixedType,
-    GeographyType,
-    GeometryType,
     IcebergType,
     ListType,
     MapType,
     NestedField,
-    StringType,
     StructType,
     TimeType,
-    UnknownType,
     UUIDType,
-    VariantType,
 )
 
 Bind = Callable[[Expression], Bound]
@@ -61,7 +55,7 @@ class Keep:
 
 @dataclass(frozen=True)
 class Compute:
-    """An expression, cast to the field's type already; what is no primitive is a column as it stands, made to fit by `reshape`."""
+    """An expression of the field's type, or a column as it stands, which is made to fit by the rule for frames."""
 
     value: Bound
     name: str
@@ -129,10 +123,10 @@ class Assignments:
         return pa.StructArray.from_arrays(inside, fields=list(to_arrow_type(f.field_type)))
 
     def _computed(self, f: NestedField, node: Compute, batch: pa.RecordBatch) -> pa.Array:
-        if not f.field_type.is_primitive or not node.value.type.is_primitive:
-            return self._reshaped(f, node, batch)
-        if isinstance(node.value, BoundReference) and node.value.type == f.field_type:
+        if isinstance(node.value, BoundReference) and node.value.type == f.field_type and f.field_type.is_primitive:
             return at_path(batch, node.value.path)  # as it stands: no way to internal values and back
+        if isinstance(node.value, BoundReference) or not f.field_type.is_primitive:
+            return self._reshaped(f, node, batch)
         try:
             return to_door(compute_over(node.value, batch), f.field_type)
         except EvaluationError as e:
@@ -146,7 +140,11 @@ class Assignments:
         assert isinstance(node.value, BoundReference)
         have = at_path(batch, node.value.path)
         make = column_maker(f, pa.field(f.name, have.type), case_sensitive=self.case_sensitive, name=node.name)
-        return make(have, batch.num_rows)
+        try:
+            return make(have, batch.num_rows)
+        except ValueMismatch as e:
+            text = e.message.replace(f"A value of column {node.name} does", f"Column {node.name}: a value does", 1)
+            raise ValueMismatch(text, hint=e.hint, **e.facts) from e
 
 
 def at_path(batch: pa.RecordBatch, path: Sequence[str]) -> pa.Array:
@@ -218,6 +216,8 @@ def bind_insert(
 
 def as_expression(value: Any) -> Expression:
     """What a user may give as a new value: Spark SQL text, an expression, or a Python value as a constant."""
+    if isinstance(value, ByName):
+        return value.column
     if isinstance(value, str):
         return parse(value)
     return value if isinstance(value, Expression) else Literal(value)
@@ -239,6 +239,14 @@ def meant_as_constant(error: E, name: str, text: str) -> E:
     hint = f"Texts are expressions; a constant is written with quotes, as in {constant!r}, or as frazil.expressions.Literal."
     hint = f"{error.hint} {hint}" if error.hint else hint
     return type(error)(f"Column {name}: {error.message}", hint=hint, **{"column": name, **error.facts})
+
+
+def _stored(value: Any, bound: Bound, f: NestedField, name: str, zone: str, case_sensitive: bool) -> Bound:
+    expression = as_expression(value)
+    origin = origin_of(value, expression)
+    if origin is Origin.CONSTANT and isinstance(expression, Literal) and expression.value is not None:
+        return constant_of(expression.value, bound.type, f, name)
+    return stored(bound, origin, f, name, zone, case_sensitive)
 
 
 def name_parts(name: str) -> tuple[str, ...]:
@@ -269,6 +277,7 @@ def _resolved(
 ) -> dict[int, Compute | Default]:
     found: dict[int, Compute | Default] = {}
     names: dict[int, str] = {}
+    problems: list[Problem] = []  # of columns that are matched by name, told together as an append tells them
     for name, value in given:
         parts = name_parts(name)
         refuse_element(target, parts, sensitive)
@@ -285,39 +294,16 @@ def _resolved(
         bound = _bound(value, bind, full)
         if whole:
             refuse_partial(bound.type, f.field_type, full, sensitive)
-        found[f.field_id] = Compute(stored(bound, f, full, zone, sensitive), full)
+        if isinstance(value, ByName) and (problem := problem_of(bound, f, full)) is not None:
+            problems.append(problem)
+            continue
+        found[f.field_id] = Compute(_stored(value, bound, f, full, zone, sensitive), full)
+    if problems:
+        raise mismatch(problems)
     for i, full in names.items():
         if around := [p for p in target.parents[i] if p in found]:
             raise InvalidInput(f"Column {full} is assigned together with {names[around[0]]}, which holds it.", column=full)
     return found
-
-
-def stored(value: Bound, f: NestedField, name: str, zone: str = "UTC", case_sensitive: bool = True) -> Bound:
-    """The value as the column's type by Spark's store assignment (ANSI). Raises InvalidInput for types that it does not allow."""
-    if isinstance(value, Constant):
-        value = BoundLiteral(value.value, value.type)
-    want = f.field_type
-    if isinstance(value, BoundLiteral) and value.value is None:
-        if f.required:
-            raise SchemaMismatch(f"Column {name} is required and cannot be set to null.", column=name)
-        return BoundLiteral(None, want)
-    if value.type == want:
-        return value
-    if not want.is_primitive or not value.type.is_primitive:
-        if isinstance(value, BoundReference) and not want.is_primitive and not value.type.is_primitive:
-            to = NestedField(f.field_id, f.name, want, f.required)
-            have = pa.field(f.name, to_arrow_type(value.type))
-            column_maker(to, have, case_sensitive=case_sensitive, name=name)  # refuses now what would not fit
-            return value
-        raise _refused(value, want, name)
-    if same_at_doors(value.type, want):
-        return value
-    if not assignable(value.type, want):
-        raise _refused(value, want, name)
-    try:
-        return fold(BoundCast(value, want, zone))
-    except EvaluationError as e:
-        raise EvaluationError(f"Column {name}: {e.message}", hint=e.hint, column=name) from e
 
 
 def refuse_partial(have: IcebergType, want: IcebergType, name: str, case_sensitive: bool) -> None:
@@ -345,32 +331,6 @@ def _lacking(have: IcebergType, want: IcebergType, name: str, case_sensitive: bo
         case MapType(), MapType():
             yield from _lacking(have.key_type, want.key_type, f"{name}.key", case_sensitive)
             yield from _lacking(have.value_type, want.value_type, f"{name}.value", case_sensitive)
-
-
-def same_at_doors(have: IcebergType, want: IcebergType) -> bool:
-    """Types that frames lack come as what stands for them: variant as JSON text, geometries as WKB."""
-    if isinstance(want, VariantType):
-        return isinstance(have, StringType)
-    return isinstance(want, GeometryType | GeographyType) and isinstance(have, BinaryType)
-
-
-def assignable(have: IcebergType, want: IcebergType) -> bool:
-    """Spark's ANSI store assignment: numbers to numbers, anything to text, times to times; text to nothing else (but text is a uuid)."""
-    if have == want or isinstance(have, UnknownType):
-        return True
-    if isinstance(have, NUMBERS) and isinstance(want, NUMBERS):
-        return True
-    if isinstance(want, StringType):
-        return castable(have, want)
-    if isinstance(have, (DateType, *MOMENTS)) and isinstance(want, (DateType, *MOMENTS)):
-        return True
-    if isinstance(have, StringType) and isinstance(want, UUIDType):
-        return True
-    return isinstance(have, BinaryType | FixedType) and isinstance(want, BinaryType | FixedType)
-
-
-def _refused(value: Bound, want: IcebergType, name: str) -> InvalidInput:
-    return InvalidInput(f"Cannot assign {value} of type {value.type} to column {name} of type {want}.", hint="CAST it.", column=name)
 
 
 def _tree(fields: Sequence[NestedField], found: Mapping[int, Node], path: Path) -> tuple[Node, ...]:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from frazil.arrow.write.store import ByName
 from frazil.errors import InvalidInput
 from frazil.expr.bound import TRUE, Bound, BoundReference, references
 from frazil.expr.compute import can_fail
-from frazil.expr.nodes import AlwaysTrue, Expression, Or, Predicate, Reference
+from frazil.expr.nodes import AlwaysTrue, Or, Predicate, Reference
 from frazil.rows.assign import Assignments, bind_insert, bind_update, name_parts, typed_name
 from frazil.rows.clauses import Clause, Do, Merge, When
 from frazil.rows.join_on import JoinOn, parts_of_target, split, without_alias
@@ -151,7 +152,7 @@ def _all(sides: Sides, merge_schema: bool, *, members: bool, fills: bool) -> Ite
 
 def _matched(
     sides: Sides, want: Iterable[NestedField], have: Sequence[NestedField], path: tuple[str, ...], missing: list[str], members: bool
-) -> Iterator[tuple[str, Expression]]:
+) -> Iterator[tuple[str, ByName]]:
     for f in want:
         near = [h for h in have if h.name == f.name] or [h for h in have if sides.same_name(h.name, f.name)]
         full = (*path, f.name)
@@ -169,7 +170,7 @@ def _matched(
                 yield from parts
                 continue
         parts_of_source = (sides.source_alias, *_source_path(sides, full))
-        yield typed_name(full), Reference(".".join(parts_of_source), parts_of_source)
+        yield typed_name(full), ByName(Reference(".".join(parts_of_source), parts_of_source))
 
 
 def _source_path(sides: Sides, path: tuple[str, ...]) -> tuple[str, ...]:

@@ -119,6 +119,11 @@ class Merge:
         return tuple(c for c in self.clauses if c.when is when)
 
     @property
+    def words(self) -> list[Any]:
+        """Every condition and value."""
+        return [self.on, *(c.condition for c in self.clauses), *(v for c in self.clauses for _, v in c.assignments)]
+
+    @property
     def checks_cardinality(self) -> bool:
         """Whether a target row may be changed by one source row only; a lone DELETE without a condition does not care (as in Spark)."""
         matched = self.of(When.MATCHED)

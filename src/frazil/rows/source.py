@@ -21,7 +21,8 @@ import numpy as np
 import pyarrow as pa
 
 from frazil.arrow.values.arrow_schema import from_arrow_schema
-from frazil.arrow.write.conform import as_arrow, conform
+from frazil.arrow.values.frames import as_arrow
+from frazil.arrow.write.conform import conform
 from frazil.rows.key_index import Rows
 from frazil.spec.schema import Schema
 from frazil.storage import Storage
@@ -183,10 +184,13 @@ class StagedSource:
         self.remove()
 
 
-def stage(frame: Any, *, memory: int = MEMORY, folder: str | None = None) -> StagedSource:
+def stage(
+    frame: Any, *, memory: int = MEMORY, folder: str | None = None, like: Schema | None = None, case_sensitive: bool = True
+) -> StagedSource:
     """Any Arrow-like frame, taken once to its end. Beyond `memory` bytes its rows go to a file (under `folder`, None: the system's
-    temporary one). Raises Unsupported for Arrow types without an Iceberg type, naming the column."""
-    arrow = as_arrow(frame)
+    temporary one). `like`: the table's schema, by which Python values are read. Raises Unsupported for Arrow types without an Iceberg
+    type, naming the column."""
+    arrow = as_arrow(frame, like, case_sensitive=case_sensitive)
     rows = conform(arrow, from_arrow_schema(arrow.schema))
     held: list[pa.RecordBatch] = []
     size, stream = 0, iter(rows)

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.arrow.write.conform import mismatch_text
-from frazil.errors import InvalidInput, SchemaMismatch
+from frazil.arrow.values.mismatch import mismatch, no_such_column
+from frazil.errors import InvalidInput
 from frazil.expr.nodes import And, EqualTo, Expression, Reference
 from frazil.rows.clauses import Merge, matched_update_all, not_matched_insert_all
 from frazil.rows.key_index import expanded
@@ -43,8 +43,7 @@ def refuse_unknown(source: Schema, target: Schema, case_sensitive: bool) -> None
     """Columns of the frame that the table lacks, as an append refuses them. Raises SchemaMismatch."""
     unknown = [f for f in source.fields if target.get_field(f.name, case_sensitive) is None]
     if unknown:
-        problems = [(f.name, str(f.field_type), "", "is no column of the table") for f in unknown]
-        raise SchemaMismatch(mismatch_text(problems), hint="merge_schema=True adds them.", columns=[f.name for f in unknown])
+        raise mismatch([no_such_column(f.name, str(f.field_type), target.column_names) for f in unknown])
 
 
 def refuse_duplicates(pairing: Pairing, names: Sequence[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from frazil.commit.actions import Action
@@ -14,7 +14,7 @@ from frazil.errors import InvalidInput, ValidationException
 from frazil.expr.nodes import AlwaysTrue
 from frazil.ops import metadata_changes, row_changes, stage
 from frazil.ops.arguments import mapping
-from frazil.ops.frames import is_stream
+from frazil.ops.frames import is_spark_column, is_stream
 from frazil.ops.in_process import IN_PROCESS
 from frazil.ops.merge import stage_merge
 from frazil.ops.operation import TableOperation
@@ -97,7 +97,7 @@ class Verbs(ABC, Generic[R, P]):
             if isinstance(overwrite_filter, AlwaysTrue) or not rows.engine.evaluates_sql:  # with AlwaysTrue there is nothing to read
                 step = operation.step(arguments, IN_PROCESS, InProcess(), rows)
             else:
-                step = _row_step(operation, arguments, None, None, rows)
+                step = _row_step(operation, arguments, None, None, rows, [overwrite_filter])
             return row_changes.overwrite(step, rows, overwrite_filter)
 
         return self._apply(staged)
@@ -155,7 +155,7 @@ class Verbs(ABC, Generic[R, P]):
         arguments = WriteArguments("delete", branch, snapshot_properties, write_options, case_sensitive)
 
         def staged(operation: TableOperation) -> StagedWrite:
-            return row_changes.delete(_row_step(operation, arguments, runner, spark), delete_filter, mode)
+            return row_changes.delete(_row_step(operation, arguments, runner, spark, words=[delete_filter]), delete_filter, mode)
 
         return self._apply(staged, again=True)
 
@@ -181,7 +181,8 @@ class Verbs(ABC, Generic[R, P]):
 
         def staged(operation: TableOperation) -> StagedWrite:
             values = mapping("set", set)
-            return row_changes.update(_row_step(operation, arguments, runner, spark), values, where, mode)
+            step = _row_step(operation, arguments, runner, spark, words=[where, *values.values()])
+            return row_changes.update(step, values, where, mode)
 
         return self._apply(staged, again=True)
 
@@ -242,7 +243,7 @@ class Verbs(ABC, Generic[R, P]):
     def _merged(self, df: Any, merge: Merge, arguments: WriteArguments, mode: str | None, runner: Any, spark: Any) -> R:
         def staged(operation: TableOperation) -> StagedWrite:
             rows = engines.of_frame(df)
-            return stage_merge(_row_step(operation, arguments, runner, spark, rows), rows, merge, mode)
+            return stage_merge(_row_step(operation, arguments, runner, spark, rows, merge.words), rows, merge, mode)
 
         return self._apply(staged, again=not is_stream(df))
 
@@ -311,10 +312,14 @@ def _replaced_partitions(operation: TableOperation, df: Any, arguments: WriteArg
     return stage.replace_partitions(rows, operation.target(arguments, rows.engine))
 
 
-def _row_step(operation: TableOperation, arguments: WriteArguments, runner: Any, spark: Any, rows: InputFrame | None = None) -> Step:
-    """`rows`: a Spark frame brings its session."""
+def _row_step(
+    operation: TableOperation, arguments: WriteArguments, runner: Any, spark: Any, rows: InputFrame | None = None, words: Iterable[Any] = ()
+) -> Step:
+    """`rows`: a Spark frame brings its session. `words`: conditions and values; a Column among them is about the running session."""
     operation.check_open()
     if spark is None and rows is not None and rows.engine.evaluates_sql:
         spark = rows.frame.sparkSession
+    if spark is None and any(map(is_spark_column, words)):
+        spark = engines.active_session()
     engine, chosen = engines.of_rows(operation.metadata, operation.storage, runner, spark)
-    return operation.step(arguments, engine, chosen, rows)
+    return operation.step(arguments, engine, chosen, rows, named=spark is not None or runner is not None)

@@ -1,7 +1,13 @@
-"""Safe casts from a frame's column to a table's type: nothing is lost in silence; what would be lost is an error."""
+"""The one rule for which values a column takes: those that have an equal value in its type.
+
+Every verb and door goes by it (rows of frames of any kind, Python values, columns that SET and VALUES name), with and without Spark. Types
+decide where they can tell, values where they must: whole numbers go into any number that holds them exactly, times with a zone into
+`timestamp`, times without one into `timestamp_ntz`. Nothing is lost in silence; what would be lost is an error.
+"""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 import pyarrow as pa
@@ -60,6 +66,8 @@ def cast_for(have: pa.DataType, want: IcebergType) -> Cast | None:
         return (lambda a: uuid_to_text(uuid_from_text(a))) if _is_text(have) else None
     if not _allowed(have, want):
         return None
+    if pa.types.is_integer(have) and pa.types.is_floating(target) and have.bit_width > exact_bits(target):
+        return lambda a: whole_to_floating(a, target)
     if isinstance(want, DecimalType) and pa.types.is_integer(have):  # by way of the widest decimal: values decide, not the integer's width
         widest = pa.decimal128(38, want.scale)
         return lambda a: pc.cast(pc.cast(a, widest), target)
@@ -73,10 +81,10 @@ def _allowed(have: pa.DataType, want: IcebergType) -> bool:
             return False
         case IntegerType() | LongType():
             return bool(t.is_integer(have))
-        case FloatType():
-            return have == pa.float16() or (bool(t.is_integer(have)) and have.bit_width <= 16)
+        case FloatType():  # of doubles hardly any has an equal float
+            return bool(have == pa.float16() or t.is_integer(have))
         case DoubleType():
-            return bool(t.is_floating(have)) or (bool(t.is_integer(have)) and have.bit_width <= 32)
+            return bool(t.is_floating(have) or t.is_integer(have))
         case DecimalType(scale=s):
             if t.is_integer(have):
                 return True
@@ -94,6 +102,25 @@ def _allowed(have: pa.DataType, want: IcebergType) -> bool:
     if t.is_timestamp(have):  # a time with zone is a point in time in any zone; one without is no point in time
         return bool(have.tz) == isinstance(want, _ZONED)
     return bool(t.is_date(have)) and isinstance(want, _LOCAL)
+
+
+def exact_bits(target: pa.DataType) -> int:
+    """Widths of integers whose every value a floating type holds."""
+    return 32 if target == pa.float64() else 16
+
+
+def whole_to_floating(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """Integers as the floating numbers that equal them. Raises ArrowInvalid for an integer that has none."""
+    with contextlib.suppress(pa.ArrowInvalid):  # this cast takes what lies within 2^53 (2^24) alone
+        return pc.cast(array, target)
+    found = pc.cast(array, target, safe=False)
+    limit = 2.0 ** (array.type.bit_width - pa.types.is_signed_integer(array.type))  # itself not an integer of this type any more
+    inside = pc.less(found, pa.scalar(limit, target))
+    back = pc.cast(pc.if_else(inside, found, pa.scalar(0, target)), array.type, safe=False)
+    wrong = pc.fill_null(pc.invert(pc.and_(inside, pc.equal(back, array))), False)
+    if pc.any(wrong).as_py():
+        raise pa.ArrowInvalid(f"{array.filter(wrong)[0]} has no equal {'double' if target == pa.float64() else 'float'}.")
+    return found
 
 
 def _is_text(have: pa.DataType) -> bool:

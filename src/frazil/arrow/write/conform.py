@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,16 +12,17 @@ import pyarrow.compute as pc
 from frazil.arrow.values.arrays import repeated
 from frazil.arrow.values.arrow_schema import check_names, from_arrow_schema, to_arrow_schema, to_arrow_type
 from frazil.arrow.values.casts import Cast, cast_for
+from frazil.arrow.values.frames import as_arrow
 from frazil.arrow.values.hidden import without_hidden
+from frazil.arrow.values.mismatch import CAST, Problem, advice, mismatch, no_such_column
 from frazil.arrow.write.write_options import WriteOptions
-from frazil.errors import InvalidInput, SchemaMismatch, Unsupported
+from frazil.errors import InvalidInput, SchemaMismatch, Unsupported, ValueMismatch
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
 from frazil.spec.types import IcebergType, ListType, MapType, NestedField, StringType, StructType
 
 Make = Callable[[Any, int], pa.Array]
 BATCH_ROWS = 1 << 17
-_TYPED = "Give values of one type a column, or a pyarrow Table with the types wanted."
 
 
 @dataclass(frozen=True)
@@ -80,12 +80,12 @@ def conform(
     do not fit (overflow, lost digits, nulls in required columns) raise it while rows are taken.
     """
     options = options or WriteOptions()
-    source = as_arrow(frame)
+    source = as_arrow(frame, schema, case_sensitive=case_sensitive)
     check_names(source.schema)
     matcher = _Matcher(case_sensitive, options.check_nullability)
     columns = matcher.struct(schema.fields, list(source.schema), "")
     if matcher.problems:
-        raise SchemaMismatch(mismatch_text(matcher.problems), columns=[p[0] for p in matcher.problems])
+        raise mismatch(matcher.problems)
     required = tuple((i, f.name) for i, f in enumerate(schema.fields) if f.required)
     return Conformed(to_arrow_schema(schema), source, tuple(columns), required)
 
@@ -95,7 +95,7 @@ def column_maker(f: NestedField, have: pa.Field, *, case_sensitive: bool = True,
     matcher = _Matcher(case_sensitive, True)
     make = matcher.column(f, have, (name or f.name).removesuffix(f.name))
     if matcher.problems:
-        raise SchemaMismatch(mismatch_text(matcher.problems), columns=[p[0] for p in matcher.problems])
+        raise mismatch(matcher.problems)
     return lambda array, count: make(_clean(array), count)
 
 
@@ -105,73 +105,11 @@ def _clean(column: Any) -> Any:
     return without_hidden(column) if nested else column
 
 
-def mismatch_text(problems: Sequence[tuple[str, str, str, str]]) -> str:
-    """A table of (column, the frame's type, the table's type, what is wrong)."""
-    rows = [("column", "frame", "table", "problem"), *problems]
-    widths = [max(len(r[i]) for r in rows) for i in range(3)]
-    lines = ["  ".join([*(c.ljust(w) for c, w in zip(r, widths, strict=False)), r[3]]) for r in rows]
-    return "The frame does not fit the table:\n" + "\n".join(lines)
-
-
 def frame_schema(frame: Any) -> Schema:
     """The Iceberg schema a frame (or a pyarrow.Schema) stands for, with its own field ids when it has them, else fresh ones."""
     schema = frame if isinstance(frame, pa.Schema) else as_arrow(frame, rows=False).schema
     check_names(schema)
     return from_arrow_schema(schema)
-
-
-def as_arrow(frame: Any, *, rows: bool = True) -> pa.Table | pa.RecordBatchReader:
-    """Anything Arrow-like: a Table, RecordBatch, reader, list of dicts, a dict of columns, pandas, polars, the PyCapsule interface.
-
-    `rows=False`: only its schema is wanted (a stream is then not consumed). Raises InvalidInput for anything else, SchemaMismatch for
-    Python values of which no Arrow column can be made.
-    """
-    match frame:
-        case pa.Table() | pa.RecordBatchReader():
-            return frame
-        case pa.RecordBatch():
-            return pa.Table.from_batches([frame])
-        case list() if all(isinstance(r, Mapping) for r in frame) and any(frame):
-            names = dict.fromkeys(name for row in frame for name in row)  # rows may lack columns that others have
-            return pa.table({n: _of_python(n, [row.get(n) for row in frame]) for n in names})
-        case dict():
-            columns = {n: _of_python(n, values) for n, values in frame.items()}
-            lengths = {n: len(c) for n, c in columns.items()}
-            if len(set(lengths.values())) > 1:
-                raise InvalidInput(f"The columns of the frame differ in length: {', '.join(f'{n}: {c}' for n, c in lengths.items())}.")
-            return pa.table(columns)
-    if type(frame).__module__.split(".")[0] == "pandas" and hasattr(frame, "columns"):
-        try:
-            return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
-        except pa.ArrowException as error:
-            raise SchemaMismatch(". ".join(str(a) for a in error.args) + ".", hint=_TYPED) from error
-    if hasattr(frame, "to_arrow") and type(frame).__module__.split(".")[0] == "polars":
-        found = frame.to_arrow()
-        if isinstance(found, pa.Table):
-            return found
-    with contextlib.suppress(pa.ArrowInvalid, TypeError):  # a single column, as a pandas Series is, has the interface as well
-        if hasattr(frame, "__arrow_c_stream__"):
-            return pa.RecordBatchReader.from_stream(frame)
-        if hasattr(frame, "__arrow_c_array__"):
-            return pa.Table.from_batches([pa.record_batch(frame)])
-    raise InvalidInput(
-        f"{type(frame).__module__}.{type(frame).__name__} is no frame.",
-        hint="Give a pyarrow Table or reader, a pandas or polars frame, a list of dicts, or a Spark DataFrame.",
-    )
-
-
-def _of_python(name: Any, values: Any) -> Any:
-    """A column of Python values (or what is an Arrow column already). Raises SchemaMismatch naming it."""
-    if not isinstance(name, str):
-        raise InvalidInput(f"Columns have names, not {name!r}.")
-    if isinstance(values, pa.Array | pa.ChunkedArray):
-        return values
-    try:
-        return pa.array(values)
-    except (pa.ArrowException, TypeError, OverflowError) as error:
-        raise SchemaMismatch(
-            f"Column {name} cannot be read as one type: {str(error).splitlines()[0]}.", hint=_TYPED, column=name
-        ) from error
 
 
 @dataclass
@@ -180,9 +118,9 @@ class _Matcher:
     check_nullability: bool
 
     def __post_init__(self) -> None:
-        self.problems: list[tuple[str, str, str, str]] = []
+        self.problems: list[Problem] = []
 
-    def struct(self, wanted: Iterable[NestedField], have: Sequence[pa.Field], path: str) -> list[tuple[int | None, Make]]:
+    def struct(self, wanted: Sequence[NestedField], have: Sequence[pa.Field], path: str) -> list[tuple[int | None, Make]]:
         """Where each wanted field is among those of the frame, and how to make it."""
         used: set[int] = set()
         found: list[tuple[int | None, Make]] = []
@@ -190,9 +128,8 @@ class _Matcher:
             at = self._find(f, have, path)
             found.append((at, self._absent(f, path) if at is None else self.column(f, have[at], path)))
             used |= {at} if at is not None else set()
-        for i, h in enumerate(have):
-            if i not in used:
-                self.problems.append((path + h.name, str(h.type), "", "is no column of the table"))
+        names = [f.name for f in wanted]
+        self.problems += [no_such_column(path + h.name, str(h.type), names) for i, h in enumerate(have) if i not in used]
         return found
 
     def _find(self, f: NestedField, have: Sequence[pa.Field], path: str) -> int | None:
@@ -200,12 +137,13 @@ class _Matcher:
         if not near and not self.case_sensitive:
             near = [i for i, h in enumerate(have) if h.name.lower() == f.name.lower()]
         if len(near) > 1:
-            self.problems.append((path + f.name, "", str(f.field_type), "is in the frame more than once"))
+            self.problems.append(Problem(path + f.name, "", str(f.field_type), "is in the frame more than once", "Rename one of them."))
         return near[0] if near else None
 
     def _absent(self, f: NestedField, path: str) -> Make:
         if f.required and f.write_default is None:
-            self.problems.append((path + f.name, "", str(f.field_type), "is required, but not in the frame"))
+            hint = "Required columns without a default need values."
+            self.problems.append(Problem(path + f.name, "", str(f.field_type), "is required, but not in the frame", hint))
         return lambda _, count: repeated(f.field_type, f.write_default, count)
 
     def column(self, f: NestedField, have: pa.Field, path: str) -> Make:
@@ -227,11 +165,13 @@ class _Matcher:
             case StructType() | ListType() | MapType() if t.is_null(type_):
                 return lambda _, count: pa.nulls(count, to_arrow_type(f.field_type))
         if t.is_run_end_encoded(type_) and (path or t.is_dictionary(type_.value_type)):
-            self.problems.append((name, str(have.type), str(f.field_type), "is run-end encoded twice or inside another column"))
+            text = "is run-end encoded twice or inside another column"
+            self.problems.append(Problem(name, str(have.type), str(f.field_type), text, "Decode it: pyarrow.compute.run_end_decode."))
             return lambda a, _: a
         cast = cast_for(have.type, f.field_type) if f.field_type.is_primitive else None
         if cast is None:
-            self.problems.append((name, str(have.type), str(f.field_type), "cannot be cast safely"))
+            hint = advice(have.type, f.field_type) or CAST
+            self.problems.append(Problem(name, str(have.type), str(f.field_type), "cannot be cast safely", hint))
             return lambda a, _: a
         return _leaf_maker(cast, name, f.field_type)
 
@@ -246,9 +186,8 @@ def _leaf_maker(cast: Cast, name: str, want: IcebergType) -> Make:
                 found.validate(full=True)  # bytes that are not UTF-8 would break every reader
             return found
         except (pa.ArrowInvalid, InvalidInput) as error:
-            raise SchemaMismatch(
-                f"A value of column {name} does not fit its type {want}: {str(error).splitlines()[0]}", column=name
-            ) from error
+            text = f"A value of column {name} does not fit its type {want}: {str(error).splitlines()[0]}"
+            raise ValueMismatch(text, hint=advice(array.type, want), column=name) from error
 
     return made
 

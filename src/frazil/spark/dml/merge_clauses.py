@@ -14,7 +14,7 @@ from frazil.errors import InvalidInput
 from frazil.rows.clauses import Clause, Do, Merge, When
 from frazil.spark.dml.analysed import as_input, at, bound_to, columns_by_id, expression
 from frazil.spark.dml.checked import Asked, checked
-from frazil.spark.dml.new_values import Given, NewColumns, asked_of
+from frazil.spark.dml.new_values import Given, Matched, NewColumns, asked_of
 from frazil.spark.dml.row_changes import FILE, NUMBER
 from frazil.spark.host.jvm import is_classic
 from frazil.spec import types as i
@@ -137,7 +137,7 @@ class Clauses:
                 if lacking and members:  # the members that the source has, so that the others stay
                     yield from parts
                     continue
-            yield (*path, f), column
+            yield (*path, f), Matched(column)
 
 
 def choice(values: Sequence[tuple[int, Column]]) -> Column | None:

@@ -1,4 +1,4 @@
-"""New values of rows as Spark columns: what SET and VALUES say, cast as Spark's store assignment (ANSI) casts, fitted to the table."""
+"""New values of rows as Spark columns: what SET and VALUES say, made values of the table's columns by the rules of `arrow.write.store`."""
 
 from __future__ import annotations
 
@@ -10,18 +10,30 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
-from frazil.errors import EvaluationError, InvalidInput, SchemaMismatch, ValidationError
-from frazil.rows.assign import assignable, meant_as_constant, refuse_element, refuse_partial
+from frazil.arrow.values.mismatch import Problem
+from frazil.arrow.write.store import Origin, assignable, constant_of, origin_of
+from frazil.errors import EvaluationError, InvalidInput, SchemaMismatch, Unsupported, ValidationError
+from frazil.expr.literals import typed_literal
+from frazil.expr.nodes import Literal
+from frazil.rows.assign import as_expression, meant_as_constant, refuse_element, refuse_partial
 from frazil.spark.dml.analysed import analysed, bound_to, expression
 from frazil.spark.dml.checked import Asked
+from frazil.spark.types.safe_casts import castable, misfit, not_taken
 from frazil.spark.types.spark_types import from_spark, spark_type
-from frazil.spark.write.conform_frame import absent_column, castable, fitted_column
+from frazil.spark.write.conform_frame import absent_column, fitted_column, refused
 from frazil.spec import types as i
 from frazil.spec.schema import Schema
 
 _OF_VALUES = ("ArithmeticException", "NumberFormatException", "DateTimeException", "ArrayIndexOutOfBoundsException")
 OVERFLOW = "FRAZIL_OVERFLOW: "
 _WIDTH = {s.ByteType: 1, s.ShortType: 2, s.IntegerType: 3, s.LongType: 4, s.FloatType: 5, s.DoubleType: 6}
+
+
+@dataclass(frozen=True)
+class Matched:
+    """The source's column that is matched with one of the target by its name."""
+
+    column: Column
 
 
 @dataclass(frozen=True)
@@ -75,28 +87,28 @@ class NewColumns:
     case_sensitive: bool
     time: bool
     whole: bool = True
-    problems: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
 
     def columns(self, given: Given) -> list[Column]:
         """A column for each of the table's, of its type. Raises InvalidInput, SchemaMismatch listing what does not fit."""
         asked = [(path, v) for path, v in given.pairs if not _is_default(v)]
-        exprs = self._bound(asked)
+        read = [_read(v, path) for path, v in asked]
+        exprs = self._bound(asked, [c for c, _ in read])
         types = [f.dataType for f in analysed(self.frame, exprs).schema.fields] if exprs else []
         made = {
-            path[-1].field_id: self._fit(c, t, path) for (path, _), c, t in zip(asked, exprs, types, strict=True)
-        }  # fmt: skip
+            path[-1].field_id: self._fit(c, t, path, origin)
+            for (path, _), c, t, (_, origin) in zip(asked, exprs, types, read, strict=True)
+        }
         for path, _ in given.pairs:
             if path[-1].field_id not in made:
                 made[path[-1].field_id] = absent_column(path[-1], self.problems, _name(path))
         found = [self._column(f, made, None if self.own is None else self.own[f.field_id], f.name) for f in self.schema.fields]
         if self.problems:
-            table = "\n".join(f"  {p}" for p in self.problems)
-            raise SchemaMismatch(f"The new values do not fit the table:\n{table}\n", hint="CAST them, or name other columns.")
+            raise refused("The new values do", self.problems)
         return found
 
-    def _bound(self, asked: Sequence[tuple[tuple[i.NestedField, ...], Any]]) -> list[Column]:
+    def _bound(self, asked: Sequence[tuple[tuple[i.NestedField, ...], Any]], columns: Sequence[Column]) -> list[Column]:
         """The expressions over the frame. Raises InvalidInput naming the column whose value has a mistake."""
-        columns = [expression(v) for _, v in asked]
         try:
             return bound_to(self.frame, columns)
         except InvalidInput:
@@ -120,14 +132,17 @@ class NewColumns:
             return F.struct(*inside)  # never null itself, as in Spark
         return absent_column(f, self.problems, name) if old is None else old
 
-    def _fit(self, c: Column, have: s.DataType, path: tuple[i.NestedField, ...]) -> Column:
+    def _fit(self, c: Column, have: s.DataType, path: tuple[i.NestedField, ...], origin: Origin) -> Column:
         want, name = path[-1], _name(path)
         if self.whole and (known := _known(have)) is not None:
             refuse_partial(known, want.field_type, name, self.case_sensitive)
-        if i.children(want.field_type) or castable(have, want.field_type):
+        if i.children(want.field_type) or origin is Origin.BY_NAME or isinstance(have, s.NullType):
             return fitted_column(c, have, want, name, self.case_sensitive, self.problems)
-        if isinstance(have, s.ArrayType | s.MapType | s.StructType | s.VariantType) or not _assignable(have, want.field_type):
-            self.problems.append(f"{name}: {have.simpleString()} cannot be assigned to {want.field_type}")
+        if have == _shown(want.field_type, self.time):
+            return c
+        nested = isinstance(have, s.ArrayType | s.MapType | s.StructType | s.VariantType)
+        if nested or not (castable(have, want.field_type) or _assignable(have, want.field_type, origin)):
+            self.problems.append(not_taken(have, want.field_type, name, "cannot be assigned to"))
             return c
         to = spark_type(want.field_type, name, time=self.time)
         return _checked(c, to, name) if _may_overflow(have, to) else c.cast(to)
@@ -136,6 +151,39 @@ class NewColumns:
 def asked_of(given: Given) -> list[Asked]:
     """The expressions among new values, to be checked."""
     return [Asked(v, f"Column {_name(path)}", _name(path)) for path, v in given.pairs if not _is_default(v)]
+
+
+def _shown(want: i.IcebergType, time: bool) -> s.DataType | None:
+    try:
+        return spark_type(want, time=time)
+    except Unsupported:
+        return None
+
+
+def _read(value: Any, path: Sequence[i.NestedField]) -> tuple[Column, Origin]:
+    """What was given as an expression of Spark, and how it was given; Python values are made the column's at once."""
+    if isinstance(value, Matched):
+        return value.column, Origin.BY_NAME
+    if isinstance(value, Column):
+        return value, Origin.EXPRESSION
+    if isinstance(value, str):
+        return expression(value), _origin(value)
+    if not isinstance(value, list | tuple | dict | set):
+        literal = as_expression(value)
+        origin = origin_of(value, literal)
+        if origin is Origin.CONSTANT and isinstance(literal, Literal) and literal.value is not None:
+            made = constant_of(literal.value, typed_literal(literal.value).type, path[-1], _name(path))
+            return expression(Literal(made.value, made.type)), Origin.LITERAL
+        return expression(value), origin
+    return expression(value), Origin.EXPRESSION
+
+
+def _origin(text: str) -> Origin:
+    """How Frazil's grammar reads a text; what that does not know is computed by Spark."""
+    try:
+        return origin_of(text, as_expression(text))
+    except InvalidInput:
+        return Origin.EXPRESSION
 
 
 def _is_default(value: Any) -> bool:
@@ -158,9 +206,9 @@ def _known(have: s.DataType) -> i.IcebergType | None:
         return None
 
 
-def _assignable(have: s.DataType, want: i.IcebergType) -> bool:
+def _assignable(have: s.DataType, want: i.IcebergType, origin: Origin) -> bool:
     known = _known(have)
-    return known is not None and assignable(known, want)
+    return known is not None and assignable(known, want, origin)
 
 
 def _may_overflow(have: s.DataType, to: s.DataType) -> bool:
@@ -182,9 +230,11 @@ def _checked(c: Column, to: s.DataType, name: str) -> Column:
     return F.transform(F.array(c), one).getItem(0)
 
 
-def failed(error: BaseException) -> EvaluationError | None:
+def failed(error: BaseException) -> EvaluationError | SchemaMismatch | None:
     """The error behind a failed job whose reason was a value: one that did not fit, or that could not be computed."""
     text = str(error)
+    if (wrong := misfit(text)) is not None:
+        return wrong
     at = text.find(OVERFLOW)
     if at < 0:
         return EvaluationError(text.splitlines()[0]) if type(error).__name__ in _OF_VALUES and text else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -31,6 +31,7 @@ from frazil.spark.dml.staging import folder_of, remove
 from frazil.spark.dml.staging import stage as stage_by_spark
 from frazil.spark.host import session_conf
 from frazil.spark.host.jvm import is_stopped
+from frazil.spark.host.settings import temporarily
 from frazil.spark.read import changelog_frame, native_read
 from frazil.spark.read.following import follow, refresh
 from frazil.spark.tasks.spark_runner import SparkRunner, runner
@@ -81,6 +82,16 @@ class SparkEngine:
         sensitive = session_conf.is_case_sensitive(spark, case_sensitive)
         return SessionSettings(sensitive, session_conf.session_zone(spark), session_conf.is_ansi(spark))
 
+    @contextmanager
+    def as_meant(self, settings: SessionSettings) -> Iterator[None]:
+        changed = {}
+        if session_conf.session_zone(self.spark) != settings.zone:
+            changed[session_conf.ZONE] = settings.zone
+        if session_conf.is_ansi(self.spark) != settings.ansi:
+            changed[session_conf.ANSI] = str(settings.ansi).lower()
+        with temporarily(self.spark, changed) if changed else nullcontext():
+            yield
+
     def write_audit_publish(self) -> WriteAuditPublish:
         return WriteAuditPublish(self.spark.conf.get("spark.wap.id", None), self.spark.conf.get("spark.wap.branch", None))
 
@@ -104,7 +115,7 @@ class SparkEngine:
         return native_write.write(frame, metadata, storage, options, case_sensitive=case_sensitive)
 
     @contextmanager
-    def stage_source(self, frame: Frame, write: WriteContext) -> Iterator[ReadySource]:
+    def stage_source(self, frame: Frame, write: WriteContext, like: Schema, case_sensitive: bool = True) -> Iterator[ReadySource]:
         folder = folder_of(write)
         if is_spark_frame(frame):
             try:
@@ -112,7 +123,7 @@ class SparkEngine:
             finally:
                 remove(folder, write.storage)
             return
-        with stage_in_process(frame) as source:
+        with stage_in_process(frame, like=like, case_sensitive=case_sensitive) as source:
             if source.nbytes <= WITH_TASKS:
                 yield ReadySource.of(source)
                 return

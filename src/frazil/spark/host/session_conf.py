@@ -11,6 +11,7 @@ from frazil.spark.host.settings import temporarily
 
 _PREFIX = "spark.sql.iceberg."
 CASE_SENSITIVE = "spark.sql.caseSensitive"
+ZONE, ANSI = "spark.sql.session.timeZone", "spark.sql.ansi.enabled"
 _WRITE = (
     "compression-codec", "compression-level", "compression-strategy", "distribution-mode", "merge-schema", "check-nullability",
     "check-ordering",
@@ -40,12 +41,12 @@ def sensitivity(spark: Any, given: bool | None) -> Iterator[bool]:
 
 def is_ansi(spark: Any) -> bool:
     """Whether casts, sums and functions that fail are errors, as in Frazil's grammar, or null."""
-    return str(spark.conf.get("spark.sql.ansi.enabled")).lower() == "true"
+    return str(spark.conf.get(ANSI)).lower() == "true"
 
 
 def session_zone(spark: Any) -> str:
     """The zone of constants without one. Asked without a default, which Spark would give where nothing is set and the JVM's zone counts."""
-    return str(spark.conf.get("spark.sql.session.timeZone"))
+    return str(spark.conf.get(ZONE))
 
 
 def write_defaults(spark: Any) -> dict[str, str]:

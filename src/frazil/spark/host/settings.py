@@ -7,6 +7,8 @@
 | spark.sql.files.maxRecordsPerFile | 0 | append, while it writes | files end by size, not by rows |
 | spark.sql.sources.parallelPartitionDiscovery.threshold | number of files | to_spark on Connect, while it opens files | no listing job |
 | spark.sql.parquet.outputTimestampType | TIMESTAMP_MICROS | append, while it writes | Iceberg has no INT96 |
+| spark.sql.session.timeZone | UTC | row changes by any SQL that name no session, while they run | as without one |
+| spark.sql.ansi.enabled | true | row changes by any SQL that name no session, while they run | as without one |
 | spark.sql.parquet.writeLegacyFormat | false | append, while it writes | lists and decimals as the format wants them |
 | spark.sql.parquet.datetimeRebaseModeInWrite | CORRECTED | append, while it writes | dates before 1582 as they are |
 | spark.sql.adaptive.advisoryPartitionSizeInBytes | by target file size | append with a shuffle, while it writes | file sizes |

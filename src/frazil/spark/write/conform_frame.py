@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
+from frazil.arrow.values.mismatch import Problem, hints, no_such_column
 from frazil.arrow.write.write_options import WriteOptions
 from frazil.errors import SchemaMismatch
 from frazil.spark.types.defaults import default_sql
+from frazil.spark.types.safe_casts import castable, not_taken, safe_cast
 from frazil.spark.types.spark_types import spark_type
 from frazil.spec import types as i
 from frazil.spec.schema import Schema
 
-_DIGITS = {s.ByteType: 3, s.ShortType: 5, s.IntegerType: 10, s.LongType: 19}
 REQUIRED = "FRAZIL_REQUIRED: "
 
 
@@ -24,7 +26,7 @@ def conform(df: DataFrame, schema: Schema, options: WriteOptions, *, case_sensit
 
     Raises SchemaMismatch, listing every mismatch, for unsafe casts, columns the table lacks, and required ones that are missing.
     """
-    problems: list[str] = []
+    problems: list[Problem] = []
     checks = options.check_nullability
     columns = _matched(df.schema, schema.fields, case_sensitive, "", problems)
     made = []
@@ -37,15 +39,18 @@ def conform(df: DataFrame, schema: Schema, options: WriteOptions, *, case_sensit
         )
         made.append(column.alias(f.name, metadata={}))
     if problems:
-        table = "\n".join(f"  {p}" for p in problems)
-        raise SchemaMismatch(
-            f"The frame does not fit the table:\n{table}\n", hint="Cast, rename or drop columns, or use merge_schema=True for new ones."
-        )
+        raise refused("The frame does", problems)
     return numbered.select(*made)
 
 
+def refused(what: str, problems: Sequence[Problem]) -> SchemaMismatch:
+    """`what`: "The frame does", "The new values do"."""
+    lines = "\n".join(f"  {p.column}: {p.text}" for p in problems)
+    return SchemaMismatch(f"{what} not fit the table:\n{lines}\n", hint=hints(problems), columns=[p.column for p in problems])
+
+
 def _matched(
-    have: s.StructType, want: tuple[i.NestedField, ...], case_sensitive: bool, path: str, problems: list[str]
+    have: s.StructType, want: tuple[i.NestedField, ...], case_sensitive: bool, path: str, problems: list[Problem]
 ) -> list[tuple[i.NestedField, int | None]]:
     """Each wanted field with the place of the frame's column, None when it is missing."""
 
@@ -58,29 +63,34 @@ def _matched(
     for f in want:
         at = [n for n in places(f.name) if n not in used or have.fields[n].name == f.name]
         if len(at) > 1:
-            problems.append(f"{path}{f.name}: {len(at)} columns of the frame have this name")
+            text = f"{len(at)} columns of the frame have this name"
+            problems.append(Problem(path + f.name, "", str(f.field_type), text, "Rename all but one of them."))
         found.append((f, at[0] if at else None))
         used.update(at)
-    problems.extend(f"{path}{f.name}: the table has no such column" for n, f in enumerate(have.fields) if n not in used)
+    for n, other in enumerate(have.fields):
+        if n not in used:
+            near = no_such_column(path + other.name, other.dataType.simpleString(), [f.name for f in want])
+            problems.append(replace(near, text=near.text.replace("is no column of the table", "the table has no such column")))
     return found
 
 
-def _missing(f: i.NestedField, problems: list[str], path: str) -> Column:
+def _missing(f: i.NestedField, problems: list[Problem], path: str) -> Column:
     if f.write_default is not None and (text := default_sql(f.field_type, f.write_default)) is not None:
         return F.expr(text)
     if isinstance(f.write_default, bytes):
         return F.lit(f.write_default) if not isinstance(f.field_type, i.UUIDType) else F.lit(_uuid(f.write_default))
     if f.required:
-        problems.append(f"{path}: required, and the frame has no such column")
+        hint = "Required columns without a default need values."
+        problems.append(Problem(path, "", str(f.field_type), "required, and the frame has no such column", hint))
     return F.lit(None).cast(_type(f.field_type, path))
 
 
-def absent_column(f: i.NestedField, problems: list[str], path: str) -> Column:
+def absent_column(f: i.NestedField, problems: list[Problem], path: str) -> Column:
     """The write default of a column that gets no value, else null; a required one without is a problem."""
     return _missing(f, problems, path)
 
 
-def fitted_column(c: Column, have: s.DataType, f: i.NestedField, path: str, case_sensitive: bool, problems: list[str]) -> Column:
+def fitted_column(c: Column, have: s.DataType, f: i.NestedField, path: str, case_sensitive: bool, problems: list[Problem]) -> Column:
     """A column in the type of a table's; whether it may be null is not asked. What does not fit is a problem."""
     return _fit_type(c, have, f.field_type, path, True, case_sensitive, problems)
 
@@ -110,7 +120,7 @@ def _type(type_: i.IcebergType, path: str) -> s.DataType:
     return spark_type(type_, path, time=True)
 
 
-def _fit(c: Column, have: s.DataType, f: i.NestedField, path: str, checks: bool, case_sensitive: bool, problems: list[str]) -> Column:
+def _fit(c: Column, have: s.DataType, f: i.NestedField, path: str, checks: bool, case_sensitive: bool, problems: list[Problem]) -> Column:
     fitted = _fit_type(c, have, f.field_type, path, checks, case_sensitive, problems)
     if f.required and checks:
         return F.coalesce(fitted, F.raise_error(F.lit(f"{REQUIRED}column {path} is required, and a row has null in it")))
@@ -118,7 +128,7 @@ def _fit(c: Column, have: s.DataType, f: i.NestedField, path: str, checks: bool,
 
 
 def _fit_type(
-    c: Column, have: s.DataType, want: i.IcebergType, path: str, checks: bool, case_sensitive: bool, problems: list[str]
+    c: Column, have: s.DataType, want: i.IcebergType, path: str, checks: bool, case_sensitive: bool, problems: list[Problem]
 ) -> Column:
     match want, have:
         case i.StructType(), s.StructType():
@@ -152,10 +162,10 @@ def _fit_type(
                 return c
             return F.transform_keys(c, lambda k, _: _fit_type(k, have.keyType, want.key_type, f"{path}.key", checks, case_sensitive, []))
     if not castable(have, want):
-        problems.append(f"{path}: {have.simpleString()} cannot be written as {want}")
+        problems.append(not_taken(have, want, path, "cannot be written as"))
         return c
     target = _type(want, path)
-    return c if have == target else c.cast(target)
+    return c if have == target else safe_cast(c, have, target, path)
 
 
 def _unchanged(have: s.DataType, want: i.IcebergType) -> bool:
@@ -173,32 +183,3 @@ def _unchanged(have: s.DataType, want: i.IcebergType) -> bool:
 def _requires(type_: i.IcebergType) -> bool:
     inside = i.children(type_)[1:] if isinstance(type_, i.MapType) else i.children(type_)
     return any(f.required or _requires(f.field_type) for f in inside)
-
-
-def castable(have: s.DataType, want: i.IcebergType) -> bool:
-    """Whether every value of a Spark type has an equal one in an Iceberg type (uuid texts are checked value by value when written)."""
-    if isinstance(have, s.NullType):
-        return True
-    digits = next((d for k, d in _DIGITS.items() if type(have) is k), None)
-    match want:
-        case i.IntegerType():
-            return digits is not None and digits <= 10
-        case i.LongType():
-            return digits is not None
-        case i.FloatType():
-            return isinstance(have, s.FloatType | s.ByteType | s.ShortType)
-        case i.DoubleType():
-            return isinstance(have, s.FloatType | s.DoubleType) or (digits is not None and digits <= 10)
-        case i.DecimalType():
-            if isinstance(have, s.DecimalType):
-                return bool(have.scale <= want.scale and have.precision - have.scale <= want.precision - want.scale)
-            return digits is not None and digits <= want.precision - want.scale
-        case i.StringType() | i.UUIDType():
-            return isinstance(have, s.StringType | s.CharType | s.VarcharType)
-        case i.BinaryType() | i.FixedType() | i.GeometryType() | i.GeographyType():
-            return isinstance(have, s.BinaryType)
-        case i.UnknownType():
-            return False
-    if i.children(want) or isinstance(want, i.TimestampNanoType | i.TimestamptzNanoType):
-        return False
-    return isinstance(have, type(_type(want, "")))

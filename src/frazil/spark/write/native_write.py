@@ -19,6 +19,7 @@ from frazil.errors import FrazilError, InvalidInput, StorageError, ValidationErr
 from frazil.spark.host.failures import failure
 from frazil.spark.host.session_conf import is_case_sensitive
 from frazil.spark.host.workers import check_shared, check_workers, marked
+from frazil.spark.types.safe_casts import misfit
 from frazil.spark.write.arrow_write import write_by_arrow
 from frazil.spark.write.catalyst_transforms import INPUT
 from frazil.spark.write.conform_frame import REQUIRED, conform
@@ -88,6 +89,8 @@ def clear_errors(metadata: TableMetadata) -> Iterator[None]:
         if at >= 0:
             message = text[at + len(REQUIRED) :].split(". SQLSTATE")[0].split(" SQLSTATE")[0].splitlines()[0]
             raise ValidationError(f"Cannot write to {metadata.location}: {message}.", table=metadata.location) from error
+        if (wrong := misfit(text)) is not None:
+            raise wrong from error
         if (told := marked(text, INPUT) or _raised(text)) is not None:
             raise InvalidInput(told, table=metadata.location) from error
         if _TOO_LONG.search(text):

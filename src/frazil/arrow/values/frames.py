@@ -1,0 +1,153 @@
+"""Frames of every kind as Arrow: Arrow's own, pandas with the levels of its index, polars, lists of dicts, dicts of columns."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.arrow.values.python_values import TYPED, column_of, field_named, name_of
+from frazil.errors import InvalidInput, SchemaMismatch
+from frazil.spec.schema import Schema
+from frazil.spec.types import IcebergType, IntegerType, LongType
+
+_EXACT = 2.0**53  # beyond it pandas may have rounded whole numbers when it made doubles of them
+Wanted = Callable[[str], IcebergType | None]
+
+
+def as_arrow(frame: Any, like: Schema | None = None, *, rows: bool = True, case_sensitive: bool = True) -> pa.Table | pa.RecordBatchReader:
+    """Anything Arrow-like: a Table, RecordBatch, reader, list of dicts, a dict of columns, pandas, polars, the PyCapsule interface.
+
+    `like`: the table's schema, by which Python values are read, and pandas' doubles of whole numbers. `rows=False`: only the frame's schema
+    is wanted (a stream is then not consumed). Raises InvalidInput for anything else, SchemaMismatch for values of which no column can be
+    made.
+    """
+
+    def wanted(name: str) -> IcebergType | None:
+        found = None if like is None else field_named(like.fields, name, case_sensitive)
+        return None if found is None else found.field_type
+
+    match frame:
+        case pa.Table() | pa.RecordBatchReader():
+            return frame
+        case pa.RecordBatch():
+            return pa.Table.from_batches([frame])
+        case list() if all(isinstance(r, Mapping) for r in frame) and any(frame):
+            names = dict.fromkeys(name for row in frame for name in row)  # rows may lack columns that others have
+            return pa.table({name_of(n): column_of(n, [row.get(n) for row in frame], wanted(n)) for n in names})
+        case dict():
+            columns = {name_of(n): _column(n, values, wanted(n)) for n, values in frame.items()}
+            lengths = {n: len(c) for n, c in columns.items()}
+            if len(set(lengths.values())) > 1:
+                raise InvalidInput(f"The columns of the frame differ in length: {', '.join(f'{n}: {c}' for n, c in lengths.items())}.")
+            return pa.table(columns)
+    if _is_pandas(frame):
+        return _of_pandas(frame, wanted)
+    if hasattr(frame, "to_arrow") and type(frame).__module__.split(".")[0] == "polars":
+        found = frame.to_arrow()
+        if isinstance(found, pa.Table):
+            return found
+    with contextlib.suppress(pa.ArrowInvalid, TypeError):  # a single column, as a pandas Series is, has the interface as well
+        if hasattr(frame, "__arrow_c_stream__"):
+            return pa.RecordBatchReader.from_stream(frame)
+        if hasattr(frame, "__arrow_c_array__"):
+            return pa.Table.from_batches([pa.record_batch(frame)])
+    raise InvalidInput(
+        f"{type(frame).__module__}.{type(frame).__name__} is no frame.",
+        hint="Give a pyarrow Table or reader, a pandas or polars frame, a list of dicts, or a Spark DataFrame.",
+    )
+
+
+def _column(name: str, values: Any, want: IcebergType | None) -> Any:
+    """A column of a dict: Python values, a numpy array, a pandas Series, or what is an Arrow column already."""
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values
+    if _is_of_pandas(values, "Series"):
+        return _of_series(name, values, want)
+    try:
+        if isinstance(values, np.ndarray) and values.dtype != object and values.ndim == 1:
+            return pa.array(values)
+        items = list(values)
+    except (pa.ArrowException, TypeError) as error:
+        reason = str(error).splitlines()[0]
+        raise SchemaMismatch(f"Column {name} cannot be read as one type: {reason}.", hint=TYPED, column=name) from error
+    return column_of(name, items, want)
+
+
+# pandas ---------------------------------------------------------------------------------------------------------------------------------
+
+
+def _is_pandas(frame: Any) -> bool:
+    return _is_of_pandas(frame, "DataFrame")
+
+
+def _is_of_pandas(value: Any, name: str) -> bool:
+    return any(c.__name__ == name and c.__module__.split(".")[0] == "pandas" for c in type(value).__mro__)
+
+
+def _of_pandas(frame: Any, wanted: Wanted) -> pa.Table:
+    """The columns, then the levels of the index that have a name, as in pyarrow; levels without one are left out."""
+    columns = [(str(name), frame.iloc[:, at]) for at, name in enumerate(frame.columns)]
+    held = {name for name, _ in columns}
+    for level, name in enumerate(frame.index.names):
+        if name is None:
+            continue
+        values = frame.index.get_level_values(level).to_series(index=frame.index, name=name)
+        if str(name) not in held:
+            columns.append((str(name), values))
+        elif not _same(frame[name] if name in frame.columns else frame[str(name)], values):
+            raise InvalidInput(
+                f"The pandas frame has a column and a level of its index named {str(name)!r}, which differ.",
+                hint="Rename one of them, or leave the index out: frame.reset_index(drop=True).", column=str(name),
+            )  # fmt: skip
+    made = [_of_series(name, values, wanted(name)) for name, values in columns]
+    if not made:
+        return pa.Table.from_batches([pa.RecordBatch.from_struct_array(pa.array([{}] * len(frame), pa.struct([])))])
+    return pa.Table.from_arrays(made, names=[name for name, _ in columns])
+
+
+def _same(column: Any, level: Any) -> bool:
+    """Whether a column repeats a level of the index, as after `set_index(…, drop=False)`."""
+    return getattr(column, "ndim", 1) == 1 and bool(column.reset_index(drop=True).equals(level.reset_index(drop=True)))
+
+
+def _of_series(name: str, values: Any, want: IcebergType | None) -> Any:
+    """A column of pandas, its missing values null. `want`: whole numbers among doubles are whole again where the table's column is."""
+    try:
+        if values.dtype == object and _infer_dtype(values) != "string":
+            return column_of(name, _objects(values), want)
+        found = pa.array(values, from_pandas=True)
+    except SchemaMismatch as error:
+        told = error.message.replace(f"Column {name} ", f"The pandas column {name} ", 1)
+        raise SchemaMismatch(told, hint=error.hint, **error.facts) from error
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise SchemaMismatch(f"The pandas column {name} cannot be read as one type: {error}.", hint=TYPED, column=name) from error
+    if isinstance(want, IntegerType | LongType) and pa.types.is_floating(found.type):
+        return _whole(found)
+    return found
+
+
+def _infer_dtype(values: Any) -> str:
+    from pandas.api.types import infer_dtype
+
+    return str(infer_dtype(values, skipna=True))
+
+
+def _objects(values: Any) -> list[Any]:
+    """Python objects, None for each of pandas' nulls (NaN among them)."""
+    missing: Sequence[bool] = values.isna().tolist()
+    return [None if gone else v for v, gone in zip(values.tolist(), missing, strict=True)]
+
+
+def _whole(found: Any) -> Any:
+    """Doubles as whole numbers where all of them are, else as they were."""
+    largest = pc.max(pc.abs(found)).as_py()
+    if largest is None:
+        return pa.nulls(len(found), pa.int64())
+    if not largest <= _EXACT or not pc.all(pc.equal(pc.trunc(found), found)).as_py():
+        return found
+    return pc.cast(found, pa.int64())

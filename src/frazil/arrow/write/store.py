@@ -1,0 +1,181 @@
+"""Which values become a column's: the rule of `arrow.values.casts` for rows of frames and Python values, Spark's store assignment for SQL.
+
+Columns of a source that are matched by name (upsert, update all, insert all) and Python values are taken as an append would take them:
+with an equal value in the column's type, or not at all. What SET and VALUES say is Spark SQL, whose arithmetic makes wider numbers
+(`price * 1.1` has one digit more than `price`): numbers and text are cast as Spark's ANSI store assignment does; overflow is an error.
+Times keep to the one rule in expressions, too: none moves in or out of a zone unless a CAST says so, but for literals of SQL text, which
+are in the zone of the expressions where they have none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import pyarrow as pa
+
+from frazil.arrow.values.arrays import internal_values
+from frazil.arrow.values.arrow_schema import to_arrow_type
+from frazil.arrow.values.casts import cast_for
+from frazil.arrow.values.mismatch import CAST, Problem, advice
+from frazil.arrow.values.python_values import column_of
+from frazil.arrow.write.conform import column_maker
+from frazil.errors import EvaluationError, InvalidInput, SchemaMismatch, ValueMismatch
+from frazil.expr.bind import fold
+from frazil.expr.bound import Bound, BoundCast, BoundLiteral, BoundReference, Constant
+from frazil.expr.casts import castable
+from frazil.expr.nodes import Cast, Expression, Literal, Reference
+from frazil.expr.values import MICROS, MOMENTS, NANOS, NUMBERS
+from frazil.spec.types import (
+    BinaryType,
+    DateType,
+    FixedType,
+    GeographyType,
+    GeometryType,
+    IcebergType,
+    ListType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+    UnknownType,
+    UUIDType,
+    VariantType,
+)
+
+
+class Origin(Enum):
+    """How a new value was given."""
+
+    CONSTANT = "a Python value"
+    LITERAL = "a literal of SQL text"
+    BY_NAME = "a column of a source, matched by its name"
+    EXPRESSION = "any other expression"
+
+
+@dataclass(frozen=True)
+class ByName:
+    """The column of a source that is matched with one of the target by its name."""
+
+    column: Reference
+
+
+def origin_of(value: Any, expression: Expression) -> Origin:
+    """`expression`: what the value was read as."""
+    if isinstance(value, ByName):
+        return Origin.BY_NAME
+    match expression:
+        case Literal(type=None) if not isinstance(value, str):
+            return Origin.CONSTANT
+        case Literal() | Cast(term=Literal()):
+            return Origin.LITERAL
+    return Origin.EXPRESSION
+
+
+def stored(value: Bound, origin: Origin, f: NestedField, name: str, zone: str = "UTC", case_sensitive: bool = True) -> Bound:
+    """The value as one for the column; a column by its name stays as it is, made to fit when rows are there (`column_maker`).
+
+    Raises InvalidInput for types that are not taken, EvaluationError for a constant that does not fit.
+    """
+    if isinstance(value, Constant):
+        value = BoundLiteral(value.value, value.type)
+    want = f.field_type
+    if isinstance(value, BoundLiteral) and value.value is None:
+        if f.required:
+            raise SchemaMismatch(f"Column {name} is required and cannot be set to null.", column=name)
+        return BoundLiteral(None, want)
+    if value.type == want:
+        return value
+    if isinstance(value, BoundReference) and (origin is Origin.BY_NAME or not _casts_freely(value.type, want)):
+        return _column(value, f, name, case_sensitive)
+    if not want.is_primitive or not value.type.is_primitive:
+        raise refused(str(value), value.type, want, name)
+    if same_at_doors(value.type, want):
+        return value
+    if not assignable(value.type, want, origin):
+        raise refused(str(value), value.type, want, name)
+    try:
+        return fold(BoundCast(value, want, zone))
+    except EvaluationError as e:
+        raise EvaluationError(f"Column {name}: {e.message}", hint=e.hint, column=name) from e
+
+
+def constant_of(value: Any, known: IcebergType, f: NestedField, name: str) -> BoundLiteral:
+    """A Python value that is not None, as one of the column's. `known`: the type that it is by itself.
+
+    Raises SchemaMismatch for what the column does not take, ValueMismatch for a value that does not fit.
+    """
+    want = f.field_type
+    for convert in ("as_py", "to_pydatetime", "item"):
+        if hasattr(value, convert) and not isinstance(value, str | bytes) and not getattr(value, "nanosecond", 0):
+            value = getattr(value, convert)()
+    try:
+        array = column_of(name, [value], want)
+        cast = cast_for(array.type, want) if want.is_primitive else None
+        if cast is None:
+            raise refused(repr(value), known, want, name)
+        return BoundLiteral(internal_values(want, cast(array))[0], want)
+    except (pa.ArrowInvalid, InvalidInput) as error:
+        if isinstance(error, SchemaMismatch) and not isinstance(error, ValueMismatch):
+            raise
+        text = str(error).splitlines()[0].removeprefix(f"A value of column {name} does not fit its type {want}: ")
+        hint = error.hint if isinstance(error, InvalidInput) else None
+        text = text.removesuffix(f" {hint}")
+        raise ValueMismatch(f"Column {name}: {value!r} does not fit its type {want}: {text}", hint=hint, column=name) from error
+
+
+def problem_of(value: Bound, f: NestedField, name: str) -> Problem | None:
+    """Why a column matched by its name is none that the target's takes, by type; nested ones are told by `stored`."""
+    have, want = value.type, f.field_type
+    nested = isinstance(have, StructType | ListType | MapType), isinstance(want, StructType | ListType | MapType)
+    if all(nested) or (not any(nested) and cast_for(to_arrow_type(have), want) is not None) or isinstance(have, UnknownType):
+        return None
+    hint = "" if any(nested) else advice(to_arrow_type(have), want)
+    return Problem(name, str(have), str(want), "cannot be cast safely", hint or CAST)
+
+
+def _column(value: BoundReference, f: NestedField, name: str, case_sensitive: bool) -> BoundReference:
+    want = f.field_type
+    have = to_arrow_type(value.type)
+    if want.is_primitive != value.type.is_primitive and not isinstance(value.type, UnknownType):
+        raise refused(str(value), value.type, want, name)
+    if want.is_primitive and cast_for(have, want) is None:
+        raise refused(str(value), value.type, want, name)
+    to = NestedField(f.field_id, f.name, want, f.required)
+    column_maker(to, pa.field(f.name, have), case_sensitive=case_sensitive, name=name)  # refuses now what would not fit
+    return value
+
+
+def _casts_freely(have: IcebergType, want: IcebergType) -> bool:
+    """Numbers to numbers, anything to text: what an expression is cast to without being asked."""
+    return isinstance(have, NUMBERS) and isinstance(want, NUMBERS) or (isinstance(want, StringType) and castable(have, want))
+
+
+def same_at_doors(have: IcebergType, want: IcebergType) -> bool:
+    """Types that frames lack come as what stands for them: variant as JSON text, geometries as WKB."""
+    if isinstance(want, VariantType):
+        return isinstance(have, StringType)
+    return isinstance(want, GeometryType | GeographyType) and isinstance(have, BinaryType)
+
+
+def assignable(have: IcebergType, want: IcebergType, origin: Origin) -> bool:
+    """Whether the value of an expression is cast to the column's type by itself: Spark's ANSI store assignment (numbers to numbers,
+    anything to text, text to nothing else but uuids), where times are not literals without what it would do to their zone."""
+    if have == want or isinstance(have, UnknownType):
+        return True
+    if _casts_freely(have, want):
+        return True
+    if isinstance(have, (DateType, *MOMENTS)) and isinstance(want, (DateType, *MOMENTS)):
+        if origin is Origin.LITERAL:
+            return True
+        return cast_for(to_arrow_type(have), want) is not None and not (isinstance(have, NANOS) and isinstance(want, MICROS))
+    if isinstance(have, StringType) and isinstance(want, UUIDType):
+        return True
+    return isinstance(have, BinaryType | FixedType) and isinstance(want, BinaryType | FixedType)
+
+
+def refused(value: str, have: IcebergType, want: IcebergType, name: str) -> SchemaMismatch:
+    hint = advice(to_arrow_type(have), want) if have.is_primitive else ""
+    text = f"Cannot assign {value} of type {have} to column {name} of type {want}."
+    return SchemaMismatch(text, hint=f"{hint} In an expression: CAST it." if hint else "CAST it.", column=name)
