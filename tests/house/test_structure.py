@@ -99,6 +99,36 @@ def test_rooms_within_a_room_import_only_rooms_below_them(outer: str) -> None:
     assert wrong == []
 
 
+def door(room: str) -> set[str]:
+    """What a room's `__init__` names in `__all__`: modules and names that other rooms may import."""
+    for node in TREES[room].body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "__all__":
+            return set(ast.literal_eval(node.value))
+    return set()
+
+
+def test_rooms_are_entered_by_their_doors() -> None:
+    packages = {name for name, path in MODULES.items() if path.name == "__init__.py"} - {"frazil"}
+    wrong = []
+    for source, target in edges():
+        parts = target.split(".")
+        for depth in range(2, len(parts)):
+            room = ".".join(parts[:depth])
+            if room in packages and source != room and not source.startswith(f"{room}.") and parts[depth] not in door(room):
+                wrong.append(f"{source} imports {target}, which the door of {room} does not name")
+    assert wrong == []
+
+
+def test_doors_name_what_is_there() -> None:
+    gone = []
+    for name, path in MODULES.items():
+        if path.name == "__init__.py" and name != "frazil":
+            given = {a.asname or a.name for n in TREES[name].body if isinstance(n, ast.ImportFrom) for a in n.names}
+            given |= {n.name for n in TREES[name].body if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+            gone += [f"{name}.{item}" for item in door(name) if item not in given and f"{name}.{item}" not in MODULES]
+    assert gone == []
+
+
 def test_no_folder_holds_more_than_26_files() -> None:
     folders = Counter(str(path.parent.relative_to(ROOT)) for path in MODULES.values())
     assert {folder: count for folder, count in folders.items() if count > 26} == {}

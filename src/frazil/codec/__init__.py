@@ -6,3 +6,19 @@ values), `partition_path`, `avro` (object container files, bounded), `puffin`, `
 
 Every decoder takes hostile bytes: it raises CorruptData with the file's name, in time and memory bounded by what it was given.
 """
+
+__all__ = [
+    "avro",
+    "avro_arrow",
+    "avro_schema",
+    "avro_write",
+    "deletion_vector",
+    "guard",
+    "json_nouns",
+    "manifest",
+    "manifest_list",
+    "metadata_json",
+    "partition_path",
+    "puffin",
+    "single_value",
+]

@@ -1,1 +1,16 @@
 """A change becomes a new state of the table: updates applied, snapshots produced, the one swap retried."""
+
+__all__ = [
+    "actions",
+    "apply",
+    "cherry_pick",
+    "cleanup",
+    "context",
+    "evolve",
+    "manifests",
+    "new_table",
+    "produce",
+    "requirements",
+    "transaction",
+    "written",
+]

@@ -5,3 +5,23 @@ Whoever writes goes through here: tables and transactions, the Python data sourc
 `stage` (frames), or `step`, `row_changes` and `merge` (rows that are there), then one commit. `reading` says what a read is about.
 Everything that an operation asks of Spark passes the protocol `engine.Engine`; `in_process` is the one without Spark.
 """
+
+__all__ = [
+    "arguments",
+    "creation",
+    "engine",
+    "frames",
+    "in_process",
+    "merge",
+    "metadata_changes",
+    "naming",
+    "operation",
+    "reading",
+    "reading_changes",
+    "result",
+    "row_changes",
+    "session",
+    "stage",
+    "step",
+    "target",
+]

@@ -2,3 +2,23 @@
 
 Doors: `change` (ChangeContext, Decider, change_files, Changed, combined), `remove.remove_positions`, `delete`, `update`, `assign`.
 """
+
+__all__ = [
+    "assign",
+    "bound_merge",
+    "change",
+    "clauses",
+    "delete",
+    "evolve",
+    "groups",
+    "inserts",
+    "merge",
+    "modes",
+    "pairing",
+    "reach",
+    "remove",
+    "sides",
+    "source",
+    "update",
+    "upsert",
+]

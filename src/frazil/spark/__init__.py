@@ -8,3 +8,5 @@ import pyspark
 from frazil.spec.version import check_pyspark
 
 check_pyspark(pyspark.__version__)
+
+__all__ = ["dml", "door", "host", "types"]

@@ -3,3 +3,23 @@
 Door: the modules themselves (`types`, `schema`, `partitioning`, `sorting`, `transforms`, `snapshot`, `metadata`, `properties`, `data_file`,
 `manifest`, `updates`). Values inside nouns (defaults, bounds, partition values) are *internal values*: see `types`.
 """
+
+__all__ = [
+    "data_file",
+    "ddl",
+    "manifest",
+    "metadata",
+    "name_mapping",
+    "partition_key",
+    "partitioning",
+    "properties",
+    "schema",
+    "snapshot",
+    "sorting",
+    "transform_values",
+    "transforms",
+    "types",
+    "updates",
+    "values",
+    "version",
+]

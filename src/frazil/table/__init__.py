@@ -4,3 +4,5 @@ Door: `load` (load_catalog, load_table), `catalog.Catalog`, `table.Table`, `scan
 `result.CommitResult`.
 The words follow PyIceberg where it has them; ours are keyword-only.
 """
+
+__all__ = ["caches", "catalog", "create", "engines", "load", "static", "table"]

@@ -4,3 +4,5 @@ A `Runner` maps a picklable function over groups of files: in threads of this pr
 (`frazil.spark.tasks`). A group may be tried more than once; names of files carry the operation and the attempt, so that files of attempts
 that did not count can be found and removed (`attempts`).
 """
+
+__all__ = ["attempts", "in_order", "runner"]

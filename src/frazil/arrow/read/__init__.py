@@ -1,1 +1,3 @@
 """Read file scan tasks as Arrow batches: projected, deletes applied, filtered exactly, with metadata columns."""
+
+__all__ = ["metadata_columns", "read_context", "read_tasks", "rows_at"]

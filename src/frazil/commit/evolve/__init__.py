@@ -1,1 +1,3 @@
 """Change a table's schema, partition spec, sort order and refs: builders that turn calls into metadata updates, with Java's checks."""
+
+__all__ = ["evolve_schema", "evolve_sort_order", "evolve_spec", "manage_snapshots"]

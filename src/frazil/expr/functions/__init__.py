@@ -1,1 +1,3 @@
 """Compute functions and operators of predicates over arrays of internal values, with Spark's ANSI meaning."""
+
+__all__ = ["by_name", "patterns"]
