@@ -41,7 +41,7 @@ spark() { # name, version of PySpark
 
 worker() { # what a user would pack for a cluster: Frazil itself, no PySpark
     local lock=$dir/worker.txt
-    awk '/^[a-z]/ {keep = /^(pyarrow|numpy|msgspec|deflate|datafusion|pyroaring|cloudpickle|typing-extensions|sortedcontainers|pandas|python-dateutil|tzdata|pytz|six)=/} keep' \
+    awk '/^[a-z]/ {keep = /^(pyarrow|numpy|msgspec|deflate|datafusion|pyroaring|pyyaml|cloudpickle|typing-extensions|sortedcontainers|pandas|python-dateutil|tzdata|pytz|six)=/} keep' \
         "$root/requirements.lock" >"$lock"
     venv worker "$(sha256sum <"$root/requirements.lock")" -r "$lock"
     "$dir/worker/bin/python" -m pip install -q --disable-pip-version-check --no-deps --force-reinstall "$root" >&2

@@ -549,3 +549,21 @@ def test_nothing_given_is_nothing_asked(catalog):
     odd = dataclasses.replace(table.current_snapshot(), summary={"operation": "append", "total-records": "1", "total-data-files": "x"})
     table._loaded = dataclasses.replace(table._loaded, metadata=dataclasses.replace(table.metadata, snapshots=Snapshots.of([odd])))
     assert "db.none" in repr(table) and "db.none" in table._repr_html_()
+
+
+def test_a_delete_takes_its_filter_as_where_too_and_only_one(catalog):
+    t = catalog.create_table("db.where", "id bigint, v string")
+    t.append(pa.table({"id": range(10), "v": ["x"] * 10}))
+    assert t.delete(where="id < 3").rows_deleted == 3 and t.delete("id = 5").rows_deleted == 1
+    with pytest.raises(InvalidInput, match="one filter"):
+        t.delete("id = 7", where="id = 8")
+    with t.transaction() as tx:
+        tx.delete(where="id = 9")
+    assert sorted(t.to_arrow().column("id").to_pylist()) == [3, 4, 6, 7, 8]
+
+
+def test_a_table_tells_its_columns_its_first_rows_and_how_many_there_are(catalog):
+    t = catalog.create_table("db.first", "id bigint, `a.b` string")
+    assert (t.count(), t.columns, t.head().num_rows) == (0, ["id", "a.b"], 0)
+    t.append(pa.table({"id": range(10), "a.b": ["x"] * 10}))
+    assert t.count() == 10 and t.head(3).num_rows == 3 and t.head().column_names == t.columns

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from frazil.errors import InvalidInput, NotInstalledError
+from frazil.errors import InvalidInput
 
 
 def settings_of(product: str, env: Mapping[str, str]) -> dict[str, Any]:
@@ -35,10 +35,8 @@ def _find(product: str, env: Mapping[str, str]) -> Path | None:
 
 
 def _parse(path: Path) -> dict[str, Any]:
-    try:
-        import yaml
-    except ImportError as error:
-        raise NotInstalledError(f"{path} needs PyYAML.", hint='pip install "frazil[yaml]"') from error
+    import yaml
+
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from frazil.errors import Unsupported
 from frazil.expr.nodes import AlwaysTrue
 from frazil.ops import arguments, metadata_changes
@@ -216,6 +218,19 @@ class Table(CommittingVerbs):
 
     def to_polars(self) -> Any:
         return self.scan().to_polars()
+
+    def count(self) -> int:
+        """How many rows the current state has: from the manifests where they tell, reading only what they cannot decide."""
+        return self.scan().count()
+
+    def head(self, n: int = 5) -> pa.Table:
+        """The first `n` rows, in no order, as Arrow."""
+        return self.scan(limit=n).to_arrow()
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the top-level columns."""
+        return [f.name for f in self.schema().fields]
 
     # --- write: the verbs are those of `verbs.Verbs`
 

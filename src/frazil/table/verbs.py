@@ -142,6 +142,7 @@ class Verbs(ABC, Generic[R, P]):
         case_sensitive: bool | None = None,
         branch: str | None = MAIN_BRANCH,
         *,
+        where: RowFilter | None = None,
         mode: str | None = None,
         runner: Runner | str | None = None,
         spark: Any = None,
@@ -149,13 +150,16 @@ class Verbs(ABC, Generic[R, P]):
     ) -> R:
         """Deletes the rows for which the filter is TRUE; files that match as a whole go without being read.
 
-        `mode`: copy-on-write, merge-on-read, None: the table's write.delete.mode. `runner`: who works; None: Spark, when a session is
-        given or active, else this process.
+        `where`: the filter by the name that `update` gives it. `mode`: copy-on-write, merge-on-read, None: the table's write.delete.mode.
+        `runner`: who works; None: Spark, when a session is given or active, else this process.
         """
+        if where is not None and not isinstance(delete_filter, AlwaysTrue):
+            raise InvalidInput("delete takes one filter: delete_filter and where= are both given.", hint="Join them by AND.")
         arguments = WriteArguments("delete", branch, snapshot_properties, write_options, case_sensitive)
+        chosen = delete_filter if where is None else where
 
         def staged(operation: TableOperation) -> StagedWrite:
-            return row_changes.delete(_row_step(operation, arguments, runner, spark, words=[delete_filter]), delete_filter, mode)
+            return row_changes.delete(_row_step(operation, arguments, runner, spark, words=[chosen]), chosen, mode)
 
         return self._apply(staged, again=True)
 
