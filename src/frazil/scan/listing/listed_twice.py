@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.errors import CorruptData
+from frazil.expr.building import from_numpy
 from frazil.scan.delete_ranges import normalised
 from frazil.scan.manifests import column_of
 from frazil.scan.tasks import PlannedFiles
@@ -36,7 +37,7 @@ def refuse_files_listed_twice(groups: Sequence[PlannedFiles], metadata: TableMet
     if not len(rows):
         return
     path = paths[int(rows[0])].as_py()
-    added_by = pa.concat_arrays([column_of(g.table, "snapshot_id") for g in groups]).take(pa.array(rows)).to_pylist()
+    added_by = pa.concat_arrays([column_of(g.table, "snapshot_id") for g in groups]).take(from_numpy(rows)).to_pylist()
     known = [s for s in map(metadata.snapshots.by_id, dict.fromkeys(added_by)) if s is not None]
     again = max(known, key=lambda s: (s.sequence_number or 0, s.timestamp_ms)) if len(set(added_by)) > 1 and known else None
     before = again.parent_snapshot_id if again is not None else None
@@ -59,7 +60,7 @@ def rows_of_a_repeated_path(paths: pa.Array) -> Numbers:
         rows = _alike(paths if _one_spelling(paths) else normalised(paths))
     if not len(rows):
         return rows
-    some = normalised(paths.take(pa.array(rows))).dictionary_encode().indices.to_numpy()
+    some = normalised(paths.take(from_numpy(rows))).dictionary_encode().indices.to_numpy()
     counts = np.bincount(some)
     return rows[some == int(counts.argmax())] if counts.max() > 1 else rows[:0]
 
