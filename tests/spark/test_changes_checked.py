@@ -7,7 +7,8 @@ import pytest
 from pyspark.sql import functions as F
 
 from frazil.errors import FrazilError, InvalidInput, ParseError, SchemaMismatch, ValidationError
-from frazil.spark.dml import merge_by_sql, staging
+from frazil.spark.dml import merge_by_sql
+from frazil.spark.door import engine
 from tests.spark.files import leftovers
 
 pytestmark = [pytest.mark.spark, pytest.mark.versions]
@@ -288,8 +289,8 @@ def test_a_merge_within_the_grammar_is_not_asked_of_spark(table, source, session
 
 def test_a_merge_beyond_the_grammar_is_checked_once(table, source, session, monkeypatch):
     own, order = merge_by_sql.check, []
-    stage = staging.stage
+    stage = engine.stage_by_spark
     monkeypatch.setattr(merge_by_sql, "check", lambda *a, **k: (order.append("check"), own(*a, **k))[1])
-    monkeypatch.setattr(staging, "stage", lambda *a, **k: (order.append("stage"), stage(*a, **k))[1])
+    monkeypatch.setattr(engine, "stage_by_spark", lambda *a, **k: (order.append("stage"), stage(*a, **k))[1])
     table.merge(source, BEYOND).when_matched_update({"z": "source.z"}).execute()
     assert order == ["check", "stage"] and table.refresh().to_arrow()["z"].to_pylist() == ["b"]
