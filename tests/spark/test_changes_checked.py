@@ -11,7 +11,7 @@ from frazil.spark.dml import merge_by_sql
 from frazil.spark.door import engine
 from tests.spark.files import leftovers
 
-pytestmark = [pytest.mark.spark, pytest.mark.versions]
+pytestmark = pytest.mark.spark
 
 STRUCT = pa.struct([("n1", pa.int32()), ("n2", pa.int32())])
 PARTIAL = pa.struct([("n1", pa.int32())])
@@ -57,6 +57,7 @@ def unchanged(t, snapshots=1):
 # --- texts
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize(
     "text",
     ["id oops", "id as oops", "hello world", "hello world there", "id = 1 oops", "1 2", "id, z", "", "levenshtein(z, 'a') oops", "'it''s"],
@@ -109,6 +110,7 @@ def test_names_of_frazils_own_columns_are_no_names(table, session):
 # --- functions of many rows
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
@@ -164,6 +166,7 @@ def test_a_merge_is_checked_before_its_source_is_evaluated(table, source, sessio
     assert unchanged(table)
 
 
+@pytest.mark.versions
 def test_a_merge_into_an_empty_table_is_checked(catalog, source, session):
     catalog.create_namespace_if_not_exists("db")
     t = catalog.create_table("db.empty", "id bigint, z string")
@@ -261,6 +264,7 @@ def test_members_that_the_source_lacks_stay_with_evolution(table, session, on, r
     assert "l.element.n2" in str(refused(merging.execute, SchemaMismatch))
 
 
+@pytest.mark.versions
 def test_a_whole_struct_may_come_in_any_order_and_with_nulls(table, session):
     table.update({"s": "named_struct('n2', cast(null as int), 'n1', 7)", "l": "array(named_struct('N1', 1, 'n2', 1))"}, spark=session)
     assert [(r["s"], r["l"]) for r in table.refresh().to_arrow().to_pylist()] == [({"n1": 7, "n2": None}, [{"n1": 1, "n2": 1}])]
