@@ -333,7 +333,7 @@ def test_read_options_are_complete_and_bad_values_told(tmp_path):
     assert {*target._SELECTORS, *target._RANGE, *target._HINTS, *target.SPLIT_OPTIONS} == set(BAD_READS)
 
     def read(options: dict[str, Any]) -> None:
-        target.locate(target.read_request({"path": t.location(), **options}), {}).plan()
+        target.locate(target.read_request({"path": t.location(), **options}), {}).reading().plan()
 
     for name, value in BAD_READS.items():
         with pytest.raises(FrazilError) as told:

@@ -3,6 +3,7 @@
 import json
 import random
 
+import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -53,15 +54,20 @@ def test_random_scripts_on_spark_agree_with_a_model(spark, tmp_path, seed):
 
 @pytest.mark.java
 def test_java_and_pyiceberg_read_what_random_scripts_leave(java_check, pyiceberg_check, tmp_path):
-    tables = {}
+    tables, with_null_lists = {}, set()
     for seed in range(500, 524):
         player = played(seed, 8, tmp_path / str(seed))
         schema = json.loads(encode_metadata(player.table.metadata))["schemas"]
         current = next(s for s in schema if s["schema-id"] == player.table.schema().schema_id)
-        tables[player.table.location()] = (rowsum(player.table.scan().to_arrow(), current), player.script)
+        rows = player.table.scan().to_arrow()
+        tables[player.table.location()] = (rowsum(rows, current), player.script)
+        if any(pa.types.is_list(c.type) and c.null_count for c in rows.columns):
+            with_null_lists.add(player.table.location())
     java, pyiceberg = java_check(list(tables), light=True), pyiceberg_check(list(tables))
     for location, (want, script) in tables.items():
         for found in (java[location], pyiceberg[location]):
             if found is java[location] or "cannot" not in found:
                 assert found["ok"], (found["problems"], script.code())
+                if found is pyiceberg[location] and found["rows"] == want["rows"] and location in with_null_lists:
+                    continue  # PyIceberg makes empty lists of null ones, where a file's structs lack members of the table's
                 assert {"rows": found["rows"], "sum": found["sum"]} == want, script.code()

@@ -83,7 +83,6 @@ for name, change in {
     "aggregate": lambda: t.update({"x": "max(x)"}, spark=spark),
     "random": both.when_matched_delete("rand() < 2").execute,
     "random on": t.merge(spark.range(1), on="target.id = source.id and rand() < 2").when_matched_delete().execute,
-    "window": both.when_not_matched_insert({"id": "row_number() over (order by source.id)"}).execute,
     "unknown": lambda: t.update({"x": "x rlike hello"}, spark=spark),
 }.items():
     try:
