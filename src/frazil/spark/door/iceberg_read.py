@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -10,6 +11,7 @@ from pyspark.sql import DataFrame
 from frazil.spark.door.engine import SparkEngine
 from frazil.spark.door.target import ReadTarget, locate, read_request
 from frazil.spark.host.session_conf import all_settings, session_zone
+from frazil.spark.read.following import follow
 
 _CATALOGS = "spark.sql.catalog."
 
@@ -30,5 +32,10 @@ def frame_of(spark: Any, target: ReadTarget) -> DataFrame:
     if target.is_changelog:
         return engine.read_changes(target.changes())
     if target.metadata_table is not None:
-        return engine.shown(target.metadata_rows())
+        frame = engine.shown(target.metadata_rows())
+        if not target.reading().may_follow:
+            return frame
+        again = lambda loaded: engine.shown(replace(target, loaded=loaded).metadata_rows())
+        followed: DataFrame = follow(spark, frame, target.loaded.metadata, again)
+        return followed
     return engine.read(target.reading())
