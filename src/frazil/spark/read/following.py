@@ -90,7 +90,8 @@ def _mark(spark: Any, jvm: Jvm, plan: Any, followed: Followed) -> None:
 def refresh(loaded: LoadedTable) -> None:
     """Exchanges the table's frames in temporary views for those of its new state, and caches again what was cached of them. Without a
     frame of the table that a view could hold, Spark is not asked. A commit has been made by now: an error is a warning."""
-    behind = [f for f in list(_FRAMES.values()) if f.is_behind(loaded.metadata)]
+    alive = [f for ref in _FRAMES.valuerefs() if (f := ref()) is not None]  # a list made at once: other threads make frames
+    behind = [f for f in alive if f.is_behind(loaded.metadata)]
     sessions = {id(f.spark): f.spark for f in behind}
     with _REFRESHING:
         for spark in sessions.values():
