@@ -12,12 +12,12 @@ import itertools
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from frazil.catalog import LoadedTable
-from frazil.spark.host.jvm import Jvm, jvm_of, listen
+from frazil.spark.host.jvm import Jvm, each, jvm_of, listen
 from frazil.spec.metadata import TableMetadata
 
 _CATALYST = "org.apache.spark.sql.catalyst."
@@ -117,8 +117,8 @@ class _Refresh:
         session = self.spark._jsparkSession
         catalog, cache = session.sessionState().catalog(), session.sharedState().cacheManager()
         scala = _Scala.of(jvm)
-        names = [(n, None) for n in _items(catalog.getTempViewNames())]
-        names += [(n, catalog.globalTempDatabase()) for n in _items(catalog.globalTempViewManager().listViewNames("*"))]
+        names = [(n, None) for n in each(catalog.getTempViewNames())]
+        names += [(n, catalog.globalTempDatabase()) for n in each(catalog.globalTempViewManager().listViewNames("*"))]
         cached = [] if cache.isEmpty() else [c for name in names if (c := self._cached(jvm, session, cache, *name)) is not None]
         for name, database in names:
             raw = catalog.getRawTempView(name) if database is None else catalog.getRawGlobalTempView(name)
@@ -218,9 +218,9 @@ class _Exchange:
     def _in_place_of(self, node: Any, plan: Any, followed: Followed) -> Any:
         """The new plan under the old one's columns: what stands above knows them by their ids."""
         scala = self._scala
-        there = {a.name(): a for a in _items(plan.output())}
+        there = {a.name(): a for a in each(plan.output())}
         columns = scala.nil
-        for old in reversed(list(_items(node.output()))):
+        for old in reversed(list(each(node.output()))):
             new = there.get(old.name())
             if new is None or new.dataType().catalogString() != old.dataType().catalogString():
                 raise ValueError(f"column {old.name()} {'is gone' if new is None else 'has another type'}.")
@@ -229,7 +229,3 @@ class _Exchange:
         made = scala.project(columns, plan)
         _mark(followed.spark, self._jvm, made, Followed(followed.spark, self._metadata, followed.make))
         return made
-
-
-def _items(sequence: Any) -> Iterator[Any]:
-    return (sequence.apply(n) for n in range(sequence.size()))
