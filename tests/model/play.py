@@ -26,9 +26,12 @@ import frazil
 from frazil.arrow.values.arrow_schema import to_arrow_schema
 from frazil.spec.ddl import parse_type
 nan, inf = float("nan"), float("inf")
-def rows(t, found, names=None):
+def rows(t, found, names=None, doubles={}):
     schema = to_arrow_schema(t.metadata.schema())
-    return pa.Table.from_pylist(found, schema=pa.schema([schema.field(n) for n in names]) if names else schema)
+    chosen = pa.Table.from_pylist(found, schema=pa.schema([schema.field(n) for n in names]) if names else schema)
+    for name, values in doubles.items():
+        chosen = chosen.append_column(name, pa.array(values, pa.float64()))
+    return chosen
 def parquet(frame, t, name):
     sink = pa.BufferOutputStream()
     pq.write_table(frame, sink)

@@ -53,7 +53,7 @@ class AppendWider:
     branch: str = "main"
 
     def code(self, on: str = "t") -> str:
-        wider = f"{frame(on, self.rows)}.append_column({self.name!r}, pa.array({list(self.values)!r}, pa.float64()))"
+        wider = f"rows({on}, {list(self.rows)!r}, doubles={{{self.name!r}: {list(self.values)!r}}})"
         return call(on, "append", wider, "merge_schema=True", branch=self.branch)
 
     def apply(self, work: Work) -> None:

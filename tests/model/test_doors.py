@@ -36,8 +36,9 @@ class SparkPlayer(Player):
 
     def __init__(self, script):
         super().__init__(script)
-        local = self.names["rows"]
-        self.names["rows"] = lambda *arguments: in_spark(self.spark, local(*arguments))
+        rows, parquet = self.names["rows"], self.names["parquet"]
+        self.names["rows"] = lambda *arguments, **named: in_spark(self.spark, rows(*arguments, **named))
+        self.names["parquet"] = lambda frame, *arguments: parquet(frame.toArrow(), *arguments)
 
     def finish(self):
         super().finish()
