@@ -6,6 +6,7 @@ __all__ = [
     "cherry_pick",
     "cleanup",
     "context",
+    "done_once",
     "evolve",
     "manifests",
     "new_table",

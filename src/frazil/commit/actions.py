@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from frazil.commit import conflicts
 from frazil.commit.conflicts import check_isolation
 from frazil.commit.context import Context
+from frazil.commit.done_once import AlreadyDone
 from frazil.commit.filtering import DeleteRemoval, Removal, RemovesSomething
 from frazil.commit.history import History
 from frazil.commit.matching import TRUE, data_file_outcome
@@ -30,9 +31,12 @@ from frazil.spec.updates import SetPartitionStatistics, SetStatistics, Update
 
 
 class Action(Protocol):
-    """Turns metadata into the updates it wants. `context` carries what earlier attempts made; updates may be none."""
+    """Turns metadata into the updates it wants. `context` carries what earlier attempts made; updates may be none.
 
-    def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]: ...
+    AlreadyDone: this state of the table holds the whole commit; it ends as done, without a swap, and the data files written for it go.
+    """
+
+    def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update] | AlreadyDone: ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,7 @@ from frazil.commit.actions import Action, ReplaceTable
 from frazil.commit.apply import apply_updates, check_schema
 from frazil.commit.cleanup import remove
 from frazil.commit.context import Context
+from frazil.commit.done_once import AlreadyDone
 from frazil.commit.manifests import Output
 from frazil.commit.new_table import creation_updates
 from frazil.commit.requirements import requirements_for
@@ -41,12 +42,14 @@ Sleep = Callable[[float], None]
 
 @dataclass(frozen=True)
 class CommitOutcome:
-    """`snapshots`: those this commit made, in order; `attempts` 0: nothing to change, nothing committed."""
+    """`snapshots`: those this commit made, in order; `attempts` 0: nothing to change, nothing committed. `done`: an action found that
+    the same commit was done before."""
 
     table: LoadedTable
     snapshots: tuple[Snapshot, ...]
     attempts: int
     seconds: float
+    done: AlreadyDone | None = None
 
     @property
     def snapshot(self) -> Snapshot | None:
@@ -63,13 +66,15 @@ class PreparedCommit:
     requirements: tuple[Requirement, ...]
 
 
-def plan(base: TableMetadata, actions: Sequence[Action], context: Context) -> PreparedCommit | None:
-    """The actions applied one after the other; None when they change nothing."""
+def plan(base: TableMetadata, actions: Sequence[Action], context: Context) -> PreparedCommit | AlreadyDone | None:
+    """The actions applied one after the other; None when they change nothing, AlreadyDone when one of them says so."""
     updates: list[Update] = []
     current = base
     for index, action in enumerate(actions):
         context.begin(index)
-        wanted = list(action.apply(current, context))
+        wanted = action.apply(current, context)
+        if isinstance(wanted, AlreadyDone):
+            return wanted
         updates += wanted
         if index < len(actions) - 1 and wanted:
             current = apply_updates(current, wanted, now_ms=context.now_ms)
@@ -99,9 +104,11 @@ class _Commit:
         retries, limit = COMMIT_RETRY.retries.of(properties), COMMIT_RETRY.total.of(properties) / 1000
         while True:
             ready = plan(self.base.metadata, self.actions, self.context)
-            if ready is None:
+            if isinstance(ready, AlreadyDone) and ready.snapshot_id in self.context.snapshot_ids():
+                return self.succeeded(self.base)  # by an attempt of this commit, whose snapshot others have expired since
+            if ready is None or isinstance(ready, AlreadyDone):
                 self.take_back()
-                return self.outcome(self.base, 0)
+                return self.outcome(self.base, 0, ready)
             outcome = self.swap(ready)
             if isinstance(outcome, Committed):
                 return self.succeeded(outcome.table)
@@ -210,12 +217,14 @@ class _Commit:
             found |= state.used
         return found
 
-    def outcome(self, table: LoadedTable, attempts: int) -> CommitOutcome:
+    def outcome(self, table: LoadedTable, attempts: int, done: AlreadyDone | None = None) -> CommitOutcome:
         made = (table.metadata.snapshots.by_id(i) for i in self.context.snapshot_ids())
-        return CommitOutcome(table, tuple(s for s in made if s is not None), attempts, time.monotonic() - self.started)
+        return CommitOutcome(table, tuple(s for s in made if s is not None), attempts, time.monotonic() - self.started, done)
 
     def take_back(self) -> None:
-        remove(self.context.storage, [*self.context.output.written, *self.context.unneeded_files()], "a commit that changes nothing")
+        """There is nothing to commit: what this commit wrote goes, and the data files that were written for it."""
+        unneeded = self.context.unneeded_files()
+        remove(self.context.storage, [*self.context.output.written, *self.written, *unneeded], "a commit that changes nothing")
 
     def give_up(self) -> None:
         """Certainly not applied: what this commit wrote goes, and the data files that were written for it."""
@@ -289,6 +298,7 @@ def create(
     work = _Commit(backend, staged, list(actions), list(written), context, time.sleep)
     try:
         ready = plan(metadata, actions, context) or PreparedCommit(metadata, (), ())
+        assert not isinstance(ready, AlreadyDone), "a table that is not there yet holds no mark"
         work.swapping = True
         outcome = _try_create(work, ready)
         work.swapping = not isinstance(outcome, Conflict)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -10,17 +11,19 @@ from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.commit.actions import Action, MetadataChange
 from frazil.commit.apply import apply_updates
 from frazil.commit.cleanup import remove
+from frazil.commit.done_once import AlreadyDone, DoneOnce, SetMarks, Txn, already_done, tell
 from frazil.commit.transaction import CommitOutcome, commit
 from frazil.errors import CommitStateUnknownException, FrazilError, InvalidInput, ValidationError
 from frazil.ops.engine import Engine
 from frazil.ops.in_process import IN_PROCESS
 from frazil.ops.naming import naming
 from frazil.ops.preview import Preview
-from frazil.ops.result import NOTHING, CommitResult, result_of
+from frazil.ops.result import NOTHING, CommitResult, result_of, skipped
 from frazil.ops.stage import InputFrame, StagedWrite
 from frazil.ops.step import Step
 from frazil.ops.target import WriteArguments, WriteTarget, start_of, target
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.storage import Storage
 from frazil.tasks.runner import Runner
 
@@ -29,14 +32,16 @@ class TableOperation:
     """As a context manager it commits at the end of the block; an error in it commits nothing and removes what was written.
 
     `metadata`: the table's, with the changes of schema, specs and properties that are staged. `engine`: whose session is asked where a
-    step has none of its own, and of which the summary tells. `on_commit` is handed the table's new state.
+    step has none of its own, and of which the summary tells. `on_commit` is handed the table's new state. `txn`: the operation as a whole
+    is done once (see commit.done_once).
     """
 
     def __init__(
         self, backend: CatalogBackend | None, base: LoadedTable, name: str, engine: Engine = IN_PROCESS,
-        on_commit: Callable[[LoadedTable], object] = lambda _: None,
+        on_commit: Callable[[LoadedTable], object] = lambda _: None, txn: Txn | None = None,
     ):  # fmt: skip
         self.backend, self.base, self.name, self.engine, self.on_commit = backend, base, name, engine, on_commit
+        self.txn = txn
         self.metadata: TableMetadata = base.metadata
         self.actions: list[Action] = []
         self.written: list[str] = []
@@ -45,6 +50,8 @@ class TableOperation:
         self.result = CommitResult(None, None, {}, dict(NOTHING))
         self._preview: Preview | None = None
         self._ended = False
+        self._branches: dict[str, None] = {}
+        self._done: AlreadyDone | None = None
 
     @property
     def storage(self) -> Storage:
@@ -59,7 +66,13 @@ class TableOperation:
             self.engine = engine
         defaults = engine.write_defaults()
         writable(self.backend, self.name)
-        return target(arguments, self.metadata, self.storage, self.known_columns, self.engine, defaults)
+        to = target(arguments, self.metadata, self.storage, self.known_columns, self.engine, defaults)
+        if self.txn is None:
+            return to
+        if (done := already_done(self.base.metadata, self.txn, to.branch)) is not None:
+            raise _DoneBefore(done)
+        self._branches[to.branch] = None
+        return replace(to, properties={**to.properties, **self.txn.summary})
 
     def step(
         self, arguments: WriteArguments, engine: Engine, runner: Runner, rows: InputFrame | None = None, named: bool = True
@@ -72,6 +85,13 @@ class TableOperation:
         to_now = to.with_metadata(self._preview.metadata(self.actions))
         settings = (engine if named else IN_PROCESS).settings(arguments.case_sensitive)
         return Step(to_now, engine, runner, settings, start_of(self.base.metadata, to), self._preview.snapshot_ids)
+
+    def run(self, stage: Callable[[TableOperation], StagedWrite]) -> None:
+        """Runs a write and takes over what it has ready. Nothing is read or written where the operation's txn is done already."""
+        try:
+            self.add(stage(self))
+        except _DoneBefore as found:
+            self._done = found.done
 
     def add(self, staged: StagedWrite) -> None:
         """Takes over what a write has ready."""
@@ -113,6 +133,10 @@ class TableOperation:
         """Makes all of it visible at once; afterwards nothing can be staged any more."""
         self.check_open()
         self._ended = True
+        if self._done is not None:
+            remove(self.storage, self.written, "a transaction that is done already")
+            self._forget_preview()
+            return self._skip(self._done)
         if self.has_work:
             try:
                 with naming(self.name, self.base.metadata.location):
@@ -120,10 +144,17 @@ class TableOperation:
             finally:
                 self._forget_preview()
             self.on_commit(outcome.table)
+            if outcome.done is not None:
+                return self._skip(outcome.done, outcome.table.metadata)
             self.result = result_of(
                 outcome.snapshots, attempts=outcome.attempts, seconds_writing=self.seconds, seconds_committing=outcome.seconds,
                 metrics=self.metrics,
             )  # fmt: skip
+        return self.result
+
+    def _skip(self, done: AlreadyDone, metadata: TableMetadata | None = None) -> CommitResult:
+        tell(done, self.name, metadata or self.base.metadata)
+        self.result = skipped(done.snapshot_id)
         return self.result
 
     def _forget_preview(self) -> None:
@@ -134,7 +165,7 @@ class TableOperation:
 
     @property
     def has_work(self) -> bool:
-        return bool(self.actions)
+        return bool(self.actions) or self.txn is not None
 
     @property
     def known_columns(self) -> int:
@@ -142,7 +173,19 @@ class TableOperation:
         return self.base.metadata.last_column_id
 
     def publish(self) -> CommitOutcome:
-        return commit(writable(self.backend, self.name), self.base, self.actions, written=self.written, environment=self.engine.facts())
+        actions = self.actions
+        if self.txn is not None:
+            branches = tuple(self._branches) or (MAIN_BRANCH,)
+            actions = [DoneOnce(self.txn, branches), *actions, SetMarks(self.txn, branches)]
+        return commit(writable(self.backend, self.name), self.base, actions, written=self.written, environment=self.engine.facts())
+
+
+class _DoneBefore(Exception):
+    """Ends a write before it reads or writes anything: the table that was loaded has the mark of its txn."""
+
+    def __init__(self, done: AlreadyDone):
+        super().__init__(done)
+        self.done = done
 
 
 def writable(backend: CatalogBackend | None, name: str) -> CatalogBackend:

@@ -11,6 +11,7 @@ from frazil.commit.actions import Action
 from frazil.commit.apply import apply_updates
 from frazil.commit.cleanup import remove
 from frazil.commit.context import Context
+from frazil.commit.done_once import AlreadyDone
 from frazil.commit.manifests import Output
 from frazil.spec.metadata import TableMetadata
 from frazil.storage import Storage
@@ -27,7 +28,9 @@ class Preview:
         """The base with these actions applied. Raises what an action raises: the commit would fail with it as well."""
         for index in range(self._applied, len(actions)):
             self._context.begin(index)
-            if updates := list(actions[index].apply(self._current, self._context)):
+            updates = actions[index].apply(self._current, self._context)
+            assert not isinstance(updates, AlreadyDone), "marks are looked for at the commit"
+            if updates:
                 self._current = apply_updates(self._current, updates, now_ms=self._context.now_ms)
             self._applied = index + 1
         return self._current

@@ -21,12 +21,15 @@ class CommitResult:
     """The outcome of one write. `snapshot_id` is None when nothing changed, and then nothing was committed.
 
     `summary` is the snapshot's; `metrics` are also attributes (`result.rows_inserted`): counts of rows and files, tries, seconds.
+    `skipped`: the write's `txn` was done before, in the snapshot `done_in` (None: it had changed no rows), and nothing was written now.
     """
 
     snapshot_id: int | None
     operation: str | None
     summary: Mapping[str, str] = field(default_factory=dict)
     metrics: Mapping[str, Any] = field(default_factory=dict)
+    skipped: bool = False
+    done_in: int | None = None
 
     def __getattr__(self, name: str) -> Any:
         if name in METRICS:
@@ -34,10 +37,17 @@ class CommitResult:
         raise AttributeError(name)
 
     def __repr__(self) -> str:
+        if self.skipped:
+            return f"CommitResult(skipped: done already{'' if self.done_in is None else f', in snapshot {self.done_in}'})"
         if self.snapshot_id is None:
             return "CommitResult(metadata only, no new snapshot)" if self.metrics.get("attempts") else "CommitResult(nothing changed)"
         shown = ", ".join(f"{k}={v:.3f}" if isinstance(v, float) else f"{k}={v:,}" for k, v in self.metrics.items() if v)
         return f"CommitResult({self.operation}, snapshot {self.snapshot_id}: {shown})"
+
+
+def skipped(done_in: int | None) -> CommitResult:
+    """The result of a write whose txn was done before."""
+    return CommitResult(None, None, {}, dict(NOTHING), skipped=True, done_in=done_in)
 
 
 def result_of(

@@ -6,6 +6,7 @@ listed here are kept as they are: they may be another engine's.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -60,7 +61,8 @@ class TableProperty(Generic[T, D]):
 
 @dataclass(frozen=True)
 class ColumnProperty(Generic[T]):
-    """A property of single columns: its name is `prefix` and the column's full name."""
+    """A property that there may be one of for each column: its name is `prefix` and the column's full name. (Marks of writes that are
+    done once, TXN_MARK, are of the same kind, with the writer's name in place of the column's.)"""
 
     prefix: str
     kind: Kind[T]
@@ -127,12 +129,23 @@ TEXT = Kind(str, "text")
 LOCATION = _matching(r"(/|file:/|(?!file:)[a-z][a-z0-9+.-]*:).*", "an absolute location (/… or a scheme)", str)
 METRICS = _matching(r"none|counts|full|truncate\([1-9]\d*\)", "a metrics mode: none, counts, truncate(n), full", str.lower)
 MAPPING = Kind(parse_name_mapping, "a name mapping in JSON")
+MARK = Kind(lambda text: _mark(text), 'the mark of a write, {"number": n, "snapshot-id": id or null}')
 
 
 def _truth(text: str) -> bool:
     if (found := _TRUTHS.get(text.lower())) is None:
         raise ValueError(text)
     return found
+
+
+def _mark(text: str) -> tuple[int, int | None]:
+    """The number of the last write and the snapshot that it made."""
+    found = json.loads(text)
+    if not isinstance(found, dict) or type(number := found.get("number")) is not int:
+        raise ValueError(text)
+    if type(snapshot_id := found.get("snapshot-id")) not in (int, type(None)):
+        raise ValueError(text)
+    return number, snapshot_id
 
 
 # -- the properties -------------------------------------------------------------------------------------------------------------------
@@ -252,6 +265,8 @@ def _waits(stem: str, retries: int, shortest: int, longest: int, total: int) -> 
 
 COMMIT_RETRY = _waits("commit.retry", 4, 100, 60_000, 1_800_000)
 COMMIT_STATUS_CHECK = _waits("commit.status-check", 3, 1_000, 60_000, 1_800_000)
+
+TXN_MARK = _of_columns("frazil.txn.", MARK)
 
 # How files are read.
 SPLIT_SIZE = _property("read.split.target-size", POSITIVE, 134_217_728)

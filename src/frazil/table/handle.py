@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Self
 
 from frazil.catalog import CatalogBackend, LoadedTable
+from frazil.commit.done_once import Txn
 from frazil.errors import ValidationError
 from frazil.ops.operation import TableOperation, writable
 from frazil.spec.metadata import TableMetadata
@@ -42,6 +43,6 @@ class TableHandle:
         self._loaded = loaded
         refresh_views(loaded)
 
-    def _begin(self) -> TableOperation:
+    def _begin(self, txn: Txn | None = None) -> TableOperation:
         """An operation on the table as this handle has it."""
-        return TableOperation(self._backend, self._loaded, self._name, on_commit=self._show)
+        return TableOperation(self._backend, self._loaded, self._name, on_commit=self._show, txn=txn)

@@ -234,9 +234,12 @@ class Table(CommittingVerbs):
 
     # --- write: the verbs are those of `verbs.Verbs`
 
-    def transaction(self) -> Transaction[Table]:
-        """Several changes as one commit: `with t.transaction() as tx: tx.append(a); tx.set_properties(k="v")`."""
-        return Transaction(self)
+    def transaction(self, *, txn: tuple[str, int] | None = None) -> Transaction[Table]:
+        """Several changes as one commit: `with t.transaction() as tx: tx.append(a); tx.set_properties(k="v")`.
+
+        `txn`: a name and a number, as for a single write; when it is done already, the verbs do nothing and `tx.result.skipped` is True.
+        """
+        return Transaction(self, txn=txn)
 
     def upgrade(self, format_version: int) -> CommitResult:
         """To a newer format version; data files stay as they are. There is no way back."""

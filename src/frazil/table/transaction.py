@@ -8,6 +8,8 @@ from typing import Any, Generic, Self, TypeVar
 
 from frazil.commit.actions import Action
 from frazil.commit.cherry_pick import CherryPick
+from frazil.commit.done_once import txn_of
+from frazil.errors import InvalidInput
 from frazil.ops import metadata_changes
 from frazil.ops.operation import TableOperation
 from frazil.ops.result import CommitResult
@@ -28,9 +30,9 @@ U = TypeVar("U")
 class Transaction(Verbs[None, "Transaction[Any]"], Generic[T]):
     """`with t.transaction() as tx: …` commits at the end of the block; an error in it commits nothing and removes what was written."""
 
-    def __init__(self, table: T, operation: TableOperation | None = None):
+    def __init__(self, table: T, operation: TableOperation | None = None, txn: tuple[str, int] | None = None):
         self.table = table
-        self._operation = operation or table._begin()
+        self._operation = operation or (table if txn is None else table.refresh())._begin(txn_of(txn))
 
     @property
     def metadata(self) -> TableMetadata:
@@ -53,8 +55,13 @@ class Transaction(Verbs[None, "Transaction[Any]"], Generic[T]):
         self._operation.commit()
         return self.table
 
-    def _apply(self, staged: Stage, *, again: bool | None = None) -> None:
-        self._operation.add(staged(self._operation))
+    def _apply(self, staged: Stage, txn: tuple[str, int] | None, *, again: bool | None = None) -> None:
+        if txn is not None:
+            raise InvalidInput(
+                "txn= is given to one change of a transaction, all of which become visible at once.",
+                hint="Give it to the transaction: t.transaction(txn=…).", table=self.table._name,
+            )  # fmt: skip
+        self._operation.run(staged)
 
     def _change(self, action: Callable[[TableMetadata], Action]) -> Self:
         self._operation.stage(action(self.metadata))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from frazil.commit.actions import Action
+from frazil.commit.done_once import txn_of
 from frazil.commit.evolve.evolve_sort_order import UpdateSortOrder
 from frazil.commit.evolve.evolve_spec import UpdateSpec
 from frazil.errors import InvalidInput, ValidationException
@@ -41,10 +42,15 @@ Stage = Callable[[TableOperation], StagedWrite]
 
 
 class Verbs(ABC, Generic[R, P]):
-    """`R`: what a verb that writes rows returns, `P`: what one that changes properties does."""
+    """`R`: what a verb that writes rows returns, `P`: what one that changes properties does.
+
+    `txn` of a verb that writes rows, `("my-app", 17)`: the write is done once for each name and number on a branch, however often it is
+    sent, by whom, and whether or not its snapshot has expired or been rolled back since; `CommitResult.skipped` tells that it was done
+    before. Numbers of a name rise from write to write. The mark is the table property `frazil.txn.<name>@<branch>`.
+    """
 
     @abstractmethod
-    def _apply(self, staged: Stage, *, again: bool | None = None) -> R:
+    def _apply(self, staged: Stage, txn: tuple[str, int] | None, *, again: bool | None = None) -> R:
         """Runs a stage on an operation. `again`: the stage looks for rows that are there; whether it can do so a second time."""
 
     @abstractmethod
@@ -64,6 +70,7 @@ class Verbs(ABC, Generic[R, P]):
         branch: str | None = MAIN_BRANCH,
         *,
         case_sensitive: bool | None = None,
+        txn: tuple[str, int] | None = None,
         **write_options: Any,
     ) -> R:
         """Adds the rows of a frame (Spark, Arrow, pandas, polars, anything with an Arrow stream). `case_sensitive`: how its columns are
@@ -74,7 +81,7 @@ class Verbs(ABC, Generic[R, P]):
             rows = engines.of_frame(df)
             return stage.append(rows, operation.target(arguments, rows.engine))
 
-        return self._apply(staged)
+        return self._apply(staged, txn)
 
     def overwrite(
         self,
@@ -83,6 +90,8 @@ class Verbs(ABC, Generic[R, P]):
         snapshot_properties: Mapping[str, str] = {},
         case_sensitive: bool | None = None,
         branch: str | None = MAIN_BRANCH,
+        *,
+        txn: tuple[str, int] | None = None,
         **write_options: Any,
     ) -> R:
         """Replaces the rows that match the filter (all, unless given) by those of the frame. A Spark frame's session works, else this
@@ -100,7 +109,7 @@ class Verbs(ABC, Generic[R, P]):
                 step = _row_step(operation, arguments, None, None, rows, [overwrite_filter])
             return row_changes.overwrite(step, rows, overwrite_filter)
 
-        return self._apply(staged)
+        return self._apply(staged, txn)
 
     def dynamic_partition_overwrite(
         self,
@@ -109,11 +118,12 @@ class Verbs(ABC, Generic[R, P]):
         branch: str | None = MAIN_BRANCH,
         *,
         case_sensitive: bool | None = None,
+        txn: tuple[str, int] | None = None,
         **write_options: Any,
     ) -> R:
         """Replaces the partitions that the frame has rows for."""
         arguments = WriteArguments("dynamic_partition_overwrite", branch, snapshot_properties, write_options, case_sensitive)
-        return self._apply(lambda operation: _replaced_partitions(operation, df, arguments))
+        return self._apply(lambda operation: _replaced_partitions(operation, df, arguments), txn)
 
     def add_files(
         self,
@@ -121,6 +131,8 @@ class Verbs(ABC, Generic[R, P]):
         snapshot_properties: Mapping[str, str] = {},
         check_duplicate_files: bool = True,
         branch: str | None = MAIN_BRANCH,
+        *,
+        txn: tuple[str, int] | None = None,
     ) -> R:
         """Makes existing Parquet files part of the table where they lie; only their footers are read."""
         arguments = WriteArguments("append", branch, snapshot_properties)
@@ -131,7 +143,7 @@ class Verbs(ABC, Generic[R, P]):
             to = operation.target(arguments, IN_PROCESS)
             return stage.add_files([absolute(os.fspath(p)) for p in file_paths], to, check_duplicate_files)
 
-        return self._apply(staged)
+        return self._apply(staged, txn)
 
     # --- rows that are there
 
@@ -146,6 +158,7 @@ class Verbs(ABC, Generic[R, P]):
         mode: str | None = None,
         runner: Runner | str | None = None,
         spark: Any = None,
+        txn: tuple[str, int] | None = None,
         **write_options: Any,
     ) -> R:
         """Deletes the rows for which the filter is TRUE; files that match as a whole go without being read.
@@ -161,7 +174,7 @@ class Verbs(ABC, Generic[R, P]):
         def staged(operation: TableOperation) -> StagedWrite:
             return row_changes.delete(_row_step(operation, arguments, runner, spark, words=[chosen]), chosen, mode)
 
-        return self._apply(staged, again=True)
+        return self._apply(staged, txn, again=True)
 
     def update(
         self,
@@ -174,6 +187,7 @@ class Verbs(ABC, Generic[R, P]):
         mode: str | None = None,
         runner: Runner | str | None = None,
         spark: Any = None,
+        txn: tuple[str, int] | None = None,
         **write_options: Any,
     ) -> R:
         """New values for the rows for which `where` is TRUE (None: all): `t.update(set={"qty": "qty + 1", "s.x": "null"}, where="id = 7")`.
@@ -188,7 +202,7 @@ class Verbs(ABC, Generic[R, P]):
             step = _row_step(operation, arguments, runner, spark, words=[where, *values.values()])
             return row_changes.update(step, values, where, mode)
 
-        return self._apply(staged, again=True)
+        return self._apply(staged, txn, again=True)
 
     def upsert(
         self,
@@ -203,6 +217,7 @@ class Verbs(ABC, Generic[R, P]):
         mode: str | None = None,
         runner: Runner | str | None = None,
         spark: Any = None,
+        txn: tuple[str, int] | None = None,
         **write_options: Any,
     ) -> R:
         """Updates the rows whose keys the frame holds, where a column differs, and inserts its others: one pass, one snapshot.
@@ -217,7 +232,7 @@ class Verbs(ABC, Generic[R, P]):
             asked, names = upsert_of(step.schema, join_cols, when_matched_update_all, when_not_matched_insert_all)
             return stage_merge(step, rows, asked, mode, unique=names)
 
-        return self._apply(staged, again=not is_stream(df))
+        return self._apply(staged, txn, again=not is_stream(df))
 
     def merge(
         self,
@@ -231,6 +246,7 @@ class Verbs(ABC, Generic[R, P]):
         source_alias: str = "source",
         runner: Runner | str | None = None,
         spark: Any = None,
+        txn: tuple[str, int] | None = None,
         **write_options: Any,
     ) -> MergeBuilder[R]:
         """A MERGE of a frame into this table, described by `.when_…` and done by `.execute()`: one snapshot.
@@ -240,16 +256,19 @@ class Verbs(ABC, Generic[R, P]):
         arguments = WriteArguments("merge", branch, snapshot_properties, write_options, case_sensitive)
 
         def run(frame: Any, merge: Merge, mode: str | None) -> R:
-            return self._merged(frame, merge, arguments, mode, runner, spark)
+            return self._merged(frame, merge, arguments, mode, runner, spark, txn)
 
         return MergeBuilder(df, Merge(on, (), target_alias, source_alias), run)
 
-    def _merged(self, df: Any, merge: Merge, arguments: WriteArguments, mode: str | None, runner: Any, spark: Any) -> R:
+    def _merged(
+        self, df: Any, merge: Merge, arguments: WriteArguments, mode: str | None, runner: Any, spark: Any,
+        txn: tuple[str, int] | None = None,
+    ) -> R:  # fmt: skip
         def staged(operation: TableOperation) -> StagedWrite:
             rows = engines.of_frame(df)
             return stage_merge(_row_step(operation, arguments, runner, spark, rows, merge.words), rows, merge, mode)
 
-        return self._apply(staged, again=not is_stream(df))
+        return self._apply(staged, txn, again=not is_stream(df))
 
     # --- metadata
 
@@ -284,9 +303,15 @@ class Verbs(ABC, Generic[R, P]):
 class CommittingVerbs(TableHandle, Verbs[CommitResult, CommitResult]):
     """The verbs of a table: each is an operation of one step, which is committed at once."""
 
-    def _apply(self, staged: Stage, *, again: bool | None = None) -> CommitResult:
+    def _apply(self, staged: Stage, txn: tuple[str, int] | None, *, again: bool | None = None) -> CommitResult:
         """Rows that are looked for: when this handle, as it was read, held none of them, those that others have written since are asked
-        too: nobody would tell that the handle is old, as there is nothing to commit."""
+        too: nobody would tell that the handle is old, as there is nothing to commit. A txn is committed also when there is nothing else,
+        so the newest state is read first; a write that is sent again finds itself there before it has cost anything."""
+        if txn is not None:
+            once = txn_of(txn)
+            with self.refresh()._begin(once) as operation:
+                operation.run(staged)
+            return operation.result
         result = self._committed(staged)
         before = self._loaded.metadata_location
         if again is None or result.snapshot_id is not None or self.refresh()._loaded.metadata_location == before:
@@ -298,7 +323,7 @@ class CommittingVerbs(TableHandle, Verbs[CommitResult, CommitResult]):
 
     def _committed(self, staged: Stage) -> CommitResult:
         with self._begin() as operation:
-            operation.add(staged(operation))
+            operation.run(staged)
         return operation.result
 
     def _change(self, action: Callable[[TableMetadata], Action]) -> CommitResult:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from frazil.commit.done_once import moved_marks, without_marks
 from frazil.errors import NoSuchRefError, ValidationError
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import MAIN_BRANCH, Snapshot, SnapshotRef
@@ -45,7 +46,7 @@ def remove_ref(name: str, kind: str) -> Change:
         found = _existing(metadata, name)
         if found.type != kind:
             raise ValidationError(f"Ref {name} is a {found.type} not a {kind}", table=metadata.location)
-        return (RemoveSnapshotRef(name),)
+        return (RemoveSnapshotRef(name), *(without_marks(metadata, name) if kind == "branch" else ()))
 
     return change
 
@@ -57,7 +58,7 @@ def rename_branch(name: str, new_name: str) -> Change:
         found = _existing(metadata, name)
         if new_name in metadata.refs:
             raise ValidationError(f"Ref {new_name} already exists", table=metadata.location)
-        return (RemoveSnapshotRef(name), SetSnapshotRef(new_name, found))
+        return (RemoveSnapshotRef(name), SetSnapshotRef(new_name, found), *moved_marks(metadata, name, new_name))
 
     return change
 
