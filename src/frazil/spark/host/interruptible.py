@@ -14,7 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
-from frazil.spark.host.jvm import jvm_of
+from frazil.spark.host.jvm import jvm_of, set_active
 
 R = TypeVar("R")
 _PATIENCE = 30.0
@@ -32,11 +32,10 @@ def interruptible(spark: Any, job: Callable[[], R]) -> R:
     if (jvm := jvm_of(spark)) is None or is_remote():
         return _on_connect(spark, tag, job) if jvm is None else job()
     outcome: Future[R] = Future()
-    sessions = getattr(jvm.view, "org.apache.spark.sql.classic.SparkSession")
 
     def work() -> None:
         try:
-            sessions.setActiveSession(spark._jsparkSession)
+            set_active(spark, jvm)
             spark.sparkContext.addJobTag(tag)
             outcome.set_result(job())
         except BaseException as e:

@@ -16,11 +16,14 @@ import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import types as s
 
@@ -63,6 +66,33 @@ def default_parallelism(spark: Any) -> int | None:
     return None if context is None else int(context.defaultParallelism)
 
 
+def running_context() -> Any:
+    """The SparkContext that runs in this process, or None."""
+    found = SparkContext._active_spark_context
+    return found if found is not None and found._jsc is not None else None
+
+
+def has_jvm() -> bool:
+    """Whether this process has started a JVM, which stays until the process ends."""
+    return SparkContext._gateway is not None
+
+
+def jvm_property(name: str) -> str | None:
+    """A system property of the JVM that runs. Call it only where `has_jvm`."""
+    found = SparkContext._gateway.jvm.System.getProperty(name)
+    return None if found is None else str(found)
+
+
+def spark_home() -> Path:
+    """The folder of the Spark that PySpark would start."""
+    return Path(_find_spark_home())
+
+
+def set_active(spark: Any, jvm: Jvm) -> None:
+    """Make a session the active one of the calling thread, in the JVM as well."""
+    getattr(jvm.view, _SPARK + "sql.classic.SparkSession").setActiveSession(spark._jsparkSession)
+
+
 def running_tasks(spark: Any) -> int:
     """Tasks that the executors run now. Raises what py4j raises; on Spark Connect an AttributeError."""
     return sum(int(e.numRunningTasks()) for e in spark._jsc.sc().statusTracker().getExecutorInfos())
@@ -101,6 +131,11 @@ def listen(spark: Any) -> None:
 def is_classic(frame: Any) -> bool:
     """Whether the plan of a frame is within reach: not on Spark Connect."""
     return hasattr(frame, "_jdf")
+
+
+def written_plan(frame: DataFrame) -> Any:
+    """The logical plan of a classic frame as it was written down, which is the one that a view keeps."""
+    return frame._jdf.logicalPlan()
 
 
 def analysed_plan(frame: DataFrame) -> Any:
@@ -304,3 +339,113 @@ def array_frame(spark: Any, jvm: Jvm, schema: s.StructType, numbers: npt.NDArray
 def each(values: Any) -> Iterator[Any]:
     """The items of a Scala sequence."""
     return (values.apply(n) for n in range(values.size()))
+
+
+# Temporary views ------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TemporaryView:
+    """A temporary view. `database`: that of global views, None for those of a session; `raw`: Catalyst's definition."""
+
+    name: str
+    database: str | None
+    raw: Any = field(repr=False)
+
+    @property
+    def quoted(self) -> str:
+        """The name as SQL takes it."""
+        return ".".join("`" + part.replace("`", "``") + "`" for part in (self.database, self.name) if part is not None)
+
+    @property
+    def plan(self) -> Any:
+        """The plan that the view keeps; None for one that is a text, which Spark analyses whenever it is used."""
+        return self.raw.plan().get() if self.raw.plan().isDefined() else None
+
+
+@dataclass(frozen=True)
+class CachedView:
+    """A view in Spark's cache. `by_name`: it came there by its name, as by CACHE TABLE, and not as a DataFrame."""
+
+    view: TemporaryView
+    frame: Any
+    level: Any
+    by_name: bool
+
+
+class TemporaryViews:
+    """The temporary views of a classic session, global ones too: their plans, and what Spark's cache holds of them."""
+
+    def __init__(self, spark: Any, jvm: Jvm):
+        self._session, self._jvm = spark._jsparkSession, jvm
+        self._catalog = self._session.sessionState().catalog()
+        self._cache = self._session.sharedState().cacheManager()
+        self._identifier = getattr(jvm.view, _CATALYST + "TableIdentifier")
+        self._some = getattr(jvm.view, "scala.Option").apply
+
+    def __iter__(self) -> Iterator[TemporaryView]:
+        catalog = self._catalog
+        own = [(name, None, catalog.getRawTempView) for name in each(catalog.getTempViewNames())]
+        shared = each(catalog.globalTempViewManager().listViewNames("*"))
+        for name, database, look_up in [*own, *((n, catalog.globalTempDatabase(), catalog.getRawGlobalTempView) for n in shared)]:
+            if (raw := look_up(name)).isDefined():  # it may have been dropped meanwhile
+                yield TemporaryView(name, database, raw.get())
+
+    def replace(self, view: TemporaryView, plan: Any) -> None:
+        """Puts another plan under the view's name."""
+        identifier = self._identifier(view.name, self._some(view.database))
+        self._catalog.alterTempViewDefinition(identifier, view.raw.copy(view.raw.tableMeta(), self._some(plan)))
+
+    @property
+    def nothing_is_cached(self) -> bool:
+        return bool(self._cache.isEmpty())
+
+    def cached(self, view: TemporaryView) -> CachedView | None:
+        """What Spark's cache holds of a view. Raises what Spark raises of a view that is broken."""
+        frame = self._session.table(view.quoted)
+        found = self._cache.lookupCachedData(frame)
+        if not found.isDefined():
+            return None
+        builder = found.get().cachedRepresentation().cacheBuilder()
+        return CachedView(view, frame, builder.storageLevel(), builder.tableName().isDefined())
+
+    def uncache(self, cached: CachedView) -> None:
+        self._cache.uncacheQuery(cached.frame, False)
+
+    def cache_again(self, cached: CachedView) -> None:
+        """Caches what the view shows now, at the level it was cached at."""
+        name = cached.view.quoted
+        self._cache.cacheQuery(self._session.table(name), self._some(name), cached.level)
+
+
+class PlanTags:
+    """A tag on Catalyst's plans, under which an object of this process is found again, and plans put in the place of others."""
+
+    def __init__(self, jvm: Jvm, name: str):
+        self._jvm = jvm
+        self._tag = getattr(jvm.view, _CATALYST + "trees.TreeNodeTag")(name)
+        self._alias = getattr(jvm.view, EXPRESSIONS + "Alias")
+        self._project = getattr(jvm.view, _CATALYST + "plans.logical.Project")
+
+    def set(self, spark: Any, plan: Any, value: Any) -> None:
+        """`value`: an object of this process that the JVM may call."""
+        listen(spark)
+        plan.setTagValue(self._tag, value)
+
+    def get(self, plan: Any) -> Any:
+        """The tag's value, None where the plan has none."""
+        found = plan.getTagValue(self._tag)
+        return found.get() if found.isDefined() else None
+
+    def under_columns_of(self, old: Any, new: Any) -> Any:
+        """A new plan under an old one's columns, which what stands above knows by their ids. Raises ValueError for a column that the new
+        plan lacks or has with another type."""
+        there = {a.name(): a for a in each(new.output())}
+        columns = self._jvm.nil
+        for column in reversed(list(each(old.output()))):
+            found = there.get(column.name())
+            if found is None or found.dataType().catalogString() != column.dataType().catalogString():
+                raise ValueError(f"column {column.name()} {'is gone' if found is None else 'has another type'}.")
+            named = self._alias(found, column.name(), column.exprId(), column.qualifier(), self._jvm.none, self._jvm.nil)
+            columns = columns.prepended(named)
+        return self._project(columns, new)

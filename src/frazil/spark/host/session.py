@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
-from pyspark import SparkContext
-from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 from frazil.errors import InvalidInput
 from frazil.spark.host.java import check_java
+from frazil.spark.host.jvm import has_jvm, jvm_property, running_context, spark_home
 
 _PYTHON = "PYSPARK_PYTHON"
 _FIXED = ("spark.master", "spark.app.name", "spark.hadoop.")  # a running session takes them and does not act on them
@@ -34,8 +32,8 @@ def configure(builder: Any) -> Any:
 
 def _checked(make: Callable[[], Any], options: Mapping[str, Any]) -> Callable[[], Any]:
     def get_or_create() -> Any:
-        if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ and not _connects(options):
-            check_java(os.environ, Path(_find_spark_home()))
+        if not has_jvm() and "PYSPARK_GATEWAY_PORT" not in os.environ and not _connects(options):
+            check_java(os.environ, spark_home())
         return make()
 
     return get_or_create
@@ -68,18 +66,11 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _context() -> Any:
-    """The running SparkContext of this process, or None."""
-    found = SparkContext._active_spark_context
-    return found if found is not None and found._jsc is not None else None
-
-
 def _check_jvm(asked: Mapping[str, str]) -> None:
     """The JVM of the first session of a process serves all others, also after `stop`: PySpark leaves unheard what only a new one takes."""
-    if SparkContext._gateway is None:
+    if not has_jvm():
         return
-    system = SparkContext._gateway.jvm.System
-    there = {k: system.getProperty(k) or _DEFAULTS.get(k) for k in _OF_THE_JVM if k in asked}
+    there = {k: jvm_property(k) or _DEFAULTS.get(k) for k in _OF_THE_JVM if k in asked}
     if refused := {k: (asked[k], now) for k, now in there.items() if now != asked[k]}:
         hint = "Give it to the first session of a process: start Python anew (in a notebook, the kernel)."
         raise InvalidInput(f"The JVM of this process runs already and cannot take {_told(refused)}.", hint=hint)
@@ -91,7 +82,7 @@ def _told(refused: Mapping[str, tuple[str, str | None]]) -> str:
 
 def _check_running(asked: Mapping[str, str]) -> None:
     """Spark leaves unheard what a running session cannot take."""
-    if not asked or (context := _context()) is None:
+    if not asked or (context := running_context()) is None:
         return
     running = context.getConf()
     scratch = (SparkSession.getActiveSession() or SparkSession(context)).newSession().conf

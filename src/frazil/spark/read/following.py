@@ -17,36 +17,23 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from frazil.catalog import LoadedTable
-from frazil.spark.host.jvm import Jvm, each, jvm_of, listen
+from frazil.spark.host.jvm import CachedView, Jvm, PlanTags, TemporaryView, TemporaryViews, is_stopped, jvm_of, written_plan
 from frazil.spec.metadata import TableMetadata
 
-_CATALYST = "org.apache.spark.sql.catalyst."
 _LOG = logging.getLogger(__name__)
 _NUMBERS = itertools.count(1)
 _FRAMES: weakref.WeakValueDictionary[int, Followed] = weakref.WeakValueDictionary()
 _REFRESHING = threading.RLock()
-_KNOWN: weakref.WeakKeyDictionary[Jvm, _Scala] = weakref.WeakKeyDictionary()
+_KNOWN: weakref.WeakKeyDictionary[Jvm, PlanTags] = weakref.WeakKeyDictionary()
 
 Make = Callable[[LoadedTable], Any]
 """The frame again, of another state of the table."""
 
 
-class _Scala:
-    """What plans are changed with, looked up once for each JVM."""
-
-    def __init__(self, jvm: Jvm):
-        self.nil, self.none = jvm.nil, jvm.none
-        self.tag = getattr(jvm.view, _CATALYST + "trees.TreeNodeTag")("frazil.frame")
-        self.alias = getattr(jvm.view, _CATALYST + "expressions.Alias")
-        self.project = getattr(jvm.view, _CATALYST + "plans.logical.Project")
-        self.identifier = getattr(jvm.view, _CATALYST + "TableIdentifier")
-        self.some = getattr(jvm.view, "scala.Option").apply
-
-    @staticmethod
-    def of(jvm: Jvm) -> _Scala:
-        if (found := _KNOWN.get(jvm)) is None:
-            found = _KNOWN[jvm] = _Scala(jvm)
-        return found
+def _tags(jvm: Jvm) -> PlanTags:
+    if (found := _KNOWN.get(jvm)) is None:
+        found = _KNOWN[jvm] = PlanTags(jvm, "frazil.frame")
+    return found
 
 
 class Followed:
@@ -78,13 +65,8 @@ def _state_of(metadata: TableMetadata) -> Any:
 def follow(spark: Any, frame: Any, metadata: TableMetadata, make: Make) -> Any:
     """The frame, marked as one of the table's current state. On Spark Connect, whose plans cannot be reached, nothing is marked."""
     if (jvm := jvm_of(spark)) is not None:
-        _mark(spark, jvm, frame._jdf.logicalPlan(), Followed(spark, metadata, make))
+        _tags(jvm).set(spark, written_plan(frame), Followed(spark, metadata, make))
     return frame
-
-
-def _mark(spark: Any, jvm: Jvm, plan: Any, followed: Followed) -> None:
-    listen(spark)
-    plan.setTagValue(_Scala.of(jvm).tag, followed)
 
 
 def refresh(loaded: LoadedTable) -> None:
@@ -95,7 +77,7 @@ def refresh(loaded: LoadedTable) -> None:
     sessions = {id(f.spark): f.spark for f in behind}
     with _REFRESHING:
         for spark in sessions.values():
-            if getattr(spark, "_sc", None) is None or spark._sc._jsc is None:  # stopped
+            if is_stopped(spark):
                 continue
             try:
                 _Refresh(spark, loaded).run()
@@ -114,46 +96,35 @@ class _Refresh:
     def run(self) -> None:
         jvm = jvm_of(self.spark)
         assert jvm is not None
-        session = self.spark._jsparkSession
-        catalog, cache = session.sessionState().catalog(), session.sharedState().cacheManager()
-        scala = _Scala.of(jvm)
-        names = [(n, None) for n in each(catalog.getTempViewNames())]
-        names += [(n, catalog.globalTempDatabase()) for n in each(catalog.globalTempViewManager().listViewNames("*"))]
-        cached = [] if cache.isEmpty() else [c for name in names if (c := self._cached(jvm, session, cache, *name)) is not None]
-        for name, database in names:
-            raw = catalog.getRawTempView(name) if database is None else catalog.getRawGlobalTempView(name)
-            if raw.isEmpty() or raw.get().plan().isEmpty():
-                continue  # dropped meanwhile; or a text, which Spark analyses whenever it is used
-            if (plan := self._exchanged(jvm, raw.get().plan().get(), name)) is not None:
-                identifier = scala.identifier(name, scala.some(database))
-                catalog.alterTempViewDefinition(identifier, raw.get().copy(raw.get().tableMeta(), scala.some(plan)))
+        views = TemporaryViews(self.spark, jvm)
+        every = list(views)
+        cached = [] if views.nothing_is_cached else [c for view in every if (c := self._cached(jvm, views, view)) is not None]
+        for view in every:
+            if view.plan is not None and (plan := self._exchanged(jvm, view)) is not None:
+                views.replace(view, plan)
         for c in cached:
             if c.by_name:  # what somebody cached as a DataFrame stays: it is the value that it was
-                cache.uncacheQuery(c.frame, False)
+                views.uncache(c)
         for c in cached:
-            cache.cacheQuery(session.table(c.name), scala.some(c.name), c.level)
+            views.cache_again(c)
 
-    def _cached(self, jvm: Jvm, session: Any, cache: Any, name: str, database: str | None) -> _Cached | None:
+    def _cached(self, jvm: Jvm, views: TemporaryViews, view: TemporaryView) -> CachedView | None:
         """What Spark's cache holds of a view, when a frame that is behind is in it."""
-        shown = ".".join("`" + part.replace("`", "``") + "`" for part in (database, name) if part is not None)
         with contextlib.suppress(Exception):  # a view may be broken, which is no affair of this commit
-            frame = session.table(shown)
-            found = cache.lookupCachedData(frame)
-            if found.isDefined():
+            if (found := views.cached(view)) is not None:
                 search = _Exchange(jvm, self.loaded.metadata, None)
-                search.run(frame.logicalPlan())
+                search.run(found.frame.logicalPlan())
                 if search.count:
-                    builder = found.get().cachedRepresentation().cacheBuilder()
-                    return _Cached(shown, frame, builder.storageLevel(), builder.tableName().isDefined())
+                    return found
         return None
 
-    def _exchanged(self, jvm: Jvm, plan: Any, name: str) -> Any:
+    def _exchanged(self, jvm: Jvm, view: TemporaryView) -> Any:
         """The plan over the table's new state; None: it holds no frame that is behind, or cannot follow."""
         exchange = _Exchange(jvm, self.loaded.metadata, self._again)
-        found = exchange.run(plan)
+        found = exchange.run(view.plan)
         if exchange.error is not None:
             hint = "Create the view again."
-            _LOG.warning("The temporary view %s keeps the rows of before this commit: %s %s", name, exchange.error, hint)
+            _LOG.warning("The temporary view %s keeps the rows of before this commit: %s %s", view.name, exchange.error, hint)
             return None
         return found if exchange.count else None
 
@@ -162,17 +133,7 @@ class _Refresh:
         key = (followed.number, which)
         if key not in self.made:
             self.made[key] = followed.make(self.loaded)
-        return self.made[key]._jdf.logicalPlan()
-
-
-@dataclass(frozen=True)
-class _Cached:
-    """A view in Spark's cache. `by_name`: it came there by its name, as by CACHE TABLE."""
-
-    name: str
-    frame: Any
-    level: Any
-    by_name: bool
+        return written_plan(self.made[key])
 
 
 class _Exchange:
@@ -182,7 +143,7 @@ class _Exchange:
         implements: ClassVar = ["scala.PartialFunction"]
 
     def __init__(self, jvm: Jvm, metadata: TableMetadata, again: Callable[[Followed, int], Any] | None):
-        self._jvm, self._metadata, self._again, self._scala = jvm, metadata, again, _Scala.of(jvm)
+        self._metadata, self._again, self._tags = metadata, again, _tags(jvm)
         self._times: dict[int, int] = {}
         self.error: Exception | None = None
 
@@ -196,8 +157,8 @@ class _Exchange:
     # Called by the JVM for every node of a plan.
 
     def applyOrElse(self, node: Any, _: Any) -> Any:
-        found = node.getTagValue(self._scala.tag)
-        followed = _FRAMES.get(found.get().getAsInt()) if found.isDefined() else None
+        tag = self._tags.get(node)
+        followed = None if tag is None else _FRAMES.get(tag.getAsInt())
         if followed is None or self.error is not None or not followed.is_behind(self._metadata):
             return node
         which = self._times[followed.number] = self._times.get(followed.number, 0) + 1
@@ -216,16 +177,6 @@ class _Exchange:
         return self.applyOrElse(node, None)
 
     def _in_place_of(self, node: Any, plan: Any, followed: Followed) -> Any:
-        """The new plan under the old one's columns: what stands above knows them by their ids."""
-        scala = self._scala
-        there = {a.name(): a for a in each(plan.output())}
-        columns = scala.nil
-        for old in reversed(list(each(node.output()))):
-            new = there.get(old.name())
-            if new is None or new.dataType().catalogString() != old.dataType().catalogString():
-                raise ValueError(f"column {old.name()} {'is gone' if new is None else 'has another type'}.")
-            alias = scala.alias(new, old.name(), old.exprId(), old.qualifier(), scala.none, scala.nil)
-            columns = columns.prepended(alias)
-        made = scala.project(columns, plan)
-        _mark(followed.spark, self._jvm, made, Followed(followed.spark, self._metadata, followed.make))
+        made = self._tags.under_columns_of(node, plan)
+        self._tags.set(followed.spark, made, Followed(followed.spark, self._metadata, followed.make))
         return made
