@@ -25,6 +25,14 @@ def warnings(monkeypatch, caplog):
     return lambda: [r.getMessage() for r in caplog.records if "is not as Frazil knows it" in r.getMessage()]
 
 
+class Seven:
+    class Java:
+        implements = ["java.util.function.IntSupplier"]
+
+    def getAsInt(self):
+        return 7
+
+
 @pytest.mark.versions
 def test_every_call_of_the_jvm_is_there_in_this_spark(session, tmp_path):
     host = jvm.jvm_of(session)
@@ -54,6 +62,30 @@ def test_every_call_of_the_jvm_is_there_in_this_spark(session, tmp_path):
     session.conf.set("spark.sql.frazil.test", "1")
     assert not copies.are_current(session)
     session.conf.unset("spark.sql.frazil.test")
+
+    jvm.set_active(session, host)
+    assert jvm.has_jvm() and jvm.jvm_property("java.version") and jvm.jvm_property("frazil.none") is None
+    assert jvm.running_context() is session.sparkContext and (jvm.spark_home() / "jars").is_dir()
+    frame.createOrReplaceTempView("jvm_view")
+    views = jvm.TemporaryViews(session, host)
+    (view,) = [v for v in views if v.name == "jvm_view"]
+    assert (view.quoted, views.cached(view)) == ("`jvm_view`", None)
+    session.catalog.cacheTable("jvm_view")
+    cached = views.cached(view)
+    assert cached.by_name and not views.nothing_is_cached
+    views.uncache(cached)
+    views.replace(view, jvm.written_plan(session.range(5)))
+    views.cache_again(cached)
+    assert session.table("jvm_view").count() == 5 and session.catalog.isCached("jvm_view")
+    session.catalog.dropTempView("jvm_view")
+    tags, plan = jvm.PlanTags(host, "frazil.test"), jvm.analysed_plan(frame)
+    assert tags.get(plan) is None
+    tags.set(session, plan, Seven())
+    assert tags.get(plan).getAsInt() == 7
+    under = tags.under_columns_of(plan, jvm.analysed_plan(session.range(2)))
+    assert [c.exprId().id() for c in jvm.each(under.output())] == [c.exprId().id() for c in jvm.each(plan.output())]
+    with pytest.raises(ValueError, match="column id is gone"):
+        tags.under_columns_of(plan, jvm.analysed_plan(session.range(2).toDF("other")))
 
     numbers = jvm.array_frame(session, host, s.StructType([s.StructField("n", s.ArrayType(s.LongType(), False), False)]), np.array([1, -2, 2**62]))
     assert numbers.first()["n"] == [1, -2, 2**62]

@@ -15,6 +15,7 @@ from typing import Any, Protocol, Self
 import pyarrow as pa
 
 from frazil.arrow.read.read_context import ReadContext
+from frazil.arrow.read.rows_at import rows_of
 from frazil.arrow.values.arrow_schema import to_arrow_schema
 from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_rows import write
@@ -111,6 +112,34 @@ def change_files(context: ChangeContext, group: Sequence[FileScanTask]) -> Chang
     decider = context.decider.begin()
     found = apply_changes(context, ((task, partial(decider.changes, task)) for task in group))
     return replace(found, reports=(decider.report(),))
+
+
+@dataclass(frozen=True)
+class RewriteContext:
+    """Frozen and picklable: what the tasks of a compaction share. `read.projection`: all columns that are written (of a table with row
+    lineage its two columns, too, so that rows keep their ids); `write` has the same ones."""
+
+    read: ReadContext
+    write: WriteContext
+
+
+def rewrite_files(context: RewriteContext, group: Sequence[FileScanTask]) -> Changed:
+    """Write the live rows of a group of whole files, in their order, to new files of the write's target size, spec and sort order.
+
+    Deletes are applied, so the delete files of the group's tasks no longer matter to these rows. The old files are in `removed`, also
+    those of which no row is left. The new files are durable; after an error none of them is left.
+    """
+    schema, live, copied = to_arrow_schema(context.write.schema), replace(context.read, row_filter=None), 0
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        nonlocal copied
+        for task in group:
+            for batch in rows_of(task, live):
+                copied += batch.num_rows
+                yield fitted(batch, schema)
+
+    added = write(rows(), placed(context.write))
+    return Changed(tuple(task.file for task in group), tuple(added), copied=copied)
 
 
 def placed(context: WriteContext) -> WriteContext:
