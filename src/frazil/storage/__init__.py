@@ -14,10 +14,13 @@ from frazil.storage.locations import (
     normalise,
     place_of,
 )
-from frazil.storage.routing import storage_for
+from frazil.storage.routing import has_vended_credentials, storage_for
 from frazil.storage.secrets import redact, redact_text
+from frazil.storage.vended import Credentials, CredentialsSource
 
 __all__ = [
+    "Credentials",
+    "CredentialsSource",
     "FileInfo",
     "PublishUnclear",
     "Storage",
@@ -26,6 +29,7 @@ __all__ = [
     "check_location",
     "check_name",
     "data_location",
+    "has_vended_credentials",
     "is_inside",
     "local",
     "locations",

@@ -11,6 +11,7 @@ import io
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from frazil.errors import AlreadyExists, FrazilError, InvalidInput, NoSuchFileEr
 from frazil.storage.base import MARKER, Failures, FileInfo, Names, PublishUnclear, storage_error
 from frazil.storage.locations import join
 from frazil.storage.object_options import options
+from frazil.storage.vended import CredentialsSource, current, merged
 
 OBJECT_SCHEMES = {"s3", "gs", "abfss"}
 _LOCATION = re.compile(r"[A-Za-z0-9]+://(?P<bucket>[^/]+)(?:/(?P<key>.*))?", re.S)
@@ -27,10 +29,15 @@ _LOCATION = re.compile(r"[A-Za-z0-9]+://(?P<bucket>[^/]+)(?:/(?P<key>.*))?", re.
 
 @dataclass(frozen=True)
 class ObjectStorage:
-    """`scheme`: s3, gs or abfss. A pickled one makes its own clients where it is opened."""
+    """`scheme`: s3, gs or abfss. A pickled one makes its own clients where it is opened.
+
+    With `vended` credentials every file is opened with those of the moment. On S3 a file that is written for longer than they live goes on
+    with the next ones; a file that is read keeps those it was opened with.
+    """
 
     scheme: str
     properties: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    vended: CredentialsSource | None = field(default=None, repr=False)
 
     def local_path(self, location: str) -> None:
         return None
@@ -38,7 +45,7 @@ class ObjectStorage:
     def arrow(self, location: str) -> tuple[pa.fs.FileSystem, str]:
         bucket, key = self._split(location)
         container = bucket.partition("@")[0]
-        return _arrow(self.scheme, self.properties, _account(bucket)), f"{container}/{key}"
+        return _arrow(self.scheme, merged(self.properties, self.vended), _account(bucket)), f"{container}/{key}"
 
     def _split(self, location: str) -> tuple[str, str]:
         found = _LOCATION.fullmatch(location)
@@ -50,7 +57,9 @@ class ObjectStorage:
         """(obstore, the bucket's store, the key)"""
         bucket, key = self._split(location)
         library = _obstore()
-        return library, _client(self.scheme, bucket, self.properties), key
+        if self.vended is not None and self.scheme == "s3":
+            return library, _renewing_client(bucket, self.properties, self.vended), key
+        return library, _client(self.scheme, bucket, merged(self.properties, self.vended)), key
 
     def read(self, location: str) -> bytes:
         library, store, key = self._at(location)
@@ -216,6 +225,26 @@ def _client(scheme: str, bucket: str, properties: tuple[tuple[str, str], ...]) -
                 return stores.AzureStore(bucket.partition("@")[0], config=account | chosen.config, client_options=chosen.client)
     except Exception:  # its text may show the options, and those hold secrets
         raise InvalidInput(f"The {scheme} options of the catalog cannot be used for bucket {bucket}.") from None
+
+
+@functools.lru_cache(maxsize=64)
+def _renewing_client(bucket: str, properties: tuple[tuple[str, str], ...], vended: CredentialsSource) -> Any:
+    """A client of S3 that asks for credentials itself, also in the midst of an upload."""
+    first = options("s3", dict(merged(properties, vended)))
+    own = {k: v for k, v in first.config.items() if k not in ("access_key_id", "secret_access_key", "session_token")}
+
+    def provide() -> dict[str, Any]:
+        config, expires = options("s3", dict(merged(properties, vended))).config, current(vended).expires_ms
+        return {
+            "access_key_id": config.get("access_key_id", ""), "secret_access_key": config.get("secret_access_key", ""),
+            "token": config.get("session_token"),
+            "expires_at": None if expires is None else datetime.fromtimestamp(expires / 1000, UTC),
+        }  # fmt: skip
+
+    try:
+        return _obstore().store.S3Store(bucket, config=own, client_options=first.client, credential_provider=provide)
+    except Exception:  # its text may show the options, and those hold secrets
+        raise InvalidInput(f"The s3 options of the catalog cannot be used for bucket {bucket}.") from None
 
 
 @functools.lru_cache(maxsize=16)

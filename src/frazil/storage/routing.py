@@ -17,18 +17,23 @@ from frazil.storage.local import LocalStorage
 from frazil.storage.locations import check_location, scheme_of
 from frazil.storage.memory import MemoryStorage
 from frazil.storage.objects import OBJECT_SCHEMES, ObjectStorage
+from frazil.storage.vended import CredentialsSource
 
 _LOCAL = LocalStorage()
 
 
 @dataclass(frozen=True)
 class RoutedStorage:
-    """A Storage that hands every call to the store of the location's scheme. Properties hold secrets, so they are not shown."""
+    """A Storage that hands every call to the store of the location's scheme. Properties hold secrets, so they are not shown.
+
+    `vended`: where credentials come from that expire (see `vended`); they go over the properties.
+    """
 
     properties: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    vended: CredentialsSource | None = field(default=None, repr=False)
 
     def of(self, location: str) -> Storage:
-        return _LOCAL if location[:1] == "/" else _store_for(scheme_of(location), self.properties)
+        return _LOCAL if location[:1] == "/" else _store_for(scheme_of(location), self.properties, self.vended)
 
     def local_path(self, location: str) -> str | None:
         return self.of(location).local_path(location)
@@ -89,21 +94,27 @@ class RoutedStorage:
 
 
 @functools.lru_cache(maxsize=64)
-def _store_for(scheme: str, properties: tuple[tuple[str, str], ...]) -> Storage:
+def _store_for(scheme: str, properties: tuple[tuple[str, str], ...], vended: CredentialsSource | None) -> Storage:
     makers: dict[str, Callable[[], Storage]] = {"file": LocalStorage, "memory": MemoryStorage}
     if scheme in makers:
         return makers[scheme]()
     if scheme in OBJECT_SCHEMES:
-        return ObjectStorage(scheme, properties)
+        return ObjectStorage(scheme, properties, vended)
     raise Unsupported(f"Frazil has no storage for {scheme}: locations.", hint="It has local paths, file:, memory:, s3:, gs:, abfss:.")
 
 
-def storage_for(location: str, properties: Mapping[str, str] | None = None) -> Storage:
-    """The storage of a location, with the catalog's properties (`s3.*`, `gcs.*`, `adls.*`). Unsupported for schemes that have none."""
+def storage_for(location: str, properties: Mapping[str, str] | None = None, vended: CredentialsSource | None = None) -> Storage:
+    """The storage of a location, with the catalog's properties (`s3.*`, `gcs.*`, `adls.*`) and what it vends. Raises Unsupported for
+    schemes that have none."""
     check_location(location)
-    storage = RoutedStorage(_storage_properties(properties or {}))
+    storage = RoutedStorage(_storage_properties(properties or {}), vended)
     storage.of(location)
     return storage
+
+
+def has_vended_credentials(storage: Storage) -> bool:
+    """Whether credentials of this storage expire, and are known to it alone: the JVM's file systems have none of them."""
+    return isinstance(storage, RoutedStorage) and storage.vended is not None
 
 
 def _storage_properties(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

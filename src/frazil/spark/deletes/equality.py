@@ -126,7 +126,7 @@ def _key_frame(spark: Any, relation: EqualityRelation, keys: Keys) -> DataFrame:
     seen: set[str] = set()
     for n, d in enumerate(relation.deletes):
         usable = d.file_format == "parquet" and not d.key_metadata and not is_hidden(d.file_path) and d.file_path not in seen
-        native = usable and jvm_can_open(spark, d.file_path, schemes) and _has_keys(d, relation.ids, keys)
+        native = usable and jvm_can_open(spark, d.file_path, schemes, keys.storage) and _has_keys(d, relation.ids, keys)
         (whole if native else rest).append(n)
         seen.add(d.file_path)
     frames = []

@@ -58,7 +58,7 @@ def split(spark: Any, plan: Plan, shape: Shape, storage: Storage, keyed: Shape |
                 continue
             possible = [
                 n for n, (path, file_format, here) in enumerate(zip(paths, formats, applied, strict=True))
-                if here == kind and file_format == "parquet" and not is_hidden(path) and jvm_can_open(spark, path, schemes)
+                if here == kind and file_format == "parquet" and not is_hidden(path) and jvm_can_open(spark, path, schemes, storage)
             ]  # fmt: skip
             for n, (constants, names) in _placed(plan, planned.spec, wanted, storage, mapping, paths, possible):
                 if kind == EQUALITY and names is not None and any(f.name.startswith("\0") for f in wanted.fields):

@@ -7,6 +7,7 @@ import unicodedata
 from typing import Any
 
 from frazil.spark.host.jvm import has_file_system
+from frazil.storage import Storage, has_vended_credentials
 from frazil.storage.locations import local_path_of, scheme_of
 
 _GLOB = re.compile(r"([*?\[\]{}\\])")
@@ -56,10 +57,13 @@ def _quoted(path: str) -> str:
     return "".join(out)
 
 
-def jvm_can_open(spark: Any, location: str, known: dict[str, bool]) -> bool:
-    """Whether the JVM has a Hadoop file system for the location's scheme; answers are kept in `known`."""
+def jvm_can_open(spark: Any, location: str, known: dict[str, bool], storage: Storage) -> bool:
+    """Whether the JVM has a Hadoop file system for the location's scheme; answers are kept in `known`. Not where the catalog vends
+    credentials: a Hadoop file system keeps those it began with, and a scan may last longer than they live."""
     if scheme_of(location) == "file":
         return True
+    if has_vended_credentials(storage):
+        return False
     scheme = location.partition(":")[0]
     if scheme == "memory":
         return False

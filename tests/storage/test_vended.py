@@ -1,0 +1,135 @@
+"""Credentials that a catalog vends: asked for once for each life, before they end, in every process, also in the midst of an upload."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import pickle
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from frazil.errors import StorageError
+from frazil.spark.scan.paths import jvm_can_open
+from frazil.storage import Credentials, storage_for, vended
+from tests.storage.conftest import s3_place
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """A source as a catalog gives it: a folder with what it vends now, in which each question leaves a file. `life`: milliseconds."""
+
+    folder: str
+
+    def vend(self, properties: dict[str, str], life: int | None) -> None:
+        Path(self.folder, "now.json").write_text(json.dumps([properties, life]))
+
+    @property
+    def asked(self) -> int:
+        return len([n for n in os.listdir(self.folder) if n.startswith("asked-")])
+
+    def __call__(self) -> Credentials:
+        Path(self.folder, f"asked-{time.monotonic_ns()}-{threading.get_ident()}").touch()
+        properties, life = json.loads(Path(self.folder, "now.json").read_text())
+        return Credentials(properties, None if life is None else int(time.time() * 1000) + life)
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    return Catalog(str(tmp_path))
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds since 1970 that a test moves on by hand."""
+    now = [time.time()]
+    monkeypatch.setattr(vended.time, "time", lambda: now[0])
+    return now
+
+
+@pytest.mark.parametrize(("life", "early"), [(3_600_000, 300_000), (60_000, 30_000)])
+def test_credentials_are_asked_for_again_before_they_end_and_not_sooner(
+    life: int, early: int, catalog: Catalog, clock: list[float]
+) -> None:
+    catalog.vend({"s3.access-key-id": "a"}, life)
+    first = vended.current(catalog)
+    clock[0] += (life - early) / 1000 - 1
+    assert vended.current(catalog) is first and catalog.asked == 1
+    clock[0] += 2
+    catalog.vend({"s3.access-key-id": "b"}, life)
+    assert vended.current(catalog).properties == {"s3.access-key-id": "b"} and catalog.asked == 2
+
+
+def test_credentials_without_an_end_are_asked_for_once_however_many_threads_ask(catalog: Catalog, clock: list[float]) -> None:
+    catalog.vend({"s3.access-key-id": "a"}, None)
+    with ThreadPoolExecutor(16) as pool:
+        assert {id(c) for c in pool.map(lambda _: vended.current(catalog), range(200))} == {id(vended.current(catalog))}
+    clock[0] += 1e9
+    vended.current(catalog)
+    assert catalog.asked == 1
+
+
+def test_those_at_hand_are_used_while_the_catalog_cannot_be_reached_and_no_longer(
+    catalog: Catalog, clock: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    catalog.vend({"s3.access-key-id": "a"}, 600_000)
+    first = vended.current(catalog)
+    Path(catalog.folder, "now.json").unlink()
+    clock[0] += 400
+    with caplog.at_level(logging.WARNING, "frazil"):
+        assert vended.current(catalog) is first and "as long as they live" in caplog.text
+    asked = catalog.asked
+    clock[0] += 5
+    assert vended.current(catalog) is first and catalog.asked == asked  # it is not asked at every file
+    clock[0] += 200
+    with pytest.raises(StorageError, match="vends no credentials"):
+        vended.current(catalog)
+
+
+def test_credentials_that_have_ended_when_they_come_are_refused(catalog: Catalog) -> None:
+    catalog.vend({"s3.access-key-id": "a"}, -1)
+    with pytest.raises(StorageError, match="expired already"):
+        vended.current(catalog)
+
+
+def test_a_storage_travels_with_its_source_and_shows_no_secret(catalog: Catalog) -> None:
+    catalog.vend({"s3.secret-access-key": "hush", "s3.access-key-id": "a"}, None)
+    storage = storage_for("s3://bucket/t", {"s3.region": "x"}, catalog)
+    again = pickle.loads(pickle.dumps(storage))
+    assert again == storage and "hush" not in repr(again) + repr(again.of("s3://bucket/t")) + repr(vended.current(catalog))
+    assert b"hush" not in pickle.dumps(storage)
+
+
+def test_the_jvm_does_not_open_files_whose_credentials_it_does_not_have(catalog: Catalog) -> None:
+    storage = storage_for("s3://bucket/t", {}, catalog)
+    known = {"s3": True}
+    assert not jvm_can_open(None, "s3://bucket/t/a.parquet", known, storage) and jvm_can_open(None, "/t/a.parquet", known, storage)
+    assert jvm_can_open(None, "s3://bucket/t/a.parquet", known, storage_for("s3://bucket/t"))
+
+
+@pytest.mark.skipif(not os.environ.get("FRAZIL_TEST_S3"), reason="no S3 server runs: FRAZIL_TEST_S3 is not set")
+def test_files_of_a_real_store_are_read_and_written_beyond_the_life_of_the_first_credentials(catalog: Catalog) -> None:
+    location, properties = s3_place()
+    keys = {k: properties.pop(k) for k in list(properties) if "access-key" in k}
+    wrong: dict[str, Any] = {**keys, "s3.secret-access-key": "wrong"}
+    catalog.vend(keys, 1_000)
+    storage = storage_for(location, properties, catalog)
+    with storage.open_output(f"{location}/large") as sink:
+        for _ in range(3):
+            sink.write(os.urandom(6 << 20))  # parts of their own
+            time.sleep(0.7)
+    assert catalog.asked >= 2 and storage.size(f"{location}/large") == 18 << 20
+    with storage.open_input(f"{location}/large") as opened:
+        assert len(opened.read(1 << 20)) == 1 << 20
+    catalog.vend(wrong, 3_600_000)
+    time.sleep(1.1)
+    with pytest.raises(StorageError):
+        storage.read(f"{location}/large")
+    with pytest.raises(StorageError):
+        storage.open_input(f"{location}/large").read()
