@@ -157,6 +157,14 @@ def test_filters_over_renamed_columns_and_deletes(catalog, session):
     assert files_read(frame.filter("id = 's0046'").select("was")) == ([(46,)], 1)
 
 
+@pytest.mark.parametrize(("condition", "holds"), [("exists(array(1), x -> x > 0)", True), ("exists(array(1), x -> x > 1)", False)])
+def test_a_filter_without_columns_counts_beside_deletes_as_well(catalog, session, condition, holds):
+    t = days(catalog, format_version=3)
+    take_positions(t, lambda r: r["id"] % 10 < 2)
+    frame = t.to_spark(session).where(condition)
+    assert frame.where("id < 20").count() == (16 if holds else 0)
+
+
 def test_joins_views_and_caches_meet_the_same_files_again(catalog, session):
     t = days(catalog)
     t.to_spark(session).createOrReplaceTempView("days")

@@ -19,7 +19,7 @@ import msgspec
 from pyspark.sql import DataFrame
 from pyspark.sql import types as s
 
-from frazil.spark.host.jvm import FILE_INDEX, Jvm, ParquetRelations
+from frazil.spark.host.jvm import FILE_INDEX, Jvm, ParquetRelations, each
 from frazil.spark.scan.paths import path_text, spark_text
 from frazil.spark.scan.pushed import Pushed, filters_of
 from frazil.storage.locations import local_path_of, scheme_of
@@ -65,9 +65,10 @@ class FileIndex:
         return self._listing(range(len(self._paths)))
 
     def _check(self, of_partitions: Any) -> None:
-        """Spark leaves filters of partition columns to the index. Ours is in no filter by itself; a join may add that it is not null."""
-        for at in range(of_partitions.size()):
-            if (kind := of_partitions.apply(at).getClass().getSimpleName()) != "IsNotNull":
+        """Spark leaves filters of partition columns to the index. Ours is in no filter by itself; a join may add that it is not null.
+        Filters without any column are handed over as well, and Spark evaluates them after the scan all the same."""
+        for one in each(of_partitions):
+            if (kind := one.getClass().getSimpleName()) != "IsNotNull" and not one.references().isEmpty():
                 raise AssertionError(f"Spark filters the files of {self._root} by their numbers ({kind}), which is not foreseen.")
 
     def _listing(self, places: Sequence[int]) -> Any:
