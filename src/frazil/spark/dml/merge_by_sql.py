@@ -26,7 +26,7 @@ from frazil.spark.dml.change_tasks import BY_SOURCE_DELETED, BY_SOURCE_UPDATED, 
 from frazil.spark.dml.merge_clauses import ACT, FOUND, Clauses, choice
 from frazil.spark.dml.row_changes import FILE, NUMBER, OPERATION, POS, ROW_ID, Job, lacking, shadow
 from frazil.spark.dml.staging import ORDERED, KeyValues, StagedFrame, as_frame, folder_of, stage
-from frazil.spark.host.session_conf import sensitivity
+from frazil.spark.host.settings import sensitivity
 from frazil.spark.types.spark_types import time_enabled
 from frazil.spec.schema import Schema
 

@@ -50,8 +50,7 @@ from frazil.spark.dml.checked import Asked, checked
 from frazil.spark.dml.new_values import Given, NewColumns, asked_of, failed
 from frazil.spark.dml.staging import folder_of, remove, shared
 from frazil.spark.host.interruptible import interruptible
-from frazil.spark.host.session_conf import sensitivity
-from frazil.spark.host.settings import temporarily
+from frazil.spark.host.settings import sensitivity, temporarily
 from frazil.spark.host.workers import guarded
 from frazil.spark.read.native_read import pruning_predicate, read
 from frazil.spark.tasks.spark_runner import SparkRunner

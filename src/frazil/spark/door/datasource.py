@@ -37,7 +37,7 @@ from frazil.ops.target import WriteArguments, check_overwrite, overwrites_partit
 from frazil.scan.combine import combine_for
 from frazil.scan.inspect import metadata_table_schema
 from frazil.spark.door.target import ReadTarget, locate, read_request
-from frazil.spark.host.session_conf import spark_facts
+from frazil.spark.host.settings import spark_facts
 from frazil.spark.read.changelog_frame import partition_rows, partitions_of
 from frazil.spark.tasks.stragglers import LINGER, tried_again
 from frazil.spark.types.arrow_types import arrow_schema, for_spark

@@ -29,9 +29,18 @@ from frazil.rows.source import stage as stage_in_process
 from frazil.spark.dml import merge_by_sql, row_changes
 from frazil.spark.dml.staging import folder_of, remove
 from frazil.spark.dml.staging import stage as stage_by_spark
-from frazil.spark.host import session_conf
 from frazil.spark.host.jvm import is_stopped
-from frazil.spark.host.settings import temporarily
+from frazil.spark.host.settings import (
+    ANSI,
+    ZONE,
+    is_ansi,
+    is_case_sensitive,
+    sensitivity,
+    session_zone,
+    spark_facts,
+    temporarily,
+    write_defaults,
+)
 from frazil.spark.read import changelog_frame, native_read
 from frazil.spark.read.following import follow, refresh
 from frazil.spark.tasks.spark_runner import SparkRunner, runner
@@ -79,16 +88,16 @@ class SparkEngine:
 
     def settings(self, case_sensitive: bool | None = None) -> SessionSettings:
         spark = self.spark
-        sensitive = session_conf.is_case_sensitive(spark, case_sensitive)
-        return SessionSettings(sensitive, session_conf.session_zone(spark), session_conf.is_ansi(spark))
+        sensitive = is_case_sensitive(spark, case_sensitive)
+        return SessionSettings(sensitive, session_zone(spark), is_ansi(spark))
 
     @contextmanager
     def as_meant(self, settings: SessionSettings) -> Iterator[None]:
         changed = {}
-        if session_conf.session_zone(self.spark) != settings.zone:
-            changed[session_conf.ZONE] = settings.zone
-        if session_conf.is_ansi(self.spark) != settings.ansi:
-            changed[session_conf.ANSI] = str(settings.ansi).lower()
+        if session_zone(self.spark) != settings.zone:
+            changed[ZONE] = settings.zone
+        if is_ansi(self.spark) != settings.ansi:
+            changed[ANSI] = str(settings.ansi).lower()
         with temporarily(self.spark, changed) if changed else nullcontext():
             yield
 
@@ -96,10 +105,10 @@ class SparkEngine:
         return WriteAuditPublish(self.spark.conf.get("spark.wap.id", None), self.spark.conf.get("spark.wap.branch", None))
 
     def write_defaults(self) -> Mapping[str, str]:
-        return session_conf.write_defaults(self.spark)
+        return write_defaults(self.spark)
 
     def facts(self) -> dict[str, str]:
-        return {**session_conf.spark_facts(self.spark.version), "spark.app.id": self.spark.conf.get("spark.app.id", "")}
+        return {**spark_facts(self.spark.version), "spark.app.id": self.spark.conf.get("spark.app.id", "")}
 
     def runner(self, metadata: TableMetadata, storage: Storage) -> SparkRunner:
         return runner(self.spark, metadata, storage)
@@ -141,7 +150,7 @@ class SparkEngine:
 
     def _frame(self, reading: RowsReading) -> DataFrame:
         spark, given = self.spark, reading.case_sensitive
-        sensitive = session_conf.is_case_sensitive(spark, given)
+        sensitive = is_case_sensitive(spark, given)
         reading = replace(reading.following(lambda: self.write_audit_publish().branch), case_sensitive=sensitive)
         where = None if isinstance(reading.row_filter, AlwaysTrue) else reading.row_filter
         known: Predicate = AlwaysTrue()
@@ -149,7 +158,7 @@ class SparkEngine:
         if where is not None:
             known, zone = native_read.pruning(spark, where, reading.snapshot_and_schema()[1], sensitive)
         plan = reading.plan(known, zone)
-        with session_conf.sensitivity(spark, given):  # Spark looks the filter's names up
+        with sensitivity(spark, given):  # Spark looks the filter's names up
             frame = native_read.read(
                 spark, plan, projection=reading.projection(), storage=reading.storage, where=where, case_sensitive=sensitive,
                 limit=reading.limit,
@@ -161,11 +170,11 @@ class SparkEngine:
     def read_changes(self, reading: ChangesReading) -> DataFrame:
         """A DataFrame of a changelog. Spark decides the filter itself, after rows were matched; what Frazil understands of it prunes."""
         spark, given = self.spark, reading.case_sensitive
-        reading = replace(reading, case_sensitive=session_conf.is_case_sensitive(spark, given))
+        reading = replace(reading, case_sensitive=is_case_sensitive(spark, given))
         where = None if isinstance(reading.row_filter, AlwaysTrue) else reading.row_filter
         pruning = AlwaysTrue() if where is None else native_read.pruning_predicate(spark, where, reading.schema, reading.is_sensitive)
         plan = reading.plan(reading.decided_first(pruning))
-        with session_conf.sensitivity(spark, given):  # Spark looks the filter's names up
+        with sensitivity(spark, given):  # Spark looks the filter's names up
             return changelog_frame.changes_frame(
                 spark, plan, projection=reading.projection(), storage=reading.storage, options=reading.matching(), where=where,
                 limit=reading.limit,

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 
 from frazil.spark.door.engine import SparkEngine
 from frazil.spark.door.target import ReadTarget, locate, read_request
-from frazil.spark.host.session_conf import all_settings, session_zone
+from frazil.spark.host.settings import all_settings, session_zone
 from frazil.spark.read.following import follow
 
 _CATALOGS = "spark.sql.catalog."

@@ -24,7 +24,7 @@ from frazil.expr.quoted import columns_of, refuse_columns
 from frazil.scan.columns import metadata_columns
 from frazil.scan.plan import Plan
 from frazil.spark.deletes.native_deletes import EQUALITY, NONE, Applied, KeyColumns, key_columns
-from frazil.spark.host.session_conf import is_ansi, session_zone
+from frazil.spark.host.settings import is_ansi, session_zone
 from frazil.spark.host.sql_text import filtered
 from frazil.spark.read.arrow_read import arrow_frame
 from frazil.spark.read.groups import ScanGroup, mapping_of, split

@@ -12,8 +12,7 @@ from pyspark.sql import types as s
 
 from frazil.scan.options import SplitOptions
 from frazil.spark.host.jvm import NOT_AS_KNOWN, Jvm, fall_back, jvm_of
-from frazil.spark.host.reading_session import reading_session
-from frazil.spark.host.settings import enable_ids, temporarily
+from frazil.spark.host.settings import enable_ids, scan_session, temporarily
 from frazil.spark.scan.file_index import FileIndex, Kept, relation
 from frazil.spark.scan.file_keys import FileKeys, Numbers, same_files
 from frazil.spark.scan.paths import as_glob
@@ -79,7 +78,7 @@ def _by_index(spark: Any, jvm: Jvm, schema: s.StructType, files: ScannedFiles, s
     sizes |= {} if split.adaptive else {_AT_LEAST: "1"}
     numbers = None if files.numbers is None else files.numbers.tolist()
     index = FileIndex(jvm, files.root, files.paths, files.sizes, numbers, files.kept)
-    return relation(spark, reading_session(spark, jvm, sizes), schema, index, _OPTIONS)
+    return relation(spark, scan_session(spark, jvm, sizes), schema, index, _OPTIONS)
 
 
 @contextlib.contextmanager

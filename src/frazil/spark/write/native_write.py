@@ -17,7 +17,7 @@ from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_options import WriteOptions, meaningless
 from frazil.errors import FrazilError, InvalidInput, StorageError, ValidationError
 from frazil.spark.host.failures import failure
-from frazil.spark.host.session_conf import is_case_sensitive
+from frazil.spark.host.settings import is_case_sensitive
 from frazil.spark.host.workers import check_shared, check_workers, marked
 from frazil.spark.types.safe_casts import misfit
 from frazil.spark.write.arrow_write import write_by_arrow
