@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from pyspark.logger import PySparkLogger
 from pyspark.sql import functions as F
 
 from frazil.errors import FrazilError, InvalidInput, ParseError, SchemaMismatch, ValidationError
 from frazil.spark.dml import merge_by_sql
 from frazil.spark.door import engine
+from frazil.spark.host.quiet import REPORTS
 from tests.spark.files import leftovers
 
 pytestmark = pytest.mark.spark
@@ -105,6 +107,24 @@ def test_names_of_frazils_own_columns_are_no_names(table, session):
         with pytest.raises(ValidationError):
             table.update({"z": text}, spark=session)
     assert unchanged(table)
+
+
+def test_sparks_own_report_of_an_error_does_not_come_before_frazils(table, source, session, caplog):
+    reports = [PySparkLogger.getLogger(name) for name in REPORTS]
+    for logger in reports:
+        logger.addHandler(caplog.handler)
+    try:
+        refused(lambda: table.update({"z": "max(z)"}, spark=session))
+        refused(lambda: table.delete("z rlike hello", spark=session))
+        refused(lambda: table.update({"z": "id oops"}, spark=session))
+        refused(table.merge(source, f"{ON} and rand() < 2").when_matched_delete().execute)
+        assert caplog.records == []
+        with pytest.raises(Exception, match="hello"):
+            session.range(1).select("hello")
+        assert caplog.records != []
+    finally:
+        for logger in reports:
+            logger.removeHandler(caplog.handler)
 
 
 # --- functions of many rows

@@ -21,6 +21,7 @@ from frazil.expr.tokens import error, tokens
 from frazil.rows.assign import meant_as_constant
 from frazil.spark.dml.analysed import analysed, are_deterministic, expression
 from frazil.spark.host.jvm import is_classic, parsed_kind
+from frazil.spark.host.quiet import quietly
 
 _KINDS = {  # what Spark's analyser says of a filter: the functions that it holds
     "INVALID_WHERE_CONDITION": "aggregate",
@@ -78,8 +79,8 @@ def checked(frame: DataFrame, asked: Sequence[Asked], *, repeatable: bool = Fals
 def _needs_other_rows(frame: DataFrame, value: Column) -> str | None:
     """The kind of functions of many rows that an expression holds, which no filter may; None: none, or another mistake."""
     try:
-        # the filter in between keeps Spark from taking the next one for a HAVING of a frame that aggregates
-        assert frame.filter(F.lit(True)).filter(F.isnull(value)).schema is not None
+        with quietly():  # the filter in between keeps Spark from taking the next one for a HAVING of a frame that aggregates
+            assert frame.filter(F.lit(True)).filter(F.isnull(value)).schema is not None
     except Exception as e:
         if type(e).__name__ not in ("AnalysisException", "ParseException"):
             raise
@@ -96,7 +97,8 @@ def _repeatable(frame: DataFrame, columns: Sequence[Column]) -> list[bool]:
 def _is_random(frame: DataFrame, condition: Column) -> bool:
     """For Spark Connect, where plans are out of reach: a join takes no random condition."""
     try:
-        assert frame.join(frame.sparkSession.range(0).toDF("__frazil_c_other"), condition).schema is not None
+        with quietly():
+            assert frame.join(frame.sparkSession.range(0).toDF("__frazil_c_other"), condition).schema is not None
     except Exception as e:
         return "INVALID_NON_DETERMINISTIC_EXPRESSIONS" in str(e)
     return False
@@ -108,7 +110,8 @@ def _is_random(frame: DataFrame, condition: Column) -> bool:
 def check_text(spark: Any, text: str) -> None:
     """Raises ParseError unless the text is one expression of Spark's SQL. An alias after it is none of it, though Spark would take it."""
     try:
-        named = _has_alias(spark, text)
+        with quietly():
+            named = _has_alias(spark, text)
     except Exception as e:
         if type(e).__name__ != "ParseException":
             raise
