@@ -102,6 +102,13 @@ def test_an_alias_after_an_expression_that_only_spark_knows_is_pointed_at(table,
     assert unchanged(table)
 
 
+@pytest.mark.parametrize("text", ["id = 1 oops", "hello world", "id, z"])
+def test_a_scan_refuses_a_word_too_many_in_its_filter(table, session, text):
+    errors = [refused(lambda: read(table.scan(text)), ParseError) for read in (lambda s: s.to_spark(session), lambda s: s.to_arrow())]  # noqa: B023
+    assert str(errors[0]) == str(errors[1])
+    assert table.scan("z rlike 'a'").to_spark(session).count() == 1
+
+
 def test_names_of_frazils_own_columns_are_no_names(table, session):
     for text in ("__frazil_c_pos rlike 'a'", "__frazil_c_file rlike 'a'"):
         with pytest.raises(ValidationError):

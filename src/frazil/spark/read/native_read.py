@@ -24,6 +24,7 @@ from frazil.expr.quoted import columns_of, refuse_columns
 from frazil.scan.columns import metadata_columns
 from frazil.scan.plan import Plan
 from frazil.spark.deletes.native_deletes import EQUALITY, NONE, Applied, KeyColumns, key_columns
+from frazil.spark.host.expression_text import check_text
 from frazil.spark.host.session_conf import is_ansi, session_zone
 from frazil.spark.host.sql_text import filtered
 from frazil.spark.read.arrow_read import arrow_frame
@@ -121,7 +122,7 @@ def pruning_predicate(spark: Any, row_filter: Any, schema: Schema, case_sensitiv
 
 def pruning(spark: Any, row_filter: Any, schema: Schema, case_sensitive: bool) -> tuple[Predicate, str]:
     """The part of a filter that planning can use, and the zone to plan in: the session's, where Frazil knows it. Raises InvalidInput for a
-    text in double quotes that is the name of a column."""
+    text in double quotes that is the name of a column, ParseError for one that is no expression."""
     refuse_columns(row_filter, columns_of(schema, case_sensitive))
     zone = session_zone(spark)
     try:
@@ -130,6 +131,8 @@ def pruning(spark: Any, row_filter: Any, schema: Schema, case_sensitive: bool) -
             return AlwaysTrue(), "UTC"
         bind(predicate, schema, case_sensitive=case_sensitive, zone=zone, ansi=is_ansi(spark))
     except FrazilError:
+        if isinstance(row_filter, str):
+            check_text(spark, row_filter)
         return pruning_predicate(spark, row_filter, schema, case_sensitive), "UTC"
     return predicate, zone
 
