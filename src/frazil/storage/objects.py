@@ -21,7 +21,8 @@ from frazil.storage.base import MARKER, Failures, FileInfo, Names, PublishUnclea
 from frazil.storage.locations import join
 from frazil.storage.object_options import options
 
-OBJECT_SCHEMES = {"s3", "gs", "abfss"}
+_EXTRAS = {"s3": "s3", "gs": "gcs", "abfss": "azure"}
+OBJECT_SCHEMES = set(_EXTRAS)
 _LOCATION = re.compile(r"[A-Za-z0-9]+://(?P<bucket>[^/]+)(?:/(?P<key>.*))?", re.S)
 
 
@@ -49,7 +50,7 @@ class ObjectStorage:
     def _at(self, location: str) -> tuple[Any, Any, str]:
         """(obstore, the bucket's store, the key)"""
         bucket, key = self._split(location)
-        library = _obstore()
+        library = _obstore(self.scheme)
         return library, _client(self.scheme, bucket, self.properties), key
 
     def read(self, location: str) -> bytes:
@@ -192,19 +193,19 @@ class _Sink(io.RawIOBase):
         return len(data)
 
 
-def _obstore() -> Any:
+def _obstore(scheme: str) -> Any:
     try:
         import obstore
         import obstore.exceptions
         import obstore.store
     except ImportError as error:
-        raise NotInstalledError("Object stores need obstore.", hint='pip install "frazil[s3]"') from error
+        raise NotInstalledError(f"Locations {scheme}:// need obstore.", hint=f'pip install "frazil[{_EXTRAS[scheme]}]"') from error
     return obstore
 
 
 @functools.lru_cache(maxsize=64)
 def _client(scheme: str, bucket: str, properties: tuple[tuple[str, str], ...]) -> Any:
-    chosen, stores = options(scheme, dict(properties)), _obstore().store
+    chosen, stores = options(scheme, dict(properties)), _obstore(scheme).store
     try:
         match scheme:
             case "s3":

@@ -13,6 +13,7 @@ from frazil.catalog.names import identifier_parts
 from frazil.scan.inspect import metadata_table, metadata_table_schema
 from frazil.scan.snapshot_ref import resolve
 from frazil.table import engines, frames
+from frazil.table.rows_text import first_rows
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,10 @@ class MetadataTable:
 
     def to_polars(self) -> Any:
         return frames.polars_of(self.to_arrow())
+
+    def show(self, n: int = 20, truncate: bool | int = True) -> None:
+        """Prints the first `n` rows, as Spark's show does."""
+        print(first_rows(self.to_arrow(), n, truncate))
 
     def to_duckdb(self, table_name: str, connection: Any = None) -> Any:
         """As a table of a DuckDB connection (a new one in memory unless given); returns the connection."""
