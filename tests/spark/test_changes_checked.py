@@ -104,9 +104,11 @@ def test_an_alias_after_an_expression_that_only_spark_knows_is_pointed_at(table,
 
 @pytest.mark.parametrize("text", ["id = 1 oops", "hello world", "id, z"])
 def test_a_scan_refuses_a_word_too_many_in_its_filter(table, session, text):
-    errors = [refused(lambda: read(table.scan(text)), ParseError) for read in (lambda s: s.to_spark(session), lambda s: s.to_arrow())]  # noqa: B023
-    assert str(errors[0]) == str(errors[1])
+    for scan in (table.scan(text), table.changes(row_filter=text)):
+        errors = [refused(lambda: read(scan), ParseError) for read in (lambda s: s.to_spark(session), lambda s: s.to_arrow())]  # noqa: B023
+        assert str(errors[0]) == str(errors[1])
     assert table.scan("z rlike 'a'").to_spark(session).count() == 1
+    assert table.changes(row_filter="z rlike 'a'").to_spark(session).count() == 1
 
 
 def test_names_of_frazils_own_columns_are_no_names(table, session):
@@ -125,7 +127,13 @@ def test_sparks_own_report_of_an_error_does_not_come_before_frazils(table, sourc
         refused(lambda: table.delete("z rlike hello", spark=session))
         refused(lambda: table.update({"z": "id oops"}, spark=session))
         refused(table.merge(source, f"{ON} and rand() < 2").when_matched_delete().execute)
+        for text in ("id = 1 oops", "z rlike", "nope("):
+            refused(lambda: table.scan(text).to_spark(session), ParseError)  # noqa: B023
+            refused(lambda: table.changes(row_filter=text).to_spark(session), ParseError)  # noqa: B023
         assert caplog.records == []
+        with pytest.raises(Exception, match="nope"):
+            table.scan("nope rlike 'a'").to_spark(session)  # an error of Spark's own: its report follows it
+        assert len(caplog.records) == 1
         with pytest.raises(Exception, match="hello"):
             session.range(1).select("hello")
         assert caplog.records != []

@@ -18,7 +18,7 @@ _DROPS_IF_EXISTS = re.compile(r"\s*drop\s+\w+\s+if\s+exists\b", re.IGNORECASE)
 _NAME = re.compile(r"(?:`[^`]+`|\w+)(?:\s*\.\s*(?:`[^`]+`|\w+))+")
 _MISSING = ("TABLE_OR_VIEW_NOT_FOUND", "CATALOG_NOT_FOUND", "SCHEMA_NOT_FOUND", "REQUIRES_SINGLE_PART_NAMESPACE", "ROUTINE_NOT_FOUND",
             "UNRESOLVED_ROUTINE", "FAILED_TO_LOAD_ROUTINE", "MISSING_CATALOG_ABILITY", "CANNOT_LOAD",
-            "NESTED_DATABASE_UNSUPPORTED", "Nested databases are not supported")  # fmt: skip
+            "NESTED_DATABASE_UNSUPPORTED", "Nested databases are not supported", "Error occurred during query planning")  # fmt: skip
 
 
 def run(own: Callable[..., Any], spark: Any, sqlQuery: str, args: Any = None, **named: Any) -> Any:

@@ -41,7 +41,6 @@ OF_MERGES = {
     "when_matched": "when_matched_update(…), when_matched_update_all() or when_matched_delete()",
     "when_not_matched": "when_not_matched_insert(…) or when_not_matched_insert_all()",
     "when_not_matched_by_source": "when_not_matched_by_source_update(…) or when_not_matched_by_source_delete()",
-    "merge": "execute()",
 }
 
 

@@ -7,13 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.errors import InvalidInput
-
 
 def first_rows(table: pa.Table, n: int = 20, truncate: bool | int = True) -> str:
     """The first rows of a table; that there are more is said below. `truncate`: texts to 20 characters, to so many, or (False) not."""
-    if isinstance(n, bool) or not isinstance(n, int) or n < 0:
-        raise InvalidInput(f"show takes a number of rows, not {n!r}.")
     most = 20 if truncate is True else int(truncate)
     rows = table.slice(0, n)
     columns = [[_cut(name, most), *(_cut(text, most) for text in _texts(rows.column(at)))] for at, name in enumerate(table.column_names)]

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from frazil.errors import InvalidInput
 from frazil.expr.nodes import AlwaysTrue, And, Predicate
+from frazil.ops.arguments import number
 from frazil.ops.frames import is_spark_column
 from frazil.ops.in_process import IN_PROCESS
 from frazil.ops.naming import naming
@@ -165,7 +166,9 @@ class DataScan:
 
     def show(self, n: int = 20, truncate: bool | int = True) -> None:
         """Prints the first `n` rows, in no order, as Spark's show does. `truncate`: texts to 20 characters, to so many, or not at all."""
-        print(first_rows(self.update(limit=n + 1 if self.limit is None else min(n + 1, self.limit)).to_arrow(), n, truncate))
+        count = number("n", n, 0) or 0
+        limit = count + 1 if self.limit is None else min(count + 1, self.limit)
+        print(first_rows(self.update(limit=limit).to_arrow(), count, truncate))
 
     def to_duckdb(self, table_name: str, connection: Any = None) -> Any:
         """The rows as a table of a DuckDB connection (a new one in memory unless given); returns the connection."""
