@@ -1,3 +1,15 @@
 """Ask and prepare the Spark session: its settings, its JVM, and the Python of its workers."""
 
-__all__ = ["failures", "interruptible", "jvm", "reading_session", "session", "session_conf", "settings", "sql_text", "workers"]
+__all__ = [
+    "expression_text",
+    "failures",
+    "interruptible",
+    "jvm",
+    "quiet",
+    "reading_session",
+    "session",
+    "session_conf",
+    "settings",
+    "sql_text",
+    "workers",
+]
