@@ -82,11 +82,19 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as e:
         if (e.name or "").split(".")[0] != "pyspark":
             raise
-        from frazil.errors import NotInstalledError
-
-        raise NotInstalledError(f"frazil.{name} needs {PYSPARK}; none is installed.", hint="pip install 'frazil[spark]'") from e
+        return _without_pyspark(name)  # so that `from frazil import *` works without it
     globals()[name] = value
     return value
+
+
+def _without_pyspark(name: str) -> Any:
+    def missing(*_: Any, **__: Any) -> Any:
+        from frazil.errors import NotInstalledError
+
+        raise NotInstalledError(f"frazil.{name} needs {PYSPARK}; none is installed.", hint="pip install 'frazil[spark]'")
+
+    missing.__name__, missing.__doc__ = name, "Stands for a function that needs PySpark, which is not installed."
+    return missing
 
 
 def __dir__() -> list[str]:

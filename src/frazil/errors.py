@@ -9,6 +9,7 @@ FrazilError
 │   ├── EvaluationError                a row's value breaks an expression (overflow, division by zero, invalid cast)
 │   │   └── ValueMismatch              a value has no equal one in its column's type (a SchemaMismatch as well)
 │   ├── Unsupported                    right, but not done by Frazil (yet); see KNOWN_GAPS.md
+│   │   └── NoSuchMethod               a method of another product; the message names Frazil's (an AttributeError as well)
 │   ├── AlreadyExists: TableAlreadyExistsError NamespaceAlreadyExistsError ViewAlreadyExistsError
 │   ├── NamespaceNotEmptyError
 │   └── NotInstalledError              an extra is missing; the message holds the pip command
@@ -89,6 +90,10 @@ class ValueMismatch(SchemaMismatch, EvaluationError):
 
 class Unsupported(InvalidInput, NotImplementedError):
     """A right request that Frazil does not serve; the message names it."""
+
+
+class NoSuchMethod(Unsupported, AttributeError):
+    """A method that the object has not, known from other products; the message names the call that does the same."""
 
 
 class AlreadyExists(InvalidInput):

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from frazil.arrow.footers.parquet_stats import ChunkStatistics, chunk_statistics
 from frazil.arrow.write.bounds import lower_bound, next_bytes, next_text, upper_bound
 from frazil.arrow.write.metrics_config import COUNTS, FULL, NONE, TRUNCATE_16, Mode, metrics_config, parse_mode
 from frazil.codec.single_value import from_bytes, to_bytes
@@ -175,3 +178,18 @@ def test_split_offsets_are_where_row_groups_begin(tmp_path):
     assert footer.num_row_groups > 1
     assert len(file.split_offsets) == footer.num_row_groups
     assert file.split_offsets[0] == 4
+
+
+def test_a_row_group_whose_least_value_is_above_its_greatest_has_no_bounds():
+    def chunk(low: Any, high: Any) -> Any:
+        told = SimpleNamespace(has_null_count=True, null_count=1, has_min_max=True, min_raw=low, max_raw=high)
+        return SimpleNamespace(is_stats_set=True, statistics=told, num_values=4)
+
+    for have, want, low, high in (
+        (pa.int64(), LongType(), 1, 9),
+        (pa.string(), StringType(), b"a", b"b"),
+        (pa.float64(), DoubleType(), 1.0, 9.0),
+    ):
+        found = chunk_statistics(chunk(low, high), have, want)
+        assert found is not None and found.lower is not None and found.lower < found.upper
+        assert chunk_statistics(chunk(high, low), have, want) == ChunkStatistics(4, 1)

@@ -51,6 +51,7 @@ from frazil.spec.types import (
     UUIDType,
 )
 from tests.expr.support import ID_OF, POOLS, SCHEMA, TYPES, Rows, cells, predicates, truth
+from tests.scan.made import as_java_writes
 
 _BIT = {True: TRUE, False: FALSE, None: NULL}
 TRANSFORMS: tuple[Transform, ...] = (
@@ -120,12 +121,6 @@ def stored(values: list[Any], type_: IcebergType) -> pa.Array:
     return pa.Array.from_buffers(pa.decimal128(type_.precision, type_.scale), len(wide), wide.buffers())
 
 
-def _as_java_writes(transform: Transform, type_: IcebergType, value: Any) -> Any:
-    if isinstance(transform, HourTransform) and isinstance(type_, TimestampType | TimestamptzType) and value is not None:
-        return (value // 3_600_000_000 + 2**31) % 2**32 - 2**31  # wraps around, where Frazil refuses
-    return apply(transform, type_, value) if transform.is_known else "?"
-
-
 @given(st.data())
 @settings(max_examples=150, deadline=None)
 def test_partition_values_and_summaries_never_hide_what_a_row_answers(data: st.DataObject) -> None:
@@ -134,7 +129,7 @@ def test_partition_values_and_summaries_never_hide_what_a_row_answers(data: st.D
     bound = bind(data.draw(predicates([type_])), SCHEMA)
     groups: dict[Any, tuple[Any, Rows]] = {}
     for value in data.draw(st.lists(cells(type_), min_size=1, max_size=8)):
-        key = _as_java_writes(transform, type_, value)
+        key = as_java_writes(transform, type_, value) if transform.is_known else "?"
         groups.setdefault(repr(key), (key, []))[1].append({ID_OF[type_]: value})
     result = transform.result_type(type_) if transform.is_known else StringType()
     keys, files = [k for k, _ in groups.values()], [rows for _, rows in groups.values()]
@@ -325,8 +320,8 @@ _HOUR = 3_600_000_000
 
 @pytest.mark.parametrize("micros", [2**63 - 1, 2**31 * _HOUR, 2**31 * _HOUR - 1, -(2**31) * _HOUR, -(2**31) * _HOUR - 1, -(2**63)])
 def test_hours_that_wrapped_around_hide_no_rows(micros: int) -> None:
-    hour = pa.array([_as_java_writes(HourTransform(), TimestampType(), micros)], pa.int32())
-    other = pa.array([_as_java_writes(HourTransform(), TimestampType(), 0)], pa.int32())
+    hour = pa.array([as_java_writes(HourTransform(), TimestampType(), micros)], pa.int32())
+    other = pa.array([as_java_writes(HourTransform(), TimestampType(), 0)], pa.int32())
     low, high = (pa.array([f(hour[0].as_py(), other[0].as_py())], pa.int32()) for f in (min, max))
     for r in (
         range_of_values(HourTransform(), TimestampType(), hour),

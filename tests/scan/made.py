@@ -19,7 +19,8 @@ from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshot, SnapshotLogEntry, Snapshots
 from frazil.spec.transform_values import apply
-from frazil.spec.types import DoubleType, FloatType, StructType, UUIDType
+from frazil.spec.transforms import HourTransform, Transform
+from frazil.spec.types import DoubleType, FloatType, IcebergType, StructType, TimestampType, TimestamptzType, UUIDType
 
 Row = dict[int, Any]  # field id of a leaf -> internal value
 
@@ -70,7 +71,14 @@ def is_nan(value: Any) -> bool:
 
 
 def partition_of(row: Row, spec: PartitionSpec, schema: Schema) -> tuple[Any, ...]:
-    return tuple(apply(f.transform, schema.by_id[f.source_id].field_type, row.get(f.source_id)) for f in spec.fields)
+    return tuple(as_java_writes(f.transform, schema.by_id[f.source_id].field_type, row.get(f.source_id)) for f in spec.fields)
+
+
+def as_java_writes(transform: Transform, type_: IcebergType, value: Any) -> Any:
+    """The partition value; Java's hours wrap around where Frazil refuses the row."""
+    if isinstance(transform, HourTransform) and isinstance(type_, TimestampType | TimestamptzType) and value is not None:
+        return (value // 3_600_000_000 + 2**31) % 2**32 - 2**31
+    return apply(transform, type_, value)
 
 
 def partition_key(values: Iterable[Any]) -> tuple[Any, ...]:

@@ -55,12 +55,15 @@ VALUES = {
     A: st.sampled_from([-(2**40), -21, -11, -10, -1, 0, 1, 5, 9, 10, 11, 20, 2**31 - 1, 2**40]),
     D: st.sampled_from([float("nan"), float("-inf"), -1.5, -0.0, 0.0, 0.5, 3.0, 5.5, float("inf")]),
     S: st.sampled_from(["", "a", "ab", "abc", "abd", "b", "zz", "\u00e9", "\U0001f600x", "\uffff"]),
-    DAY: st.sampled_from([-800, -366, -365, -31, -2, -1, 0, 1, 30, 365, 20000]),
-    TS: st.sampled_from([-86_400_000_001, -86_400_000_000, -3_600_000_001, -1, 0, 1, 3_600_000_000, 86_400_000_000, 31_536_000_000_000]),
+    DAY: st.sampled_from([-(2**31), -800, -366, -365, -31, -2, -1, 0, 1, 30, 365, 20000, 2**31 - 1]),
+    TS: st.sampled_from([
+        -86_400_000_001, -86_400_000_000, -3_600_000_001, -1, 0, 1, 3_600_000_000, 86_400_000_000, 31_536_000_000_000,
+        -(2**63), -(2**31) * 3_600_000_000 - 1, 2**31 * 3_600_000_000, 2**63 - 1,
+    ]),
     DEC: st.sampled_from([Decimal(v) for v in ("-9999999.50", "-10.50", "-0.01", "0.00", "0.01", "10.50", "10.65", "9999999.99")]),
     U: st.sampled_from([bytes([b]) + bytes(15) for b in (0, 1, 0x7F, 0x80, 0xFF)]),
     X: st.sampled_from([-1, 0, 1, 7]),
-}
+}  # fmt: skip
 FIELDS = [
     (A, IdentityTransform()), (A, BucketTransform(4)), (A, TruncateTransform(10)), (D, IdentityTransform()), (S, TruncateTransform(2)),
     (S, BucketTransform(3)), (S, IdentityTransform()), (DAY, YearTransform()), (DAY, MonthTransform()), (DAY, DayTransform()),

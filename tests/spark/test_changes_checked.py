@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from pyspark.logger import PySparkLogger
 from pyspark.sql import functions as F
 
 from frazil.errors import FrazilError, InvalidInput, ParseError, SchemaMismatch, ValidationError
 from frazil.spark.dml import merge_by_sql
 from frazil.spark.door import engine
+from frazil.spark.host.quiet import REPORTS
 from tests.spark.files import leftovers
 
 pytestmark = pytest.mark.spark
@@ -100,11 +102,44 @@ def test_an_alias_after_an_expression_that_only_spark_knows_is_pointed_at(table,
     assert unchanged(table)
 
 
+@pytest.mark.parametrize("text", ["id = 1 oops", "hello world", "id, z"])
+def test_a_scan_refuses_a_word_too_many_in_its_filter(table, session, text):
+    for scan in (table.scan(text), table.changes(row_filter=text)):
+        errors = [refused(lambda: read(scan), ParseError) for read in (lambda s: s.to_spark(session), lambda s: s.to_arrow())]  # noqa: B023
+        assert str(errors[0]) == str(errors[1])
+    assert table.scan("z rlike 'a'").to_spark(session).count() == 1
+    assert table.changes(row_filter="z rlike 'a'").to_spark(session).count() == 1
+
+
 def test_names_of_frazils_own_columns_are_no_names(table, session):
     for text in ("__frazil_c_pos rlike 'a'", "__frazil_c_file rlike 'a'"):
         with pytest.raises(ValidationError):
             table.update({"z": text}, spark=session)
     assert unchanged(table)
+
+
+def test_sparks_own_report_of_an_error_does_not_come_before_frazils(table, source, session, caplog):
+    reports = [PySparkLogger.getLogger(name) for name in REPORTS]
+    for logger in reports:
+        logger.addHandler(caplog.handler)
+    try:
+        refused(lambda: table.update({"z": "max(z)"}, spark=session))
+        refused(lambda: table.delete("z rlike hello", spark=session))
+        refused(lambda: table.update({"z": "id oops"}, spark=session))
+        refused(table.merge(source, f"{ON} and rand() < 2").when_matched_delete().execute)
+        for text in ("id = 1 oops", "z rlike", "nope("):
+            refused(lambda: table.scan(text).to_spark(session), ParseError)  # noqa: B023
+            refused(lambda: table.changes(row_filter=text).to_spark(session), ParseError)  # noqa: B023
+        assert caplog.records == []
+        with pytest.raises(Exception, match="nope"):
+            table.scan("nope rlike 'a'").to_spark(session)  # an error of Spark's own: its report follows it
+        assert len(caplog.records) == 1
+        with pytest.raises(Exception, match="hello"):
+            session.range(1).select("hello")
+        assert caplog.records != []
+    finally:
+        for logger in reports:
+            logger.removeHandler(caplog.handler)
 
 
 # --- functions of many rows

@@ -1,4 +1,5 @@
-"""`spark.sql` of a prepared session. Statements are Spark's; those that name Frazil's tables, or are Iceberg's own, are refused by name."""
+"""`spark.sql` of a prepared session. Statements are Spark's; those about Frazil's tables, or of Iceberg's own kinds, are refused by name,
+with the call that does the same."""
 
 from __future__ import annotations
 
@@ -6,52 +7,101 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from frazil.dropin.names import catalog_of, is_catalog, is_ours
-from frazil.errors import Unsupported
+from frazil.catalog.names import identifier_parts
+from frazil.dropin.names import catalog_of, default_has_namespace, is_catalog, is_ours
+from frazil.dropin.statements import Statement, is_explained, statement_of
+from frazil.errors import InvalidInput, Unsupported
+from frazil.spark.host.quiet import quietly
 
-_CREATES = re.compile(r"^\s*(?:create|replace)\b.*\btable\b.*\busing\s+iceberg\b", re.IGNORECASE | re.DOTALL)
-_EXTENSION = re.compile(
-    r"^\s*alter\s+table\s+\S+\s+(?:add\s+partition\s+field|drop\s+partition\s+field|replace\s+partition\s+field|write\s|set\s+identifier"
-    r"|drop\s+identifier|create\s+(?:or\s+replace\s+)?(?:branch|tag)|replace\s+(?:branch|tag)|drop\s+(?:branch|tag))",
-    re.IGNORECASE,
-)
+_USES_ICEBERG = re.compile(r"\busing\s+iceberg\b", re.IGNORECASE)
+_DROPS_IF_EXISTS = re.compile(r"\s*drop\s+\w+\s+if\s+exists\b", re.IGNORECASE)
 _NAME = re.compile(r"(?:`[^`]+`|\w+)(?:\s*\.\s*(?:`[^`]+`|\w+))+")
-_CATALOG = re.compile(r"^\s*(?:use|show|create|drop|describe|desc|alter)\b.*?(?:`([^`]+)`|(\w+))\s*;?\s*$", re.IGNORECASE | re.DOTALL)
 _MISSING = ("TABLE_OR_VIEW_NOT_FOUND", "CATALOG_NOT_FOUND", "SCHEMA_NOT_FOUND", "REQUIRES_SINGLE_PART_NAMESPACE", "ROUTINE_NOT_FOUND",
             "UNRESOLVED_ROUTINE", "FAILED_TO_LOAD_ROUTINE", "MISSING_CATALOG_ABILITY", "CANNOT_LOAD",
-            "NESTED_DATABASE_UNSUPPORTED", "Nested databases are not supported")  # fmt: skip
+            "NESTED_DATABASE_UNSUPPORTED", "Nested databases are not supported", "Error occurred during query planning")  # fmt: skip
 
 
 def run(own: Callable[..., Any], spark: Any, sqlQuery: str, args: Any = None, **named: Any) -> Any:
-    """Spark's answer; where Spark does not know a name that is Frazil's, an error that says so."""
-    if _CREATES.match(sqlQuery):
-        raise _refused("CREATE TABLE … USING iceberg", "catalog.create_table or df.writeTo(…).create() makes one.")
+    """Spark's answer; where Spark does not know a name that is Frazil's, an error that says so, and what to call."""
+    statement = statement_of(sqlQuery)
+    if statement is not None and _is_refused_at_once(spark, sqlQuery, statement):
+        raise _refused(spark, statement, uses_iceberg=_USES_ICEBERG.search(sqlQuery) is not None)
+    with quietly():
+        try:
+            answer = own(sqlQuery, args, **named)
+        except Exception as error:
+            if (refusal := _refusal(spark, sqlQuery, statement, error)) is not None:
+                raise refusal from error
+            raise
+    if is_explained(sqlQuery) and (refusal := _refusal(spark, sqlQuery, statement, _Planless(answer.first()[0]))) is not None:
+        raise refusal
+    return answer
+
+
+class _Planless(Exception):
+    """What EXPLAIN says of a statement that has no plan: Spark gives the error as its answer."""
+
+
+def _is_refused_at_once(spark: Any, text: str, statement: Statement) -> bool:
+    """What Spark would take for its own: it makes a table of a format that it does not know, and drops nothing without a word."""
+    if statement.kind.startswith(("CREATE TABLE", "REPLACE TABLE")):
+        return _USES_ICEBERG.search(text) is not None
+    return _DROPS_IF_EXISTS.match(text) is not None and _is_about_ours(spark, statement)
+
+
+def _refusal(spark: Any, text: str, statement: Statement | None, error: Exception) -> Unsupported | None:
+    is_missing = any(m in str(error) for m in _MISSING)
+    if statement is not None:
+        unknown = statement.of_iceberg and (is_missing or type(error).__name__ == "ParseException")
+        if unknown or _is_about_ours(spark, statement):
+            return _refused(spark, statement)
+    if is_missing and (name := _named(spark, text)):
+        hint = f'spark.table({name!r}).createOrReplaceTempView("v") gives SQL a name for its rows.'
+        return Unsupported(f"spark.sql over table {name} is not supported yet.", hint=hint, table=name)
+    return None
+
+
+def _refused(spark: Any, statement: Statement, uses_iceberg: bool = False) -> Unsupported:
+    catalog, parts = _split(spark, statement)
+    hint = statement.call(catalog, parts)
+    if statement.of_iceberg:
+        return Unsupported(f"This Iceberg statement ({statement.kind}) is not supported yet.", hint=hint)
+    if uses_iceberg:
+        return Unsupported(f"{statement.kind} … USING iceberg is not supported yet.", hint=hint)
+    what = f"table {statement.name}" if statement.about == "table" else f"catalog {catalog or 'default'}"
+    return Unsupported(f"spark.sql over {what} ({statement.kind}) is not supported yet.", hint=hint)
+
+
+def _split(spark: Any, statement: Statement) -> tuple[str | None, tuple[str, ...]]:
+    """The catalog that the name of a statement begins with, None: the default one; and the rest of the name."""
+    first, *rest = parts = _parts(statement.name)
+    if statement.about == "table":
+        return (first, tuple(rest)) if catalog_of(spark, statement.name) is not None else (None, tuple(parts))
+    return (first, tuple(rest)) if is_catalog(spark, first, bool(rest)) else (None, tuple(parts))
+
+
+def _parts(name: str) -> tuple[str, ...]:
     try:
-        return own(sqlQuery, args, **named)
-    except Exception as error:
-        if _EXTENSION.match(sqlQuery):
-            raise _refused(
-                "This Iceberg statement", "Table has a method for it: update_spec, update_sort_order, manage_snapshots, …"
-            ) from error
-        if any(m in str(error) for m in _MISSING) and (name := _named(spark, sqlQuery)):
-            if "." not in name:
-                raise _refused(f"spark.sql over catalog {name}", f"frazil.load_catalog({name!r}) has methods for it.") from error
-            raise _refused(
-                f"spark.sql over table {name}", f"spark.table({name!r}).createOrReplaceTempView(…) gives SQL a name for it."
-            ) from error
-        raise
+        return identifier_parts(name)
+    except InvalidInput:
+        return (name,)
 
 
-def _refused(what: str, hint: str) -> Unsupported:
-    return Unsupported(f"{what} is not supported yet.", hint=hint)
+def _is_about_ours(spark: Any, statement: Statement) -> bool:
+    """Whether the table or namespace of a statement is, or would be, one of Frazil's."""
+    catalog, parts = _split(spark, statement)
+    if catalog is not None:
+        return True
+    if statement.about == "table":
+        makes = statement.kind.startswith("CREATE") and len(parts) > 1
+        return is_ours(spark, statement.name) or (makes and default_has_namespace(spark, parts[:-1]))
+    return not statement.kind.startswith("CREATE") and default_has_namespace(spark, parts)
 
 
 def _named(spark: Any, text: str) -> str | None:
-    """A name in the text that belongs to one of Frazil's catalogs or tables."""
+    """A table in the text that belongs to one of Frazil's catalogs."""
     for match in _NAME.finditer(re.sub(r"'(?:[^'\\]|\\.)*'", "''", text)):
         name = re.sub(r"\s*\.\s*", ".", match[0])
         if catalog_of(spark, name) or is_ours(spark, name):
             return name
-    last = _CATALOG.match(text)  # USE prod, SHOW NAMESPACES IN prod
-    name = (last[1] or last[2]) if last else ""
-    return name if name and is_catalog(spark, name, default=False) else None
+    return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from frazil.dropin.names import is_ours
+from frazil.dropin.names import is_ours, led_to_ours
 from frazil.dropin.tables import create, insert, is_dynamic, open_table, split_branch
 from frazil.errors import InvalidInput, NoSuchTableError, SchemaMismatch, TableAlreadyExistsError, Unsupported
 
@@ -76,14 +76,17 @@ class IcebergWriter:
     def saveAsTable(self, name: str, format: str | None = None, mode: str | None = None, partitionBy: Any = None, **options: Any) -> None:
         self._also(format, mode, partitionBy, options)
         if self._format != "iceberg" and not (not self._format and is_ours(self._frame.sparkSession, name)):
-            self._own.saveAsTable(name)
+            with led_to_ours(self._frame.sparkSession, name, f'df.write.format("iceberg").saveAsTable({name!r}) makes an Iceberg table.'):
+                self._own.saveAsTable(name)
             return
         self._write(name, replaces=True)
 
     def insertInto(self, tableName: str, overwrite: bool | None = None) -> None:
         """By position, as Spark does: the frame's columns are taken as the table's, in order."""
         if not is_ours(self._frame.sparkSession, tableName):
-            self._own.insertInto(tableName, overwrite)
+            hint = f'df.write.format("iceberg").saveAsTable({tableName!r}) makes an Iceberg table.'
+            with led_to_ours(self._frame.sparkSession, tableName, hint):
+                self._own.insertInto(tableName, overwrite)
             return
         table, given = self._open(tableName)
         names = [f.name for f in table.schema().fields]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from frazil.dropin.names import catalog_of, is_ours
+from frazil.dropin.names import catalog_of, is_ours, led_to_ours
 from frazil.dropin.tables import create, insert, open_table, split_branch, sql_of, term_of
 from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
 from frazil.spec.properties import DATA_FORMAT
@@ -79,7 +79,8 @@ class IcebergWriterV2:
     def _create(self, verb: str, **named: Any) -> None:
         spark = self._frame.sparkSession
         if catalog_of(spark, self._table) is None and self._provider != "iceberg" and not is_ours(spark, self._table):
-            getattr(self._spark(), verb)()
+            with led_to_ours(spark, self._table, f'df.writeTo({self._table!r}).using("iceberg").{verb}() makes an Iceberg table.'):
+                getattr(self._spark(), verb)()
             return
         if self._provider in ("parquet", "orc", "avro"):  # as in Java: the format of the data files
             self._properties.setdefault(DATA_FORMAT.name, self._provider)
@@ -105,7 +106,8 @@ class IcebergWriterV2:
         spark = self._frame.sparkSession
         name, branch = split_branch(self._table)
         if not is_ours(spark, name):
-            getattr(self._spark(), verb)(*condition)
+            with led_to_ours(spark, name, f'df.writeTo({name!r}).using("iceberg").create() makes an Iceberg table.'):
+                getattr(self._spark(), verb)(*condition)
             return
         try:
             table = open_table(name, self._given, spark)

@@ -36,7 +36,7 @@ from frazil.rows.pairing import Pairing
 from frazil.rows.reach import reach
 from frazil.rows.sides import sides_of
 from frazil.rows.source import MergeSource, forget
-from frazil.rows.upsert import refuse_duplicates, refuse_unknown
+from frazil.rows.upsert import refuse_duplicates, refuse_unknown, refuse_without_key
 from frazil.scan.plan import Plan
 from frazil.spec.schema import Schema
 
@@ -58,6 +58,8 @@ def stage_merge(step: Step, rows: InputFrame, merge: Merge, mode: str | None = N
     stages = step.engine if step.engine.evaluates_sql else rows.engine
     with stages.stage_source(rows.frame, step.write, step.schema, step.settings.case_sensitive) as ready:
         step, before = _evolved(step, ready.schema, merge)
+        if unique:
+            refuse_without_key(ready.schema, unique, step.case_sensitive)
         if unique and not merge.merge_schema:
             refuse_unknown(ready.schema, step.schema, step.case_sensitive)
         bound = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,12 +10,23 @@ from frazil.commit.actions import Action, MetadataChange
 from frazil.errors import InvalidInput
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import property_text
+from frazil.spec.property_names import meant_by
 from frazil.spec.updates import RemoveProperties, SetLocation, SetProperties, UpgradeFormatVersion
+
+_log = logging.getLogger("frazil")
 
 
 def set_properties(properties: Mapping[str, Any]) -> Action:
-    updates = {str(k): property_text(k, v) for k, v in properties.items()}
+    updates = property_texts(properties)
     return MetadataChange(lambda _: (SetProperties(updates),))
+
+
+def property_texts(properties: Mapping[str, Any]) -> dict[str, str]:
+    """Properties as a table stores them. A name that is nearly a known one is a warning: other engines may have properties of their own."""
+    for name in map(str, properties):
+        if (meant := meant_by(name)) is not None:
+            _log.warning("Table property %r is not known, and has no effect here. Did you mean %r?", name, meant)
+    return {str(k): property_text(k, v) for k, v in properties.items()}
 
 
 def remove_properties(keys: Sequence[str]) -> Action:

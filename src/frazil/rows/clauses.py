@@ -130,6 +130,11 @@ class Merge:
         return bool(matched) and not (len(matched) == 1 and matched[0].do is Do.DELETE and matched[0].is_unconditional)
 
     def check(self) -> None:
+        if isinstance(self.on, list | tuple):
+            keys = [str(k) for k in self.on] or ["id"]
+            both = " AND ".join(f"{self.target_alias}.{k} = {self.source_alias}.{k}" for k in keys)
+            hint = f"on={both!r}; by a key alone: t.upsert(frame, join_cols={keys})."
+            raise InvalidInput(f"MERGE: on is a condition, not {self.on!r}.", hint=hint)
         if not self.clauses:
             raise InvalidInput("MERGE needs at least one when_… clause.")
         if self.target_alias.lower() == self.source_alias.lower():

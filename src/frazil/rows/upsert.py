@@ -9,12 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.arrow.values.mismatch import mismatch, no_such_column
-from frazil.errors import InvalidInput
+from frazil.errors import InvalidInput, SchemaMismatch
 from frazil.expr.nodes import And, EqualTo, Expression, Reference
 from frazil.rows.clauses import Merge, matched_update_all, not_matched_insert_all
 from frazil.rows.key_index import expanded
 from frazil.rows.pairing import Pairing
 from frazil.spec.schema import Schema
+from frazil.spec.shown import listed
 
 SHOWN = 5
 
@@ -44,6 +45,15 @@ def refuse_unknown(source: Schema, target: Schema, case_sensitive: bool) -> None
     unknown = [f for f in source.fields if target.get_field(f.name, case_sensitive) is None]
     if unknown:
         raise mismatch([no_such_column(f.name, str(f.field_type), target.column_names) for f in unknown])
+
+
+def refuse_without_key(source: Schema, names: Sequence[str], case_sensitive: bool) -> None:
+    """A frame that lacks a column of the key. Raises SchemaMismatch."""
+    missing = [n for n in names if source.get_field(n, case_sensitive) is None]
+    if missing:
+        have = listed(f.name for f in source.fields)
+        told = f"upsert: the frame has no column {missing[0]}, which is in the key ({', '.join(names)}); it has: {have}."
+        raise SchemaMismatch(told, hint="Add it to the frame, or join by columns that it has: t.upsert(frame, join_cols=[…]).")
 
 
 def refuse_duplicates(pairing: Pairing, names: Sequence[str]) -> None:

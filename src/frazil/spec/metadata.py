@@ -9,6 +9,7 @@ from typing import Any
 from frazil.errors import NoSuchRefError, NoSuchSnapshotError, ValidationError
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.schema import Schema
+from frazil.spec.shown import listed, shortened, time_text
 from frazil.spec.snapshot import MAIN_BRANCH, MetadataLogEntry, Snapshot, SnapshotLogEntry, SnapshotRef, Snapshots
 from frazil.spec.sorting import UNSORTED_SORT_ORDER, SortOrder
 
@@ -44,6 +45,24 @@ class TableMetadata:
     snapshot_log: tuple[SnapshotLogEntry, ...] = ()
     metadata_log: tuple[MetadataLogEntry, ...] = ()
     extra: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def __repr__(self) -> str:
+        """What the table is, without its history; each part is an attribute."""
+        schema = next((s for s in self.schemas if s.schema_id == self.current_schema_id), None)
+        snapshot = self.current_snapshot()
+        lines = [
+            f"TableMetadata(format_version={self.format_version}, table_uuid={self.table_uuid!r}",
+            f"  location: {shortened(self.location, 200)}",
+            f"  last updated: {time_text(self.last_updated_ms)}, last sequence number: {self.last_sequence_number}",
+            f"  columns: {listed(f'{f.name} {shortened(f.field_type, 40)}' for f in schema.fields) if schema else 'unknown'}",
+            f"  {len(self.schemas)} schemas, {len(self.partition_specs)} partition specs, {len(self.sort_orders)} sort orders; current: "
+            f"schema {self.current_schema_id}, partition spec {self.default_spec_id}, sort order {self.default_sort_order_id}",
+            f"  {len(self.snapshots)} snapshots; current: {f'{time_text(snapshot.timestamp_ms)}  {snapshot}' if snapshot else 'none'}",
+            f"  refs: {listed(self.refs) or 'none'}",
+            f"  properties: {listed((f'{k}={shortened(v, 60)}' for k, v in self.properties.items()), 300) or 'none'}",
+            f"  {len(self.snapshot_log)} entries in the snapshot log, {len(self.metadata_log)} in the metadata log)",
+        ]
+        return "\n".join(lines)
 
     def schema(self) -> Schema:
         return self.schema_by_id(self.current_schema_id)

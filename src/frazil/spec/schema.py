@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from frazil.errors import ValidationError
+from frazil.spec.shown import LINES, shortened
 from frazil.spec.types import (
     DoubleType,
     FloatType,
@@ -152,6 +153,11 @@ class Schema:
         return self.fields == other.fields and set(self.identifier_field_ids) == set(other.identifier_field_ids)
 
     def __repr__(self) -> str:
+        """One screen at most; `str` shows all of it."""
+        more = [f"  … {len(self.fields) - LINES} more"] if len(self.fields) > LINES else []
+        return "\n".join(["table {", *(f"  {shortened(f, 200)}" for f in self.fields[:LINES]), *more, "}"])
+
+    def __str__(self) -> str:
         return "table {\n" + "\n".join(f"  {f}" for f in self.fields) + "\n}"
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, overload
 
+from frazil.spec.shown import time_text
+
 MAIN_BRANCH = "main"
 
 
@@ -117,7 +119,7 @@ class Snapshots(Sequence[Snapshot]):
         return Snapshots([self.ids[i] for i in kept], [self._known[i] for i in kept], [self._texts[i] for i in kept], self._decode)
 
     def __repr__(self) -> str:
-        shown = [f"  {s}" for s in self[-20:]]
+        shown = [f"  {time_text(s.timestamp_ms)}  {s}" for s in self[-20:]]
         more = [f"  … {len(self) - len(shown)} older"] if len(self) > len(shown) else []
         return "\n".join([f"Snapshots({len(self)})", *more, *shown])
 
@@ -144,9 +146,24 @@ class SnapshotLogEntry:
     snapshot_id: int
     extra: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
+    def __repr__(self) -> str:
+        return f"SnapshotLogEntry({time_text(self.timestamp_ms)}, timestamp_ms={self.timestamp_ms}, snapshot_id={self.snapshot_id})"
+
+
+class SnapshotLog(list[SnapshotLogEntry]):
+    """Which snapshot was current since when, oldest first; shown with a line for each, the last twenty of them."""
+
+    def __repr__(self) -> str:
+        shown = [f"  {e}" for e in self[-20:]]
+        more = [f"  … {len(self) - len(shown)} older"] if len(self) > len(shown) else []
+        return "\n".join([f"SnapshotLog({len(self)})", *more, *shown])
+
 
 @dataclass(frozen=True)
 class MetadataLogEntry:
     timestamp_ms: int
     metadata_file: str
     extra: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def __repr__(self) -> str:
+        return f"MetadataLogEntry({time_text(self.timestamp_ms)}, timestamp_ms={self.timestamp_ms}, metadata_file={self.metadata_file!r})"

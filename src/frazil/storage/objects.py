@@ -23,7 +23,8 @@ from frazil.storage.locations import join
 from frazil.storage.object_options import options
 from frazil.storage.vended import CredentialsSource, current, merged
 
-OBJECT_SCHEMES = {"s3", "gs", "abfss"}
+_EXTRAS = {"s3": "s3", "gs": "gcs", "abfss": "azure"}
+OBJECT_SCHEMES = set(_EXTRAS)
 _LOCATION = re.compile(r"[A-Za-z0-9]+://(?P<bucket>[^/]+)(?:/(?P<key>.*))?", re.S)
 
 
@@ -56,7 +57,7 @@ class ObjectStorage:
     def _at(self, location: str) -> tuple[Any, Any, str]:
         """(obstore, the bucket's store, the key)"""
         bucket, key = self._split(location)
-        library = _obstore()
+        library = _obstore(self.scheme)
         if self.vended is not None and self.scheme == "s3":
             return library, _renewing_client(bucket, self.properties, self.vended), key
         return library, _client(self.scheme, bucket, merged(self.properties, self.vended)), key
@@ -201,19 +202,19 @@ class _Sink(io.RawIOBase):
         return len(data)
 
 
-def _obstore() -> Any:
+def _obstore(scheme: str) -> Any:
     try:
         import obstore
         import obstore.exceptions
         import obstore.store
     except ImportError as error:
-        raise NotInstalledError("Object stores need obstore.", hint='pip install "frazil[s3]"') from error
+        raise NotInstalledError(f"Locations {scheme}:// need obstore.", hint=f'pip install "frazil[{_EXTRAS[scheme]}]"') from error
     return obstore
 
 
 @functools.lru_cache(maxsize=64)
 def _client(scheme: str, bucket: str, properties: tuple[tuple[str, str], ...]) -> Any:
-    chosen, stores = options(scheme, dict(properties)), _obstore().store
+    chosen, stores = options(scheme, dict(properties)), _obstore(scheme).store
     try:
         match scheme:
             case "s3":
@@ -242,7 +243,7 @@ def _renewing_client(bucket: str, properties: tuple[tuple[str, str], ...], vende
         }  # fmt: skip
 
     try:
-        return _obstore().store.S3Store(bucket, config=own, client_options=first.client, credential_provider=provide)
+        return _obstore("s3").store.S3Store(bucket, config=own, client_options=first.client, credential_provider=provide)
     except Exception:  # its text may show the options, and those hold secrets
         raise InvalidInput(f"The s3 options of the catalog cannot be used for bucket {bucket}.") from None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from frazil.catalog import CatalogBackend, Committed, Conflict
 from frazil.catalog import Identifier as Parts
@@ -23,6 +23,7 @@ from frazil.spec.sorting import SortOrder
 from frazil.storage import place_of, redact
 from frazil.table.create import table_metadata
 from frazil.table.creation import CreateTableTransaction
+from frazil.table.habits import no_such_method
 from frazil.table.table import Table
 
 Identifier = str | tuple[str, ...]
@@ -81,6 +82,13 @@ class Catalog(AbstractContextManager["Catalog"]):
             raise InvalidInput(f"{identifier!r} is no table identifier: it has a namespace and a name, as in db.events.")
         return parts
 
+    @staticmethod
+    def _new_name(parts: Parts) -> Parts:
+        """The name of what is to be made. One that is there already opens whatever it is called."""
+        if blank := [p for p in parts if not p.strip()]:
+            raise InvalidInput(f"{blank[0]!r} cannot be a name: it is blank.", hint="Names are as in db.events.")
+        return parts
+
     def _full_name(self, parts: Parts) -> str:
         return full_name((self.name, *parts))
 
@@ -106,7 +114,7 @@ class Catalog(AbstractContextManager["Catalog"]):
 
         Raises TableAlreadyExistsError, NoSuchNamespaceError, ValidationError.
         """
-        parts = self._parts(identifier)
+        parts = self._new_name(self._parts(identifier))
         defaults, overrides = self._prefixed("table-default."), self._prefixed("table-override.")
         metadata = table_metadata(
             self._place(parts, location),
@@ -160,7 +168,7 @@ class Catalog(AbstractContextManager["Catalog"]):
     def _creation(
         self, identifier: Identifier, schema: Any, location: str | None, named: dict[str, Any], replace: bool, create: bool
     ) -> CreateTableTransaction:
-        parts = self._parts(identifier)
+        parts = self._new_name(self._parts(identifier))
         base = self._backend.load(parts) if replace and (not create or self._backend.table_exists(parts)) else None
         place = base.metadata.location if base and not location else self._place(parts, location)
         properties = {**self._prefixed("table-default."), **(named.pop("properties", None) or {}), **self._prefixed("table-override.")}
@@ -186,12 +194,12 @@ class Catalog(AbstractContextManager["Catalog"]):
         return self._backend.drop_table(self._parts(identifier), purge=True)
 
     def rename_table(self, from_identifier: Identifier, to_identifier: Identifier) -> Table:
-        self._backend.rename_table(self._parts(from_identifier), self._parts(to_identifier))
+        self._backend.rename_table(self._parts(from_identifier), self._new_name(self._parts(to_identifier)))
         return self.load_table(to_identifier)
 
     def register_table(self, identifier: Identifier, metadata_location: str, overwrite: bool = False) -> Table:
         """A table that exists as files becomes known under a name."""
-        parts = self._parts(identifier)
+        parts = self._new_name(self._parts(identifier))
         return Table(self._backend, self._backend.register_table(parts, metadata_location, overwrite=overwrite), self._full_name(parts))
 
     def list_tables(self, namespace: Identifier) -> list[Parts]:
@@ -200,7 +208,7 @@ class Catalog(AbstractContextManager["Catalog"]):
     # --- namespaces
 
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str] = {}) -> None:
-        self._backend.create_namespace(self.identifier_to_tuple(namespace), dict(properties))
+        self._backend.create_namespace(self._new_name(self.identifier_to_tuple(namespace)), dict(properties))
 
     def create_namespace_if_not_exists(self, namespace: Identifier, properties: Mapping[str, str] = {}) -> None:
         try:
@@ -240,3 +248,8 @@ class Catalog(AbstractContextManager["Catalog"]):
 
     def drop_view(self, identifier: Identifier) -> None:
         raise self._views()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_such_method(self, name)

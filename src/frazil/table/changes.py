@@ -19,7 +19,7 @@ from frazil.table import engines
 from frazil.table.scan import DataScan
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ChangesScan(DataScan):
     """The rows that snapshots brought (INSERT) and took away (DELETE), each with `_change_type`, `_change_ordinal` and
     `_commit_snapshot_id`; rows that a snapshot only moved to another file are left out.

@@ -10,10 +10,10 @@ from frazil.arrow.write import conform
 from frazil.commit.new_table import new_metadata
 from frazil.errors import InvalidInput, ValidationError
 from frazil.ops.frames import is_spark_frame, is_spark_type
+from frazil.ops.metadata_changes import property_texts
 from frazil.spec.ddl import parse_schema
 from frazil.spec.metadata import DEFAULT_FORMAT_VERSION, SUPPORTED_FORMAT_VERSION, TableMetadata
 from frazil.spec.partitioning import PartitionSpec, build_spec
-from frazil.spec.properties import property_text
 from frazil.spec.schema import Schema
 from frazil.spec.sorting import SortOrder, build_sort_order
 from frazil.spec.types import IcebergType, ListType, MapType, NestedField, StructType
@@ -65,7 +65,7 @@ def table_metadata(
     format_version: int | None = None,
 ) -> TableMetadata:
     """Complete metadata of a new table. Raises ValidationError and its kin for what the format forbids."""
-    own = {str(k): property_text(k, v) for k, v in (properties or {}).items()}
+    own = property_texts(properties or {})
     version = _version(format_version, own.pop("format-version", None))
     asked = schema_of(schema)
     if identifier_fields:

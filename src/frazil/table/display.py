@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import html
 from collections.abc import Sequence
 
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.shown import LINES, listed, shortened, time_text
 
 
 def facts(name: str, metadata: TableMetadata, metadata_location: str) -> list[tuple[str, str]]:
@@ -23,9 +23,9 @@ def facts(name: str, metadata: TableMetadata, metadata_location: str) -> list[tu
         for f in spec.fields
     )
     sort = ", ".join(f"{names.get(f.source_id, f.source_id)} {f.direction.value}" for f in order.fields)
-    when = dt.datetime.fromtimestamp(snapshot.timestamp_ms / 1000, dt.UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if snapshot else ""
+    when = time_text(snapshot.timestamp_ms) if snapshot else ""
     rows, files = summary.get("total-records", ""), summary.get("total-data-files", "0")
-    return [
+    told = [
         ("table", f"{name}  (Iceberg v{metadata.format_version})"),
         ("location", metadata.location),
         ("partitioned by", partition or "nothing"),
@@ -33,9 +33,10 @@ def facts(name: str, metadata: TableMetadata, metadata_location: str) -> list[tu
         *([("primary key", ", ".join(sorted(schema.identifier_field_names())))] if schema.identifier_field_ids else []),
         ("snapshot", f"{snapshot.snapshot_id}  {snapshot.operation}, {when}" if snapshot else "none yet"),
         *([("rows", f"{int(rows):,} in {int(files):,} files")] if rows.isdigit() and files.isdigit() else []),
-        *([("refs", ", ".join(sorted(metadata.refs)))] if len(metadata.refs) > 1 else []),
+        *([("refs", listed(sorted(metadata.refs)))] if len(metadata.refs) > 1 else []),
         ("metadata", metadata_location.rsplit("/", 1)[-1]),
     ]
+    return [(label, shortened(value, 200)) for label, value in told]
 
 
 def _term(column: str, transform: str) -> str:
@@ -43,20 +44,21 @@ def _term(column: str, transform: str) -> str:
 
 
 def columns(metadata: TableMetadata) -> list[tuple[str, str, str]]:
-    """(name, type, remark) of the top-level columns."""
-    return [
-        (f.name, str(f.field_type), " ".join([*(["required"] if f.required else []), *([f.doc] if f.doc else [])]))
-        for f in metadata.schema().fields
-    ]
+    """(name, type, remark) of the top-level columns, as many as fit on a screen; how many more there are stands last."""
+    fields = metadata.schema().fields
+    shown = []
+    for f in fields[:LINES]:
+        remark = " ".join([*(["required"] if f.required else []), *([f.doc] if f.doc else [])])
+        shown.append((shortened(f.name, 60), shortened(f.field_type), shortened(remark)))
+    return shown if len(fields) <= LINES else [*shown, (f"… {len(fields) - LINES} more", "", "")]
 
 
 def text(name: str, metadata: TableMetadata, metadata_location: str) -> str:
     lines = [f"{label:>14}  {value}" for label, value in facts(name, metadata, metadata_location)]
-    width = max((len(n) for n, _, _ in columns(metadata)), default=0)
-    listed = columns(metadata)
-    shown = [f"{'columns' if i == 0 else '':>14}  {n:<{width}}  {t}{'  ' + r if r else ''}" for i, (n, t, r) in enumerate(listed[:40])]
-    more = [f"{'':>14}  … {len(listed) - 40} more"] if len(listed) > 40 else []
-    return "\n".join([*lines, *shown, *more])
+    rows = columns(metadata)
+    width = max((len(n) for n, _, _ in rows), default=0)
+    shown = [f"{'columns' if i == 0 else '':>14}  {n:<{width}}  {t}{'  ' + r if r else ''}".rstrip() for i, (n, t, r) in enumerate(rows)]
+    return "\n".join([*lines, *shown])
 
 
 def as_html(name: str, metadata: TableMetadata, metadata_location: str) -> str:

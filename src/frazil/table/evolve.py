@@ -11,9 +11,9 @@ from frazil.commit.cherry_pick import CherryPick
 from frazil.commit.evolve.evolve_schema import SchemaChanges
 from frazil.commit.evolve.manage_snapshots import RefChanges
 from frazil.errors import FrazilError
+from frazil.ops.metadata_changes import property_texts
 from frazil.ops.naming import naming
 from frazil.ops.operation import TableOperation
-from frazil.spec.properties import property_text
 from frazil.spec.updates import (
     RemovePartitionStatistics,
     RemoveProperties,
@@ -44,7 +44,7 @@ class UpdateProperties:
         self._updates: list[Update] = []
 
     def set(self, key: str, value: Any) -> UpdateProperties:
-        self._updates.append(SetProperties({key: property_text(key, value)}))
+        self._updates.append(SetProperties(property_texts({key: value})))
         return self
 
     def remove(self, key: str) -> UpdateProperties:

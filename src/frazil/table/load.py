@@ -6,9 +6,9 @@ from typing import Any, cast
 
 from frazil.catalog import first_found, load_backend, meanings
 from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names
-from frazil.catalog.names import full_name
+from frazil.catalog.names import full_name, identifier_parts
 from frazil.catalog.path import load_location
-from frazil.errors import NoSuchTableError, Unsupported
+from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
 from frazil.scan.suffixes import CHANGES, is_suffix, no_suffix, read_suffixes, split_location
 from frazil.table.catalog import Catalog
 from frazil.table.changes import ChangesScan
@@ -39,12 +39,24 @@ def load_table(identifier: str | tuple[str, ...], **properties: Any) -> Table:
     With the name of a metadata table behind it (`db.t.files`, `/path/to/t#files`) that is a `MetadataTable`, with `changes` the changelog
     scan, though the signature names what it nearly always is. Raises NoSuchTableError, CorruptData for damaged metadata.
     """
+    if (catalog := properties.get("catalog")) is not None:
+        raise _catalog_beside(identifier, catalog)
     if isinstance(identifier, str) and ("/" in identifier or identifier.startswith("file:")):
         location, suffixes = split_location(identifier)
         table = at_location(location, **properties)
         return cast(Table, _viewed(table, location, suffixes)) if suffixes else table
     found = meanings(identifier, properties, spark_conf=session_catalogs())
     return first_found(found, lambda name, rest: _in_catalog(load_catalog(name, **properties), rest))
+
+
+def _catalog_beside(identifier: Any, catalog: Any) -> InvalidInput:
+    name = identifier if isinstance(identifier, str) else full_name(identifier)
+    if isinstance(catalog, Catalog):
+        return InvalidInput("load_table takes no catalog=.", hint=f"A catalog in hand opens its tables: catalog.load_table({name!r}).")
+    whole = full_name((str(catalog), *identifier_parts(name)))
+    opened = f"frazil.load_catalog({str(catalog)!r})"
+    hint = f"The catalog stands before the name: frazil.load_table({whole!r}), or {opened}.load_table({name!r})."
+    return InvalidInput("load_table takes no catalog=.", hint=hint)
 
 
 def _in_catalog(catalog: Catalog, parts: tuple[str, ...]) -> Table:

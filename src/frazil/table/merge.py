@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from frazil.rows import clauses as c
 from frazil.rows.clauses import Clause, Merge
+from frazil.table.habits import OF_MERGES, no_such_method
 
 R = TypeVar("R")
 
@@ -61,3 +62,13 @@ class MergeBuilder(Generic[R]):
         """Does it: one snapshot. `mode`: copy-on-write, merge-on-read, None: the table's write.merge.mode."""
         self.merge.check()
         return self.run(self.frame, self.merge, mode)
+
+    def __repr__(self) -> str:
+        """The statement; the frame by its kind, as rows need not be seen."""
+        clauses = "".join(f"\n  {c}" for c in self.merge.clauses) or "\n  (no clause yet)"
+        return f"MergeBuilder({type(self.frame).__name__} on {self.merge.on}){clauses}"
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_such_method(self, name, OF_MERGES)

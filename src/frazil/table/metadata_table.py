@@ -10,9 +10,12 @@ import pyarrow as pa
 
 from frazil.catalog import LoadedTable
 from frazil.catalog.names import identifier_parts
+from frazil.ops.arguments import number
 from frazil.scan.inspect import metadata_table, metadata_table_schema
 from frazil.scan.snapshot_ref import resolve
+from frazil.spec.shown import shortened
 from frazil.table import engines, frames
+from frazil.table.rows_text import first_rows
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,10 @@ class MetadataTable:
     def to_polars(self) -> Any:
         return frames.polars_of(self.to_arrow())
 
+    def show(self, n: int = 20, truncate: bool | int = True) -> None:
+        """Prints the first `n` rows, as Spark's show does."""
+        print(first_rows(self.to_arrow(), number("n", n, 0) or 0, truncate))
+
     def to_duckdb(self, table_name: str, connection: Any = None) -> Any:
         """As a table of a DuckDB connection (a new one in memory unless given); returns the connection."""
         return frames.in_duckdb(self.to_arrow(), table_name, connection)
@@ -61,5 +68,5 @@ class MetadataTable:
 
     def __repr__(self) -> str:
         chosen = "".join(f", {k}={v!r}" for k, v in self.selectors.items())
-        columns = "\n".join(f"  {f.name}: {f.type}" for f in self.schema())
+        columns = "\n".join(shortened(f"  {f.name}: {f.type}", 150) for f in self.schema())
         return f"MetadataTable({'.'.join(self.name())}{chosen})\n{columns}"

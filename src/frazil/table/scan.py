@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from frazil.errors import InvalidInput
 from frazil.expr.nodes import AlwaysTrue, And, Predicate
+from frazil.ops.arguments import number
 from frazil.ops.frames import is_spark_column
 from frazil.ops.in_process import IN_PROCESS
 from frazil.ops.naming import naming
@@ -20,10 +21,13 @@ from frazil.scan.plan import Plan
 from frazil.scan.tasks import FileScanTask
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
+from frazil.spec.shown import listed, shortened
 from frazil.spec.snapshot import Snapshot
 from frazil.storage import Storage
 from frazil.table import engines
 from frazil.table.frames import in_duckdb, pandas_of, polars_of
+from frazil.table.habits import OF_SCANS, no_such_method
+from frazil.table.rows_text import first_rows
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,9 @@ class ScannedTable:
     name: str
     metadata: TableMetadata
     storage: Storage
+
+    def __repr__(self) -> str:
+        return f"ScannedTable({self.name!r}, {self.metadata.location!r})"
 
     def naming(self) -> AbstractContextManager[None]:
         return naming(self.name, self.metadata.location)
@@ -60,6 +67,22 @@ class DataScan:
     def __post_init__(self) -> None:
         if self.limit is not None and self.limit < 0:
             raise InvalidInput(f"limit must not be negative, got {self.limit}")
+
+    def __repr__(self) -> str:
+        """The table's name and what was asked of it."""
+        asked = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "source"}
+        default = type(self)(self.source)
+        shown = [
+            f"{name}=({listed(map(repr, value))})" if isinstance(value, tuple) else f"{name}={shortened(repr(value))}"
+            for name, value in asked.items()
+            if is_spark_column(value) or value != getattr(default, name)
+        ]
+        return f"{type(self).__name__}({', '.join([self.source.name, *shown])})"
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_such_method(self, name, OF_SCANS)
 
     # --- refinements
 
@@ -141,6 +164,12 @@ class DataScan:
     def to_polars(self) -> Any:
         return polars_of(self.to_arrow())
 
+    def show(self, n: int = 20, truncate: bool | int = True) -> None:
+        """Prints the first `n` rows, in no order, as Spark's show does. `truncate`: texts to 20 characters, to so many, or not at all."""
+        count = number("n", n, 0) or 0
+        limit = count + 1 if self.limit is None else min(count + 1, self.limit)
+        print(first_rows(self.update(limit=limit).to_arrow(), count, truncate))
+
     def to_duckdb(self, table_name: str, connection: Any = None) -> Any:
         """The rows as a table of a DuckDB connection (a new one in memory unless given); returns the connection."""
         return in_duckdb(self.to_arrow(), table_name, connection)
@@ -158,7 +187,7 @@ class DataScan:
             return engine.read(self._reading())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class IncrementalAppendScan(DataScan):
     """The rows that `append` snapshots added after one snapshot (exclusive; None: from the first) up to another (inclusive; None: now)."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -16,12 +16,13 @@ from frazil.scan.changelog_range import ChangeRange
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.properties import NAME_MAPPING
 from frazil.spec.schema import Schema
-from frazil.spec.snapshot import MAIN_BRANCH, Snapshot, SnapshotLogEntry, SnapshotRef
+from frazil.spec.snapshot import MAIN_BRANCH, Snapshot, SnapshotLog, SnapshotLogEntry, SnapshotRef
 from frazil.spec.sorting import SortOrder
 from frazil.spec.values import milliseconds
 from frazil.storage import Storage
 from frazil.table import display
 from frazil.table.changes import ChangesScan
+from frazil.table.habits import OF_TABLES, no_such_method
 from frazil.table.inspect import InspectTable
 from frazil.table.scan import DataScan, IncrementalAppendScan, ScannedTable
 from frazil.table.transaction import Transaction
@@ -103,7 +104,8 @@ class Table(CommittingVerbs):
         return self.metadata.snapshot_as_of(milliseconds(timestamp_ms), inclusive)
 
     def history(self) -> list[SnapshotLogEntry]:
-        return list(self.metadata.snapshot_log)
+        """Which snapshot was current since when, oldest first; shown with the times."""
+        return SnapshotLog(self.metadata.snapshot_log)
 
     def refs(self) -> dict[str, SnapshotRef]:
         refs = dict(self.metadata.refs)
@@ -227,6 +229,10 @@ class Table(CommittingVerbs):
         """The first `n` rows, in no order, as Arrow."""
         return self.scan(limit=n).to_arrow()
 
+    def show(self, n: int = 20, truncate: bool | int = True) -> None:
+        """Prints the first `n` rows, in no order, as Spark's show does. `truncate`: texts to 20 characters, to so many, or not at all."""
+        self.scan().show(n, truncate)
+
     @property
     def columns(self) -> list[str]:
         """Names of the top-level columns."""
@@ -267,3 +273,8 @@ class Table(CommittingVerbs):
         return isinstance(other, Table) and (self.name(), self.metadata_location) == (other.name(), other.metadata_location)
 
     __hash__ = None  # type: ignore[assignment]
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_such_method(self, name, OF_TABLES)

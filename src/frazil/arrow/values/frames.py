@@ -47,6 +47,8 @@ def as_arrow(frame: Any, like: Schema | None = None, *, rows: bool = True, case_
             return pa.table(columns)
     if _is_pandas(frame):
         return _of_pandas(frame, wanted)
+    if type(frame).__name__ == "LazyFrame" and type(frame).__module__.split(".")[0] == "polars":
+        frame = (frame if rows else frame.limit(0)).collect()
     if hasattr(frame, "to_arrow") and type(frame).__module__.split(".")[0] == "polars":
         found = frame.to_arrow()
         if isinstance(found, pa.Table):

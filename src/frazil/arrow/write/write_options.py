@@ -69,6 +69,17 @@ _CHOICES = {
 }
 LEVELS = {"zstd": (-7, 22), "gzip": (0, 9), "zlib": (0, 9), "deflate": (0, 9), "brotli": (0, 11)}
 _ALIASES = {"mergeschema": "merge_schema"}
+_KEY = "upsert takes its key as join_cols: t.upsert(frame, join_cols=['id']); merge takes a condition, on='target.id = source.id'."
+_FILTER = "overwrite takes a filter as overwrite_filter='…', delete and update take it as where='…'."
+_LAYOUT = "A table knows its own partitioning: catalog.create_table(…, partition_by=[…]), or t.update_spec()."
+_HABITS = {  # arguments of other products, and what does the same here
+    **dict.fromkeys(("on", "key", "keys", "key_columns", "primary_key", "primary_keys", "identifier_fields"), _KEY),
+    **dict.fromkeys(("where", "filter", "condition", "predicate", "row_filter", "replace_where", "replacewhere"), _FILTER),
+    **dict.fromkeys(("partition_by", "partitionby", "partitioned_by"), _LAYOUT),
+    "mode": "append() adds rows, overwrite() replaces them; of a merge, execute(mode=…) takes copy-on-write or merge-on-read.",
+    **dict.fromkeys(("overwrite_schema", "overwriteschema"), "catalog.replace_table_transaction(name, frame)."),
+    "schema_mode": "merge_schema=True adds the columns that only the frame has.",
+}
 _OWN = ("snapshot_properties", "of_session")
 _KINDS = {f.name: str(f.type) for f in fields(WriteOptions) if f.name not in _OWN}
 _WITH_FRAME: tuple[Verb, ...] = ("append", "overwrite", "dynamic_partition_overwrite", "merge")
@@ -159,6 +170,8 @@ def _checked(given: Mapping[str, Any], label: str) -> tuple[dict[str, Any], dict
         name = _ALIASES.get(name, name) if not dot else key
         if reason := _REFUSED.get(_dashed(name)):
             raise Unsupported(f"{label.format(key)} is not supported: {reason}.")
+        if instead := _HABITS.get(name):
+            raise InvalidInput(f"There is no argument or write option {key!r}.", hint=instead)
         if name not in _KINDS:
             known = ", ".join(sorted(map(_dashed, _KINDS)))
             raise InvalidInput(f"Unknown write option {key!r}.{_meant(name)}", hint=f"Known: {known}, snapshot-property.<name>.")

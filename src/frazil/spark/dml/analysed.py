@@ -3,6 +3,7 @@ frame read back stands for the one it was made of. On Spark Connect, where plans
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -14,6 +15,7 @@ from frazil.catalog.names import identifier_parts
 from frazil.errors import InvalidInput, ValidationError
 from frazil.expr.nodes import Expression, Literal
 from frazil.spark.host.jvm import analysed_plan, catalyst, column_of, each, frame_of, is_classic, no_option, scala_seq
+from frazil.spark.host.quiet import quietly
 from frazil.spark.host.sql_text import null_safe
 from frazil.spec.schema import Schema
 
@@ -95,15 +97,16 @@ def analysed(frame: DataFrame, columns: Sequence[Column]) -> DataFrame:
     return chosen
 
 
-class as_input:
+@contextlib.contextmanager
+def as_input() -> Iterator[None]:
     """Errors of Spark's analyser are errors of what the caller typed."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if type(error).__name__ in ("AnalysisException", "ParseException"):
-            raise _as_input(error) from error
+    with quietly():
+        try:
+            yield
+        except Exception as error:
+            if type(error).__name__ in ("AnalysisException", "ParseException"):
+                raise _as_input(error) from error
+            raise
 
 
 def _as_input(error: Any) -> InvalidInput:

@@ -7,7 +7,6 @@ Frazil's own, so that no error names them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,11 +15,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from frazil.errors import InvalidInput, ParseError
-from frazil.expr.parse import parse
-from frazil.expr.tokens import error, tokens
 from frazil.rows.assign import meant_as_constant
 from frazil.spark.dml.analysed import analysed, are_deterministic, expression
-from frazil.spark.host.jvm import is_classic, parsed_kind
+from frazil.spark.host.expression_text import check_text
+from frazil.spark.host.jvm import is_classic
+from frazil.spark.host.quiet import quietly
 
 _KINDS = {  # what Spark's analyser says of a filter: the functions that it holds
     "INVALID_WHERE_CONDITION": "aggregate",
@@ -28,7 +27,6 @@ _KINDS = {  # what Spark's analyser says of a filter: the functions that it hold
     "_LEGACY_ERROR_TEMP_1034": "window",  # the same, on Spark 4.1
     "UNSUPPORTED_GENERATOR": "generator",
 }
-_PLACE = re.compile(r"\(line (\d+), pos (\d+)\)")
 
 
 @dataclass(frozen=True)
@@ -78,8 +76,8 @@ def checked(frame: DataFrame, asked: Sequence[Asked], *, repeatable: bool = Fals
 def _needs_other_rows(frame: DataFrame, value: Column) -> str | None:
     """The kind of functions of many rows that an expression holds, which no filter may; None: none, or another mistake."""
     try:
-        # the filter in between keeps Spark from taking the next one for a HAVING of a frame that aggregates
-        assert frame.filter(F.lit(True)).filter(F.isnull(value)).schema is not None
+        with quietly():  # the filter in between keeps Spark from taking the next one for a HAVING of a frame that aggregates
+            assert frame.filter(F.lit(True)).filter(F.isnull(value)).schema is not None
     except Exception as e:
         if type(e).__name__ not in ("AnalysisException", "ParseException"):
             raise
@@ -96,78 +94,8 @@ def _repeatable(frame: DataFrame, columns: Sequence[Column]) -> list[bool]:
 def _is_random(frame: DataFrame, condition: Column) -> bool:
     """For Spark Connect, where plans are out of reach: a join takes no random condition."""
     try:
-        assert frame.join(frame.sparkSession.range(0).toDF("__frazil_c_other"), condition).schema is not None
+        with quietly():
+            assert frame.join(frame.sparkSession.range(0).toDF("__frazil_c_other"), condition).schema is not None
     except Exception as e:
         return "INVALID_NON_DETERMINISTIC_EXPRESSIONS" in str(e)
     return False
-
-
-# Texts ---------------------------------------------------------------------------------------------------------------------------------
-
-
-def check_text(spark: Any, text: str) -> None:
-    """Raises ParseError unless the text is one expression of Spark's SQL. An alias after it is none of it, though Spark would take it."""
-    try:
-        named = _has_alias(spark, text)
-    except Exception as e:
-        if type(e).__name__ != "ParseException":
-            raise
-        raise _unreadable(text, str(e).strip()) from e
-    if named:
-        raise _aliased(text)
-
-
-def _has_alias(spark: Any, text: str) -> bool:
-    if (kind := parsed_kind(spark, text)) is not None:
-        return kind in ("Alias", "MultiAlias")
-    _parse_on_server(spark, text)
-    try:
-        _parse_on_server(spark, f"CASE WHEN true THEN {text}\nEND")  # where an alias cannot stand
-    except Exception as e:
-        if type(e).__name__ != "ParseException":
-            raise
-        return True
-    return False
-
-
-def _parse_on_server(spark: Any, text: str) -> None:
-    try:
-        assert spark.range(0).select(F.expr(text)).schema is not None
-    except Exception as e:
-        if type(e).__name__ != "AnalysisException":  # that it lacks the columns tells that it was parsed
-            raise
-
-
-def _aliased(text: str) -> ParseError:
-    """As the error of Frazil's own parser for a word too many."""
-    try:
-        *_, before, last, _ = [None, *tokens(text)]
-    except ParseError:
-        return ParseError(f"Cannot read the filter: it ends in an alias, which is no part of an expression.\n  {text}")
-    assert last is not None
-    if before is not None and before.value == "as" and before.kind == "word":
-        last = before
-    return error(text, last.at, f"expected an operator or the end, got {last.text!r}")
-
-
-def _unreadable(text: str, spark_says: str) -> ParseError:
-    """Frazil's own error for a text where it is about the same place as Spark's, which knows more words."""
-    place = _PLACE.search(spark_says)
-    at = None if place is None else sum(len(x) + 1 for x in text.split("\n")[: int(place[1]) - 1]) + int(place[2])
-    try:
-        parse(text)
-    except ParseError as own:
-        ours = own.facts.get("position")
-        if ours is None or at is None or at in (ours, _after(text, ours)):
-            return own
-    what = re.sub(r"^\[[A-Z_.]+\] ", "", spark_says.splitlines()[0]).partition(" SQLSTATE")[0].rstrip(".")
-    return ParseError(what) if at is None else error(text, min(at, len(text)), what)
-
-
-def _after(text: str, at: int) -> int | None:
-    """Where the word after the one at a place begins: what Spark takes for an alias is a word too many for Frazil."""
-    try:
-        found = tokens(text)
-    except ParseError:
-        return None
-    return next((b.at for a, b in zip(found, found[1:], strict=False) if a.at == at), None)

@@ -52,7 +52,7 @@ from frazil.spark.dml.staging import folder_of, remove, shared
 from frazil.spark.host.interruptible import interruptible
 from frazil.spark.host.settings import sensitivity, temporarily
 from frazil.spark.host.workers import guarded
-from frazil.spark.read.native_read import pruning_predicate, read
+from frazil.spark.read.native_read import read, understood
 from frazil.spark.tasks.spark_runner import SparkRunner
 from frazil.spark.tasks.stragglers import attempts_on
 from frazil.spark.types.spark_types import contains, spark_type, time_enabled, to_spark
@@ -114,8 +114,9 @@ def pruned(spark: Any, planned: Planned, where: Column, schema: Schema, case_sen
     """The plan for a condition, pruned by those of its conjuncts that Frazil understands."""
     known: Predicate = AlwaysTrue()
     for text in conditions(shadow(spark, schema), where):
-        predicate = pruning_predicate(spark, text, schema, case_sensitive)
-        known = predicate if isinstance(known, AlwaysTrue) else known if isinstance(predicate, AlwaysTrue) else And(known, predicate)
+        predicate = understood(spark, text, schema, case_sensitive)
+        if predicate is not None and not isinstance(predicate, AlwaysTrue):
+            known = predicate if isinstance(known, AlwaysTrue) else And(known, predicate)
     return planned(known), known
 
 

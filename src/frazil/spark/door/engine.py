@@ -30,6 +30,7 @@ from frazil.spark.dml import merge_by_sql, row_changes
 from frazil.spark.dml.staging import folder_of, remove
 from frazil.spark.dml.staging import stage as stage_by_spark
 from frazil.spark.host.jvm import is_stopped
+from frazil.spark.host.quiet import quietly
 from frazil.spark.host.settings import (
     ANSI,
     ZONE,
@@ -118,6 +119,7 @@ class SparkEngine:
     def schema_of(self, frame: Frame) -> Schema:
         return schema_of(frame)
 
+    @quietly()
     def write(
         self, frame: Frame, metadata: TableMetadata, storage: Storage, options: WriteOptions, case_sensitive: bool | None = None
     ) -> list[DataFile]:
@@ -139,6 +141,7 @@ class SparkEngine:
             with on_storage(source, folder, write.storage) as shared:
                 yield ReadySource.of(shared)
 
+    @quietly()
     def read(self, reading: RowsReading) -> DataFrame:
         """A DataFrame, planned now and read when it is used. Temporary views over it follow what this process commits."""
         frame = self._frame(reading)
@@ -167,6 +170,7 @@ class SparkEngine:
                 _ = frame.columns  # Spark Connect looks names up when it is asked
             return frame
 
+    @quietly()
     def read_changes(self, reading: ChangesReading) -> DataFrame:
         """A DataFrame of a changelog. Spark decides the filter itself, after rows were matched; what Frazil understands of it prunes."""
         spark, given = self.spark, reading.case_sensitive
@@ -191,17 +195,21 @@ class SparkEngine:
     def lacking(self, schema: Schema) -> NestedField | None:
         return row_changes.lacking(self.spark, schema)
 
+    @quietly()
     def delete(self, planned: Planned, where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None) -> RowChanges:
         return row_changes.delete(self.spark, planned, where, context_of, case_sensitive=case_sensitive)
 
+    @quietly()
     def update(
         self, planned: Planned, assignments: Mapping[str, Any], where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None
     ) -> RowChanges:
         return row_changes.update(self.spark, planned, assignments, where, context_of, case_sensitive=case_sensitive)
 
+    @quietly()
     def check_merge(self, schema: Schema, frame: Frame, merge: Merge, *, case_sensitive: bool | None = None) -> None:
         merge_by_sql.check(self.spark, schema, frame, merge, case_sensitive=case_sensitive)
 
+    @quietly()
     def merge(
         self,
         planned: Planned,

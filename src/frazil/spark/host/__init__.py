@@ -1,3 +1,13 @@
 """Ask and prepare the Spark session: its settings, its JVM, and the Python of its workers."""
 
-__all__ = ["failures", "interruptible", "jvm", "session", "settings", "sql_text", "workers"]
+__all__ = [
+    "expression_text",
+    "failures",
+    "interruptible",
+    "jvm",
+    "quiet",
+    "session",
+    "settings",
+    "sql_text",
+    "workers",
+]

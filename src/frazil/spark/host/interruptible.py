@@ -7,6 +7,7 @@ itself goes on in the JVM. So a job that the main thread starts (signals reach n
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import threading
 import time
 import uuid
@@ -41,7 +42,7 @@ def interruptible(spark: Any, job: Callable[[], R]) -> R:
         except BaseException as e:
             outcome.set_exception(e)
 
-    InheritableThread(target=work, session=spark, name=tag, daemon=True).start()
+    InheritableThread(target=contextvars.copy_context().run, args=(work,), session=spark, name=tag, daemon=True).start()
     try:
         return outcome.result()
     except BaseException:

@@ -24,6 +24,7 @@ from frazil.expr.quoted import columns_of, refuse_columns
 from frazil.scan.columns import metadata_columns
 from frazil.scan.plan import Plan
 from frazil.spark.deletes.native_deletes import EQUALITY, NONE, Applied, KeyColumns, key_columns
+from frazil.spark.host.expression_text import check_text
 from frazil.spark.host.settings import is_ansi, session_zone
 from frazil.spark.host.sql_text import filtered
 from frazil.spark.read.arrow_read import arrow_frame
@@ -104,24 +105,36 @@ def read(
 def pruning_predicate(spark: Any, row_filter: Any, schema: Schema, case_sensitive: bool) -> Predicate:
     """The part of a filter that planning can use: the filter itself when Frazil's grammar has it, else AlwaysTrue.
 
-    Spark evaluates the filter anyway. A constant without zone against a column with one means the session's zone; where that is not UTC
-    planning is not asked. Raises InvalidInput for a text in double quotes that is the name of a column.
+    Raises InvalidInput for a text in double quotes that is the name of a column, ParseError for a text that is no expression.
     """
     refuse_columns(row_filter, columns_of(schema, case_sensitive))
+    if (found := understood(spark, row_filter, schema, case_sensitive)) is not None:
+        return found
+    if isinstance(row_filter, str):
+        check_text(spark, row_filter)
+    return AlwaysTrue()
+
+
+def understood(spark: Any, row_filter: Any, schema: Schema, case_sensitive: bool) -> Predicate | None:
+    """A filter for planning, None for one that is beyond Frazil's grammar.
+
+    Spark evaluates the filter anyway. A constant without zone against a column with one means the session's zone; where that is not UTC
+    planning is not asked.
+    """
     try:
         predicate = parse(row_filter) if isinstance(row_filter, str) else row_filter
         if not isinstance(predicate, Predicate):
-            return AlwaysTrue()
+            return None
         bind(predicate, schema, case_sensitive=case_sensitive, ansi=is_ansi(spark))
     except FrazilError:
-        return AlwaysTrue()
+        return None
     zoned = any((f := schema.get_field(n, case_sensitive)) and isinstance(f.field_type, i.TimestamptzType) for n in names(predicate))
     return AlwaysTrue() if zoned and session_zone(spark) not in ("UTC", "Etc/UTC", "Z") else predicate
 
 
 def pruning(spark: Any, row_filter: Any, schema: Schema, case_sensitive: bool) -> tuple[Predicate, str]:
     """The part of a filter that planning can use, and the zone to plan in: the session's, where Frazil knows it. Raises InvalidInput for a
-    text in double quotes that is the name of a column."""
+    text in double quotes that is the name of a column, ParseError for one that is no expression."""
     refuse_columns(row_filter, columns_of(schema, case_sensitive))
     zone = session_zone(spark)
     try:

@@ -26,7 +26,8 @@ _BACK: dict[type[s.DataType], i.IcebergType] = {
     s.VariantType: i.VariantType(),
 }  # fmt: skip
 _TIME_SETTING = "spark.sql.timeType.enabled"
-_NAMELESS = "Spark has no such type; read it with to_arrow() instead, or leave the column out."
+_LEAVE_OUT = "leave the column out: t.scan(selected_fields=(…)).to_spark()."
+_NAMELESS = f"Spark has no such type; read it with to_arrow(), or {_LEAVE_OUT}"
 
 
 def spark_type(type_: i.IcebergType, column: str = "", *, time: bool = False) -> s.DataType:
@@ -48,7 +49,7 @@ def spark_type(type_: i.IcebergType, column: str = "", *, time: bool = False) ->
             if not time:
                 raise Unsupported(
                     f"Column {column!r} is a time, and the session does not have {_TIME_SETTING}=true.",
-                    hint="Set it, or leave the column out.",
+                    hint=f"Set it, or {_LEAVE_OUT}",
                 )
             return s.TimeType(6)
     make = _PLAIN.get(type(type_))

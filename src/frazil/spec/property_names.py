@@ -1,0 +1,62 @@
+"""Names of table properties that are nearly a known one: what a misspelt property was meant to be."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import re
+from typing import Final
+
+from frazil.spec.properties import COLUMN_PROPERTIES, RESERVED_PROPERTIES, TABLE_PROPERTIES
+
+OF_OTHERS: Final = frozenset({
+    "comment", "owner", "provider", "external", "location", "identifier-fields.rely", "encryption.data-key-length",
+    "write.parquet.row-group-check-min-record-count", "write.parquet.row-group-check-max-record-count",
+    "write.parquet.row-group-size-track-uncompressed", "write.parquet.bloom-filter-adaptive-enabled",
+    "write.parquet.variant-inference-buffer-size", "write.orc.vectorized.batch-size", "write.upsert.enabled",
+    "write.spark.auto-schema-evolution.enabled", "read.split.metadata-target-size", "read.parquet.vectorization.enabled",
+    "read.parquet.vectorization.batch-size", "read.orc.vectorization.enabled", "read.orc.vectorization.batch-size",
+    "read.data-planning-mode", "read.delete-planning-mode", "history.expire.max-snapshot-age-ms",
+    "history.expire.min-snapshots-to-keep", "history.expire.max-ref-age-ms", "engine.hive.enabled", "engine.hive.lock-enabled",
+    "compatibility.snapshot-id-inheritance.enabled", "version.history.num-entries", "replace.drop-dialect.allowed",
+    "write.metadata.metrics.column", "current-snapshot-id", "cherry-pick-snapshot-id",
+})  # fmt: skip
+"""Properties of Java's (and other engines') that Frazil keeps and has no use for."""
+_NEAR = 0.86
+
+
+def meant_by(name: str) -> str | None:
+    """The known property that an unknown name nearly is; None for a known name and for one that is like no other."""
+    if _is_known(name):
+        return None
+    if (column := _of_column(name)) is not None:
+        return column
+    known = _known_names()
+    near = difflib.get_close_matches(_plain(name), known, 1, _NEAR)
+    return known[near[0]] if near else None
+
+
+def _is_known(name: str) -> bool:
+    deletes = re.sub(r"^write\.delete\.(parquet|orc|avro)\.", r"write.\1.", name)  # delete files have the properties of data files
+    known = {*TABLE_PROPERTIES, *RESERVED_PROPERTIES, *OF_OTHERS}
+    return any(n in known or n.startswith(tuple(COLUMN_PROPERTIES)) for n in (name, deletes))
+
+
+def _of_column(name: str) -> str | None:
+    """`write.metadata.metrics.colum.id` as `write.metadata.metrics.column.id`."""
+    for prefix in COLUMN_PROPERTIES:
+        parts = name.split(".")
+        head, column = ".".join(parts[: prefix.count(".")]), ".".join(parts[prefix.count(".") :])
+        if column and difflib.SequenceMatcher(None, _plain(head), _plain(prefix[:-1])).ratio() >= _NEAR + 0.05:
+            return prefix + column
+    return None
+
+
+@functools.cache
+def _known_names() -> dict[str, str]:
+    return {_plain(n): n for n in sorted({*TABLE_PROPERTIES, *RESERVED_PROPERTIES, *OF_OTHERS})}
+
+
+def _plain(name: str) -> str:
+    """Without case, and with one mark between words."""
+    return re.sub(r"[._\s-]+", "-", name.strip().lower())

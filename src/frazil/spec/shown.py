@@ -1,0 +1,37 @@
+"""Text for people: times, long texts cut, long lists counted, so that what a console shows fits on one screen."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable
+
+LINES = 30
+"""Lines that a list of columns, snapshots or entries takes; how many more there are stands below or above."""
+_EPOCH = dt.datetime(1970, 1, 1)
+
+
+def time_text(milliseconds: int) -> str:
+    """`2026-11-22 21:59:02.968 UTC`."""
+    try:
+        return f"{(_EPOCH + dt.timedelta(milliseconds=milliseconds)).isoformat(' ', 'milliseconds')} UTC"
+    except OverflowError:
+        return f"{milliseconds} ms"
+
+
+def shortened(text: object, most: int = 100) -> str:
+    """On one line of at most `most` characters."""
+    line = " ".join(str(text).splitlines())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def listed(items: Iterable[object], most: int = 100) -> str:
+    """`a, b, c, … 597 more`: as many as fit into `most` characters, one at least."""
+    texts, room = [str(i) for i in items], most
+    shown: list[str] = []
+    for text in texts:
+        room -= len(text) + 2
+        if shown and room < 0:
+            break
+        shown.append(shortened(text, most))
+    more = [f"… {len(texts) - len(shown)} more"] if len(shown) < len(texts) else []
+    return ", ".join([*shown, *more])

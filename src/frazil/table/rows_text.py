@@ -1,0 +1,57 @@
+"""Rows as text in a frame of lines, as Spark's `show` prints them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def first_rows(table: pa.Table, n: int = 20, truncate: bool | int = True) -> str:
+    """The first rows of a table; that there are more is said below. `truncate`: texts to 20 characters, to so many, or (False) not."""
+    most = 20 if truncate is True else int(truncate)
+    rows = table.slice(0, n)
+    columns = [[_cut(name, most), *(_cut(text, most) for text in _texts(rows.column(at)))] for at, name in enumerate(table.column_names)]
+    widths = [max(3, *map(len, column)) for column in columns]
+    line = "+" + "+".join("-" * w for w in widths) + "+"
+    lines = ["|" + "|".join(t.rjust(w) for t, w in zip(row, widths, strict=True)) + "|" for row in zip(*columns, strict=True)]
+    head, *body = lines or ["||"]
+    more = f"\nonly showing top {n} row{'' if n == 1 else 's'}" if table.num_rows > n else ""
+    return "\n".join([line, head, line, *body, line]) + more
+
+
+def _cut(text: str, most: int) -> str:
+    text = text.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
+    if most <= 0 or len(text) <= most:
+        return text
+    return text[:most] if most < 4 else f"{text[: most - 3]}..."
+
+
+def _texts(column: pa.ChunkedArray) -> list[str]:
+    t = column.type
+    if isinstance(t, pa.BaseExtensionType):
+        return [_text(v.as_py()) for v in column]
+    if pa.types.is_temporal(t) or pa.types.is_decimal(t):  # Python's types hold neither nanoseconds nor years beyond 9999
+        return ["NULL" if v is None else v for v in pc.cast(column, pa.string()).to_pylist()]
+    try:
+        return [_text(v) for v in column.to_pylist()]
+    except (ValueError, OverflowError):
+        return [str(v) for v in column]
+
+
+def _text(value: Any) -> str:
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return str(value).lower()
+        case bytes():
+            return f"[{value.hex(' ').upper()}]"
+        case dict():
+            return "{" + ", ".join(map(_text, value.values())) + "}"
+        case list() if value and all(isinstance(v, tuple) for v in value):
+            return "{" + ", ".join(f"{_text(k)} -> {_text(v)}" for k, v in value) + "}"
+        case list():
+            return "[" + ", ".join(map(_text, value)) + "]"
+    return str(value)
