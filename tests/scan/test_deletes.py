@@ -100,7 +100,7 @@ def test_a_deletion_vector_that_is_older_than_its_data_file_is_an_error_as_in_ja
 @pytest.mark.parametrize(
     ("change", "error", "text"),
     [
-        ({"content": 0}, CorruptData, "is no delete file"),
+        ({"content": 0}, CorruptData, "is not a delete file"),
         ({"content": 2}, CorruptData, "does not say which columns"),
         ({"content": 2, "equality_ids": (1,), "file_format": "puffin"}, CorruptData, "is a puffin file"),
         ({"file_format": "puffin"}, CorruptData, "has no data file"),
