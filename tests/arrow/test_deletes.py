@@ -359,7 +359,7 @@ def test_damaged_deletion_vectors_are_corrupt_and_named(tmp_path: Path) -> None:
     refused(data, replace(good, record_count=3), "holds 2 positions, its manifest says 3")
     refused(data, replace(good, content_offset=None), "no place")
     refused(data, replace(good, content_offset=5), "deletion vector")
-    refused(data, replace(good, content_size_in_bytes=10**9), "ends after the file")
+    refused(data, replace(good, content_size_in_bytes=10**9), "ends after the end of the file")
     refused(data, replace(good, content_size_in_bytes=-1), "no place")
     at = good.content_offset or 0
     for place in range(at, at + (good.content_size_in_bytes or 0)):

@@ -100,10 +100,10 @@ def test_a_deletion_vector_that_is_older_than_its_data_file_is_an_error_as_in_ja
 @pytest.mark.parametrize(
     ("change", "error", "text"),
     [
-        ({"content": 0}, CorruptData, "is no delete file"),
+        ({"content": 0}, CorruptData, "is not a delete file"),
         ({"content": 2}, CorruptData, "does not say which columns"),
         ({"content": 2, "equality_ids": (1,), "file_format": "puffin"}, CorruptData, "is a puffin file"),
-        ({"file_format": "puffin"}, CorruptData, "has no data file"),
+        ({"file_format": "puffin"}, CorruptData, "has no referenced_data_file"),
         ({"key_metadata": b"k"}, Unsupported, "encrypted"),
     ],
 )
@@ -153,6 +153,6 @@ def test_deletes_weigh_in_when_tasks_are_packed() -> None:
 
 def test_planned_files_cannot_lose_their_deletes() -> None:
     (group,) = planned([one()], [delete()]).groups
-    with pytest.raises(ValueError, match="without these"):
+    with pytest.raises(ValueError, match="need the delete index"):
         PlannedFiles(group.spec, group.table)
     assert [d.file_path for d in group.chosen([0]).delete_files(0)] == ["/t/x"]

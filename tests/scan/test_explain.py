@@ -141,10 +141,10 @@ def test_the_text_says_what_applies_and_why_the_rest_does_not() -> None:
         "  position deletes in s=x+y, 1 row, sequence number 9: applies to 1 data file (/t/here)",
         "  equality deletes by id everywhere, 1 row, sequence number 3: dropped, the sequence number is too low for all data files in reach, "
         "the oldest needs more than 3 (/t/old)",
-        "  position deletes of /t/data/c, 1 row, sequence number 9: dropped, the data file it is about is not read (/t/gone)",
+        "  position deletes of /t/data/c, 1 row, sequence number 9: dropped, the data file it applies to is not read (/t/gone)",
         "  position deletes in s=z, 1 row, sequence number 9: dropped, no data file of the same spec and partition is read (/t/part)",
     ]
-    assert "not applied: 3 delete files" in str(found) and "the data file it is about is not read (/t/gone)" in str(found)
+    assert "not applied: 3 delete files" in str(found) and "the data file it applies to is not read (/t/gone)" in str(found)
     assert found.deletes.reasons == {Reason.DATA_FILE: 1, Reason.PARTITION: 1, Reason.SEQUENCE: 1}
     of_b = {d.file_path: d.reason for d in found.deletes_of("file:/t/data/b")}
     assert of_b == {
@@ -160,7 +160,7 @@ def test_many_delete_files_make_a_short_text_and_no_objects() -> None:
     found = planned([one(f"/t/data/{i}", 1) for i in range(25)], deletes).explain()
     text = repr(found.deletes).splitlines()
     assert len(text) == 14 and text[0] == "2030 delete files: 1000 apply, 1030 dropped"
-    assert text[11] == "  and 990 more" and text[12].startswith("  1000: the data file it is about is not read; the first is /t/x25")
+    assert text[11] == "  and 990 more" and text[12].startswith("  1000: the data file it applies to is not read; the first is /t/x25")
     assert len(str(found).splitlines()) < 20
     some = found.deletes[1998:2001]
     assert isinstance(some, ExplainedDeletes) and [d.file_path for d in some] == ["/t/x1998", "/t/x1999", "/t/y0"]

@@ -134,7 +134,7 @@ def test_delete_files_that_are_none_are_corrupt(golden):
         "file_path": golden["dv_v3"].metadata_file, "file_format": "puffin", "key_metadata": None, "content_offset": 4,
         "content_size_in_bytes": 10**12, "referenced_data_file": "x", "record_count": 1,
     }  # fmt: skip
-    with pytest.raises(CorruptData, match="ends after the file"):
+    with pytest.raises(CorruptData, match="ends after the end of the file"):
         list(position_deletes._positions(row, storage_for("/tmp", {}), StructType()))
     with pytest.raises(CorruptData):
         list(position_deletes._positions({**row, "content_size_in_bytes": 50}, storage_for("/tmp", {}), StructType()))

@@ -226,7 +226,7 @@ def test_names_may_have_other_aliases_and_case(table):
         {"NAME": "'it'", "t.V": "s.v + T.v"}
     ).execute()
     assert rows(table)[1] == (2, 40, "it")
-    with pytest.raises(InvalidInput, match="both called"):
+    with pytest.raises(InvalidInput, match="have the same alias"):
         merging(table, frame([2]), "x.id = x.id", target_alias="x", source_alias="X").when_matched_delete().execute()
 
 

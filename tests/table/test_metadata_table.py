@@ -51,7 +51,7 @@ def test_the_changelog_opens_by_name(table):
 def test_what_is_no_metadata_table_is_refused_by_name(table):
     with pytest.raises(NoSuchTableError):
         frazil.load_table("db.t.filez")
-    with pytest.raises(InvalidInput, match=r"'filez' is no metadata table"):
+    with pytest.raises(InvalidInput, match=r"'filez' is neither a metadata table nor a snapshot selector"):
         frazil.load_table(f"{table.location()}#filez")
     with pytest.raises(Unsupported, match="selects a snapshot") as refused:
         frazil.load_table("db.t.branch_first")

@@ -90,7 +90,7 @@ def test_the_mode_is_the_argument_then_the_property_then_copy_on_write(make):
     assert t.delete("id = 1").delete_files_added == 1
     assert t.update({"v": 0}, "id = 2").delete_files_added == 1
     assert t.delete("id = 2", mode=COW).delete_files_added == 0
-    with pytest.raises(InvalidInput, match="mode is copy-on-write or merge-on-read"):
+    with pytest.raises(InvalidInput, match="mode must be copy-on-write or merge-on-read"):
         t.delete("id = 3", mode="fast")
     assert ids(t) == [3]
 

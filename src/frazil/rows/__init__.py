@@ -1,6 +1,7 @@
-"""Row-level changes, engine-free: delete, update, merge, upsert. A decider finds rows in data files, `change` makes files of that.
+"""Compute row-level changes without an engine: DELETE, UPDATE, MERGE and upsert.
 
-Doors: `change` (ChangeContext, Decider, change_files, Changed, combined), `remove.remove_positions`, `delete`, `update`, `assign`.
+A decider finds the rows of a data file that change; `change` writes data files and delete files for them. Entry points: `change`
+(ChangeContext, Decider, change_files, Changed, combined), `remove.remove_positions`, `delete`, `update`, `merge`, `assign`.
 """
 
 __all__ = [

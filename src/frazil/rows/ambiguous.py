@@ -1,4 +1,4 @@
-"""The refusal of a MERGE in which several rows of the source would change one row of the target."""
+"""Refuse an ambiguous MERGE, in which several source rows would change the same target row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHOWN = 5
 
 
 def refuse_ambiguous(merge: BoundMerge, target: pa.RecordBatch, rows: Rows) -> NoReturn:
-    """`rows`: of the target's side, ascending, once for each row of the source that would change it."""
+    """Raise InvalidInput, which names some of the keys. `rows`: target rows, ascending, once per source row that would change them."""
     found, counts = np.unique(rows, return_counts=True)
     several, times = found[counts > 1], counts[counts > 1]
     keys = {r.path: r for k in merge.on.keys for r in references(k.target).values()} or {
@@ -31,6 +31,6 @@ def refuse_ambiguous(merge: BoundMerge, target: pa.RecordBatch, rows: Rows) -> N
     more = f", and {len(several) - SHOWN} more" if len(several) > SHOWN else ""
     raise InvalidInput(
         f"MERGE is ambiguous: more than one source row would change the same target row: {'; '.join(shown)}{more}.",
-        hint="Make the source unique by the ON condition, or give the clauses conditions of which one row at most fulfils any.",
+        hint="Make the source unique by the ON condition, or give the clauses conditions that at most one source row per target row meets.",
         keys=columns, rows=len(several),
     )  # fmt: skip

@@ -1,7 +1,7 @@
-"""SET and VALUES: expressions bound, made values of their columns (`arrow.write.store` has the rule), put into the columns of the target.
+"""Bind and apply assignments: SET of UPDATE and VALUES of INSERT, with casts to the column's type (`arrow.write.store` has the rule).
 
-A column keeps its old value, takes an expression's, or (a struct with some members assigned) is rebuilt from both; an insert gives columns
-that are not named their write default, or null. Overflow and nulls in required columns are errors that name the column.
+A column keeps its old value, takes the value of an expression, or (a struct with some members assigned) is rebuilt from both; an insert
+gives columns that are not named their write default, or null. Overflow and nulls in required columns are errors that name the column.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Keep:
-    """The old value; `path` leads to it from the top of a batch."""
+    """Keep the old value; `path` leads to it from the top of a batch."""
 
     path: Path
 
 
 @dataclass(frozen=True)
 class Compute:
-    """An expression of the field's type, or a column as it stands, which is made to fit by the rule for frames."""
+    """Compute the new value: an expression of the field's type, or another column, which is converted as a written frame's column is."""
 
     value: Bound
     name: str
@@ -63,12 +63,12 @@ class Compute:
 
 @dataclass(frozen=True)
 class Default:
-    """The write default, or null."""
+    """Take the column's write default, or null."""
 
 
 @dataclass(frozen=True)
 class Members:
-    """A struct of new and old members; never null itself, as in Spark."""
+    """Rebuild a struct from new and old members; the struct itself is never null, as in Spark."""
 
     nodes: tuple[Node, ...]
 
@@ -78,7 +78,7 @@ Node = Keep | Compute | Default | Members
 
 @dataclass(frozen=True)
 class Assignments:
-    """The new version of each column of `schema`; made by `bind_update` and `bind_insert`."""
+    """Hold how each column of `schema` gets its new value; made by `bind_update` and `bind_insert`."""
 
     schema: Schema
     nodes: tuple[Node, ...]
@@ -91,18 +91,18 @@ class Assignments:
 
     @property
     def kept(self) -> frozenset[int]:
-        """Ids of the (top-level or nested) columns whose old values are needed because they stay."""
+        """Return the ids of the (top-level or nested) columns that keep their old values, which must therefore be read."""
         return frozenset(_kept(self.schema.fields, self.nodes))
 
     @property
     def read(self) -> dict[int, BoundReference]:
-        """The columns that the expressions read, by id."""
+        """Return the columns that the expressions read, by id."""
         return {i: r for n in _computed(self.nodes) for i, r in references(n.value).items()}
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The new rows, typed as the table, of a batch that has what is kept and read.
+        """Make the new rows, typed as the table, from a batch that has the columns of `kept` and `read`.
 
-        Raises EvaluationError and SchemaMismatch naming the column.
+        Raises EvaluationError and SchemaMismatch, which name the column.
         """
         rows = batch.num_rows
         made = [_checked(f, self._made(f, n, batch), f.name) for f, n in zip(self.schema.fields, self.nodes, strict=True)]
@@ -124,7 +124,7 @@ class Assignments:
 
     def _computed(self, f: NestedField, node: Compute, batch: pa.RecordBatch) -> pa.Array:
         if isinstance(node.value, BoundReference) and node.value.type == f.field_type and f.field_type.is_primitive:
-            return at_path(batch, node.value.path)  # as it stands: no way to internal values and back
+            return at_path(batch, node.value.path)  # unchanged: converting to internal values and back would cost time
         if isinstance(node.value, BoundReference) or not f.field_type.is_primitive:
             return self._reshaped(f, node, batch)
         try:
@@ -148,7 +148,7 @@ class Assignments:
 
 
 def at_path(batch: pa.RecordBatch, path: Sequence[str]) -> pa.Array:
-    """A column by names from the top; null where a struct around it is."""
+    """Return a nested column by its path of names; null where a struct around it is null."""
     found = batch.column(path[0])
     for name in path[1:]:
         found = pc.struct_field(found, [found.type.get_field_index(name)])
@@ -156,7 +156,7 @@ def at_path(batch: pa.RecordBatch, path: Sequence[str]) -> pa.Array:
 
 
 def to_door(values: pa.Array, type_: IcebergType) -> pa.Array:
-    """An array of internal values as the type has it at the doors of the Arrow room."""
+    """Convert internal values to the Arrow type in which batches carry a column of this type."""
     want = to_arrow_type(type_)
     if isinstance(type_, UUIDType):
         return uuid_to_text(values)
@@ -194,8 +194,8 @@ def _computed(nodes: Iterable[Node]) -> Iterable[Compute]:
 def bind_update(
     target: Schema, given: Iterable[tuple[str, Any]], bind: Bind, *, prefix: Path = (), zone: str = "UTC", case_sensitive: bool = True
 ) -> Assignments:
-    """New values for some columns or struct members ("s.x"), the others keep theirs. `bind` binds an expression over the batch's schema, in
-    which the target's columns lie under `prefix`. Raises ValidationError and InvalidInput naming the column."""
+    """Bind new values for some columns or struct members ("s.x"); the others keep theirs. `bind` binds an expression over the batch's
+    schema, in which the target's columns lie under `prefix`. Raises ValidationError and InvalidInput, which name the column."""
     found = _resolved(target, given, bind, zone, case_sensitive)
     return Assignments(target, _tree(target.fields, found, prefix), zone, case_sensitive)
 
@@ -203,19 +203,21 @@ def bind_update(
 def bind_insert(
     target: Schema, given: Iterable[tuple[str, Any]], bind: Bind, *, zone: str = "UTC", case_sensitive: bool = True, whole: bool = True
 ) -> Assignments:
-    """Values for new rows; columns that are not named take their write default, or null; required ones without either are refused.
-    `whole` False: so are members that the value of a struct lacks."""
+    """Bind values for new rows; columns that are not named take their write default, or null; required columns without either are refused.
+
+    `whole`: refuse the value of a struct that lacks members of the column; False: these members are filled in the same way.
+    """
     found = _resolved(target, given, bind, zone, case_sensitive, whole)
     if nested := [i for i in found if target.parents[i]]:
         raise InvalidInput(f"An insert takes whole columns, not members of a struct: {target.find_column_name(nested[0])}.")
     for f in target.fields:
         if f.required and f.field_id not in found and f.write_default is None:
-            raise InvalidInput(f"Column {f.name} is required and has no default, but the insert gives it no value.", column=f.name)
+            raise InvalidInput(f"Column {f.name} is required and has no default, but the insert does not set it.", column=f.name)
     return Assignments(target, tuple(found.get(f.field_id, Default()) for f in target.fields), zone, case_sensitive)
 
 
 def as_expression(value: Any) -> Expression:
-    """What a user may give as a new value: Spark SQL text, an expression, or a Python value as a constant."""
+    """Convert a new value as users give it (Spark SQL text, an expression, or a Python value as a constant) to an expression."""
     if isinstance(value, ByName):
         return value.column
     if isinstance(value, str):
@@ -224,7 +226,7 @@ def as_expression(value: Any) -> Expression:
 
 
 def _bound(value: Any, bind: Bind, name: str) -> Bound:
-    """The value, bound. What fails as an expression may have been meant as a constant."""
+    """Bind a value. The error of a text that is not an expression says how to write a constant, in case that was meant."""
     try:
         return bind(as_expression(value))
     except (ParseError, ValidationError) as e:
@@ -234,9 +236,9 @@ def _bound(value: Any, bind: Bind, name: str) -> Bound:
 
 
 def meant_as_constant(error: E, name: str, text: str) -> E:
-    """The error of a text that is no expression, with the column it was for and how a constant is written."""
+    """Add to the error of a text that is not an expression the column it was for, and how a constant is written."""
     constant = "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-    hint = f"Texts are expressions; a constant is written with quotes, as in {constant!r}, or as frazil.expressions.Literal."
+    hint = f"A string is read as an expression; write a constant with quotes, as in {constant!r}, or as frazil.expressions.Literal."
     hint = f"{error.hint} {hint}" if error.hint else hint
     return type(error)(f"Column {name}: {error.message}", hint=hint, **{"column": name, **error.facts})
 
@@ -250,25 +252,25 @@ def _stored(value: Any, bound: Bound, f: NestedField, name: str, zone: str, case
 
 
 def name_parts(name: str) -> tuple[str, ...]:
-    """A column's name as typed, `s.x` or with back-quotes, as its parts."""
+    """Split a column's name as typed, `s.x` or with back-quotes, into its parts."""
     if "`" not in name:
         return tuple(name.split("."))
     found = parse(name)
     if not isinstance(found, Reference):
-        raise InvalidInput(f"{name!r} is no name of a column.", column=name)
+        raise InvalidInput(f"{name!r} is not the name of a column.", column=name)
     return found.parts
 
 
 def typed_name(parts: Iterable[str]) -> str:
-    """What `name_parts` takes apart again."""
+    """Join parts to a name that `name_parts` splits into the same parts."""
     return str(Reference("", parts))
 
 
 def refuse_element(target: Schema, parts: Iterable[str], case_sensitive: bool) -> None:
-    """Raises InvalidInput for an assignment to an element of a list or map: `l[0]`, `m['key']`."""
+    """Raise InvalidInput for an assignment to an element of a list or map: `l[0]`, `m['key']`."""
     name = ".".join(parts)
     if "[" in name and target.get_field(name, case_sensitive) is None:
-        hint = "Set the whole column; with Spark for instance by transform(…) or map_concat(…)."
+        hint = "Set the whole column; with Spark, for instance, by transform(…) or map_concat(…)."
         raise InvalidInput(f"{name}: elements of lists and maps cannot be assigned.", hint=hint, column=name)
 
 
@@ -277,7 +279,7 @@ def _resolved(
 ) -> dict[int, Compute | Default]:
     found: dict[int, Compute | Default] = {}
     names: dict[int, str] = {}
-    problems: list[Problem] = []  # of columns that are matched by name, told together as an append tells them
+    problems: list[Problem] = []  # of columns that are matched by name; they are reported together, as for an append
     for name, value in given:
         parts = name_parts(name)
         refuse_element(target, parts, sensitive)
@@ -302,16 +304,16 @@ def _resolved(
         raise mismatch(problems)
     for i, full in names.items():
         if around := [p for p in target.parents[i] if p in found]:
-            raise InvalidInput(f"Column {full} is assigned together with {names[around[0]]}, which holds it.", column=full)
+            raise InvalidInput(f"Column {full} is assigned together with {names[around[0]]}, which contains it.", column=full)
     return found
 
 
 def refuse_partial(have: IcebergType, want: IcebergType, name: str, case_sensitive: bool) -> None:
-    """Raises SchemaMismatch where an assigned struct, at any depth, lacks a member of the column's, which would become null in silence."""
+    """Raise SchemaMismatch where an assigned struct, at any depth, lacks a member of the column, which would become null silently."""
     if lacking := list(_lacking(have, want, name, case_sensitive)):
         raise SchemaMismatch(
             f"Column {name}: cannot find data for the output column {', '.join(lacking)}; its new value has no such member.",
-            hint="Give the struct every member of the column's, null ones as well, or set single members by their full names.",
+            hint="Give the struct every member that the column has, null ones as well, or set single members by their full names.",
             column=name, columns=lacking,
         )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""A MERGE bound to the schemas of its two sides: every name resolved, every value cast, columns matched by name where all are taken."""
+"""Bind a MERGE to the schemas of target and source: resolve names, cast values, match columns by name for UPDATE * and INSERT *."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SIDES = {When.MATCHED: Side.BOTH, When.NOT_MATCHED: Side.SOURCE, When.NOT_MATCH
 
 @dataclass(frozen=True)
 class BoundClause:
-    """`assignments` None: a DELETE."""
+    """Hold one bound clause. `assignments` None: a DELETE."""
 
     do: Do
     condition: Bound
@@ -32,8 +32,8 @@ class BoundClause:
 
 @dataclass(frozen=True)
 class BoundMerge:
-    """`changed_only`: an update that would change no column of a row leaves the row alone (upsert). `target_parts`: parts of ON over the
-    target alone, as predicates."""
+    """Hold a bound MERGE. `changed_only`: a row of which an update would change no column is not rewritten (upsert). `target_parts`: the
+    parts of ON that read the target alone, as predicates."""
 
     sides: Sides
     on: JoinOn
@@ -47,7 +47,7 @@ class BoundMerge:
 
     @property
     def of_target(self) -> tuple[BoundClause, ...]:
-        """Clauses that act on rows of the target."""
+        """Return the clauses that act on rows of the target."""
         return (*self.matched, *self.by_source)
 
     @property
@@ -59,30 +59,30 @@ class BoundMerge:
 
     @property
     def tested(self) -> set[int]:
-        """Ids of the target's columns that say which rows match and which clause is theirs."""
+        """Return the ids of the target's columns that decide which rows match and which clause applies to them."""
         tests = [*(k.target for k in self.on.keys), self.on.of_target, self.on.rest, *(c.condition for c in self.of_target)]
         return {i for t in tests for i in self.target_ids(references(t).values())}
 
     @property
     def needed_to_update(self) -> set[int]:
-        """Ids of the target's columns from which new versions are made."""
+        """Return the ids of the target's columns from which new versions of rows are made."""
         found: set[int] = set()
-        for c in self.of_target:
-            if c.assignments is not None:
-                found |= c.assignments.kept | self.target_ids(c.assignments.read.values())
+        for clause in self.of_target:
+            if clause.assignments is not None:
+                found |= clause.assignments.kept | self.target_ids(clause.assignments.read.values())
                 if self.changed_only:
                     found |= {f.field_id for f in self.sides.target.fields}
         return found
 
     def names_of_source(self, bounds: Iterable[Bound], clause: BoundClause | None = None) -> list[str]:
-        """The source's columns that these expressions and the clause's new values read."""
+        """Return the source columns that these expressions and the clause's new values read."""
         ids = set(clause.assignments.read) if clause is not None and clause.assignments is not None else set()
         ids |= {i for b in bounds for i in references(b)}
         tops = {(self.sides.source.parents[i] or (i,))[0] for i in ids & self.sides.of_source}
         return [f.name for f in self.sides.source.fields if f.field_id in tops]
 
     def target_filter(self, of_keys: Predicate) -> Predicate:
-        """The rows of the target that the MERGE can touch, given what the source's keys say of them."""
+        """Build the filter on the rows of the target that the MERGE may change. `of_keys`: the filter that the source's keys imply."""
         if self.by_source_parts and any(isinstance(p, AlwaysTrue) for p in self.by_source_parts):
             return AlwaysTrue()
         both: Predicate = of_keys
@@ -92,13 +92,16 @@ class BoundMerge:
 
 
 def bind_merge(merge: Merge, sides: Sides, *, changed_only: bool = False) -> BoundMerge:
-    """Raises InvalidInput and ValidationError naming the clause's column. `changed_only`: an upsert; rows that it would not change stay,
-    and columns that its frame lacks are null or have their default, as in any frame that is written."""
+    """Bind a MERGE. Raises InvalidInput and ValidationError, which name the clause's column.
+
+    `changed_only`: an upsert; rows that it would not change are not rewritten, and columns that its frame lacks get their default or null,
+    as in any frame that is written.
+    """
     merge.check()
     qualified = sides.qualified(merge.on)
     clauses = {when: tuple(_clause(c, sides, merge.merge_schema, changed_only) for c in merge.of(when)) for when in When}
     by_source = [
-        # a condition that may fail is asked of the rows without a match only, hence of no file as a filter
+        # A condition that may fail is evaluated for rows without a match only, so it cannot be used to prune files.
         AlwaysTrue() if c.is_unconditional or can_fail(b.condition) else without_alias(sides.qualified(c.condition, Side.TARGET))
         for c, b in zip(merge.of(When.NOT_MATCHED_BY_SOURCE), clauses[When.NOT_MATCHED_BY_SOURCE], strict=True)
     ]
@@ -135,8 +138,8 @@ def _named(clause: Clause, sides: Sides) -> Iterator[tuple[str, Any]]:
 
 
 def _all(sides: Sides, merge_schema: bool, *, members: bool, fills: bool) -> Iterator[tuple[str, Any]]:
-    """Every column of the target from the source's of that name. `merge_schema`: those that the source lacks are left alone; else with
-    `fills` they have their default, or are null."""
+    """Assign every column of the target from the source column of that name. With `merge_schema`, columns that the source lacks are left
+    alone; otherwise `fills` gives them their default or null."""
     missing: list[str] = []
     yield from _matched(sides, sides.target.fields, sides.source.fields, (), missing, merge_schema and members)
     if fills and not merge_schema:
@@ -174,7 +177,7 @@ def _matched(
 
 
 def _source_path(sides: Sides, path: tuple[str, ...]) -> tuple[str, ...]:
-    """The names by which the source has a column of the target."""
+    """Return the path by which the source has a column of the target, whose case may differ."""
     found, fields = [], sides.source.fields
     for name in path:
         f = next((h for h in fields if h.name == name), None) or next(h for h in fields if sides.same_name(h.name, name))

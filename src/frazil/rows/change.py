@@ -1,8 +1,9 @@
-"""The core of every row-level change: a decider says which rows of a data file go and what comes instead; here that becomes files.
+"""Write the files of a row-level change: a decider says which rows of a data file are removed and what replaces them.
 
-copy-on-write: the file's live rows, without those that go and with the new versions in their places, to new files; the file is removed.
-merge-on-read: places of the rows that go to delete files (v2) or deletion vectors (v3), new versions to new files.
-A group of files is the work of one task, in a thread or on a worker of Spark; memory stays at a few batches and what a writer holds.
+copy-on-write: the live rows of the file, without the removed ones and with new versions in their places, go to new data files; the old
+file is removed. merge-on-read: positions of removed rows go to position delete files (v2) or deletion vectors (v3), new versions to new
+data files. Each group of data files is the work of one task, in a thread or on a Spark worker: groups let a few tasks write files of a
+good size, where one task per file would write many small ones. A task holds a few batches in memory, and what its writer holds.
 """
 
 from __future__ import annotations
@@ -27,30 +28,35 @@ from frazil.scan.tasks import FileScanTask
 from frazil.spec.data_file import DataFile
 from frazil.tasks.runner import current_place
 
-LEAST_MEMORY = 32 << 20  # bytes of rows that a task may hold back, however many run beside it
+LEAST_MEMORY = 32 << 20  # bytes of rows that a task may buffer, however many tasks run beside it
 Changes = Callable[[Found], Iterator[pa.RecordBatch]]
 
 
 class Decider(Protocol):
-    """What an operation does to the rows of a data file. Frozen and picklable: one an operation; `begin` gives one with fresh state."""
+    """Decide what an operation does to the rows of a data file.
+
+    Frozen and picklable, one per operation; `begin` returns a copy with fresh state for one group of files.
+    """
 
     def begin(self) -> Self: ...
 
     def changes(self, task: FileScanTask, found: Found) -> Iterator[pa.RecordBatch]:
-        """Adds the places of rows that leave to `found`, each before the batch with its new version is yielded.
+        """Add the positions of removed rows to `found`, each before the batch with its new version is yielded.
 
-        Batches hold the table's columns by name. `_row_id`, where lineage is kept, is the row's; rewrite.POS, its old place (ascending
-        over the file), makes a rewritten file keep its order. Lazy: memory stays at a few batches.
+        Batches hold the table's columns by name. `_row_id`, if row lineage is kept, is the id of the row; rewrite.POS, its old position
+        (ascending over the file), lets a rewritten file keep its order. Batches are made lazily, so that few are in memory.
         """
 
     def report(self) -> Any:
-        """Facts for the driver when a group is done; picklable."""
+        """Return a picklable result for the driver when a group is done."""
 
 
 @dataclass(frozen=True)
 class ChangeContext:
-    """Frozen and picklable: all that the tasks of an operation share. `read.projection`: all columns that are written (of a table with
-    row lineage its two columns, too); `write` has the same ones."""
+    """Hold all that the tasks of an operation share; frozen and picklable.
+
+    `read.projection`: all columns that are written (for a table with row lineage also its two columns); `write` has the same columns.
+    """
 
     read: ReadContext
     write: WriteContext
@@ -67,9 +73,10 @@ class ChangeContext:
 
 @dataclass(frozen=True)
 class Changed:
-    """What became of some files: for the commit and for the metrics. `referenced`: paths of data files that `added_deletes` are about.
+    """Hold the files that a change removed and added, for the commit and for the metrics.
 
-    `updated`, `deleted`, `copied`: rows. `reports`: of the deciders, one a group.
+    `referenced`: paths of the data files to which `added_deletes` apply. `updated`, `deleted`, `copied`: numbers of rows. `reports`:
+    results of the deciders, one per group.
     """
 
     removed: tuple[DataFile, ...] = ()
@@ -92,23 +99,23 @@ class Changed:
 
 
 def combined(changes: Iterable[Changed]) -> Changed:
-    """All of them as one."""
+    """Combine the results of all groups into one."""
     every = list(changes)
     parts: dict[str, Any] = {}
-    for f in fields(Changed):
-        values = [getattr(c, f.name) for c in every]
-        match f.default:
+    for part in fields(Changed):
+        values = [getattr(change, part.name) for change in every]
+        match part.default:
             case tuple():
-                parts[f.name] = tuple(x for v in values for x in v)
+                parts[part.name] = tuple(x for v in values for x in v)
             case frozenset():
-                parts[f.name] = frozenset().union(*values)
+                parts[part.name] = frozenset().union(*values)
             case _:
-                parts[f.name] = sum(values)
+                parts[part.name] = sum(values)
     return Changed(**parts)
 
 
 def change_files(context: ChangeContext, group: Sequence[FileScanTask]) -> Changed:
-    """The changes that the context's decider makes to a group of whole files."""
+    """Apply the context's decider to a group of whole data files."""
     decider = context.decider.begin()
     found = apply_changes(context, ((task, partial(decider.changes, task)) for task in group))
     return replace(found, reports=(decider.report(),))
@@ -143,7 +150,7 @@ def rewrite_files(context: RewriteContext, group: Sequence[FileScanTask]) -> Cha
 
 
 def placed(context: WriteContext) -> WriteContext:
-    """The context of a write in the calling task: its files carry the task's numbers."""
+    """Bind a write context to the calling task: file names carry the task's numbers, and tasks in one process share its memory."""
     here = current_place()
     memory = max(LEAST_MEMORY, context.memory // here.share)
     return replace(context, partition_id=here.partition, task_id=here.task, workers=here.workers or context.workers, memory=memory)
@@ -164,7 +171,7 @@ class _Tally:
 
 
 def apply_changes(context: ChangeContext, steps: Iterable[tuple[FileScanTask, Changes]]) -> Changed:
-    """The changes of each file, made; the files written are durable. After an error nothing of it is left."""
+    """Write the changes of each data file. The files written are durable; after an error all of them are deleted again."""
     tally, target = _Tally(), placed(context.write)
     added = write(_rows(context, steps, tally), target)
     try:

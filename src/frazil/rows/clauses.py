@@ -1,8 +1,8 @@
-"""What a MERGE does, as values: its condition, its clauses in the order given, and Spark's rules for them.
+"""Describe a MERGE: its ON condition and its WHEN clauses in the order given, checked by Spark's rules.
 
-For each pair of rows that match, each source row without a match, and each target row without one, the first clause of that kind whose
-condition is TRUE acts; without one nothing happens. Expressions are Spark SQL text, nodes of `frazil.expressions`, Python values (anything
-that is no text, as a constant), or, on Spark, Columns.
+For each pair of rows that match, each source row without a match, and each target row without a match, the first clause of that kind whose
+condition is TRUE applies; if there is none, nothing happens. Expressions are Spark SQL text, nodes of `frazil.expressions`, Python values
+(constants, unless they are text), or, on Spark, Columns.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from frazil.expr.nodes import AlwaysTrue
 
 
 class When(Enum):
-    """Which rows a clause is for."""
+    """Name the rows that a clause applies to."""
 
     MATCHED = "when matched"
     NOT_MATCHED = "when not matched"
@@ -41,7 +41,7 @@ ALLOWED = {
 
 @dataclass(frozen=True)
 class Clause:
-    """`condition` None: always. `assignments`: (column of the target, expression), of UPDATE and INSERT; empty for the others."""
+    """Hold one WHEN clause. `condition` None: always. `assignments`: (target column, expression) pairs of UPDATE and INSERT, else empty."""
 
     when: When
     do: Do
@@ -60,7 +60,7 @@ class Clause:
 
     @property
     def takes_all(self) -> bool:
-        """Columns are matched by name with those of the source."""
+        """Tell whether all columns are matched by name with those of the source (UPDATE *, INSERT *)."""
         return self.do in (Do.UPDATE_ALL, Do.INSERT_ALL)
 
     @property
@@ -102,10 +102,10 @@ def not_matched_by_source_delete(condition: Any = None) -> Clause:
 
 @dataclass(frozen=True)
 class Merge:
-    """A whole MERGE without its source: `on` is the condition over both sides, whose columns are qualified by the aliases.
+    """Hold a MERGE without its source: `on` is the condition over both sides, whose columns are qualified by the aliases.
 
-    Raises InvalidInput where Spark refuses it as well: no clause at all, or a clause that can never act because one of its kind before it
-    has no condition.
+    `check` raises InvalidInput where Spark refuses the statement too: without clauses, or with a clause that can never apply because an
+    earlier one of its kind has no condition.
     """
 
     on: Any
@@ -115,17 +115,17 @@ class Merge:
     merge_schema: bool = False
 
     def of(self, when: When) -> tuple[Clause, ...]:
-        """The clauses of one kind, in order."""
+        """Return the clauses of one kind, in order."""
         return tuple(c for c in self.clauses if c.when is when)
 
     @property
     def words(self) -> list[Any]:
-        """Every condition and value."""
+        """List every condition and assigned value."""
         return [self.on, *(c.condition for c in self.clauses), *(v for c in self.clauses for _, v in c.assignments)]
 
     @property
     def checks_cardinality(self) -> bool:
-        """Whether a target row may be changed by one source row only; a lone DELETE without a condition does not care (as in Spark)."""
+        """Tell whether at most one source row may change a target row; a lone DELETE without a condition is exempt, as in Spark."""
         matched = self.of(When.MATCHED)
         return bool(matched) and not (len(matched) == 1 and matched[0].do is Do.DELETE and matched[0].is_unconditional)
 
@@ -136,9 +136,9 @@ class Merge:
             hint = f"on={both!r}; by a key alone: t.upsert(frame, join_cols={keys})."
             raise InvalidInput(f"MERGE: on is a condition, not {self.on!r}.", hint=hint)
         if not self.clauses:
-            raise InvalidInput("MERGE needs at least one when_… clause.")
+            raise InvalidInput("MERGE needs at least one when_… clause.", hint="For example .when_matched_update_all().")
         if self.target_alias.lower() == self.source_alias.lower():
-            raise InvalidInput(f"MERGE: target and source are both called {self.source_alias!r}.")
+            raise InvalidInput(f"MERGE: target and source have the same alias {self.source_alias!r}.")
         for when in When:
             _last_only(self.of(when))
 

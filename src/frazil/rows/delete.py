@@ -1,4 +1,4 @@
-"""DELETE: the rows for which the condition is TRUE go; those for which it is FALSE or NULL stay."""
+"""Decide a DELETE: find the rows for which the condition is TRUE; those for which it is FALSE or NULL stay."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from frazil.spec.schema import Schema
 
 @dataclass(frozen=True)
 class DeleteDecider:
-    """`read`: the places of the rows that match, and no column."""
+    """Find the rows to delete. `read`: reads the positions of the rows that match, and no other column."""
 
     read: ReadContext
 
     @classmethod
     def of(cls, read: ReadContext) -> DeleteDecider:
-        """`read`: of the plan, its filter the condition."""
+        """Make the decider. `read`: the read context of the plan, whose filter is the condition of the DELETE."""
         return cls(read.with_projection(Schema(HIDDEN_POS)))
 
     def begin(self) -> Self:

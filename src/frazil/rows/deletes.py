@@ -1,4 +1,4 @@
-"""Places of deleted rows as delete files of v2 or deletion vectors of v3, together with those that were there before."""
+"""Write positions of deleted rows to position delete files (v2) or deletion vectors (v3), merged with the deletes that exist already."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from frazil.spec.data_file import DataFile, DataFileContent
 
 @dataclass(frozen=True, eq=False)
 class Gone:
-    """Rows that leave a data file by their places: ascending, each once, none of them deleted by position before."""
+    """Hold the positions to delete from a data file: ascending, each once, none of them deleted by position before."""
 
     task: FileScanTask
     positions: Positions
@@ -25,7 +25,8 @@ class Gone:
 
 @dataclass(frozen=True)
 class WrittenDeletes:
-    """`removed`: data files all of whose rows are gone; they need no delete. `referenced`: data files that the new deletes are about."""
+    """Hold the delete files written. `removed`: data files of which all rows are deleted, so that the files are removed instead.
+    `referenced`: paths of the data files to which the new deletes apply."""
 
     removed: tuple[DataFile, ...]
     added_deletes: tuple[DataFile, ...]
@@ -34,21 +35,22 @@ class WrittenDeletes:
 
 
 def delete_files(gone: Sequence[Gone], write: WriteContext, read: ReadContext, version: int, granularity: str) -> WrittenDeletes:
-    """v3: one vector a data file, with all positions deleted before. v2, one file a data file: with those of its former own file."""
+    """Write the deletes of some data files. v3: one deletion vector per data file, which includes all positions deleted before. v2 with
+    granularity "file": one delete file per data file, which includes the positions of the delete file that it replaces."""
     removed: list[DataFile] = []
     replaced: list[DataFile] = []
     found: list[FileDeletes] = []
-    for g in gone:
-        file = g.task.file
-        own, shared = _before(g.task)
-        may_be_all = len(g.positions) + _most(own, shared) >= file.record_count
-        known = _positions(file, (*own, *shared), read) if version >= 3 or may_be_all else g.positions[:0]
-        everything = union(known, g.positions)
+    for deleted in gone:
+        file = deleted.task.file
+        own, shared = _before(deleted.task)
+        may_be_all = len(deleted.positions) + _most(own, shared) >= file.record_count
+        known = _positions(file, (*own, *shared), read) if version >= 3 or may_be_all else deleted.positions[:0]
+        everything = union(known, deleted.positions)
         if len(everything) == file.record_count:
             removed.append(file)
             continue
         if version < 3:
-            everything = union(_positions(file, own, read), g.positions) if own and granularity == "file" else g.positions
+            everything = union(_positions(file, own, read), deleted.positions) if own and granularity == "file" else deleted.positions
         if version >= 3 or granularity == "file":
             replaced += own
         found.append(FileDeletes(file, everything))
@@ -59,14 +61,14 @@ def delete_files(gone: Sequence[Gone], write: WriteContext, read: ReadContext, v
 
 
 def _before(task: FileScanTask) -> tuple[list[DataFile], list[DataFile]]:
-    """Position deletes of the data file that are about it alone, and those that other data files share."""
+    """Split the position deletes of a data file into those that apply to it alone, and those that it shares with other data files."""
     positional = [d for d in task.delete_files if d.content == DataFileContent.POSITION_DELETES]
     own = [d for d in positional if d.referenced_data_file is not None]
     return own, [d for d in positional if d.referenced_data_file is None]
 
 
 def _most(own: Sequence[DataFile], shared: Sequence[DataFile]) -> int:
-    """At most so many rows are deleted already."""
+    """Return the most rows that may be deleted already."""
     return sum(d.record_count for d in (*own, *shared))
 
 

@@ -1,4 +1,4 @@
-"""Whether two columns hold the same, row by row, whatever their type: null equals null, NaN equals NaN, 0.0 equals -0.0."""
+"""Compare two columns row by row, for any type: null equals null, NaN equals NaN, 0.0 equals -0.0."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 def equal_rows(a: pa.Array, b: pa.Array) -> Flags:
-    """One flag a row of two arrays of one type and length. Maps are equal when their entries are, in order."""
+    """Return one flag per row for two arrays of the same type and length. Maps are equal when their entries are, in order."""
     valid_a, valid_b = _valid(a), _valid(b)
     both = valid_a & valid_b
     same: Flags = valid_a == valid_b

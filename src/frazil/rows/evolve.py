@@ -1,4 +1,4 @@
-"""Which columns of the source a MERGE with schema evolution may add to the table, or widen: those that its clauses assign."""
+"""Find the source columns that a MERGE with schema evolution may add to the table, or widen: those that its clauses assign."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from frazil.spec.schema import Schema
 
 
 def columns_to_add(merge: Merge, target: Schema, source: Schema, case_sensitive: bool) -> Schema:
-    """All of the source's where a clause takes all; else those that are set, under their own name, by clauses that name them."""
+    """Return all source columns if a clause is UPDATE * or INSERT *, otherwise those that a clause assigns to a column of the same name."""
     if any(clause.takes_all for clause in merge.clauses):
         return source
     names = {
@@ -27,12 +27,12 @@ def _plain(name: str, merge: Merge) -> str:
 
 
 def _own(name: str, value: object, merge: Merge, case_sensitive: bool) -> bool:
-    """`x = source.x`, the one assignment that says what a new column is."""
+    """Tell whether an assignment is `x = source.x`, the only form from which the type of a new column follows."""
     if not isinstance(value, str | Expression):
         return False
     try:
         expression = as_expression(value)
-    except ParseError:  # text that only Spark knows is no plain column
+    except ParseError:  # text that only Spark can parse is not a plain column
         return False
     if not isinstance(expression, Reference):
         return False

@@ -1,4 +1,4 @@
-"""What a task has found in one data file: the places of rows that leave it, and how many of them change or go."""
+"""Collect the positions of the rows that a change removes from one data file, and count the updated and deleted ones."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ Positions = npt.NDArray[np.int64]
 
 
 def ascending(positions: Positions) -> Positions:
-    """Ascending, each once: what comes from one pass over a file is so already."""
+    """Sort positions, each once; those of one pass over a file are sorted already and are returned as they are."""
     return positions if bool((np.diff(positions) > 0).all()) else np.unique(positions)
 
 
 def union(a: Positions, b: Positions) -> Positions:
-    """Both, ascending, each once; both are so."""
+    """Merge two ascending arrays of distinct positions into one."""
     if not len(a) or not len(b):
         return a if len(a) else b
     return np.union1d(a, b)
 
 
 class Found:
-    """Filled by a decider while its batches are taken; `positions` is complete when they have ended."""
+    """Collect removed rows. A decider fills it while its batches are consumed; `positions` is complete when they have ended."""
 
     __slots__ = ("_parts", "deleted", "updated")
 
@@ -32,7 +32,7 @@ class Found:
         self.updated = self.deleted = 0
 
     def add(self, positions: Any, *, updated: int = 0, deleted: int = 0) -> None:
-        """Rows that leave their place: deleted, or replaced by a new version. Each row once."""
+        """Add rows that are deleted or replaced by a new version; each row once."""
         array = np.asarray(positions, dtype=np.int64)
         if len(array):
             self._parts.append((int(array.min()), int(array.max()), array))
@@ -44,12 +44,12 @@ class Found:
 
     @property
     def positions(self) -> Positions:
-        """Ascending, each once."""
+        """Return all positions, ascending, each once."""
         if not self._parts:
             return np.zeros(0, np.int64)
         return ascending(np.concatenate([p for *_, p in self._parts]))
 
     def between(self, first: int, end: int) -> Positions:
-        """Those in [first, end), in any order."""
+        """Return the positions in [first, end), in any order."""
         parts = [p[(p >= first) & (p < end)] for low, high, p in self._parts if high >= first and low < end]
         return np.concatenate(parts) if parts else np.zeros(0, np.int64)

@@ -1,4 +1,4 @@
-"""Files of an operation in groups, one a task: enough that all slots work, few enough that the new files are not small."""
+"""Group the data files of a row-level change, one group per task: enough groups for all slots, few enough that new files are not small."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from frazil.scan.options import MIN_ADAPTIVE_SPLIT, SplitOptions
 from frazil.scan.tasks import FileScanTask
 
 T = TypeVar("T")
-ROUNDS = 2  # groups a slot, where files allow it: the last ones to end are shorter then
+ROUNDS = 2  # groups per slot, if there are enough files: with smaller groups, slots wait less for the last group to end
 
 
 def grouped(tasks: Iterable[FileScanTask], parallelism: int, split: SplitOptions) -> list[tuple[FileScanTask, ...]]:
-    """Whole files in groups of about one size; files of a partition lie together, so that each is written by few tasks."""
+    """Group whole files into groups of about one size; files of a partition lie together, so that few tasks write to each partition."""
     return packed(tasks, parallelism, split, lambda t: t)
 
 
 def packed(items: Iterable[T], parallelism: int, split: SplitOptions, task_of: Callable[[T], FileScanTask]) -> list[tuple[T, ...]]:
-    """`grouped` for things that hold a task."""
+    """Group items that hold a task, as `grouped` does."""
     every = sorted(items, key=lambda i: _partition(task_of(i)))
     weights = [max(task_of(i).size_bytes, split.open_file_cost) for i in every]
     size = _group_size(sum(weights), parallelism, split.split_size)
@@ -34,7 +34,7 @@ def _packed(items: Sequence[T], weights: Sequence[int], size: int) -> Iterable[t
     held: list[T] = []
     weight = 0
     for item, more in zip(items, weights, strict=True):
-        if held and weight + more / 2 >= size:  # nearer to the size without it
+        if held and weight + more / 2 >= size:  # without this item the group is closer to the wanted size
             yield tuple(held)
             held, weight = [], 0
         held.append(item)

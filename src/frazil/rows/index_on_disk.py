@@ -1,7 +1,7 @@
-"""The index of a source whose keys are too many for memory: the same arrays, in files that are mapped, made part by part.
+"""Build the key index of a MERGE source that is too large for memory: the arrays of `KeyIndex`, in memory-mapped files.
 
-Hashes with the numbers of their rows go to files by their first bits; each is sorted in memory and appended to the index. The keys of rows
-whose hashes meet are looked up in the source.
+Pairs of hash and row number are scattered to files by the first bits of the hash; each file is sorted in memory and appended to the index.
+Only for rows with equal hashes are the keys themselves read from the source.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ def index_on_disk(
     keys_at: Callable[[Rows], Sequence[pa.Array]],
     candidates: npt.NDArray[np.bool_] | None = None,
 ) -> KeyIndex:
-    """`batches`: comparable keys of the source, in the order of its rows. `candidates`: which of them to take (None: all)."""
+    """Build the index. `batches`: comparable keys of the source, in the order of its rows. `candidates`: a flag per row to take (None:
+    all)."""
     with temporary():
         folder = tempfile.mkdtemp(prefix="frazil-index-")
     with temporary(folder):
@@ -45,7 +46,7 @@ def _index_in(
     keys_at: Callable[[Rows], Sequence[pa.Array]],
     candidates: npt.NDArray[np.bool_] | None,
 ) -> KeyIndex:
-    """In files of a folder, which goes with the index, or at once when it cannot be made."""
+    """Build the index in a folder, which is removed together with the index, or at once if the index cannot be built."""
     try:
         types = _scatter(batches, null_safe, candidates, folder)
         hashes, begins, rows = _gathered(folder)
@@ -61,7 +62,7 @@ def _index_in(
 def _scatter(
     batches: Iterable[Sequence[pa.Array]], null_safe: Sequence[bool], candidates: npt.NDArray[np.bool_] | None, folder: str
 ) -> list[pa.DataType]:
-    """Pairs of hash and row to the file of their part; the keys' types."""
+    """Write pairs of hash and row number to the file of their part; return the types of the keys."""
     types: list[pa.DataType] = []
     files = [open(_part(folder, i), "wb") for i in range(PARTS)]  # noqa: SIM115 (closed below)
     try:
@@ -86,7 +87,7 @@ def _scatter(
 
 
 def _gathered(folder: str) -> tuple[npt.NDArray[np.uint64], Rows, Rows]:
-    """The parts sorted, one after another, in three files that are mapped."""
+    """Sort the parts one after another into three memory-mapped files."""
     names = [os.path.join(folder, n) for n in ("hashes", "begins", "rows")]
     total = 0
     with open(names[0], "wb") as to_hashes, open(names[1], "wb") as to_begins, open(names[2], "wb") as to_rows:

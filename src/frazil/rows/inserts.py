@@ -1,4 +1,4 @@
-"""The rows that a MERGE inserts: those of the source without a match for which a clause says so, written in tasks over stretches of it."""
+"""Write the rows that a MERGE inserts: source rows without a match that meet a NOT MATCHED clause, in tasks over ranges of the source."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from frazil.rows.pairing import as_side, rows_where
 from frazil.rows.source import MergeSource
 from frazil.spec.data_file import DataFile
 
-SLICE_BYTES = 64 << 20  # of the source, for a task at least: fewer rows would make many small files
+SLICE_BYTES = 64 << 20  # least bytes of the source per task: smaller slices would make many small files
 
 
 @dataclass(frozen=True)
 class InsertContext:
-    """Frozen and picklable. `write`: of rows that are new, hence without lineage."""
+    """Hold what the insert tasks share; frozen and picklable. `write`: the rows are new, so they have no row ids to keep."""
 
     write: WriteContext
     merge: BoundMerge
@@ -33,7 +33,10 @@ class InsertContext:
 
 @dataclass(frozen=True)
 class Stretch:
-    """The source rows [start, start + count); `matched`: which of them have a match, a bit each, compressed (empty: none)."""
+    """Name the source rows [start, start + count) of one task.
+
+    `matched`: the rows that have a match, as a compressed bitmap (empty: none). A bit per row keeps what travels with the task small.
+    """
 
     start: int
     count: int
@@ -52,7 +55,7 @@ class Inserted:
 
 
 def stretches(source: MergeSource, matched: npt.NDArray[np.bool_], parallelism: int) -> list[Stretch]:
-    """The source cut for so many tasks, where it has rows without a match."""
+    """Cut the source into ranges for `parallelism` tasks, leaving out ranges in which every row has a match."""
     rows = source.num_rows
     count = max(1, min(parallelism, source.nbytes // SLICE_BYTES))
     edges = [rows * i // count for i in range(count + 1)]
@@ -65,14 +68,14 @@ def stretches(source: MergeSource, matched: npt.NDArray[np.bool_], parallelism: 
 
 
 def insert_rows(context: InsertContext, stretch: Stretch) -> Inserted:
-    """The work of one task."""
+    """Write the inserted rows of one range: the work of one task."""
     rows = _Rows(context, stretch)
     files = write(rows.batches(), placed(context.write))
     return Inserted(tuple(files), rows.count)
 
 
 class _Rows:
-    """New rows of a stretch, counted while they are taken."""
+    """Make the new rows of a range, and count them while they are consumed."""
 
     def __init__(self, context: InsertContext, stretch: Stretch):
         self._merge, self._source, self._stretch = context.merge, context.source, stretch

@@ -1,6 +1,6 @@
-"""A MERGE's ON condition taken apart: equalities of one side with the other, which an index can answer, and the rest.
+"""Split the ON condition of a MERGE into join keys, which a key index can look up, parts over one side, and the rest.
 
-Rows match iff every part is TRUE, so parts of one side alone are tested before rows meet, and the rest on rows that have met.
+Rows match if every part is TRUE. So parts over one side are tested before rows are paired, and the rest is tested on the pairs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from frazil.rows.sides import Side, Sides, with_references
 
 @dataclass(frozen=True)
 class JoinKey:
-    """`target = source`, or `target <=> source`; both sides are of one type."""
+    """Hold one join key: `target = source`, or `target <=> source` (`null_safe`); both sides have the same type."""
 
     target: Bound
     source: Bound
@@ -24,7 +24,8 @@ class JoinKey:
 
 @dataclass(frozen=True)
 class JoinOn:
-    """`of_target`, `of_source`: parts that read one side only (TRUE: none). `rest`: parts over both. No keys: every row meets all."""
+    """Hold a split ON condition. `of_target`, `of_source`: parts that read one side only (TRUE: none). `rest`: parts over both sides.
+    Without keys every target row is paired with every source row."""
 
     keys: tuple[JoinKey, ...]
     of_target: Bound = TRUE
@@ -33,12 +34,12 @@ class JoinOn:
 
     @property
     def never(self) -> bool:
-        """No two rows match, whatever they hold."""
+        """Tell whether no two rows can match, whatever their values."""
         return isinstance(self.of_source, Constant) and self.of_source.value is not True
 
 
 def split(on: Bound, sides: Sides) -> JoinOn:
-    """The parts of a bound ON condition."""
+    """Split a bound ON condition into its parts."""
     keys: list[JoinKey] = []
     parts: dict[Side, list[Bound]] = {s: [] for s in Side}
     for part in conjuncts(on):
@@ -61,14 +62,14 @@ def _key(part: Bound, sides: Sides) -> JoinKey | None:
 
 
 def parts_of_target(on: Expression, sides: Sides) -> list[Expression]:
-    """The parts of a qualified ON condition that read the target alone, as predicates over the table."""
+    """Return the parts of a qualified ON condition that read the target alone, as predicates over the table."""
     parts = on.parts if isinstance(on, And) else (on,)
     prefix = sides.target_alias + "."
     return [without_alias(p) for p in parts if (found := names(p)) and all(n.startswith(prefix) for n in found)]
 
 
 def without_alias(qualified: Expression) -> Expression:
-    """A qualified expression over one side as one over that side's columns."""
+    """Strip the alias from an expression over one side, so that it names that side's columns."""
 
     def bare(r: Reference) -> Reference:
         return Reference(".".join(r.parts[1:]), r.parts[1:])

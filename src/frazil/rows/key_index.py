@@ -1,8 +1,10 @@
-"""An index over the source's join keys: for rows of the target, which source rows have equal keys. Vectorised; a few words a key.
+"""Index the join keys of a MERGE source: find the source rows whose keys equal those of target rows, a whole batch at a time.
 
-Hashes are sorted, with the number of the source row beside each; equal hashes make a run, and a table of buckets says where one may begin.
-A hit is compared value by value, so hashes decide nothing. Keys are equal as Spark's `=` says: NaN equals NaN, -0.0 equals 0.0; null equals
-null for `<=>` only. A single whole-number key whose values lie close together also has a bitmap, which most rows of a target fail at once.
+The index holds the sorted hashes of the keys, with the number of the source row beside each. Equal hashes form a run, and a bucket table
+says where the run of a hash may begin. Keys with equal hashes are then compared by value, so a hash collision never makes a match. Keys are
+equal as in Spark's `=`: NaN equals NaN, -0.0 equals 0.0; null equals null for `<=>` only. A single integer key whose values lie close
+together also has a bitmap of the values that occur: in a MERGE most target rows have no match, and one look at a bit excludes them without
+hashing.
 """
 
 from __future__ import annotations
@@ -19,13 +21,13 @@ import pyarrow.compute as pc
 from frazil.arrow.deletes.key_set import canonical, hash_columns, rows_equal
 
 Rows = npt.NDArray[np.int64]
-Pairs = tuple[Rows, Rows]  # rows of the target's batch, rows of the source; row by row
-PAIRS = 1 << 20  # pairs that are looked at together
-_SPREAD, _WIDEST = 64, 1 << 27  # a bitmap spends at most so many bytes a key, and in all
+Pairs = tuple[Rows, Rows]  # rows of the target's batch and rows of the source, two arrays of one length
+PAIRS = 1 << 20  # pairs that are processed together
+_SPREAD, _WIDEST = 64, 1 << 27  # the most bytes that a bitmap takes, per key and in all
 
 
 def comparable_key(values: pa.Array) -> pa.Array:
-    """Internal values such that equal keys have equal values: -0.0 is 0.0, all NaNs are one."""
+    """Normalise internal values so that equal keys have equal values: -0.0 becomes 0.0, all NaNs become one."""
     if pa.types.is_floating(values.type):
         values = pc.add(values, pa.scalar(0.0, values.type))
     return canonical(values)
@@ -33,9 +35,11 @@ def comparable_key(values: pa.Array) -> pa.Array:
 
 @dataclass(frozen=True, eq=False)
 class KeyIndex:
-    """`hashes`: different ones, ascending; their runs lie in `rows` from `begins[i]` to `begins[i + 1]`. `keys_at`: keys of source rows.
+    """Look up source rows by their keys.
 
-    `exact`: equal hashes are equal keys. `low`, `bitmap`: of a single whole-number key, which values there are.
+    `hashes`: distinct hashes, ascending; the rows with `hashes[i]` are `rows[begins[i]:begins[i + 1]]`. `starts`, `shift`: the bucket
+    table. `keys_at`: returns the keys of source rows. `exact`: equal hashes mean equal keys. `low`, `bitmap`: for a single integer key,
+    whether the value `low + i` occurs.
     """
 
     keys_at: Callable[[Rows], Sequence[pa.Array]]
@@ -51,7 +55,8 @@ class KeyIndex:
 
     @classmethod
     def of(cls, keys: Sequence[pa.Array], null_safe: Sequence[bool], candidates: Rows | None = None) -> KeyIndex:
-        """`keys`: comparable ones, a column a key; one row of each a row of the source. `candidates`: the rows to take (None: all)."""
+        """Build the index. `keys`: one array of comparable keys per key, with one value per source row. `candidates`: the rows to index
+        (None: all)."""
         usable = usable_rows(keys, null_safe)
         if candidates is not None:
             usable = np.intersect1d(usable, candidates, assume_unique=True)
@@ -70,7 +75,7 @@ class KeyIndex:
         return len(self.rows)
 
     def pairs(self, keys: Sequence[pa.Array]) -> Iterator[Pairs]:
-        """Pairs of rows with equal keys, some at a time; rows of the target ascend. `keys`: comparable ones of the target's rows."""
+        """Yield pairs of rows with equal keys, some at a time; target rows ascend. `keys`: comparable keys of the target rows."""
         if not len(self.rows) or not len(keys[0]):
             return
         wanted = self._likely(keys)
@@ -89,7 +94,7 @@ class KeyIndex:
                 yield wanted[at], source
 
     def _likely(self, keys: Sequence[pa.Array]) -> Rows:
-        """Rows of the target that may have a match."""
+        """Return the target rows that may have a match."""
         if self.bitmap is None:
             return usable_rows(keys, self.null_safe)
         key = keys[0]
@@ -102,12 +107,12 @@ class KeyIndex:
         return found
 
     def _runs(self, wanted: npt.NDArray[np.uint64]) -> Pairs:
-        """Rows whose hash is there, and which run it is."""
+        """Return the rows whose hash occurs in the index, and the run of each."""
         bucket = (wanted >> np.uint64(self.shift)).astype(np.int64)
         at, end = self.starts[bucket].astype(np.int64), self.starts[bucket + 1]
         run = np.full(len(wanted), -1, np.int64)
         left = np.flatnonzero(at < end)
-        while len(left):  # buckets hold a few hashes at most, since these are different
+        while len(left):  # few rounds: a bucket holds few hashes, since these are distinct
             hit = self.hashes[at[left]] == wanted[left]
             run[left[hit]] = at[left[hit]]
             left = left[~hit]
@@ -118,7 +123,7 @@ class KeyIndex:
 
 
 def usable_rows(keys: Sequence[pa.Array], null_safe: Sequence[bool]) -> Rows:
-    """Rows that can match at all: none of the keys compared by `=` is null."""
+    """Return the rows that can match at all: none of their keys compared by `=` is null."""
     mask = np.ones(len(keys[0]), bool)
     for key, safe in zip(keys, null_safe, strict=True):
         if key.null_count and not safe:
@@ -127,12 +132,12 @@ def usable_rows(keys: Sequence[pa.Array], null_safe: Sequence[bool]) -> Rows:
 
 
 def is_exact(types: Sequence[pa.DataType], null_safe: Sequence[bool]) -> bool:
-    """Whether the hash is one to one: of a single whole number that is not null."""
+    """Tell whether equal hashes mean equal keys, as for a single integer key that is not null."""
     return len(types) == 1 and pa.types.is_integer(types[0]) and not null_safe[0]
 
 
 def runs_of(hashed: npt.NDArray[np.uint64], numbers: Rows) -> tuple[npt.NDArray[np.uint64], npt.NDArray[Any], npt.NDArray[Any]]:
-    """(different hashes, where the run of each begins and the last one ends, the rows' numbers in this order)."""
+    """Sort hashes into runs: (distinct hashes, where each run begins and the last one ends, row numbers in this order)."""
     order = np.argsort(hashed, kind="stable")
     hashed, rows = hashed[order], _narrow(numbers[order])
     first = np.flatnonzero(np.concatenate([[True], hashed[1:] != hashed[:-1]])) if len(hashed) else np.zeros(0, np.int64)
@@ -140,7 +145,7 @@ def runs_of(hashed: npt.NDArray[np.uint64], numbers: Rows) -> tuple[npt.NDArray[
 
 
 def buckets_of(hashes: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[Any], int]:
-    """Where the hashes of each bucket (their first bits) begin, and by how much a hash is shifted to its bucket."""
+    """Build the bucket table: where the hashes of each bucket (their first bits) begin, and the shift from hash to bucket."""
     bits = max(1, min(26, len(hashes).bit_length()))
     edges = np.arange(1 << bits, dtype=np.uint64) << np.uint64(64 - bits)
     return _narrow(np.append(np.searchsorted(hashes, edges), len(hashes))), 64 - bits
@@ -162,7 +167,7 @@ def _bitmap(key: pa.Array, usable: Rows) -> tuple[int, npt.NDArray[np.bool_] | N
 
 
 def _portions(counts: Rows) -> Iterator[slice]:
-    """Runs cut so that each portion has about PAIRS pairs."""
+    """Cut runs into portions of about PAIRS pairs each."""
     ends = np.cumsum(counts)
     begin = done = 0
     while begin < len(counts):
@@ -172,14 +177,14 @@ def _portions(counts: Rows) -> Iterator[slice]:
 
 
 def expanded(places: Rows, begins: Rows, counts: Rows) -> Pairs:
-    """Each place once for each row of its run, and the places of these rows."""
+    """Expand runs into pairs: each place once per row of its run, and the positions of these rows."""
     total = int(counts.sum())
     offsets = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
     return np.repeat(places, counts), np.repeat(begins, counts) + offsets
 
 
 def every_pair(rows: Any, source_rows: int) -> Iterator[Pairs]:
-    """Every row of the target with every row of the source, some at a time: what is left without an index."""
+    """Pair every target row with every source row, some at a time, for a MERGE without join keys."""
     rows = np.asarray(rows, np.int64)
     if not len(rows) or not source_rows:
         return

@@ -1,7 +1,8 @@
-"""MERGE in the rows of one data file: which rows of the source they match, which clause acts on each, and the new versions.
+"""Decide a MERGE for the rows of one data file: find the source rows they match, choose the clause for each, make the new versions.
 
-The columns that decide are read first and meet the source in its index; the others are read later, only where rows change, and only when an
-expression or a column that stays needs them. A task reports the source rows it saw matched, as a bitmap; what no task matched is inserted.
+Columns that keys and conditions need are read first and looked up in the source's key index. The other columns are read later, only for
+rows that change, and only when an assignment or a column that is kept needs them. Each task reports the source rows that it matched as a
+bitmap, one bit per source row, since a list of row numbers could be as large as the source; the rows that no task matched are inserted.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ from frazil.spec.schema import ROW_ID_ID, Schema
 from frazil.spec.types import LongType, NestedField
 
 HIDDEN_ROW_ID = NestedField(ROW_ID_ID, "\0row_id", LongType(), False)
-GATHER = 1 << 20  # rows that change are gathered up to so many before the columns that they lack are read
+GATHER = 1 << 20  # so many changed rows are collected before their other columns are read
 NO_ROWS = np.zeros(0, np.int64)
 Flags = npt.NDArray[np.bool_]
 
 
 @dataclass
 class MergeCounts:
-    """Rows of the target by what became of them; Java's summary extras tell them apart."""
+    """Count target rows by what happened to them, as Java's summary properties of a MERGE distinguish them."""
 
     matched_updated: int = 0
     matched_deleted: int = 0
@@ -58,7 +59,7 @@ class MergeCounts:
 
 @dataclass(frozen=True)
 class MergeReport:
-    """`matched`: which source rows match a row of the target, a bit each, compressed; empty when nobody asks."""
+    """Hold the result of one group. `matched`: the source rows that match a target row, as a compressed bitmap; empty if not needed."""
 
     matched: bytes
     counts: MergeCounts
@@ -70,7 +71,8 @@ class MergeReport:
 
 @dataclass(frozen=True)
 class Acts:
-    """Rows of a batch on which a clause acts, ascending: the row of the source (-1: none) and the clause's number in `of_target`."""
+    """Hold the rows of a batch to which a clause applies, ascending: the source row of each (-1: none) and the clause's number in
+    `of_target`."""
 
     rows: Rows
     source: Rows
@@ -82,7 +84,8 @@ class Acts:
 
 @dataclass(frozen=True)
 class MergeDecider:
-    """`read`: of the plan. `lineage`: rows keep their ids. `wants_matched`: source rows without a match are wanted."""
+    """Decide what a MERGE does to the rows of data files. `read`: the read context of the plan. `lineage`: updated rows keep their row ids.
+    `wants_matched`: report the matched source rows, because the others are inserted."""
 
     read: ReadContext
     merge: BoundMerge
@@ -115,7 +118,7 @@ class MergeDecider:
 
     @cached_property
     def late(self) -> ReadContext | None:
-        """None: what was read first is enough to make new versions."""
+        """Return how to read the other columns; None: those read first are enough to make new versions."""
         needed = self.read.table_schema.project(self.merge.needed_to_update | self.merge.tested).fields
         missing = tuple(f for f in needed if f not in self._tested)
         return self.read.with_projection(Schema(*missing)) if missing and self.merge.updates else None
@@ -137,7 +140,7 @@ class MergeDecider:
         yield from self._updated(task, gathered, found)
 
     def _target(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The columns of the table in a batch of the first reading, as the target's side."""
+        """Take the table's columns from a batch of the first read, as the target side."""
         return as_side(batch.select(range(len(self._tested))), self.merge.sides.target_alias)
 
     def _delete(self, batch: pa.RecordBatch, acts: Acts, found: Found) -> None:
@@ -167,7 +170,7 @@ class MergeDecider:
         return _together([acts, self._by_source(target, np.flatnonzero(~seen))])
 
     def _picked(self, target: pa.RecordBatch, at: Rows, source: Rows) -> Acts:
-        """The first matched clause whose condition is TRUE for each pair; pairs without one are left out."""
+        """Choose for each pair the first matched clause whose condition is TRUE; pairs without such a clause are left out."""
         left = np.arange(len(at))
         parts: list[Acts] = []
         for number, clause in enumerate(self.merge.matched):
@@ -180,7 +183,7 @@ class MergeDecider:
         return _together(parts)
 
     def _one_each(self, target: pa.RecordBatch, acts: Acts) -> Acts:
-        """One act a row: more are refused, or, where several may match, are one."""
+        """Keep one clause per target row. Several source rows for one target row are refused, or, where allowed, count once."""
         again = np.concatenate([[False], acts.rows[1:] == acts.rows[:-1]]) if len(acts.rows) else np.zeros(0, bool)
         if not again.any():
             return acts
@@ -214,7 +217,7 @@ class MergeDecider:
                 yield new
 
     def _later(self, task: FileScanTask, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The columns that were not read first, of all these rows in their order; batches without a column when none is needed."""
+        """Yield the columns that were not read first, for these rows in their order; batches without columns when none is needed."""
         if self.late is not None:
             yield from rows_at(task, rows.column(rows.num_columns - 1).to_numpy(), self.late)
             return
@@ -241,7 +244,7 @@ class MergeDecider:
     def _of_clause(
         self, clause: BoundClause, number: int, target: pa.RecordBatch, rows: pa.RecordBatch, acts: Acts, here: Rows, found: Found
     ) -> pa.RecordBatch:
-        """The new versions that one clause makes, with their old places and, where rows keep them, their ids."""
+        """Make the new versions for one clause, with their old positions and, if rows keep them, their row ids."""
         assert clause.assignments is not None
         matched = number < len(self.merge.matched)
         whole = len(here) == rows.num_rows
@@ -264,7 +267,7 @@ class MergeDecider:
 
 
 class _Gathered:
-    """Rows that change, of some batches: what was read of them first, and what acts on them."""
+    """Collect changed rows of several batches: the columns read first, and the clauses that apply."""
 
     def __init__(self) -> None:
         self._rows: list[pa.RecordBatch] = []
@@ -278,14 +281,14 @@ class _Gathered:
             self.count += len(acts.rows)
 
     def joined(self) -> tuple[pa.RecordBatch, Acts]:
-        """In the order of the file."""
+        """Concatenate the collected rows in the order of the file."""
         rows, parts = self._rows, self._acts
         acts = Acts(*(np.concatenate([getattr(a, n) for a in parts]) for n in ("rows", "source", "clause")))
         return pa.concat_batches(rows) if len(rows) > 1 else rows[0], acts
 
 
 def _together(parts: list[Acts]) -> Acts:
-    """All of them, by row."""
+    """Concatenate acts, sorted by row."""
     if not parts:
         return Acts(NO_ROWS, NO_ROWS, NO_ROWS)
     joined = Acts(*(np.concatenate([getattr(a, n) for a in parts]) for n in ("rows", "source", "clause")))
@@ -294,7 +297,7 @@ def _together(parts: list[Acts]) -> Acts:
 
 
 def _same(new: pa.RecordBatch, old: pa.Array) -> Flags:
-    """Rows in which no column would change."""
+    """Mark the rows in which no column would change."""
     same = np.ones(new.num_rows, bool)
     for name, column in zip(new.schema.names, new.columns, strict=True):
         same &= equal_rows(column, old.field(name))

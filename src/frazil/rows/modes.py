@@ -1,4 +1,4 @@
-"""How row-level changes are made, by Java Iceberg's table properties: write.<kind>.mode, write.<kind>.isolation-level, granularity."""
+"""Read the mode of a row-level change from Java's table properties: write.<kind>.mode, isolation level, distribution and granularity."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ OF_DELETES = ("delete_format", "target_delete_file_size_bytes", "delete_granular
 
 
 def mode_of(kind: Kind, metadata: TableMetadata, given: str | None = None, options: WriteOptions | None = None) -> Mode:
-    """The mode given, else the table's, else copy-on-write. Raises InvalidInput for another and for options of delete files where none
-    can be written, ValidationError for merge-on-read on v1."""
+    """Return the mode given, else the table's, else copy-on-write. Raises InvalidInput for an unknown mode and for options of delete files
+    where none are written, ValidationError for merge-on-read on a v1 table."""
     of_table = CHANGE_MODE[kind]
     found = str(given).lower() if given is not None else of_table.of(metadata.properties)
     if found != COPY_ON_WRITE and found != MERGE_ON_READ:
-        raise InvalidInput(f"mode is {COPY_ON_WRITE} or {MERGE_ON_READ}, not {found!r}.", table=metadata.location)
+        raise InvalidInput(f"mode must be {COPY_ON_WRITE} or {MERGE_ON_READ}, not {found!r}.", table=metadata.location)
     if found == MERGE_ON_READ and metadata.format_version < 2:
         raise ValidationError(
             f"Table {metadata.location} has format version 1, which has no delete files; {kind} cannot be merge-on-read.",
@@ -35,22 +35,23 @@ def mode_of(kind: Kind, metadata: TableMetadata, given: str | None = None, optio
             where = f"to a {kind} that is {COPY_ON_WRITE}: it writes no delete files"
             raise meaningless(name, where, f"mode={MERGE_ON_READ!r} or the property {of_table.name} says otherwise.")
         if metadata.format_version >= 3 and getattr(options, name) != "file":
-            raise meaningless(name, "from format version 3 on: rows are deleted by deletion vectors, one a data file")
+            raise meaningless(name, "from format version 3 on: rows are deleted by deletion vectors, one per data file")
     return cast(Mode, found)
 
 
 def isolation_of(kind: Kind, metadata: TableMetadata, options: WriteOptions) -> str:
-    """serializable (the default) or snapshot: the option, else the table's property."""
+    """Return the isolation level, serializable (the default) or snapshot: the option, else the table's property."""
     return options.isolation_level or CHANGE_ISOLATION[kind].of(metadata.properties)
 
 
 def distribution_of(kind: Kind, metadata: TableMetadata, options: WriteOptions) -> str | None:
-    """none, hash or range: the option, else the table's write.<kind>.distribution-mode; None: nobody says."""
+    """Return the distribution mode (none, hash or range): the option, else the table's write.<kind>.distribution-mode; None: not set."""
     if not options.use_table_distribution_and_ordering:
         return "none"
     return options.distribution_mode or CHANGE_DISTRIBUTION[kind].of(metadata.properties)
 
 
 def granularity_of(metadata: TableMetadata, options: WriteOptions) -> str:
-    """Position delete files of v2: one a data file (`file`, the default of Java's Spark writer), or one a partition and task."""
+    """Return the granularity of v2 position delete files: one per data file (`file`, as Java's Spark writer), or one per partition and
+    task."""
     return options.delete_granularity or DELETE_GRANULARITY.of(metadata.properties)

@@ -1,4 +1,4 @@
-"""Which rows of a batch of the target match which rows of the source: by the index over the keys, then the rest of ON on rows that met."""
+"""Pair target rows with the source rows they match: by the index over the join keys, then by the rest of the ON condition."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from frazil.spec.types import StringType, UUIDType
 
 
 def as_side(batch: pa.RecordBatch, alias: str) -> pa.RecordBatch:
-    """The columns of one side as the one struct that bound expressions expect."""
+    """Wrap the columns of one side in the struct that bound expressions expect."""
     return pa.RecordBatch.from_arrays([batch.to_struct_array()], names=[alias])
 
 
 def rows_where(condition: Bound, batch: pa.RecordBatch) -> Rows:
-    """Numbers of the rows for which it is TRUE."""
+    """Return the numbers of the rows for which the condition is TRUE."""
     if condition == TRUE:
         return np.arange(batch.num_rows)
     found = evaluate(condition, batch)
@@ -33,14 +33,14 @@ def rows_where(condition: Bound, batch: pa.RecordBatch) -> Rows:
 
 
 def key_values(keys: Sequence[Bound], side: pa.RecordBatch) -> list[pa.Array]:
-    """Comparable values of the keys of one side."""
+    """Compute the comparable values of the keys of one side."""
     return [comparable_key(_values(k, side)) for k in keys]
 
 
 def _values(key: Bound, side: pa.RecordBatch) -> pa.Array:
     inner = key.term if isinstance(key, BoundCast) and isinstance(key.type, StringType) else key
     if isinstance(inner, BoundReference) and isinstance(inner.type, UUIDType):
-        return at_path(side, inner.path)  # as text, which readers give anyway
+        return at_path(side, inner.path)  # readers return uuids as text, so no cast is needed
     return compute_over(key, side)
 
 
@@ -55,7 +55,7 @@ def flags_of(rows: Rows, count: int) -> Any:
 
 @dataclass(frozen=True)
 class Pairing:
-    """`pairs` of a batch; the index is made once a process."""
+    """Pair the rows of target batches with source rows; the key index is made once per process."""
 
     merge: BoundMerge
     source: MergeSource
@@ -76,7 +76,7 @@ class Pairing:
         return KeyIndex.of([pa.concat_arrays(column) for column in zip(*parts, strict=True)], safe, self.candidates)
 
     def _keys(self) -> Iterator[list[pa.Array]]:
-        """Comparable keys of the source, batch by batch."""
+        """Yield the comparable keys of the source, batch by batch."""
         for batch in self.source.batches(self.key_names):
             yield self._keys_of(batch)
 
@@ -88,7 +88,7 @@ class Pairing:
 
     @property
     def candidates(self) -> Rows | None:
-        """The rows of the source that may match at all; None: any."""
+        """Return the source rows that meet the source-only parts of ON; None: all of them."""
         if self.merge.on.of_source == TRUE:
             return None
         found: Rows = self.source.fact(("candidates", self.merge.on.of_source), self._find_candidates)
@@ -110,7 +110,7 @@ class Pairing:
         return [f.name for f in self.merge.sides.source.fields[:1]]
 
     def pairs(self, target: pa.RecordBatch) -> Iterator[Pairs]:
-        """(rows of the batch, rows of the source) that match, some at a time. `target`: a batch as the target's side."""
+        """Yield (rows of the batch, rows of the source) that match, some at a time. `target`: a batch as the target side."""
         on = self.merge.on
         if on.never or not target.num_rows or not self.source.num_rows:
             return
@@ -134,12 +134,12 @@ class Pairing:
             yield (at if some is target else rows[at]), source
 
     def pair(self, target: pa.RecordBatch, at: Rows, source: Rows, names: Sequence[str]) -> pa.RecordBatch:
-        """Rows that met, side by side: the target's columns of the batch, and these columns of the source."""
+        """Join paired rows into one batch: the target's columns, and these columns of the source."""
         there = self.source.take(source, names)
         return beside(target.take(pa.array(at)), there, self.merge.sides.source_alias)
 
 
 def beside(target: pa.RecordBatch, source: pa.RecordBatch, alias: str) -> pa.RecordBatch:
-    """A batch of the target's side with the source's added."""
+    """Add the source side to a batch of the target side."""
     columns: list[Any] = [*target.columns, source.to_struct_array()]
     return pa.RecordBatch.from_arrays(columns, names=[*target.schema.names, alias])

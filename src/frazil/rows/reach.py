@@ -1,4 +1,4 @@
-"""What the keys of the source say of the target: a predicate that rows with a match fulfil; files are pruned, conflicts told by it."""
+"""Derive a filter on the target of a MERGE from the source's keys, to prune data files and to detect conflicts."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from frazil.rows.key_index import Rows
 from frazil.rows.pairing import Pairing, as_side
 from frazil.spec.types import BooleanType, IcebergType, UUIDType
 
-FEW = 200  # different keys that are listed; of more, the range
+FEW = 200  # up to so many distinct keys become an IN list, more of them a range
 
 
 def reach(pairing: Pairing) -> Predicate:
-    """TRUE for every row of the target that some row of the source may match, by its keys."""
+    """Build a predicate that is TRUE for every target row that some source row may match by its keys."""
     on = pairing.merge.on
     candidates = pairing.candidates
     rows = pairing.source.num_rows if candidates is None else len(candidates)
@@ -56,7 +56,7 @@ def _reach_of(key: JoinKey, pairing: Pairing, candidates: Rows | None) -> Predic
 
 @dataclass
 class _Known:
-    """What a key holds over the source; `few` None: more different values than are listed."""
+    """Summarise the values of one key over the source. `few`: the distinct values; None: there are more than `FEW`."""
 
     low: Any = None
     high: Any = None
@@ -94,7 +94,8 @@ class _Known:
 
 
 def _column(target: Bound) -> Reference | None:
-    """The table's column that a key is, itself or cast to what it is compared as; the comparison with a literal casts it alike."""
+    """Return the table's column that a key is, itself or under a cast; a comparison of the column with a literal casts it in the same
+    way."""
     inner = target.term if isinstance(target, BoundCast) and not target.attempt else target
     if not isinstance(inner, BoundReference):
         return None

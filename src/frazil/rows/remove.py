@@ -1,4 +1,4 @@
-"""Rows taken away whose places are known already (found by Spark, or by another way than a decider): the same end of the road."""
+"""Remove rows at known positions, such as Spark has found them by a condition that only Spark can evaluate."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from frazil.scan.tasks import FileScanTask
 
 
 class Nothing:
-    """The decider of operations that need none."""
+    """Decide nothing: for operations whose rows are known already."""
 
     def begin(self) -> Nothing:
         return self
@@ -28,7 +28,7 @@ class Nothing:
 
 
 def remove_positions(context: ChangeContext, group: Sequence[tuple[FileScanTask, Positions]]) -> Changed:
-    """The files without the rows at these places (ascending, each once). All count as deleted: whoever found them knows better."""
+    """Remove the rows at these positions (ascending, each once). All count as deleted; the caller corrects the counts for an UPDATE."""
     return apply_changes(context, ((task, _gone(positions)) for task, positions in group))
 
 

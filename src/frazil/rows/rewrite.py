@@ -1,4 +1,4 @@
-"""A data file rewritten: its live rows without those that go, the new versions in the places of the old ones, as a stream."""
+"""Rewrite a data file as a stream of batches: its live rows without the removed ones, with new versions in the places of old ones."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from frazil.scan.tasks import FileScanTask
 from frazil.spec.schema import POS_ID, Schema
 from frazil.spec.types import LongType, NestedField
 
-POS = "\0pos"  # a name that no column of a table has: one may be called _pos
+POS = "\0pos"  # a name that no column of a table has; a column may be called _pos
 ROW_ID = "_row_id"
 HIDDEN_POS = NestedField(POS_ID, POS, LongType(), True)
-"""The place of a row under that name."""
+"""The position of a row in its data file, under that name."""
 Numbers = npt.NDArray[np.int64]
 Piece = tuple[pa.RecordBatch, int]
 
 
 def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """New versions of rows as they are written: columns by name, null where there is none (so a changed row takes the sequence number of
-    its commit)."""
+    """Fit new versions of rows to the schema that is written: columns by name, null where there is none. A changed row thereby has no
+    last updated sequence number, and takes that of its commit."""
     if batch.schema.equals(schema):
         return batch
     columns = []
@@ -42,7 +42,7 @@ def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 def rewritten(
     task: FileScanTask, changes: Iterator[pa.RecordBatch], found: Found, context: ReadContext, schema: pa.Schema
 ) -> Iterator[Piece]:
-    """(batch, how many of its rows are copied as they are). A file of which no row goes is left alone: only rows that are new come."""
+    """Yield (batch, number of its rows that are copied unchanged). A file that loses no row is not rewritten: only new rows are yielded."""
     new = _NewRows(changes, schema)
     yield from new.start()
     if not found:
@@ -66,7 +66,7 @@ def rewritten(
 
 
 def _together(rows: pa.RecordBatch, places: Numbers, kept: Any, new: list[tuple[pa.RecordBatch, Numbers]]) -> Piece:
-    """The kept rows (None: all) and the new ones by their places; every row is copied once."""
+    """Merge kept rows (`kept` None: all) and new rows by their positions; every row is copied once."""
     if not new:
         found = rows if kept is None else rows.filter(pa.array(kept))
         return found, found.num_rows
@@ -78,7 +78,7 @@ def _together(rows: pa.RecordBatch, places: Numbers, kept: Any, new: list[tuple[
 
 
 class _NewRows:
-    """The stream of new versions, pulled as far as the copied rows have come; those without a place come as soon as they are pulled."""
+    """Pull the stream of new versions as far as the copied rows have come; rows without a position are yielded as soon as they come."""
 
     def __init__(self, changes: Iterator[pa.RecordBatch], schema: pa.Schema):
         self._changes, self._schema = changes, schema
@@ -86,11 +86,11 @@ class _NewRows:
         self.ended = False
 
     def start(self) -> Iterator[Piece]:
-        """Up to the first one that has a place."""
+        """Pull up to the first row that has a position."""
         yield from self.until(0)
 
     def until(self, end: int) -> Iterator[Piece]:
-        """Pulls until one begins at or after `end`: then all places before it are known."""
+        """Pull until a batch begins at or after `end`: then all positions before it are known."""
         while not self.ended and not (self._waiting and int(self._waiting[-1][1][0]) >= end):
             batch = next(self._changes, None)
             if batch is None:
@@ -103,7 +103,7 @@ class _NewRows:
                     self._waiting.append((fitted(batch, self._schema), batch.column(at).to_numpy()))
 
     def before(self, end: int) -> list[tuple[pa.RecordBatch, Numbers]]:
-        """Those whose place is before `end`, no longer waiting."""
+        """Take the waiting rows whose position is before `end`."""
         found: list[Any] = []
         while self._waiting and int(self._waiting[0][1][0]) < end:
             batch, places = self._waiting.popleft()
@@ -114,7 +114,7 @@ class _NewRows:
         return found
 
     def rest(self) -> Iterator[Piece]:
-        """All that are left."""
+        """Take all rows that are left."""
         while True:
             while self._waiting:
                 yield self._waiting.popleft()[0], 0

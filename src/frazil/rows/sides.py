@@ -1,6 +1,7 @@
-"""The two sides of a MERGE as one schema of two structs, and its expressions bound over that: `target.x`, `source.y`.
+"""Bind the expressions of a MERGE over target and source: one schema of two structs, named by the aliases (`target.x`, `source.y`).
 
-A name without an alias means the side that has such a column; one that both have is refused. Clauses for rows of one side see that side.
+A name without an alias means the side that has such a column; a name that both sides have is refused. Clauses for rows of one side see only
+that side.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class Side(Enum):
 
 @dataclass(frozen=True)
 class Sides:
-    """`target`: the table's schema. `source`: the source's, its ids none of the table's (see `sides_of`). Aliases as the user gave them."""
+    """Hold the schemas of both sides. The field ids of `source` are none of the table's (see `sides_of`). Aliases are as the user gave
+    them."""
 
     target: Schema
     source: Schema
@@ -44,7 +46,7 @@ class Sides:
 
     @cached_property
     def pair(self) -> Schema:
-        """One struct a side, named by the aliases."""
+        """Return the schema over both sides: one struct per side, named by the aliases."""
         first = max(self.target.highest_field_id, self.source.highest_field_id) + 1
         target = NestedField(first, self.target_alias, StructType(*self.target.fields))
         return Schema(target, NestedField(first + 1, self.source_alias, StructType(*self.source.fields)))
@@ -54,11 +56,11 @@ class Sides:
         return frozenset(self.source.by_id)
 
     def condition(self, given: Any, side: Side = Side.BOTH) -> Bound:
-        """A condition over the columns of a side, or of both."""
+        """Bind a condition over the columns of one side, or of both."""
         return bind(self.qualified(given, side), self.pair, **self._means)
 
     def term(self, given: Expression, side: Side = Side.BOTH) -> Bound:
-        """A value over the columns of a side, or of both."""
+        """Bind a value over the columns of one side, or of both."""
         return bind_term(self.qualified(given, side), self.pair, **self._means)
 
     @property
@@ -68,24 +70,23 @@ class Sides:
         return {"case_sensitive": self.case_sensitive, "zone": self.zone, "ansi": self.ansi, "column_of": named}
 
     def qualified(self, given: Any, side: Side = Side.BOTH) -> Expression:
-        """The expression with every name led by its alias."""
+        """Qualify every column name of an expression with the alias of its side."""
         found: Expression = with_references(_expression(given), lambda r: self._placed(r, side))
         return found
 
     def side_of(self, bound: Bound) -> Side | None:
-        """Whose columns an expression reads; None: nobody's."""
+        """Return the side whose columns an expression reads; None: it reads no column."""
         found = {i in self.of_source for i in references(bound)}
         return None if not found else Side.BOTH if len(found) == 2 else Side.SOURCE if True in found else Side.TARGET
 
     def _placed(self, r: Reference, side: Side) -> Reference:
         first = r.parts[0]
-        for alias, mine in ((self.target_alias, Side.TARGET), (self.source_alias, Side.SOURCE)):
+        for alias, named in ((self.target_alias, Side.TARGET), (self.source_alias, Side.SOURCE)):
             if len(r.parts) > 1 and self.same_name(first, alias):
-                if side not in (mine, Side.BOTH):
-                    raise InvalidInput(f"{r} cannot be used here: this clause is for rows that have no {mine.value} row.", column=str(r))
+                if side not in (named, Side.BOTH):
+                    raise InvalidInput(f"{r} cannot be used here: this clause is for rows that have no {named.value} row.", column=str(r))
                 return Reference(".".join((alias, *r.parts[1:])), (alias, *r.parts[1:]))
-        mine = self._owner(r, side)
-        alias = self.target_alias if mine is Side.TARGET else self.source_alias
+        alias = self.target_alias if self._owner(r, side) is Side.TARGET else self.source_alias
         return Reference(f"{alias}.{r.name}", (alias, *r.parts))
 
     def _owner(self, r: Reference, side: Side) -> Side:
@@ -94,7 +95,7 @@ class Sides:
         if len(there) == 2:
             raise InvalidInput(
                 f"Column {r} is in both the target and the source of the MERGE.",
-                hint=f"Say {self.target_alias}.{r} or {self.source_alias}.{r}.", column=str(r),
+                hint=f"Write {self.target_alias}.{r} or {self.source_alias}.{r}.", column=str(r),
             )  # fmt: skip
         if not there:
             known = [f"{a}.{n}" for a, s in ((self.target_alias, self.target), (self.source_alias, self.source)) for n in s.column_names]
@@ -105,7 +106,7 @@ class Sides:
         return any(self.same_name(f.name, r.parts[0]) for f in schema.fields) or any(self.same_name(n, r.name) for n in schema.column_names)
 
     def has_target(self, parts: Sequence[str]) -> bool:
-        """Whether the target has a column of these parts (as far as its first one tells)."""
+        """Tell whether the target has a column of this name; of a path only the first part is looked up."""
         return self._has(self.target, Reference(".".join(parts), tuple(parts)))
 
     def is_target(self, name: str) -> bool:
@@ -116,7 +117,7 @@ class Sides:
 
 
 def sides_of(target: Schema, source: Schema, **more: Any) -> Sides:
-    """Both sides; the source gets field ids of its own. `more`: aliases, case_sensitive, zone, ansi."""
+    """Make the two sides, with fresh field ids for the source. `more`: aliases, case_sensitive, zone, ansi."""
     fresh = itertools.count(target.highest_field_id + 1).__next__
     return Sides(target, assign_fresh_ids(source, fresh), **more)
 
@@ -128,11 +129,11 @@ def _expression(given: Any) -> Expression:
         return parse(given)
     if isinstance(given, Expression):
         return given
-    raise InvalidInput(f"A condition is a string or a predicate of frazil.expressions, not {type(given).__name__}.")
+    raise InvalidInput(f"A condition must be a string or a predicate of frazil.expressions, not {type(given).__name__}.")
 
 
 def with_references(node: Any, change: Callable[[Reference], Expression]) -> Any:
-    """The expression with each column replaced by what `change` makes of it."""
+    """Replace each column of an expression by the result of `change`."""
     if isinstance(node, Reference):
         return change(node)
     if isinstance(node, tuple):

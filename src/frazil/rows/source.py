@@ -1,7 +1,7 @@
-"""The source of a MERGE: a frame evaluated once, its rows numbered, in memory while it is small, else in Arrow files that are mapped.
+"""Stage the source of a MERGE: evaluate the frame once and number its rows, in memory while it is small, else in memory-mapped Arrow files.
 
-Row numbers are those of the frame as it was staged, so every task, on any worker, means the same row by the same number. A source travels
-to a task as its rows when these are few, else as the list of its files; a process opens it once.
+Row numbers are those of the staged frame, so the same number means the same row in every task, on any worker. A small source is sent to
+tasks as its rows, a large one as the list of its files, which each process opens once.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from frazil.spec.schema import Schema
 from frazil.storage import Storage
 from frazil.storage.base import temporary, told
 
-MEMORY = 256 * 1024 * 1024  # bytes of a source that are held in memory
+MEMORY = 256 * 1024 * 1024  # a source of more bytes than this is not held in memory
 BATCH_ROWS = 1 << 17
 _OPEN_AT_ONCE = 2
 
 
 @dataclass(frozen=True)
 class SourceFiles:
-    """A staged source: Arrow IPC files (not compressed, so that they can be mapped), in the order of their rows; `storage` reads them."""
+    """Name the files of a staged source: Arrow IPC files, uncompressed so that they can be memory-mapped, in the order of their rows."""
 
     locations: tuple[str, ...]
     storage: Storage
@@ -46,7 +46,7 @@ class SourceFiles:
 
 
 class MergeSource:
-    """Rows by number. `facts`: what has been computed of them in this process (indexes), by a key."""
+    """Read source rows by number, and keep what this process has computed from them, such as indexes (`fact`)."""
 
     def __init__(self, table: pa.Table, *, token: str | None = None, files: SourceFiles | None = None, mapped: bool = False):
         self.table = table if mapped or files is not None or table.nbytes > MEMORY else table.combine_chunks()
@@ -64,24 +64,24 @@ class MergeSource:
 
     @property
     def schema(self) -> Schema:
-        """The columns as Iceberg has them, with fresh ids."""
+        """Return the Iceberg schema of the columns, with fresh ids."""
         return from_arrow_schema(self.table.schema.remove_metadata())
 
     def fact(self, key: Any, make: Callable[[], Any]) -> Any:
-        """`make()`, once a process."""
+        """Return `make()`, called once per process and key."""
         with self._lock:
             if key not in self._facts:
                 self._facts[key] = make()
             return self._facts[key]
 
     def batches(self, names: Sequence[str], start: int = 0, count: int | None = None) -> Iterator[pa.RecordBatch]:
-        """Some columns of the rows [start, start + count), a batch at a time."""
+        """Yield some columns of the rows [start, start + count), batch by batch."""
         for batch in self.table.select(list(names)).slice(start, count).to_batches(max_chunksize=BATCH_ROWS):
             if batch.num_rows:
                 yield batch
 
     def take(self, rows: Rows, names: Sequence[str]) -> pa.RecordBatch:
-        """Some columns of these rows, in this order."""
+        """Return some columns of these rows, in this order."""
         table = self.table.select(list(names))
         if not names:
             return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), len(rows), [None]))
@@ -104,7 +104,7 @@ class MergeSource:
     def __reduce__(self) -> Any:
         if self.files is not None:
             return open_source, (self.files,)
-        sink = pa.BufferOutputStream()  # a pickled slice would take all of what it is cut from with it
+        sink = pa.BufferOutputStream()  # pickling a slice would include the whole table that it is a part of
         with pa.ipc.new_stream(sink, self.table.schema) as writer:
             writer.write_table(self.table)
         return _restored, (sink.getvalue().to_pybytes(), self.token)
@@ -121,7 +121,7 @@ _LOCK = threading.Lock()
 
 
 def open_source(files: SourceFiles) -> MergeSource:
-    """The rows of staged files; local ones are mapped, others are copied to this machine first."""
+    """Open the rows of staged files; local files are memory-mapped, others are copied to this machine first."""
     return _once(files.token, lambda: MergeSource(_mapped(files), files=files))
 
 
@@ -140,7 +140,7 @@ def _once(token: str, make: Callable[[], MergeSource]) -> MergeSource:
 
 
 def forget(source: MergeSource) -> None:
-    """This process will not ask for it again."""
+    """Drop a source that this process does not need any more."""
     with _LOCK:
         _OPEN.pop(source.token, None)
 
@@ -172,7 +172,7 @@ def _copy(storage: Storage, location: str, path: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class StagedSource:
-    """A source that is ready, and what must be done when nobody needs it any more."""
+    """Hold a staged source, and remove its files when the context ends."""
 
     source: MergeSource
     remove: Callable[[], None] = lambda: None
@@ -187,9 +187,11 @@ class StagedSource:
 def stage(
     frame: Any, *, memory: int = MEMORY, folder: str | None = None, like: Schema | None = None, case_sensitive: bool = True
 ) -> StagedSource:
-    """Any Arrow-like frame, taken once to its end. Beyond `memory` bytes its rows go to a file (under `folder`, None: the system's
-    temporary one). `like`: the table's schema, by which Python values are read. Raises Unsupported for Arrow types without an Iceberg
-    type, naming the column."""
+    """Stage any Arrow-like frame, which is read once to its end.
+
+    Beyond `memory` bytes its rows go to a file under `folder` (None: the system's temporary folder). `like`: the table's schema, by which
+    Python values are typed. Raises Unsupported for Arrow types without an Iceberg type, naming the column.
+    """
     arrow = as_arrow(frame, like, case_sensitive=case_sensitive)
     rows = conform(arrow, from_arrow_schema(arrow.schema))
     held: list[pa.RecordBatch] = []
@@ -228,7 +230,7 @@ def _spilled(held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch], schema:
 
 
 class _OfTheFrame(Exception):
-    """An OSError of the caller's own stream, which is not one of the file that the rows go to."""
+    """Carry an OSError of the caller's own stream, to tell it from an error of the file that the rows are written to."""
 
 
 def _of_callers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -240,7 +242,7 @@ def _of_callers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 @contextlib.contextmanager
 def on_storage(source: MergeSource, folder: str, storage: Storage) -> Iterator[MergeSource]:
-    """The source in a file of the table's store, which workers can read; gone at the end."""
+    """Copy the source to a file in the table's storage, which workers can read; the file is removed when the context ends."""
     try:
         location = f"{folder}/source-{uuid.uuid4()}.arrow"
         with storage.open_output(location) as sink, pa.ipc.new_file(sink, source.table.schema) as writer:

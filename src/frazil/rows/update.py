@@ -1,4 +1,4 @@
-"""UPDATE: the rows for which the condition is TRUE get new values; where a partition value changes, the row moves."""
+"""Decide an UPDATE: rows for which the condition is TRUE get new values; a row whose partition value changes moves to that partition."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _ROW_ID = NestedField(ROW_ID_ID, "\0row_id", LongType(), False)
 
 @dataclass(frozen=True)
 class UpdateDecider:
-    """`read`: the rows that match: the columns that stay or are asked for, then the row id (with `lineage`), then the place."""
+    """Make new versions of matching rows. `read`: reads the columns that are kept or used, then the row id (with `lineage`), then the
+    position."""
 
     read: ReadContext
     assignments: Assignments
@@ -30,7 +31,7 @@ class UpdateDecider:
 
     @classmethod
     def of(cls, read: ReadContext, assignments: Assignments, lineage: bool) -> UpdateDecider:
-        """`read`: of the plan, its filter the condition."""
+        """Make the decider. `read`: the read context of the plan, whose filter is the condition of the UPDATE."""
         needed = read.table_schema.project({*assignments.kept, *assignments.read}).fields
         return cls(read.with_projection(Schema(*needed, *((_ROW_ID,) if lineage else ()), HIDDEN_POS)), assignments, lineage)
 

@@ -1,4 +1,4 @@
-"""Upsert as a MERGE: update what has the key, insert what has not; and what an upsert refuses before it begins."""
+"""Build the MERGE of an upsert (update rows whose key exists, insert the others), and check its frame before it begins."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ SHOWN = 5
 
 
 def upsert_of(schema: Schema, join_cols: Sequence[str] | None, update: bool, insert: bool) -> tuple[Merge, tuple[str, ...]]:
-    """An upsert as a MERGE, and the columns it joins by (None: the identifier fields)."""
+    """Build the MERGE of an upsert, and return the columns it joins by. `join_cols` None: the table's identifier fields."""
     known = [n for n in schema.column_names if n in schema.identifier_field_names()]
     names = tuple([join_cols] if isinstance(join_cols, str) else join_cols or known)
     if not names:
-        raise InvalidInput("upsert needs join_cols: the table has no identifier fields.", hint="t.upsert(frame, join_cols=['id'])")
+        hint = "Name the key columns, as in t.upsert(frame, join_cols=['id'])."
+        raise InvalidInput("upsert needs join_cols: the table has no identifier fields.", hint=hint)
     if unknown := [n for n in names if not isinstance(n, str) or schema.get_field(n, False) is None]:
-        raise InvalidInput(f"upsert: join_cols has {unknown[0]!r}, which is no column; columns are: {', '.join(schema.column_names)}.")
+        raise InvalidInput(f"upsert: join_cols names {unknown[0]!r}, which is not a column; columns: {', '.join(schema.column_names)}.")
     if not update and not insert:
         raise InvalidInput("upsert: when_matched_update_all and when_not_matched_insert_all are both False, so there is nothing to do.")
     parts = [EqualTo(_side("target", n), _side("source", n)) for n in names]
@@ -41,7 +42,7 @@ def _side(alias: str, name: str) -> Reference:
 
 
 def refuse_unknown(source: Schema, target: Schema, case_sensitive: bool) -> None:
-    """Columns of the frame that the table lacks, as an append refuses them. Raises SchemaMismatch."""
+    """Raise SchemaMismatch for columns of the frame that the table lacks, as an append does."""
     unknown = [f for f in source.fields if target.get_field(f.name, case_sensitive) is None]
     if unknown:
         raise mismatch([no_such_column(f.name, str(f.field_type), target.column_names) for f in unknown])
@@ -78,5 +79,5 @@ def refuse_duplicates(pairing: Pairing, names: Sequence[str]) -> None:
     more = f" and {groups.num_rows - SHOWN} more" if groups.num_rows > SHOWN else ""
     raise InvalidInput(
         f"upsert: the frame holds {groups.num_rows} keys more than once: {', '.join(shown)}{more}.",
-        hint="Keep one row of each key.", duplicates=groups.num_rows,
+        hint="Keep one row per key.", duplicates=groups.num_rows,
     )  # fmt: skip

@@ -1,7 +1,7 @@
-"""Snapshot -> file tasks: pick manifests, prune manifests and files, cut and pack tasks, describe the table as metadata tables.
+"""Plan scans: choose a snapshot, prune its manifests and data files, match deletes, split and combine tasks, build metadata tables.
 
-Doors: `plan.plan`, `incremental.plan_append`, `snapshot_ref.resolve`, `combine.combine`, `inspect.metadata_table`. Everything takes
-(metadata, storage), never a Table.
+Entry points: `plan.plan`, `incremental.plan_appends`, `changelog.plan_changes`, `snapshot_ref.resolve`, `combine.combine`,
+`inspect.metadata_table`. All of them take (metadata, storage), never a Table, so that they run in any process.
 """
 
 __all__ = [

@@ -1,7 +1,7 @@
-"""Columns of manifests to typed Arrow arrays: the value of one field id in `list<struct<key, value>>`, and bytes to numbers.
+"""Decode column statistics of manifests into Arrow arrays: the value of one field id, and lower and upper bounds as typed values.
 
 Bounds keep the width of the type they were written with (spec, "Schema Evolution"): a long may have a bound of 4 bytes, a timestamp the
-4 bytes of a date, a decimal any length. A bound whose bytes cannot be of its type is null, that is unknown: it proves nothing.
+4 bytes of a date, a decimal any length. A bound whose bytes cannot be of its type becomes null, which means unknown and prunes nothing.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ _MILLIS_END, _NANOS_BEGIN = 10**13, 10**17  # the year 2286 in milliseconds, 197
 
 
 class MapColumn:
-    """A statistics column of some entries (`list<struct<key int32, value>>`), asked for one field id at a time.
+    """Look up one field id at a time in a statistics column of manifest entries (`list<struct<key int32, value>>`).
 
-    Most writers give every file of a manifest the same ids in the same order: `_even` is then that row of ids, and a value's place is
-    plain arithmetic.
+    Most writers give every file of a manifest the same ids in the same order. `_even` then holds these ids, and the place of a value is
+    computed instead of searched for.
     """
 
     __slots__ = ("_array", "_even", "_keys", "_parents", "_start", "_values", "rows")
@@ -71,7 +71,7 @@ class MapColumn:
         self._values, self._keys = flat.field(1), to_numpy(flat.field(0))
 
     def at(self, field_id: int) -> pa.Array:
-        """One value a row; null where the row has none for this id."""
+        """Return one value per row, null where the row has none for this id."""
         if self._even is not None:
             if field_id not in self._even:
                 return pa.nulls(self.rows, self._values.type)
@@ -86,7 +86,7 @@ class MapColumn:
 
 
 def decode_bounds(values: pa.Array, type_: IcebergType) -> pa.Array:
-    """Single-value bytes to `arrow_value_type(type_)` of the codec; null where the bytes are missing, NaN or not of this type."""
+    """Decode single-value bytes to `expr.values.arrow_type(type_)`; null where the bytes are missing, NaN or not of this type."""
     match type_:
         case IntegerType() | DateType():
             return _narrow(values)
@@ -120,9 +120,9 @@ def decode_bounds(values: pa.Array, type_: IcebergType) -> pa.Array:
 def trusted(
     lower: pa.Array, upper: pa.Array, type_: IcebergType, entries: pa.Table, snapshots: Snapshots | None = None
 ) -> tuple[pa.Array, pa.Array]:
-    """Decoded bounds of a column in these files, unknown where they cannot be (lower above upper) or where their writer may be wrong.
+    """Drop decoded bounds that cannot be right (lower above upper) or that a known writer bug may have spoiled; they become null.
 
-    `snapshots`: those of the table, which tell what Frazil wrote; None: nothing is known to be Frazil's.
+    `snapshots`: those of the table, which tell the files that Frazil wrote; None: no file is known to be Frazil's.
     """
     if lower.null_count == upper.null_count == len(lower):
         return lower, upper
@@ -135,12 +135,12 @@ def trusted(
 
 
 def _joined_as_signed(entries: pa.Table, snapshots: Snapshots | None) -> np.ndarray[Any, Any]:
-    """Files whose uuid bounds Java may have joined from several row groups.
+    """Mark the files whose uuid bounds Java may have merged from several row groups in the wrong order.
 
-    Java (1.12) takes the range of each row group from Parquet, whose order is the specification's, unsigned, and joins the ranges by
-    comparing signed halves: groups of 10… to f0… and of 20… to 30… give 10… to 30…, which hides f0…. Nothing in such bounds tells, so
-    bounds of uuids count where a file has one row group (one split offset), and where Frazil, which compares as the specification
-    says, gathered them: when it committed the snapshot that added the file, and did not take the file over from a picked snapshot.
+    Java (1.12) takes the range of each row group from Parquet, which compares unsigned bytes as the specification does, and merges the
+    ranges by comparing signed halves: row groups of 10… to f0… and of 20… to 30… give 10… to 30…, which hides f0…. The bounds
+    themselves do not show it. So bounds of uuids are used only where a file has one row group (one split offset), or where Frazil, which
+    compares as the specification says, collected them: in files added by a snapshot that it committed and did not cherry-pick.
     """
     wrong = np.ones(entries.num_rows, dtype=bool)
     if "split_offsets" in entries.column_names:
@@ -156,10 +156,9 @@ def _joined_as_signed(entries: pa.Table, snapshots: Snapshots | None) -> np.ndar
 
 
 def _of_known_unit(lower: pa.Array, upper: pa.Array, entries: pa.Table) -> tuple[pa.Array, pa.Array]:
-    """Bounds of timestamps, unknown where their unit is in doubt: Java's `add_files` takes those of a Parquet file as they are, whatever
-    their unit there.
+    """Drop bounds of timestamps whose unit is in doubt: Java's `add_files` copies those of a Parquet file, whatever their unit there.
 
-    Such files have no split offsets. Milliseconds taken for microseconds lie in the months around 1970, nanoseconds after the year 5000.
+    Such files have no split offsets. Milliseconds read as microseconds lie in the months around 1970, nanoseconds after the year 5000.
     """
     doubtful = np.ones(len(lower), dtype=bool)
     if "split_offsets" in entries.column_names:
@@ -176,7 +175,7 @@ def _without(values: pa.Array, rows: np.ndarray[Any, Any]) -> pa.Array:
 
 
 def _parts(values: pa.Array) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """(data bytes, start of each value, length of each value, whether it is there)."""
+    """Split a binary array into (data bytes, start of each value, length of each value, whether the value is valid)."""
     _, offset_buffer, data_buffer = values.buffers()
     if offset_buffer is None:
         none = np.zeros(len(values), dtype=np.int64)
@@ -189,7 +188,7 @@ def _parts(values: pa.Array) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]
 
 
 def _gather(data: np.ndarray[Any, Any], starts: np.ndarray[Any, Any], width: int) -> np.ndarray[Any, Any]:
-    """The `width` bytes at each start, one row each; contiguous values are not copied one by one."""
+    """Gather the `width` bytes at each start, one row per value; contiguous values are sliced, not copied one by one."""
     if len(starts) and starts[-1] - starts[0] == width * (len(starts) - 1) and bool((np.diff(starts) == width).all()):
         return data[starts[0] : starts[0] + width * len(starts)].reshape(-1, width)
     return data[starts[:, None] + np.arange(width)]
@@ -215,7 +214,7 @@ def _numbers(values: pa.Array, dtype: str, result: pa.DataType, widths: dict[int
 
 
 def _narrow(values: pa.Array) -> pa.Array:
-    """Ints; 8 bytes are taken when they fit (a reader with an older schema than the writer)."""
+    """Decode ints. Eight bytes are accepted when the value fits: the reader's schema may be older than the writer's."""
     wide = _numbers(values, "<i8", pa.int64(), {4: "<i4", 8: "<i8"})
     numbers = to_numpy(wide.fill_null(scalar(0, pa.int64())))
     unknown = ~to_numpy(wide.is_valid()) | (numbers < -(2**31)) | (numbers >= 2**31)
@@ -223,7 +222,7 @@ def _narrow(values: pa.Array) -> pa.Array:
 
 
 def _decimals(values: pa.Array, precision: int, scale: int) -> pa.Array:
-    """Big-endian two's complement of 1 to 16 bytes to decimal128."""
+    """Decode big-endian two's complement of 1 to 16 bytes to decimal128."""
     data, starts, lengths, valid = _parts(values)
     out, known = np.zeros((len(values), 16), dtype=np.uint8), valid & (lengths >= 1) & (lengths <= 16)
     for width in _distinct(lengths[known]):
@@ -241,7 +240,7 @@ def _distinct(lengths: np.ndarray[Any, Any]) -> Iterable[int]:
 def _text(values: pa.Array) -> pa.Array:
     try:
         return values.cast(pa.string())
-    except pa.ArrowInvalid:  # a writer cut in the middle of a character
+    except pa.ArrowInvalid:  # a writer truncated a bound in the middle of a character
         return column([_utf8(v) for v in values.to_pylist()], pa.string())
 
 

@@ -1,4 +1,4 @@
-"""A cache bounded by bytes, least recently used goes first. Keys name immutable files, so nothing in it ever grows stale."""
+"""Cache decoded manifests in memory, bounded by bytes, evicting the least recently used. Keys name immutable files: no entry gets stale."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class CacheInfo:
 
 
 class ByteCache:
-    """Thread-safe. A value larger than a quarter of the cache is not kept."""
+    """Cache values up to `max_bytes` in total; safe to share among threads. A value larger than a quarter of the cache is not kept."""
 
     def __init__(self, max_bytes: int = DEFAULT_CACHE_BYTES):
         self.max_bytes = max_bytes

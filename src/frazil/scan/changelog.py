@@ -1,9 +1,9 @@
-"""What changed between two snapshots, as tasks: the rows of data files that each snapshot brought or took away.
+"""Plan a changelog scan: the tasks that read the rows inserted and deleted by each snapshot of a range.
 
-A snapshot is held against its parent. Manifests that both have say nothing; of the others the data files of one side only are rows that
-came or went, and the files that stay but whose delete files differ are rows that died (or, rarely, came back). The delete files of both
-sides are matched by the rules of the specification (scan.deletes), so deletes of every kind count. `replace` snapshots change no rows and
-are left out, as in Java.
+Each snapshot is compared with its parent. Manifests that both list are skipped. In the others, a data file that only one side has was
+added or removed with its rows, and a data file that both have but to which other delete files apply has rows that were deleted (or, rarely,
+restored). The delete files of both sides are matched by the rules of the specification (scan.deletes), so deletes of every kind count.
+`replace` snapshots change no rows and are left out, as in Java.
 """
 
 from __future__ import annotations
@@ -44,10 +44,11 @@ CHANGE_FIELDS = (
 
 @dataclass(frozen=True)
 class ChangeTask:
-    """Rows of one data file that a snapshot brought (`inserted`) or took away.
+    """Read the rows of one data file that a snapshot inserted (`inserted`) or deleted.
 
-    `task.delete_files` apply on the side where the rows live: after the snapshot if they were brought, before it if they went. `other`:
-    for a file that stays, the delete files of the other side; only rows that are dead there count. None: the other side lacks the file.
+    `task.delete_files` are those of the side where the rows are live: after the snapshot for inserted rows, before it for deleted ones.
+    `other`: for a data file that both sides have, the delete files of the other side; only rows that are deleted there are changes. None:
+    the other side does not have the file.
     """
 
     inserted: bool
@@ -58,7 +59,7 @@ class ChangeTask:
 
     @property
     def rows_at_most(self) -> int:
-        """Exact when the whole file counts and nothing of it is deleted or filtered."""
+        """Return the most rows this task can give; exact when the whole file counts and no row of it is deleted or filtered out."""
         return self.task.file.record_count
 
     @property
@@ -68,7 +69,7 @@ class ChangeTask:
 
 @dataclass(frozen=True)
 class SnapshotChanges:
-    """`ordinal`: 0 for the oldest snapshot of the range, `replace` snapshots not counted."""
+    """Hold the change tasks of one snapshot. `ordinal`: 0 for the oldest snapshot of the range, `replace` snapshots not counted."""
 
     ordinal: int
     snapshot_id: int
@@ -76,13 +77,14 @@ class SnapshotChanges:
 
     @property
     def is_mixed(self) -> bool:
-        """Rows went and rows came: some may be the same."""
+        """Tell whether rows were both deleted and inserted, so that some may be the same row, rewritten."""
         return len({t.inserted for t in self.tasks}) > 1
 
 
 @dataclass(frozen=True)
 class ChangelogPlan:
-    """`schema`: the table's current one, with which all rows are read. `row_filter`: the bound filter that the tasks were pruned by."""
+    """Hold the changes of a range of snapshots. `schema`: the table's current schema, with which all rows are read. `row_filter`: the
+    bound filter by which the tasks were pruned."""
 
     metadata: TableMetadata = field(repr=False)
     snapshots: tuple[SnapshotChanges, ...]
@@ -101,43 +103,45 @@ class ChangelogPlan:
 
 
 def changelog_schema(schema: Schema) -> Schema:
-    """The table's columns and the three of the changelog. Raises ValidationError when the table has columns of such names."""
+    """Add the three changelog columns to the table's. Raises ValidationError when the table has columns of the same names."""
     if taken := [f.name for f in CHANGE_FIELDS if schema.get_field(f.name) is not None]:
         raise ValidationError(f"Table column names conflict with names reserved for changelogs: {', '.join(taken)}")
     return Schema(*schema.fields, *CHANGE_FIELDS, schema_id=schema.schema_id, identifier_field_ids=schema.identifier_field_ids)
 
 
 def update_columns(schema: Schema, net: bool, names: Sequence[str] | None, compute: bool | None, case_sensitive: bool) -> tuple[int, ...]:
-    """Ids of the columns that tell updates; () when none are asked for. `compute` None: only when columns are named.
+    """Resolve the identifier columns that pair a DELETE with an INSERT as an update; () when no update images are asked for.
 
-    Raises InvalidInput for updates of net changes, and when updates are asked for but neither the caller nor the table names columns.
+    `compute` None: only when columns are named. Raises InvalidInput for update images of net changes, and when they are asked for but
+    neither the caller nor the table names identifier columns.
     """
     if not (compute if compute is not None else names is not None):
         return ()
     if net:
-        raise InvalidInput("Not support net changes with update images: give net or identifier_columns, not both.")
+        raise InvalidInput("Cannot compute update images of net changes: give net or identifier_columns, not both.")
     if names is None:
         names = [schema.find_column_name(i) or "" for i in schema.identifier_field_ids]
     if not names:
         raise InvalidInput(
             "Cannot compute the update images because identifier columns are not set.",
-            hint="Name them: identifier_columns=[…], or set the table's identifier fields.",
+            hint="Pass identifier_columns=[…], or set the table's identifier fields.",
         )
     found = [schema.find_field(n, case_sensitive).field_id for n in names]
     for name, i in zip(names, found, strict=True):
         around = (schema.by_id[p].field_type for p in schema.parents[i])
         if not schema.by_id[i].field_type.is_primitive or not all(isinstance(t, StructType) for t in around):
-            raise InvalidInput(f"Identifier column {name} must be a plain value outside lists and maps, not {schema.by_id[i].field_type}.")
+            raise InvalidInput(f"Identifier column {name} must be a primitive outside lists and maps, not {schema.by_id[i].field_type}.")
     return tuple(dict.fromkeys(found))
 
 
 def split_filter(
     predicate: Predicate, schema: Schema, key_ids: Sequence[int], case_sensitive: bool
 ) -> tuple[Predicate | None, Predicate | None]:
-    """(what may be decided before rows are matched, what must be decided last); None: nothing.
+    """Split a filter into the part applied before rows are matched and the part applied to the finished changelog; None for an empty part.
 
-    Rows that are equal agree about any filter on the table's columns. Pairs of an update agree only about their keys: with `key_ids`
-    nothing else is decided before, or a row whose other half does not match would come as a plain DELETE or INSERT.
+    Equal rows give the same answer to any filter on the table's columns, so it may be applied first. The two rows of an update agree only
+    on their identifier columns: with `key_ids`, a filter on other columns waits, or a row whose other half does not match would come out
+    as a plain DELETE or INSERT.
     """
     before: list[Predicate] = []
     last: list[Predicate] = []
@@ -164,9 +168,9 @@ def plan_changes(
     zone: str = "UTC",
     options: ScanOptions | None = None,
 ) -> ChangelogPlan:
-    """The changes of these snapshots (each a child of the one before), pruned by a filter on the table's columns.
+    """Plan the changes of these snapshots (each the parent of the next), pruned by a filter on the table's columns.
 
-    Raises InvalidInput when a snapshot's parent has expired and files that it took away are gone with it.
+    Raises InvalidInput when a snapshot's parent has expired and files that the snapshot removed have been deleted with it.
     """
     options, schema = options or ScanOptions(), metadata.schema()
     bound = bind(row_filter if row_filter is not None else AlwaysTrue(), schema, case_sensitive=case_sensitive, zone=zone)
@@ -200,7 +204,7 @@ class _Planning:
 
 @dataclass(frozen=True)
 class _Side:
-    """A state of the table: its manifests, and which of their entries are its files."""
+    """Hold one state of the table: its manifests, and the choice of those of their entries that are live in it."""
 
     manifests: tuple[ManifestFile, ...]
     choose: EntryChoice = live
@@ -210,7 +214,8 @@ class _Side:
 
 
 def _sides(planning: _Planning, snapshot: Snapshot) -> tuple[_Side, _Side, bool]:
-    """Before and after a snapshot, and whether the first is told by the snapshot's own entries, its parent being gone."""
+    """Return the states before and after a snapshot, and whether the one before had to be derived from the snapshot's own manifest
+    entries, because its parent has expired."""
     metadata, storage = planning.metadata, planning.storage
     after = _Side(manifests_of(metadata, snapshot, storage))
     if snapshot.parent_snapshot_id is None:
@@ -218,40 +223,40 @@ def _sides(planning: _Planning, snapshot: Snapshot) -> tuple[_Side, _Side, bool]
     parent = metadata.snapshots.by_id(snapshot.parent_snapshot_id)
     if parent is not None:
         return _Side(manifests_of(metadata, parent, storage)), after, False
-    # Counts are left out, or manifests of nothing but removed files would be passed over.
+    # Counts are left out, or planning would skip manifests that hold nothing but removed files.
     whole = tuple(replace(m, added_files_count=None, existing_files_count=None, deleted_files_count=None) for m in after.manifests)
     return _Side(whole, partial(_before_entries, snapshot_id=snapshot.snapshot_id)), after, True
 
 
 def _before_entries(entries: pa.Table, *, snapshot_id: int) -> pa.Table:
-    """Entries of a snapshot's manifests that stood in its parent: not those it added, and those it removed."""
+    """Keep the entries of a snapshot's manifests that were live in its parent: not those it added, but those it removed."""
     own = pc.equal(entries.column("snapshot_id"), snapshot_id)
     removed = pc.equal(entries.column("status"), int(ManifestEntryStatus.DELETED))
     return entries.filter(pc.equal(own, removed))
 
 
 def _changes_of(planning: _Planning, snapshot: Snapshot, ordinal: int) -> tuple[tuple[ChangeTask, ...], set[int]]:
-    before, after, told = _sides(planning, snapshot)
-    with_stats = bool(before.of(False) or after.of(False))  # by which equality deletes are matched
+    before, after, parent_expired = _sides(planning, snapshot)
+    with_stats = bool(before.of(False) or after.of(False))  # equality deletes are matched by statistics
     columns = ALL_COLUMNS if with_stats else (*PLAN_COLUMNS, *STATISTICS) if references(planning.bound) else PLAN_COLUMNS
-    gone, come = _files_of_one_side(planning, before, after, True, columns)
-    removed, added = (planning.files(one.manifests, one.only, with_stats) if len(one.keys) else () for one in (gone, come))
-    staying = _touched(planning, before, after, come.keys)
-    then = planning.deletes(before.of(False), before.choose) if removed or staying else None
-    now = planning.deletes(after.of(False), after.choose) if added or staying else None
-    if told:
+    only_before, only_after = _files_of_one_side(planning, before, after, True, columns)
+    removed, added = (planning.files(side.manifests, side.only, with_stats) if len(side.keys) else () for side in (only_before, only_after))
+    staying = _touched(planning, before, after, only_after.keys)
+    deletes_before = planning.deletes(before.of(False), before.choose) if removed or staying else None
+    deletes_after = planning.deletes(after.of(False), after.choose) if added or staying else None
+    if parent_expired:
         _refuse_gone(planning, snapshot, removed)
     number = (ordinal, snapshot.snapshot_id)
-    tasks = [ChangeTask(False, *number, t) for t in _tasks(planning, removed, then, one_snapshot=True)]
-    inserted = [ChangeTask(True, *number, t) for t in _tasks(planning, added, now, one_snapshot=True)]
-    for old, new in zip(_tasks(planning, staying, then), _tasks(planning, staying, now), strict=True):
-        was, is_ = ({_place(d) for d in t.delete_files} for t in (old, new))
-        if is_ - was:
-            tasks.append(ChangeTask(False, *number, old, new.delete_files))
-        if was - is_:
+    deleted = [ChangeTask(False, *number, t) for t in _tasks(planning, removed, deletes_before, one_snapshot=True)]
+    inserted = [ChangeTask(True, *number, t) for t in _tasks(planning, added, deletes_after, one_snapshot=True)]
+    for old, new in zip(_tasks(planning, staying, deletes_before), _tasks(planning, staying, deletes_after), strict=True):
+        applied_before, applied_after = ({_place(d) for d in t.delete_files} for t in (old, new))
+        if applied_after - applied_before:
+            deleted.append(ChangeTask(False, *number, old, new.delete_files))
+        if applied_before - applied_after:  # a delete was taken back: its rows are there again
             inserted.append(ChangeTask(True, *number, new, old.delete_files))
-    ids = {i for entries in (then, now) if entries is not None for i in _equality_ids(entries)}
-    return (*tasks, *inserted), ids
+    ids = {i for entries in (deletes_before, deletes_after) if entries is not None for i in _equality_ids(entries)}
+    return (*deleted, *inserted), ids
 
 
 def _place(delete: DataFile) -> tuple[str, int | None]:
@@ -268,7 +273,7 @@ def _tasks(
 
 
 def _without_statistics(group: PlannedFiles) -> PlannedFiles:
-    """They were read to match equality deletes; a task that travels shall not carry them."""
+    """Drop the column statistics: they were read to match equality deletes, and would only make tasks larger that are sent to workers."""
     kept = [c for c in group.table.column_names if c in PLAN_COLUMNS or c.startswith("_")]
     return PlannedFiles(group.spec, group.table.select(kept), group.deletes)
 
@@ -279,7 +284,7 @@ def _equality_ids(entries: DeleteEntries) -> set[int]:
 
 @dataclass(frozen=True)
 class _OneSided:
-    """Files (data files or delete files) that only one side has: their keys, and the manifests among whose entries they are."""
+    """Hold the files (data files or delete files) that only one side has: their keys, and the manifests that list them."""
 
     keys: pa.Array
     manifests: list[ManifestFile]
@@ -293,22 +298,23 @@ class _OneSided:
 def _files_of_one_side(
     planning: _Planning, before: _Side, after: _Side, data: bool, columns: tuple[str, ...]
 ) -> tuple[_OneSided, _OneSided]:
-    """What only the first side has, and what only the second has. Manifests that both have are not looked at."""
+    """Return the files that only the first side has, and those that only the second has. Manifests that both list are not read."""
     old, new = before.of(data), after.of(data)
-    if before.choose is live:  # manifests of both sides hold the same files
+    if before.choose is live:  # then a manifest that both sides list holds the same files for both
         shared = {m.manifest_path for m in old} & {m.manifest_path for m in new}
-        old, new = ([m for m in some if m.manifest_path not in shared] for some in (old, new))
+        old, new = ([m for m in manifests if m.manifest_path not in shared] for manifests in (old, new))
     keys = []
-    for some, choose in ((old, before.choose), (new, after.choose)):
-        found = [keys_of(choose(read_manifest(planning.storage, m, columns)), not data) for m in some]
+    for manifests, choose in ((old, before.choose), (new, after.choose)):
+        found = [keys_of(choose(read_manifest(planning.storage, m, columns)), not data) for m in manifests]
         keys.append(pa.concat_arrays(found) if found else pa.array([], pa.string()))
-    then, now = keys
-    gone, come = then.filter(pc.invert(pc.is_in(then, value_set=now))), now.filter(pc.invert(pc.is_in(now, value_set=then)))
-    return _OneSided(gone, old, before.choose, not data), _OneSided(come, new, after.choose, not data)
+    old_keys, new_keys = keys
+    only_old = old_keys.filter(pc.invert(pc.is_in(old_keys, value_set=new_keys)))
+    only_new = new_keys.filter(pc.invert(pc.is_in(new_keys, value_set=old_keys)))
+    return _OneSided(only_old, old, before.choose, not data), _OneSided(only_new, new, after.choose, not data)
 
 
 def keys_of(entries: pa.Table, with_offset: bool) -> pa.Array:
-    """What tells a file from others: its path, and for deletion vectors the place in it."""
+    """Return the key that identifies each file: its path, and for deletion vectors also the offset in that file."""
     paths = column_of(entries, "file_path")
     if not with_offset:
         return paths
@@ -322,33 +328,34 @@ def _only(entries: pa.Table, *, choose: EntryChoice, keys: pa.Array, with_offset
     return chosen.filter(pc.invert(found) if invert else found)
 
 
-def _touched(planning: _Planning, before: _Side, after: _Side, come: pa.Array) -> tuple[PlannedFiles, ...]:
-    """Files of both sides to which delete files apply that only one side has."""
+def _touched(planning: _Planning, before: _Side, after: _Side, added: pa.Array) -> tuple[PlannedFiles, ...]:
+    """Plan the data files of both sides to which delete files apply that only one side has. `added`: keys of files only `after` has."""
     columns = (*PLAN_COLUMNS, *DELETE, *STATISTICS)
     changed = [one for one in _files_of_one_side(planning, before, after, False, columns) if len(one.keys)]
     if not changed:
         return ()
-    staying = planning.files(after.of(True), partial(_only, choose=after.choose, keys=come, with_offset=False, invert=True), True)
+    staying = planning.files(after.of(True), partial(_only, choose=after.choose, keys=added, with_offset=False, invert=True), True)
     if not staying:
         return ()
-    marks: list[Any] = [None] * len(staying)
-    for one in changed:
-        entries = planning.deletes(one.manifests, one.only)
+    touched: list[Any] = [None] * len(staying)  # one mask per group of files
+    for side in changed:
+        entries = planning.deletes(side.manifests, side.only)
         if entries is None:
             continue
         for n, group in enumerate(attach(planning.metadata, staying, entries)[0]):
-            marks[n] = group.has_deletes if marks[n] is None else marks[n] | group.has_deletes
-    chosen = [g.chosen(pa.array(m)) for g, m in zip(staying, marks, strict=True) if m is not None]
+            touched[n] = group.has_deletes if touched[n] is None else touched[n] | group.has_deletes
+    chosen = [g.chosen(pa.array(mask)) for g, mask in zip(staying, touched, strict=True) if mask is not None]
     return tuple(PlannedFiles(g.spec, g.table.drop_columns([c for c in (DELETES,) if c in g.table.column_names])) for g in chosen if len(g))
 
 
 def _refuse_gone(planning: _Planning, snapshot: Snapshot, removed: tuple[PlannedFiles, ...]) -> None:
-    """A parent that expired took its own files with it, as a rule."""
+    """Raise InvalidInput when a removed file no longer exists: expiring the parent snapshot usually deletes the files only it had."""
     for group in removed:
         for path in group.table.column("file_path").to_pylist():
             if not planning.storage.exists(path):
                 raise InvalidInput(
                     f"Cannot tell what snapshot {snapshot.snapshot_id} of table {planning.metadata.location} changed: its parent "
-                    f"{snapshot.parent_snapshot_id} has expired, and {path}, which it removed, is gone.",
-                    hint=f"Start after it: start_snapshot_id={snapshot.snapshot_id}.", snapshot_id=snapshot.snapshot_id, file=path,
+                    f"{snapshot.parent_snapshot_id} has expired, and data file {path}, which the snapshot removed, no longer exists.",
+                    hint=f"Start the changelog after this snapshot: start_snapshot_id={snapshot.snapshot_id}.",
+                    snapshot_id=snapshot.snapshot_id, file=path,
                 )  # fmt: skip

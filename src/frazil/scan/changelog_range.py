@@ -1,4 +1,4 @@
-"""Which snapshots a changelog covers: after one (exclusive) up to another, by id or by time, on a branch."""
+"""Select the snapshots of a changelog: after one (exclusive) up to another (inclusive), by id or by time, on a branch."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from frazil.spec.snapshot import MAIN_BRANCH, Snapshot
 
 @dataclass(frozen=True)
 class ChangeRange:
-    """Start exclusive; None: from the first snapshot that is kept. End inclusive; None: the branch's head. Times in milliseconds.
+    """Name the range of a changelog. Start exclusive; None: from the first snapshot that is kept. End inclusive; None: the branch's head.
 
-    A start time means: what was committed after it; an end time: what was committed up to it. Both at once, of a start or of an end, are
-    refused.
+    Times are in milliseconds. A start time selects the snapshots committed after it, an end time those committed up to it. Giving both an
+    id and a time for the start, or for the end, is refused.
     """
 
     start_snapshot_id: int | None = None
@@ -32,8 +32,8 @@ class ChangeRange:
             raise InvalidInput(f"Cannot set start-timestamp ({self.start_ms}) to be greater than end-timestamp ({self.end_ms}).")
 
     def snapshots(self, metadata: TableMetadata) -> list[Snapshot]:
-        """Oldest first. Raises InvalidInput when the start is no ancestor of the end, or the history before a start time has expired;
-        NoSuchSnapshotError, NoSuchRefError."""
+        """List the snapshots of the range, oldest first. Raises NoSuchSnapshotError and NoSuchRefError, and InvalidInput when the start is
+        not an ancestor of the end or the history before a start time has expired."""
         head = self._head(metadata)
         if head is None:
             return snapshots_between(metadata, self.start_snapshot_id, self.end_snapshot_id)
@@ -63,13 +63,17 @@ class ChangeRange:
             )  # fmt: skip
 
     def _after(self, metadata: TableMetadata, found: list[Snapshot]) -> list[Snapshot]:
-        """Those committed after the start time. Clocks may go back: all before the newest that is not after it are left out."""
+        """Keep the snapshots committed after the start time.
+
+        Clocks of writers differ, so times may run backwards along the history: the range starts after the newest snapshot whose time is not
+        after the start time.
+        """
         assert self.start_ms is not None
         last = max((n for n, s in enumerate(found) if s.timestamp_ms <= self.start_ms), default=-1)
         if last < 0 and found and self.start_snapshot_id is None and found[0].parent_snapshot_id is not None:
             raise InvalidInput(
                 f"Cannot find a snapshot older than {self.start_ms} in table {metadata.location}: the history before snapshot "
                 f"{found[0].snapshot_id} has expired.",
-                hint="Start at a snapshot that is kept; t.history() lists them.", table=metadata.location,
+                hint="Start at a snapshot that is still kept; t.history() lists them.", table=metadata.location,
             )  # fmt: skip
         return found[last + 1 :]

@@ -1,4 +1,4 @@
-"""Selected columns of a scan, metadata columns included (spec, "Reserved Field IDs")."""
+"""Project the selected columns of a scan, metadata columns such as `_file` and `_pos` included (spec, "Reserved Field IDs")."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from frazil.spec.types import BooleanType, IntegerType, LongType, NestedField, S
 
 
 def metadata_columns(metadata: TableMetadata) -> dict[str, NestedField]:
-    """The columns that every table has beside its own, by name; `_partition` is the union of all specs."""
+    """Return the metadata columns that every table has beside its own, by name; `_partition` is the union of all partition specs."""
     types = {
         "_file": StringType(), "_pos": LongType(), "_deleted": BooleanType(), "_spec_id": IntegerType(),
         "_partition": unified_partition_type(metadata), "_row_id": LongType(), "_last_updated_sequence_number": LongType(),
@@ -22,10 +22,10 @@ def metadata_columns(metadata: TableMetadata) -> dict[str, NestedField]:
 
 
 def project(metadata: TableMetadata, schema: Schema, names: Iterable[str], case_sensitive: bool = True) -> Schema:
-    """The schema of `selected_fields`: "*" is all columns of the table, nested names keep just their path, metadata columns come last.
+    """Project the schema to the selected names: "*" is all columns of the table, a nested name keeps just its path.
 
-    The table's columns stay in its order. Raises ValidationError for a name that is neither, and for a metadata column's name that is a
-    column of the table.
+    The table's columns stay in its order, metadata columns come last. Raises ValidationError for a name that is neither, and for the name
+    of a metadata column that is also a column of the table.
     """
     own, extra = [], []
     known = metadata_columns(metadata)

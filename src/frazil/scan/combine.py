@@ -1,7 +1,7 @@
-"""Cut files at their split offsets and pack the pieces into tasks of about one size (table properties read.split.*).
+"""Split data files at their split offsets and combine the pieces into tasks of about one size (table properties read.split.*).
 
-The packing is Java's: first bin that has room among the last `lookback` bins, the heaviest bin leaves first, a piece weighs its bytes or
-at least `open_file_cost`. Pieces of one file that meet again in a bin become one piece.
+Bin packing follows Java: a piece goes into the first of the last `lookback` bins that has room, the heaviest bin is emitted first, and a
+piece weighs its bytes or at least `open_file_cost`. Adjacent pieces of one file that end up in the same bin become one piece again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SPLITTABLE = ("parquet", "orc")
 
 @dataclass(frozen=True)
 class CombinedTask:
-    """What one Spark task reads."""
+    """Hold the file scan tasks that one Spark task reads."""
 
     tasks: tuple[FileScanTask, ...]
 
@@ -38,8 +38,8 @@ class CombinedTask:
 def combine(
     tasks: Iterable[FileScanTask], split_size: int = 134_217_728, lookback: int = 10, open_file_cost: int = 4_194_304
 ) -> list[CombinedTask]:
-    """Packed tasks of about `split_size` bytes. Raises InvalidInput for sizes that make no sense."""
-    SplitOptions(split_size, lookback, open_file_cost)
+    """Split and combine tasks to about `split_size` bytes each. Raises InvalidInput for sizes that are not positive."""
+    SplitOptions(split_size, lookback, open_file_cost)  # checks the sizes
     bins = _pack(_pieces(tasks, split_size), split_size, lookback, open_file_cost)
     return [CombinedTask(tuple(_merge(b.items))) for b in bins]
 
@@ -47,7 +47,7 @@ def combine(
 def combine_for(
     tasks: Sequence[FileScanTask], options: SplitOptions, parallelism: int = 1, scan_size: int | None = None
 ) -> list[CombinedTask]:
-    """As `combine`, with Java's adaptive split size for `parallelism` slots. `scan_size`: bytes of all tasks, when known."""
+    """Combine tasks with Java's adaptive split size for `parallelism` slots. `scan_size`: bytes of all tasks, if they are known."""
     size = options.split_size
     if options.adaptive:
         total = sum(t.size_bytes for t in tasks) if scan_size is None else scan_size
@@ -57,7 +57,7 @@ def combine_for(
 
 @dataclass(slots=True)
 class _Piece:
-    """[start, end) of a task's file, whose end is `size`."""
+    """Hold the range [start, end) of a task's file. `size`: where the task ends; `deletes`: bytes of the delete files that apply."""
 
     task: FileScanTask
     start: int
@@ -82,7 +82,7 @@ def _pieces(tasks: Iterable[FileScanTask], split_size: int) -> Iterator[_Piece]:
 
 
 def _whole_files(tasks: TaskSequence, split_size: int) -> Iterator[_Piece]:
-    """Pieces of a plan's own tasks, from its columns: no DataFile is made."""
+    """Cut the tasks of a plan into pieces, from the plan's columns: no DataFile object is made per file."""
     each = iter(tasks)
     for group in tasks.groups:
         deletes = _delete_weights(group)
@@ -95,7 +95,7 @@ def _whole_files(tasks: TaskSequence, split_size: int) -> Iterator[_Piece]:
 
 
 def _delete_weights(group: PlannedFiles) -> Iterator[tuple[int, int]]:
-    """(bytes, number) of each file's deletes; nothing when no file has any."""
+    """Yield (bytes, number) of the delete files of each data file; nothing when no file has any."""
     numbers = group.delete_numbers
     if group.deletes is None or not (numbers >= 0).any():
         return iter(())
@@ -104,7 +104,7 @@ def _delete_weights(group: PlannedFiles) -> Iterator[tuple[int, int]]:
 
 
 def _cuts(length: int, file_format: str, offsets: Sequence[int] | None, split_size: int) -> Iterable[tuple[int, int]]:
-    """Where the row groups begin if the file says so soundly, else every `split_size` bytes; files that cannot be cut stay whole."""
+    """Cut a file at its row groups when its split offsets are valid, else every `split_size` bytes; unsplittable formats stay whole."""
     if file_format not in _SPLITTABLE or length <= 0:
         return ((0, length),)
     if offsets and offsets[-1] < length and offsets[0] >= 0 and all(a < b for a, b in zip(offsets, offsets[1:], strict=False)):
@@ -153,7 +153,7 @@ def _merge(pieces: Iterable[_Piece]) -> Iterator[FileScanTask]:
 
 
 def _task(piece: _Piece) -> FileScanTask:
-    """The task itself when all of it is in the piece."""
+    """Return the task for a piece: the task itself when the piece is all of it."""
     if piece.start == piece.task.start and piece.end == piece.size:
         return piece.task
     return piece.task.part(piece.start, piece.end - piece.start)

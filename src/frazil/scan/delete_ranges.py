@@ -1,6 +1,6 @@
-"""What bounds and counts of delete files rule out: a delete file whose paths or keys cannot meet those of a data file.
+"""Prune pairs of data file and delete file by statistics: deleted paths or keys whose bounds and counts exclude the data file's.
 
-Bounds prove; whatever is missing, of another kind or not decodable proves nothing (spec, "Scan Planning").
+A statistic that is missing, of another type or not decodable rules nothing out (spec, "Scan Planning").
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _STRING = StringType()
 
 
 def normalised(paths: pa.Array) -> pa.Array:
-    """One text for one file, as `storage.normalise` has it: `file:/x`, `file:///x` and `/x` are one file."""
+    """Normalise paths so that each file has one spelling, as `storage.normalise` does: `file:/x`, `file:///x` and `/x` are one file."""
     odd = pc.or_kleene(pc.match_substring_regex(paths, "^(?i:file|s3a|s3n|gcs|abfs|wasbs?|memory):"), pc.match_substring(paths, "//"))
     if not pc.any(odd).as_py():
         return paths
-    # s3://b/k has a doubled slash and is as it should be: only what `normalise` changes costs a call
+    # s3://bucket/key has a doubled slash and is normal: the slow `normalise` is called only for paths that it may change.
     plain = pc.match_substring_regex(paths, "^(s3|gs|abfss|https?|hdfs)://")
     odd = pc.and_(odd, pc.invert(plain))
     local = pc.match_substring_regex(paths, "^file:(///)?[^/]|^file:/[^/]")
@@ -51,8 +51,8 @@ def normalised(paths: pa.Array) -> pa.Array:
 
 @dataclass(frozen=True)
 class PathBounds:
-    """Of each delete file: `single`, the one data file it is about (normalised; null: several, or an equality delete), and the bounds of
-    its paths as bytes (null: unknown)."""
+    """Hold, for each delete file, `single`: the one data file it applies to (normalised; null: several, or an equality delete), and
+    `lower` and `upper`: the bounds of its deleted paths as bytes (null: unknown)."""
 
     single: pa.Array
     lower: pa.Array
@@ -64,7 +64,7 @@ class PathBounds:
 
 
 def path_bounds(tables: Sequence[pa.Table], referenced: pa.Array, positional: Flags) -> PathBounds:
-    """Equal bounds mark a file about one data file even where the manifest does not name it (spec, "Manifests")."""
+    """Read the path bounds of delete files. Equal bounds mean one data file, also without `referenced_data_file` (spec, "Manifests")."""
     lower, upper = (
         pa.concat_arrays([MapColumn(t.column(name)).at(DELETE_FILE_PATH_ID).cast(pa.binary()) for t in tables])
         for name in ("lower_bounds", "upper_bounds")
@@ -76,7 +76,7 @@ def path_bounds(tables: Sequence[pa.Table], referenced: pa.Array, positional: Fl
 
 @dataclass(frozen=True)
 class _Column:
-    """Statistics of one key column, of data files or of delete files."""
+    """Hold the statistics of one key column: those of data files, or those of delete files."""
 
     lower: pa.Array
     upper: pa.Array
@@ -90,7 +90,7 @@ Test = Callable[[Numbers, Numbers], Flags]
 
 @dataclass(frozen=True)
 class Pruner:
-    """`pruner(data, deletes)`: for each pair of numbers, whether the delete file may apply."""
+    """Test pairs of data file and delete file: `pruner(data, deletes)` tells for each pair of numbers whether the delete may apply."""
 
     tests: tuple[tuple[Flags, Test], ...]  # (delete files that are tested, the test)
 
@@ -113,7 +113,7 @@ def pruner_of(
     scattered: Flags,
     equality: Flags,
 ) -> Pruner | None:
-    """None: nothing is known that could rule a pair out."""
+    """Make the pruner for these data files and delete files; None: no statistic could rule a pair out."""
     tests: list[tuple[Flags, Test]] = []
     known = (pc.or_(bounds.lower.is_valid(), bounds.upper.is_valid())).to_numpy(zero_copy_only=False)
     if (scattered & known).any():
@@ -133,22 +133,23 @@ def pruner_of(
 
 
 def key_type(metadata: TableMetadata, field_id: int) -> IcebergType | None:
-    """The widest type a column ever had: that of the newest schema which has it."""
+    """Return the widest type a column ever had: its type in the newest schema that has it."""
     schemas = sorted(metadata.schemas, key=lambda s: s.schema_id, reverse=True)
     return next((s.by_id[field_id].field_type for s in schemas if field_id in s.by_id), None)
 
 
 def _by_path_bounds(bounds: PathBounds, data_paths: pa.Array) -> Test:
-    """By rank among all paths and bounds. Bounds that name files in another way than our paths (`file:/x`) prove nothing."""
+    """Test data file paths against path bounds, by rank among all of them. Bounds in a spelling that is not normalised (`file:/x`) sort
+    differently, so they rule nothing out."""
     plain = pc.and_(*(pc.equal(_plain(b), b) for b in (bounds.lower, bounds.upper)))
     odd = ~pc.fill_null(plain, False).to_numpy(zero_copy_only=False)
     least, most = possible_bounds(bounds.lower, bounds.upper)
     everything = pa.concat_arrays([data_paths.cast(pa.binary()), least, most])
     ranks = pc.rank(everything, tiebreaker="dense").to_numpy().astype(np.int64)
-    n, m = len(data_paths), len(least)
-    lower = np.where(least.is_null().to_numpy(zero_copy_only=False) | odd, -1, ranks[n : n + m])
-    upper = np.where(most.is_null().to_numpy(zero_copy_only=False) | odd, np.iinfo(np.int64).max, ranks[n + m :])
-    return lambda data, deletes: np.asarray((ranks[:n][data] >= lower[deletes]) & (ranks[:n][data] <= upper[deletes]))
+    of_paths, of_least, of_most = np.split(ranks, [len(data_paths), len(data_paths) + len(least)])
+    lower = np.where(least.is_null().to_numpy(zero_copy_only=False) | odd, -1, of_least)
+    upper = np.where(most.is_null().to_numpy(zero_copy_only=False) | odd, np.iinfo(np.int64).max, of_most)
+    return lambda data, deletes: np.asarray((of_paths[data] >= lower[deletes]) & (of_paths[data] <= upper[deletes]))
 
 
 def _plain(values: pa.Array) -> pa.Array:
@@ -171,13 +172,14 @@ def _statistics(tables: Sequence[pa.Table], field_id: int, type_: IcebergType) -
 
 
 def _by_ranges(ours: _Column, theirs: _Column, floats: bool) -> Test:
-    """Null equals null and NaN equals NaN, so a pair that may share one of them is kept."""
+    """Test the key ranges of data files against those of equality deletes. Null equals null and NaN equals NaN in an equality delete, so a
+    pair that may share one of them is kept."""
 
     def may_apply(data: Numbers, deletes: Numbers) -> Flags:
         both_null = ours.may_null[data] & theirs.may_null[deletes]
         one_sided = (ours.all_null[data] & ~theirs.may_null[deletes]) | (theirs.all_null[deletes] & ~ours.may_null[data])
-        d, x = pa.array(data), pa.array(deletes)
-        lower, upper, least, most = ours.lower.take(d), ours.upper.take(d), theirs.lower.take(x), theirs.upper.take(x)
+        rows, keys = pa.array(data), pa.array(deletes)
+        lower, upper, least, most = ours.lower.take(rows), ours.upper.take(rows), theirs.lower.take(keys), theirs.upper.take(keys)
         known = pc.and_(pc.and_(lower.is_valid(), upper.is_valid()), pc.and_(least.is_valid(), most.is_valid()))
         apart = pc.fill_null(pc.and_(known, pc.or_(pc.less(upper, least), pc.less(most, lower))), False).to_numpy(zero_copy_only=False)
         if floats:

@@ -1,13 +1,14 @@
-"""Which delete files apply to which data files (spec, "Scan Planning"), as an index over columns.
+"""Index the delete files of a snapshot: match each data file with the delete files that apply to it (spec, "Scan Planning").
 
 - A deletion vector, or a position delete file of one data file, applies by path, to data no younger than itself.
 - A position delete file of several data files applies by spec and partition, to data no younger than itself.
 - An equality delete file applies by spec and partition, or everywhere when its spec is unpartitioned, to data strictly older.
 - A data file with a deletion vector takes no position delete file. A vector that is older than its data file is an error, as in Java.
 
-Data files are numbered through all groups, delete files through all entries. What applies to a data file is a few spans of an array of
-delete file numbers that is sorted by sequence number, so nothing grows with pairs; while these are few (`PAIRS`) they are spelled out and
-those whose ranges cannot meet are left out at once, else when a file's deletes are looked at.
+Data files are numbered through all groups (one group per partition spec), delete files through all entries. The delete files of a data
+file are a few spans of an array of delete file numbers that is sorted by sequence number, so memory does not grow with the number of pairs.
+While the pairs are few (at most `PAIRS`) they are listed one by one, and those that statistics rule out are dropped at once; beyond that
+they are dropped when the deletes of one data file are asked for.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from frazil.spec.metadata import TableMetadata
 from frazil.spec.partitioning import PartitionSpec
 from frazil.storage import Storage
 
-PAIRS = 2_000_000  # (data file, delete file) pairs that are spelled out; 16 bytes each
+PAIRS = 2_000_000  # (data file, delete file) pairs that are listed one by one, at 16 bytes each
 _KEPT = tuple(c for c in (*PLAN_COLUMNS, *DELETE) if c != "status")
 _BLOCK = 256
 _CHUNK = 1_000_000
@@ -44,7 +45,7 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class DeleteEntries:
-    """Live delete files of a snapshot by spec, in one numbering."""
+    """Hold the live delete files of a snapshot, one table of manifest entries per partition spec, numbered through all tables."""
 
     groups: tuple[tuple[PartitionSpec, pa.Table], ...]
 
@@ -65,12 +66,12 @@ class DeleteEntries:
 
     @cached_property
     def sizes(self) -> Numbers:
-        """Bytes of each: of a deletion vector its blob."""
+        """Return the bytes to read per delete file; for a deletion vector those of its blob."""
         blobs = np.concatenate([pc.fill_null(t.column("content_size_in_bytes"), -1).to_numpy() for _, t in self.groups])
         return np.where(self.is_vector & (blobs >= 0), blobs, self.numbers("file_size_in_bytes"))
 
     def numbers(self, name: str) -> Numbers:
-        """A column of numbers that every entry has. Raises CorruptData where one is missing."""
+        """Return a numeric column that every entry must have. Raises CorruptData where one is missing."""
         found = []
         for _, table in self.groups:
             column = table.column(name)
@@ -86,8 +87,8 @@ class DeleteEntries:
 
 @dataclass(frozen=True, eq=False)
 class Reach:
-    """Numbers by which equality deletes apply: each file's partition (equal numbers: equal spec and partition), its sequence number, and
-    which delete files apply in every partition."""
+    """Hold what decides how far equality deletes reach: each file's scope (equal numbers mean equal spec and partition) and sequence
+    number, and which delete files apply in every partition (`everywhere`)."""
 
     data_scopes: Numbers
     data_sequences: Numbers
@@ -97,14 +98,15 @@ class Reach:
 
 
 class DeleteIndex:
-    """`counts[i]`: delete files of data file i (at most; exactly when the pairs are spelled out). `of(i)`: these files.
+    """Look up the delete files of data file i: `counts[i]` is their number, `of(i)` are the files.
 
-    Of the spans of a file the first half are delete files of positions and vectors, the others those of equality.
+    The count is exact when the pairs are listed one by one, otherwise it is an upper limit. The first half of the spans of a data file are
+    position delete files and deletion vectors, the second half equality delete files.
     """
 
     def __init__(self, entries: DeleteEntries, order: Numbers, spans: Numbers, pruner: Pruner | None, reach: Reach, ruled_out: int = 0):
         self._entries, self._order, self._spans, self._pruner, self.reach = entries, order, spans, pruner, reach
-        self.ruled_out = ruled_out  # pairs left out since their ranges cannot meet
+        self.ruled_out = ruled_out  # pairs that statistics excluded
         self._made: dict[int, DataFile] = {}
 
     @cached_property
@@ -113,20 +115,21 @@ class DeleteIndex:
 
     @cached_property
     def equality_counts(self) -> Numbers:
-        """Of `counts` those of equality deletes."""
+        """Return the number of equality delete files per data file, which `counts` includes."""
         spans = self._spans[:, self._spans.shape[1] // 2 :]
         return np.asarray((spans[:, :, 1] - spans[:, :, 0]).sum(axis=1))
 
     @cached_property
     def position_records(self) -> Numbers:
-        """Of each data file how many positions its delete files hold at most, those of other data files included."""
+        """Return how many positions the delete files of each data file hold, those of other data files in the same delete file included."""
         upto = np.concatenate([[0], np.cumsum(self._entries.numbers("record_count")[self._order])])
         spans = self._spans[:, : self._spans.shape[1] // 2]
         return np.asarray((upto[spans[:, :, 1]] - upto[spans[:, :, 0]]).sum(axis=1))
 
     @cached_property
     def removed_rows(self) -> Numbers:
-        """How many rows are deleted from each data file where manifests tell, as of a deletion vector and nothing else. -1: unknown."""
+        """Return how many rows are deleted from each data file where manifests tell: where one deletion vector is all that applies. -1:
+        unknown."""
         alone = np.flatnonzero((self.counts == 1) & (self.equality_counts == 0))
         first = self._spans[alone]
         at = first[:, :, 0][first[:, :, 1] > first[:, :, 0]]
@@ -137,13 +140,13 @@ class DeleteIndex:
 
     @cached_property
     def sizes(self) -> Numbers:
-        """Bytes of the delete files of each data file."""
+        """Return the bytes of the delete files of each data file."""
         upto = np.concatenate([[0], np.cumsum(self._entries.sizes[self._order])])
         return np.asarray((upto[self._spans[:, :, 1]] - upto[self._spans[:, :, 0]]).sum(axis=1))
 
     @cached_property
     def file_counts(self) -> Numbers:
-        """To how many data files each delete file applies (at most; exactly when the pairs are spelled out)."""
+        """Count the data files that each delete file applies to: exact when the pairs are listed one by one, otherwise an upper limit."""
         edges = np.zeros(len(self._order) + 1, np.int64)
         some = self._spans.reshape(-1, 2)
         some = some[some[:, 1] > some[:, 0]]
@@ -154,7 +157,7 @@ class DeleteIndex:
         return found
 
     def exact_file_counts(self, most: int) -> Numbers | None:
-        """`file_counts` without "at most"; None: more than `most` pairs would have to be tested."""
+        """Count the data files that each delete file applies to, exactly; None: more than `most` pairs would have to be tested."""
         if self._pruner is None:
             return self.file_counts
         ends = np.cumsum(self.counts)
@@ -168,7 +171,7 @@ class DeleteIndex:
         return found
 
     def pairs(self, begin: int, end: int) -> tuple[Numbers, Numbers]:
-        """Pairs (data file, delete file) of the data files begin to end, as the spans have them."""
+        """List the pairs (data file, delete file) of the data files numbered `begin` to `end` (exclusive), as the spans hold them."""
         spans = self._spans[begin:end].reshape(-1, 2)
         lengths = spans[:, 1] - spans[:, 0]
         rows = np.repeat(np.arange(begin, end), self.counts[begin:end])
@@ -194,11 +197,11 @@ class DeleteIndex:
         return found
 
     def of(self, row: int) -> tuple[DataFile, ...]:
-        """The delete files of a data file; the same objects each time."""
+        """Return the delete files of a data file; the same objects each time."""
         return tuple(self.file(int(n)) for n in self.numbers_of(row))
 
     def file(self, number: int) -> DataFile:
-        """A delete file by its number, with its sequence number."""
+        """Return a delete file by its number, with its data sequence number."""
         if number not in self._made:
             begin = 0
             for spec, table in self._entries.groups:
@@ -222,7 +225,8 @@ def read_deletes(
     workers: int,
     choose: Callable[[pa.Table], pa.Table] = live,
 ) -> DeleteEntries | None:
-    """Delete files of these manifests (`choose`: the live ones); None: there are none. Raises Unsupported for encrypted ones."""
+    """Read the delete files of these manifests (`choose`: by default the live ones); None: there are none. Raises Unsupported for
+    encrypted ones."""
     by_spec: dict[int, list[pa.Table]] = {}
     for spec_id, table in each(partial(_entries, storage=storage, choose=choose), manifests, workers):
         if table.num_rows:
@@ -248,31 +252,33 @@ def _check(metadata: TableMetadata, table: pa.Table) -> None:
         raise Unsupported(text, table=metadata.location, file=file)
     kinds = pa.array([int(DataFileContent.POSITION_DELETES), int(DataFileContent.EQUALITY_DELETES)], pa.int32())
     if (file := first(pc.invert(pc.is_in(table.column("content"), kinds)))) is not None:
-        raise CorruptData(f"{file} stands in a manifest of deletes, but is no delete file.", file=file)
+        raise CorruptData(f"A delete manifest lists {file}, which is not a delete file.", file=file)
     equality = pc.equal(table.column("content"), kinds[1])
     without = pc.not_equal(pc.fill_null(pc.list_value_length(table.column("equality_ids")), 0), 0)
     if (file := first(pc.and_not(equality, without))) is not None:
-        raise CorruptData(f"Equality delete file {file} does not say which columns it compares.", file=file)
+        text = f"Equality delete file {file} does not say which columns it compares: its manifest has no equality_ids."
+        raise CorruptData(text, file=file)
     vector = pc.equal(table.column("file_format"), "puffin")
     if (file := first(pc.and_(vector, equality))) is not None:
-        raise CorruptData(f"Equality delete file {file} is a puffin file.", file=file)
+        raise CorruptData(f"Equality delete file {file} is a puffin file, which can hold deletion vectors only.", file=file)
     if (file := first(pc.and_(vector, table.column("referenced_data_file").is_null()))) is not None:
-        raise CorruptData(f"The deletion vector in {file} has no data file in its manifest.", file=file)
+        raise CorruptData(f"The deletion vector in {file} has no referenced_data_file in its manifest.", file=file)
 
 
 def attach(
     metadata: TableMetadata, groups: tuple[PlannedFiles, ...], entries: DeleteEntries, *, one_snapshot: bool = False
 ) -> tuple[tuple[PlannedFiles, ...], DeleteIndex]:
-    """The groups with the number of each file in the index (column `_deletes`, -1: no delete applies), and the index. `one_snapshot`: data
-    and delete files are of one snapshot, in which no deletion vector can be older than its data file; CorruptData where one is."""
+    """Attach deletes to planned files: the groups with each file's number in the index (column `_deletes`, -1: no delete applies), and the
+    index. `one_snapshot`: data and delete files are of one snapshot, in which no deletion vector can be older than its data file; raises
+    CorruptData where one is."""
     index = _index(metadata, groups, entries, one_snapshot)
     numbers = np.where(index.counts > 0, np.arange(len(index.counts)), -1)
-    begin, made = 0, []
-    for g in groups:
-        here = pa.array(numbers[begin : begin + len(g)], pa.int64())
-        made.append(PlannedFiles(g.spec, g.table.append_column(DELETES, here), index))
-        begin += len(g)
-    return tuple(made), index
+    begin, attached = 0, []
+    for group in groups:
+        own = pa.array(numbers[begin : begin + len(group)], pa.int64())
+        attached.append(PlannedFiles(group.spec, group.table.append_column(DELETES, own), index))
+        begin += len(group)
+    return tuple(attached), index
 
 
 def _index(metadata: TableMetadata, groups: tuple[PlannedFiles, ...], entries: DeleteEntries, one_snapshot: bool) -> DeleteIndex:
@@ -284,7 +290,7 @@ def _index(metadata: TableMetadata, groups: tuple[PlannedFiles, ...], entries: D
     orders, spans = _Orders(len(data_numbers)), []
     spans.append(orders.pairs(*by_path[:2]))
     scattered = ~entries.is_equality & ~entries.is_vector & bounds.scattered
-    positional = np.where(by_path[2], np.int64(-1), data_numbers)  # -1: a deletion vector stands for all positions
+    positional = np.where(by_path[2], np.int64(-1), data_numbers)  # -1: a deletion vector replaces all position delete files
     everywhere = np.concatenate([np.full(t.num_rows, s.is_unpartitioned) for s, t in entries.groups]) & entries.is_equality
     codes, delete_codes = _partitions(groups, entries)
     for chosen, ages, least in ((scattered, positional, 0), (entries.is_equality & ~everywhere, data_numbers, 1)):
@@ -299,21 +305,21 @@ def _index(metadata: TableMetadata, groups: tuple[PlannedFiles, ...], entries: D
 
 
 def _spelled_out(index: DeleteIndex) -> DeleteIndex:
-    """With pairs instead of spans when they are few, those left out whose ranges cannot meet."""
+    """List the pairs one by one when they are few, and drop those that statistics exclude."""
     total = int(index.counts.sum())
     if total > PAIRS:
         return index
     rows, found = index.pairs(0, len(index.counts))
     assert index._pruner is not None
     keep = index._pruner(rows, found)
-    kinds = 2 * rows[keep] + index.entries.is_equality[found[keep]]  # of a row the positional ones come first
+    kinds = 2 * rows[keep] + index.entries.is_equality[found[keep]]  # per data file, position deletes come first
     ends = np.cumsum(np.bincount(kinds, minlength=2 * len(index.counts)))
     spans = np.stack([np.concatenate([[0], ends[:-1]]), ends], axis=1).reshape(-1, 2, 2).astype(np.int64)
     return DeleteIndex(index.entries, found[keep], spans, None, index.reach, total - int(keep.sum()))
 
 
 class _Orders:
-    """Lists of delete file numbers laid end to end; spans point into them."""
+    """Build one array out of several lists of delete file numbers, and the spans of each data file in it."""
 
     def __init__(self, rows: int):
         self._rows, self._parts, self._at = rows, [np.zeros(0, np.int64)], 0
@@ -330,7 +336,8 @@ class _Orders:
         return self._add(deletes[by_row], np.concatenate([[0], ends[:-1]]).astype(np.int64), ends)
 
     def by_code(self, codes: Numbers, delete_codes: Numbers, ages: Numbers, numbers: Numbers, chosen: Numbers, least: int) -> Numbers:
-        """Of the chosen deletes those of the same code whose number is at least the file's plus `least`. Age -1: none."""
+        """Add the chosen deletes, matched by equal code (scope) and by sequence number: at least the data file's `ages` plus `least`. Age
+        -1: no delete matches."""
         known = np.unique(numbers[chosen])
         steps = len(known) + 1
         keys = delete_codes[chosen] * steps + np.searchsorted(known, numbers[chosen])
@@ -347,7 +354,7 @@ class _Orders:
 def _by_path(
     entries: DeleteEntries, bounds: PathBounds, data_paths: pa.Array, data_numbers: Numbers, numbers: Numbers, one_snapshot: bool
 ) -> tuple[Numbers, Numbers, Flags]:
-    """Pairs (data file, delete file) found by path, and which data files have a deletion vector."""
+    """Match delete files of a single data file by path: pairs (data file, delete file), and which data files have a deletion vector."""
     named = np.flatnonzero(bounds.single.is_valid().to_numpy(zero_copy_only=False) & ~entries.is_equality)
     found = pc.index_in(bounds.single.take(pa.array(named)), value_set=data_paths)
     rows = pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -360,7 +367,7 @@ def _by_path(
     has_vector = np.bincount(rows[vectors], minlength=len(data_numbers))
     if len(has_vector) and int(has_vector.max()) > 1:
         path = data_paths[int(has_vector.argmax())].as_py()
-        raise CorruptData(f"Data file {path} has {int(has_vector.max())} deletion vectors; it can have one.", file=path)
+        raise CorruptData(f"Data file {path} has {int(has_vector.max())} deletion vectors; at most one is allowed.", file=path)
     keep = vectors | (has_vector[rows] == 0)
     return rows[keep], named[keep], has_vector > 0
 
@@ -368,18 +375,19 @@ def _by_path(
 def _vector_too_old(
     entries: DeleteEntries, data_paths: pa.Array, row: int, vector: int, data_numbers: Numbers, numbers: Numbers
 ) -> CorruptData:
-    """Java's DeleteFileIndex refuses the same: such a vector was written for another file of that name, or its manifest is damaged."""
+    """Make the error that Java's DeleteFileIndex raises too: such a vector was written for another file of that name, or its manifest is
+    damaged."""
     path, file = data_paths[row].as_py(), entries.strings("file_path")[vector].as_py()
     text = (
         f"DV data sequence number ({numbers[vector]}) must be greater than or equal to data file sequence number ({data_numbers[row]}): "
         f"the deletion vector in {file} is older than its data file {path}."
     )
-    hint = "Read a snapshot before the vector or the data file was added, or roll the table back to it."
+    hint = "Read a snapshot from before the vector or the data file was added, or roll the table back to it."
     return CorruptData(text, hint=hint, file=file, data_file=path)
 
 
 def _every_entry(rows: Numbers, named: Numbers, data_paths: pa.Array) -> tuple[Numbers, Numbers]:
-    """Pairs with the first entry of a path, as pairs with all its entries: a file may have been added twice, and under two names."""
+    """Repeat pairs with the first entry of a path for all its entries: a file may be listed twice, under one spelling or under two."""
     first = pc.index_in(data_paths, value_set=data_paths).to_numpy(zero_copy_only=False).astype(np.int64)
     if (first == np.arange(len(first))).all():
         return rows, named
@@ -391,28 +399,28 @@ def _every_entry(rows: Numbers, named: Numbers, data_paths: pa.Array) -> tuple[N
 
 
 def scopes_of_deletes(entries: DeleteEntries) -> Numbers:
-    """A number for each delete file: equal numbers, equal spec and partition."""
+    """Return the scope of each delete file, a number: equal numbers mean equal spec and partition."""
     return _partitions((), entries)[1]
 
 
 def _partitions(groups: tuple[PlannedFiles, ...], entries: DeleteEntries) -> tuple[Numbers, Numbers]:
-    """A number for each (spec, partition), of data files and of delete files."""
+    """Number each distinct (spec, partition): the numbers of the data files, and those of the delete files."""
     sizes = [len(g) for g in groups]
     starts = np.concatenate([[0], np.cumsum(sizes)])
     codes, delete_codes = np.zeros(sum(sizes), np.int64), np.zeros(len(entries), np.int64)
     base, begin = 0, 0
-    for g, at in zip(groups, starts[:-1], strict=True):  # specs without deletes too: no two specs share a number
-        codes[at : at + len(g)] = base
+    for group, start in zip(groups, starts[:-1], strict=True):  # specs without deletes too: no two specs share a number
+        codes[start : start + len(group)] = base
         base += 1
     for spec, table in entries.groups:
-        mine = [(g, int(at)) for g, at in zip(groups, starts[:-1], strict=True) if g.spec_id == spec.spec_id]
-        tables = [_children(spec, t) for t in (*(g.table for g, _ in mine), table)]
+        of_spec = [(g, int(start)) for g, start in zip(groups, starts[:-1], strict=True) if g.spec_id == spec.spec_id]
+        tables = [_children(spec, t) for t in (*(g.table for g, _ in of_spec), table)]
         joined = pa.concat_tables(tables, promote_options="permissive")
         numbers = _codes(joined) if spec.fields else np.zeros(joined.num_rows, np.int64)
         done = 0
-        for g, at in mine:
-            codes[at : at + len(g)] = numbers[done : done + len(g)] + base
-            done += len(g)
+        for group, start in of_spec:
+            codes[start : start + len(group)] = numbers[done : done + len(group)] + base
+            done += len(group)
         delete_codes[begin : begin + table.num_rows] = numbers[done:] + base
         begin += table.num_rows
         base += int(numbers.max(initial=0)) + 1
@@ -427,7 +435,7 @@ def _children(spec: PartitionSpec, table: pa.Table) -> pa.Table:
 
 
 def _codes(partition: pa.Table) -> Numbers:
-    """Equal rows have equal numbers; null equals null, floats are compared by their bits with one NaN."""
+    """Number rows so that equal rows have equal numbers. Null equals null; floats are compared by their bits, and all NaNs are equal."""
     codes: Numbers = np.zeros(partition.num_rows, np.int64)
     for column in partition.columns:
         array = pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
@@ -441,7 +449,7 @@ def _codes(partition: pa.Table) -> Numbers:
 
 
 def float_bits(array: pa.Array) -> pa.Array:
-    """Floats as integers that are equal where the format says so: by bits, all NaNs one."""
+    """Convert floats to integers that are equal where the format takes the floats for equal: by their bits, with all NaNs alike."""
     values = array.cast(pa.float64())
     numbers = pc.fill_null(values, 0.0).to_numpy(zero_copy_only=False).copy()
     numbers[np.isnan(numbers)] = np.nan

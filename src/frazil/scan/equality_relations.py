@@ -1,4 +1,4 @@
-"""Equality deletes of a scan as relations: delete files that compare the same columns, and what decides whether one reaches a data file."""
+"""Group the equality delete files of a scan by the columns they compare, so that a read can anti-join each group in one step."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from frazil.spec.data_file import DataFile
 
 @dataclass(frozen=True, eq=False)
 class EqualityRelation:
-    """Delete files that compare the columns `ids`. A delete file reaches a data file of a lower sequence number, and of the same scope.
+    """Hold the delete files that compare the columns `ids`. Each applies to data files of a lower sequence number and of the same scope.
 
-    `sequences`: of each delete file; None: every one is younger than all data files. `scopes`: of each; None: every data file is in scope.
-    `nulls`: the columns of which some delete may be null.
+    `sequences`: one per delete file; None: all are younger than all data files. `scopes`: one per delete file; None: every data file is in
+    scope. `nulls`: the columns whose deleted keys may be null.
     """
 
     ids: tuple[int, ...]
@@ -36,24 +36,24 @@ class EqualityRelation:
 
 
 def equality_relations(index: DeleteIndex, rows: Numbers) -> Iterator[EqualityRelation]:
-    """The relations of these data files (their numbers in the index)."""
+    """Yield the relations that apply to these data files (their numbers in the index)."""
     reach, entries = index.reach, index.entries
     scopes, sequences = np.unique(reach.data_scopes[rows]), reach.data_sequences[rows]
     chosen = index.used & entries.is_equality & (reach.delete_sequences > sequences.min(initial=np.iinfo(np.int64).max))
     chosen &= reach.everywhere | np.isin(reach.delete_scopes, scopes)
     ids = pa.concat_arrays([column_of(t, "equality_ids") for _, t in entries.groups])
-    kinds: dict[tuple[Any, ...], list[int]] = {}
+    by_columns: dict[tuple[Any, ...], list[int]] = {}
     for number, compared in zip(np.flatnonzero(chosen).tolist(), ids.filter(pa.array(chosen)).to_pylist(), strict=True):
-        kinds.setdefault((tuple(sorted(set(compared))), bool(reach.everywhere[number])), []).append(number)
-    for (columns, everywhere), numbers in kinds.items():
-        mine = np.array(numbers, np.int64)
-        ages, places = reach.delete_sequences[mine], reach.delete_scopes[mine]
+        by_columns.setdefault((tuple(sorted(set(compared))), bool(reach.everywhere[number])), []).append(number)
+    for (columns, everywhere), found in by_columns.items():
+        numbers = np.array(found, np.int64)
+        delete_sequences, delete_scopes = reach.delete_sequences[numbers], reach.delete_scopes[numbers]
         yield EqualityRelation(
             columns,
-            tuple(map(index.file, numbers)),
-            None if int(ages.min()) > int(sequences.max()) else ages,
-            None if everywhere or (len(scopes) == 1 and bool((places == scopes[0]).all())) else places,
-            frozenset(_may_be_null(index, mine, columns)),
+            tuple(map(index.file, found)),
+            None if int(delete_sequences.min()) > int(sequences.max()) else delete_sequences,
+            None if everywhere or (len(scopes) == 1 and bool((delete_scopes == scopes[0]).all())) else delete_scopes,
+            frozenset(_may_be_null(index, numbers, columns)),
         )
 
 

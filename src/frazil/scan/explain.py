@@ -1,4 +1,4 @@
-"""A plan in words: what was skipped, by what, and what became of every delete file."""
+"""Explain a scan plan as text: the files that were skipped, by which statistics, and what became of every delete file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ _FEW = 3  # delete files that the text names
 
 @dataclass(frozen=True)
 class Explanation:
-    """`str()` is the text, `report` the counters, `deletes` what became of each delete file; worked out when it is looked at."""
+    """Explain one scan plan: `str()` is the text, `report` the counters, `deletes` what became of each delete file.
+
+    Text and deletes are computed when they are first asked for, so that a plan that nobody explains pays nothing.
+    """
 
     report: ScanReport
     _metadata: TableMetadata = field(repr=False)
@@ -30,22 +33,23 @@ class Explanation:
 
     @cached_property
     def deletes(self) -> ExplainedDeletes:
-        """Every live delete file of the snapshot: to how many of the planned data files it applies, or why to none. Empty for a scan of
-        appended files, to which deletes do not apply.
+        """Explain every live delete file of the snapshot: to how many of the planned data files it applies, or why to none.
 
-        A sequence of `ExplainedDelete`, with `applied`, `dropped`, `reasons` and `to_arrow()`. Manifests of deletes that planning skipped
-        are read now. Raises NoSuchFileError when they have expired since, CorruptData when they are damaged.
+        Empty for a scan of appended files, to which deletes do not apply.
+
+        A sequence of `ExplainedDelete`, with `applied`, `dropped`, `reasons` and `to_arrow()`. Delete manifests that planning skipped are
+        read now. Raises NoSuchFileError when they have expired since, CorruptData when they are damaged.
         """
         return self._with_idle(self._compared)
 
     def deletes_of(self, file_path: str) -> ExplainedDeletes:
-        """`deletes` for one data file: `data_files` is 1 for those that apply to it, and reasons are why they do not apply to it.
+        """Explain every delete file for one data file: `data_files` is 1 where it applies, else `reason` says why it does not apply.
 
-        Raises InvalidInput when the plan does not read that file; else as `deletes`.
+        Raises InvalidInput when the plan does not read that file; otherwise as `deletes` does.
         """
         row = row_of(file_path, self._groups)
         if row is None:
-            hint = "The filter skipped it, or the snapshot does not have it; plan_files() lists what is read."
+            hint = "The filter skipped it, or the snapshot does not have it; plan_files() lists the files that are read."
             raise InvalidInput(f"The scan of {self.report.table} does not read {file_path}.", hint=hint, file=file_path)
         if self._index is None:
             return self._with_idle(_nothing())
@@ -64,7 +68,7 @@ class Explanation:
             f"{r.skipped_data_manifests} skipped by partition summaries",
             f"  files: {r.result_data_files} of {files} in them kept; skipped {r.skipped_by_partition} by partition values, "
             f"{r.skipped_by_statistics} by counts and bounds",
-            f"  of the kept files {r.wholly_matching_files} match wholly (no row is tested)",
+            f"  of the kept files {r.wholly_matching_files} match wholly (none of their rows is tested)",
             f"  to read: {r.total_records} rows, {size_text(r.total_file_size_in_bytes)}",
         ]
         if r.total_delete_manifests:
@@ -90,7 +94,7 @@ class Explanation:
 
     @cached_property
     def _compared(self) -> ExplainedDeletes:
-        """Delete files that planning held against data files."""
+        """Explain the delete files that planning compared with data files."""
         return _nothing() if self._index is None else read_deletes_explained(self._metadata, self._index, self._data)
 
     def _with_idle(self, found: ExplainedDeletes) -> ExplainedDeletes:
@@ -118,5 +122,5 @@ class Explanation:
 
 @functools.cache
 def _nothing() -> ExplainedDeletes:
-    """Made when it is needed: Arrow's first array imports pandas."""
+    """Return an empty explanation. It is made on first use and not at import, since the first Arrow array made imports pandas."""
     return ExplainedDeletes(EXPLAINED.empty_table())

@@ -1,4 +1,4 @@
-"""What became of the delete files of a snapshot, for people: rows of an Arrow table, objects when one looks, a text that stays short."""
+"""Report what became of the delete files of a snapshot: an Arrow table, one `ExplainedDelete` per file on demand, and a short text."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ EXPLAINED = pa.schema(
 
 
 class Reason(StrEnum):
-    """Why a delete file applies to none of the data files that are read; of several the last that one of them falls by.
+    """Say why a delete file applies to none of the data files that are read (spec, "Scan Planning").
 
-    Source: spec, "Scan Planning".
+    Each data file may be excluded for another reason; the one given is the latest step of planning that some data file reached.
     """
 
     MANIFEST = "manifest"
@@ -49,32 +49,33 @@ class Reason(StrEnum):
 
     @property
     def text(self) -> str:
-        """In words."""
+        """Return the reason as a sentence without its subject."""
         return _TEXTS[self]
 
 
 _TEXTS = {
-    Reason.MANIFEST: "partition summaries of the manifest exclude the filter",
+    Reason.MANIFEST: "partition summaries of its manifest do not match the filter",
     Reason.NO_DATA: "no data file is read",
-    Reason.DATA_FILE: "the data file it is about is not read",
+    Reason.DATA_FILE: "the data file it applies to is not read",
     Reason.PARTITION: "no data file of the same spec and partition is read",
     Reason.SEQUENCE: "the sequence number is too low for all data files in reach",
-    Reason.VECTOR: "deletion vectors stand in its place",
-    Reason.PATHS: "path bounds hold no data file in reach",
-    Reason.KEYS: "bounds and counts of the keys meet no data file in reach",
+    Reason.VECTOR: "deletion vectors replace it",
+    Reason.PATHS: "its path bounds hold no data file in reach",
+    Reason.KEYS: "bounds and counts of its keys match no data file in reach",
     Reason.EMPTY: "it has no rows",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExplainedDelete:
-    """One delete file of the snapshot, or one deletion vector, and to how many of the planned data files it applies.
+    """Describe one delete file or deletion vector of the snapshot, and to how many of the planned data files it applies.
 
-    `kind`: `position`, `equality` or `vector`. `scope`: `file` (`referenced_data_file` names it, or equal path bounds do), `partition` (of
-    the spec `spec_id`; `partition` is its path as `a=1/b=x`, empty in an unpartitioned spec) or `table` (an equality delete of an
-    unpartitioned spec). `equality_columns`: what an equality delete compares. `record_count`: rows, that is deleted positions or keys.
-    `size_in_bytes`: of a deletion vector its blob. `data_files`: to how many it applies (at most, unless `exact`); 0: dropped for `reason`.
-    `oldest_data_sequence_number`: the least one of the data files that path or partition let it reach; None: there is none.
+    `kind`: `position`, `equality` or `vector`. `scope`: `file` (one data file, named by `referenced_data_file` or by equal path bounds),
+    `partition` (of the spec `spec_id`; `partition` is its path as `a=1/b=x`, empty in an unpartitioned spec) or `table` (an equality delete
+    of an unpartitioned spec). `equality_columns`: the columns that an equality delete compares. `record_count`: deleted positions or keys.
+    `size_in_bytes`: for a deletion vector the size of its blob. `data_files`: to how many data files it applies (at most, unless `exact`);
+    0: it was dropped for `reason`. `oldest_data_sequence_number`: the least one of the data files in reach by path or partition; None:
+    there is none.
     """
 
     file_path: str
@@ -98,7 +99,7 @@ class ExplainedDelete:
 
     @property
     def why(self) -> str:
-        """In words: to how many data files it applies, or why to none."""
+        """Say to how many data files the delete file applies, or why to none."""
         if self.reason is None:
             return f"applies to {'' if self.exact else 'at most '}{_counted(self.data_files, 'data file')}"
         if self.reason is Reason.SEQUENCE:
@@ -119,42 +120,42 @@ class ExplainedDelete:
 
 
 class ExplainedDeletes(Sequence[ExplainedDelete]):
-    """Delete files as objects that are made when they are looked at; `to_arrow()` has them as columns of the same names.
+    """List explained delete files; each object is made when it is asked for. `to_arrow()` has columns of the same names.
 
-    `exact` is False where there were too many pairs of data file and delete file to test the bounds of all: `data_files` is then at most,
-    and a delete file that only its bounds would drop counts as applied. The text shows a few of each.
+    `exact` is False where there were too many pairs of data file and delete file to test the bounds of all: `data_files` is then an upper
+    limit, and a delete file that only its bounds would drop counts as applied. The text shows a few of each.
     """
 
     def __init__(self, table: pa.Table, exact: bool = True):
         self._table, self.exact = table, exact
 
     def to_arrow(self) -> pa.Table:
-        """A row a delete file: the fields of `ExplainedDelete`; `reason` as text, null where it applies."""
+        """Return one row per delete file: the fields of `ExplainedDelete`, with `reason` as text, null where the delete file applies."""
         return self._table
 
     @property
     def applied(self) -> ExplainedDeletes:
-        """Those that apply to some data file."""
+        """Return the delete files that apply to some data file."""
         return ExplainedDeletes(self._table.filter(pc.is_null(self._table.column("reason"))), self.exact)
 
     @property
     def dropped(self) -> ExplainedDeletes:
-        """Those that apply to none."""
+        """Return the delete files that apply to no data file."""
         return ExplainedDeletes(self._table.filter(pc.is_valid(self._table.column("reason"))), self.exact)
 
     @property
     def reasons(self) -> dict[Reason, int]:
-        """How many were dropped, by reason; reasons that none was dropped for are left out."""
+        """Count the dropped delete files by reason; reasons that do not occur are left out."""
         counted = pc.value_counts(self._table.column("reason").drop_null()).to_pylist()
         found = {Reason(c["values"]): int(c["counts"]) for c in counted}
         return {reason: found[reason] for reason in Reason if reason in found}
 
     def together(self, others: ExplainedDeletes) -> ExplainedDeletes:
-        """These and others."""
+        """Return these delete files followed by others."""
         return ExplainedDeletes(pa.concat_tables([self._table, others._table]), self.exact and others.exact)
 
     def first(self, reason: Reason) -> ExplainedDelete:
-        """The first that was dropped for this reason. Raises IndexError when there is none."""
+        """Return the first delete file that was dropped for this reason. Raises IndexError when there is none."""
         return ExplainedDeletes(self._table.filter(pc.equal(self._table.column("reason"), str(reason))))[0]
 
     def __len__(self) -> int:
@@ -186,11 +187,11 @@ class ExplainedDeletes(Sequence[ExplainedDelete]):
 
     def _title(self) -> str:
         dropped = len(self.dropped)
-        about = "" if self.exact else "; data files are counted at most, not all bounds were compared"
+        about = "" if self.exact else "; counts of data files are upper limits, since not all bounds were compared"
         return f"{_counted(len(self), 'delete file')}: {len(self) - dropped} apply, {dropped} dropped{about}"
 
     def lines(self, most: int) -> list[str]:
-        """The first so many, one a line; of more that were dropped, one line for each reason."""
+        """Describe at most `most` delete files, one per line; more that were dropped are summed up in one line per reason."""
         if len(self) <= most:
             return [str(d) for d in self]
         reasons = self.reasons

@@ -1,4 +1,4 @@
-"""Incremental append scans: the rows that `append` snapshots added (spec, "Incremental")."""
+"""Plan incremental append scans: the data files that the `append` snapshots of a range added."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ from frazil.storage import Storage
 
 
 def snapshots_between(metadata: TableMetadata, from_exclusive: int | None, to_inclusive: int | None) -> list[Snapshot]:
-    """Snapshots after one and up to another, oldest first. `from_exclusive` None: all ancestors that are kept; `to_inclusive` None: now.
+    """List the snapshots after one and up to another, oldest first. `from_exclusive` None: all ancestors that are kept; `to_inclusive`
+    None: the current snapshot.
 
-    The first may have expired as long as a kept snapshot names it as parent. Raises InvalidInput when it is no ancestor of the other,
-    NoSuchSnapshotError when the last is not there.
+    The starting snapshot may have expired as long as a kept snapshot names it as parent. Raises InvalidInput when it is not an ancestor of
+    the end, NoSuchSnapshotError when the end does not exist.
     """
     end = metadata.current_snapshot() if to_inclusive is None else metadata.snapshot_by_id(to_inclusive)
     if end is None:
@@ -46,7 +47,7 @@ def snapshots_between(metadata: TableMetadata, from_exclusive: int | None, to_in
     raise InvalidInput(
         f"Starting snapshot (exclusive) {from_exclusive} is not a parent ancestor of end snapshot {end.snapshot_id} "
         f"of table {metadata.location}.",
-        hint="It may be on another branch, rolled back or expired; t.history() lists the snapshots.",
+        hint="It may be on another branch, rolled back or expired; t.history() lists the snapshots of the table.",
         table=metadata.location, snapshot_id=from_exclusive,
     )  # fmt: skip
 
@@ -63,7 +64,7 @@ def plan_appends(
     zone: str = "UTC",
     options: ScanOptions | None = None,
 ) -> Plan:
-    """Files that append snapshots in (from, to] added; other snapshots are passed over, deletes do not apply."""
+    """Plan the data files that append snapshots in (from, to] added; other snapshots are skipped, and deletes do not apply."""
     begun = time.perf_counter_ns()
     options, schema = options or ScanOptions(), schema or metadata.schema()
     row_filter = row_filter if row_filter is not None else AlwaysTrue()
@@ -83,7 +84,7 @@ def plan_appends(
 
     groups, report = plan_manifests(metadata, storage, manifests, bound, schema, options, report, added)
     report = replace(report, total_planning_duration=time.perf_counter_ns() - begun)
-    # Without its storage nobody narrows the plan by the last snapshot (`scan.narrow`), which lacks files that were removed since.
+    # The plan gets no storage, so that `scan.narrow` does not narrow it by the end snapshot, which lacks files that were removed since.
     return Plan(metadata, end, schema, bound, groups, report, options)
 
 
@@ -99,7 +100,8 @@ def plan_added(
     zone: str = "UTC",
     options: ScanOptions | None = None,
 ) -> Plan:
-    """Files that one snapshot added, each with its number among them (`scan.listing.numbering`): what a stream reads from an offset on.
+    """Plan the data files that one snapshot added, each with its number among them (`scan.listing.numbering`), so that a stream can
+    continue from an offset.
 
     `files`: only those with these numbers; None: all. Deletes do not apply.
     """
@@ -115,7 +117,7 @@ def plan_added(
 
 
 def appended_manifests(metadata: TableMetadata, storage: Storage, appends: Iterable[Snapshot]) -> list[ManifestFile]:
-    """Data manifests that these snapshots wrote, each once, oldest first."""
+    """List the data manifests that these snapshots wrote, each once, oldest first."""
     chosen = list(appends)
     ids = {s.snapshot_id for s in chosen}
     found: dict[str, ManifestFile] = {}

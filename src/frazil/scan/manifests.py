@@ -1,4 +1,4 @@
-"""Manifest lists and manifests from storage, decoded, through one bounded cache (spec, "Manifests", "Manifest Lists")."""
+"""Read manifest lists and manifests from storage, through one bounded cache (spec, "Manifests", "Manifest Lists")."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ ALL_COLUMNS = (*PLAN_COLUMNS, *DELETE, *SIZES, *STATISTICS)
 
 
 def clear_caches() -> None:
-    """Forget all manifests and manifest lists that were read."""
+    """Drop all cached manifests and manifest lists."""
     manifest_cache.clear()
 
 
 def manifests_of(metadata: TableMetadata, snapshot: Snapshot, storage: Storage, *, keep: bool = True) -> tuple[ManifestFile, ...]:
-    """The manifests of a snapshot in their order. Raises Unsupported for an encrypted one, CorruptData, NoSuchFileError.
+    """Read the manifest list of a snapshot, in its order. Raises CorruptData, NoSuchFileError, and Unsupported for encrypted tables.
 
     `keep=False`: a list that is read does not go into the cache.
     """
@@ -67,10 +67,11 @@ def manifests_of(metadata: TableMetadata, snapshot: Snapshot, storage: Storage, 
 
 
 def _refuse_torn(found: tuple[ManifestFile, ...], snapshot: Snapshot) -> None:
-    """A list that was cut right behind its header reads as empty; the snapshot's own totals tell."""
+    """Raise CorruptData for a manifest list that was cut off right after its header: it reads as empty, but the snapshot summary counts
+    files."""
     totals = {name: snapshot.summary.get(name, "0") for name in ("total-data-files", "total-delete-files")}
     if not found and any(text.isdigit() and int(text) for text in totals.values()):
-        text = f"Manifest list {snapshot.manifest_list} is empty, but its snapshot has {totals['total-data-files']} data files."
+        text = f"Manifest list {snapshot.manifest_list} is empty, but its snapshot counts {totals['total-data-files']} data files."
         raise CorruptData(text, file=snapshot.manifest_list, snapshot_id=snapshot.snapshot_id)
 
 
@@ -82,7 +83,8 @@ def _encrypted(metadata: TableMetadata, snapshot: Snapshot, what: str, file: str
 
 
 def _inline_manifest(path: str, snapshot: Snapshot, metadata: TableMetadata, storage: Storage) -> ManifestFile:
-    """A manifest that a v1 snapshot names itself: its spec is in its header, its counts are unknown, its sequence number is 0."""
+    """Describe a manifest that a v1 snapshot names without a manifest list: its spec is in its header, its counts are unknown, its
+    sequence number is 0."""
     key = ("inline", path, snapshot.snapshot_id)
     found: ManifestFile | None = manifest_cache.get(key)
     if found is None:
@@ -98,15 +100,15 @@ def _inline_manifest(path: str, snapshot: Snapshot, metadata: TableMetadata, sto
 def _header_spec(data: bytes, path: str, metadata: TableMetadata) -> int:
     text = read_container(data, path).metadata.get("partition-spec-id", b"0")
     if not text.isdigit():
-        raise CorruptData(f"The header of manifest {path} has no number as partition-spec-id.", file=path)
+        raise CorruptData(f"The header of manifest {path} has no valid partition-spec-id.", file=path)
     metadata.spec_by_id(int(text))
     return int(text)
 
 
 def read_manifest(storage: Storage, manifest: ManifestFile, columns: Collection[str] | None = None, *, keep: bool = True) -> pa.Table:
-    """Entries of a manifest, one a row, DELETED ones included, numbers inherited; `columns` None: all of them.
+    """Read the entries of a manifest, one per row, DELETED ones included, with sequence numbers inherited; `columns` None: all columns.
 
-    `keep=False`: what is read does not go into the cache (who wants all columns of everything would only drive out the rest).
+    `keep=False`: the entries do not go into the cache. Callers that read all columns of every manifest would only evict everything else.
     """
     wanted = ALL_COLUMNS if columns is None else tuple(columns)
     key = (
@@ -133,32 +135,32 @@ def _decoded(storage: Storage, manifest: ManifestFile, columns: Collection[str])
 
 
 def _with(found: pa.Table, more: pa.Table, manifest: ManifestFile) -> pa.Table:
-    """The columns of both, in their usual order."""
+    """Join cached columns of a manifest with newly read ones, in their usual order."""
     if more.num_rows != found.num_rows:
-        text = f"Manifest {manifest.manifest_path} has {more.num_rows} entries; it had {found.num_rows} when it was read before."
+        text = f"Manifest {manifest.manifest_path} has {more.num_rows} entries, but had {found.num_rows} when it was read before."
         raise CorruptData(text, file=manifest.manifest_path)
     both = {t: table.column(t) for table in (found, more) for t in table.column_names}
     return pa.table({name: both[name] for name in ALL_COLUMNS if name in both})
 
 
 def each(function: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[R]:
-    """`map` over threads, results in order; only a few more items are begun than were taken."""
+    """Map a function over items in threads, with results in order; only a few more items are started than results were taken."""
     todo = list(items)
     if len(todo) < 2 or workers < 2:
         yield from map(function, todo)
         return
     with ThreadPoolExecutor(min(workers, len(todo)), thread_name_prefix="frazil-scan") as pool:
-        begun: list[Future[R]] = []
+        started: list[Future[R]] = []
         rest = iter(todo)
         for item in itertools.islice(rest, 2 * workers):
-            begun.append(pool.submit(function, item))
+            started.append(pool.submit(function, item))
         try:
-            while begun:
-                first = begun.pop(0)
+            while started:
+                first = started.pop(0)
                 yield first.result()
-                begun.extend(pool.submit(function, item) for item in itertools.islice(rest, 1))
+                started.extend(pool.submit(function, item) for item in itertools.islice(rest, 1))
         finally:
-            for future in begun:
+            for future in started:
                 future.cancel()
 
 
@@ -167,13 +169,13 @@ def is_data(manifest: ManifestFile) -> bool:
 
 
 def live(entries: pa.Table) -> pa.Table:
-    """Entries that are not DELETED."""
+    """Keep the entries that are live, that is whose status is not DELETED."""
     alive = pc.not_equal(entries.column("status"), scalar(int(ManifestEntryStatus.DELETED), pa.int32()))
     return entries if pc.all(alive).as_py() is not False else entries.filter(alive)
 
 
 def column_of(table: pa.Table, name: str) -> pa.Array:
-    """A column as one array."""
+    """Return a column as one contiguous array."""
     column = table.column(name)
     if column.num_chunks == 1:
         return column.chunk(0)

@@ -1,4 +1,4 @@
-"""Planned files, narrowed by a filter that came later."""
+"""Narrow a finished plan by a filter that arrives later, as Spark's runtime filters and pushed-down conditions do."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from frazil.scan.manifests import is_data, manifests_of
 from frazil.scan.plan import Plan, plan_manifests
 from frazil.spec.schema import Schema
 
-FEW = 16  # files: reading their footers takes no longer than asking manifests again
+FEW = 16  # files; reading the footers of so few takes no longer than pruning manifests again
 
 
 def may_hold(plan: Plan, row_filter: Bound, schema: Schema) -> frozenset[str] | None:
-    """Locations; of the plan's files only these may hold rows for which the filter is TRUE as well. None: nothing new is known.
+    """Return the paths of the planned files that may hold rows for which this filter is TRUE as well; None: it excludes nothing new.
 
-    `schema`: the one `row_filter` is bound to, with the table's field ids. Raises what `plan` does.
+    `schema`: the one `row_filter` is bound to, with the table's field ids. Raises the errors of `plan`.
     """
     if plan.storage is None or plan.snapshot is None or len(plan) <= FEW or isinstance(row_filter, Constant):
         return None
@@ -28,7 +28,8 @@ def may_hold(plan: Plan, row_filter: Bound, schema: Schema) -> frozenset[str] | 
 
 
 def _is_told(part: Bound, plan: Plan) -> bool:
-    """Whether the plan's own filter says so: Spark hands that down with the rest, and adds that its columns are not null."""
+    """Tell whether the plan's own filter implies this part. Spark passes the plan's filter down again, and adds IS NOT NULL for its
+    columns."""
     if part in conjuncts(plan.row_filter):
         return True
     is_not_null = isinstance(part, BoundNot) and isinstance(part.child, NullTest)

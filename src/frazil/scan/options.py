@@ -1,4 +1,4 @@
-"""Options of planning and their defaults (table properties read.split.*)."""
+"""Read the options of scan planning and their defaults (table properties read.split.*)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ SPLIT_OPTIONS = ("split-size", "lookback", "file-open-cost")
 
 @dataclass(frozen=True)
 class SplitOptions:
-    """How files are cut and packed: bytes, bins kept open, bytes a file counts at least. `adaptive`: smaller splits when there are few."""
+    """Control how files are split and combined: target bytes, bins kept open, the least bytes that a file weighs. `adaptive`: use smaller
+    splits when there would be fewer splits than slots."""
 
     split_size: int = SPLIT_SIZE.default
     lookback: int = SPLIT_LOOKBACK.default
@@ -33,7 +34,8 @@ class SplitOptions:
 
 @dataclass(frozen=True)
 class ScanOptions:
-    """`workers`: threads that read manifests; `with_stats`: keep counts and bounds in the planned files (`DataFile` then has them)."""
+    """Hold the options of planning. `workers`: threads that read manifests; `with_stats`: keep counts and bounds in the planned files, so
+    that each `DataFile` has them."""
 
     workers: int = field(default_factory=lambda: default_workers())
     with_stats: bool = False
@@ -41,26 +43,26 @@ class ScanOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, str] | None, properties: Mapping[str, str], *, with_stats: bool = False) -> ScanOptions:
-        """From read options (Java's names, `_` for `-` allowed) and table properties. Raises InvalidInput for an unknown option."""
+        """Parse read options (Java's names; `_` for `-` is allowed) and table properties. Raises InvalidInput for an unknown option."""
         given: dict[str, str] = {}
         for key, value in (options or {}).items():
             name = str(key).lower().replace("_", "-")
             if name not in SPLIT_OPTIONS:
-                chosen = "What selects a snapshot is an argument of scan(): snapshot_id, branch, tag, as_of."
-                raise InvalidInput(f"Unknown read option: {name}.", hint=f"Known: {', '.join(SPLIT_OPTIONS)}. {chosen}")
+                chosen = "To select a snapshot, use the arguments of scan(): snapshot_id, branch, tag, as_of."
+                raise InvalidInput(f"Unknown read option: {name}.", hint=f"Known options: {', '.join(SPLIT_OPTIONS)}. {chosen}")
             if value is not None and given.setdefault(name, str(value)) != str(value):
                 raise InvalidInput(f"Read option {name} is given twice, as {given[name]} and as {value}.")
         return cls(with_stats=with_stats, split=split_options(properties, given))
 
 
 def default_workers() -> int:
-    """Java's rule: `ICEBERG_WORKER_NUM_THREADS`, else the number of cores, at least 2."""
+    """Return the number of planning threads by Java's rule: `ICEBERG_WORKER_NUM_THREADS`, else the number of cores, at least 2."""
     text = os.environ.get("ICEBERG_WORKER_NUM_THREADS", "")
     return max(1, int(text)) if text.isdigit() else max(2, os.cpu_count() or 2)
 
 
 def split_options(properties: Mapping[str, str], options: Mapping[str, str] | None = None) -> SplitOptions:
-    """From table properties (read.split.*) and read options (split-size, lookback, file-open-cost), which win.
+    """Read split options from table properties (read.split.*) and from read options (split-size, lookback, file-open-cost), which win.
 
     An explicit split-size turns adaptive sizes off, as in Java.
     """
@@ -83,7 +85,7 @@ def split_options(properties: Mapping[str, str], options: Mapping[str, str] | No
 
 
 def adjusted_split_size(scan_size: int, parallelism: int, split_size: int) -> int:
-    """Java's adaptive size: when there would be fewer splits than slots, smaller ones, but not below 16 MB."""
+    """Adapt the split size as Java does: when there would be fewer splits than slots, splits get smaller, but not below 16 MB."""
     if parallelism <= 0:
         raise InvalidInput(f"Parallelism must be > 0: {parallelism}")
     if -(-scan_size // split_size) >= parallelism:

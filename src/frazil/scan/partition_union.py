@@ -1,4 +1,4 @@
-"""One struct type for the partition values of all specs of a table (spec, "Partition Evolution")."""
+"""Unify the partition fields of all specs of a table into one struct type, that of `_partition` (spec, "Partition Evolution")."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from frazil.spec.types import NestedField, StructType
 
 
 def unified_partition_type(metadata: TableMetadata) -> StructType:
-    """The fields of all specs by field id, with the newest name; a field that was dropped from a v1 spec (void) keeps its old type.
+    """Build the struct of the partition fields of all specs, by field id with the newest name; a field that was dropped from a v1 spec
+    (void) keeps its old type.
 
-    As in Java, fields whose source column is no longer in the current schema are left out. A transform we do not know gives text.
-    Raises ValidationError when one field id means different things in different specs.
+    As in Java, fields whose source column is no longer in the current schema are left out. An unknown transform gives text. Raises
+    ValidationError when one field id has different sources or transforms in different specs.
     """
     schema = metadata.schema()
     chosen: dict[int, tuple[PartitionField, NestedField]] = {}
@@ -40,5 +41,5 @@ def _compatible(a: PartitionField, b: PartitionField) -> bool:
 
 
 def projected_fields(spec: PartitionSpec, unified: StructType) -> int:
-    """How many of the unified fields a spec has: equal values of specs that differ here are different partitions, as in Java."""
+    """Count the unified fields that a spec has: equal values under specs with different counts are different partitions, as in Java."""
     return len({f.field_id for f in spec.fields} & {f.field_id for f in unified.fields})

@@ -1,6 +1,7 @@
-"""Planning a scan: snapshot -> manifest list -> manifests -> files, each step leaving out what the filter excludes.
+"""Plan the data files of a snapshot and the deletes that apply to them (spec, "Scan Planning").
 
-Source: spec, "Scan Planning".
+From the manifest list to manifests to data files, each step skips what the filter excludes. Files stay columns of Arrow tables, one table
+(a `PlannedFiles` group) per partition spec, since entries of different specs have partition values of different types.
 """
 
 from __future__ import annotations
@@ -60,9 +61,9 @@ _RESULT = tuple(c for c in PLAN_COLUMNS if c not in ("status", "content"))
 
 @dataclass(frozen=True)
 class Plan:
-    """The files of one read. `row_filter` is the bound filter; `schema` the table's columns as this read sees them.
+    """Hold the planned data files of one scan. `row_filter` is the bound filter, `schema` the table's columns as this scan sees them.
 
-    `has_deletes`: row-level deletes apply to some of the planned files; their tasks carry them as `delete_files`.
+    `has_deletes`: row-level deletes apply to some of the planned files; the tasks of these carry them as `delete_files`.
     """
 
     metadata: TableMetadata = field(repr=False)
@@ -82,7 +83,7 @@ class Plan:
 
     @cached_property
     def equality_ids(self) -> tuple[int, ...]:
-        """Columns that equality deletes of this snapshot compare, when some may apply; ascending."""
+        """Return the ids of the columns that equality deletes of this snapshot compare, if any may apply; ascending."""
         indexes = {id(g.deletes): g.deletes for g in self.groups if isinstance(g.deletes, DeleteIndex)}
         found: set[int] = set()
         for index in indexes.values():
@@ -93,11 +94,11 @@ class Plan:
         return sum(len(g) for g in self.groups)
 
     def tasks(self) -> TaskSequence:
-        """A task a file, made when it is looked at; the length is known at once."""
+        """Return one task per file; each is made when it is asked for, while the length is known at once."""
         return TaskSequence(self.groups, self.row_filter)
 
     def combined(self, parallelism: int = 1) -> list[CombinedTask]:
-        """Tasks cut and packed by the split options, for so many slots."""
+        """Split and combine the tasks by the split options, for `parallelism` slots."""
         return combine_for(self.tasks(), self.options.split, parallelism, self.total_size)
 
     def paths(self) -> list[str]:
@@ -108,34 +109,35 @@ class Plan:
 
     @cached_property
     def total_size(self) -> int:
-        """Bytes of the planned files."""
+        """Return the bytes of the planned files."""
         return sum(pc.sum(g.table.column("file_size_in_bytes")).as_py() or 0 for g in self.groups)
 
     @cached_property
     def total_records(self) -> int:
-        """Rows in the planned files, before the filter."""
+        """Count the rows in the planned files, before the filter and deletes."""
         return sum(pc.sum(g.table.column("record_count")).as_py() or 0 for g in self.groups)
 
     @cached_property
     def matched_records(self) -> int:
-        """Rows of the files in which every row matches, less those that deletion vectors take away."""
+        """Count the rows of the files in which every row matches, less the rows that deletion vectors delete."""
         return sum(int(_rows_left(g)[_known(g)].sum()) for g in self.groups)
 
     def undecided_tasks(self) -> TaskSequence:
-        """Tasks of the files whose rows must be tested, by the filter or against deletes that do not tell how many rows they take."""
+        """Return the tasks of the files that `matched_records` cannot count: their rows must be tested by the filter, or against deletes
+        that do not tell how many rows they delete."""
         rest = [g.chosen(pa.array(~_known(g))) for g in self.groups]
         return TaskSequence(tuple(g for g in rest if len(g)), self.row_filter)
 
     def filter_schema(self) -> Schema:
-        """The columns that the filter reads."""
+        """Return the columns that the filter reads."""
         return self.schema.project(references(self.row_filter))
 
     def explain(self) -> Explanation:
-        """What was skipped, and by what; which deletes apply and why the others do not, which is found when it is looked at."""
+        """Explain what was skipped and by which statistics, which deletes apply, and why the others do not."""
         return Explanation(self.report, self.metadata, self.groups, self._idle_deletes)
 
     def _idle_deletes(self) -> Iterator[tuple[Reason, DeleteEntries]]:
-        """Delete files that were held against no data file, and why; read now, as planning may not have opened their manifests."""
+        """Yield the delete files that were compared with no data file, and why; their manifests are read now if planning skipped them."""
         if self.storage is None:
             return
         read = {m.manifest_path for m in self.delete_manifests}
@@ -143,8 +145,8 @@ class Plan:
         matching = {m.manifest_path for m in may_match(unread, self.metadata, self.row_filter, self.schema)}
         matched = [m for m in unread if m.manifest_path in matching]
         excluded = [m for m in unread if m.manifest_path not in matching and m.has_live_files]
-        alone = () if self.groups else self.delete_manifests  # read in vain: no data file was left
-        for reason, manifests in ((Reason.NO_DATA, (*alone, *matched)), (Reason.MANIFEST, excluded)):
+        unneeded = () if self.groups else self.delete_manifests  # read by planning, but no data file was left
+        for reason, manifests in ((Reason.NO_DATA, (*unneeded, *matched)), (Reason.MANIFEST, excluded)):
             entries = read_deletes(self.metadata, self.storage, manifests, self.options.workers)
             if entries is not None:
                 yield reason, entries
@@ -163,11 +165,11 @@ def plan(
     files: range | None = None,
     to_remove: bool = False,
 ) -> Plan:
-    """The data files of a snapshot that may hold rows matching the filter. `to_remove`: files that match wholly will be removed, unread;
-    so they may be listed twice.
+    """Plan the data files of a snapshot that may hold rows matching the filter, and the deletes that apply to them.
 
-    `files`: only those with these numbers (`scan.listing.numbering`), and tasks say theirs; range(total) gives all, numbered. Raises
-    Unsupported for encrypted tables, CorruptData and NoSuchFileError for manifests that are damaged or gone.
+    `to_remove`: files in which all rows match will be removed without being read, so they may be listed twice. `files`: only the files
+    with these numbers (`scan.listing.numbering`), which their tasks then carry; range(total) plans all files, numbered. Raises Unsupported
+    for encrypted tables, CorruptData and NoSuchFileError for manifests that are damaged or missing.
     """
     begun = time.perf_counter_ns()
     row_filter = row_filter if row_filter is not None else AlwaysTrue()
@@ -200,7 +202,7 @@ def plan(
 def _with_deletes(
     metadata: TableMetadata, groups: tuple[PlannedFiles, ...], entries: DeleteEntries, options: ScanOptions, report: ScanReport
 ) -> tuple[tuple[PlannedFiles, ...], ScanReport]:
-    """Statistics were read to match equality deletes; they go when nobody asked for them."""
+    """Attach the deletes, and drop the statistics that were read only to match equality deletes."""
     found, index = attach(metadata, groups, entries, one_snapshot=True)
     if not options.with_stats:
         found = tuple(PlannedFiles(g.spec, _result_of(g.table, DELETES), g.deletes) for g in found)
@@ -208,7 +210,7 @@ def _with_deletes(
 
 
 def _known(group: PlannedFiles) -> Any:
-    """Files whose rows all match, and of which it is known how many are deleted."""
+    """Mark the files whose rows all match and for which the number of deleted rows is known."""
     wholly = pc.equal(group.table.column("_match"), WHOLLY).to_numpy()
     return wholly & (_removed(group) >= 0)
 
@@ -218,7 +220,7 @@ def _rows_left(group: PlannedFiles) -> Any:
 
 
 def _removed(group: PlannedFiles) -> Any:
-    """How many rows of each file are deleted, -1: not known."""
+    """Return how many rows of each file are deleted, -1: unknown."""
     numbers = group.delete_numbers
     if not isinstance(group.deletes, DeleteIndex):
         return np.where(numbers < 0, 0, -1)
@@ -226,7 +228,7 @@ def _removed(group: PlannedFiles) -> Any:
 
 
 def may_match(manifests: Sequence[ManifestFile], metadata: TableMetadata, bound: Bound, schema: Schema) -> list[ManifestFile]:
-    """Manifests with live files whose partition summaries do not exclude the filter, in their order."""
+    """Keep the manifests with live files whose partition summaries may match the filter, in their order."""
     alive = [m for m in manifests if m.has_live_files]
     keep = np.ones(len(alive), dtype=bool)
     specs = np.array([m.partition_spec_id for m in alive], dtype=np.int64)
@@ -248,8 +250,10 @@ def plan_manifests(
     choose: EntryChoice | None = None,
     numbers: FileNumbers | None = None,
 ) -> tuple[tuple[PlannedFiles, ...], ScanReport]:
-    """Planned files of data manifests, a group a spec, and the report with its counters. `choose` limits the entries beforehand, `numbers`
-    to those with the numbers that are wanted."""
+    """Plan the files of data manifests: one group per partition spec, and the report with its counters.
+
+    `choose` limits the entries beforehand (by default to live ones), `numbers` to those whose numbers are wanted.
+    """
     chosen = may_match(data, metadata, bound, schema)
     first = BoundsFirst(len(chosen) >= _MANY_MANIFESTS and bool(references(bound)) and not options.with_stats)
     read = partial(
@@ -278,14 +282,15 @@ def plan_manifests(
 
 
 def _together(tables: list[pa.Table]) -> pa.Table:
-    """One table; partition values written before a promotion meet those after it in the wider type."""
+    """Concatenate tables; partition values written before a type promotion are widened to the type of those after it."""
     return pa.concat_tables(tables, promote_options="permissive") if len(tables) > 1 else tables[0]
 
 
 class BoundsFirst:
-    """Whether a manifest is first read without counts, which only files that stay need: pays while few manifests keep any.
+    """Decide whether a manifest is first read without counts, which only the files that bounds keep need.
 
-    Threads may miss each other's word: that changes how much is read, not what is found.
+    That saves time while few manifests keep any file, so the past manifests decide. Threads update the counters without a lock: a lost
+    update changes how much is read, not what is found.
     """
 
     def __init__(self, worth_it: bool) -> None:
@@ -300,15 +305,16 @@ class BoundsFirst:
 
 
 def _packs(manifests: Sequence[ManifestFile]) -> list[list[ManifestFile]]:
-    """Neighbours of one spec that are pruned together: one large column is quicker than several small ones."""
+    """Group neighbouring manifests of one spec to prune them together: one large column is faster than several small ones."""
     packs: list[list[ManifestFile]] = []
     room = 0
-    for m in manifests:
-        if not packs or packs[-1][0].partition_spec_id != m.partition_spec_id or len(packs[-1]) == _PACK or room < m.manifest_length:
+    for manifest in manifests:
+        fits = bool(packs) and packs[-1][0].partition_spec_id == manifest.partition_spec_id and room >= manifest.manifest_length
+        if not fits or len(packs[-1]) == _PACK:
             packs.append([])
             room = _PACK_BYTES
-        packs[-1].append(m)
-        room -= m.manifest_length
+        packs[-1].append(manifest)
+        room -= manifest.manifest_length
     return packs
 
 
@@ -323,7 +329,7 @@ def _read(
     entries: Callable[[ManifestFile, pa.Table], pa.Table],
     first: BoundsFirst,
 ) -> list[tuple[int, pa.Table, int, int]]:
-    """(spec, files that are left, skipped by partition values, skipped by statistics), one or more for the pack."""
+    """Read and prune a pack of manifests: (spec id, files that are left, skipped by partition values, skipped by statistics) tuples."""
     spec = metadata.spec_by_id(pack[0].partition_spec_id)
     found = []
     if first.worth_it:
@@ -351,7 +357,7 @@ def _numbered(numbers: FileNumbers, manifest: ManifestFile, entries: pa.Table) -
 
 
 def _result_of(table: pa.Table, *more: str) -> pa.Table:
-    """Only the columns that tasks are made of."""
+    """Keep only the columns that tasks are made from."""
     numbers = [NUMBER] if NUMBER in table.column_names else []
     return table.select([*_RESULT, *numbers, "_match", *more])
 
@@ -359,7 +365,7 @@ def _result_of(table: pa.Table, *more: str) -> pa.Table:
 def _excluded(
     tables: Sequence[pa.Table], bound: Bound, schema: Schema, spec: PartitionSpec, snapshots: Snapshots
 ) -> tuple[list[int], int, int]:
-    """Which of the tables keep rows, and how many rows the others skip, by partition values and by statistics."""
+    """Return the positions of the tables that keep files, and how many files of the others partition values and statistics skip."""
     if not all(t.schema.equals(tables[0].schema) for t in tables):
         return list(range(len(tables))), 0, 0
     numbers = from_numpy(np.repeat(np.arange(len(tables), dtype=np.int64), [t.num_rows for t in tables]))

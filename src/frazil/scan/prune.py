@@ -1,8 +1,9 @@
-"""What a filter can be for the rows of manifests and of files: summaries, partition values, counts and bounds to outcome masks.
+"""Prune manifests and data files: evaluate a filter on partition summaries, partition values, counts and bounds.
 
-Masks: bit 1 TRUE, 2 FALSE, 4 NULL possible. Without bit 1 a file (or manifest) is skipped; exactly 1 means that every row matches. Every
-fact that is missing, damaged or of a transform we do not know proves nothing. A column without statistics may be missing in the file or may
-just not be measured, so nothing follows from it either.
+The result is one mask of possible outcomes per manifest or file: bit 1 TRUE, 2 FALSE, 4 NULL. Three outcomes rather than a yes or no serve
+two questions at once: without bit 1 the file is skipped, and exactly 1 means that every row matches, so that no row need be tested (and NOT
+is exact). A statistic that is missing, damaged or of an unknown transform excludes nothing. A column without statistics may be missing in
+the file or may just not have been measured, so nothing follows from that either.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ EVERYTHING = 7
 
 
 def telling_fields(spec: PartitionSpec, schema: Schema, columns: Sequence[int]) -> list[tuple[int, PartitionField, IcebergType]]:
-    """(place, field, source type) of partition fields that can say something about one of the columns."""
+    """Return (position, field, source type) of the partition fields by which a filter on one of the columns can be decided."""
     return [
         (place, field, schema.by_id[field.source_id].field_type)
         for place, field in enumerate(spec.fields)
@@ -50,7 +51,7 @@ def telling_fields(spec: PartitionSpec, schema: Schema, columns: Sequence[int]) 
 
 
 def manifest_outcomes(manifests: Sequence[ManifestFile], bound: Bound, schema: Schema, spec: PartitionSpec) -> Mask:
-    """One mask a manifest, from the partition summaries; all of them were written with `spec`."""
+    """Return one mask per manifest, from its partition summaries; all manifests were written with `spec`."""
     telling = telling_fields(spec, schema, list(references(bound)))
     found: dict[int, list[Range]] = {}
     for place, field, source in telling:
@@ -75,7 +76,7 @@ def _summary_range(manifests: Sequence[ManifestFile], place: int, field: Partiti
 
 
 def partition_ranges(partition: pa.Array, spec: PartitionSpec, schema: Schema, columns: Sequence[int]) -> dict[int, list[Range]]:
-    """By column id, what the files' partition values say about it."""
+    """Derive ranges of source columns from the files' partition values, by column id."""
     found: dict[int, list[Range]] = {}
     have = {partition.type.field(i).name: i for i in range(partition.type.num_fields)}
     for _, field, source in telling_fields(spec, schema, columns):
@@ -89,7 +90,7 @@ def partition_ranges(partition: pa.Array, spec: PartitionSpec, schema: Schema, c
 
 
 def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array | None:
-    """Values in the type of today's source column (int to long, float to double, …); None: they are of another kind."""
+    """Cast partition values to the type of the current source column (int to long, float to double, …); None: no such cast exists."""
     if values.type == wanted:
         return values
     try:
@@ -101,9 +102,9 @@ def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array | None:
 def statistics_ranges(
     entries: pa.Table, schema: Schema, columns: Sequence[int], snapshots: Snapshots | None = None
 ) -> dict[int, list[Range]]:
-    """By column id, what counts and bounds of the files say; counts that the table does not have say nothing.
+    """Derive ranges of columns from the files' counts and bounds, by column id; counts that `entries` lacks are unknown.
 
-    `snapshots`: those of the table, which tell whose statistics they are (`bounds.trusted`).
+    `snapshots`: those of the table, which tell who wrote the statistics (`bounds.trusted`).
     """
     if not set(BOUNDS).issubset(entries.column_names) or not entries.num_rows:
         return {}
@@ -114,7 +115,7 @@ def statistics_ranges(
 
 
 class _Metrics:
-    """The statistics columns of some entries, opened when they are asked for."""
+    """Read statistics columns of manifest entries, each opened when it is first asked for."""
 
     def __init__(self, entries: pa.Table, snapshots: Snapshots | None):
         self.entries, self.snapshots = entries, snapshots
@@ -137,7 +138,7 @@ def _statistics_range(metrics: _Metrics, records: pa.Array, schema: Schema, fiel
     values, nulls = _counts(metrics.of("value_counts", field_id)), _counts(metrics.of("null_value_counts", field_id))
     complete = ((values == rows) & (rows >= 0)) | ((values < 0) & _always_counted(schema, field_id))
     may_null = ~((nulls == 0) & complete)
-    counted = np.where(values >= 0, values, rows)  # no value is left out when the count of values is missing: all rows count
+    counted = np.where(values >= 0, values, rows)  # without a value count, every row is taken to be counted
     only_null = unbounded & (nulls >= 0) & (counted >= 0) & (nulls >= counted)
     if not isinstance(type_, FLOATS):
         return Range(_bound(lower), _bound(upper), may_null, False, ~only_null)
@@ -151,19 +152,19 @@ def _bound(values: pa.Array) -> pa.Array | None:
 
 
 def _counts(values: pa.Array) -> npt.NDArray[np.int64]:
-    """As numpy; -1 for missing (old writers gave -1 too)."""
+    """Convert counts to numpy, with -1 for unknown (old writers wrote -1 too)."""
     filled: npt.NDArray[np.int64] = to_numpy(values.fill_null(scalar(-1, values.type)))
     return np.maximum(filled, -1)
 
 
 def _always_counted(schema: Schema, field_id: int) -> bool:
-    """A column that no null struct can hide: a null count of 0 is then complete even when the count of values is missing."""
+    """Tell whether no null struct can hide the column: a null count of 0 is then complete even when the value count is missing."""
     around = [schema.by_id[p] for p in schema.parents[field_id]]
     return all(p.required and isinstance(p.field_type, StructType) for p in around)
 
 
 def partition_outcomes(entries: pa.Table, bound: Bound, schema: Schema, spec: PartitionSpec) -> Mask | None:
-    """One mask an entry, from partition values alone; None: they say nothing about the filter."""
+    """Return one mask per entry, from partition values alone; None: the filter does not depend on them."""
     columns = list(references(bound))
     if not telling_fields(spec, schema, columns):
         return None
@@ -172,7 +173,7 @@ def partition_outcomes(entries: pa.Table, bound: Bound, schema: Schema, spec: Pa
 
 
 def file_outcomes(entries: pa.Table, bound: Bound, schema: Schema, spec: PartitionSpec, snapshots: Snapshots | None = None) -> Mask:
-    """One mask an entry, from partition values, counts and bounds (those of `STATISTICS` that the table has)."""
+    """Return one mask per entry, from partition values, counts and bounds (those columns of `STATISTICS` that `entries` has)."""
     columns = list(references(bound))
     by_statistics = statistics_ranges(entries, schema, columns, snapshots)
     has_partition = bool(columns) and "partition" in entries.column_names
@@ -185,18 +186,19 @@ def file_outcomes(entries: pa.Table, bound: Bound, schema: Schema, spec: Partiti
 def file_pruner(
     bound: Bound, schema: Schema, spec: PartitionSpec, snapshots: Snapshots | None = None
 ) -> Callable[[pa.Table], tuple[pa.Table, int, int]]:
-    """A function from live entries to (entries that may match with `_match`, skipped by partition values, skipped by statistics)."""
+    """Make a function from live entries to (entries that may match, with `_match`; skipped by partition values; skipped by statistics)."""
 
     def prune(entries: pa.Table) -> tuple[pa.Table, int, int]:
-        before = entries.num_rows
-        first = partition_outcomes(entries, bound, schema, spec)
-        if first is not None and not bool((first & 1).all()):
-            entries = entries.filter(from_numpy((first & 1).astype(bool)))
-        between = entries.num_rows
+        all_entries = entries.num_rows
+        by_partition = partition_outcomes(entries, bound, schema, spec)
+        if by_partition is not None and not bool((by_partition & 1).all()):
+            entries = entries.filter(from_numpy((by_partition & 1).astype(bool)))
+        in_partitions = entries.num_rows
         masks: Any = file_outcomes(entries, bound, schema, spec, snapshots)
         if not bool((masks & 1).all()):
             keep = (masks & 1).astype(bool)
             entries, masks = entries.filter(from_numpy(keep)), masks[keep]
-        return entries.append_column("_match", from_numpy(masks.astype(np.uint8))), before - between, between - entries.num_rows
+        matching = entries.append_column("_match", from_numpy(masks.astype(np.uint8)))
+        return matching, all_entries - in_partitions, in_partitions - matching.num_rows
 
     return prune

@@ -1,4 +1,4 @@
-"""What planning did, in Java's counters."""
+"""Report the metrics of scan planning: manifests and files that were read and skipped, as in Java's ScanReport."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from frazil.scan.deletes import DeleteIndex
 
 @dataclass(frozen=True, kw_only=True)
 class ScanReport:
-    """Counters with Java's names (`_` for `-`); the duration in nanoseconds, as Java's timer gives it.
+    """Count what planning read and skipped, with Java's names (`_` for `-`) and the duration in nanoseconds, as Java's timer gives it.
 
-    Ours are the last six: data files that partition values left out, that counts and bounds left out, and those that match wholly; data
-    files with deletes, delete files that apply to some of them, and pairs of both that bounds and counts ruled out.
+    The last six counters are Frazil's own: data files skipped by partition values, those skipped by counts and bounds, and those that match
+    wholly; data files with deletes, delete files that apply to some of them, and pairs of both that bounds and counts ruled out.
     """
 
     table: str = ""
@@ -48,12 +48,12 @@ class ScanReport:
     delete_pairs_ruled_out: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """With Java's dashed names."""
+        """Return the counters under Java's dashed names."""
         return {f.name.replace("_", "-"): getattr(self, f.name) for f in fields(self)}
 
 
 def with_deletes(report: ScanReport, index: DeleteIndex) -> ScanReport:
-    """The report with what the index of deletes holds, counted as Java counts: a delete file counts for each file it applies to."""
+    """Add the counters of the delete index, counted as Java counts: a delete file counts once per data file that it applies to."""
     entries, counts = index.entries, index.counts
     positional = ~entries.is_equality & ~entries.is_vector
     return replace(

@@ -1,7 +1,7 @@
-"""Which snapshot a read means, and with which schema.
+"""Resolve the snapshot of a read (snapshot id, time, branch, tag, version) and the schema to read it with.
 
-Java's rule for the schema: a snapshot by id, by time or by tag is read with that snapshot's schema, a branch (and the table itself) with
-the table's current one.
+The schema follows Java's rule: a snapshot selected by id, by time or by tag is read with the schema it was written with, a branch (and the
+table itself) with the table's current one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ TimeLike = int | str | datetime | date
 
 @dataclass(frozen=True)
 class SnapshotRead:
-    """`snapshot` None: the table (or branch `main`) has none yet. `branch` is set when the read follows a branch."""
+    """Hold a resolved snapshot and its schema. `snapshot` None: the table (or branch `main`) has no snapshot yet. `branch` is set when the
+    read follows a branch."""
 
     snapshot: Snapshot | None
     schema: Schema
@@ -31,7 +32,7 @@ class SnapshotRead:
 
 
 def resolve(metadata: TableMetadata, *, as_of_ms: int | None = None, **selectors: Any) -> tuple[Snapshot | None, Schema]:
-    """Snapshot and schema of a read; selectors as of `resolve_read`."""
+    """Resolve the snapshot and schema of a read; the selectors are those of `resolve_read`."""
     if as_of_ms is not None:
         selectors["as_of"] = as_of_ms
     found = resolve_read(metadata, **selectors)
@@ -48,9 +49,10 @@ def resolve_read(
     version: int | str | None = None,
     zone: str = "UTC",
 ) -> SnapshotRead:
-    """At most one selector. `as_of`: milliseconds, datetime or ISO text (without offset: in `zone`); `version`: an id, branch or tag.
+    """Resolve at most one selector to a snapshot and schema; none selects the current snapshot.
 
-    Raises InvalidInput for two selectors, NoSuchSnapshotError, NoSuchRefError.
+    `as_of`: milliseconds, datetime or ISO text (in `zone` when it has no offset); `version`: a snapshot id, branch or tag. Raises
+    InvalidInput for two selectors, NoSuchSnapshotError, NoSuchRefError.
     """
     named = {"snapshot_id": snapshot_id, "branch": branch, "tag": tag, "as_of": as_of, "version": version}
     given = [name for name, value in named.items() if value is not None]
@@ -74,7 +76,7 @@ def _travel(metadata: TableMetadata, snapshot: Snapshot) -> SnapshotRead:
 
 
 def schema_of(metadata: TableMetadata, snapshot: Snapshot | None) -> Schema:
-    """The schema a snapshot was written with; the current one when it does not say, or names one that is gone."""
+    """Return the schema a snapshot was written with; the current one when it names none, or one that was removed."""
     if snapshot is not None and snapshot.schema_id is not None:
         for schema in metadata.schemas:
             if schema.schema_id == snapshot.schema_id:
@@ -99,7 +101,7 @@ def _of_ref(metadata: TableMetadata, name: str, kind: str) -> SnapshotRead:
 
 
 def _of_version(metadata: TableMetadata, version: int | str) -> SnapshotRead:
-    """A number is an id first; only when there is no such snapshot it may be a ref's name."""
+    """Resolve a version: a number is a snapshot id if there is such a snapshot, anything else is the name of a branch or tag."""
     text = str(version).strip()
     if text.lstrip("+-").isdigit() and (snapshot := metadata.snapshots.by_id(int(text))) is not None:
         return _travel(metadata, snapshot)
@@ -113,7 +115,7 @@ def _of_version(metadata: TableMetadata, version: int | str) -> SnapshotRead:
 
 
 def to_milliseconds(moment: TimeLike, zone: str = "UTC") -> int:
-    """Milliseconds since the epoch, from a number (milliseconds), a datetime, a date or ISO text; what has no offset is in `zone`."""
+    """Convert a number (milliseconds), datetime, date or ISO text to milliseconds since the epoch; times without offset are in `zone`."""
     if isinstance(moment, bool):
         raise InvalidInput(f"Cannot use {moment!r} as a time.")
     if isinstance(moment, int):
@@ -148,10 +150,10 @@ _OPTIONS = {
 
 
 def selector_options(options: Mapping[str, str], zone: str = "UTC") -> dict[str, int | str]:
-    """Keyword arguments of `resolve` from Java's read options (any case): snapshot-id as-of-timestamp branch tag versionAsOf timestampAsOf.
+    """Translate Java's read options that select a snapshot into keyword arguments of `resolve`.
 
-    `timestampAsOf` as a number is seconds (Spark), as text without offset in `zone`; `as-of-timestamp` is milliseconds. Raises InvalidInput
-    for two that select by time.
+    The options, in any case: snapshot-id, as-of-timestamp, branch, tag, versionAsOf, timestampAsOf. A number as `timestampAsOf` is in
+    seconds (as in Spark), text without offset is in `zone`; `as-of-timestamp` is in milliseconds. Raises InvalidInput when both are given.
     """
     found: dict[str, int | str] = {}
     for key, value in options.items():
@@ -175,7 +177,8 @@ def _selector_value(key: str, value: str, zone: str) -> int | str:
 
 
 def selector_suffix(text: str) -> dict[str, int | str] | None:
-    """Keyword arguments of `resolve` from an identifier's last part: branch_x, tag_x, snapshot_id_N, at_timestamp_MS; None: no selector."""
+    """Translate the last part of an identifier (branch_x, tag_x, snapshot_id_N, at_timestamp_MS) into keyword arguments of `resolve`;
+    None: it selects no snapshot."""
     for prefix, name in (("branch_", "branch"), ("tag_", "tag"), ("snapshot_id_", "snapshot_id"), ("at_timestamp_", "as_of")):
         rest = text[len(prefix) :]
         if text.startswith(prefix) and rest:

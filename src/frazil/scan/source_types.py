@@ -1,4 +1,4 @@
-"""Types of partition fields and of their sources, also when the source column was dropped since."""
+"""Look up the types of partition fields and of their source columns, including source columns that were dropped since."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from frazil.spec.types import IcebergType, StringType
 
 
 def source_type(field_id: int, metadata: TableMetadata) -> IcebergType | None:
-    """The type of a column in the current schema, else in the newest schema that has it; None: no schema that is kept has it."""
+    """Return the type of a column in the current schema, else in the newest schema that has it; None: no kept schema has it."""
     current = metadata.schema().by_id.get(field_id)
     if current is not None:
         return current.field_type
@@ -19,9 +19,9 @@ def source_type(field_id: int, metadata: TableMetadata) -> IcebergType | None:
 
 
 def partition_types(spec: PartitionSpec, metadata: TableMetadata) -> list[tuple[IcebergType, IcebergType]]:
-    """(source type, type of the partition value) of each field; text where no schema has the source."""
+    """Return (source type, type of the partition value) per field; text where no kept schema has the source column."""
     types = []
-    for f in spec.fields:
-        source = source_type(f.source_id, metadata) or StringType()
-        types.append((source, f.transform.result_type(source)))
+    for field in spec.fields:
+        source = source_type(field.source_id, metadata) or StringType()
+        types.append((source, field.transform.result_type(source)))
     return types

@@ -1,4 +1,4 @@
-"""What may follow a table's name: `db.t.files`, `/path/to/t#files,branch_audit`, `db.t.changes`, `db.t.tag_v1` (as Java takes it)."""
+"""Parse the suffixes of a table name, as in Java: `db.t.files`, `/path/to/t#files,branch_audit`, `db.t.changes`, `db.t.tag_v1`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ CHANGES = "changes"
 
 @dataclass(frozen=True)
 class Suffixes:
-    """`view`: a metadata table's name, `CHANGES`, or None for the rows. `selectors`: keyword arguments of `snapshot_ref.resolve`."""
+    """Hold parsed suffixes. `view`: a metadata table's name, `CHANGES`, or None for the table's rows. `selectors`: keyword arguments of
+    `snapshot_ref.resolve`."""
 
     view: str | None = None
     selectors: Mapping[str, Any] = field(default_factory=dict)
@@ -26,18 +27,20 @@ def is_suffix(text: str) -> bool:
 
 
 def no_suffix(parts: Sequence[str]) -> str:
-    """The hint where the last part of a name was meant as a suffix, and is none."""
-    return f"{'.'.join(parts[:-1])} is a table; of {parts[-1]!r} it has nothing. Metadata tables: {', '.join((*METADATA_TABLES, CHANGES))}."
+    """Make the hint for a name whose last part follows the name of a table but is not a suffix."""
+    known = ", ".join((*METADATA_TABLES, CHANGES))
+    return f"{'.'.join(parts[:-1])} is a table, and {parts[-1]!r} is not one of its metadata tables: {known}."
 
 
 def split_location(location: str) -> tuple[str, list[str]]:
-    """`/path/to/t#files,branch_b` as its location and its suffixes; a `#` in a folder's name is none of them."""
+    """Split `/path/to/t#files,branch_b` into the location and its suffixes; a `#` before the last `/` belongs to the location."""
     place, mark, suffix = location.rpartition("#")
     return (place, suffix.split(",")) if mark and "/" not in suffix else (location, [])
 
 
 def read_suffixes(texts: Sequence[str], table: str, selectors: Mapping[str, Any] | None = None) -> Suffixes:
-    """The suffixes of a table's name, beside selectors that came as options. Raises InvalidInput for unknown and contradictory ones."""
+    """Parse the suffixes of a table name and join them with selectors given as options. Raises InvalidInput for unknown and conflicting
+    ones."""
     view, chosen = None, dict(selectors or {})
     for text in texts:
         if text.lower() in (*METADATA_TABLES, CHANGES):
@@ -46,9 +49,9 @@ def read_suffixes(texts: Sequence[str], table: str, selectors: Mapping[str, Any]
         found = selector_suffix(text)
         if found is None:
             hint = f"Metadata tables: {', '.join((*METADATA_TABLES, CHANGES))}."
-            raise InvalidInput(f"{text!r} is no metadata table and selects no snapshot.", table=table, hint=hint)
+            raise InvalidInput(f"{text!r} is neither a metadata table nor a snapshot selector.", table=table, hint=hint)
         if chosen:
-            raise InvalidInput(f"{text} and {', '.join(chosen)} each select a snapshot.", table=table)
+            raise InvalidInput(f"Cannot use {text} together with {', '.join(chosen)}: each selects a snapshot.", table=table)
         chosen.update(found)
     if view is not None and chosen and view not in TIME_TRAVEL_TABLES:
         raise InvalidInput(f"Cannot select snapshot in table: {view.upper()}", table=table)

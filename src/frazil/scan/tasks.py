@@ -1,4 +1,4 @@
-"""File scan tasks, made when they are looked at: a plan of 100k files holds Arrow columns, not objects."""
+"""Make file scan tasks out of planned files on demand: a plan of 100,000 files holds Arrow columns, not objects."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from frazil.spec.data_file import DataFile, ManifestEntry
 from frazil.spec.partitioning import PartitionSpec
 
 WHOLLY = 1  # the outcome mask "TRUE only": every row of the file matches
-NUMBER = "_number"  # column of planned files: their number in the snapshot (scan.listing.numbering)
-DELETES = "_deletes"  # column of planned files: their number in the index of deletes, -1 where none applies
+NUMBER = "_number"  # column of planned files: the file's number in its snapshot (scan.listing.numbering)
+DELETES = "_deletes"  # column of planned files: the file's number in the delete index, -1 where no delete applies
 _BLOCK = 2048
 
 
 class DeletesByFile(Protocol):
-    """The delete files of data files by their number (scan.deletes.DeleteIndex)."""
+    """Look up the delete files of data files by the data file's number (scan.deletes.DeleteIndex)."""
 
     @property
     def counts(self) -> npt.NDArray[np.int64]: ...
@@ -33,17 +33,17 @@ class DeletesByFile(Protocol):
 
 
 class PlannedFiles:
-    """Files of one partition spec: `table` has a row a file, the entry columns that were needed and `_match`, the outcome mask (uint8).
+    """Hold the planned files of one partition spec. `table` has one row per file: the entry columns that are needed, and `_match`.
 
-    Bits of `_match`: what the filter can be for rows of the file, 1 TRUE, 2 FALSE, 4 NULL; exactly 1: all rows match. When the snapshot has
-    deletes, column `_deletes` holds each file's number in `deletes`, -1 where none applies; a table that has the column needs `deletes`.
+    `_match` is a mask (uint8) of what the filter can be for rows of the file: 1 TRUE, 2 FALSE, 4 NULL; exactly 1: all rows match. When the
+    snapshot has deletes, column `_deletes` holds each file's number in `deletes`, -1 where no delete applies.
     """
 
     __slots__ = ("_block", "_numbers", "deletes", "spec", "table")
 
     def __init__(self, spec: PartitionSpec, table: pa.Table, deletes: DeletesByFile | None = None):
         if deletes is None and DELETES in table.column_names:
-            raise ValueError("Planned files with deletes came without these.")  # or deleted rows would be shown
+            raise ValueError("Planned files with delete numbers need the delete index.")  # without it deleted rows would be read
         self.spec, self.table, self.deletes = spec, table, deletes
         self._block: tuple[int, list[ManifestEntry], list[int]] | None = None
         self._numbers: npt.NDArray[np.int64] | None = None
@@ -56,7 +56,7 @@ class PlannedFiles:
         return int(self.table.num_rows)
 
     def entry(self, index: int) -> tuple[ManifestEntry, int]:
-        """(entry, outcome mask); entries are made in blocks, of which the last is kept."""
+        """Return (entry, outcome mask) of a file; entries are made in blocks, of which the last one is kept."""
         number = index // _BLOCK
         block = self._block
         if block is None or block[0] != number:
@@ -68,12 +68,12 @@ class PlannedFiles:
         return block[1][place], block[2][place]
 
     def number(self, index: int) -> int | None:
-        """The file's number in its snapshot; None when the plan was not asked for numbers."""
+        """Return the file's number in its snapshot; None when the plan was not asked for numbers."""
         return int(self.table.column(NUMBER)[index].as_py()) if NUMBER in self.table.column_names else None
 
     @property
     def delete_numbers(self) -> npt.NDArray[np.int64]:
-        """Each file's number in the index of deletes, -1: none applies."""
+        """Return each file's number in the delete index, -1: no delete applies."""
         if self._numbers is None:
             known = DELETES in self.table.column_names
             self._numbers = self.table.column(DELETES).to_numpy() if known else np.full(len(self), -1, np.int64)
@@ -81,7 +81,7 @@ class PlannedFiles:
 
     @property
     def has_deletes(self) -> npt.NDArray[np.bool_]:
-        """Of each file: do delete files apply?"""
+        """Mark the files to which delete files apply."""
         return self.delete_numbers >= 0
 
     def delete_files(self, index: int) -> tuple[DataFile, ...]:
@@ -89,7 +89,7 @@ class PlannedFiles:
         return () if number < 0 or self.deletes is None else self.deletes.of(number)
 
     def chosen(self, rows: Any) -> PlannedFiles:
-        """Only these files: a mask, or their places."""
+        """Keep only these files, given as a mask or as their positions."""
         if isinstance(rows, pa.Array | pa.ChunkedArray) and pa.types.is_boolean(rows.type):
             return PlannedFiles(self.spec, self.table.filter(rows), self.deletes)
         return PlannedFiles(self.spec, self.table.take(rows), self.deletes)
@@ -100,7 +100,7 @@ class PlannedFiles:
 
 @dataclass(frozen=True)
 class TaskFacts:
-    """What a task needs beside its file; small, so that a task can be pickled."""
+    """Hold the file of a task and its numbers; small, so that a task can be pickled and sent to a worker."""
 
     file: DataFile
     data_sequence_number: int | None
@@ -111,9 +111,10 @@ class TaskFacts:
 
 
 class FileScanTask:
-    """One data file, or the row groups of it that begin in [start, start + length).
+    """Read one data file, or the row groups of it that begin in [start, start + length).
 
-    `residual` is the bound filter that is still to be evaluated on its rows, None when all rows match. `delete_files` are those that apply.
+    `residual` is the bound filter that must still be evaluated on its rows, None when all rows match. `delete_files` are the delete files
+    that apply.
     """
 
     __slots__ = ("_deletes", "_facts", "_filter", "_index", "_planned", "_span", "spec")
@@ -140,12 +141,12 @@ class FileScanTask:
 
     @property
     def number(self) -> int | None:
-        """The file's number among the data files of its snapshot, where the plan was asked for numbers; the same at every planning."""
+        """Return the file's number among the data files of its snapshot, the same at every planning; None without numbers in the plan."""
         return self.facts.number
 
     @property
     def delete_files(self) -> tuple[DataFile, ...]:
-        """Those that apply: a deletion vector or position delete files, and equality delete files."""
+        """Return the delete files that apply: a deletion vector or position delete files, and equality delete files."""
         if self._deletes is None:
             self._deletes = self._planned.delete_files(self._index) if self._planned is not None else ()
         return self._deletes
@@ -176,7 +177,7 @@ class FileScanTask:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes to read: of the file (part) and of its deletes."""
+        """Return the bytes to read: those of the file, or of its part, and those of its delete files."""
         return self.length + sum(d.size for d in self.delete_files)
 
     @property
@@ -207,7 +208,7 @@ class FileScanTask:
 
 @dataclass(frozen=True)
 class TaskSequence(Sequence[FileScanTask]):
-    """All tasks of a plan in order; an item is made when it is asked for."""
+    """List all tasks of a plan in order; each is made when it is asked for."""
 
     groups: tuple[PlannedFiles, ...]
     row_filter: Any = None

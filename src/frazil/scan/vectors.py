@@ -1,7 +1,8 @@
-"""Deletion vectors out of Puffin files, held against what the file's own footer says of them (spec, "Deletion Vectors").
+"""Read deletion vectors from Puffin files, and check them against the file's footer (spec, "Deletion Vectors").
 
-A vector carries a checksum, but not the name of its data file: where a manifest has exchanged the places of two vectors, both are sound,
-and only the footer tells that each stands beside the wrong file. It is read once for each Puffin file and read, never while planning.
+A vector carries a checksum, but not the name of its data file: if a manifest has swapped the offsets of two vectors, both checksums are
+right, and only the footer shows that each vector belongs to the other data file. The footer is read once per Puffin file and scan task,
+never while planning.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from frazil.storage import Storage, normalise
 from frazil.storage.base import told
 from frazil.storage.locations import base_name
 
-_TAIL = 128 * 1024  # bytes at the end that are read at once: as a rule all of the footer, often all of the file
-_PLACE_BYTES = 500  # of memory, about
+_TAIL = 128 * 1024  # bytes at the end of the file that are read at once: usually the whole footer, often the whole file
+_PLACE_BYTES = 500  # estimated memory per blob of the footer
 
 
 @dataclass(frozen=True, eq=False)
 class VectorFile:
-    """A Puffin file of deletion vectors: its footer's blobs by offset, and its last bytes, from `start` on."""
+    """Hold the footer of a Puffin file of deletion vectors (its blobs by offset) and the last bytes of the file, from `start` on."""
 
     path: str
     places: dict[int, VectorPlace]
@@ -33,7 +34,8 @@ class VectorFile:
 
     @classmethod
     def read(cls, path: str, storage: Storage, place: tuple[int | None, int | None] = (None, None)) -> VectorFile:
-        """`place`: offset and length of a vector that is wanted. Raises CorruptData, Unsupported, NoSuchFileError, StorageError."""
+        """Read the footer of a Puffin file. `place`: offset and length of a vector that is wanted. Raises CorruptData, Unsupported,
+        NoSuchFileError, StorageError."""
         with told(path, "read"), storage.open_input(path) as source:
             size = source.size()
             if sum(n or 0 for n in place) > size:
@@ -52,16 +54,17 @@ class VectorFile:
         return len(self.tail) + _PLACE_BYTES * (1 + len(self.places))
 
     def vector(self, offset: int | None, length: int | None, count: int, data_file: str, storage: Storage) -> BitMap64:
-        """The vector that a manifest places here: `count` positions of `data_file`. Raises CorruptData where footer or vector differ."""
+        """Read the vector that a manifest places at this offset: `count` positions of `data_file`. Raises CorruptData where the footer or
+        the vector differs from the manifest."""
         if offset is None or length is None or offset < 0 or length < 0:
-            raise CorruptData(f"The deletion vector in {self.path} has no place in its manifest.", file=self.path)
+            raise CorruptData(f"The deletion vector in {self.path} has no valid offset and length in its manifest.", file=self.path)
         place = self.places.get(offset)
         named = place.properties.referenced_data_file if place is not None else None
         if named is not None and not self._is_same(named, data_file):
             raise self._differs(offset, f"the deletion vector of {data_file}", f"that of {named}", data_file)
         bitmap = decode_vector(self._bytes(offset, length, storage), self.path)
         if len(bitmap) != count:
-            text = f"The deletion vector at {offset} of {self.path} holds {len(bitmap)} positions, its manifest says {count}."
+            text = f"The deletion vector at offset {offset} of {self.path} holds {len(bitmap)} positions, its manifest says {count}."
             raise CorruptData(text, file=self.path, offset=offset)
         if place is None or place.type != BLOB_TYPE:
             kind = "nothing" if place is None else f"a blob of type {place.type[:40]}"
@@ -83,7 +86,7 @@ class VectorFile:
         return found
 
     def _is_same(self, named: str, data_file: str) -> bool:
-        """One file, also where a table was moved and its manifests were rewritten but its Puffin files were not."""
+        """Tell whether two paths are one data file, also after a table was moved and its manifests, but not its Puffin files, rewritten."""
         if named == data_file or normalise(named) == normalise(data_file):
             return True
         known = {p.properties.referenced_data_file for p in self.places.values()}
@@ -91,11 +94,11 @@ class VectorFile:
 
     def _differs(self, offset: int, manifest: str, footer: str, data_file: str) -> CorruptData:
         return CorruptData(
-            f"A manifest says that there is {manifest} at {offset} of {self.path}; the footer of that file says {footer}.",
-            hint="Read a snapshot before that vector was added, or roll the table back to it.",
+            f"A manifest places {manifest} at offset {offset} of {self.path}; the footer of that file says {footer}.",
+            hint="Read a snapshot from before that vector was added, or roll the table back to it.",
             file=self.path, offset=offset, data_file=data_file,
         )  # fmt: skip
 
 
 def _ends_after(path: str, offset: int) -> CorruptData:
-    return CorruptData(f"The deletion vector at {offset} of {path} ends after the file.", file=path, offset=offset)
+    return CorruptData(f"The deletion vector at offset {offset} of {path} ends after the end of the file.", file=path, offset=offset)

@@ -1,8 +1,8 @@
-"""Which delete files of a snapshot apply to the data files of a plan, and why the others do not; found when somebody asks.
+"""Find out which delete files of a snapshot apply to the data files of a plan, and why the others do not (for `explain`).
 
-A delete file is held against the data files that the plan reads (spec, "Scan Planning"), over columns. The steps, in this order: its
-manifest, the data file it names or its partition, sequence numbers, deletion vectors that stand in its place, bounds. The reason is the
-first step that no data file passes.
+Each delete file is compared with the data files that the plan reads, as in planning (spec, "Scan Planning"). The steps, in this order: its
+manifest, the data file it names or its partition, sequence numbers, deletion vectors that replace it, bounds. The reason is the first
+step that no data file passes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from frazil.scan.tasks import PlannedFiles
 from frazil.spec.metadata import TableMetadata
 from frazil.storage.locations import normalise
 
-MOST_PAIRS = 250_000_000  # pairs of a data file and a delete file that are tested for one explanation, in some seven seconds
+MOST_PAIRS = 250_000_000  # pairs of data file and delete file tested for one explanation, which takes about seven seconds
 _NOBODY = np.iinfo(np.int64).max
 _REASONS = tuple(Reason)
 _KINDS, _SCOPES = ("position", "equality", "vector"), ("file", "partition", "table")
@@ -34,8 +34,8 @@ _KINDS, _SCOPES = ("position", "equality", "vector"), ("file", "partition", "tab
 
 @dataclass(frozen=True, eq=False)
 class DataFiles:
-    """Data files that deletes are held against, by the numbers of the index: paths (normalised), sequence numbers, partitions; those that
-    have a deletion vector."""
+    """Hold the data files that deletes are compared with, in the numbering of the index: normalised paths, sequence numbers, scopes, and
+    which have a deletion vector."""
 
     paths: pa.Array
     sequences: Numbers
@@ -48,7 +48,7 @@ class DataFiles:
 
 
 def read_deletes_explained(metadata: TableMetadata, index: DeleteIndex, data: DataFiles, row: int | None = None) -> ExplainedDeletes:
-    """Every delete file of the index against the data files, or against one of them."""
+    """Explain every delete file of the index for all data files, or for the one numbered `row`."""
     bounds = bounds_of(index.entries)
     if row is None:
         counts = index.exact_file_counts(MOST_PAIRS)
@@ -62,7 +62,7 @@ def read_deletes_explained(metadata: TableMetadata, index: DeleteIndex, data: Da
 
 
 def unread_deletes_explained(metadata: TableMetadata, entries: DeleteEntries, reason: Reason) -> ExplainedDeletes:
-    """Delete files that planning did not look at, all for one reason."""
+    """Explain delete files that planning did not read, all for one reason."""
     nothing = np.zeros(len(entries), np.int64)
     reasons = np.full(len(entries), _REASONS.index(reason), np.int64)
     scopes = scopes_of_deletes(entries)
@@ -74,7 +74,7 @@ def bounds_of(entries: DeleteEntries) -> PathBounds:
 
 
 def data_files(groups: Sequence[PlannedFiles], index: DeleteIndex) -> DataFiles:
-    """The planned files, in the numbering of their index."""
+    """Collect the planned files in the numbering of their index."""
     paths = normalised(pa.concat_arrays([column_of(g.table, "file_path") for g in groups]))
     reach, entries = index.reach, index.entries
     named = bounds_of(entries).single.filter(pa.array(entries.is_vector))
@@ -88,7 +88,7 @@ def data_files(groups: Sequence[PlannedFiles], index: DeleteIndex) -> DataFiles:
 
 
 def row_of(file_path: str, groups: Sequence[PlannedFiles]) -> int | None:
-    """The number of a planned file."""
+    """Find the number of a planned file by its path; None: the plan does not have it."""
     wanted, begin = normalise(file_path), 0
     for group in groups:
         at = pc.index(normalised(column_of(group.table, "file_path")), wanted).as_py()
@@ -99,27 +99,27 @@ def row_of(file_path: str, groups: Sequence[PlannedFiles]) -> int | None:
 
 
 def _reasons(index: DeleteIndex, bounds: PathBounds, data: DataFiles, counts: Numbers) -> tuple[Numbers, Numbers]:
-    """Of each delete file why it applies to none of the data files (number of the reason, -1: it applies), and the least sequence number
-    among those of its path or partition (`_NOBODY`: there are none)."""
+    """Return for each delete file why it applies to no data file (number of the reason, -1: it applies), and the least sequence number of
+    the data files in reach by path or partition (`_NOBODY`: there are none)."""
     entries, reach = index.entries, index.reach
     at = pc.fill_null(pc.index_in(bounds.single, value_set=data.paths), -1).to_numpy(zero_copy_only=False).astype(np.int64)
     named = bounds.single.is_valid().to_numpy(zero_copy_only=False)
 
     def least(sequences: Numbers) -> Numbers:
-        """Over the data files that a delete file is about by path or partition."""
+        """Return the least sequence number per delete file, over the data files in its reach by path or partition."""
         by_path = np.where(at >= 0, sequences[at], _NOBODY)
         by_scope = np.where(reach.everywhere, sequences.min(initial=_NOBODY), _least(data.scopes, sequences, reach.delete_scopes))
         return np.where(named, by_path, by_scope)
 
     oldest = least(data.sequences)
-    limit = reach.delete_sequences - entries.is_equality  # data files up to this one
-    bare = least(np.where(data.has_vector, _NOBODY, data.sequences))
+    limit = reach.delete_sequences - entries.is_equality  # the highest sequence number of data files that the delete applies to
+    without_vector = least(np.where(data.has_vector, _NOBODY, data.sequences))
     empty = entries.numbers("record_count") == 0
     steps = (
         (Reason.DATA_FILE, named & (oldest == _NOBODY)),
         (Reason.PARTITION, oldest == _NOBODY),
         (Reason.SEQUENCE, oldest > limit),
-        (Reason.VECTOR, ~entries.is_equality & ~entries.is_vector & (bare > limit)),
+        (Reason.VECTOR, ~entries.is_equality & ~entries.is_vector & (without_vector > limit)),
         (Reason.EMPTY, empty),
         (Reason.KEYS, entries.is_equality),
     )
@@ -129,7 +129,7 @@ def _reasons(index: DeleteIndex, bounds: PathBounds, data: DataFiles, counts: Nu
 
 
 def _least(scopes: Numbers, sequences: Numbers, wanted: Numbers) -> Numbers:
-    """The least sequence number in each wanted scope; `_NOBODY` in those that have none."""
+    """Return the least sequence number in each wanted scope; `_NOBODY` in scopes without data files."""
     known, place = np.unique(scopes, return_inverse=True)
     least = np.full(len(known) + 1, _NOBODY)
     np.minimum.at(least, place, sequences)
@@ -167,7 +167,7 @@ def _explained(
 
 
 def _partitions(metadata: TableMetadata, entries: DeleteEntries, scopes: Numbers) -> pa.Array:
-    """Partitions as text, as their directories are called; made once for each."""
+    """Format partitions as paths, as their directories are named; each distinct partition once."""
     parts, begin = [], 0
     for spec, table in entries.groups:
         _, first, place = np.unique(scopes[begin : begin + table.num_rows], return_index=True, return_inverse=True)
@@ -182,7 +182,7 @@ def _partitions(metadata: TableMetadata, entries: DeleteEntries, scopes: Numbers
 
 
 def _columns(metadata: TableMetadata, entries: DeleteEntries) -> pa.Array:
-    """Names of the columns that equality deletes compare, as the newest schema that has them calls them; null for the others."""
+    """Name the columns that each equality delete file compares, as in the newest schema that has them; null for other delete files."""
     schemas = [metadata.schema(), *sorted(metadata.schemas, key=lambda s: s.schema_id, reverse=True)]
 
     def name(field_id: int) -> str:

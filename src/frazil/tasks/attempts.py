@@ -1,7 +1,7 @@
-"""Clean up after tasks that were tried more than once: of an operation's files only those stay that its result names.
+"""Clean up after tasks that were tried more than once: remove all files of an operation that its result does not name.
 
-Names of files carry the operation's id and the attempt. A task that failed, that was killed or that ran twice at the same time leaves files
-that no result names; they are orphans, harmless but in the way.
+File names carry the operation's id and the attempt. A task that failed, was killed, or ran twice at the same time (speculation) leaves
+files that no result names. They are orphans: harmless, but they take space until they are removed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PAUSE = 0.5
 
 
 class Operation(Protocol):
-    """A write whose files carry `operation_id` in their names, in the data folder of the table at `location`."""
+    """Describe a write whose files carry `operation_id` in their names, in the data folder of the table at `location`."""
 
     @property
     def storage(self) -> Storage: ...
@@ -41,9 +41,11 @@ def _at_once() -> float:
 
 @dataclass
 class Attempts:
-    """The attempts of one operation's tasks. `speculates`: a task may run twice at the same time, and the copy that was not needed may
-    still be writing. `repeated`: some task was tried more than once. `settle`: waits until tasks that still run have ended, and returns
-    the seconds for which files of theirs may still come."""
+    """Track the task attempts of one operation, and remove the files of those that did not count.
+
+    `speculates`: a task may run twice at the same time, and the superfluous copy may still be writing. `repeated`: some task was tried more
+    than once. `settle`: waits until running tasks have ended, and returns the seconds during which files of theirs may still appear.
+    """
 
     operation: Operation
     speculates: bool = False
@@ -51,20 +53,20 @@ class Attempts:
     repeated: bool = False
 
     def keep(self, reported: Iterable[str]) -> None:
-        """After success: remove the files that no result names. The table's folder is listed only where there may be such files."""
+        """After success: remove the files that no result names. The table's folder is listed only if there may be such files."""
         if self.speculates:
             _leave_only(self.operation, reported, self.settle())
         elif self.repeated:
             _leave_only(self.operation, reported, 0.0)
 
     def remove_all(self) -> None:
-        """After certain failure: remove every file of the operation. Never after an outcome that is not known, since then every file may
-        be part of the table."""
+        """After certain failure: remove every file of the operation. Never call it when the outcome of the commit is unknown, since then
+        every file may be part of the table."""
         _leave_only(self.operation, (), self.settle())
 
     @contextlib.contextmanager
     def or_nothing(self) -> Iterator[None]:
-        """An error inside removes every file that the operation has written."""
+        """Remove every file that the operation has written when the block raises an error."""
         try:
             yield
         except BaseException:
@@ -73,17 +75,17 @@ class Attempts:
 
 
 def attempts_of(operation: Operation, runner: Runner) -> Attempts:
-    """The attempts of an operation whose groups a runner has worked on; what the runner says of them is asked now."""
+    """Make the attempts of an operation whose groups a runner has finished; the runner is asked now whether it repeated any."""
     linger = runner.linger
     return Attempts(operation, linger > 0, lambda: linger, runner.repeats)
 
 
 def _leave_only(operation: Operation, kept: Iterable[str], linger: float) -> None:
-    """Remove the operation's files that are not kept, and go on looking for `linger` seconds, since tasks that were told to stop may finish
-    a file before they do. Best effort: what stays is an orphan.
+    """Remove the operation's files that are not kept, and keep looking for `linger` seconds, since tasks that were told to stop may finish
+    a file first. Best effort: a file that is missed becomes an orphan.
 
-    Files are told by their names, which are different for every file of an operation: a store may list a location in other words than
-    those it was written by.
+    Files are compared by base name, which is unique within an operation, since a store may list a location in another spelling than the
+    one it was written under.
     """
     wanted = frozenset(base_name(k) for k in kept)
     with contextlib.suppress(Exception):

@@ -1,4 +1,4 @@
-"""Work in parallel, results in order, memory bounded: reading many files without holding more than a stated number of bytes."""
+"""Read many files in parallel, with results in order and a bound on the bytes held in memory."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Any, Generic, TypeVar
 
 U = TypeVar("U")
 R = TypeVar("R")
-MAX_OPEN = 64  # units started and not yet handed out
+MAX_OPEN = 64  # units that may be started before their results are consumed
 
 
 def default_workers() -> int:
-    """Cores of this process, at least 1."""
+    """Count the cores that this process may use, at least 1."""
     return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
 
@@ -26,13 +26,13 @@ _LIVE: weakref.WeakSet[Any] = weakref.WeakSet()
 
 @atexit.register
 def _stop_all() -> None:
-    """Readers that nobody read to their end: a thread inside Arrow must not outlive the interpreter."""
+    """Close readers that were not read to their end: a thread inside Arrow must not outlive the interpreter."""
     for reader in list(_LIVE):
         reader.close()
 
 
 class _Slot(Generic[R]):
-    """Results of one unit: those ready, and whether it has ended (by an error)."""
+    """Hold the results of one unit that are ready, whether it is done, and the error that ended it."""
 
     __slots__ = ("done", "error", "ready")
 
@@ -42,10 +42,10 @@ class _Slot(Generic[R]):
 
 
 class InOrder(Generic[U, R]):
-    """`for result in InOrder(units, produce, …)`: results of `produce(unit)` in the order of units.
+    """Produce the results of units in threads, and yield them in the order of the units: `for result in InOrder(units, produce, …)`.
 
-    `size` tells the bytes of a result; at most `budget` bytes wait (a unit whose turn it is may always hand over one). Errors are raised
-    where their unit's results would come. `close`, or the end of the loop, stops the threads.
+    `size` returns the bytes of a result; at most `budget` bytes wait to be consumed (the unit whose turn it is may always add one result).
+    An error is raised where the results of its unit would come. `close`, or the end of the loop, stops the threads.
     """
 
     def __init__(self, units: Iterable[U], produce: Callable[[U], Iterator[R]], *, workers: int, budget: int, size: Callable[[R], int]):
@@ -67,7 +67,7 @@ class InOrder(Generic[U, R]):
             self.close()
 
     def close(self) -> None:
-        """Stops the threads and waits for them: each ends with the result it is at."""
+        """Stop the threads and wait for them; each finishes the result that it is producing."""
         with self._state:
             self._stopped = True
             self._state.notify_all()
@@ -104,7 +104,7 @@ class InOrder(Generic[U, R]):
                 self._state.notify_all()
 
     def _start(self) -> tuple[U | None, _Slot[R]] | None:
-        """The next unit and its place in the order; units are taken one at a time, so places follow their order."""
+        """Take the next unit and append its slot; one thread at a time does so, so that slots are in the order of units."""
         with self._take:
             with self._state:
                 while len(self._slots) >= MAX_OPEN and not self._stopped:
@@ -150,7 +150,7 @@ class InOrder(Generic[U, R]):
 
 
 def map_in_order(work: Callable[[U], R], units: Iterable[U], workers: int | None = None) -> Iterator[R]:
-    """`map` over a few threads, at most a handful of units ahead of the caller."""
+    """Map a function over units in a few threads, with results in order; at most four units per thread are ahead of the caller."""
     count = workers or default_workers()
     if count <= 1:
         yield from map(work, units)

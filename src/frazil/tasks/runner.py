@@ -1,6 +1,6 @@
-"""Work on groups of files, by whoever has slots: a Runner maps a function over groups. In process here; tasks of Spark in `spark.run`.
+"""Map a function over groups of files: the `Runner` protocol and its in-process implementation (for Spark tasks see `frazil.spark.tasks`).
 
-A task learns where it runs from `current_place`, since names of files carry it: attempts of one group can be told apart afterwards.
+A task learns from `current_place` which group and attempt it is. File names carry both, so that attempts of one group can be told apart.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _attempts = itertools.count()
 
 @dataclass(frozen=True)
 class Place:
-    """`partition`: number of the group. `task`: number of the attempt, different for every attempt of an operation.
-    `workers`: threads the task may use. `share`: tasks that run beside it in this process, itself included, and divide its memory."""
+    """Describe where a task runs. `partition`: number of the group. `task`: number of the attempt, unique within an operation. `workers`:
+    threads that the task may use. `share`: number of tasks that run in this process at once and share its memory."""
 
     partition: int = 0
     task: int = 0
@@ -31,10 +31,11 @@ class Place:
 
 
 class Runner(Protocol):
-    """`run` gives the results in the order of the groups. `work` is picklable: a `functools.partial` of a function of a module.
+    """Run work on groups. `run` yields the results in the order of the groups; `work` must be picklable: a `functools.partial` of a
+    function of a module.
 
-    `parallelism`: groups worked on at once. `repeats`: some group may have been tried more than once, so that files may lie about which
-    no result names. `linger`: seconds for which such a file may still come, from work that has been ended.
+    `parallelism`: number of groups worked on at once. `repeats`: some group may have been tried more than once, so that files may exist
+    that no result names. `linger`: seconds during which such a file may still appear, from work that was told to stop.
     """
 
     @property
@@ -51,7 +52,7 @@ class Runner(Protocol):
 
 @dataclass(frozen=True)
 class InProcess:
-    """Threads of this process, None: one a core. Every group is worked on once."""
+    """Run groups in threads of this process, each group once. `workers` None: one thread per core."""
 
     workers: int | None = None
 
@@ -82,13 +83,13 @@ _PLACE: contextvars.ContextVar[Place] = contextvars.ContextVar("frazil_place", d
 
 
 def current_place() -> Place:
-    """Where the calling task runs; outside of any, group 0."""
+    """Return where the calling task runs; outside of a task, group 0."""
     return _PLACE.get()
 
 
 @contextlib.contextmanager
 def place(here: Place) -> Iterator[None]:
-    """What `current_place` says inside."""
+    """Set the result of `current_place` within the block."""
     token = _PLACE.set(here)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Column `row` of `position_deletes`: values as a delete file has them, in the table's type (spec, "Column Projection")."""
+"""Project deleted rows of a delete file to the table's type, for column `row` of `position_deletes` (spec, "Column Projection")."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FIELD_ID = b"PARQUET:field_id"
 
 
 def project(values: pa.Array, type_: IcebergType) -> pa.Array:
-    """In `door_type(type_)`: fields of structs by their ids, null where the file lacks one, promoted where the table's type has grown."""
+    """Convert values to `door_type(type_)`: struct fields by id, null where the file lacks one, promoted where the type was widened."""
     shown = door_type(type_)
     match type_:
         case StructType():
@@ -39,5 +39,5 @@ def _children(values: pa.Array, struct: StructType) -> list[pa.Array]:
 
 
 def _nested(values: pa.Array, type_: pa.DataType, child: pa.Array) -> pa.Array:
-    """A list or map with the same places and another child."""
+    """Rebuild a list or map with the same offsets and nulls and another child."""
     return pa.Array.from_buffers(type_, len(values), values.buffers()[:2], offset=values.offset, children=[child])

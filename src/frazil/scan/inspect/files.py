@@ -1,4 +1,4 @@
-"""Metadata tables of files and entries: files, data_files, delete_files, entries and their `all_` forms."""
+"""Build the metadata tables of files and manifest entries: files, data_files, delete_files, entries, and their `all_` forms."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def delete_manifest(manifest: ManifestFile) -> bool:
 
 
 def file_fields(unified: StructType) -> list[pa.Field]:
-    """Java's columns; `partition` is left out when no spec has a field."""
+    """Return Java's columns; `partition` is left out when no spec has a field."""
     partition = pa.field("partition", partition_arrow_type(unified), False)
     return [partition if f.name == "partition" else f for f in _FILE_FIELDS if f.name != "partition" or unified.fields]
 
@@ -70,18 +70,18 @@ def entries_schema(metadata: TableMetadata) -> pa.Schema:
 
 
 def files(metadata: TableMetadata, storage: Storage, snapshot: Snapshot | None, choose: Choose = any_manifest) -> pa.Table:
-    """The live files of a snapshot."""
+    """List the live files of a snapshot."""
     listed = manifests_of(metadata, snapshot, storage) if snapshot else ()
     return _read(metadata, storage, filter(choose, listed), files_schema(metadata), _file_batch)
 
 
 def all_files(metadata: TableMetadata, storage: Storage, choose: Choose = any_manifest) -> pa.Table:
-    """The live files of every manifest that a kept snapshot lists; a file may come more than once, as in Java."""
+    """List the live files of every manifest that a kept snapshot lists; a file may come more than once, as in Java."""
     return _read(metadata, storage, filter(choose, _all_manifests(metadata, storage)), files_schema(metadata), _file_batch)
 
 
 def entries(metadata: TableMetadata, storage: Storage, snapshot: Snapshot | None) -> pa.Table:
-    """All entries of a snapshot's manifests, removed files too."""
+    """List all entries of a snapshot's manifests, including removed files."""
     listed = manifests_of(metadata, snapshot, storage) if snapshot else ()
     return _read(metadata, storage, listed, entries_schema(metadata), _entry_batch)
 
@@ -91,7 +91,7 @@ def all_entries(metadata: TableMetadata, storage: Storage) -> pa.Table:
 
 
 def _all_manifests(metadata: TableMetadata, storage: Storage) -> Iterable[ManifestFile]:
-    """Each manifest once, by its path."""
+    """List the manifests of all kept snapshots, each once."""
     found: dict[str, ManifestFile] = {}
     for snapshot in metadata.snapshots:
         for manifest in manifests_of(metadata, snapshot, storage):
@@ -124,7 +124,7 @@ def _manifest(
 
 
 def file_arrays(table: pa.Table, spec_id: int, unified: StructType, repeats: Repeats) -> list[pa.Array]:
-    """Columns of `file_fields` for decoded entries."""
+    """Build the columns of `file_fields` for decoded entries."""
     arrays = []
     for field in file_fields(unified):
         match field.name:
@@ -146,7 +146,7 @@ def _as(values: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _to_map(values: pa.Array, wanted: pa.MapType, name: str, repeats: Repeats) -> pa.Array:
-    """`list<struct<key, value>>` seen as a map; no value is copied."""
+    """View `list<struct<key, value>>` as a map, without copying a value."""
     pairs = values.values
     keys, items = _as(pairs.field(0), wanted.key_type), _as(pairs.field(1), wanted.item_type)
     children = [repeats.same("keys", keys), repeats.same((name, "items"), items)]

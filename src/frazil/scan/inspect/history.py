@@ -1,4 +1,4 @@
-"""Metadata tables that the table metadata alone answers: history, snapshots, refs, metadata_log_entries."""
+"""Build the metadata tables that need only the table metadata: history, snapshots, refs, metadata_log_entries."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _table(rows: Iterable[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
 
 
 def history(metadata: TableMetadata) -> pa.Table:
-    """Each time `main` moved; the parent is null when the snapshot is no longer kept."""
+    """List each change of the current snapshot (`main`); the parent is null when the snapshot is no longer kept."""
     ancestors = {s.snapshot_id for s in metadata.ancestors(metadata.current_snapshot())}
     rows = []
     for entry in metadata.snapshot_log:
@@ -67,7 +67,7 @@ def history(metadata: TableMetadata) -> pa.Table:
 
 
 def snapshots(metadata: TableMetadata) -> pa.Table:
-    """`summary` without the operation, which has a column of its own."""
+    """List the snapshots; `summary` leaves out the operation, which has a column of its own."""
     rows = [
         (
             s.timestamp_ms * 1000, s.snapshot_id, s.parent_snapshot_id, s.operation, s.manifest_list,
@@ -89,7 +89,7 @@ def refs(metadata: TableMetadata) -> pa.Table:
 
 
 def metadata_log_entries(metadata: TableMetadata, metadata_location: str) -> pa.Table:
-    """Every metadata file that is still named, the current one last, with the snapshot that was current then."""
+    """List the metadata files of the metadata log, the current one last, with the snapshot that was current when each was written."""
     rows = []
     for timestamp_ms, file in [
         *((e.timestamp_ms, e.metadata_file) for e in metadata.metadata_log),

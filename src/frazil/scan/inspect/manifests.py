@@ -1,4 +1,4 @@
-"""Metadata tables `manifests` and `all_manifests`."""
+"""Build the metadata tables `manifests` and `all_manifests`."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def manifests(metadata: TableMetadata, storage: Storage, snapshot: Snapshot | No
 
 
 def all_manifests(metadata: TableMetadata, storage: Storage) -> pa.Table:
-    """The manifests of every snapshot that is kept, once for each snapshot that lists them."""
+    """List the manifests of every snapshot that is kept, once per snapshot that lists them."""
     rows = []
     for snapshot in metadata.snapshots:
-        for m in manifests_of(metadata, snapshot, storage):
-            rows.append((*_row(m, metadata), snapshot.snapshot_id, m.key_metadata))
+        for manifest in manifests_of(metadata, snapshot, storage):
+            rows.append((*_row(manifest, metadata), snapshot.snapshot_id, manifest.key_metadata))
     return _table(rows, ALL_MANIFESTS)
 
 
@@ -59,13 +59,14 @@ def _table(rows: Iterable[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays([pa.array(c, type=f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
 
 
-def _row(m: ManifestFile, metadata: TableMetadata) -> tuple[Any, ...]:
-    counts = (m.added_files_count, m.existing_files_count, m.deleted_files_count)
+def _row(manifest: ManifestFile, metadata: TableMetadata) -> tuple[Any, ...]:
+    counts = (manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count)
     none = (0, 0, 0)
-    both = (*counts, *none) if m.content == ManifestContent.DATA else (*none, *counts)
-    spec = metadata.spec_by_id(m.partition_spec_id)
-    summaries = None if m.partitions is None else _summaries(m.partitions, spec, metadata)
-    return (m.content, m.manifest_path, m.manifest_length, m.partition_spec_id, m.added_snapshot_id, *both, summaries)
+    both = (*counts, *none) if manifest.content == ManifestContent.DATA else (*none, *counts)
+    spec = metadata.spec_by_id(manifest.partition_spec_id)
+    summaries = None if manifest.partitions is None else _summaries(manifest.partitions, spec, metadata)
+    path, length = manifest.manifest_path, manifest.manifest_length
+    return (manifest.content, path, length, manifest.partition_spec_id, manifest.added_snapshot_id, *both, summaries)
 
 
 def _summaries(parts: tuple[FieldSummary, ...], spec: PartitionSpec, metadata: TableMetadata) -> list[dict[str, Any]]:

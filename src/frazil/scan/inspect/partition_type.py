@@ -1,4 +1,4 @@
-"""Partition values of entries as the `partition` column of metadata tables."""
+"""Convert partition values of manifest entries to the `partition` column of metadata tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from frazil.spec.types import NestedField, StringType, StructType
 
 
 def coerce_partition(partition: pa.Array, unified: StructType) -> list[pa.Array]:
-    """Internal values, a column for each unified field, null where the spec of these entries lacks the field."""
+    """Return one column of internal values per unified field, null where the spec of these entries lacks the field."""
     have = {partition.type.field(i).name: i for i in range(partition.type.num_fields)}
     columns = []
     for field in unified.fields:
@@ -21,7 +21,7 @@ def coerce_partition(partition: pa.Array, unified: StructType) -> list[pa.Array]
 
 
 def child(struct: pa.Array, index: int) -> pa.Array:
-    """A struct's child with the struct's own nulls applied."""
+    """Return a struct's child with the struct's own nulls applied."""
     return struct.flatten()[index] if struct.null_count else struct.field(index)
 
 
@@ -34,7 +34,7 @@ def _cast(values: pa.Array, wanted: pa.DataType, field: NestedField) -> pa.Array
 
 
 def partition_struct(columns: list[pa.Array], unified: StructType) -> pa.Array:
-    """The column users see; `columns` as of `coerce_partition`."""
+    """Build the `partition` column that users see out of the columns of `coerce_partition`."""
     shown = [to_door(c, f.field_type) for c, f in zip(columns, unified.fields, strict=True)]
     return pa.StructArray.from_arrays(shown, fields=list(partition_arrow_type(unified)))
 

@@ -1,7 +1,8 @@
-"""Metadata table `partitions`: live files summed up by partition.
+"""Build the metadata table `partitions`: counts and sizes of live files, summed up by partition.
 
-A partition is the set of values of the union of all specs together with how many of its fields the file's spec has, as in Java: files of an
-older spec are not mixed with those of a newer one. Values are equal when their bits are: -0.0 and 0.0 are two partitions, NaN is one.
+As in Java, a partition is a set of values of the unified partition type together with the number of its fields that the file's spec has, so
+files of an older spec are not mixed with those of a newer one. Values are equal when their bits are: -0.0 and 0.0 are two partitions, all
+NaNs are one.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _SUMMED = (*ENTRY, "content", "file_path", "partition", "record_count", "file_si
 
 
 def partitions_schema(metadata: TableMetadata) -> pa.Schema:
-    """Java's columns; `partition` and `spec_id` are left out when no spec has a field."""
+    """Return Java's columns; `partition` and `spec_id` are left out when no spec has a field."""
     unified = unified_partition_type(metadata)
     keys = [pa.field("partition", partition_arrow_type(unified), False), pa.field("spec_id", pa.int32(), False)] if unified.fields else []
     counts = [pa.field(name, type_, False) for name, type_ in _COUNTS]
@@ -47,7 +48,8 @@ def partitions_schema(metadata: TableMetadata) -> pa.Schema:
 def partitions(
     metadata: TableMetadata, storage: Storage, snapshot: Snapshot | None, row_filter: Predicate | None = None, case_sensitive: bool = True
 ) -> pa.Table:
-    """`row_filter` is one on the table's columns: files that cannot hold matching rows are not counted."""
+    """Sum up the live files of a snapshot by partition. `row_filter` is on the table's columns: files that cannot hold matching rows are
+    not counted."""
     schema, unified = partitions_schema(metadata), unified_partition_type(metadata)
     if snapshot is None:
         return schema.empty_table()
@@ -62,7 +64,7 @@ def partitions(
 
 
 class _Ranks:
-    """Snapshots in order of time, so that the newest is a maximum; -1 is one that has expired."""
+    """Rank snapshots by time, so that the newest has the highest rank; -1 is a snapshot that has expired."""
 
     def __init__(self, metadata: TableMetadata):
         ordered = sorted(metadata.snapshots, key=lambda s: (s.timestamp_ms, s.sequence_number))
@@ -73,13 +75,13 @@ class _Ranks:
         return pc.index_in(snapshot_ids, self.ids).fill_null(-1).cast(pa.int64())
 
 
-_SPECS = 1 << 24  # specs a table may have at most; a rank times this plus the spec id is one number to maximise
+_SPECS = 1 << 24  # most specs that a table may have; rank * _SPECS + spec id is one number, whose maximum is the newest of both
 
 
 def _manifest(
     manifest: ManifestFile, *, metadata: TableMetadata, storage: Storage, bound: Bound, unified: StructType, ranks: _Ranks
 ) -> pa.Table:
-    """Sums of one manifest: keys k0, k1, …, the number of fields, the counts, and the newest (snapshot, spec) as one number."""
+    """Sum up one manifest: keys k0, k1, …, the number of fields, the counts, and the newest (snapshot, spec) as one number."""
     spec = metadata.spec_by_id(manifest.partition_spec_id)
     columns = (*_SUMMED, "split_offsets", *STATISTICS) if references(bound) else _SUMMED
     entries = live(read_manifest(storage, manifest, columns))
@@ -92,10 +94,10 @@ def _manifest(
     records, sizes = column_of(entries, "record_count"), column_of(entries, "file_size_in_bytes")
     counted: list[pa.Array] = []
     for kind in (DataFileContent.DATA, DataFileContent.POSITION_DELETES, DataFileContent.EQUALITY_DELETES):
-        mine = pc.equal(content, int(kind))
-        counted += [pc.if_else(mine, records, 0), mine.cast(pa.int64())]
+        of_kind = pc.equal(content, int(kind))
+        counted += [pc.if_else(of_kind, records, 0), of_kind.cast(pa.int64())]
         if kind == DataFileContent.DATA:
-            counted.append(pc.if_else(mine, sizes, 0))
+            counted.append(pc.if_else(of_kind, sizes, 0))
     newest = pc.add(pc.multiply(ranks.of(column_of(entries, "snapshot_id")), _SPECS), spec.spec_id)
     fields = pa.repeat(pa.scalar(projected_fields(spec, unified), pa.int32()), len(entries))
     names = [*(f"k{i}" for i in range(len(keys))), "fields", *(name for name, _ in _COUNTS), "newest"]
@@ -103,7 +105,7 @@ def _manifest(
 
 
 def _one_nan(values: pa.Array) -> pa.Array:
-    """All NaNs with the same bits, so that they group."""
+    """Give all NaNs the same bits, so that they fall into one group."""
     if not pa.types.is_floating(values.type):
         return values
     return pc.if_else(pc.is_nan(values), pa.scalar(float("nan"), values.type), values)

@@ -1,4 +1,4 @@
-"""Metadata table `position_deletes`: every deleted position, from position delete files and deletion vectors."""
+"""Build the metadata table `position_deletes`: every deleted position, from position delete files and deletion vectors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from frazil.storage.base import system_error
 
 
 def position_deletes_schema(metadata: TableMetadata) -> pa.Schema:
-    """Java's columns: `partition` only when a spec has a field, offset and size of the vector from format version 3."""
+    """Return Java's columns: `partition` only when a spec has a field, offset and size of deletion vectors from format version 3 on."""
     unified = unified_partition_type(metadata)
     partition = [pa.field("partition", partition_arrow_type(unified), False)] if unified.fields else []
     vector = [pa.field("content_offset", pa.int64()), pa.field("content_size_in_bytes", pa.int64())] if metadata.format_version >= 3 else []
@@ -52,7 +52,8 @@ def position_deletes_schema(metadata: TableMetadata) -> pa.Schema:
 
 
 def position_deletes(metadata: TableMetadata, storage: Storage, snapshot: Snapshot | None) -> pa.Table:
-    """`row` is null but where a Parquet delete file carries the deleted rows; ORC and Avro files that do are refused (Unsupported)."""
+    """List the deleted positions of a snapshot. `row` is null except where a Parquet delete file carries the deleted rows; ORC and Avro
+    delete files that carry them are refused (Unsupported)."""
     schema, unified = position_deletes_schema(metadata), unified_partition_type(metadata)
     chosen = [m for m in manifests_of(metadata, snapshot, storage) if delete_manifest(m) and m.has_live_files] if snapshot else []
     work = partial(_manifest, storage=storage, unified=unified, schema=schema, row_type=_row_type(metadata))
@@ -78,7 +79,7 @@ def _manifest(manifest: ManifestFile, *, storage: Storage, unified: StructType, 
 
 @dataclass(frozen=True)
 class _Places:
-    """Deleted positions in data files; `rows`: what stood there, where the delete file says."""
+    """Hold deleted positions in data files. `rows`: the deleted rows, if the delete file carries them."""
 
     paths: pa.Array
     positions: pa.Array
@@ -110,14 +111,14 @@ def _table(
 
 
 def _row_type(metadata: TableMetadata) -> StructType:
-    """The table's columns, all optional: engines refuse a missing struct around columns that must be there."""
+    """Make all of the table's columns optional: engines refuse a null struct around required columns."""
     return StructType(*(replace(f, required=False) for f in metadata.schema().fields))
 
 
 def _positions(
     row: dict[str, Any], storage: Storage, row_type: StructType, vectors: dict[str, VectorFile] | None = None
 ) -> Iterator[_Places]:
-    """What one delete file deletes, in its order. `vectors`: Puffin files that this manifest has named before."""
+    """Yield the positions that one delete file deletes, in its order. `vectors`: Puffin files of this manifest that were read before."""
     path, kind = row["file_path"], row["file_format"]
     if row["key_metadata"] is not None:
         raise Unsupported(f"Delete file {path} is encrypted; encrypted tables are not supported.", file=path)
@@ -131,7 +132,7 @@ def _positions(
     except FrazilError:
         raise
     except KeyError as e:
-        raise CorruptData(f"Position delete file {path} is {kind} or lacks a column: {e}", file=path) from e
+        raise CorruptData(f"Position delete file {path} has an unknown format ({kind}) or lacks a column: {e}", file=path) from e
     except OSError as e:
         if e.errno is not None:
             raise system_error(e, path, "read") from e
@@ -146,7 +147,7 @@ def _positions(
 def _vector(row: dict[str, Any], files: dict[str, VectorFile], storage: Storage) -> _Places:
     path, referenced = row["file_path"], row["referenced_data_file"]
     if referenced is None:
-        raise CorruptData(f"The deletion vector in {path} has no data file in its manifest.", file=path)
+        raise CorruptData(f"The deletion vector in {path} has no referenced_data_file in its manifest.", file=path)
     place = row["content_offset"], row["content_size_in_bytes"]
     if path not in files:
         files[path] = VectorFile.read(path, storage, place)
@@ -176,7 +177,7 @@ def _avro(source: pa.NativeFile, path: str) -> pa.Table:
     container = read_container(source.read(), path)
     record = container.schema
     if record.kind != "record":
-        raise CorruptData(f"Position delete file {path} holds no records.", file=path)
+        raise CorruptData(f"Position delete file {path} does not hold records.", file=path)
     _no_rows([name for name, _, _ in record.fields], path)
     _, columns = read_columns(container, record, {"file_path": pa.string(), "pos": pa.int64()}, path)
     return pa.table(columns)

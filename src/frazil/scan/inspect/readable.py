@@ -1,4 +1,4 @@
-"""`readable_metrics`: counts and bounds of every leaf column by name, bounds as values."""
+"""Build the column `readable_metrics` of metadata tables: counts and bounds of every leaf column by name, with decoded bounds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ METRIC_COLUMNS = tuple(column for _, column in (*_COUNTS, *_BOUNDS))
 
 
 def _leaves(schema: Schema) -> list[tuple[str, int, IcebergType]]:
-    """(full name, id, type) of primitive columns at any depth, in Java's order of names (UTF-16)."""
+    """List (full name, id, type) of the primitive columns at any depth, in Java's order of names (by UTF-16)."""
     named = [(schema.find_column_name(i) or str(i), i, f.field_type) for i, f in schema.by_id.items()]
     leaves = [leaf for leaf in named if leaf[2].is_primitive and not isinstance(leaf[2], VariantType)]
     return sorted(leaves, key=lambda leaf: leaf[0].encode("utf-16-be", "surrogatepass"))
@@ -35,7 +35,7 @@ def readable_type(schema: Schema) -> pa.StructType:
 
 
 def readable_metrics(entries: pa.Table, schema: Schema, repeats: Repeats) -> pa.Array:
-    """One struct a row; null inside where a file has no such count or bound, or one that cannot be of the column's type."""
+    """Return one struct per row, with null for a count or bound that a file lacks or that cannot be of the column's type."""
     metrics = {column: MapColumn(entries.column(column)) for column in METRIC_COLUMNS}
     structs = []
     for _, field_id, type_ in _leaves(schema):

@@ -1,4 +1,4 @@
-"""Columns that say the same in manifest after manifest (ids of columns, no nulls, a constant) are held once."""
+"""Share equal columns among manifests: column ids, constants and all-null columns repeat in manifest after manifest and are held once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pyarrow as pa
 
 
 class Repeats:
-    """Takes an array from the manifest before when it is equal. Threads may share it: one that misses another's array keeps its own."""
+    """Replace an array by the equal one of an earlier manifest. Threads may share this object: one that misses an array keeps its own."""
 
     __slots__ = ("_before",)
 
@@ -16,11 +16,11 @@ class Repeats:
         self._before: dict[Hashable, pa.Array] = {}
 
     def same(self, what: Hashable, array: pa.Array) -> pa.Array:
-        """`array`, or the last one kept for this purpose, type and length when that holds the same values."""
+        """Return the last array kept for this purpose, type and length when it holds the same values, otherwise `array`."""
         if array.null_count == len(array):
             what = "nulls"
         elif pa.types.is_floating(array.type):
-            return array  # 0.0 would be taken for -0.0
+            return array  # `equals` takes 0.0 for -0.0
         key = (what, array.type, len(array))
         before = self._before.get(key)
         if before is not None and before.equals(array):

@@ -1,4 +1,4 @@
-"""Metadata tables by name."""
+"""Build a metadata table by its name."""
 
 from __future__ import annotations
 
@@ -34,13 +34,15 @@ def metadata_table(
     row_filter: str | Predicate | None = None,
     case_sensitive: bool = True,
 ) -> pa.Table:
-    """One of `METADATA_TABLES` (any case). `snapshot_id` or `snapshot`: as of that one, for `TIME_TRAVEL_TABLES`; else the current one.
+    """Build one of `METADATA_TABLES` (any case), as of `snapshot_id` or `snapshot` (only `TIME_TRAVEL_TABLES`), else the current snapshot.
 
-    `row_filter` (only `partitions`) is one on the table's own columns. Raises InvalidInput for what a table does not take.
+    `row_filter` (only `partitions`) is on the table's own columns. Raises InvalidInput for an argument that the metadata table does not
+    take.
     """
     known = _known(name)
     if known not in TIME_TRAVEL_TABLES and (snapshot_id is not None or snapshot is not None):
-        raise InvalidInput(f"Cannot select snapshot in table: {known}", hint=f"Time travel works for {', '.join(TIME_TRAVEL_TABLES)}.")
+        hint = f"Metadata tables with time travel: {', '.join(TIME_TRAVEL_TABLES)}."
+        raise InvalidInput(f"Cannot select snapshot in table: {known}", hint=hint)
     predicate = parse(row_filter) if isinstance(row_filter, str) else row_filter
     if known != "partitions" and predicate is not None and not isinstance(predicate, AlwaysTrue):
         raise InvalidInput(f"Metadata table {known} takes no row_filter; filter the Arrow table that it returns.")
@@ -55,7 +57,7 @@ def metadata_table(
 
 
 def metadata_table_schema(name: str, metadata: TableMetadata) -> pa.Schema:
-    """The columns of a metadata table of this table."""
+    """Return the columns of a metadata table of this table."""
     match _known(name):
         case "files" | "data_files" | "delete_files" | "all_files" | "all_data_files" | "all_delete_files":
             return files.files_schema(metadata)
@@ -72,7 +74,7 @@ def metadata_table_schema(name: str, metadata: TableMetadata) -> pa.Schema:
 def _known(name: str) -> str:
     known = name.lower()
     if known not in METADATA_TABLES:
-        raise InvalidInput(f"There is no metadata table {name!r}.", hint=f"There are: {', '.join(METADATA_TABLES)}.")
+        raise InvalidInput(f"There is no metadata table {name!r}.", hint=f"Metadata tables: {', '.join(METADATA_TABLES)}.")
     return known
 
 

@@ -1,4 +1,4 @@
-"""Arrow types of the metadata tables' columns, as Frazil's doors show values: uuid is text, variant and unknown have no bounds."""
+"""Map Iceberg types to the Arrow types that metadata tables show to users: uuid is text, variant and unknown have no bounds."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TIMESTAMP = pa.timestamp("us", "UTC")
 
 
 def door_type(type_: IcebergType) -> pa.DataType:
-    """The Arrow type users see for a table's type."""
+    """Return the Arrow type that users see for an Iceberg type."""
     match type_:
         case DateType():
             return pa.date32()
@@ -59,7 +59,7 @@ def door_type(type_: IcebergType) -> pa.DataType:
 
 
 def to_door(values: pa.Array, type_: IcebergType) -> pa.Array:
-    """Internal values (`arrow_value_type`) as users see them."""
+    """Convert internal values (`arrow_value_type`) to the values that users see."""
     shown = door_type(type_)
     match type_:
         case UUIDType():

@@ -1,3 +1,3 @@
-"""Files of whole snapshots, without a filter: all that a table reaches (`reachable`), and a number for each data file (`numbering`)."""
+"""List the files of whole snapshots, without a filter: all that a table reaches (`reachable`), a number per data file (`numbering`)."""
 
 __all__ = ["listed_twice", "numbering", "reachable"]

@@ -1,6 +1,6 @@
-"""A snapshot that lists a data file twice: its rows would be there twice, deletes of one entry would not be those of the other.
+"""Refuse snapshots that list a data file twice: its rows would be read twice, and deletes may apply to one entry and not to the other.
 
-Frazil refuses to read it. Other engines give the rows twice without a word, which is what a job that added its files again looks like.
+Such a snapshot is what a job leaves that added its files a second time. Other engines return the rows twice without an error.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from frazil.scan.tasks import PlannedFiles
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import Snapshot
 
-_FEW = 2000  # paths that are simply compared
-_SUFFIX = 64  # bytes at the end of a path that tell nearly all files apart: a Java name has 58 and more
+_FEW = 2000  # paths; so few are compared without hashing
+_SUFFIX = 64  # bytes at the end of a path, enough to tell nearly all files apart: names that Java gives have at least 58
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 Numbers = npt.NDArray[np.int64]
 
 
 def refuse_files_listed_twice(groups: Sequence[PlannedFiles], metadata: TableMetadata, snapshot: Snapshot) -> None:
-    """Raises CorruptData that names the file, the snapshot, and the snapshots that added the file. 100,000 files take 15 ms."""
+    """Raise CorruptData, which names the file, the snapshot, and the snapshots that added the file. Checking 100,000 files takes 15 ms."""
     groups = [g for g in groups if len(g)]
     if not groups:
         return
@@ -43,18 +43,18 @@ def refuse_files_listed_twice(groups: Sequence[PlannedFiles], metadata: TableMet
     before = again.parent_snapshot_id if again is not None else None
     hint = "Read an older snapshot (snapshot_id=…), or go back to one with manage_snapshots().set_current_snapshot(…)."
     if before is not None:
-        hint = f"Snapshot {before} is the one before it was added again: read it (snapshot_id={before}) and overwrite the table with its "
-        hint += f"rows, or go back to it with manage_snapshots().set_current_snapshot({before}).commit()."
-    told = ", ".join(str(s) for s in dict.fromkeys(added_by))
+        hint = f"Snapshot {before} is the last one before the file was added again: read it (snapshot_id={before}) and overwrite the table "
+        hint += f"with its rows, or go back to it with manage_snapshots().set_current_snapshot({before}).commit()."
+    adders = ", ".join(str(s) for s in dict.fromkeys(added_by))
     raise CorruptData(
-        f"Snapshot {snapshot.snapshot_id} of table {metadata.location} lists data file {path} {len(rows)} times (added by {told}), which "
-        "would give its rows as often.",
+        f"Snapshot {snapshot.snapshot_id} of table {metadata.location} lists data file {path} {len(rows)} times (added by {adders}); its "
+        "rows would be read as often.",
         hint=hint, table=metadata.location, snapshot_id=snapshot.snapshot_id, file=path,
     )  # fmt: skip
 
 
 def rows_of_a_repeated_path(paths: pa.Array) -> Numbers:
-    """The places of one path that occurs more than once, in whatever spelling (`file:/x` and `/x` are one file); none as a rule."""
+    """Find the rows of one path that occurs more than once, in any spelling (`file:/x` and `/x` are one file); usually there is none."""
     rows: Numbers = np.arange(len(paths))
     if len(paths) > _FEW:
         rows = _alike(paths if _one_spelling(paths) else normalised(paths))
@@ -66,7 +66,7 @@ def rows_of_a_repeated_path(paths: pa.Array) -> Numbers:
 
 
 def _one_spelling(paths: pa.Array) -> bool:
-    """Whether no file can stand here under two names: all begin alike, scheme and all, and no further slash is doubled."""
+    """Tell whether no file can be listed under two spellings: all paths share a scheme and a prefix, and no other slash is doubled."""
     ends = pc.min_max(paths).as_py()
     both = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(ends["min"], ends["max"], strict=False))
     start = "".join(first for first, _ in both)
@@ -80,7 +80,7 @@ def _one_spelling(paths: pa.Array) -> bool:
 
 
 def _alike(paths: pa.Array) -> Numbers:
-    """Places whose paths may be equal, told by a hash of their ends."""
+    """Find the rows whose paths may be equal, by a hash of the last bytes of each path."""
     edges = _edges(paths).astype(np.int64)
     begins, ends = edges[:-1], edges[1:]
     if int((ends - begins).min()) < 8:
@@ -96,5 +96,5 @@ def _alike(paths: pa.Array) -> Numbers:
 
 
 def _edges(paths: pa.Array) -> npt.NDArray[np.int32]:
-    """Where each text begins among the bytes of all, and where the last one ends."""
+    """Return the offset of each path in the bytes of all paths, and the end of the last one."""
     return np.frombuffer(paths.buffers()[1], np.int32)[paths.offset : paths.offset + len(paths) + 1]

@@ -1,8 +1,8 @@
-"""Number the data files of a snapshot, so that (snapshot, number) names one file at every planning, as the offset of a stream must.
+"""Number the data files of a snapshot, so that (snapshot, number) names the same file at every planning, as the offset of a stream must.
 
-A snapshot's manifest list never changes, nor do its manifests. So files are counted in the order of the list and of the entries in each
-manifest, from 0, whatever a plan leaves out and in whatever order it reads. The counts come from the list; a manifest is opened only when
-its files are wanted, or when an old writer left the counts out.
+A snapshot's manifest list never changes, nor do its manifests. So files are counted from 0 in the order of the list and of the entries in
+each manifest, whatever a plan leaves out and in whatever order it reads. The counts come from the list; a manifest is opened only when its
+files are wanted, or when an old writer left the counts out.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from frazil.storage import Storage
 
 @dataclass(frozen=True)
 class FileNumbers:
-    """The numbers of a snapshot's data files: of all that are live in it, or (`added`) of those that it added.
+    """Hold the numbers of a snapshot's data files: those of all its live files, or (`added`) of the files that it added.
 
-    `counts`: how many each of `manifests` holds. `files`: the numbers that are wanted, None: all.
+    `counts`: the number of files in each of `manifests`. `files`: the numbers that are wanted; None: all.
     """
 
     snapshot_id: int
@@ -46,17 +46,17 @@ class FileNumbers:
 
     @cached_property
     def firsts(self) -> tuple[int, ...]:
-        """The number of the first file in each manifest."""
+        """Return the number of the first file in each manifest."""
         return tuple(itertools.accumulate(self.counts, initial=0))[:-1]
 
     def wanted(self) -> list[ManifestFile]:
-        """The manifests with files whose numbers are wanted, in their order."""
+        """Return the manifests with files whose numbers are wanted, in their order."""
         files = range(self.total) if self.files is None else self.files
         spans = zip(self.manifests, self.firsts, self.counts, strict=True)
         return [m for m, first, count in spans if first < files.stop and first + count > files.start]
 
     def choose(self, entries: pa.Table) -> pa.Table:
-        """The entries of a manifest that have numbers."""
+        """Keep the entries of a manifest that have numbers."""
         if not self.added:
             return live(entries)
         new = pc.equal(entries.column("status"), scalar(int(ManifestEntryStatus.ADDED), pa.int32()))
@@ -64,16 +64,16 @@ class FileNumbers:
         return entries.filter(pc.and_(new, mine))
 
     def numbered(self, manifest: ManifestFile, chosen: pa.Table) -> pa.Table:
-        """Chosen entries with their numbers in the column `NUMBER`, only those that are wanted.
+        """Add the column `NUMBER` to the chosen entries of a manifest, and keep those whose numbers are wanted.
 
-        Raises CorruptData when there are more or fewer than the manifest list says: numbers of later files would not be theirs.
+        Raises CorruptData when there are more or fewer entries than the manifest list says: all later files would get wrong numbers.
         """
-        place = self._places[manifest.manifest_path]
-        first, count = self.firsts[place], self.counts[place]
+        position = self._positions[manifest.manifest_path]
+        first, count = self.firsts[position], self.counts[position]
         if chosen.num_rows != count:
             raise CorruptData(
                 f"Manifest {manifest.manifest_path} has {chosen.num_rows} files, the manifest list says {count}: they cannot be numbered.",
-                hint="Rewriting the table's manifests mends the counts of later snapshots.", file=manifest.manifest_path,
+                hint="Rewrite the table's manifests: later snapshots then have correct counts.", file=manifest.manifest_path,
                 snapshot_id=self.snapshot_id,
             )  # fmt: skip
         table = chosen.append_column(NUMBER, pa.array(range(first, first + count), pa.int64()))
@@ -83,19 +83,19 @@ class FileNumbers:
         return table.slice(start, max(stop - start, 0))
 
     @cached_property
-    def _places(self) -> dict[str, int]:
+    def _positions(self) -> dict[str, int]:
         return {m.manifest_path: n for n, m in enumerate(self.manifests)}
 
 
 def number_files(
     metadata: TableMetadata, snapshot: Snapshot, storage: Storage, *, added: bool = False, files: range | None = None
 ) -> FileNumbers:
-    """The numbers of a snapshot's data files. `added`: of those that it added, counted on their own; `files`: only these numbers matter.
+    """Number the data files of a snapshot. `added`: only the files that it added, counted on their own; `files`: the numbers wanted.
 
     Raises InvalidInput for a range with a step or a negative start.
     """
     if files is not None and (files.step != 1 or files.start < 0):
-        raise InvalidInput(f"Numbers of files are a range from 0 on, without steps, not {files}.")
+        raise InvalidInput(f"File numbers must be a range that starts at 0 or above and has no step, not {files}.")
     data = [m for m in manifests_of(metadata, snapshot, storage) if is_data(m)]
     if added:
         data = [m for m in data if m.added_snapshot_id == snapshot.snapshot_id]

@@ -1,6 +1,7 @@
 """List every file that a table's metadata reaches: metadata files, manifest lists, manifests, data and delete files, statistics.
 
-A purge deletes these, an expiry those that only expired snapshots reach, and the removal of orphans all others below the table.
+A purge deletes all of these, snapshot expiry those that only expired snapshots reach, and orphan file removal every other file below the
+table's location.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Unreadable = Callable[[str, FrazilError], None]
 
 
 class FileKind(Enum):
-    """What a reached file is; `DELETES` are position deletes, equality deletes and Puffin files with deletion vectors."""
+    """Name the kind of a reached file; `DELETES` are position deletes, equality deletes and Puffin files with deletion vectors."""
 
     METADATA = "metadata"
     MANIFEST_LIST = "manifest list"
@@ -39,7 +40,8 @@ class FileKind(Enum):
 
 @dataclass(frozen=True, eq=False)
 class ReachedFiles:
-    """Some of the files. `paths`: as metadata spells them, each once; `named_by`: the manifest that names them, None for other kinds."""
+    """Hold a batch of reached files of one kind. `paths`: as metadata spells them, each once; `named_by`: the manifest that names data or
+    delete files, None for other kinds."""
 
     kind: FileKind
     paths: pa.Array
@@ -60,15 +62,16 @@ def reachable(
     workers: int | None = None,
     unreadable: Unreadable | None = None,
 ) -> Iterator[ReachedFiles]:
-    """The files that the snapshots reach, contents of a manifest before the manifest, manifests before their list, metadata last.
+    """Yield the files that the snapshots reach: the files of a manifest before the manifest, manifests before their list, metadata last.
 
     Every manifest is read once, and one batch holds the files of one manifest, so memory does not grow with the table; a data file that
-    several manifests name comes once for each. `metadata_location`: where `metadata` was read from, which is reached as well.
-    `snapshot_ids`: what these reach, and no metadata files; None: all snapshots. `contents=False` leaves data and delete files out and
-    reads no manifest. `removed`: also files that a snapshot removed (entries with status DELETED), which no read of it needs.
+    several manifests name comes once per manifest. `metadata_location`: where `metadata` was read from, which is reached as well.
+    `snapshot_ids`: only what these snapshots reach, without metadata files; None: all snapshots. `contents=False` leaves out data and
+    delete files and reads no manifest. `removed`: also files that a snapshot removed (entries with status DELETED), which no read of the
+    snapshot needs.
 
-    A file that cannot be read hides what it names, so that nothing may be concluded: raises CorruptData, NoSuchFileError, Unsupported for
-    encrypted tables, unless `unreadable` is given, which is told the file and the error, and the rest goes on.
+    The files that an unreadable file names are unknown, so nothing may be concluded from the rest: raises CorruptData, NoSuchFileError, and
+    Unsupported for encrypted tables. With `unreadable`, that function gets the file and the error instead, and the listing goes on.
     """
     reading = _Reading(metadata, storage, contents, removed, workers or default_workers(), unreadable)
     snapshots = list(metadata.snapshots) if snapshot_ids is None else [metadata.snapshot_by_id(i) for i in sorted(set(snapshot_ids))]
@@ -90,7 +93,7 @@ class _Reading:
     unreadable: Unreadable | None
 
     def __post_init__(self) -> None:
-        self._seen: set[bytes] = set()  # of manifests: a digest each, for a long history has many
+        self._seen: set[bytes] = set()  # digests of manifest paths, which are shorter than the paths: a long history has many
 
     def files(self, snapshots: list[Snapshot]) -> Iterator[ReachedFiles]:
         fresh: list[ManifestFile] = []
