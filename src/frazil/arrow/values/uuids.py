@@ -59,4 +59,4 @@ def _parse(text: str | None) -> bytes | None:
     try:
         return uuid.UUID(text).bytes
     except ValueError as e:
-        raise InvalidInput(f"{text[:60]!r} is no uuid.") from e
+        raise InvalidInput(f"{text[:60]!r} is not a uuid.") from e
