@@ -1,4 +1,4 @@
-"""Which store serves a location. One table may have files in several (`write.data.path`), so the scheme decides file by file."""
+"""Route each location to the store of its scheme. A table may have files in several stores (`write.data.path`)."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ _LOCAL = LocalStorage()
 
 @dataclass(frozen=True)
 class RoutedStorage:
-    """A Storage that hands every call to the store of the location's scheme. Properties hold secrets, so they are not shown."""
+    """Pass every call on to the store of the location's scheme. The properties hold secrets, so they are not shown."""
 
     properties: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     def of(self, location: str) -> Storage:
+        """Return the store of a location."""
         return _LOCAL if location[:1] == "/" else _store_for(scheme_of(location), self.properties)
 
     def local_path(self, location: str) -> str | None:
@@ -95,11 +96,12 @@ def _store_for(scheme: str, properties: tuple[tuple[str, str], ...]) -> Storage:
         return makers[scheme]()
     if scheme in OBJECT_SCHEMES:
         return ObjectStorage(scheme, properties)
-    raise Unsupported(f"Frazil has no storage for {scheme}: locations.", hint="It has local paths, file:, memory:, s3:, gs:, abfss:.")
+    supported = "Supported are local paths, file:, memory:, s3:, gs: and abfss:."
+    raise Unsupported(f"Frazil has no storage for {scheme}: locations.", hint=supported)
 
 
 def storage_for(location: str, properties: Mapping[str, str] | None = None) -> Storage:
-    """The storage of a location, with the catalog's properties (`s3.*`, `gcs.*`, `adls.*`). Unsupported for schemes that have none."""
+    """Return the storage of a location, with the catalog's properties (`s3.*`, `gcs.*`, `adls.*`). Raises Unsupported for other schemes."""
     check_location(location)
     storage = RoutedStorage(_storage_properties(properties or {}))
     storage.of(location)
@@ -107,5 +109,5 @@ def storage_for(location: str, properties: Mapping[str, str] | None = None) -> S
 
 
 def _storage_properties(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Only what stores read, so that equal ones share a client and other secrets do not travel with tasks."""
+    """Keep only the properties that stores read, so that equal ones share a client and other secrets do not travel with tasks."""
     return frozen_properties({k: v for k, v in properties.items() if k.startswith(("s3.", "gcs.", "adls.", "client."))})
