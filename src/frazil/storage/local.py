@@ -120,7 +120,7 @@ class LocalStorage:
         return os.path.exists(local_path_of(location))
 
     def size(self, location: str) -> int:
-        with told(location, "get the size of"):
+        with told(location, "inspect"):
             return os.stat(local_path_of(location)).st_size
 
     def delete(self, location: str) -> None:
@@ -164,7 +164,7 @@ class LocalStorage:
         return os.path.isdir(local_path_of(location))
 
     def make_directory(self, location: str) -> None:
-        with told(location, "create the directory"):
+        with told(location, "make the directory"):
             make_directories(local_path_of(location))
 
     def remove_directory(self, location: str) -> bool:

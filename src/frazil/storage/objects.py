@@ -117,7 +117,7 @@ class ObjectStorage:
 
     def size(self, location: str) -> int:
         library, store, key = self._at(location)
-        with _told(location, "get the size of"):
+        with _told(location, "inspect"):
             return int(library.head(store, key)["size"])
 
     def delete(self, location: str) -> None:
