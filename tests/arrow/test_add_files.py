@@ -97,7 +97,7 @@ def test_columns_that_the_table_has_not_are_refused(tmp_path):
     """Nobody would see their values. Columns that the table had once are known to be gone."""
     inside = Schema(*SCHEMA.fields, N(5, "s", StructType(N(6, "a", LongType()))))
     struct = pa.array([{"a": 1, "b": 2}], pa.struct([("a", pa.int64()), ("b", pa.int64())]))
-    with pytest.raises(SchemaMismatch, match=r"x\.parquet has columns that the table has not: s\.b, more\. Add them first"):
+    with pytest.raises(SchemaMismatch, match=r"x\.parquet has columns that the table does not have: s\.b, more\. Add the columns first"):
         data_files_of([parquet(tmp_path, pa.table({"id": [1], "s": struct, "more": [1]}))], replace(metadata(), schemas=(inside,)), STORAGE)
     (own,) = written(arrow_table(SCHEMA, [{1: 1, 2: "a", 3: 0, 4: 0.5}]), SCHEMA, tmp_path / "own")
     narrow = replace(metadata(), schemas=(SCHEMA, Schema(*SCHEMA.fields[:2], schema_id=1)), current_schema_id=1)

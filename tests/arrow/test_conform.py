@@ -168,7 +168,7 @@ def test_frames_of_every_kind_are_taken():
         polars.DataFrame(rows),
     ):
         assert taken(frame).to_pylist() == rows
-    with pytest.raises(InvalidInput, match="is no frame"):
+    with pytest.raises(InvalidInput, match="is not a frame"):
         as_arrow(7)
     with pytest.raises(InvalidInput, match="two columns"):
         conform(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["id", "id"]), SCHEMA)
@@ -206,8 +206,8 @@ def test_rows_as_dicts_may_lack_columns_that_others_have():
         ([{"id": 2**70}], "Column id cannot be read as one type"),
         ({"id": 5}, "Column id cannot be read as one type"),
         ({"id": [1], "name": ["a", "b"]}, "differ in length: id: 1, name: 2"),
-        ([{1: "a"}], "Columns have names, not 1"),
-        ([{}], "is no frame"),
+        ([{1: "a"}], "The name of a column must be text, not 1"),
+        ([{}], "is not a frame"),
     ],
 )
 def test_python_values_that_make_no_column_are_told_by_name(frame, message):

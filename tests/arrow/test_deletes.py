@@ -326,7 +326,7 @@ def test_a_vector_that_its_footer_describes_otherwise_is_corrupt(tmp_path: Path)
         path.write_bytes(content.replace(text, other))
         refused(data, good, "the footer of that file says")
     path.write_bytes(content[:-1])
-    refused(data, good, "no Puffin file")
+    refused(data, good, "not a Puffin file")
 
 
 def test_a_puffin_file_is_opened_once_for_all_its_vectors(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_subclasses_of_pandas_frames_are_pandas_frames():
 
 
 def test_a_level_that_is_another_than_the_column_of_its_name_is_refused():
-    with pytest.raises(InvalidInput, match=r"column and a level of its index named 'k', which differ.*reset_index"):
+    with pytest.raises(InvalidInput, match=r"column and an index level named 'k' with different values.*reset_index"):
         as_arrow(pd.DataFrame({"k": [1, 2]}, index=pd.Index([2, 1], name="k")))
 
 

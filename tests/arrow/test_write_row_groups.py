@@ -89,7 +89,7 @@ def parse_of(sink):
 
 
 def test_footers_of_other_files_are_refused():
-    with pytest.raises(ValueError, match="row groups are due"):
+    with pytest.raises(ValueError, match="in place of num_rows and row_groups"):
         joined_footer([(parse_of(written([[1]])[0]).before + parse_of(written([[1]])[0]).schema + b"\x15\x02\x00", 0)])
 
 

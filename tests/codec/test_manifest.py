@@ -304,7 +304,7 @@ def test_what_cannot_be_written_is_refused() -> None:
     spec = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "id"))
     with pytest.raises(InvalidInput, match="partition values"):
         encoded([entry("a")], spec)
-    with pytest.raises(InvalidInput, match="is no long"):
+    with pytest.raises(InvalidInput, match="is not a valid long"):
         encoded([entry("a", partition=("x",))], spec)
     with pytest.raises(Unsupported, match="zig"):
         encoded([], PartitionSpec(PartitionField(1, 1000, UnknownTransform("zig[3]"), "z")))

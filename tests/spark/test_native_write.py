@@ -210,7 +210,7 @@ def test_a_null_in_a_required_column_fails_and_leaves_no_file(catalog, session, 
 
 def test_a_value_that_arrow_cannot_write_is_told_in_one_line(catalog, session):
     t = catalog.create_table("db.uuid", Schema(i.NestedField(1, "u", i.UUIDType())))
-    with pytest.raises(InvalidInput, match=r"^[^{]*'nonsense' is no uuid") as e:
+    with pytest.raises(InvalidInput, match=r"^[^{]*'nonsense' is not a uuid") as e:
         t.append(session.sql("select 'nonsense' u"))
     assert "\n" not in str(e.value)
     assert files_below(t.location()) == []

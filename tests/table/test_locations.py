@@ -64,7 +64,7 @@ def test_a_location_that_is_no_path_is_refused_with_what_was_meant(here: Path, w
     for make in (catalog.create_table, catalog.create_table_transaction):
         with pytest.raises(InvalidInput, match=r"location.* third argument.*partition_by="):
             make("db.q", "id bigint", wrong)
-    with pytest.raises(InvalidInput, match="is no path"):
+    with pytest.raises(InvalidInput, match="is not a path"):
         catalog.create_table("db.t", "id bigint").transaction().update_location("id")
     assert not catalog.table_exists("db.q") and not (here / "id").exists()
 

@@ -1,3 +1,3 @@
-"""Data files to Arrow and back: Parquet, ORC and Avro, projected by field id, written with ids and metrics."""
+"""Read and write data files as Arrow: Parquet, ORC and Avro, projected by field id, written with field ids and metrics."""
 
 __all__ = ["changelog", "deletes", "files", "footers", "read", "values", "write"]

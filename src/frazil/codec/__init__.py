@@ -1,10 +1,11 @@
-"""Bytes to nouns and back, pure: nothing here opens a file but the local manifest path handed to `manifest.decode_manifest`.
+"""Decode and encode the files of table metadata: metadata.json, manifests, manifest lists, Puffin files, deletion vectors, values.
 
-Doors: `metadata_json` (table metadata), `json_nouns` and `json_updates` (schemas, specs, orders, snapshots, refs; REST updates and
+Modules: `metadata_json` (table metadata), `json_nouns` and `json_updates` (schemas, specs, orders, snapshots, refs; REST updates and
 requirements), `manifest_list`, `manifest` (to Arrow, columnar, and back), `single_value` (bounds, defaults, readable
 values), `partition_path`, `avro` (object container files, bounded), `puffin`, `deletion_vector`.
 
-Every decoder takes hostile bytes: it raises CorruptData with the file's name, in time and memory bounded by what it was given.
+All functions are pure, from bytes to values and back; only `manifest.decode_manifest` may be given the path of a local file to read.
+Decoders trust no byte: a damaged or hostile file raises CorruptData with its name, in time and memory bounded by its size.
 """
 
 __all__ = [

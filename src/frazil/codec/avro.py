@@ -1,8 +1,8 @@
-"""Avro object container files (Avro 1.11 specification), read within bounds: no length in a file is believed before it is checked.
+"""Read Avro object container files (Avro 1.11 specification) within bounds: no length in a file is trusted before it is checked.
 
-`read_container` gives the header and the blocks, decompressed; `record_reader` compiles a schema into a function from bytes to values.
-Values: records are tuples in field order, maps and arrays lists (a string-keyed map a list of pairs), enums their symbol, logical
-types their stored value (decimal: the unscaled bytes).
+`read_container` reads the header and the blocks, which are decompressed on demand; `record_reader` compiles a schema into a function from
+bytes to values. Records become tuples in field order, maps and arrays lists (a string-keyed map a list of pairs), enums their symbol,
+logical types their stored value (decimal: the unscaled bytes). Why there is a reader of our own: docs/adr/0020.
 """
 
 from __future__ import annotations
@@ -22,42 +22,44 @@ from frazil.codec.guard import inflate, reading
 from frazil.errors import CorruptData, NotInstalledError, Unsupported
 
 MAGIC = b"Obj\x01"
-MAX_RATIO, FREE_BYTES = 200, 1 << 25  # what a file may grow to: 32 MiB, or 200 times its size
+MAX_RATIO, FREE_BYTES = 200, 1 << 25  # the decompressed size of a file may be 32 MiB, or 200 times its size
 Reader = Callable[[bytes, int], tuple[Any, int]]
 
 
 @dataclass(frozen=True)
 class Container:
-    """A container file: its metadata (without avro.*), schema, and what follows, decompressed when it is asked for."""
+    """Hold a container file: its metadata (without avro.*), its schema, and its blocks, which are decompressed on first use."""
 
     metadata: dict[str, bytes]
     schema: AvroNode
     codec: str
     data: bytes
     start: int
-    """Where the sync marker of the header begins."""
+    """The offset of the sync marker that ends the header."""
 
     @property
     def sync(self) -> bytes:
+        """Return the marker of 16 bytes that follows each block."""
         return self.data[self.start : self.start + 16]
 
     @cached_property
     def blocks(self) -> tuple[tuple[int, bytes], ...]:
-        """(entries, bytes) of each block. Raises CorruptData for anything torn, damaged or swollen."""
+        """Decompress all blocks to (number of entries, bytes). Raises CorruptData when one is torn, damaged or too large."""
         return tuple(_blocks(self.data, self.start, self.codec))
 
     @cached_property
     def count(self) -> int:
-        """Entries that the blocks claim to hold."""
+        """Count the entries that the blocks claim to hold."""
         return sum([n for n, _ in self.blocks])
 
     @cached_property
     def size(self) -> int:
+        """Return the bytes of all blocks, decompressed."""
         return sum([len(b) for _, b in self.blocks])
 
 
 def read_container(data: bytes, file: str = "") -> Container:
-    """Header and blocks, which are decompressed later. Raises CorruptData."""
+    """Read the header of a container file; its blocks are decompressed on first use. Raises CorruptData."""
     with reading("the Avro file", file):
         metadata, at = _header(data)
         schema_text, codec = metadata.pop("avro.schema", None), metadata.pop("avro.codec", b"null").decode()
@@ -67,7 +69,7 @@ def read_container(data: bytes, file: str = "") -> Container:
 
 
 def stream_container(data: bytes, file: str = "") -> tuple[AvroNode, Iterator[tuple[int, bytes]]]:
-    """Schema and blocks as `read_container` gives them, one block decompressed at a time: for data files."""
+    """Read the schema and the blocks of a data file, one block decompressed at a time, so that memory stays bounded."""
     with reading("the Avro file", file):
         metadata, at = _header(data)
         if (text := metadata.get("avro.schema")) is None:
@@ -76,9 +78,9 @@ def stream_container(data: bytes, file: str = "") -> tuple[AvroNode, Iterator[tu
 
 
 def _header(data: bytes) -> tuple[dict[str, bytes], int]:
-    """The metadata map, and where the sync marker after it begins."""
+    """Read the metadata map of the header; returns it and the offset of the sync marker after it."""
     if data[:4] != MAGIC:
-        raise CorruptData("This is no Avro file: its first bytes are wrong.", offset=0)
+        raise CorruptData("This is not an Avro file: it does not begin with the magic number Obj1.", offset=0)
     metadata, at = {}, 4
     while True:
         count, at = read_long(data, at)
@@ -108,7 +110,7 @@ def _blocks(data: bytes, at: int, codec: str) -> Iterator[tuple[int, bytes]]:
         block = decompress(data[at:stop], left)
         left -= len(block)
         if left < 0:
-            raise CorruptData("The Avro file is far larger inside than outside.", offset=at)
+            raise CorruptData("The Avro file decompresses to far more than its size allows.", offset=at)
         yield count, block
         at = stop + 16
 
@@ -119,19 +121,19 @@ def _blocks(data: bytes, at: int, codec: str) -> Iterator[tuple[int, bytes]]:
 def _codec(name: str) -> Callable[[bytes, int], bytes]:
     found = _CODECS.get(name)
     if found is None:
-        raise Unsupported(f"Cannot read Avro compression {name[:40]!r}.", hint=f"Known: {', '.join(sorted(_CODECS))}.")
+        raise Unsupported(f"Cannot read Avro compression codec {name[:40]!r}.", hint=f"Known: {', '.join(sorted(_CODECS))}.")
     return found
 
 
 def _deflated(data: bytes, limit: int) -> bytes:
-    if len(data) < 1 << 16:  # cannot grow beyond 64 MiB: the one-shot form is twice as fast
+    if len(data) < 1 << 16:  # it cannot exceed 64 MiB, so the one-shot function will do, which is twice as fast
         return zlib.decompress(data, -15)
     return inflate(data, -15, limit)
 
 
 def _snappy(data: bytes, limit: int) -> bytes:
     size, _ = _unsigned(data, 0)
-    if size > limit or size > 64 * len(data) + 64:  # a snappy copy of 3 bytes gives at most 64
+    if size > limit or size > 64 * len(data) + 64:  # a copy element of 3 bytes yields at most 64 bytes
         raise CorruptData("A snappy block claims an impossible size.")
     found = _arrow_codec("snappy").decompress(data[:-4], size, asbytes=True)
     if zlib.crc32(found) != int.from_bytes(data[-4:], "big"):
@@ -186,7 +188,7 @@ _CODECS: dict[str, Callable[[bytes, int], bytes]] = {
 
 
 def read_long(data: bytes, at: int) -> tuple[int, int]:
-    """A zigzag varint and where it ends. Raises IndexError past the end, CorruptData for one of more than 64 bits."""
+    """Read a zigzag varint; returns it and where it ends. Raises IndexError past the end, CorruptData for more than 64 bits."""
     byte = data[at]
     at += 1
     if byte < 128:
@@ -218,11 +220,11 @@ def _unsigned(data: bytes, at: int) -> tuple[int, int]:
 
 
 def read_bytes(data: bytes, at: int) -> tuple[bytes, int]:
-    """Length and bytes; the length is checked against what is there."""
+    """Read bytes behind their length, which is checked against the bytes that are left; returns them and where they end."""
     size, at = read_long(data, at)
     end = at + size
     if size < 0 or end > len(data):
-        raise CorruptData(f"A value of {size} bytes does not fit in what is left.", offset=at)
+        raise CorruptData(f"A value claims {size} bytes, more than are left.", offset=at)
     return data[at:end], end
 
 
@@ -237,7 +239,7 @@ def _read_null(data: bytes, at: int) -> tuple[None, int]:
 
 def _read_boolean(data: bytes, at: int) -> tuple[bool, int]:
     if (byte := data[at]) > 1:
-        raise CorruptData(f"A boolean is {byte}.", offset=at)
+        raise CorruptData(f"A boolean has the value {byte}.", offset=at)
     return byte == 1, at + 1
 
 
@@ -256,7 +258,7 @@ _READERS: dict[str, Reader] = {
 
 
 def record_reader(node: AvroNode, wanted: Collection[str] | None = None) -> Reader:
-    """A function (bytes, offset) -> (value, next offset). With `wanted`, other fields of this record are passed over and left out."""
+    """Compile a schema into a function (bytes, offset) -> (value, next offset). With `wanted`, other fields of the record are skipped."""
     return _reader(node, None if wanted is None else frozenset(wanted))
 
 
@@ -284,7 +286,7 @@ def _reader(node: AvroNode, wanted: frozenset[str] | None = None) -> Reader:
 def _record(fields: tuple[tuple[Reader, bool], ...]) -> Reader:
     if all(kept for _, kept in fields):
         readers = tuple(r for r, _ in fields)
-        if len(readers) == 2:  # entries of metric maps: the most frequent by far
+        if len(readers) == 2:  # entries of metrics maps, by far the most frequent records
             first, second = readers
 
             def pair(data: bytes, at: int) -> tuple[tuple[Any, Any], int]:
@@ -322,7 +324,7 @@ def _union(branches: tuple[Reader, ...], optional: bool) -> Reader:
             if (branch := data[at]) == 0:
                 return None, at + 1
             if branch != 2:
-                raise CorruptData(f"A union of two has branch {branch >> 1}.", offset=at)
+                raise CorruptData(f"A union of two types has branch {branch >> 1}.", offset=at)
             return inner(data, at + 1)
 
         return maybe
@@ -330,7 +332,7 @@ def _union(branches: tuple[Reader, ...], optional: bool) -> Reader:
     def any_of(data: bytes, at: int) -> tuple[Any, int]:
         branch, at = read_long(data, at)
         if not 0 <= branch < len(branches):
-            raise CorruptData(f"A union of {len(branches)} has branch {branch}.", offset=at)
+            raise CorruptData(f"A union of {len(branches)} types has branch {branch}.", offset=at)
         return branches[branch](data, at)
 
     return any_of
@@ -346,8 +348,8 @@ def _array(item: Reader, least: int) -> Reader:
             if count < 0:
                 count = -count
                 _, at = read_long(data, at)
-            if count * max(least, 1) > len(data) - at:  # also arrays of nothing may not be longer than the file
-                raise CorruptData(f"{count} items do not fit in what is left.", offset=at)
+            if count * max(least, 1) > len(data) - at:  # an array of items without bytes may not have more items than the file has bytes
+                raise CorruptData(f"An array claims {count} items, more than fit into the bytes that are left.", offset=at)
             for _ in range(count):
                 value, at = item(data, at)
                 values.append(value)
@@ -358,7 +360,7 @@ def _array(item: Reader, least: int) -> Reader:
 def _fixed(size: int) -> Reader:
     def exactly(data: bytes, at: int) -> tuple[bytes, int]:
         if at + size > len(data):
-            raise CorruptData(f"A value of {size} bytes does not fit in what is left.", offset=at)
+            raise CorruptData(f"A value claims {size} bytes, more than are left.", offset=at)
         return data[at : at + size], at + size
 
     return exactly
@@ -368,14 +370,14 @@ def _enum(symbols: tuple[str, ...]) -> Reader:
     def one_of(data: bytes, at: int) -> tuple[str, int]:
         number, at = read_long(data, at)
         if not 0 <= number < len(symbols):
-            raise CorruptData(f"An enum of {len(symbols)} has number {number}.", offset=at)
+            raise CorruptData(f"An enum of {len(symbols)} symbols has number {number}.", offset=at)
         return symbols[number], at
 
     return one_of
 
 
 def read_records(container: Container, read: Reader, file: str = "") -> list[Any]:
-    """All entries of all blocks; every block must hold exactly what it claims. Raises CorruptData."""
+    """Read all entries of all blocks; every block must hold exactly as many as it claims. Raises CorruptData."""
     found: list[Any] = []
     with reading("the Avro file", file):
         least = max(least_size(container.schema), 1)
@@ -387,5 +389,5 @@ def read_records(container: Container, read: Reader, file: str = "") -> list[Any
                 value, at = read(block, at)
                 found.append(value)
             if at != len(block):
-                raise CorruptData(f"A block holds {len(block) - at} bytes more than its entries.")
+                raise CorruptData(f"A block holds {len(block) - at} bytes more than its entries take.")
     return found

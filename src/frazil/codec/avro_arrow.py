@@ -1,8 +1,8 @@
-"""Avro records to Arrow columns: many entries by datafusion's native reader, few of them here in Python.
+"""Decode Avro records to Arrow columns: many entries by the native reader of datafusion, few of them by Python (docs/adr/0020).
 
-datafusion takes a path, not bytes, and stumbles over records without fields, so it is handed a file in memory whose header we wrote:
-flat, without logical types but decimal, all entries in one block and inflated (small blocks take it half as long again: it gets them as
-they are only where another thread inflates). What it cannot read, or a damaged file, goes through Python, which says what is wrong.
+datafusion reads a path, not bytes, and fails on records without fields. So it is given a file in memory with a header written here: a flat
+record, no logical type but decimal, and all entries decompressed in one block, since it needs half as long again for many small blocks.
+Files that it cannot read, damaged ones among them, are read by Python, which says what is wrong.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ NATIVE_FROM_BYTES = 24_000  # decompressed; below, starting the native reader co
 _SYNC = bytes(range(16))
 _MANY, _TRIED, _TRIED_RATIO, _FEW_BYTES = 32, 16, 20, 4096
 _USUAL_RATIO = 8
-_inflating = threading.Lock()  # short calls that each let go of the interpreter: two threads at it would only wait for each other
+_inflating = threading.Lock()  # each short call releases the interpreter lock; two threads that inflate would only wait for each other
 
 
 def storage_type(node: AvroNode) -> pa.DataType:
-    """The Arrow type of an Avro type's stored value: dates and times are integers, uuids binary. Raises Unsupported."""
+    """Convert an Avro type to the Arrow type of its stored values: dates and times are integers, uuids binary. Raises Unsupported."""
     node = node.not_null
     match node.kind:
         case "fixed" | "bytes" if node.logical == "decimal":
@@ -68,7 +68,7 @@ def _field(name: str, node: AvroNode) -> pa.Field:
 
 
 def read_columns(container: Container, record: AvroNode, wanted: Mapping[str, pa.DataType], file: str) -> tuple[int, dict[str, pa.Array]]:
-    """How many entries there are, and the wanted fields of a flat `record` as arrays of their type. Raises CorruptData."""
+    """Decode the wanted fields of a flat `record` to arrays; returns the number of entries and the arrays. Raises CorruptData."""
     if len(container.data) >= NATIVE_FROM_BYTES // 8 and (native := _native(container, record, wanted)) is not None:
         return native
     names = [name for name, _, _ in record.fields if name in wanted]
@@ -90,7 +90,10 @@ def _array(values: tuple[Any, ...], node: AvroNode, type_: pa.DataType) -> pa.Ar
 
 
 def _word(data: bytes | None) -> bytes:
-    """Two's complement, big-endian and of any length, as the 16 bytes Arrow has; truncate may give a digit more than the type has."""
+    """Convert two's complement, big-endian and of any length, to the 16 bytes of an Arrow decimal.
+
+    The type's precision is not checked, since truncate may give a digit more than the type has.
+    """
     if data is not None and len(data) > 20:
         raise CorruptData(f"A decimal has {len(data)} bytes.")
     number = int.from_bytes(data or b"", "big", signed=True)
@@ -103,11 +106,12 @@ def _word(data: bytes | None) -> bytes:
 
 
 def _native(container: Container, record: AvroNode, wanted: Mapping[str, pa.DataType]) -> tuple[int, dict[str, pa.Array]] | None:
-    """None when it cannot: too little to be worth it, not installed, a type it does not take, or damaged data."""
+    """Decode by datafusion; None when the file is too small to be worth it, has a type that it cannot read or is damaged, or when it is not
+    installed."""
     if not _takes(record) or (found := _entries(container, record)) is None:
         return None
     count, parts = found
-    engine = _engine()  # not before it is worth loading
+    engine = _engine()  # loaded only when it is worth it
     if engine is None:
         return None
     fields = [_field(name, node) for name, _, node in record.fields if name in wanted]
@@ -116,17 +120,18 @@ def _native(container: Container, record: AvroNode, wanted: Mapping[str, pa.Data
         if table.num_rows != count:
             return None
         return count, {f.name: _as(table.column(f.name), wanted[f.name]) for f in fields}
-    except BaseException as e:  # a Rust panic is no Exception
+    except BaseException as e:  # a Rust panic is raised as a BaseException
         if isinstance(e, Exception) or type(e).__name__ == "PanicException":
             return None
         raise
 
 
 def _entries(container: Container, record: AvroNode) -> tuple[int, list[Any]] | None:
-    """How many entries there are, and the parts of the file to hand over; None: too few, or more than there can be.
+    """Prepare the file for the native reader; returns the number of entries and the parts of the file, None for too few or impossibly many.
 
-    Many small blocks are inflated here by one thread at a time, which is quicker; others meanwhile leave theirs to the native reader, which
-    needs no interpreter, so that all cores are busy. It knows no bounds: a few blocks are tried, so files made to swell never reach it.
+    Many small blocks are decompressed here by one thread at a time, which is faster than in the native reader. Other threads meanwhile give
+    it their blocks as they are: it does not hold the interpreter lock, so all cores are busy. It decompresses without bounds; so a sample
+    of blocks is tried first, and a file made to exhaust memory never reaches it.
     """
     small = _small_blocks(container)
     if small is None:
@@ -146,8 +151,11 @@ def _entries(container: Container, record: AvroNode) -> tuple[int, list[Any]] | 
 
 
 def _small_blocks(container: Container) -> tuple[int, list[bytes]] | None:
-    """How many entries there are, and the blocks of a file of many small ones of deflate, as writers leave that flush after each entry:
-    found by their markers, all at once, with their three bytes of head. None for others, and where a block is not as its head says."""
+    """Split a file of many small deflate blocks, as a writer leaves it that flushes after each entry.
+
+    The blocks are found by their sync markers, all at once. Returns the number of entries and the blocks with their heads of three bytes;
+    None for other files, and where the head of a block does not match its length.
+    """
     if container.codec != "deflate":
         return None
     chunks = container.data[container.start + 16 :].split(container.sync)
@@ -155,7 +163,7 @@ def _small_blocks(container: Container) -> tuple[int, list[bytes]] | None:
         return None
     lengths = np.fromiter(map(len, chunks), dtype=np.int64, count=len(chunks))
     starts = np.cumsum(lengths + 16) - lengths + container.start
-    data = np.frombuffer(container.data, dtype=np.uint8)  # read behind a chunk that is too short: the marker after it
+    data = np.frombuffer(container.data, dtype=np.uint8)  # for a chunk that is too short, the marker after it is read and does not match
     entries, low, high = (data[starts + i].astype(np.int64) for i in range(3))
     sound = (entries & 129 == 0) & (low & 129 == 128) & (high < 128)  # one byte of count, two of size
     if not (sound & (((low & 127) | (high << 7)) >> 1 == lengths - 3)).all():
@@ -171,12 +179,12 @@ def _inflated(chunks: list[bytes], container: Container) -> bytes:
         blocks += found
         left -= sum(map(len, found))
         if left < 0:
-            raise CorruptData("The Avro file is far larger inside than outside.")
+            raise CorruptData("The Avro file decompresses to far more than its size allows.")
     return b"".join(blocks)
 
 
 def _inflate(block: bytes) -> bytes | bytearray:
-    """libdeflate is a third quicker with small blocks than zlib, but must be told how much room they take."""
+    """Decompress a block by libdeflate, a third faster than zlib for small blocks, or by zlib where the guess of its size is too small."""
     try:
         return deflate.deflate_decompress(block, _USUAL_RATIO * len(block))
     except deflate.DeflateError:
@@ -189,7 +197,7 @@ def _swells(chunk: bytes) -> bool:
 
 def _collect(engine: Any, parts: list[Any], schema: pa.Schema) -> pa.Table:
     with _memory_file(parts) as path:
-        context = engine.SessionContext(engine.SessionConfig().with_target_partitions(1))  # a new one: contexts remember paths
+        context = engine.SessionContext(engine.SessionConfig().with_target_partitions(1))  # a new one, since contexts cache by path
         batches = context.read_avro(path, schema, [], "").collect()
     return pa.Table.from_batches(batches, schema=schema) if batches else schema.empty_table()
 
@@ -203,7 +211,8 @@ def _as(column: pa.ChunkedArray, type_: pa.DataType) -> pa.Array:
 
 
 def _takes(node: AvroNode) -> bool:
-    """Types that cannot make it loop or allocate beyond the file: no lists of nothing, no unions but optional ones."""
+    """Tell whether the native reader can be given a type: not one whose items take no bytes, with which a file could make it loop or
+    allocate without bound, and no union but an optional type."""
     match node.kind:
         case "array" | "map":
             return least_size(node.inside[0]) > 0 and _takes(node.inside[0])
@@ -226,7 +235,7 @@ def _schema(record: AvroNode) -> bytes:
 
 
 def _json(node: AvroNode, numbers: Iterator[int]) -> Any:
-    """An Avro schema of the same bytes with invented names and without logical types, except decimal."""
+    """Write an Avro schema that reads the same bytes, with made-up names and no logical type but decimal."""
     match node.kind:
         case "record":
             fields = [{"name": name, "type": _json(n, numbers)} for name, _, n in node.fields]
@@ -252,7 +261,7 @@ def _decimal(node: AvroNode) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _memory_file(parts: list[Any]) -> Iterator[str]:
-    """A path to a file of these bytes; it is gone afterwards."""
+    """Give bytes a path for the time of the context: a file in memory where the system has them, otherwise a temporary file."""
     if hasattr(os, "memfd_create"):
         with os.fdopen(os.memfd_create("manifest"), "wb") as memory:
             memory.writelines(parts)
@@ -270,14 +279,14 @@ _loaded: list[tuple[int, Any]] = []
 
 
 def _engine() -> Any:
-    """datafusion's extension module alone: its package imports pandas (over a second), its core takes 6 ms.
+    """Load datafusion's extension module alone, in 6 ms: its package imports pandas, which takes more than a second.
 
-    None where it is not installed, and in a process forked after it was used (its threads stay behind in the parent).
+    None where it is not installed, and in a process that was forked after it was used, since its threads stay behind in the parent.
     """
     if _loaded:
         pid, engine = _loaded[0]
         return engine if pid == os.getpid() else None
-    with _loading:  # two threads that load it at once make it panic
+    with _loading:  # it panics when two threads load it at the same time
         if not _loaded:
             _loaded.append((os.getpid(), _load()))
     return _loaded[0][1]

@@ -1,4 +1,4 @@
-"""Avro schemas as trees, checked before anything is read by them (Avro 1.11 specification, "Schema Declaration")."""
+"""Parse Avro schemas to trees, and check them before data is read by them (Avro 1.11 specification, "Schema Declaration")."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PLAIN = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes"
 
 @dataclass(frozen=True)
 class AvroNode:
-    """One type of an Avro schema. `fields` of a record: (name, field-id or None, type); `inside`: items, map values or union branches."""
+    """Hold a type of an Avro schema. `fields` of a record: (name, field-id or None, type). `inside`: items, map values, union branches."""
 
     kind: str
     name: str = ""
@@ -32,7 +32,7 @@ class AvroNode:
 
     @cached_property
     def weight(self) -> int:
-        """Types inside, each named one counted wherever it is used."""
+        """Count the types inside, a named type at each of its uses, which bounds the work that a small schema can cause."""
         return 1 + sum([n.weight for _, _, n in self.fields]) + sum([n.weight for n in self.inside])
 
     @cached_property
@@ -40,7 +40,7 @@ class AvroNode:
         return hash((self.kind, self.name, self.size, self.fields, self.inside, self.symbols))
 
     def __hash__(self) -> int:
-        """Kept: readers are looked up by their schema, which may be deep."""
+        """Return the cached hash: readers are looked up by their schema, which may be deep."""
         return self._hash
 
     @property
@@ -50,14 +50,14 @@ class AvroNode:
 
     @property
     def not_null(self) -> AvroNode:
-        """The other branch of an optional type, or the type itself."""
+        """Return the other branch of a union with null, or the type itself."""
         others = [n for n in self.inside if n.kind != "null"] if self.kind == "union" else []
         return others[0] if len(others) == 1 else self
 
 
 @functools.lru_cache(maxsize=256)
 def parse_schema(text: bytes) -> AvroNode:
-    """The schema of a file; the same text gives the same Node. Raises CorruptData, Unsupported for a type that holds itself."""
+    """Parse a schema; the same text gives the same AvroNode. Raises CorruptData, and Unsupported for a recursive type."""
     with reading("an Avro schema"):
         return _node(msgspec.json.decode(text), {}, 0)
 
@@ -73,7 +73,7 @@ def _node(obj: Any, named: dict[str, AvroNode | None], depth: int) -> AvroNode:
             raise CorruptData("An Avro union has no branches.")
         return AvroNode("union", inside=branches)
     if not isinstance(obj, dict):
-        raise CorruptData(f"This is no Avro type: {str(obj)[:100]}")
+        raise CorruptData(f"This is not an Avro type: {str(obj)[:100]}")
     kind = obj.get("type")
     if not isinstance(kind, str):
         return _node(kind, named, depth + 1)
@@ -95,7 +95,7 @@ def _by_name(name: str, named: dict[str, AvroNode | None]) -> AvroNode:
     found = named.get(name, named.get(name.rpartition(".")[2]))
     if found is None:
         if name in named:
-            raise Unsupported(f"Avro type {name[:100]!r} holds itself.")
+            raise Unsupported(f"Avro type {name[:100]!r} is recursive, which Iceberg does not allow.")
         raise CorruptData(f"Unknown Avro type {name[:100]!r}.")
     return found
 
@@ -117,7 +117,7 @@ def _named_node(kind: str, obj: dict[str, Any], properties: dict[str, Any], name
                 field_id = f.get("field-id")
                 fields.append((str(f["name"]), field_id if isinstance(field_id, int) else None, _node(f.get("type"), named, depth + 1)))
             node = AvroNode("record", name, fields=tuple(fields), properties=properties)
-            if node.weight > _MAX_WEIGHT:  # records of records of records grow beyond all bounds
+            if node.weight > _MAX_WEIGHT:  # named records that use each other grow exponentially
                 raise CorruptData(f"Avro type {name[:100]!r} holds more than {_MAX_WEIGHT} types.")
     named[name] = node
     return node
@@ -125,7 +125,7 @@ def _named_node(kind: str, obj: dict[str, Any], properties: dict[str, Any], name
 
 @functools.lru_cache(maxsize=1024)
 def least_size(node: AvroNode) -> int:
-    """The fewest bytes a value takes."""
+    """Return the fewest bytes that a value of a type takes."""
     match node.kind:
         case "null":
             return 0

@@ -1,4 +1,4 @@
-"""Writing Avro: numbers and bytes as the format has them, container files, and types as Avro schemas (spec, "Appendix A: Avro")."""
+"""Write Avro: numbers and bytes, container files, and Iceberg types as Avro schemas (spec, "Appendix A: Avro")."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from frazil.spec.types import (
     UUIDType,
 )
 
-BLOCK_BYTES = 64_000  # before compression, as Avro's writer in Java
+BLOCK_BYTES = 64_000  # per block before compression, as in Avro's Java writer
 
 # Numbers
 
@@ -55,15 +55,17 @@ _SMALL = tuple(_zigzag(n) for n in range(8192))
 
 
 def write_long(number: int) -> bytes:
-    """A zigzag varint. Raises InvalidInput beyond 64 bits."""
+    """Encode an integer as a zigzag varint. Raises InvalidInput beyond 64 bits."""
     return _SMALL[number] if 0 <= number < 8192 else _zigzag(number)
 
 
 def write_bytes(data: bytes) -> bytes:
+    """Encode bytes behind their length."""
     return write_long(len(data)) + data
 
 
 def write_text(text: str) -> bytes:
+    """Encode text as UTF-8 behind its length."""
     return write_bytes(text.encode())
 
 
@@ -74,7 +76,7 @@ _CODEC_NAMES = {"gzip": "deflate", "deflate": "deflate", "uncompressed": "null",
 
 
 def codec_name(codec: str) -> str:
-    """Avro's name of an Iceberg compression codec. Raises Unsupported."""
+    """Translate an Iceberg compression codec to Avro's name of it. Raises Unsupported."""
     found = _CODEC_NAMES.get(codec.lower())
     if found is None:
         raise Unsupported(f"Cannot write Avro with compression codec {codec!r}.", hint=f"Known: {', '.join(_CODEC_NAMES)}.")
@@ -96,14 +98,14 @@ def _compress(data: bytes, codec: str, level: int | None) -> bytes:
 
 
 def header(schema: bytes, metadata: Mapping[str, bytes], codec: str, sync: bytes) -> bytes:
-    """The beginning of a container file, sync marker included; `codec` is Avro's name."""
+    """Encode the header of a container file, sync marker included; `codec` is Avro's name."""
     entries = {"avro.schema": schema, "avro.codec": codec.encode(), **metadata}
     body = b"".join(write_text(k) + write_bytes(v) for k, v in entries.items())
     return MAGIC + write_long(len(entries)) + body + b"\x00" + sync
 
 
 def block(entries: Sequence[bytes], codec: str, level: int | None, sync: bytes) -> bytes:
-    """A block of encoded entries; `codec` is Avro's name."""
+    """Encode a block of encoded entries; `codec` is Avro's name."""
     data = _compress(b"".join(entries), codec, level)
     return write_long(len(entries)) + write_long(len(data)) + data + sync
 
@@ -111,7 +113,7 @@ def block(entries: Sequence[bytes], codec: str, level: int | None, sync: bytes) 
 def container(
     schema: bytes, metadata: Mapping[str, bytes], entries: Iterable[bytes], codec: str = "gzip", level: int | None = None
 ) -> bytes:
-    """A whole file of encoded entries, many in a block. Raises Unsupported for a codec we cannot write."""
+    """Encode a whole container file of encoded entries, many per block. Raises Unsupported for an unknown codec."""
     name, sync = codec_name(codec), os.urandom(16)
     parts = [header(schema, metadata, name, sync)]
     pending: list[bytes] = []
@@ -144,12 +146,12 @@ _LOGICAL: dict[type, Any] = {
 
 
 def decimal_size(precision: int) -> int:
-    """Bytes of a decimal stored as fixed."""
+    """Return the bytes that a decimal of some precision takes when it is stored as fixed."""
     return (int(10**precision - 1).bit_length() + 8) // 8
 
 
 def primitive_schema(type_: IcebergType, named: set[str]) -> Any:
-    """The Avro type of a primitive; a named type is written out once and by name afterwards (`named` remembers)."""
+    """Convert a primitive type to an Avro type. A named type is written out once, later by its name; `named` collects the names."""
     match type_:
         case DecimalType(precision=p, scale=s):
             found: Any = {
@@ -174,7 +176,7 @@ def primitive_schema(type_: IcebergType, named: set[str]) -> Any:
 
 
 def avro_name(name: str) -> str:
-    """A name that Avro allows, as Java makes it: `a.b` is `a_x2Eb`, `1st` is `_1st`."""
+    """Convert a name to one that Avro allows, as Java does: `a.b` becomes `a_x2Eb`, `1st` becomes `_1st`."""
     if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         return name
     units = name.encode("utf-16-be", "surrogatepass")
@@ -190,4 +192,5 @@ def avro_name(name: str) -> str:
 
 
 def to_text(schema: Any) -> bytes:
+    """Encode a schema as JSON text."""
     return msgspec.json.encode(schema)

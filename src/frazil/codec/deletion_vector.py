@@ -1,4 +1,7 @@
-"""Deletion vectors: row positions of one data file as blob `deletion-vector-v1` (Puffin spec)."""
+"""Encode and decode deletion vectors: deleted row positions of one data file as a blob `deletion-vector-v1` (Puffin spec).
+
+The blob is a Roaring bitmap, in memory a `BitMap64` of pyroaring: positions are compressed, and joined and counted without listing them.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +26,14 @@ _CONTAINER = 1 << 16
 
 
 class VectorProperties(msgspec.Struct, rename="kebab", frozen=True):
-    """What a vector's blob says of itself in the footer; the format asks for both."""
+    """Hold the properties of a deletion vector's blob in the footer; the format requires both."""
 
     referenced_data_file: str | None = None
     cardinality: str | None = None
 
 
 class VectorPlace(msgspec.Struct, rename="kebab", frozen=True):
-    """A blob as the footer of its Puffin file lists it."""
+    """Hold the entry of a blob in the footer of its Puffin file."""
 
     type: str
     offset: int
@@ -46,18 +49,20 @@ _FOOTER = msgspec.json.Decoder(_Footer)
 
 
 def decode_vector_places(data: bytes, file: str = "") -> dict[int, VectorPlace]:
-    """The blobs that a footer lists, by offset, from a file's last bytes: quicker than `decode_footer` where a file holds thousands of
-    vectors. Raises CorruptData, Unsupported."""
+    """Decode the blobs that a footer lists, by offset, from the last bytes of a file.
+
+    It is faster than `decode_footer` where a file holds thousands of vectors. Raises CorruptData, Unsupported.
+    """
     with reading("Puffin file", file):
         return {blob.offset: blob for blob in _FOOTER.decode(footer_payload(data)[0]).blobs}
 
 
 def encode_vector(positions: BitMap64 | Iterable[int]) -> bytes:
-    """The blob of some positions. Raises InvalidInput for one that is negative or too large."""
+    """Encode positions as the blob of a deletion vector. Raises InvalidInput for a position that is negative or too large."""
     try:
         bitmap = BitMap64(positions)
     except (OverflowError, TypeError, ValueError) as e:
-        raise InvalidInput(f"A deleted position is no row number: {e}") from e
+        raise InvalidInput(f"A deleted position is not a row number: {e}") from e
     if bitmap and bitmap.max() >> 32 > _MAX_KEY:
         raise InvalidInput(f"Position {bitmap.max()} is larger than a deletion vector can hold.")
     bitmap.run_optimize()
@@ -66,14 +71,14 @@ def encode_vector(positions: BitMap64 | Iterable[int]) -> bytes:
 
 
 def decode_vector(blob: bytes, file: str = "") -> BitMap64:
-    """The positions of a blob; length, magic, checksum and every container are checked. Raises CorruptData."""
+    """Decode the positions of a blob; length, magic number, checksum and every container are checked. Raises CorruptData."""
     with reading("deletion vector", file):
         if len(blob) < 20:
-            raise CorruptData(f"A deletion vector has at least 20 bytes, not {len(blob)}.")
+            raise CorruptData(f"A deletion vector needs at least 20 bytes, not {len(blob)}.")
         if int.from_bytes(blob[:4], "big") != len(blob) - 8:
             raise CorruptData("The length of a deletion vector is wrong.")
         if blob[4:8] != _MAGIC:
-            raise CorruptData("This is no deletion vector: its magic number is wrong.")
+            raise CorruptData("This is not a deletion vector: its magic number is wrong.")
         if zlib.crc32(blob[4:-4]) != int.from_bytes(blob[-4:], "big"):
             raise CorruptData("A deletion vector fails its checksum.")
         vector = blob[8:-4]
@@ -82,18 +87,18 @@ def decode_vector(blob: bytes, file: str = "") -> BitMap64:
 
 
 def vector_blob(positions: BitMap64, referenced_data_file: str) -> Blob:
-    """The Puffin blob of a data file's vector, with the properties Java gives it; ids are inherited from the commit."""
+    """Make the Puffin blob of a data file's vector, with Java's properties; snapshot id and sequence number are left to the commit."""
     properties = {"referenced-data-file": referenced_data_file, "cardinality": str(len(positions))}
     return Blob(type=BLOB_TYPE, data=encode_vector(positions), fields=(POS_ID,), properties=properties)
 
 
 def positions_array(bitmap: BitMap64) -> np.ndarray:
-    """Positions as int64, ascending."""
+    """List the positions of a bitmap as int64, ascending."""
     return np.frombuffer(bitmap.to_array(), dtype=np.uint64).astype(np.int64) if len(bitmap) else np.empty(0, np.int64)
 
 
 def _check(vector: bytes) -> None:
-    """Walk the whole vector before native code sees it: that code trusts what it is given."""
+    """Check the whole vector before native code decodes it, since that code does not check its input."""
     count, at, before = int.from_bytes(vector[:8], "little"), 8, -1
     if count > (len(vector) - 8) // 8:
         raise CorruptData(f"A deletion vector claims {count} bitmaps in {len(vector)} bytes.")
@@ -108,7 +113,7 @@ def _check(vector: bytes) -> None:
 
 
 def _check_bitmap(vector: bytes, start: int) -> int:
-    """Where a 32-bit Roaring bitmap ends (its portable format). Raises CorruptData, struct.error."""
+    """Check a 32-bit Roaring bitmap in its portable format; returns where it ends. Raises CorruptData, struct.error."""
     (cookie,) = struct.unpack_from("<I", vector, start)
     at, runs = start + 4, b""
     if cookie == _NO_RUNS:
@@ -133,7 +138,7 @@ def _check_bitmap(vector: bytes, start: int) -> int:
         offsets = None
     for i in range(count):
         if offsets is not None and int(offsets[i]) != at - start:
-            raise CorruptData("A container of a bitmap is not where it is said to be.")
+            raise CorruptData("A container of a bitmap is not at its listed offset.")
         at = _check_container(vector, at, int(sizes[i]), bool(runs and runs[i // 8] >> i % 8 & 1))
     return at
 
@@ -149,7 +154,7 @@ def _check_container(vector: bytes, at: int, size: int, is_run: bool) -> int:
     if size > 4096:
         words = np.frombuffer(vector, np.uint8, 8192, at)
         if int(np.unpackbits(words).sum()) != size:
-            raise CorruptData("A bitmap does not hold as many positions as it says.")
+            raise CorruptData("A bitmap does not hold as many positions as it claims.")
         return at + 8192
     if np.any(np.diff(np.frombuffer(vector, "<u2", size, at).astype(np.int64)) <= 0):
         raise CorruptData("The positions of a bitmap are out of order.")

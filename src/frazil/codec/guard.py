@@ -1,4 +1,4 @@
-"""One place where whatever damaged bytes cause becomes CorruptData with the file's name."""
+"""Turn whatever damaged bytes cause into CorruptData with the file's name, and decompress within bounds."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import msgspec
 
 from frazil.errors import CorruptData, FrazilError, NoSuchFileError, StorageError, Unsupported
 
-HELD = 1 << 26  # bytes that an inflated file may have before its size is counted
+HELD = 1 << 26  # decompressed bytes that are held before the size of the whole is known
 _PIECE = 1 << 16
-_SYMPTOMS = (  # decoding does no I/O: an OSError comes from a decompressor, as a rule
+_SYMPTOMS = (  # decoding does no I/O, so an OSError comes from a decompressor as a rule
     ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError, EOFError, OSError, NotImplementedError,
     struct.error, zlib.error, lzma.LZMAError, msgspec.MsgspecError,
 )  # fmt: skip
@@ -23,7 +23,7 @@ _SYMPTOMS = (  # decoding does no I/O: an OSError comes from a decompressor, as 
 
 @contextmanager
 def reading(what: str, file: str = "") -> Iterator[None]:
-    """Inside, any sign of damage is raised as CorruptData naming `what` and `file`; Unsupported passes, with the file added."""
+    """Wrap decoding: any sign of damage inside is raised as CorruptData that names `what` and `file`; Unsupported passes, with the file."""
     try:
         yield
     except (CorruptData, Unsupported) as e:
@@ -36,7 +36,7 @@ def reading(what: str, file: str = "") -> Iterator[None]:
     except FrazilError as e:
         raise CorruptData(f"Cannot read {_named(what, file)}: {e.message}", hint=e.hint, **{**e.facts, "file": file or None}) from e
     except _SYMPTOMS as e:
-        if isinstance(e, OSError) and e.errno is not None:  # of the system: decompressors give no number
+        if isinstance(e, OSError) and e.errno is not None:  # an error of the operating system: decompressors give no errno
             told = f"Could not read {_named(what, file)}: {e.strerror or e}."
             raise StorageError(told, file=file or None, errno=errno.errorcode.get(e.errno)) from e
         raise CorruptData(f"Cannot read {_named(what, file)}: {type(e).__name__}: {str(e)[:300]}", file=file or None) from e
@@ -47,9 +47,9 @@ def _named(what: str, file: str) -> str:
 
 
 def inflate(data: bytes | memoryview, wbits: int, limit: int) -> bytes:
-    """Decompressed deflate (wbits -15) or gzip (31) data of at most `limit` bytes. Raises CorruptData for a bomb or a torn end.
+    """Decompress deflate (wbits -15) or gzip (31) data to at most `limit` bytes. Raises CorruptData beyond it or when the end is missing.
 
-    No more than `HELD` bytes are held before it is known that the whole stays below the limit: what is larger is counted first.
+    At most `HELD` bytes are held before it is known that the whole stays below the limit: larger data is counted first, piece by piece.
     """
     if limit > HELD:
         try:
@@ -84,7 +84,7 @@ def _inflated(data: bytes | memoryview, wbits: int, limit: int) -> bytes:
 
 
 def _count(data: bytes | memoryview, wbits: int, limit: int) -> None:
-    """Inflates piece by piece, and keeps none. Raises CorruptData beyond the limit; what else is wrong is found when it is read."""
+    """Decompress piece by piece without keeping any. Raises CorruptData beyond the limit; other damage is found when the data is read."""
     view, at = memoryview(data), 0
     stream = zlib.decompressobj(wbits)
     while at < len(view):
@@ -103,5 +103,5 @@ def _count(data: bytes | memoryview, wbits: int, limit: int) -> None:
 
 
 def _goes_on(rest: bytes | memoryview, wbits: int) -> bool:
-    """Whether another member of a gzip file follows."""
+    """Tell whether another member of a gzip file follows."""
     return wbits == 31 and bytes(rest[:2]) == b"\x1f\x8b"

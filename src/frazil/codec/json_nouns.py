@@ -1,6 +1,7 @@
-"""Schemas, specs, sort orders, snapshots and refs as JSON objects (spec, "Appendix C"), in Java's key order.
+"""Convert schemas, specs, sort orders, snapshots and refs to JSON objects and back (spec, "Appendix C"), in Java's key order.
 
-`*_from_json` take what a JSON parser gives and raise CorruptData, ValidationError or InvalidInput; keys we do not know stay in `extra`.
+The `*_from_json` functions take what a JSON parser returns and raise CorruptData, ValidationError or InvalidInput. Unknown keys are kept in
+`extra`, so that a table written by a newer version loses nothing.
 """
 
 from __future__ import annotations
@@ -34,21 +35,21 @@ _INT, _LONG = 2**31, 2**63
 
 
 def fields_of(obj: Any, what: str) -> dict[str, Any]:
-    """`obj` when it is a JSON object. Raises CorruptData."""
+    """Return `obj` when it is a JSON object. Raises CorruptData."""
     if isinstance(obj, dict):
         return obj
     raise CorruptData(f"Cannot parse {what} from a non-object: {str(obj)[:100]}")
 
 
 def items_of(obj: Any, what: str) -> list[Any]:
-    """`obj` when it is a JSON array. Raises CorruptData."""
+    """Return `obj` when it is a JSON array. Raises CorruptData."""
     if isinstance(obj, list):
         return obj
     raise CorruptData(f"Cannot parse {what} from a non-array: {str(obj)[:100]}")
 
 
 def integer(obj: Mapping[str, Any], key: str, bound: int = _LONG) -> int:
-    """The integer under `key`, within int (bound 2^31) or long. Raises CorruptData."""
+    """Read the integer under `key`, within the range of int (bound 2^31) or long. Raises CorruptData."""
     value = obj.get(key)
     if isinstance(value, bool) or not isinstance(value, int) or not -bound <= value < bound:
         kind = "int" if bound == _INT else "long"
@@ -63,7 +64,7 @@ def integer_or_none(obj: Mapping[str, Any], key: str, bound: int = _LONG) -> int
 
 
 def text(obj: Mapping[str, Any], key: str) -> str:
-    """The string under `key`. Raises CorruptData."""
+    """Read the string under `key`. Raises CorruptData."""
     value = obj.get(key)
     if not isinstance(value, str):
         raise CorruptData(
@@ -77,7 +78,7 @@ def text_or_none(obj: Mapping[str, Any], key: str) -> str | None:
 
 
 def truth(obj: Mapping[str, Any], key: str) -> bool:
-    """The boolean under `key`. Raises CorruptData."""
+    """Read the boolean under `key`. Raises CorruptData."""
     value = obj.get(key)
     if not isinstance(value, bool):
         raise CorruptData(
@@ -87,7 +88,7 @@ def truth(obj: Mapping[str, Any], key: str) -> bool:
 
 
 def texts(obj: Any, what: str) -> dict[str, str]:
-    """A map of strings, empty for null; numbers and booleans become their text, as Java reads them. Raises CorruptData."""
+    """Read a map of strings, empty for null; numbers and booleans become their text, as in Java. Raises CorruptData."""
     found = {} if obj is None else fields_of(obj, what)
     for key, value in found.items():
         if not isinstance(value, str):
@@ -104,7 +105,7 @@ def _java_text(value: Any, what: str) -> str:
 
 
 def integers(obj: Any, what: str, bound: int = _LONG) -> tuple[int, ...]:
-    """A list of integers. Raises CorruptData."""
+    """Read a list of integers. Raises CorruptData."""
     found = items_of(obj, what)
     for value in found:
         if isinstance(value, bool) or not isinstance(value, int) or not -bound <= value < bound:
@@ -113,17 +114,18 @@ def integers(obj: Any, what: str, bound: int = _LONG) -> tuple[int, ...]:
 
 
 def refuse_repeated(what: str, values: Sequence[Hashable]) -> None:
-    """Nobody could tell which of two is meant: Java refuses them, too. Raises CorruptData."""
+    """Refuse values that occur twice, of which nobody could tell which is meant, as Java does. Raises CorruptData."""
     if len(set(values)) != len(values):
         raise CorruptData(f"A {what} occurs twice: {repeated(values)[0]!s:.100}.")
 
 
 def repeated(values: Iterable[Any]) -> list[Any]:
-    """Each value that occurs more than once."""
+    """List the values that occur more than once."""
     return [value for value, count in Counter(values).items() if count > 1]
 
 
 def unknown_keys(obj: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:
+    """Pick the members of an object whose keys are not known."""
     return {k: v for k, v in obj.items() if k not in known} if not obj.keys() <= known else {}
 
 
@@ -131,7 +133,7 @@ def unknown_keys(obj: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:
 
 
 def type_to_json(type_: IcebergType) -> Any:
-    """Text for a primitive, an object for a struct, list or map."""
+    """Convert a type to text for a primitive, to an object for a struct, list or map."""
     match type_:
         case StructType():
             return {"type": "struct", "fields": [field_to_json(f) for f in type_.fields], **type_.extra}
@@ -201,7 +203,7 @@ def schema_to_json(schema: Schema) -> dict[str, Any]:
 
 
 def schema_from_json(obj: Any) -> Schema:
-    """A missing schema-id is 0. Raises also when an id or a column's full name is used twice."""
+    """Read a schema; a missing schema-id is 0. Raises also when an id or a column's full name occurs twice."""
     obj = fields_of(obj, "schema")
     if obj.get("type") != "struct":
         raise CorruptData(f"Cannot create schema, not a struct type: {str(obj)[:100]}")
@@ -213,7 +215,7 @@ def schema_from_json(obj: Any) -> Schema:
         else integers(obj["identifier-field-ids"], "identifier-field-ids", _INT),
         extra=unknown_keys(obj, _SCHEMA_KEYS),
     )
-    known = schema.by_id  # raises for an id that occurs twice
+    known = schema.by_id  # computing it raises for an id that occurs twice
     if len(schema.column_names) != len(known):
         twice = repeated(schema.find_column_name(i) for i in known)
         raise CorruptData(f"Invalid schema {schema.schema_id}: multiple fields for name {', '.join(map(str, twice))}."[:1000])
@@ -226,7 +228,7 @@ def schema_from_json(obj: Any) -> Schema:
 
 
 def _sources(obj: dict[str, Any]) -> tuple[int, tuple[int, ...]]:
-    """source-id, or source-ids of a transform with several arguments (v3)."""
+    """Read source-id, or source-ids of a transform with several arguments (v3)."""
     several = integers(obj["source-ids"], "source-ids", _INT) if obj.get("source-ids") is not None else ()
     if several and obj.get("source-id") is None:
         return several[0], several if len(several) > 1 else ()
@@ -234,7 +236,7 @@ def _sources(obj: dict[str, Any]) -> tuple[int, tuple[int, ...]]:
 
 
 def partition_fields_to_json(spec: PartitionSpec) -> list[dict[str, Any]]:
-    """The field list alone, as v1 metadata and manifest headers have it."""
+    """Convert the fields of a spec to a list, without the spec's id, as in v1 metadata and the headers of manifests."""
     found = []
     for f in spec.fields:
         source: dict[str, Any] = {"source-ids": list(f.source_ids)} if f.source_ids else {"source-id": f.source_id}
@@ -243,7 +245,7 @@ def partition_fields_to_json(spec: PartitionSpec) -> list[dict[str, Any]]:
 
 
 def partition_fields_from_json(obj: Any) -> tuple[PartitionField, ...]:
-    """Fields without ids (v1) are numbered from 1000 in order."""
+    """Read a list of partition fields; fields without ids (v1) are numbered from 1000 in order."""
     found = []
     for number, item in enumerate(items_of(obj, "partition fields")):
         item = fields_of(item, "partition field")
@@ -295,24 +297,29 @@ def sort_order_from_json(obj: Any) -> SortOrder:
 # Snapshots and refs
 
 
-def snapshot_to_json(s: Snapshot) -> dict[str, Any]:
+def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
     obj: dict[str, Any] = {}
-    if s.sequence_number > 0:
-        obj["sequence-number"] = s.sequence_number
-    obj["snapshot-id"] = s.snapshot_id
-    if s.parent_snapshot_id is not None:
-        obj["parent-snapshot-id"] = s.parent_snapshot_id
-    obj["timestamp-ms"] = s.timestamp_ms
-    if s.summary:
-        operation = s.summary.get("operation")
-        obj["summary"] = {"operation": operation, **s.summary} if operation is not None else dict(s.summary)
-    if s.manifest_list is not None:
-        obj["manifest-list"] = s.manifest_list
-    elif s.manifests is not None:
-        obj["manifests"] = list(s.manifests)
-    rest = (("schema-id", s.schema_id), ("first-row-id", s.first_row_id), ("added-rows", s.added_rows), ("key-id", s.key_id))
+    if snapshot.sequence_number > 0:
+        obj["sequence-number"] = snapshot.sequence_number
+    obj["snapshot-id"] = snapshot.snapshot_id
+    if snapshot.parent_snapshot_id is not None:
+        obj["parent-snapshot-id"] = snapshot.parent_snapshot_id
+    obj["timestamp-ms"] = snapshot.timestamp_ms
+    if snapshot.summary:
+        operation = snapshot.summary.get("operation")
+        obj["summary"] = {"operation": operation, **snapshot.summary} if operation is not None else dict(snapshot.summary)
+    if snapshot.manifest_list is not None:
+        obj["manifest-list"] = snapshot.manifest_list
+    elif snapshot.manifests is not None:
+        obj["manifests"] = list(snapshot.manifests)
+    rest = (
+        ("schema-id", snapshot.schema_id),
+        ("first-row-id", snapshot.first_row_id),
+        ("added-rows", snapshot.added_rows),
+        ("key-id", snapshot.key_id),
+    )
     obj.update((key, value) for key, value in rest if value is not None)
-    return {**obj, **s.extra}
+    return {**obj, **snapshot.extra}
 
 
 def snapshot_from_json(obj: Any) -> Snapshot:

@@ -1,4 +1,4 @@
-"""Updates and requirements as the REST protocol has them (REST OpenAPI, "TableUpdate", "TableRequirement")."""
+"""Convert metadata updates and requirements to the JSON of the REST catalog protocol and back ("TableUpdate", "TableRequirement")."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def update_to_json(update: u.Update) -> dict[str, Any]:
     return {"action": update.kind, **_update_fields(update)}
 
 
-def _update_fields(update: u.Update) -> dict[str, Any]:  # one arm an action
+def _update_fields(update: u.Update) -> dict[str, Any]:  # one arm per action
     match update:
         case u.AssignUUID(uuid=uuid):
             return {"uuid": uuid}
@@ -60,8 +60,8 @@ def _update_fields(update: u.Update) -> dict[str, Any]:  # one arm an action
     raise Unsupported(f"Cannot write update {update.kind or type(update).__name__} as JSON.")
 
 
-def update_from_json(obj: Any) -> u.Update:  # one arm an action
-    """Raises CorruptData for a malformed update, Unsupported for an action we do not know."""
+def update_from_json(obj: Any) -> u.Update:  # one arm per action
+    """Read a metadata update. Raises CorruptData when it is malformed, Unsupported for an unknown action."""
     obj = nouns.fields_of(obj, "metadata update")
     match action := nouns.text(obj, "action").lower():
         case "assign-uuid":
@@ -144,7 +144,7 @@ _BY_NUMBER: dict[str, tuple[type[u.Requirement], str]] = {
 
 
 def requirement_from_json(obj: Any) -> u.Requirement:
-    """Raises CorruptData for a malformed requirement, Unsupported for a type we do not know."""
+    """Read an update requirement. Raises CorruptData when it is malformed, Unsupported for an unknown type."""
     obj = nouns.fields_of(obj, "update requirement")
     kind = nouns.text(obj, "type").lower()
     if kind in _BY_NUMBER:

@@ -1,7 +1,7 @@
-"""Manifests as Arrow tables, one row an entry (spec, "Manifests"), with inheritance applied; `encode_manifest` writes them.
+"""Decode manifests to Arrow tables with one row per entry (spec, "Manifests"), with inheritance applied; `encode_manifest` writes them.
 
-Columns are those of `manifest_schema.COLUMNS`. `partition` is a struct with a child per partition field, named by its id ("1000"),
-that holds internal values as the manifest stores them: a column widened since then still has its old type there.
+The columns are those of `manifest_schema.COLUMNS`. `partition` is a struct with a child per partition field, named by its id ("1000"). It
+holds internal values as the manifest stores them, so that a column widened since then still has its old type there.
 """
 
 from __future__ import annotations
@@ -37,15 +37,18 @@ _PARTITION_PREFIX = "p"
 
 @dataclass(frozen=True)
 class _Plan:
-    """How entries of one Avro schema are read: a flat record (nesting has no bytes in Avro) with our names, and the partition."""
+    """Hold how entries of one Avro schema are read: as a flat record, since nesting takes no bytes in Avro, with the names of the spec.
+
+    `partition`: the label and Arrow type of each partition field.
+    """
 
     record: AvroNode
     partition: tuple[tuple[str, pa.DataType], ...]
-    sizes: tuple[tuple[str, int], ...] = ()  # fields that must have this many bytes
+    sizes: tuple[tuple[str, int], ...] = ()  # (field, number of bytes that each of its values must have)
 
 
 def manifest_header(data: bytes, file: str = "") -> dict[str, str]:
-    """The header of a manifest: schema, partition-spec (JSON), partition-spec-id, format-version, content. Raises CorruptData."""
+    """Read the header of a manifest: schema, partition-spec (JSON), partition-spec-id, format-version, content. Raises CorruptData."""
     found = read_container(data, file)
     with reading("manifest", file):
         return {k: v.decode() for k, v in found.metadata.items()}
@@ -54,9 +57,9 @@ def manifest_header(data: bytes, file: str = "") -> dict[str, str]:
 def decode_manifest(
     data: bytes | None, manifest: ManifestFile, *, path: str | None = None, columns: Collection[str] | None = None
 ) -> pa.Table:
-    """The entries of a manifest, DELETED ones included, from its bytes or from a local `path`; `columns` None: all of them.
+    """Decode the entries of a manifest, DELETED ones included, from its bytes or from a local `path`; `columns` None: all columns.
 
-    Raises CorruptData, NoSuchFileError for a path that is not there, InvalidInput for a column that manifests do not have.
+    Raises CorruptData, NoSuchFileError when there is no file at the path, InvalidInput for a column that manifests do not have.
     """
     file = manifest.manifest_path or path or ""
     if unknown := [c for c in columns or () if c not in BY_NAME]:
@@ -65,7 +68,8 @@ def decode_manifest(
     if data is None:
         data = _read(path, file)
     if len(data) < manifest.manifest_length:
-        raise CorruptData(f"Manifest {file} is {len(data)} bytes, the manifest list says {manifest.manifest_length}.", file=file)
+        text = f"Manifest {file} has {len(data)} bytes, but the manifest list says {manifest.manifest_length}."
+        raise CorruptData(text, file=file)
     container = read_container(data, file)
     with reading("manifest", file):
         plan = _plan(container.schema)
@@ -77,12 +81,12 @@ def decode_manifest(
 
 def _read(path: str | None, file: str) -> bytes:
     if path is None:
-        raise InvalidInput("decode_manifest takes the bytes of a manifest or a path to it.")
+        raise InvalidInput("decode_manifest needs the bytes of a manifest or a path to it.")
     try:
         with open(path, "rb") as source:
             return source.read()
     except FileNotFoundError as e:
-        raise NoSuchFileError(f"Manifest {file} is not there.", file=file) from e
+        raise NoSuchFileError(f"There is no manifest {file}.", file=file) from e
     except OSError as e:
         raise StorageError(f"Cannot read manifest {file}: {e}", file=file) from e
 
@@ -94,7 +98,7 @@ def _plan(schema: AvroNode) -> _Plan:
 
     def flatten(node: AvroNode, what: str) -> None:
         if node.kind != "record":
-            raise CorruptData(f"{what} of a manifest is no record.")
+            raise CorruptData(f"{what} of a manifest is not a record.")
         for name, field_id, inner in node.fields:
             known = BY_ID.get(field_id) if field_id is not None else BY_NAME.get(name)
             if field_id == DATA_FILE_ID or (field_id is None and name == "data_file"):
@@ -108,7 +112,7 @@ def _plan(schema: AvroNode) -> _Plan:
 
     def flatten_partition(node: AvroNode) -> None:
         if node.kind != "record":
-            raise CorruptData("The partition of a manifest is no record.")
+            raise CorruptData("The partition of a manifest is not a record.")
         for number, (_, field_id, inner) in enumerate(node.fields):
             label = str(field_id if field_id is not None else 1000 + number)
             if any(label == known for known, _ in partition):
@@ -122,13 +126,15 @@ def _plan(schema: AvroNode) -> _Plan:
         raise CorruptData(f"The manifest has no field {missing[0]}.")
     for name, _, node in fields:
         if name in BY_NAME and not _fits(storage_type(node), BY_NAME[name].type):
-            raise CorruptData(f"Field {name} of the manifest has type {node.not_null.kind}.")
+            raise CorruptData(f"Field {name} of the manifest has the wrong type {node.not_null.kind}.")
     return _Plan(AvroNode("record", "entry", fields=tuple(fields)), tuple(partition))
 
 
 def _fixed_as_bytes(plan: _Plan) -> _Plan | None:
-    """Java writes a partition value of type fixed with its length before it, although its schema says fixed: the plan for that, to be
-    tried first, since a length that is right everywhere is no chance. None without such a field."""
+    """Plan to read partition values of type fixed with a length before each, as Java writes them although its schema says fixed.
+
+    This plan is tried first: if every length is right, that is no coincidence. None when the partition has no such field.
+    """
     partition = {name: n for name, _, n in plan.record.fields if name.startswith(_PARTITION_PREFIX)}
     sizes = {name: n.not_null.size for name, n in partition.items() if n.not_null.kind == "fixed" and n.not_null.logical is None}
     if not sizes:
@@ -140,7 +146,7 @@ def _fixed_as_bytes(plan: _Plan) -> _Plan | None:
 
 
 def _fits(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Equal but for names, nullability and the width of integers."""
+    """Compare types without names, nullability and the width of integers."""
     if pa.types.is_list(wanted):
         return pa.types.is_list(found) and _fits(found.value_type, wanted.value_type)
     if pa.types.is_struct(wanted):
@@ -159,7 +165,7 @@ def _table(container: Container, plan: _Plan, manifest: ManifestFile, wanted: li
     rows, found = read_columns(container, plan.record, reads, file)
     for name, size in plan.sizes:
         if pc.any(pc.not_equal(pc.binary_length(found[name]), size)).as_py():
-            raise CorruptData(f"A partition value of {file} has not {size} bytes.", file=file or None)
+            raise CorruptData(f"A partition value in {file} does not have the {size} bytes of its type.", file=file or None)
     columns = {name: found[name] if name in found else pa.nulls(rows, type_) for name, type_ in types.items()}
     if "partition" in needed:
         columns["partition"] = _partition([found[_PARTITION_PREFIX + label] for label, _ in plan.partition], plan, rows)
@@ -177,7 +183,7 @@ def _partition(children: list[pa.Array], plan: _Plan, rows: int) -> pa.Array:
 
 
 def _check(columns: dict[str, pa.Array], file: str) -> None:
-    """Numbers that cannot be: they would make wrong plans, not errors."""
+    """Check for impossible numbers, which would lead to wrong plans instead of errors."""
     limits = (("status", 0, 2), ("content", 0, 2), ("record_count", 0, None), ("file_size_in_bytes", 0, None))
     for name, low, high in limits:
         if name not in columns or len(columns[name]) == 0:
@@ -192,7 +198,7 @@ def _check(columns: dict[str, pa.Array], file: str) -> None:
 
 
 def _inherit(columns: dict[str, pa.Array], manifest: ManifestFile) -> None:
-    """Fill in what entries take from their manifest (spec, "Sequence Number Inheritance", "First Row ID Inheritance")."""
+    """Fill in what entries inherit from their manifest (spec, "Sequence Number Inheritance", "First Row ID Inheritance")."""
     if "content" in columns:
         columns["content"] = columns["content"].fill_null(scalar(0, pa.int32()))
     if "snapshot_id" in columns and manifest.added_snapshot_id is not None:
@@ -201,7 +207,7 @@ def _inherit(columns: dict[str, pa.Array], manifest: ManifestFile) -> None:
     for name in ("sequence_number", "file_sequence_number"):
         if name in columns and number is not None and columns[name].null_count:
             inherited = columns[name].fill_null(scalar(number, pa.int64()))
-            if number != 0:  # only added files inherit; version 1 has no numbers, there all are 0
+            if number != 0:  # only added files inherit a number; in version 1, which has none, all files have 0
                 added = pc.equal(columns["status"], scalar(int(ManifestEntryStatus.ADDED), pa.int32()))
                 inherited = pc.if_else(added, inherited, columns[name])
             columns[name] = inherited
@@ -213,7 +219,7 @@ def _first_row_ids(columns: dict[str, pa.Array], manifest: ManifestFile) -> pa.A
     ids = columns["first_row_id"]
     if manifest.first_row_id is None or manifest.content != ManifestContent.DATA:
         committed = manifest.sequence_number is not None
-        return pa.nulls(len(ids), pa.int64()) if committed else ids  # one not yet in a list keeps what its entries say
+        return pa.nulls(len(ids), pa.int64()) if committed else ids  # a manifest that is not in a list yet keeps the ids of its entries
     if ids.null_count == 0:
         return ids
     status = to_numpy(columns["status"])
@@ -227,7 +233,7 @@ def _first_row_ids(columns: dict[str, pa.Array], manifest: ManifestFile) -> pa.A
 
 
 def entries_from_table(table: pa.Table, spec: PartitionSpec) -> list[ManifestEntry]:
-    """Entries as objects, for the rows asked for; columns that are not there take their defaults."""
+    """Convert the rows of a decoded manifest to entry objects; columns that were not decoded have their defaults."""
     columns = {name: _python(table.column(name)) for name in table.column_names if name != "partition"}
     rows = table.num_rows
     partitions = _partitions(table.column("partition"), spec) if "partition" in table.column_names else [()] * rows
@@ -255,7 +261,7 @@ def _one(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 
 
 def _python(column: pa.ChunkedArray) -> list[Any]:
-    """Python values; a map becomes a dict and a list a tuple, without a Python object for each of their items in between."""
+    """Convert a column to Python values; a map becomes a dict and a list a tuple, without an intermediate object per item."""
     array = _one(column)
     if not pa.types.is_list(array.type):
         return array.to_pylist()  # type: ignore[no-any-return]

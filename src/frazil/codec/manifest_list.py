@@ -1,4 +1,4 @@
-"""Manifest lists (spec, "Manifest Lists"): which manifests a snapshot is made of, with what they hold."""
+"""Decode and encode manifest lists (spec, "Manifest Lists"): the manifests of a snapshot, with counts and partition summaries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from frazil.codec.guard import reading
 from frazil.errors import CorruptData, ValidationError
 from frazil.spec.manifest import FieldSummary, ManifestFile
 
-# (field id, our name, Avro type, required from version, first version)
+# (field id, name, Avro type, format version from which the field is required, first format version, doc); 9: never required
 _FIELDS: tuple[tuple[int, str, str, int, int, str], ...] = (
     (500, "manifest_path", "string", 1, 1, "Location URI with FS scheme"),
     (501, "manifest_length", "long", 1, 1, "Total file size in bytes"),
@@ -42,9 +42,9 @@ _DEFAULTS = {"content": 0, "sequence_number": 0, "min_sequence_number": 0}
 
 
 def decode_manifest_list(data: bytes, file: str = "") -> tuple[ManifestFile, ...]:
-    """Manifests in the list's order. Fields go by id, also in lists with older names; what version 1 lacks reads as 0.
+    """Decode the manifests of a list, in its order. Raises CorruptData.
 
-    Raises CorruptData.
+    Fields are matched by id, since old writers used other names; counters that version 1 lacks are 0.
     """
     found = read_container(data, file)
     with reading("manifest list", file):
@@ -54,20 +54,20 @@ def decode_manifest_list(data: bytes, file: str = "") -> tuple[ManifestFile, ...
 
 @functools.lru_cache(maxsize=64)
 def _plan(schema: AvroNode) -> tuple[Reader, tuple[str | None, ...], tuple[str | None, ...]]:
-    """The reader of a list's entries, our names of its fields, and of the fields of a summary. Types are checked here, once."""
+    """Plan to read lists of one Avro schema, and check its types once: the reader, the names of fields, those of a summary's fields."""
     if schema.kind != "record":
-        raise CorruptData("A manifest list holds records.")
+        raise CorruptData(f"A manifest list must hold records, not values of type {schema.kind}.")
     names = tuple(_NAMES.get(field_id) if field_id is not None else name if name in _KINDS else None for name, field_id, _ in schema.fields)
     summary: tuple[str | None, ...] = ()
     for name, (_, _, node) in zip(names, schema.fields, strict=True):
         if name is not None and node.not_null.kind not in _KINDS[name]:
-            raise CorruptData(f"{name} of a manifest list is {node.not_null.kind}.")
+            raise CorruptData(f"Field {name} of a manifest list has the wrong type {node.not_null.kind}.")
         if name == "partitions":
             inner = node.not_null.inside[0]
             summary = tuple(_SUMMARY.get(i) if i is not None else n for n, i, _ in inner.fields)
             for part, (_, _, n) in zip(summary, inner.fields, strict=True):
                 if part is not None and n.not_null.kind != ("boolean" if part.startswith("contains") else "bytes"):
-                    raise CorruptData(f"{part} of a partition summary is {n.not_null.kind}.")
+                    raise CorruptData(f"Field {part} of a partition summary has the wrong type {n.not_null.kind}.")
     if missing := [n for n in _NEEDED if n not in names]:
         raise CorruptData(f"The manifest list has no field {missing[0]}.")
     return record_reader(schema), names, summary
@@ -108,7 +108,10 @@ def encode_manifest_list(
     codec: str = "gzip",
     level: int | None = None,
 ) -> bytes:
-    """A list file; numbers of the manifests must be assigned already. Raises ValidationError for one that lacks what its version needs."""
+    """Encode a manifest list; sequence numbers of the manifests must be assigned already.
+
+    Raises ValidationError for a manifest that lacks a field which the format version requires.
+    """
     metadata = {"snapshot-id": str(snapshot_id), "parent-snapshot-id": "null" if parent_snapshot_id is None else str(parent_snapshot_id)}
     if format_version >= 2:
         metadata["sequence-number"] = str(sequence_number or 0)
@@ -129,7 +132,8 @@ def _entry(manifest: ManifestFile, fields: list[tuple[str, Callable[[Any], bytes
         if value is not None:
             parts.append(write(value) if required else b"\x02" + write(value))
         elif required:
-            raise ValidationError(f"Manifest {manifest.manifest_path} has no {name}; its list needs it.", file=manifest.manifest_path)
+            text = f"Manifest {manifest.manifest_path} has no {name}, which its manifest list requires."
+            raise ValidationError(text, file=manifest.manifest_path)
         else:
             parts.append(b"\x00")
     return b"".join(parts)

@@ -1,4 +1,4 @@
-"""The fields of manifest entries by id (spec, "Manifests"), as Avro reads and writes them and as Arrow holds them."""
+"""List the fields of manifest entries by id (spec, "Manifests"), with their Avro types, Arrow types and format versions."""
 
 from __future__ import annotations
 
@@ -25,19 +25,20 @@ from frazil.spec.types import (
 )
 
 DATA_FILE_ID, PARTITION_ID = 2, 102
-NEVER = 9
+NEVER = 9  # a format version that does not exist: the field is never required
 
 
 def map_type(value: pa.DataType) -> pa.DataType:
-    """Arrow form of a metrics map: a list of non-null (key, value)."""
+    """Make the Arrow type of a metrics map: a list of non-null structs of key and value."""
     return pa.list_(pa.field("item", pa.struct([pa.field("key", pa.int32(), False), pa.field("value", value, False)]), False))
 
 
 @dataclass(frozen=True)
 class Column:
-    """`kind` is the Avro type, or `int->long` and `int->bytes` (with the ids of key and value) or `list` (of `item`, with its id).
+    """Describe a field of manifest entries.
 
-    `required` and `since` are the first format versions in which the field is required and in which it is written, `until` the last.
+    `kind`: the Avro type, or `int->long` and `int->bytes` (with the ids of key and value) or `list` (of `item`, with its id). `required`
+    and `since`: the first format versions in which the field is required and in which it is written; `until`: the last one.
     """
 
     field_id: int
@@ -99,7 +100,7 @@ _VALUE_TYPES: dict[type, pa.DataType] = {
 
 
 def arrow_value_type(type_: IcebergType) -> pa.DataType:
-    """The Arrow type that holds internal values: int32 for date, int64 for times, binary for uuid, fixed, binary, geo, variant."""
+    """Return the Arrow type of internal values: int32 for date, int64 for times, binary for uuid, fixed, binary, geo and variant."""
     if isinstance(type_, DecimalType):
         return pa.decimal128(type_.precision, type_.scale)
     return _VALUE_TYPES.get(type(type_), pa.binary())

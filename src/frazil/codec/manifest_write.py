@@ -1,4 +1,4 @@
-"""Manifests from entries (spec, "Manifests"): encoded by hand for their fixed schema, many entries in a block."""
+"""Encode manifest entries as a manifest (spec, "Manifests"): by hand for its fixed schema, many entries per block."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from frazil.spec.types import (
     UUIDType,
 )
 
-_V1_BLOCK_SIZE = 64 * 1024 * 1024  # what Java writes; nobody reads it
+_V1_BLOCK_SIZE = 64 * 1024 * 1024  # as Java writes it; no reader uses it
 _Writer = Callable[[Any], bytes]
 
 
@@ -47,9 +47,11 @@ def encode_manifest(
     codec: str = "gzip",
     level: int | None = None,
 ) -> bytes:
-    """A manifest file. Numbers that an entry leaves None are written null, to be inherited; version 1 takes `snapshot_id` for them.
+    """Encode a manifest. Ids and numbers that an entry leaves None are written as null, to be inherited; in version 1, which has no
+    inheritance, `snapshot_id` is written.
 
-    `schema` holds the sources of `spec`. Raises InvalidInput for values that do not fit, Unsupported for an unknown codec or transform.
+    `schema` holds the source columns of `spec`. Raises InvalidInput for values that do not fit their type, Unsupported for an unknown codec
+    or transform.
     """
     if unknown := [f for f in spec.fields if not f.transform.is_known]:
         raise Unsupported(f"Cannot write with unknown transform {unknown[0].transform} of partition field {unknown[0].name}.")
@@ -94,7 +96,7 @@ def _partition_field(f: Any, named: set[str]) -> dict[str, Any]:
     kept = {"iceberg-field-name": f.name} if name != f.name else {}
     if isinstance(f.field_type, UnknownType):
         return {"name": name, "type": "null", "field-id": f.field_id, **kept}
-    # Java reads a fixed partition value with a length before it, whatever the schema says: only as `bytes` can every reader have it.
+    # Java reads a fixed partition value with a length before it, whatever the schema says; only type `bytes` is read alike by all readers.
     stored = "bytes" if isinstance(f.field_type, FixedType) else primitive_schema(f.field_type, named)
     return {"name": name, "type": ["null", stored], "default": None, "field-id": f.field_id, **kept}
 
@@ -157,14 +159,15 @@ def _optional_long(number: int | None) -> bytes:
 def _partition(file: DataFile, writers: list[tuple[str, _Writer | None, IcebergType]]) -> bytes:
     if len(file.partition) != len(writers):
         raise InvalidInput(
-            f"{file.file_path} has {len(file.partition)} partition values, its spec {len(writers)} fields.", file=file.file_path
+            f"{file.file_path} has {len(file.partition)} partition values, but its spec has {len(writers)} fields.", file=file.file_path
         )
     parts = []
     for value, (name, write, type_) in zip(file.partition, writers, strict=True):
         try:
             parts.append(b"" if write is None else b"\x00" if value is None else b"\x02" + write(value))
         except (TypeError, ValueError, OverflowError, AttributeError, struct.error) as e:
-            raise InvalidInput(f"{value!r} is no {type_} for partition field {name} of {file.file_path}.", file=file.file_path) from e
+            text = f"{value!r} is not a valid {type_} for partition field {name} of {file.file_path}."
+            raise InvalidInput(text, file=file.file_path) from e
     return b"".join(parts)
 
 
@@ -200,7 +203,7 @@ def _bytes_by_id(values: dict[int, bytes]) -> bytes:
 
 
 def _value_writer(type_: IcebergType) -> _Writer | None:
-    """How a partition value of that type is written; None for the type that has none."""
+    """Find the function that encodes a partition value of a type; None for the unknown type, whose values take no bytes."""
     match type_:
         case UnknownType():
             return None

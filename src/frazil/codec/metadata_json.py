@@ -1,6 +1,6 @@
-"""Table metadata as its JSON file (spec, "Table Metadata Fields"), plain or gzip.
+"""Decode and encode table metadata as JSON (spec, "Table Metadata Fields"), plain or gzip.
 
-Snapshots stay JSON text until somebody asks for one, and are written back as they were read: a table has thousands of them.
+Snapshots stay JSON text until one is used, and are written back as they were read: a table may have thousands of them.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _KNOWN = frozenset(
      "snapshot-log", "metadata-log")
 )  # fmt: skip
 _INT = 2**31
-MAX_UNZIPPED, MAX_RATIO = 1 << 30, 150  # metadata shrinks 10 to 25 times, thousands of versions of one small schema 115 times
+MAX_UNZIPPED, MAX_RATIO = 1 << 30, 150  # gzip shrinks metadata 10 to 25 times, thousands of versions of one small schema 115 times
 
 
 class _Head(msgspec.Struct, rename="kebab", gc=False):
-    """What is needed of every snapshot at once."""
+    """Hold the fields of a snapshot that are needed of all snapshots at once."""
 
     snapshot_id: int
     sequence_number: int | None = None
@@ -65,21 +65,24 @@ _Top = dict[str, msgspec.Raw]
 
 
 def decode_metadata(data: bytes, file: str = "") -> TableMetadata:
-    """Metadata of version 1, 2 or 3. Raises CorruptData for anything that is no sound metadata, Unsupported for a newer version."""
+    """Decode metadata of format version 1, 2 or 3. Raises CorruptData when it is not valid metadata, Unsupported for a newer version."""
     with reading("table metadata", file):
         return _decode(*_opened(unzipped(data)))
 
 
 def unzipped(data: bytes) -> bytes:
-    """The JSON of a metadata file, gzip or not. Raises CorruptData for a gzip that inflates to more than 150 times its size (64 MB are
-    always allowed, more than 1 GB never); it is refused before more than 64 MB are held."""
+    """Decompress a metadata file where it is gzip. Raises CorruptData when it grows to more than 150 times its size.
+
+    64 MB are always allowed, more than 1 GB never. A file that is too large is refused before more than 64 MB are held.
+    """
     if data[:2] != b"\x1f\x8b":
         return data
     return inflate(data, 31, min(MAX_UNZIPPED, max(HELD, MAX_RATIO * len(data))))
 
 
 def _opened(data: bytes) -> tuple[_Top, list[msgspec.Raw]]:
-    """The fields as JSON text, and the snapshots one by one: in one pass where all fields are known, as a file may be megabytes long."""
+    """Split the file into the JSON text of its fields and of each snapshot. Where all fields are known one pass is enough, since a file may
+    have megabytes."""
     try:
         usual: Any = _USUAL.decode(data)
     except msgspec.ValidationError:
@@ -94,7 +97,8 @@ def _decode(top: _Top, raw_snapshots: list[msgspec.Raw]) -> TableMetadata:
     version = nouns.integer(plain, "format-version", _INT)
     if not 1 <= version <= SUPPORTED_FORMAT_VERSION:
         raise Unsupported(
-            f"Cannot read unsupported version {version}.", hint=f"Frazil reads format versions 1 to {SUPPORTED_FORMAT_VERSION}."
+            f"Cannot read format version {version}: it is not supported.",
+            hint=f"Frazil reads format versions 1 to {SUPPORTED_FORMAT_VERSION}.",
         )
     uuid = nouns.text_or_none(plain, "table-uuid")
     if uuid is None and version > 1:
@@ -136,7 +140,7 @@ def _decode(top: _Top, raw_snapshots: list[msgspec.Raw]) -> TableMetadata:
 
 
 def _stripped(location: str) -> str:
-    """Without trailing slashes; the root of a store (`s3://`, `/`) keeps its own."""
+    """Strip trailing slashes, except those of the root of a store (`s3://`, `/`)."""
     while location.endswith("/") and not location.endswith("://") and len(location) > 1:
         location = location[:-1]
     return location
@@ -154,7 +158,7 @@ def _objects(plain: dict[str, Any], key: str) -> tuple[dict[str, Any], ...]:
 
 @functools.lru_cache(maxsize=512)
 def _schema_of(raw: bytes) -> Schema:
-    """Schemas never change, and every version of a table repeats them."""
+    """Decode a schema, cached by its text: schemas never change, and every metadata file of a table repeats them."""
     return nouns.schema_from_json(_ANY.decode(raw))
 
 
@@ -223,7 +227,7 @@ def _snapshots(found: list[msgspec.Raw], last_sequence_number: int | None) -> Sn
 def _snapshot_log(data: bytes | msgspec.Raw) -> tuple[SnapshotLogEntry, ...]:
     try:
         return tuple([SnapshotLogEntry(e.timestamp_ms, e.snapshot_id) for e in _SNAPSHOT_LOG.decode(data)])
-    except msgspec.ValidationError:  # keys that we do not know, or values that are none
+    except msgspec.ValidationError:  # unknown keys, or invalid values, which are then named
         items = [nouns.fields_of(item, "snapshot-log") for item in nouns.items_of(_ANY.decode(data), "snapshot-log")]
     known = frozenset(("timestamp-ms", "snapshot-id"))
     return tuple(
@@ -250,7 +254,7 @@ def _refs(plain: dict[str, Any]) -> dict[str, SnapshotRef]:
 
 
 def _check_refs(metadata: TableMetadata) -> None:
-    """Java refuses metadata whose refs and current snapshot do not agree."""
+    """Refuse metadata whose refs and current snapshot do not agree, as Java does."""
     known, current, main = set(metadata.snapshots.ids), metadata.current_snapshot_id, metadata.refs.get(MAIN_BRANCH)
     if main is not None and current is None:
         raise CorruptData(f"Current snapshot is not set, but main branch exists: {main.snapshot_id}")
@@ -266,7 +270,7 @@ def _check_refs(metadata: TableMetadata) -> None:
 
 
 def encode_metadata(metadata: TableMetadata) -> bytes:
-    """Readable JSON in Java's key order, not compressed. Raises ValidationError for values that have no JSON form."""
+    """Encode metadata as readable JSON in Java's key order, not compressed. Raises ValidationError for values that have no JSON form."""
     try:
         return b"".join(_pieces(metadata))
     except (TypeError, OverflowError, UnicodeEncodeError, RecursionError, msgspec.MsgspecError) as e:
@@ -274,7 +278,7 @@ def encode_metadata(metadata: TableMetadata) -> bytes:
 
 
 def _pieces(m: TableMetadata) -> Iterator[bytes]:
-    """All that is to be joined, once: with many snapshots, each copy of the text costs more than the rest of it."""
+    """List the pieces of the file to be joined once: with many snapshots, each copy of the text costs more than all the rest."""
     between = b"{\n  "
     for part in _parts(m):
         yield between
@@ -298,7 +302,7 @@ def _parts(m: TableMetadata) -> Iterator[tuple[bytes, ...]]:
 
 
 def _more(extra: dict[str, Any]) -> bytes:
-    """Further members of a JSON object."""
+    """Encode further members of a JSON object."""
     return b", " + msgspec.json.encode(extra)[1:-1]
 
 
@@ -329,7 +333,7 @@ def _before_snapshots(m: TableMetadata) -> Iterator[tuple[str, Any]]:
         yield "last-sequence-number", m.last_sequence_number
     yield "last-updated-ms", m.last_updated_ms
     yield "last-column-id", m.last_column_id
-    if v1:  # old readers know only this one
+    if v1:  # old readers know only this field
         yield "schema", nouns.schema_to_json(m.schema())
     yield "current-schema-id", m.current_schema_id
     yield "schemas", [nouns.schema_to_json(s) for s in m.schemas]

@@ -1,4 +1,4 @@
-"""Puffin files: blobs with a JSON footer (Puffin spec): statistics and deletion vectors."""
+"""Encode and decode Puffin files: blobs of statistics and deletion vectors, with a JSON footer (Puffin spec)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MAX_RATIO, _FREE_BYTES = 1000, 1 << 24
 
 @dataclass(frozen=True, kw_only=True)
 class BlobMetadata:
-    """Where a blob is and what it is about; `fields` are field ids, snapshot_id and sequence_number -1 when not yet known."""
+    """Describe a blob in a file. `fields`: field ids. `snapshot_id` and `sequence_number` are -1 when they are not known yet."""
 
     type: str
     fields: tuple[int, ...]
@@ -36,7 +36,7 @@ class BlobMetadata:
 
 @dataclass(frozen=True)
 class PuffinFooter:
-    """`size`: bytes of the whole footer, as table metadata records them."""
+    """Hold the footer of a file. `size`: bytes of the whole footer, as table metadata records them."""
 
     blobs: tuple[BlobMetadata, ...]
     properties: dict[str, str]
@@ -45,7 +45,7 @@ class PuffinFooter:
 
 @dataclass(frozen=True, kw_only=True)
 class Blob:
-    """A blob to write; `compression_codec` None or zstd."""
+    """Hold a blob to write; `compression_codec`: None or zstd."""
 
     type: str
     data: bytes
@@ -57,9 +57,9 @@ class Blob:
 
 
 def decode_footer(data: bytes, file: str = "") -> PuffinFooter:
-    """The footer of a whole file, or of its last bytes when they hold all of the footer (offsets are the file's then too).
+    """Decode the footer of a whole file, or of its last bytes when these hold the whole footer; offsets are those in the file.
 
-    Raises CorruptData, Unsupported for flags we do not know.
+    Raises CorruptData, and Unsupported for unknown flags.
     """
     with reading("Puffin file", file):
         payload, size = footer_payload(data)
@@ -67,18 +67,18 @@ def decode_footer(data: bytes, file: str = "") -> PuffinFooter:
 
 
 def footer_payload(data: bytes) -> tuple[bytes, int]:
-    """The JSON text of the footer at the end of `data`, and the bytes of the whole footer."""
+    """Find the footer at the end of `data`; returns its JSON text and the number of bytes of the whole footer."""
     size = footer_size(data)
     if size > len(data) or data[-size : 4 - size] != MAGIC:
-        raise CorruptData(f"The Puffin footer claims {size - 16} bytes.")
+        raise CorruptData(f"The Puffin footer claims {size - 16} bytes, but does not begin there.")
     payload = data[4 - size : -12]
     return (_decompress(payload, "lz4") if _TAIL.unpack(data[-12:])[1] & _FOOTER_LZ4 else payload), size
 
 
 def footer_size(data: bytes) -> int:
-    """How many bytes the footer has, by the last bytes of a file: 12 of them tell."""
+    """Read the number of bytes of the whole footer from the last 12 bytes of a file."""
     if len(data) < 16 or data[-4:] != MAGIC:
-        raise CorruptData("This is no Puffin file: its last bytes are wrong.")
+        raise CorruptData("This is not a Puffin file: it does not end in PFA1.")
     size, flags, _ = _TAIL.unpack(data[-12:])
     if flags & ~_FOOTER_LZ4:
         raise Unsupported(f"A Puffin footer has unknown flags {flags:#x}.")
@@ -96,7 +96,7 @@ def _footer(obj: Any, size: int) -> PuffinFooter:
 def _blob(obj: dict[str, Any]) -> BlobMetadata:
     offset, length = integer(obj, "offset"), integer(obj, "length")
     if offset < 4 or length < 0:
-        raise CorruptData(f"A blob lies at {offset} and has {length} bytes.")
+        raise CorruptData(f"A blob claims {length} bytes at offset {offset}.")
     return BlobMetadata(
         type=text(obj, "type"), fields=integers(obj.get("fields"), "fields", 2**31), snapshot_id=integer(obj, "snapshot-id"),
         sequence_number=integer(obj, "sequence-number"), offset=offset, length=length,
@@ -105,16 +105,16 @@ def _blob(obj: dict[str, Any]) -> BlobMetadata:
 
 
 def decode_blob(data: bytes, blob: BlobMetadata, file: str = "") -> bytes:
-    """The content of a blob of a whole file, decompressed. Raises CorruptData, Unsupported."""
+    """Take a blob out of a whole file and decompress it. Raises CorruptData, Unsupported."""
     with reading("Puffin file", file):
         if data[:4] != MAGIC or blob.offset < 4 or blob.length < 0 or blob.offset + blob.length > len(data):
-            raise CorruptData(f"A blob of {blob.length} bytes at {blob.offset} is not inside the file of {len(data)}.")
+            raise CorruptData(f"A blob of {blob.length} bytes at {blob.offset} is not inside the file of {len(data)} bytes.")
         return _decompress(data[blob.offset : blob.offset + blob.length], blob.compression_codec)
 
 
 def _decompress(data: bytes, codec: str | None) -> bytes:
     if codec not in (None, "zstd", "lz4"):
-        raise Unsupported(f"Cannot read Puffin compression {codec[:40]!r}.")
+        raise Unsupported(f"Cannot read Puffin compression codec {codec[:40]!r}.", hint="Known: zstd, lz4.")
     if codec is None:
         return data
     limit = max(_FREE_BYTES, _MAX_RATIO * len(data))
@@ -124,12 +124,12 @@ def _decompress(data: bytes, codec: str | None) -> bytes:
     except OSError as e:
         raise CorruptData(f"A {codec} blob is damaged: {e}") from e
     if len(found) > limit:
-        raise CorruptData(f"A {codec} blob is far larger than its size allows.")
+        raise CorruptData(f"A {codec} blob decompresses to far more than its size allows.")
     return found
 
 
 def encode_puffin(blobs: Sequence[Blob], properties: Mapping[str, str] | None = None) -> tuple[bytes, tuple[BlobMetadata, ...], int]:
-    """A file, where its blobs are, and the size of its footer. Raises Unsupported for a codec other than zstd."""
+    """Encode a file; returns it, the places of its blobs, and the size of its footer. Raises Unsupported for a codec other than zstd."""
     parts, placed, at = [MAGIC], [], 4
     for blob in blobs:
         data = _compress(blob)
@@ -155,16 +155,16 @@ def _compress(blob: Blob) -> bytes:
             return blob.data
         case "zstd":
             return bytes(pa.compress(blob.data, "zstd", asbytes=True))
-    raise Unsupported(f"Cannot write Puffin compression {blob.compression_codec!r}.")
+    raise Unsupported(f"Cannot write Puffin compression codec {blob.compression_codec!r}.", hint="Known: zstd.")
 
 
-def _blob_to_json(b: BlobMetadata) -> dict[str, Any]:
+def _blob_to_json(blob: BlobMetadata) -> dict[str, Any]:
     obj: dict[str, Any] = {
-        "type": b.type, "fields": list(b.fields), "snapshot-id": b.snapshot_id, "sequence-number": b.sequence_number, "offset": b.offset,
-        "length": b.length,
+        "type": blob.type, "fields": list(blob.fields), "snapshot-id": blob.snapshot_id, "sequence-number": blob.sequence_number,
+        "offset": blob.offset, "length": blob.length,
     }  # fmt: skip
-    if b.compression_codec is not None:
-        obj["compression-codec"] = b.compression_codec
-    if b.properties:
-        obj["properties"] = b.properties
+    if blob.compression_codec is not None:
+        obj["compression-codec"] = blob.compression_codec
+    if blob.properties:
+        obj["properties"] = blob.properties
     return obj

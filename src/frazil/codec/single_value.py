@@ -1,4 +1,4 @@
-"""Single values as bytes, as JSON and as people read them (spec, "Appendix D: Single-value serialization"; Java's toHumanString)."""
+"""Convert single values to bytes, to JSON and to readable text (spec, "Appendix D: Single-value serialization"; Java's toHumanString)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _PACKERS: dict[type, struct.Struct] = {
     DoubleType: _DOUBLE,
     **dict.fromkeys(_LONGS, _LONG),
 }
-_NOT_FINITE = ("NaN", "Infinity", "-Infinity")  # the spec has no form for them; Java writes these
+_NOT_FINITE = ("NaN", "Infinity", "-Infinity")  # the spec has no JSON form for these numbers; Java writes these
 _RAW = (BinaryType, FixedType, UUIDType, GeometryType, GeographyType, VariantType)
 _TIMESTAMPS: dict[type, tuple[int, bool]] = {  # digits of a second, zone
     TimestampType: (6, False), TimestamptzType: (6, True), TimestampNanoType: (9, False), TimestamptzNanoType: (9, True),
@@ -59,7 +59,7 @@ _TIMESTAMPS: dict[type, tuple[int, bool]] = {  # digits of a second, zone
 
 
 def unscaled(value: decimal.Decimal, scale: int) -> int:
-    """The integer a decimal of that scale is stored as. Raises InvalidInput when digits would be lost."""
+    """Convert a decimal to the integer as which it is stored at a scale. Raises InvalidInput when digits would be lost."""
     number = value.scaleb(scale, _EXACT)
     whole = int(number)
     if whole != number:
@@ -68,7 +68,7 @@ def unscaled(value: decimal.Decimal, scale: int) -> int:
 
 
 def to_bytes(type_: IcebergType, value: Any) -> bytes:
-    """An internal value as bound bytes. Raises InvalidInput for types that have no such form and values outside the type."""
+    """Encode an internal value as the bytes of a bound. Raises InvalidInput for types without bounds and values outside the type."""
     try:
         packer = _PACKERS.get(type(type_))
         if packer is not None:
@@ -82,16 +82,16 @@ def to_bytes(type_: IcebergType, value: Any) -> bytes:
                 number = unscaled(value, scale)
                 return number.to_bytes(((number if number >= 0 else ~number).bit_length()) // 8 + 1, "big", signed=True)
     except (struct.error, OverflowError, UnicodeEncodeError, AttributeError) as e:
-        raise InvalidInput(f"{value!r} is no value of type {type_}.") from e
+        raise InvalidInput(f"{value!r} is not a value of type {type_}.") from e
     if isinstance(type_, _RAW):
         return bytes(value)
     raise InvalidInput(f"A value of type {type_} cannot be a bound.")
 
 
 def from_bytes(type_: IcebergType, data: bytes) -> Any:
-    """The internal value of bound bytes, also those written before the column was widened. Raises CorruptData.
+    """Decode the bytes of a bound to an internal value, also bytes written before the column was widened. Raises CorruptData.
 
-    Variant and geo bounds stay bytes.
+    The bounds of variant and geo types stay bytes.
     """
     packer = _PACKERS.get(type(type_))
     if packer is not None:
@@ -105,7 +105,7 @@ def from_bytes(type_: IcebergType, data: bytes) -> Any:
                 try:
                     return data.decode()
                 except UnicodeDecodeError as e:
-                    raise CorruptData(f"A bound of type string is no UTF-8: {data[:40]!r}.") from e
+                    raise CorruptData(f"A bound of type string is not UTF-8: {data[:40]!r}.") from e
             case BooleanType() if len(data) == 1:
                 return data != b"\x00"
             case DecimalType(scale=scale) if 0 < len(data) <= 17:
@@ -116,11 +116,11 @@ def from_bytes(type_: IcebergType, data: bytes) -> Any:
                 pass
             case _ if isinstance(type_, _RAW):
                 return bytes(data)
-    raise CorruptData(f"{len(data)} bytes are no value of type {type_}.")
+    raise CorruptData(f"{len(data)} bytes are not a value of type {type_}.")
 
 
 def _before_promotion(type_: IcebergType, data: bytes) -> Any:
-    """int read as long, float as double, date as timestamp (spec, "Schema Evolution")."""
+    """Decode int as long, float as double, date as timestamp (spec, "Schema Evolution")."""
     match type_:
         case LongType():
             return _INT.unpack(data)[0]
@@ -128,11 +128,11 @@ def _before_promotion(type_: IcebergType, data: bytes) -> Any:
             return _FLOAT.unpack(data)[0]
         case TimestampType() | TimestampNanoType():
             return _INT.unpack(data)[0] * iso_time.DAY[_TIMESTAMPS[type(type_)][0]]
-    raise CorruptData(f"4 bytes are no value of type {type_}.")
+    raise CorruptData(f"4 bytes are not a value of type {type_}.")
 
 
 def to_json(type_: IcebergType, value: Any) -> Any:
-    """An internal value as the JSON object of the spec (defaults, REST expressions). None is None."""
+    """Convert an internal value to the JSON form of the spec (defaults, REST expressions). None stays None."""
     if value is None:
         return None
     match type_:
@@ -161,7 +161,7 @@ def to_json(type_: IcebergType, value: Any) -> Any:
 
 
 def from_json(type_: IcebergType, obj: Any, depth: int = 0) -> Any:
-    """The internal value of a JSON single value. Raises InvalidInput when it is none of the type."""
+    """Convert the JSON form of a value to an internal value. Raises InvalidInput when it is not a value of the type."""
     if obj is None:
         return None
     if depth > MAX_DEPTH:
@@ -191,7 +191,7 @@ def _nested_from_json(type_: StructType | ListType | MapType, obj: Any, depth: i
     return None
 
 
-def _leaf_from_json(type_: IcebergType, obj: Any) -> Any:  # one arm a type
+def _leaf_from_json(type_: IcebergType, obj: Any) -> Any:  # one arm per type
     match type_:
         case BooleanType():
             return obj if isinstance(obj, bool) else None
@@ -225,7 +225,7 @@ def _leaf_from_json(type_: IcebergType, obj: Any) -> Any:  # one arm a type
 
 
 def human_string(transform: Transform, source_type: IcebergType, value: Any) -> str:
-    """A partition value, or with IdentityTransform any value, as Java prints it in partition paths. None is `null`."""
+    """Format a partition value, or with IdentityTransform any value, as Java does in partition paths. None becomes `null`."""
     if value is None:
         return "null"
     match transform:
@@ -266,7 +266,7 @@ def _java_day(days: int) -> str:
 
 
 def _local_time(micros: int) -> str:
-    """LocalTime.toString: no seconds when they are zero, the fraction in groups of three."""
+    """Format a time as Java's LocalTime.toString: no seconds when they are zero, the fraction in groups of three digits."""
     text = iso_time.time_text(micros)
     head, point, fraction = text.partition(".")
     if point:
@@ -275,7 +275,7 @@ def _local_time(micros: int) -> str:
 
 
 def java_float(value: float, single: bool) -> str:
-    """Float.toString and Double.toString: plain from 1e-3 to 1e7, else `1.0E10`."""
+    """Format a number as Java's Float.toString and Double.toString: plain from 1e-3 to 1e7, otherwise like `1.0E10`."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -292,7 +292,7 @@ def java_float(value: float, single: bool) -> str:
 
 
 def _shortest(value: float, single: bool) -> tuple[str, int]:
-    """The fewest digits that give the value back, and the exponent of the first."""
+    """Find the fewest digits that identify the value, and the exponent of the first digit."""
     text = f"{decimal.Decimal(repr(abs(value))).normalize():e}"
     if single:
         candidates = (f"{abs(value):.{precision}e}" for precision in range(9))

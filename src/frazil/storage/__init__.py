@@ -1,6 +1,6 @@
-"""Bytes to and from the world: local disks, memory, object stores; knows nothing of tables.
+"""Read and write files by location: on local disks, in memory, in object stores. Nothing here knows about tables.
 
-Door: `storage_for(location, properties)`, the `Storage` protocol, and the functions of `locations`.
+Other rooms use `storage_for(location, properties)`, the `Storage` protocol, and the functions of `locations`.
 """
 
 from frazil.storage.base import FileInfo, PublishUnclear, Storage

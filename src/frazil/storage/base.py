@@ -1,4 +1,4 @@
-"""What every store can do, and how its failures are told apart."""
+"""Define the protocol that every store implements, and translate its failures to Frazil's errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ Names = list[str]
 
 @dataclass(frozen=True)
 class FileInfo:
-    """One stored file: its location, as `list` was asked for it, its size in bytes, its time of change in ms since 1970."""
+    """Describe a stored file: its location, spelled as the prefix given to `list`, its size in bytes, its modification time in ms since
+    1970."""
 
     location: str
     size: int
@@ -28,95 +29,101 @@ class FileInfo:
 
 
 class PublishUnclear(StorageError):
-    """`publish` failed after the moment at which others may have seen the file: it may be there."""
+    """Raised when `publish` failed after others may have seen the file, so that it may or may not exist."""
 
 
 class Storage(Protocol):
-    """Files by location. Picklable; knows nothing of tables. Raises NoSuchFileError, AlreadyExists, StorageError; never a raw OSError."""
+    """Read and write files by location. Picklable. Raises NoSuchFileError, AlreadyExists and StorageError, never a raw OSError."""
 
     def read(self, location: str) -> bytes: ...
 
     def open_input(self, location: str) -> pa.NativeFile:
-        """For random access; the caller closes it."""
+        """Open a file for random access; the caller closes it."""
 
     def open_output(self, location: str, *, overwrite: bool = False) -> contextlib.AbstractContextManager[Any]:
-        """A binary sink. When the context ends well the file is complete and durable; when it ends by an error there is no file."""
+        """Open a binary sink. When the context ends normally the file is complete and durable; after an error there is no file."""
 
     def write(self, location: str, data: bytes, overwrite: bool = False, *, durable: bool = True, synced: bool = True) -> None:
-        """All of `data`, whole and on disk on return. `durable=False`: the bytes are synced, the directory's entry is not yet; a
-        later durable write or `publish` into the same directory makes up for it. `synced=False`: not even the bytes, for files
-        that nobody relies on. `overwrite=True` replaces the file at one stroke."""
+        """Write a file; on return it is complete and on disk.
+
+        `durable=False`: the bytes are synced, but the directory's entry is not; a later durable write or `publish` into the same directory
+        syncs it. `synced=False`: not even the bytes are synced, for files that nothing relies on. `overwrite=True` replaces an existing
+        file atomically.
+        """
 
     def publish(self, location: str, data: bytes) -> bool:
-        """Create the file, whole and durable, if no file of that name exists; False: there is one, untouched. Atomic between
-        processes. Raises PublishUnclear when it cannot be told whether the file is there; any other error: it is not."""
+        """Create a file, complete and durable, unless one of that name exists; returns False and leaves that file untouched if so.
+
+        Atomic between processes, so that of concurrent commits exactly one wins. Raises PublishUnclear when it is not known whether the
+        file was created; after any other error it was not.
+        """
 
     def exists(self, location: str) -> bool: ...
 
     def size(self, location: str) -> int: ...
 
     def delete(self, location: str) -> None:
-        """Raises NoSuchFileError when it is not there (object stores: may pass in silence)."""
+        """Delete a file. Raises NoSuchFileError when it does not exist (object stores may not notice)."""
 
     def delete_many(self, locations: Iterable[str]) -> Failures:
-        """Delete what is there; answers with those that could not be deleted. A file that is not there counts as deleted."""
+        """Delete files; returns those that could not be deleted with their errors. A file that does not exist counts as deleted."""
 
     def list(self, prefix: str) -> Iterator[FileInfo]:
-        """All files below a directory, at any depth; nothing when it does not exist."""
+        """List all files below a directory, at any depth; none when it does not exist."""
 
     def names(self, directory: str, after: str = "") -> Names:
-        """Names of files and directories right in a directory, unsorted; `after`: only those that sort after it."""
+        """List the names of files and directories directly in a directory, unsorted; `after`: only names that sort after it."""
 
     def directories(self, directory: str) -> Names:
-        """Names of the directories right in a directory, sorted."""
+        """List the names of the directories directly in a directory, sorted."""
 
     def is_directory(self, location: str) -> bool: ...
 
     def make_directory(self, location: str) -> None:
-        """With its parents, durable. Object stores keep it by a marker file."""
+        """Create a directory with its parents, durably. Object stores keep a marker file in it."""
 
     def remove_directory(self, location: str) -> bool:
-        """False: it holds something, and stays."""
+        """Remove an empty directory; returns False when it is not empty, and then keeps it."""
 
     def delete_tree(self, location: str) -> None:
-        """A directory and all below it; on local disks it is gone from its place at one stroke."""
+        """Delete a directory and everything below it; on local disks it disappears from its place atomically."""
 
     def local_path(self, location: str) -> str | None:
-        """The path that `open()` takes, None when this is no local file."""
+        """Return the path that `open()` takes; None when the location is not a local file."""
 
     def arrow(self, location: str) -> tuple[pa.fs.FileSystem, str]:
-        """For pyarrow's readers: a file system and the path in it."""
+        """Return a pyarrow file system and the path in it, for pyarrow's readers."""
 
 
-MARKER = ".frazil-directory"
+MARKER = ".frazil-directory"  # the marker file that keeps an empty directory in a store without directories
 
 
 def storage_error(error: Exception, location: str, doing: str, kind: type[StorageError] = StorageError) -> FrazilError:
-    """An OSError in words of ours; the file and the errno's name become facts."""
+    """Translate an OSError to an error of Frazil; the file and the name of the errno become facts of it."""
     if isinstance(error, FrazilError):
         return error
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return NoSuchFileError(f"There is no file {location}.", file=location)
     if isinstance(error, FileExistsError):
-        return AlreadyExists(f"There is a file {location} already.", file=location)
+        return AlreadyExists(f"File {location} already exists.", file=location)
     return system_error(error, location, doing, kind)
 
 
 def system_error(error: Exception, location: str, doing: str, kind: type[StorageError] = StorageError) -> StorageError:
-    """An error of the operating system, whichever it is, with what can be done about it."""
+    """Translate any error of the operating system to a StorageError, with a hint where one is known."""
     number = error.errno if isinstance(error, OSError) else None
     code = errno.errorcode.get(number, str(number)) if number is not None else None
     hint = {
         "ENOSPC": "The disk is full: free some space and try again.",
         "EDQUOT": "The quota is used up: free some space and try again.",
-        "EACCES": "Check who may write there.",
-        "EPERM": "Check who may write there.",
-        "EROFS": "The file system is mounted read-only.",
-        "EFBIG": "Files of this size are not allowed there: look at ulimit -f.",
+        "EACCES": "Check the permissions of this process there.",
+        "EPERM": "Check the permissions of this process there.",
+        "EROFS": "The file system is mounted read-only: use another one, or mount it for writing.",
+        "EFBIG": "Files of this size are not allowed there: check ulimit -f.",
         "EMFILE": "This process has too many files open: raise ulimit -n.",
-        "ENFILE": "This machine has too many files open.",
-        "EIO": "The disk or its connection fails: look at the system's log.",
-        "ENAMETOOLONG": "File systems take some 255 bytes for each part of a path. Where a partition's value is longer: partition by "
+        "ENFILE": "This machine has too many files open: raise its limit (fs.file-max).",
+        "EIO": "The disk or its connection is failing: check the system's log.",
+        "ENAMETOOLONG": "File systems allow some 255 bytes per part of a path. Where the values of a partition are longer, partition by "
         "truncate or bucket, or set write.object-storage.enabled=true and write.object-storage.partitioned-paths=false.",
     }.get(code or "")
     text = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
@@ -127,7 +134,7 @@ def system_error(error: Exception, location: str, doing: str, kind: type[Storage
 
 @contextlib.contextmanager
 def told(location: str, doing: str) -> Iterator[None]:
-    """Turn OSErrors inside into Frazil's."""
+    """Translate OSErrors inside the context to errors of Frazil; `doing` is a verb for the message."""
     try:
         yield
     except FrazilError:
@@ -138,8 +145,10 @@ def told(location: str, doing: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def temporary(path: str | None = None) -> Iterator[None]:
-    """Around files that hold for a while what memory has no room for: OSErrors inside become StorageErrors that say where these files go.
-    `path` None: the one that the error names."""
+    """Wrap the use of temporary files, to which data goes that exceeds memory: OSErrors become StorageErrors that tell their directory.
+
+    `path` None: the one that the error names.
+    """
     try:
         yield
     except FrazilError:
@@ -151,4 +160,5 @@ def temporary(path: str | None = None) -> Iterator[None]:
 
 
 def frozen_properties(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Convert properties to a hashable form, by which clients of stores are cached."""
     return tuple(sorted((str(k), str(v)) for k, v in properties.items()))

@@ -1,6 +1,7 @@
-"""Local disks: what is acknowledged has been synced, and a file is published by link(2), which never replaces one.
+"""Store files on local disks: a write returns after its file is synced, and a file is published by link(2), which never replaces one.
 
-Check-then-rename, as others do it, loses acknowledged commits between processes; link(2) cannot.
+To check that no file is there and then rename, as other implementations do, can lose acknowledged commits when two processes race;
+link(2) cannot (docs/adr/0004).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _AT_FDCWD, _RENAME_NOREPLACE = -100, 1
 
 @dataclass(frozen=True)
 class LocalStorage:
-    """Files of this machine, by path or `file:` location."""
+    """Store files of this machine, by path or `file:` location."""
 
     def local_path(self, location: str) -> str:
         return local_path_of(location)
@@ -90,7 +91,7 @@ class LocalStorage:
                 try:
                     sync_directory(directory)
                 except BaseException:
-                    if not overwrite:  # it was not there before, and after an error it is not there either
+                    if not overwrite:  # the file did not exist before, so it must not exist after an error
                         _try_unlink(path)
                     raise
 
@@ -107,7 +108,7 @@ class LocalStorage:
             _try_unlink(temporary)
             raise
         try:
-            if won:  # others may see it from here on, so a failure no longer means that nothing happened
+            if won:  # others may see the file from here on, so that after a failure the outcome is not known
                 sync_directory(directory)
         except OSError as error:
             raise storage_error(error, location, "sync the directory of", PublishUnclear) from error
@@ -119,7 +120,7 @@ class LocalStorage:
         return os.path.exists(local_path_of(location))
 
     def size(self, location: str) -> int:
-        with told(location, "look at"):
+        with told(location, "inspect"):
             return os.stat(local_path_of(location)).st_size
 
     def delete(self, location: str) -> None:
@@ -182,7 +183,7 @@ class LocalStorage:
         path = local_path_of(location).rstrip("/")
         aside = _beside(path)
         with told(location, "delete"):
-            os.rename(path, aside)  # gone for all at one stroke, whatever happens to the rest
+            os.rename(path, aside)  # removes it from its place atomically, even if deleting the files fails later
             sync_directory(os.path.dirname(path))
             shutil.rmtree(aside)
 
@@ -197,14 +198,14 @@ def _walk(root: str, shown: str) -> Iterator[FileInfo]:
         if entry.is_dir(follow_symlinks=False):
             yield from _walk(entry.path, location)
             continue
-        with contextlib.suppress(FileNotFoundError):  # deleted while we look
+        with contextlib.suppress(FileNotFoundError):  # deleted since the directory was read
             state = entry.stat()
             if not entry.is_dir():
                 yield FileInfo(location, state.st_size, state.st_mtime_ns // 1_000_000)
 
 
 def _beside(path: str) -> str:
-    """A hidden name in the same directory, so that link and rename stay within one file system."""
+    """Make a hidden name in the same directory, so that link and rename stay within one file system."""
     directory, name = os.path.split(path)
     return os.path.join(directory, f".{name[:100]}.{uuid.uuid4().hex}.tmp")
 
@@ -215,7 +216,7 @@ def _create(path: str, exclusive: bool) -> int:
 
 
 def _write_new(path: str, data: bytes, synced: bool = True) -> None:
-    """Create, write, fsync, close; on any failure the file is removed."""
+    """Create, write, fsync and close a file; on any failure it is removed."""
     descriptor = _create(path, exclusive=True)
     try:
         try:
@@ -232,7 +233,7 @@ def _write_new(path: str, data: bytes, synced: bool = True) -> None:
 
 
 def _link(temporary: str, path: str) -> bool:
-    """Give the file its name unless there is one of that name; atomic."""
+    """Give a temporary file its name, atomically; returns False when a file of that name exists."""
     try:
         os.link(temporary, path)
         return True
@@ -254,7 +255,7 @@ def _renameat2() -> Callable[..., int] | None:
 
 
 def _rename_no_replace(temporary: str, path: str, why: OSError) -> bool:
-    """For file systems without hard links (FAT, some network mounts)."""
+    """Rename a file unless the new name exists, on file systems without hard links (FAT, some network mounts)."""
     rename = _renameat2()
     if rename is not None:
         if rename(_AT_FDCWD, os.fsencode(temporary), _AT_FDCWD, os.fsencode(path), _RENAME_NOREPLACE) == 0:
@@ -265,13 +266,14 @@ def _rename_no_replace(temporary: str, path: str, why: OSError) -> bool:
         if number not in (errno.EINVAL, errno.ENOSYS, errno.EPERM, errno.ENOTSUP):
             raise OSError(number, os.strerror(number), path)
     raise StorageError(
-        f"The file system of {path} has neither hard links nor a rename that keeps an existing file, so commits there could get lost.",
-        hint="Use a catalog (type=sql) for tables in this place, or another file system.",
+        f"The file system of {path} has neither hard links nor an atomic rename that keeps an existing file, so commits could get lost.",
+        hint="Use a catalog of type sql for tables at this location, or another file system.",
         file=path, errno=errno.errorcode.get(why.errno or 0),
     )  # fmt: skip
 
 
 def sync(path: str) -> None:
+    """Sync the bytes of a file to disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -280,6 +282,7 @@ def sync(path: str) -> None:
 
 
 def sync_directory(path: str) -> None:
+    """Sync the entries of a directory to disk, so that its files survive a power failure."""
     descriptor = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -291,7 +294,7 @@ def sync_directory(path: str) -> None:
 
 
 def make_directories(path: str) -> None:
-    """With parents; each new one is synced into its parent, else a power cut takes the files in it along."""
+    """Create a directory with its parents. Each new one is synced into its parent, since a power failure could lose it with its files."""
     if not path or os.path.isdir(path):
         return
     above = os.path.dirname(path.rstrip("/"))

@@ -1,6 +1,6 @@
-"""Locations: one text for one file, names below a table, and nothing that climbs out of its place.
+"""Parse, compare and check locations of files, and lay out the data and metadata files of a table.
 
-Iceberg stores locations raw: a `%` or a space in them is a `%` or a space in the file's name, nothing is decoded.
+Iceberg stores locations without encoding: a `%` or a space in a location is a `%` or a space in the file's name, and nothing is decoded.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss", "wasb": "abf
 
 
 def scheme_of(location: str) -> str:
-    """Lower case, aliases resolved (s3a is s3); "file" for a plain path. A one-letter scheme is not taken for one."""
+    """Find the scheme of a location in lower case, aliases resolved (s3a is s3); "file" for a plain path.
+
+    A single letter before a colon is not a scheme, but a drive.
+    """
     found = _SCHEME.match(location)
     if found is None or len(found[1]) == 1 or "/" in location[: found.end()]:
         return "file"
@@ -33,9 +36,12 @@ def scheme_of(location: str) -> str:
 
 
 def local_path_of(location: str) -> str:
-    """`/x` of `/x`, `file:/x`, `file:///x`, `file://localhost/x`. Raises InvalidInput for another host and for NUL."""
+    """Convert a location to a path: `/x` of `/x`, `file:/x`, `file:///x`, `file://localhost/x`.
+
+    Raises InvalidInput for another host and for a NUL character.
+    """
     if "\0" in location:
-        raise InvalidInput(f"A location cannot hold a NUL: {location!r}.", file=location)
+        raise InvalidInput(f"A location cannot contain a NUL character: {location!r}.", file=location)
     if location[:5].lower() != "file:":
         return location
     rest = location[5:]
@@ -48,9 +54,9 @@ def local_path_of(location: str) -> str:
 
 
 def normalise(location: str) -> str:
-    """One text for one file: `/x` for `file:/x` and `file:///x`, s3 for s3a, no doubled slash in local paths, none at the end.
+    """Normalise a location for comparison, so that equal files have equal texts; metadata keeps locations as they were written.
 
-    For comparing; what is stored in metadata stays as it was written.
+    `/x` stands for `file:/x` and `file:///x`, s3 for s3a; local paths have no doubled slashes, and no location ends in a slash.
     """
     scheme = scheme_of(location)
     if scheme == "file":
@@ -63,7 +69,10 @@ def normalise(location: str) -> str:
 
 
 def absolute(location: str) -> str:
-    """A relative local path (`x/y`, `file:x/y`) from the current directory, `~` expanded; no slash at the end; else as it is."""
+    """Resolve a relative local path (`x/y`, `file:x/y`) against the current directory, with `~` expanded and no slash at the end.
+
+    Other locations only lose their slash at the end.
+    """
     check_location(location)
     if scheme_of(location) != "file":
         return strip_slash(location)
@@ -73,19 +82,21 @@ def absolute(location: str) -> str:
     return strip_slash(os.path.abspath(os.path.expanduser(location)))
 
 
-def place_of(location: object, what: str = "location", hint: str = "Write ./name for a directory right here.") -> str:
-    """The location that a table or namespace is given, absolute: it must mean the same wherever it is read. A bare word is no path but
-    another argument in the wrong place, as a rule; it is refused with the hint. Raises InvalidInput."""
+def place_of(location: object, what: str = "location", hint: str = "Write ./name for a directory in the current one.") -> str:
+    """Check the location that a caller gives a table or namespace, and make it absolute, so that it means the same wherever it is read.
+
+    A bare word is usually another argument in the wrong place, so it is refused with the hint. Raises InvalidInput.
+    """
     if not isinstance(location, str | os.PathLike):
-        raise InvalidInput(f"The {what} is a path as text, not {location!r}.", hint=hint)
+        raise InvalidInput(f"The {what} must be a path as text, not {location!r}.", hint=hint)
     text = str(os.fspath(location))
     if text.strip() and scheme_of(text) == "file" and "/" not in text and text not in (".", "~"):
-        raise InvalidInput(f"The {what} {text!r} is no path: it has neither a slash nor a scheme.", hint=hint)
+        raise InvalidInput(f"The {what} {text!r} is not a path: it has neither a slash nor a scheme.", hint=hint)
     return absolute(text)
 
 
 def strip_slash(location: str) -> str:
-    """Without slashes at the end, but for a root (`/`, `file:///`, `s3://`)."""
+    """Strip slashes at the end of a location, except those of a root (`/`, `file:///`, `s3://`)."""
     stripped = location.rstrip("/")
     return location if not stripped or stripped.endswith(":") else stripped
 
@@ -103,18 +114,18 @@ def base_name(location: str) -> str:
 
 
 def check_location(location: str, what: str = "location") -> str:
-    """Refuses what is empty, holds NUL or a line end, or climbs by `..`; answers with the location."""
+    """Check a location and return it; refuses one that is empty, contains NUL or a line break, or leaves its directory by `..`."""
     if not location or not location.strip():
         raise InvalidInput(f"The {what} is empty.")
     if "\0" in location or "\n" in location or "\r" in location:
-        raise InvalidInput(f"The {what} {location!r} holds a NUL or a line end.", file=location)
+        raise InvalidInput(f"The {what} {location!r} contains a NUL character or a line break.", file=location)
     if ".." in location.split("/"):
-        raise InvalidInput(f"The {what} {location!r} climbs out by '..'.", hint="Give the path itself.", file=location)
+        raise InvalidInput(f"The {what} {location!r} contains '..'.", hint="Give the path without '..'.", file=location)
     return location
 
 
 def check_name(name: object, what: str = "name") -> str:
-    """A name that becomes one directory. Refuses empty ones, `.`, `..`, slashes, backslashes, NUL and control characters."""
+    """Check a name that becomes a directory; refuses empty names, `.`, `..`, slashes, backslashes, NUL and control characters."""
     if not isinstance(name, str) or not name:
         raise InvalidInput(f"A {what} must be a text that is not empty, not {name!r}.")
     if name in (".", "..") or "/" in name or "\\" in name or any(ord(c) < 32 or ord(c) == 127 for c in name):
@@ -127,7 +138,7 @@ def check_names(names: Sequence[str], what: str) -> tuple[str, ...]:
 
 
 def is_inside(location: str, directory: str) -> bool:
-    """Whether a location lies below a directory (or is it), however the two are spelled."""
+    """Tell whether a location lies below a directory (or is it), however the two are spelled."""
     inner, outer = normalise(location), normalise(directory)
     if ".." in inner.split("/"):
         return False
@@ -135,12 +146,15 @@ def is_inside(location: str, directory: str) -> bool:
 
 
 def data_root(table_location: str, properties: Mapping[str, str]) -> str:
-    """`write.data.path`, else `<table>/data` (format: names and locations). Old names of the property and providers are refused."""
+    """Find the directory of a table's data files: `write.data.path`, else `<table>/data`.
+
+    Deprecated names of the property are refused, as are location providers, which are Java classes.
+    """
     if LOCATION_PROVIDER.name in properties:
         raise Unsupported(f"{LOCATION_PROVIDER.name} names a Java class, which Frazil cannot run.", hint="Remove the table property.")
     for old in OLD_DATA_PATHS:
         if old.name in properties and DATA_PATH.name not in properties:
-            raise ValidationError(f"Property {old.name} is no longer in use.", hint=f"Use {DATA_PATH.name} instead.")
+            raise ValidationError(f"Property {old.name} is no longer supported.", hint=f"Use {DATA_PATH.name} instead.")
     given = DATA_PATH.text(properties)
     if given is not None:
         return strip_slash(check_location(given, f"property {DATA_PATH.name}"))
@@ -148,7 +162,10 @@ def data_root(table_location: str, properties: Mapping[str, str]) -> str:
 
 
 def data_location(table_location: str, properties: Mapping[str, str], partition_path: str, file_name: str) -> str:
-    """Where a data file goes. `partition_path` "" for an unpartitioned table; `write.object-storage.*` as Java lays it out."""
+    """Make the location of a data file; `partition_path` is "" for an unpartitioned table.
+
+    With `write.object-storage.enabled` the layout is that of Java's ObjectStoreLocationProvider.
+    """
     table_location = strip_slash(table_location)
     root = data_root(table_location, properties)
     if "/" in file_name or file_name in ("", ".", "..") or "\0" in file_name:
@@ -164,7 +181,7 @@ def _hashed(table_location: str, root: str, name: str, with_partitions: bool) ->
     bits = format(murmur3_32(name.encode()) & 0xFFFFF, "020b")
     folders = f"{bits[:4]}/{bits[4:8]}/{bits[8:12]}/{bits[12:]}"
     if not root.startswith(table_location):
-        # a data path that tables share: the table's own two last names keep them apart
+        # tables may share a data path: the last two names of the table's location keep them apart
         table = base_name(table_location)
         above = base_name(parent(table_location))
         return f"{folders}/{above}/{table}/{name}" if above and not above.endswith(":") else f"{folders}/{table}/{name}"
@@ -179,14 +196,14 @@ def metadata_root(table_location: str, properties: Mapping[str, str]) -> str:
 
 
 def metadata_location(table_location: str, properties: Mapping[str, str], file_name: str) -> str:
-    """Where manifests, lists, metadata and statistics go: `write.metadata.path`, else `<table>/metadata`."""
+    """Make the location of a manifest, manifest list, metadata or statistics file: in `write.metadata.path`, else `<table>/metadata`."""
     if "/" in file_name or file_name in ("", ".", "..") or "\0" in file_name:
         raise InvalidInput(f"{file_name!r} cannot be a file name.", file=file_name)
     return f"{metadata_root(table_location, properties)}/{file_name}"
 
 
 def murmur3_32(data: bytes, seed: int = 0) -> int:
-    """MurmurHash3, x86, 32 bits, unsigned."""
+    """Hash bytes by MurmurHash3 (x86, 32 bits), unsigned."""
     mask, h, whole = 0xFFFFFFFF, seed, len(data) // 4 * 4
     for i in range(0, whole, 4):
         k = int.from_bytes(data[i : i + 4], "little") * 0xCC9E2D51 & mask

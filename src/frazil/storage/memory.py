@@ -1,4 +1,4 @@
-"""Files in this process's memory, for tests and for the memory catalog: `memory://name/path`. Other processes see none of them."""
+"""Store files in the memory of this process, for tests and the memory catalog: `memory://name/path`. Other processes see none of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Found = list[tuple[str, bytes, int]]
 
 @dataclass(frozen=True)
 class MemoryStorage:
-    """All of a process's memory files; a pickled one means the files of the process that opens it."""
+    """Store files in memory. All instances in a process share them; unpickled elsewhere, one gives access to the files of that process."""
 
     def local_path(self, location: str) -> None:
         return None
@@ -45,14 +45,14 @@ class MemoryStorage:
     @contextlib.contextmanager
     def open_output(self, location: str, *, overwrite: bool = False) -> Iterator[Any]:
         if not overwrite and self.exists(location):
-            raise AlreadyExists(f"There is a file {location} already.", file=location)
+            raise AlreadyExists(f"File {location} already exists.", file=location)
         sink = pa.BufferOutputStream()
         yield sink
         self.write(location, sink.getvalue().to_pybytes(), overwrite)
 
     def write(self, location: str, data: bytes, overwrite: bool = False, *, durable: bool = True, synced: bool = True) -> None:
         if not self._put(location, data, overwrite):
-            raise AlreadyExists(f"There is a file {location} already.", file=location)
+            raise AlreadyExists(f"File {location} already exists.", file=location)
 
     def publish(self, location: str, data: bytes) -> bool:
         return self._put(location, data, False)
@@ -84,7 +84,7 @@ class MemoryStorage:
         return []
 
     def _below(self, directory: str) -> Found:
-        """(rest of the name below the directory, bytes, time)"""
+        """List files below a directory as (path below it, bytes, modification time), sorted."""
         start = normalise(directory) + "/"
         with _LOCK:
             return sorted((k[len(start) :], data, when) for k, (data, when) in _FILES.items() if k.startswith(start))
@@ -119,7 +119,7 @@ class MemoryStorage:
 
 
 class _ArrowHandler(pa.fs.FileSystemHandler):
-    """What pyarrow's readers and writers ask of a file system, over MemoryStorage."""
+    """Implement pyarrow's file system over MemoryStorage."""
 
     def __init__(self, storage: MemoryStorage):
         self.storage = storage
@@ -177,7 +177,7 @@ class _ArrowHandler(pa.fs.FileSystemHandler):
         self.storage.delete_tree(path)
 
     def delete_root_dir_contents(self) -> None:
-        raise storage_error(OSError("not for memory files"), "memory:", "empty")
+        raise storage_error(OSError("memory storage cannot be emptied"), "memory:", "empty")
 
     def delete_file(self, path: str) -> None:
         self.storage.delete(path)
@@ -191,7 +191,7 @@ class _ArrowHandler(pa.fs.FileSystemHandler):
 
 
 class _Sink(io.BytesIO):
-    """Becomes a file when it is closed."""
+    """Collect bytes that become a file when the sink is closed."""
 
     def __init__(self, storage: MemoryStorage, path: str):
         super().__init__()

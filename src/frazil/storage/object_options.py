@@ -1,6 +1,6 @@
-"""Catalog properties of object stores (Iceberg's and PyIceberg's names) to the options of obstore and pyarrow.
+"""Translate catalog properties of object stores (Iceberg's and PyIceberg's names) to the options of obstore and pyarrow.
 
-Each property is served or refused by name: one that is passed over in silence would read or write with other rights or keys.
+Each property is supported or refused by name: with a property silently ignored, files would be read or written with other credentials.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _KNOWN = {"s3": (("s3.", "client."), _S3), "gs": (("gcs.",), _GCS), "abfss": (("
 
 @dataclass(frozen=True)
 class Options:
-    """`config` and `client` for obstore, `arrow` for pyarrow.fs; they hold secrets, so nothing is shown."""
+    """Hold the options of a store: `config` and `client` for obstore, `arrow` for pyarrow.fs. They hold secrets, so none is shown."""
 
     config: dict[str, Any] = field(repr=False)
     client: dict[str, Any] = field(repr=False)
@@ -33,7 +33,7 @@ class Options:
 
 
 def options(scheme: str, properties: Mapping[str, str]) -> Options:
-    """Raises Unsupported for a property of this store that is not served, InvalidInput for a value that cannot be."""
+    """Translate the properties of a store. Raises Unsupported for a property that is not supported, InvalidInput for an invalid value."""
     for key in properties:
         if key.startswith(_KNOWN[scheme][0]):
             check_property(key)
@@ -41,11 +41,11 @@ def options(scheme: str, properties: Mapping[str, str]) -> Options:
 
 
 def check_property(key: str) -> None:
-    """Raises Unsupported for a property of a store that is not served."""
+    """Check that a property of an object store is supported. Raises Unsupported."""
     for scheme, (prefixes, known) in _KNOWN.items():
         if key.startswith(prefixes) and key not in known:
-            served = ", ".join(sorted(known))
-            raise Unsupported(f"Catalog property {key} is not served by Frazil's {scheme} storage.", hint=f"It serves {served}.")
+            supported = ", ".join(sorted(known))
+            raise Unsupported(f"Catalog property {key} is not supported by Frazil's {scheme} storage.", hint=f"Supported: {supported}.")
 
 
 def _flag(properties: Mapping[str, str], key: str) -> bool | None:
@@ -107,7 +107,8 @@ def _s3(properties: Mapping[str, str]) -> Options:
 def _gcs(properties: Mapping[str, str]) -> Options:
     token, host, anonymous = properties.get("gcs.oauth2.token"), properties.get("gcs.service.host"), _flag(properties, "gcs.no-auth")
     if token is not None:
-        raise Unsupported("Catalog property gcs.oauth2.token is not served: its expiry is not known.", hint="Use application credentials.")
+        text = "Catalog property gcs.oauth2.token is not supported: its expiry is not known."
+        raise Unsupported(text, hint="Use application default credentials.")
     config = _without_none(base_url=host, skip_signature=anonymous)
     arrow = _without_none(anonymous=anonymous, endpoint_override=re.sub("^https?://", "", host) if host else None)
     return Options(config, {"allow_http": True} if host and host.startswith("http://") else {}, arrow)

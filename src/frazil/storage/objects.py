@@ -1,6 +1,6 @@
-"""S3, Google Cloud Storage, Azure: obstore for whole files and for create-if-absent, pyarrow for random access.
+"""Store files in S3, Google Cloud Storage and Azure: obstore for whole files and create-if-absent, pyarrow for random access.
 
-A store has no directories; `make_directory` leaves a marker object. A published file is one conditional PUT (If-None-Match: *).
+An object store has no directories; `make_directory` creates a marker object. `publish` is one conditional PUT (If-None-Match: *).
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _LOCATION = re.compile(r"[A-Za-z0-9]+://(?P<bucket>[^/]+)(?:/(?P<key>.*))?", re.
 
 @dataclass(frozen=True)
 class ObjectStorage:
-    """`scheme`: s3, gs or abfss. A pickled one makes its own clients where it is opened.
+    """Store files in the buckets of one scheme: s3, gs or abfss. Each process that unpickles it makes its own clients.
 
-    With `vended` credentials every file is opened with those of the moment. On S3 a file that is written for longer than they live goes on
-    with the next ones; a file that is read keeps those it was opened with.
+    With `vended` credentials every file is opened with those of the moment. An upload to S3 that lasts longer than they live goes on with
+    the next ones; a file that is being read keeps those it was opened with.
     """
 
     scheme: str
@@ -51,11 +51,12 @@ class ObjectStorage:
     def _split(self, location: str) -> tuple[str, str]:
         found = _LOCATION.fullmatch(location)
         if found is None:
-            raise InvalidInput(f"{location} names no bucket.", hint=f"Locations look like {self.scheme}://bucket/path.", file=location)
+            text = f"Location {location} does not name a bucket."
+            raise InvalidInput(text, hint=f"Locations look like {self.scheme}://bucket/path.", file=location)
         return found["bucket"], (found["key"] or "").rstrip("/")
 
     def _at(self, location: str) -> tuple[Any, Any, str]:
-        """(obstore, the bucket's store, the key)"""
+        """Return the module obstore, the client of the bucket, and the key in it."""
         bucket, key = self._split(location)
         library = _obstore(self.scheme)
         if self.vended is not None and self.scheme == "s3":
@@ -76,12 +77,12 @@ class ObjectStorage:
 
     @contextlib.contextmanager
     def open_output(self, location: str, *, overwrite: bool = False) -> Iterator[Any]:
-        """An object appears when it is complete. Whether one is there already is not checked: names of data files are unique."""
+        """Open a sink whose object appears when it is complete. An existing object is not detected: names of data files are unique."""
         library, store, key = self._at(location)
         with _told(location, "write"):
             writer = library.open_writer(store, key)
         sink = pa.PythonFile(_Sink(writer, location), "w")
-        yield sink  # an error leaves here: without close there is no object
+        yield sink  # an error is raised from here: without `close` no object is created
         with _told(location, "write"):
             writer.close()
 
@@ -91,7 +92,7 @@ class ObjectStorage:
             with _told(location, "write"):
                 library.put(store, key, data)
         elif not self.publish(location, data):
-            raise AlreadyExists(f"There is a file {location} already.", file=location)
+            raise AlreadyExists(f"File {location} already exists.", file=location)
 
     def publish(self, location: str, data: bytes) -> bool:
         library, store, key = self._at(location)
@@ -99,14 +100,14 @@ class ObjectStorage:
             library.put(store, key, data, mode="create", use_multipart=False)
             return True
         except Exception as error:
-            # A client that sent the request again may meet its own file (412), and a lost answer may have been a success: look.
+            # A client that repeats its request may meet its own object (412), and a lost answer may have been a success: read it back.
             there = self._read_back(location)
             if there == data:
                 return True
             if there is not None:
                 return False
             if isinstance(error, library.exceptions.AlreadyExistsError):
-                raise PublishUnclear(f"The store says that {location} exists but does not show it.", file=location) from error
+                raise PublishUnclear(f"The store reports that {location} exists, but it cannot be read.", file=location) from error
             if isinstance(error, library.exceptions.PermissionDeniedError | library.exceptions.UnauthenticatedError | FileNotFoundError):
                 raise _translated(error, location, "write") from error
             raise _translated(error, location, "publish", PublishUnclear) from error
@@ -126,7 +127,7 @@ class ObjectStorage:
 
     def size(self, location: str) -> int:
         library, store, key = self._at(location)
-        with _told(location, "look at"):
+        with _told(location, "inspect"):
             return int(library.head(store, key)["size"])
 
     def delete(self, location: str) -> None:
@@ -146,7 +147,7 @@ class ObjectStorage:
         return failed
 
     def _keys(self, directory: str, after: str = "") -> Iterator[tuple[str, Any]]:
-        """(key below the directory, what is known of it)"""
+        """List objects below a directory as (key below it, their metadata)."""
         library, store, key = self._at(directory)
         offset = f"{key}/{after}" if after else None
         with _told(directory, "list"):
@@ -187,7 +188,7 @@ class ObjectStorage:
 
 
 class _Sink(io.RawIOBase):
-    """What pyarrow writes to; closing it does not finish the object, the context of `open_output` does."""
+    """Pass what pyarrow writes on to obstore; closing it does not complete the object, the context of `open_output` does."""
 
     def __init__(self, writer: Any, location: str):
         super().__init__()
@@ -224,8 +225,8 @@ def _client(scheme: str, bucket: str, properties: tuple[tuple[str, str], ...]) -
             case _:
                 account = {"account_name": name} if (name := _account(bucket)) else {}
                 return stores.AzureStore(bucket.partition("@")[0], config=account | chosen.config, client_options=chosen.client)
-    except Exception:  # its text may show the options, and those hold secrets
-        raise InvalidInput(f"The {scheme} options of the catalog cannot be used for bucket {bucket}.") from None
+    except Exception:  # its text may show the options, which hold secrets
+        raise InvalidInput(f"The catalog's options for {scheme} are not valid for bucket {bucket}.") from None
 
 
 @functools.lru_cache(maxsize=64)
@@ -244,8 +245,8 @@ def _renewing_client(bucket: str, properties: tuple[tuple[str, str], ...], vende
 
     try:
         return _obstore("s3").store.S3Store(bucket, config=own, client_options=first.client, credential_provider=provide)
-    except Exception:  # its text may show the options, and those hold secrets
-        raise InvalidInput(f"The s3 options of the catalog cannot be used for bucket {bucket}.") from None
+    except Exception:  # its text may show the options, which hold secrets
+        raise InvalidInput(f"The catalog's options for s3 are not valid for bucket {bucket}.") from None
 
 
 @functools.lru_cache(maxsize=16)
@@ -261,7 +262,7 @@ def _arrow(scheme: str, properties: tuple[tuple[str, str], ...], account: str | 
 
 
 def _account(bucket: str) -> str | None:
-    """The account of `container@account.dfs.core.windows.net`."""
+    """Find the account in `container@account.dfs.core.windows.net`."""
     host = bucket.partition("@")[2]
     return host.partition(".")[0] or None
 
@@ -281,16 +282,16 @@ def _translated(error: Exception, location: str, doing: str, kind: type[StorageE
         return NoSuchFileError(f"There is no file {location}.", file=location)
     name = type(error).__name__
     hint = {
-        "PermissionDeniedError": "Check the credentials' rights on the bucket.",
+        "PermissionDeniedError": "Check the permissions that the credentials have on the bucket.",
         "UnauthenticatedError": "Check the credentials of the catalog.",
     }.get(name) or _hint(str(error))
     return kind(f"Could not {doing} {location}: the store answered with {name}.", hint=hint, file=location)
 
 
 def _hint(text: str) -> str | None:
-    """What to do about an error that its class does not tell. The text itself is not shown: it may hold secrets."""
-    if any(place in text for place in ("169.254.169.254", "169.254.170.2", "metadata.google.internal")):  # where clouds keep credentials
+    """Find a hint by the text of an error whose class does not tell. The text itself is not shown, since it may hold secrets."""
+    if any(host in text for host in ("169.254.169.254", "169.254.170.2", "metadata.google.internal")):  # where clouds give credentials
         return "No credentials were found: give the catalog s3.access-key-id and s3.secret-access-key (gcs.…, adls.…), or s3.anonymous."
     if "error sending request" in text or "onnect" in text:
-        return "It could not be reached: check the endpoint (s3.endpoint, s3.region, gcs.service.host) and the network."
+        return "The store could not be reached: check the endpoint (s3.endpoint, s3.region, gcs.service.host) and the network."
     return None

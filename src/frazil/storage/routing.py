@@ -1,4 +1,4 @@
-"""Which store serves a location. One table may have files in several (`write.data.path`), so the scheme decides file by file."""
+"""Route each location to the store of its scheme. A table may have files in several stores (`write.data.path`)."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ _LOCAL = LocalStorage()
 
 @dataclass(frozen=True)
 class RoutedStorage:
-    """A Storage that hands every call to the store of the location's scheme. Properties hold secrets, so they are not shown.
+    """Pass every call on to the store of the location's scheme. The properties hold secrets, so they are not shown.
 
-    `vended`: where credentials come from that expire (see `vended`); they go over the properties.
+    `vended`: the source of credentials that expire (see `vended`); they override the properties.
     """
 
     properties: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     vended: CredentialsSource | None = field(default=None, repr=False)
 
     def of(self, location: str) -> Storage:
+        """Return the store of a location."""
         return _LOCAL if location[:1] == "/" else _store_for(scheme_of(location), self.properties, self.vended)
 
     def local_path(self, location: str) -> str | None:
@@ -100,12 +101,15 @@ def _store_for(scheme: str, properties: tuple[tuple[str, str], ...], vended: Cre
         return makers[scheme]()
     if scheme in OBJECT_SCHEMES:
         return ObjectStorage(scheme, properties, vended)
-    raise Unsupported(f"Frazil has no storage for {scheme}: locations.", hint="It has local paths, file:, memory:, s3:, gs:, abfss:.")
+    supported = "Supported are local paths, file:, memory:, s3:, gs: and abfss:."
+    raise Unsupported(f"Frazil has no storage for {scheme}: locations.", hint=supported)
 
 
 def storage_for(location: str, properties: Mapping[str, str] | None = None, vended: CredentialsSource | None = None) -> Storage:
-    """The storage of a location, with the catalog's properties (`s3.*`, `gcs.*`, `adls.*`) and what it vends. Raises Unsupported for
-    schemes that have none."""
+    """Return the storage of a location, with the catalog's properties (`s3.*`, `gcs.*`, `adls.*`) and the credentials that it vends.
+
+    Raises Unsupported for other schemes.
+    """
     check_location(location)
     storage = RoutedStorage(_storage_properties(properties or {}), vended)
     storage.of(location)
@@ -118,5 +122,5 @@ def has_vended_credentials(storage: Storage) -> bool:
 
 
 def _storage_properties(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Only what stores read, so that equal ones share a client and other secrets do not travel with tasks."""
+    """Keep only the properties that stores read, so that equal ones share a client and other secrets do not travel with tasks."""
     return frozen_properties({k: v for k, v in properties.items() if k.startswith(("s3.", "gcs.", "adls.", "client."))})

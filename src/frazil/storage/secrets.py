@@ -1,4 +1,4 @@
-"""Secrets stay out of reprs, logs and errors."""
+"""Mask secrets in properties and URIs, so that they stay out of reprs, logs and errors."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ _QUERY = re.compile(r"(?P<key>[?&;](?:password|passwd|pwd|token|secret|sig|sslpa
 
 
 def is_secret(key: str) -> bool:
+    """Tell whether the value of a property is a secret, by the property's name."""
     return bool(_SECRET_KEY.search(key))
 
 
 def redact_text(text: str) -> str:
-    """A URI with the password in it masked; other text as it is."""
+    """Mask the password in a URI; other text stays as it is."""
     text = _USER_INFO.sub(lambda m: f"{m['scheme']}{m['user']}:{HIDDEN}@", text)
     return _QUERY.sub(lambda m: f"{m['key']}{HIDDEN}", text)
 
 
 def redact(properties: Mapping[str, str]) -> dict[str, str]:
-    """Properties that can be shown: values of secret keys masked, and passwords in URIs."""
+    """Mask the values of secret keys and the passwords in URIs, so that properties can be shown."""
     return {k: HIDDEN if is_secret(k) else redact_text(str(v)) for k, v in properties.items()}

@@ -1,7 +1,9 @@
-"""Which rows of a changelog stay: rows that went and came again the same are taken out, and updates are told by their keys.
+"""Match the deleted and inserted rows of a changelog: drop rows that were only carried over, and pair the two sides of an update by key.
 
-Only digests and places of rows are held: 28 bytes a row, 44 with keys, in memory up to a budget and beyond it in files, by digest, so that
-rows that may meet are in one file. A row's verdict is one bit at its place in its file.
+A copy-on-write commit rewrites whole files, so most of the rows that it deletes and inserts are equal and are no change. To find them,
+only the digest of each row and its position in its file are held: 28 bytes per row, 44 with keys. Within a budget they are held in memory,
+beyond it in files on disk, one per range of digests, so that rows that may be equal are in the same file. The verdict on a row is one bit
+at the row's position in its data file.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from frazil.storage.base import temporary
 
 BUDGET = 256 * 1024 * 1024  # bytes of digests and places, and of what sorting them takes
 _BUCKETS = 256
-_SORTING = 4  # sorting takes so many times the bytes of what is sorted
+_SORTING = 4  # sorting records takes this many times their own bytes
 _PLAIN = [("a", "<u8"), ("b", "<u8"), ("source", "<i4"), ("place", "<i8")]
 _KEYED = [*_PLAIN, ("ka", "<u8"), ("kb", "<u8")]
 Records = npt.NDArray[Any]
@@ -30,7 +32,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 class Marks:
-    """One bit for each row of a file."""
+    """Hold one bit per row of a data file."""
 
     def __init__(self, rows: int):
         self._bits = np.zeros((rows + 7) // 8, np.uint8)
@@ -44,7 +46,7 @@ class Marks:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Of one task: the rows that stay, and those of them that are one side of an update."""
+    """Tell, for one change task, which rows stay in the changelog (`stays`) and which of those are one side of an update (`updates`)."""
 
     stays: Marks
     updates: Marks
@@ -52,8 +54,11 @@ class Verdict:
 
 @dataclass
 class Matcher(AbstractContextManager["Matcher"]):
-    """`inserted` and `order` of each task (by its number): does it bring rows, and when. Rows of tasks of different snapshots meet only
-    when all are matched together (net changes); then later rows take out earlier ones, the last first."""
+    """Match the rows of several change tasks with each other.
+
+    `inserted`, `order` and `rows` hold one value per task: whether it inserts or deletes rows, the ordinal of its snapshot, and the number
+    of rows of its file. Rows of different snapshots are matched only for net changes; a later row then cancels the latest earlier one.
+    """
 
     inserted: Sequence[bool]
     order: Sequence[int]
@@ -67,7 +72,7 @@ class Matcher(AbstractContextManager["Matcher"]):
     _folder: Any = None
 
     def add(self, task: int, places: Numbers, rows: Digests, keys: Digests | None = None) -> None:
-        """Rows of a task: their places in its file, their digests and, when `keyed`, those of their keys."""
+        """Add rows of a task: their positions in its file, their digests and, when `keyed`, the digests of their keys."""
         found = np.zeros(len(places), _KEYED if self.keyed else _PLAIN)
         found["a"], found["b"], found["source"], found["place"] = rows[0], rows[1], task, places
         if keys is not None:
@@ -78,7 +83,7 @@ class Matcher(AbstractContextManager["Matcher"]):
             self._spill()
 
     def verdicts(self) -> list[Verdict]:
-        """After all rows were added."""
+        """Decide on all rows, once all have been added; one verdict per task."""
         found = [Verdict(Marks(n), Marks(n)) for n in self.rows]
         signs = np.where(np.asarray(self.inserted, bool), 1, -1).astype(np.int64)
         ranks = np.asarray(self.order, np.int64) * 2 + (signs > 0)
@@ -105,7 +110,7 @@ class Matcher(AbstractContextManager["Matcher"]):
             yield records
 
     def _spill(self) -> None:
-        """What is held goes to a file for each value of the first byte of the key's (else the row's) digest."""
+        """Write the records in memory to disk, into one file per first byte of the key's digest (without keys: of the row's digest)."""
         if self._folder is None:
             with temporary():
                 self._folder = tempfile.TemporaryDirectory(prefix="frazil-changes-", ignore_cleanup_errors=True)
@@ -129,7 +134,7 @@ class Matcher(AbstractContextManager["Matcher"]):
 
 
 def _staying(records: Records, signs: Numbers, ranks: Numbers) -> Records:
-    """Rows that no equal row takes out: coming and going rows cancel as brackets do, in the order of time."""
+    """Keep the rows that no equal row cancels: in the order of time, a deleted and an inserted row cancel as brackets match."""
     sources = records["source"]
     order = np.lexsort((records["place"], sources, ranks[sources], records["b"], records["a"]))
     sorted_ = records[order]
@@ -144,14 +149,18 @@ def _staying(records: Records, signs: Numbers, ranks: Numbers) -> Records:
 
 
 def _unmatched(level: Numbers, group: Numbers, mine: Flags) -> Flags:
-    """Steps up, above zero, to a level that is never left again below."""
-    apart = 2 * len(level) + 2  # groups lie so far apart that a later one is no minimum of an earlier one
+    """Flag the rows of one sign that stay unmatched.
+
+    `level` is the running sum of the signs within each group of equal rows. An unmatched row lifts the sum above zero to a level below
+    which it never falls again.
+    """
+    apart = 2 * len(level) + 2  # shifts the groups so far apart that the minimum of one is never taken from a later one
     lowest = np.minimum.accumulate((level + group * apart)[::-1])[::-1] - group * apart
     return np.asarray(mine & (level >= 1) & (level <= lowest))
 
 
 def _updates(staying: Records, signs: Numbers) -> Records:
-    """Of a snapshot's staying rows those that make pairs: of each key as many going rows as coming ones, by their digests."""
+    """Pick the rows that are updates: of each key, as many deleted rows as inserted ones, paired in the order of their digests."""
     coming = signs[staying["source"]] > 0
     order = np.lexsort((staying["place"], staying["source"], staying["b"], staying["a"], coming, staying["kb"], staying["ka"]))
     sorted_, coming = staying[order], coming[order]

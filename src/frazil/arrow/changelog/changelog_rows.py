@@ -1,4 +1,4 @@
-"""The rows of a change task: of a data file that came or went, or the rows of a file that died in place."""
+"""Read the rows of a change task: of a data file that was added or removed, or the rows that new deletes remove from a file that stays."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ _NONE = RowDeletes(np.zeros(0, np.int64))
 
 @dataclass(frozen=True, eq=False)
 class OnlyAlive(RowDeletes):
-    """Hides all rows but those that live under the deletes `here` and are dead under those `there`. Stands where a reader expects deletes;
-    `tests` are those of both."""
+    """Select the rows that a commit deleted from a file: those that the deletes `here` leave alive and the deletes `there` remove.
+
+    It is passed where a reader expects the deletes of a file, and so hides all other rows. `tests` holds the tests of both sides.
+    """
 
     here: RowDeletes = _NONE
     there: RowDeletes = _NONE
@@ -35,7 +37,7 @@ class OnlyAlive(RowDeletes):
         return cls(_NONE.positions, (*here.tests, *there.tests), here, there)
 
     def may_hold(self, first: int, count: int) -> bool:
-        """Whether a row of these may come: not when only positions count and none that died lies here."""
+        """Tell whether one of the rows [first, first + count) may be selected; a negative count means: to the end of the file."""
         if self.there.tests:
             return True
         died = np.setdiff1d(self.there.positions, self.here.positions, assume_unique=True)
@@ -49,7 +51,7 @@ class OnlyAlive(RowDeletes):
 
 
 def change_rows(change: ChangeTask, context: ReadContext, *, threads: bool = False) -> Iterator[pa.RecordBatch]:
-    """The rows as the context projects and filters them, in the order of the file.
+    """Read the rows of a change task as the context projects and filters them, in the order of the file.
 
     Raises CorruptData, NoSuchFileError, Unsupported, each naming the file.
     """
@@ -69,7 +71,7 @@ def _open_difference(change: ChangeTask, other: Sequence[DataFile], context: Rea
     pieces = [p for p in opened.pieces if difference.may_hold(p.first_row, p.rows)]
     fields = context.mask_fields(opened.filter, difference.key_ids)
     schema = opened.source.file_schema(context.mapping)
-    assert schema is not None  # or the file would not have been opened
+    assert schema is not None  # otherwise `open_task` would have refused the file
     constants = identity_values(change.task.spec, file.partition)
     columns = plan_columns(fields, schema, constants, prune=opened.source.prunes_leaves, name=file.file_path)
     return replace(opened, deletes=difference, mask_fields=fields, mask_columns=columns, pieces=pieces)

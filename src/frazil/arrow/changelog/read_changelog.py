@@ -1,8 +1,8 @@
-"""A changelog's rows as Arrow: tasks read, rows that went and came again the same left out, each row with what became of it.
+"""Read the rows of a changelog as Arrow, each with its change type, ordinal and snapshot; rows that were only carried over are left out.
 
-Where a snapshot only brought or only took rows, these are read once and handed on. Else two passes: the first holds a digest and the place
-of each row (`changelog_match`), the second reads the rows that stay. Memory: the batches of a read, the digests within their budget (beyond
-it on disk), two bits for each row of the files of a snapshot.
+A snapshot that only inserted or only deleted rows is read once. Any other takes two passes: the first computes a digest per row and
+matches them (`changelog_match`), the second reads the rows that stay. Memory is bounded by the batches of a read, the budget for digests
+(beyond it they go to disk), and two bits per row of the snapshot's files.
 """
 
 from __future__ import annotations
@@ -35,8 +35,12 @@ _POS = NestedField(POS_ID, "_pos", LongType(), True)
 
 @dataclass(frozen=True)
 class ChangeOptions:
-    """`net`: rows that came and went within the whole range are left out as well. `key_ids`: columns (field ids) whose rows are the same
-    logical row: a DELETE and an INSERT of one become UPDATE_BEFORE and UPDATE_AFTER; () without. `budget`: bytes for digests in memory."""
+    """Hold the options of a changelog.
+
+    `net`: rows that were inserted and deleted again within the whole range are left out, too. `key_ids`: field ids of the columns that
+    identify a row; a DELETE and an INSERT of the same key become UPDATE_BEFORE and UPDATE_AFTER; () pairs nothing. `budget`: bytes of
+    digests in memory.
+    """
 
     net: bool = False
     key_ids: tuple[int, ...] = ()
@@ -45,10 +49,10 @@ class ChangeOptions:
 
 @dataclass(frozen=True)
 class ChangeRead:
-    """What reading tasks needs beside them; frozen and picklable.
+    """Hold what reading change tasks needs; frozen and picklable, so that it travels with them.
 
-    `projection`: the columns that come out, those of the changelog among them. `after`: a filter, bound to the table's columns and the
-    changelog's, that is decided last (one on the plan's tasks was decided before rows were matched).
+    `projection`: the wanted columns, those of the changelog among them. `after`: a filter, bound to the columns of the table and of the
+    changelog, that is applied to the matched rows (a filter of the plan is applied before rows are matched).
     """
 
     context: ReadContext
@@ -66,7 +70,7 @@ class ChangeRead:
 
     @property
     def columns(self) -> Schema:
-        """Columns of the table that come out or are filtered by."""
+        """List the table's columns that are projected or filtered by."""
         wanted = [f for f in self.projection.fields if f.field_id not in _CHANGE_IDS]
         if self.after is None:
             return Schema(*wanted)
@@ -76,7 +80,7 @@ class ChangeRead:
 
 
 def _whole(f: NestedField) -> Iterator[int]:
-    """Ids that project to the field as it is."""
+    """List the ids of a field's leaves, whose projection is the whole field."""
     inner = children(f.field_type)
     if not inner:
         yield f.field_id
@@ -85,13 +89,13 @@ def _whole(f: NestedField) -> Iterator[int]:
 
 
 def read_changes(plan: ChangelogPlan, read: ChangeRead, *, limit: int | None = None) -> pa.RecordBatchReader:
-    """The rows, oldest snapshot first (net changes: all together). Streams."""
+    """Read the rows of a changelog as a stream, oldest snapshot first (net changes: all snapshots together)."""
     batches = (batch for tasks in batches_of_tasks(plan, read.options.net) for batch in read_together(tasks, read))
     return pa.RecordBatchReader.from_batches(to_arrow_schema(read.projection), _limited(batches, limit))
 
 
 def batches_of_tasks(plan: ChangelogPlan, net: bool) -> Iterator[tuple[ChangeTask, ...]]:
-    """Tasks whose rows may meet."""
+    """Group the tasks whose rows are matched with each other: those of one snapshot, for net changes those of all."""
     if net:
         yield plan.tasks
     else:
@@ -110,7 +114,7 @@ def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[p
 
 
 def count_changes(plan: ChangelogPlan, read: ChangeRead) -> int:
-    """How many rows: from the manifests where files came or went whole."""
+    """Count the rows of a changelog: from the manifests where whole files were added or removed, by reading elsewhere."""
     if read.after is not None:
         return sum(b.num_rows for b in read_changes(plan, read))
     found, empty = 0, read.context.with_projection(Schema())
@@ -127,11 +131,12 @@ def count_changes(plan: ChangelogPlan, read: ChangeRead) -> int:
 
 
 def is_mixed(tasks: Sequence[ChangeTask]) -> bool:
+    """Tell whether some tasks insert and some delete, so that their rows must be matched."""
     return len({t.inserted for t in tasks}) > 1
 
 
 def read_together(tasks: Sequence[ChangeTask], read: ChangeRead) -> Iterator[pa.RecordBatch]:
-    """The rows that stay of tasks whose rows may meet."""
+    """Read the rows that stay of tasks whose rows are matched with each other."""
     verdicts: list[Verdict] | None = None
     if is_mixed(tasks):
         with _matched(tasks, read) as matcher:
@@ -153,18 +158,19 @@ def _matched(tasks: Sequence[ChangeTask], read: ChangeRead) -> Matcher:
         places = batch.column(batch.num_columns - 1).to_numpy()
         if len(places) and int(places[-1]) >= rows_of[number]:
             file = tasks[number].task.file
-            raise CorruptData(f"{file.file_path} holds more rows than the {file.record_count} of its manifest.", file=file.file_path)
+            text = f"{file.file_path} holds more rows than its manifest entry says ({file.record_count})."
+            raise CorruptData(text, file=file.file_path)
         matcher.add(number, places, rows, keys)
     return matcher
 
 
 def with_places(context: ReadContext) -> ReadContext:
-    """All columns of the table, and behind them each row's place."""
+    """Project all columns of the table, followed by each row's position in its file."""
     return context.with_projection(Schema(*context.table_schema.fields, _POS))
 
 
 def digests(batch: pa.RecordBatch, context: ReadContext, key_ids: Sequence[int]) -> tuple[Digests, Digests | None]:
-    """Of a batch that begins with all columns of the table: of its rows, and of their keys."""
+    """Compute the digests of a batch's rows and, with key columns, of their keys; the batch begins with all columns of the table."""
     fields = context.table_schema.fields
     columns = batch.columns[: len(fields)]
     rows = row_digests(columns, batch.num_rows)
@@ -174,7 +180,10 @@ def digests(batch: pa.RecordBatch, context: ReadContext, key_ids: Sequence[int])
 
 
 def labelled(task: ChangeTask, batch: pa.RecordBatch, read: ChangeRead, columns: Schema, verdict: Verdict | None) -> pa.RecordBatch:
-    """The rows that stay, with the columns of the changelog, filtered and projected. With a verdict, places are the last column."""
+    """Add the columns of the changelog to the rows that stay, then filter and project them.
+
+    With a verdict, the last column of the batch is the position of each row.
+    """
     kinds = pa.repeat("INSERT" if task.inserted else "DELETE", batch.num_rows)
     if verdict is not None:
         places = batch.column(batch.num_columns - 1).to_numpy()
@@ -193,7 +202,7 @@ def labelled(task: ChangeTask, batch: pa.RecordBatch, read: ChangeRead, columns:
     for f, shown in zip(read.projection.fields, schema, strict=True):
         column = facts[f.field_id] if f.field_id in facts else own[f.field_id]
         column = column if kept is None else column.filter(kept)
-        made.append(column if column.type.equals(shown.type) else column.cast(shown.type))  # a filter looked at more of a struct
+        made.append(column if column.type.equals(shown.type) else column.cast(shown.type))  # the filter needed more fields of a struct
     return batch_of(made, schema, count)
 
 
@@ -210,7 +219,7 @@ def _kept(read: ChangeRead, columns: Schema, own: dict[int, pa.Array], facts: di
 def _in_order(
     tasks: Sequence[ChangeTask], produce: Callable[[ChangeTask], Iterator[pa.RecordBatch]], options: ReadOptions
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """(number of the task, batch), in the order of the tasks; read by several threads."""
+    """Read tasks by several threads; yields (number of the task, batch) in the order of the tasks."""
     workers = options.workers or default_workers()
 
     def numbered(unit: tuple[int, ChangeTask]) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -1,6 +1,6 @@
-"""Row-level deletes of one data file, applied to its batches: positions and vectors as row numbers, equality deletes as sets of keys.
+"""Apply row-level deletes to the batches of one data file: position deletes and deletion vectors by row number, equality deletes by key.
 
-Keys are compared by field id in the widest type the column ever had, so that renamed, dropped and widened columns, and time travel to
+Keys are compared by field id, in the widest type that the column ever had. So renamed, dropped and widened columns, and time travel to
 before such a change, all compare the same values. A data file that is older than a key column has the column's default (or null) there.
 """
 
@@ -32,7 +32,10 @@ Flags = npt.NDArray[np.bool_]
 
 
 def key_schema(schemas: Iterable[Schema]) -> Schema:
-    """All columns that a table ever had, by id, each as the newest schema with it has it; all optional, names of their own."""
+    """Collect all columns that a table ever had, by field id, each as the newest schema that has it; all of them optional.
+
+    Equality deletes may compare columns that the current schema has dropped.
+    """
     found: tuple[NestedField, ...] = ()
     for schema in sorted(schemas, key=lambda s: s.schema_id, reverse=True):
         found = _joined(found, schema.fields)
@@ -40,12 +43,12 @@ def key_schema(schemas: Iterable[Schema]) -> Schema:
 
 
 def widened(own: Schema, keys: Schema) -> Schema:
-    """A schema with the columns of another that it lacks, at any level of its structs."""
+    """Add to a schema the columns of another that it lacks, at any level of its structs."""
     return Schema(*_joined(own.fields, keys.fields), schema_id=own.schema_id)
 
 
 def _joined(first: tuple[NestedField, ...], more: tuple[NestedField, ...]) -> tuple[NestedField, ...]:
-    """Fields of both, the first's where both have one; those that are added get names that cannot meet others."""
+    """Join fields by id; where both have one, the first's stays. Added fields get names that no column can have."""
     by_id = {f.field_id: f for f in more}
     known = {f.field_id for f in first}
     kept = []
@@ -67,30 +70,31 @@ def _optional(f: NestedField) -> NestedField:
 
 @dataclass(frozen=True, eq=False)
 class KeyTest:
-    """Equality deletes that compare the same columns: their keys, and how each column of the data becomes comparable."""
+    """Test rows against equality deletes that compare the same columns: their keys, and per column the conversion to the keys' type."""
 
     ids: tuple[int, ...]
     keys: KeySet | SpilledKeys
     converts: tuple[Callable[[pa.Array], pa.Array], ...]
 
     def deleted(self, columns: Sequence[pa.Array], fields: Sequence[NestedField]) -> Flags:
-        return self.keys.has([canonical(c(key_column(columns, fields, i))) for i, c in zip(self.ids, self.converts, strict=True)])
+        pairs = zip(self.ids, self.converts, strict=True)
+        return self.keys.has([canonical(convert(key_column(columns, fields, field_id))) for field_id, convert in pairs])
 
 
 @dataclass(frozen=True, eq=False)
 class RowDeletes:
-    """What is deleted from one data file: rows by position, ascending, and rows whose keys are in one of the sets."""
+    """Hold what is deleted from one data file: positions of rows, ascending, and sets of keys whose rows are deleted."""
 
     positions: Positions
     tests: tuple[KeyTest, ...] = ()
 
     @property
     def key_ids(self) -> set[int]:
-        """Columns that must be read to know."""
+        """List the columns that must be read to apply the equality deletes."""
         return {i for t in self.tests for i in t.ids}
 
     def by_position(self, first: int, count: int) -> Flags | None:
-        """Of the rows [first, first + count) those deleted by position; None: none of them."""
+        """Flag the rows of [first, first + count) that are deleted by position; None when none is."""
         begin, end = np.searchsorted(self.positions, (first, first + count))
         if begin == end:
             return None
@@ -99,7 +103,7 @@ class RowDeletes:
         return found
 
     def deleted(self, first: int, count: int, columns: Sequence[pa.Array] = (), fields: Sequence[NestedField] = ()) -> Flags | None:
-        """Deleted rows of a batch that begins at `first` of the file; `columns` hold the keys. None: no row."""
+        """Flag the deleted rows of a batch that begins at row `first` of the file; `columns` hold the keys. None when no row is deleted."""
         found = self.by_position(first, count)
         for test in self.tests:
             here = test.deleted(columns, fields)
@@ -119,21 +123,21 @@ def deletes_of(
     mapping: NameMapping | None,
     limit: int,
 ) -> RowDeletes:
-    """The deletes of a data file, decoded. `keys`: `key_schema` of the table, needed for equality deletes. `limit`: bytes for sets
-    of keys; one that needs more than a quarter of it goes to disk.
+    """Decode the delete files and deletion vectors that apply to a data file.
 
-    Raises CorruptData, NoSuchFileError and Unsupported, naming the delete file.
+    `keys`: the `key_schema` of the table, needed for equality deletes. `limit`: bytes for sets of keys; a set that needs more than a
+    quarter of it goes to disk. Raises CorruptData, NoSuchFileError and Unsupported, naming the delete file.
     """
     positional = [d for d in deletes if d.content == DataFileContent.POSITION_DELETES]
     by_ids: dict[tuple[int, ...], list[DataFile]] = {}
-    for d in deletes:
-        if d.content == DataFileContent.EQUALITY_DELETES:
-            by_ids.setdefault(tuple(sorted(set(d.equality_ids or ()))), []).append(d)
+    for delete in deletes:
+        if delete.content == DataFileContent.EQUALITY_DELETES:
+            by_ids.setdefault(tuple(sorted(set(delete.equality_ids or ()))), []).append(delete)
     positions = positions_of(file, positional, storage, cache)
     if not by_ids:
         return RowDeletes(positions)
     if keys is None:
-        raise Unsupported(f"{file.file_path} has equality deletes, for which this read was not prepared.", file=file.file_path)
+        raise Unsupported(f"{file.file_path} has equality deletes, but this read was planned without them.", file=file.file_path)
     tests: list[KeyTest] = []
     for ids, files in by_ids.items():
         types = [_key_type(keys, i, files[0]) for i in ids]
@@ -156,7 +160,7 @@ def _key_type(keys: Schema, field_id: int, delete: DataFile) -> IcebergType:
 
 
 def _conversion(data: Schema, field_id: int, wanted: IcebergType, delete: DataFile) -> Callable[[pa.Array], pa.Array]:
-    """From the type that this read has for a column to the widest it ever had."""
+    """Convert a column from its type in this read to the widest type that it ever had."""
     have = to_arrow_type(data.by_id[field_id].field_type)
     found = (lambda a: a) if have == to_arrow_type(wanted) else leaf_conversion(have, wanted)
     if found is None:
@@ -166,10 +170,10 @@ def _conversion(data: Schema, field_id: int, wanted: IcebergType, delete: DataFi
 
 
 def blocks(files: Sequence[DataFile]) -> Iterator[tuple[DataFile, ...]]:
-    """The delete files in runs whose lengths are powers of two, the largest at the end.
+    """Split the delete files into runs whose lengths are powers of two, the largest at the end.
 
-    Files are ordered by age, and an older data file has all deletes of a younger one and some before them. So most runs are shared by data
-    files, and a long history of small deletes costs n log n, not a set of its own for each data file.
+    Files are ordered by age, and an older data file has all deletes of a younger one and some before them. So data files share most runs
+    and the sets of keys made of them, and a long history of small deletes costs n log n instead of one set per data file.
     """
     end = len(files)
     while end:
@@ -180,7 +184,7 @@ def blocks(files: Sequence[DataFile]) -> Iterator[tuple[DataFile, ...]]:
 
 @dataclass(frozen=True, eq=False)
 class _KeySource:
-    """Where sets of keys come from: delete files, decoded once as long as the cache holds them."""
+    """Make sets of keys out of equality delete files, which are decoded once as long as the cache holds them."""
 
     ids: tuple[int, ...]
     fields: tuple[NestedField, ...]
@@ -190,13 +194,13 @@ class _KeySource:
     limit: int
 
     def set_of(self, files: tuple[DataFile, ...]) -> KeySet | SpilledKeys:
-        """The keys of all these delete files."""
+        """Make, or take from the cache, the set of the keys of all these delete files."""
         key = ("set", self.ids, tuple(d.file_path for d in files))
         return self.cache.get_or_make(key, lambda: self._made(files), lambda s: s.nbytes + 500)
 
     def _made(self, files: tuple[DataFile, ...]) -> KeySet | SpilledKeys:
         size = sum(d.record_count * KEY_BYTES + max(8 * len(self.ids) * d.record_count, 3 * d.file_size_in_bytes) for d in files)
-        if size > self.limit // 4:  # the cache would not keep it
+        if size > self.limit // 4:  # too large for the cache to keep
             return SpilledKeys.of((b for d in files for b in self._batches(d)), size)
         parts = [p for d in files if len((p := self._decoded(d))[0])]
         if not parts:

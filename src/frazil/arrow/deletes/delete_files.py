@@ -1,7 +1,7 @@
-"""Delete files and deletion vectors, decoded: positions of a data file's rows, and columns of keys (spec, "Delete Formats").
+"""Decode delete files and deletion vectors: to row positions of a data file, or to columns of keys (spec, "Delete Formats").
 
-Everything is checked against the manifest: a file that holds fewer or more rows than it should, or positions that its data file cannot
-have, is CorruptData. What was decoded is kept for other data files of the same read, within a bound of bytes.
+Everything is checked against the manifest: a delete file with fewer or more rows than its entry says, or with positions that its data file
+does not have, is CorruptData. Decoded deletes are cached for other data files of the same read, within a bound of bytes.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ _BY_NAME = NameMapping((MappedField(("file_path",), DELETE_FILE_PATH_ID), Mapped
 
 
 class DeleteCache(ByteCache):
-    """Decoded deletes of one read; a copy that travels to another process is empty."""
+    """Cache the decoded deletes of one read. A pickled cache arrives empty, so that it does not travel with tasks."""
 
     def __init__(self, max_bytes: int):
         super().__init__(max_bytes)
         self._making: dict[Hashable, threading.Lock] = {}
 
     def get_or_make(self, key: Hashable, make: Callable[[], T], size: Callable[[T], int]) -> T:
-        """Two threads that want the same thing make it once."""
+        """Return the value of a key, made by `make` where it is missing; threads that ask for the same key at once make it once."""
         found: T | None = self.get(key)
         if found is not None:
             return found
@@ -72,7 +72,10 @@ class DeleteCache(ByteCache):
 
 
 def positions_of(file: DataFile, deletes: Sequence[DataFile], storage: Storage, cache: DeleteCache) -> Positions:
-    """The deleted rows of a data file, ascending, each once. Raises CorruptData, NoSuchFileError, Unsupported, naming the delete file."""
+    """List the deleted positions of a data file, ascending, each once.
+
+    Raises CorruptData, NoSuchFileError, Unsupported, naming the delete file.
+    """
     found = [np.zeros(0, np.int64)]
     for delete in deletes:
         here = _vector(delete, file, storage, cache) if delete.is_dv else _from_file(delete, file, storage, cache)
@@ -86,7 +89,7 @@ def _vector(delete: DataFile, file: DataFile, storage: Storage, cache: DeleteCac
     with reading(path, "puffin"):
         source = cache.get_or_make(("vectors", path), lambda: VectorFile.read(path, storage, (offset, size)), lambda f: f.nbytes)
         bitmap = source.vector(offset, size, delete.record_count, delete.referenced_data_file or file.file_path, storage)
-        if bitmap and bitmap.max() >= file.record_count:  # before it is spelled out: a few bytes can stand for billions of rows
+        if bitmap and bitmap.max() >= file.record_count:  # checked before it becomes an array: a few bytes can stand for billions of rows
             rows = f"row {bitmap.max()} of {file.file_path}, which has {file.record_count} rows"
             raise CorruptData(f"The deletion vector at {offset} of {path} deletes {rows}.", file=path)
         return positions_array(bitmap)
@@ -94,20 +97,20 @@ def _vector(delete: DataFile, file: DataFile, storage: Storage, cache: DeleteCac
 
 @dataclass(frozen=True, eq=False)
 class _PositionFile:
-    """Positions by data file: those of `numbers[path]` = n lie in [ends[n], ends[n + 1])."""
+    """Hold the positions of a position delete file, grouped by data file: those of `numbers[path]` = n are [ends[n], ends[n + 1])."""
 
     numbers: dict[str, int]
     ends: Positions
     positions: Positions
 
     def of(self, path: str) -> Positions:
-        n = self.numbers.get(path)
-        return self.positions[:0] if n is None else self.positions[self.ends[n] : self.ends[n + 1]]
+        number = self.numbers.get(path)
+        return self.positions[:0] if number is None else self.positions[self.ends[number] : self.ends[number + 1]]
 
 
 def _from_file(delete: DataFile, file: DataFile, storage: Storage, cache: DeleteCache) -> Positions:
     wanted = str(normalised(pa.array([file.file_path], pa.string()))[0])
-    if delete.record_count * 64 > cache.max_bytes:  # too large to be kept: only what this data file needs is held at all
+    if delete.record_count * 64 > cache.max_bytes:  # too large for the cache: only the positions of this data file are kept
         return _grouped(delete, storage, wanted).of(wanted)
     found = cache.get_or_make(
         ("positions", delete.file_path), lambda: _grouped(delete, storage, None), lambda f: f.positions.nbytes + 300 * len(f.numbers) + 500
@@ -131,7 +134,7 @@ def _grouped(delete: DataFile, storage: Storage, only: str | None) -> _PositionF
 
 
 def _position_rows(delete: DataFile, storage: Storage) -> Iterator[tuple[list[str], npt.NDArray[np.int32], Positions]]:
-    """Batches of a position delete file: paths (normalised), the place among them of each row's path, and the rows' positions."""
+    """Read a position delete file in batches of (normalised paths, per row the index of its path among them, per row its position)."""
     source, schema = _open(delete, storage, _BY_NAME)
     plan = plan_columns(_POSITION_COLUMNS, schema, {}, prune=source.prunes_leaves, name=delete.file_path)
     rows = 0
@@ -139,16 +142,17 @@ def _position_rows(delete: DataFile, storage: Storage) -> Iterator[tuple[list[st
         paths, places = (build(p, None if at is None else raw[at], count) for at, p in plan.columns)
         rows += count
         if paths.null_count or places.null_count:
-            raise CorruptData(f"Position delete file {delete.file_path} has a row without path or position.", file=delete.file_path)
+            raise CorruptData(f"Position delete file {delete.file_path} has a row without a path or a position.", file=delete.file_path)
         encoded = paths.dictionary_encode()
         yield normalised(encoded.dictionary).to_pylist(), encoded.indices.to_numpy(), places.to_numpy()
     _check_rows(delete, rows)
 
 
 def position_batches(delete: DataFile, files: Sequence[DataFile], storage: Storage) -> Iterator[tuple[str, Positions]]:
-    """A position delete file in pieces, of which none is large: (data file, positions that ascend), only of these data files.
+    """Read the positions that a position delete file has for some data files, in small pieces of (path of the data file, positions).
 
-    A data file may come several times. Raises CorruptData, NoSuchFileError, Unsupported, naming the delete file.
+    The positions of a piece ascend; a data file may have several pieces. Raises CorruptData, NoSuchFileError, Unsupported, naming the
+    delete file.
     """
     wanted = dict(zip(normalised(pa.array([f.file_path for f in files], pa.string())).to_pylist(), files, strict=True))
     with reading(delete.file_path, delete.file_format):
@@ -179,7 +183,7 @@ def _open(delete: DataFile, storage: Storage, mapping: NameMapping | None) -> tu
     if delete.key_metadata:
         raise Unsupported(f"Delete file {delete.file_path} is encrypted; Frazil does not read encrypted files.", file=delete.file_path)
     if delete.file_format not in SOURCES:
-        text = f"{delete.file_path} is a {delete.file_format} file; delete files are parquet, orc, avro, or puffin for deletion vectors."
+        text = f"Delete file {delete.file_path} has format {delete.file_format}; supported are parquet, orc, avro, and puffin for vectors."
         raise Unsupported(text, file=delete.file_path)
     source = SOURCES[delete.file_format].open(delete, storage)
     schema = source.file_schema(mapping)
@@ -189,13 +193,13 @@ def _open(delete: DataFile, storage: Storage, mapping: NameMapping | None) -> tu
 
 
 def _batches(source: FileReader, plan: Any, delete: DataFile) -> Iterator[tuple[Sequence[pa.Array], int]]:
-    """Batches; no more rows than the manifest says are taken, however many the file claims to have."""
+    """Read batches of a delete file, and stop as soon as it holds more rows than its manifest entry says, whatever the file claims."""
     left = delete.record_count
     for piece in source.pieces(0, None):
         for raw, count, _ in source.read(piece, plan, BATCH, False):
             left -= count
             if left < 0:
-                text = f"Delete file {delete.file_path} holds more rows than the {delete.record_count} of its manifest."
+                text = f"Delete file {delete.file_path} holds more rows than its manifest entry says ({delete.record_count})."
                 raise CorruptData(text, file=delete.file_path)
             yield raw, count
 
@@ -203,8 +207,10 @@ def _batches(source: FileReader, plan: Any, delete: DataFile) -> Iterator[tuple[
 def keys_of(
     delete: DataFile, ids: Sequence[int], fields: tuple[NestedField, ...], storage: Storage, mapping: NameMapping | None
 ) -> Iterator[list[pa.Array]]:
-    """The key columns of an equality delete file in batches, in the order of `ids`. `fields`: top-level columns that hold them and
-    nothing else."""
+    """Read the key columns of an equality delete file in batches, in the order of `ids`.
+
+    `fields`: the top-level columns that hold the keys, projected to nothing else.
+    """
     with reading(delete.file_path, delete.file_format):
         source, schema = _open(delete, storage, mapping)
         for field_id in ids:
@@ -225,7 +231,7 @@ def _has(fields: Sequence[FileField], field_id: int) -> bool:
 
 
 def key_column(columns: Sequence[pa.Array], fields: Sequence[NestedField], field_id: int) -> pa.Array:
-    """The column of that id among (nested) columns; null where a struct around it is null."""
+    """Find a column by field id, at any depth of structs; its value is null where a struct around it is null."""
     at = next(i for i, f in enumerate(fields) if f.field_id == field_id or _holds(f, field_id))
     array, field = columns[at], fields[at]
     while field.field_id != field_id:

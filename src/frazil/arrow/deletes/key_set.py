@@ -1,9 +1,9 @@
-"""A set of keys of one or more columns, and which rows of a batch are in it: equality deletes (spec, "Equality Delete Files").
+"""Look up the rows of a batch in a set of keys of one or more columns: equality deletes (spec, "Equality Delete Files").
 
-Keys are held as Arrow columns, sorted by a 64-bit hash; a table of buckets gives where a hash begins. A hit is compared column by column,
-so the hash decides nothing. A key costs its columns' bytes, 8 for the hash and 8 to 16 for the buckets; while the set is made, about twice
-that.
-Null equals null. Floats are equal by their bits, all NaNs being one: 0.0 is not -0.0 (as in Java's comparison of keys).
+Keys are held as Arrow columns, sorted by a 64-bit hash, with a table of buckets that tells where a hash begins. Rows with an equal hash
+are compared column by column, so a collision of hashes never deletes a row. A key costs the bytes of its columns, 8 for the hash and 8 to
+16 for the buckets; while the set is made, about twice as many.
+Null equals null. Floats are compared by their bits, and all NaNs are equal: 0.0 is not -0.0 (as in Java's comparison of keys).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from frazil.spec.types import BinaryType
 Words = npt.NDArray[np.uint64]
 Flags = npt.NDArray[np.bool_]
 _NULL = np.uint64(0x9E3779B97F4A7C15)
-KEY_BYTES = 24  # of a key beside its columns
+KEY_BYTES = 24  # per key, in addition to its columns
 
 
 def canonical(array: pa.Array) -> pa.Array:
-    """A key column such that equal keys have equal values: floats as the integers of their bits, times as integers."""
+    """Convert a key column so that equal keys have equal values: floats to the integers of their bits, dates and times to integers."""
     t = array.type
     if pa.types.is_floating(t):
         return float_bits(array)
@@ -41,7 +41,8 @@ def canonical(array: pa.Array) -> pa.Array:
 
 @dataclass(frozen=True, eq=False)
 class KeySet:
-    """`columns`: canonical, in the order of `hashes`, which ascend; `starts`: where each bucket begins (a hash's first bits)."""
+    """Hold a set of keys. `columns`: canonical, in the order of `hashes`, which ascend. `starts`: where each bucket begins; the bucket of a
+    hash is its first bits."""
 
     columns: tuple[pa.Array, ...]
     hashes: Words
@@ -50,7 +51,7 @@ class KeySet:
 
     @classmethod
     def of(cls, columns: Sequence[pa.Array]) -> KeySet:
-        """Of canonical columns; keys may repeat. At most 2^31 keys."""
+        """Make a set of canonical columns, at most 2^31 keys; keys may repeat."""
         hashes = hash_columns(columns)
         order = np.argsort(hashes, kind="stable")
         hashes, taken = hashes[order], pa.array(order)
@@ -76,7 +77,7 @@ class KeySet:
         return int(sum(c.nbytes for c in self.columns) + self.hashes.nbytes + self.starts.nbytes)
 
     def has(self, columns: Sequence[pa.Array]) -> Flags:
-        """Which rows of these canonical columns are keys of the set."""
+        """Flag the rows of these canonical columns that are keys of the set."""
         wanted = hash_columns(columns)
         bucket = (wanted >> np.uint64(self.shift)).astype(np.int64)
         at, end = self.starts[bucket].astype(np.int64), self.starts[bucket + 1]
@@ -92,7 +93,7 @@ class KeySet:
 
 
 def rows_equal(left: Sequence[pa.Array], at: Any, right: Sequence[pa.Array], there: Any) -> Flags:
-    """Row by row: all columns are equal, null to null."""
+    """Compare rows `at` of the left columns with rows `there` of the right ones: equal when all columns are; null equals null."""
     same = np.ones(len(at), bool)
     at, there = pa.array(at), pa.array(there)
     for a, b in zip(left, right, strict=True):
@@ -105,7 +106,7 @@ def rows_equal(left: Sequence[pa.Array], at: Any, right: Sequence[pa.Array], the
 
 
 def hash_columns(columns: Sequence[pa.Array]) -> Words:
-    """64 bits a row of canonical columns; equal rows have equal ones."""
+    """Hash the rows of canonical columns to 64 bits per row; equal rows have equal hashes."""
     with np.errstate(over="ignore"):
         found = np.zeros(len(columns[0]), np.uint64)
         for column in columns:
@@ -117,7 +118,7 @@ def hash_columns(columns: Sequence[pa.Array]) -> Words:
 
 
 def _words(column: pa.Array) -> list[Words]:
-    """A column as one or two words a row; those of null rows are 0."""
+    """Convert a column to one or two 64-bit words per row; those of null rows are 0."""
     t = column.type
     if pa.types.is_boolean(t) or pa.types.is_integer(t):
         filled = pc.fill_null(column, pa.scalar(0).cast(t)) if column.null_count else column
@@ -136,7 +137,7 @@ def _words(column: pa.Array) -> list[Words]:
 
 
 def _mixed(x: Words) -> Words:
-    """The finalizer of splitmix64."""
+    """Mix the bits of words by the finalizer of splitmix64."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))

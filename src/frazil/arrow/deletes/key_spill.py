@@ -1,7 +1,7 @@
-"""Sets of keys that are too large for memory: split by hash into parts on disk, each part a sorted set that is mapped, not loaded.
+"""Spill sets of keys that are too large for memory to disk: split by hash into parts, each a sorted set that is memory-mapped.
 
-What a lookup touches comes in through the system's page cache, which gives it back under pressure. The files have no name any more once
-they are mapped, so they are gone with the process, however it ends.
+A lookup loads the pages that it touches into the system's page cache, which drops them under memory pressure. The files are unlinked once
+they are mapped, so they disappear with the process, however it ends.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ import pyarrow as pa
 from frazil.arrow.deletes.key_set import Flags, KeySet, hash_columns
 from frazil.storage.base import temporary
 
-PART = 64 * 1024 * 1024  # bytes of a part, as it is made in memory
+PART = 64 * 1024 * 1024  # bytes per part, which is sorted in memory
 _PARTS = 256  # files open at once, at most
 
 
 @dataclass(frozen=True, eq=False)
 class SpilledKeys:
-    """Like a `KeySet`; part i holds the keys whose hash ends in i. `parts`: None where there is no key."""
+    """Hold a set of keys in parts on disk, with the methods of a `KeySet`. Part i holds the keys whose hash ends in i; None: empty."""
 
     parts: tuple[KeySet | None, ...]
 
     @classmethod
     def of(cls, batches: Iterable[Sequence[pa.Array]], size: int) -> SpilledKeys:
-        """Of batches of canonical columns. `size`: about how many bytes all of them will take."""
+        """Make a set of batches of canonical columns. `size`: about how many bytes all of them take."""
         count = 1 << min(_PARTS, max(2, -(-size // PART)) - 1).bit_length()
         with temporary(), tempfile.TemporaryDirectory(prefix="frazil-keys-", ignore_cleanup_errors=True) as place, temporary(place):
             written = _split(batches, count, Path(place))
@@ -42,11 +42,11 @@ class SpilledKeys:
 
     @property
     def nbytes(self) -> int:
-        """Of memory that cannot be given back: next to none."""
+        """Estimate the bytes of memory that the system cannot take back: next to none."""
         return 1000 * len(self.parts)
 
     def has(self, columns: Sequence[pa.Array]) -> Flags:
-        """Which rows of these canonical columns are keys of the set."""
+        """Flag the rows of these canonical columns that are keys of the set."""
         found = np.zeros(len(columns[0]), bool)
         where = _places(columns, len(self.parts))
         for n in np.unique(where):
@@ -61,7 +61,7 @@ def _places(columns: Sequence[pa.Array], count: int) -> npt.NDArray[np.int64]:
 
 
 def _split(batches: Iterable[Sequence[pa.Array]], count: int, place: Path) -> list[Path | None]:
-    """The keys of each part in a file of its own."""
+    """Write the keys of each part to a file of its own."""
     paths: list[Path | None] = [None] * count
     writers: list[pa.RecordBatchWriter | None] = [None] * count
     with ExitStack() as stack:
@@ -80,7 +80,7 @@ def _split(batches: Iterable[Sequence[pa.Array]], count: int, place: Path) -> li
 
 
 def _mapped(path: Path) -> KeySet:
-    """The set of the keys in a file, written beside it and mapped."""
+    """Sort the keys of a file into a set, write the set beside the file, and map it."""
     with pa.OSFile(str(path)) as source:
         table = pa.ipc.open_stream(source).read_all().combine_chunks()
     path.unlink()

@@ -1,6 +1,6 @@
-"""Delete files (spec, "Delete Formats"): positions of rows, sorted by path and position, and rows of key columns, sorted by key.
+"""Write position delete files, sorted by path and position, and equality delete files, sorted by key (spec, "Delete Formats").
 
-Names, metrics and properties (`write.delete.*`, then those of data files) are Java's. A file never mixes partitions.
+File names, metrics and properties (`write.delete.*`, then those of data files) are those of Java Iceberg. A file never mixes partitions.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ _NO_KEYS = (FloatType, DoubleType, VariantType, GeometryType, GeographyType, Unk
 
 @dataclass(frozen=True, eq=False)
 class FileDeletes:
-    """Rows of one data file that are deleted: their positions (int64, ascending, each once)."""
+    """Hold the positions of the rows that are deleted from one data file (int64, ascending, each once)."""
 
     file: DataFile
     positions: Positions
 
 
 def checked(deletes: Iterable[FileDeletes]) -> Iterator[tuple[DataFile, Positions]]:
-    """Files with at least one position. Raises InvalidInput for positions a file cannot have and for a file that comes twice."""
+    """Check deletes and skip files without any. Raises InvalidInput for positions that a file does not have and for a file given twice."""
     seen: set[str] = set()
-    for d in deletes:
-        file, positions = d.file, np.ascontiguousarray(d.positions, np.int64)
+    for deleted in deletes:
+        file, positions = deleted.file, np.ascontiguousarray(deleted.positions, np.int64)
         if file.file_path in seen:
             raise InvalidInput(f"The deletes of {file.file_path} are given twice.", file=file.file_path)
         seen.add(file.file_path)
@@ -62,7 +62,7 @@ def checked(deletes: Iterable[FileDeletes]) -> Iterator[tuple[DataFile, Position
             raise InvalidInput(f"The deleted positions of {file.file_path} are not ascending.", file=file.file_path)
         if int(positions[0]) < 0 or int(positions[-1]) >= file.record_count:
             which = f"{positions[0]} to {positions[-1]}"
-            text = f"Positions {which} cannot be deleted from {file.file_path}, which has {file.record_count} rows."
+            text = f"Cannot delete positions {which} from {file.file_path}, which has {file.record_count} rows."
             raise InvalidInput(text, file=file.file_path)
         yield file, positions
 
@@ -73,15 +73,16 @@ def checked(deletes: Iterable[FileDeletes]) -> Iterator[tuple[DataFile, Position
 def write_position_deletes(
     deletes: Iterable[FileDeletes], context: WriteContext, *, granularity: str = "file", first: int = 1
 ) -> list[DataFile]:
-    """Position delete files, durable and complete; after an error none is left. `first`: the number in the name of the first.
+    """Write position delete files, durable and complete; an error leaves none behind. `first`: the number in the first file's name.
 
-    `granularity`: "file" writes as many files as data files have deletes, "partition" as few as sizes allow, holding the positions of all
-    in memory. Raises Unsupported where the table's version has other deletes, InvalidInput for positions a file cannot have.
+    `granularity`: "file" writes one delete file per data file, "partition" as few as the target size allows, for which it holds all
+    positions in memory. Raises Unsupported for tables of another format version than 2, InvalidInput for positions that a file does not
+    have.
     """
     if granularity not in GRANULARITIES:
-        raise InvalidInput(f"{DELETE_GRANULARITY.name} is one of {', '.join(GRANULARITIES)}, not {granularity!r}.")
+        raise InvalidInput(f"{DELETE_GRANULARITY.name} must be one of {', '.join(GRANULARITIES)}, not {granularity!r}.")
     if context.format_version != 2:
-        text = f"Position delete files are written in format version 2 only; {context.location} has {context.format_version}."
+        text = f"Position delete files need format version 2; {context.location} has version {context.format_version}."
         raise Unsupported(text, table=context.location)
     plain = context.for_deletes(DeleteKind("position"))
     files = OutputFiles(plain, first)
@@ -107,7 +108,7 @@ def _grouped(deletes: Iterable[FileDeletes], granularity: str) -> Iterator[list[
 
 
 def _write_positions(group: Sequence[tuple[DataFile, Positions]], context: WriteContext, files: OutputFiles) -> None:
-    """One partition's positions, in the order given: one file, or several of the target size."""
+    """Write the positions of one partition, in the order given: to one file, or to several of the target size."""
     like = group[0][0]
     writer = Rolling(context.with_spec(like.spec_id), files, like.partition, 0)
     for file, positions in group:
@@ -117,11 +118,11 @@ def _write_positions(group: Sequence[tuple[DataFile, Positions]], context: Write
     writer.close()
 
 
-def _of_positions(f: DataFile) -> DataFile:
-    """As Java has it: no counts of path and position; a file about one data file names it."""
-    low, high = ((b or {})[DELETE_FILE_PATH_ID] for b in (f.lower_bounds, f.upper_bounds))
+def _of_positions(written: DataFile) -> DataFile:
+    """Complete the manifest entry of a position delete file as Java does: without counts, naming its data file if it has only one."""
+    low, high = ((bounds or {})[DELETE_FILE_PATH_ID] for bounds in (written.lower_bounds, written.upper_bounds))
     return replace(
-        f, content=int(DataFileContent.POSITION_DELETES), value_counts=None, null_value_counts=None, nan_value_counts=None,
+        written, content=int(DataFileContent.POSITION_DELETES), value_counts=None, null_value_counts=None, nan_value_counts=None,
         sort_order_id=None, referenced_data_file=low.decode() if low == high else None,
     )  # fmt: skip
 
@@ -132,14 +133,14 @@ def _of_positions(f: DataFile) -> DataFile:
 def write_equality_deletes(
     batches: Iterable[pa.RecordBatch], context: WriteContext, equality_ids: Sequence[int], *, first: int = 1
 ) -> list[DataFile]:
-    """Equality delete files of the rows' key columns, by partition, sorted by key; durable and complete, none is left after an error.
+    """Write equality delete files by partition, sorted by key, durable and complete; an error leaves none behind.
 
-    Batches are typed as `to_arrow_schema(context.schema)`; they tell the partitions, only the key columns are written. In an unpartitioned
-    spec they delete in every partition. Raises InvalidInput for columns that cannot be keys, Unsupported before v2.
+    Batches are typed as `to_arrow_schema(context.schema)`. Their rows determine the partitions; only the key columns are written. With an
+    unpartitioned spec the files delete in every partition. Raises InvalidInput for columns that cannot be keys, Unsupported before v2.
     """
     ids = check_equality_ids(context.schema, equality_ids)
     if context.format_version < 2:
-        text = f"Equality deletes need format version 2; {context.location} has {context.format_version}."
+        text = f"Equality deletes need format version 2 or later; {context.location} has version {context.format_version}."
         raise Unsupported(text, table=context.location)
     plain = context.for_deletes(DeleteKind("equality", ids))
     files = OutputFiles(plain, first)
@@ -155,23 +156,23 @@ def write_equality_deletes(
 
 
 def check_equality_ids(schema: Schema, equality_ids: Sequence[int]) -> tuple[int, ...]:
-    """The ids, checked as the spec wants equality columns: primitive, no float or double, not in a list or map. Raises InvalidInput."""
+    """Check ids of equality columns as the spec demands: primitive, no float or double, not inside a list or map. Raises InvalidInput."""
     if not equality_ids:
         raise InvalidInput("Equality deletes need at least one column.")
-    for i in equality_ids:
-        f = schema.by_id.get(i)
-        if f is None:
-            raise InvalidInput(f"Equality deletes cannot compare column {i}: the schema has no such column.")
-        name = schema.find_column_name(i)
-        if not f.field_type.is_primitive or isinstance(f.field_type, _NO_KEYS):
-            raise InvalidInput(f"Equality deletes cannot compare column {name}: {f.field_type} cannot be a key.", column=name)
-        if not all(isinstance(schema.by_id[p].field_type, StructType) for p in schema.parents[i]):
+    for field_id in equality_ids:
+        field = schema.by_id.get(field_id)
+        if field is None:
+            raise InvalidInput(f"Equality deletes cannot compare column {field_id}: the schema has no column with this id.")
+        name = schema.find_column_name(field_id)
+        if not field.field_type.is_primitive or isinstance(field.field_type, _NO_KEYS):
+            raise InvalidInput(f"Equality deletes cannot compare column {name}: {field.field_type} cannot be a key.", column=name)
+        if not all(isinstance(schema.by_id[p].field_type, StructType) for p in schema.parents[field_id]):
             raise InvalidInput(f"Equality deletes cannot compare column {name}: it is inside a list or map.", column=name)
     return tuple(dict.fromkeys(equality_ids))
 
 
 def _write_keys(batches: Iterable[pa.RecordBatch], context: WriteContext, plain: WriteContext, files: OutputFiles) -> None:
-    """Partition by partition, as much as memory allows at once; every file is sorted as a whole."""
+    """Group keys by partition and write as many at once as memory allows; every file is sorted as a whole."""
     keys, ids = plain.schema, plain.deletes.equality_ids if plain.deletes else ()
     order = SortOrder(*(SortField(i, IdentityTransform(), SortDirection.ASC, NullOrder.NULLS_FIRST) for i in ids))
     held: dict[tuple[object, ...], tuple[tuple[object, ...], list[pa.RecordBatch]]] = {}
@@ -197,7 +198,7 @@ def _write_keys(batches: Iterable[pa.RecordBatch], context: WriteContext, plain:
 
 
 def _projected(batch: pa.RecordBatch, fields: Sequence[NestedField], wanted: Sequence[NestedField]) -> pa.RecordBatch:
-    """Only the wanted columns, and of structs only the wanted members."""
+    """Keep only the wanted columns, and of structs only the wanted members."""
     at = {f.field_id: i for i, f in enumerate(fields)}
     columns = [_narrow(batch.column(at[w.field_id]), fields[at[w.field_id]], w) for w in wanted]
     return pa.RecordBatch.from_arrays(columns, names=[w.name for w in wanted])

@@ -1,4 +1,4 @@
-"""Deletion vectors of data files, in one Puffin file (v3; spec, "Deletion Vectors")."""
+"""Write the deletion vectors of data files to one Puffin file (v3; spec, "Deletion Vectors")."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ CREATED_BY = f"Frazil {VERSION}"
 
 
 def write_vectors(deletes: Iterable[FileDeletes], context: WriteContext, *, first: int = 1) -> list[DataFile]:
-    """One Puffin file with a vector for each data file, durable; none when there are no positions. `first`: the number in its name.
+    """Write one durable Puffin file with a vector per data file; no file when there are no positions. `first`: the number in its name.
 
-    The positions are all that is deleted from a file: the caller has merged them with its vector and position deletes, which the commit
-    then removes. Raises Unsupported for tables before v3, InvalidInput for positions that a file cannot have.
+    A data file has at most one vector, so the positions must be all that is deleted from it: the caller has merged them with its earlier
+    vector and position deletes, which the commit then removes. Raises Unsupported for tables before v3, InvalidInput for positions that a
+    file does not have.
     """
     if context.format_version < 3:
-        text = f"Deletion vectors need format version 3; {context.location} has {context.format_version}."
+        text = f"Deletion vectors need format version 3 or later; {context.location} has version {context.format_version}."
         raise Unsupported(text, table=context.location)
     blobs: list[tuple[DataFile, Blob, int]] = []
     for file, positions in checked(deletes):

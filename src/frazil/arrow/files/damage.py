@@ -1,4 +1,4 @@
-"""Errors of the libraries that read data files, as ours: a damaged file is CorruptData that names it, a missing one NoSuchFileError."""
+"""Translate the errors of libraries that read data files: a damaged file raises CorruptData that names it, a missing NoSuchFileError."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from frazil.storage.base import system_error
 
 _DAMAGE = (pa.ArrowException, ValueError, KeyError, IndexError, EOFError, struct.error, zlib.error, OverflowError, RecursionError)
 
-_STORE = re.compile(r"AWS Error|google::cloud|Azure|curlCode")  # an object store failed, of which Arrow gives no number
+_STORE = re.compile(r"AWS Error|google::cloud|Azure|curlCode")  # failures of an object store, for which Arrow gives no errno
 
 
 @contextlib.contextmanager
 def reading(file: str, kind: str) -> Iterator[None]:
-    """Around everything that parses `file`; `kind` is parquet, orc or avro, for the message."""
+    """Wrap everything that parses `file`, and raise its errors as Frazil's; `kind` is parquet, orc or avro, for the message."""
     try:
         yield
     except FrazilError as error:
@@ -32,9 +32,9 @@ def reading(file: str, kind: str) -> Iterator[None]:
     except OSError as error:
         if error.errno is not None or _STORE.search(str(error)):
             raise system_error(error, file, "read") from error
-        raise CorruptData(f"{file} is no sound {kind} file: {_first(error)}", file=file) from error
+        raise CorruptData(f"{file} is not a valid {kind} file: {_first(error)}", file=file) from error
     except _DAMAGE as error:
-        raise CorruptData(f"{file} is no sound {kind} file: {_first(error)}", file=file) from error
+        raise CorruptData(f"{file} is not a valid {kind} file: {_first(error)}", file=file) from error
 
 
 def _first(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""What columns a data file has: a tree with field ids, from the file itself or, when it has none, from the table's name mapping."""
+"""Read the columns of a data file as a tree with field ids: those of the file itself or, when it has none, of the table's name mapping."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ORC_FIELD_ID = b"iceberg.id"
 
 @dataclass(frozen=True)
 class FileField:
-    """A column of a file: `type` as its reader gives it whole; `leaves` the numbers of its leaf columns, first and last + 1."""
+    """Hold a column of a file. `type`: the Arrow type when it is read whole. `leaves`: the range of its leaf columns, its end excluded."""
 
     field_id: int | None
     name: str
@@ -26,14 +26,14 @@ class FileField:
 
 @dataclass(frozen=True)
 class FileSchema:
-    """`by_name`: the file has no ids; those it has here come from a name mapping."""
+    """Hold the columns of a file. `by_name`: the file has no field ids, so these come from the name mapping."""
 
     fields: tuple[FileField, ...]
     by_name: bool = False
 
 
 def file_schema(schema: pa.Schema, mapping: NameMapping | None) -> FileSchema | None:
-    """The columns of a file; None when it has no field ids and there is no name mapping to give them."""
+    """Make the schema of a file; None when the file has no field ids and there is no name mapping to give them."""
     fields, _ = _fields(list(schema), 0)
     if _has_ids(fields):
         return FileSchema(fields)
@@ -80,7 +80,7 @@ def _map_one(f: FileField, mapped: MappedField | None) -> FileField:
     if mapped is None:
         return replace(f, field_id=None)
     inside = mapped.fields or ()
-    if is_list(f.type):  # the child's name in the file does not matter: writers disagree about it
+    if is_list(f.type):  # the name of a list's child in the file does not matter: writers disagree about it
         children = tuple(_map_one(c, _named(inside, "element")) for c in f.children)
     elif pa.types.is_map(f.type):
         children = tuple(_map_one(c, _named(inside, n)) for c, n in zip(f.children, ("key", "value"), strict=True))

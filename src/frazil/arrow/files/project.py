@@ -1,7 +1,7 @@
-"""Projection by field id, at any depth: which columns of a file to read, and what to make of them (spec, "Column Projection").
+"""Project the columns of a data file by field id, at any depth: which to read, and how to convert them (spec, "Column Projection").
 
-`plan_columns` compares a file's columns with the wanted schema once; `build` then applies the plan to every batch. A column that has the
-wanted type already is passed on as it is.
+`plan_columns` compares a file's columns with the wanted schema once per file; `build` then applies the plan to every batch. A column that
+has the wanted type already is passed on without a copy.
 """
 
 from __future__ import annotations
@@ -22,17 +22,19 @@ from frazil.spec.types import IcebergType, ListType, MapType, NestedField, Struc
 
 @dataclass(frozen=True)
 class AsIs:
-    """The file's column, unchanged."""
+    """Take the file's column unchanged."""
 
 
 @dataclass(frozen=True)
 class Converted:
+    """Convert the file's column to the type of the table's column."""
+
     convert: Convert
 
 
 @dataclass(frozen=True)
 class ConstantColumn:
-    """A column the file lacks: a partition value, an initial default, or null."""
+    """Fill in a column that the file lacks: with its partition value, its initial default, or null."""
 
     type: IcebergType
     value: Any
@@ -40,7 +42,7 @@ class ConstantColumn:
 
 @dataclass(frozen=True)
 class Struct:
-    """`members`: per wanted field its place in the file's (pruned) struct, or None, and its plan."""
+    """Build a struct. `members`: per wanted field its index in the file's (pruned) struct, or None, and its plan."""
 
     type: pa.DataType
     members: tuple[tuple[int | None, Plan], ...]
@@ -48,12 +50,16 @@ class Struct:
 
 @dataclass(frozen=True)
 class List:
+    """Build a list from the plan of its elements."""
+
     type: pa.DataType
     element: Plan
 
 
 @dataclass(frozen=True)
 class Map:
+    """Build a map from the plans of its keys and values."""
+
     type: pa.DataType
     key: Plan
     value: Plan
@@ -64,7 +70,10 @@ Plan = AsIs | Converted | ConstantColumn | Struct | List | Map
 
 @dataclass(frozen=True)
 class ColumnsPlan:
-    """`columns` as `Struct.members`; `fields`: top-level columns to read; `leaves`: leaf columns to read, both ascending."""
+    """Hold the plan of all wanted columns of a file.
+
+    `columns`: as `Struct.members`. `fields` and `leaves`: the numbers of the top-level and leaf columns to read, both ascending.
+    """
 
     columns: tuple[tuple[int | None, Plan], ...]
     fields: tuple[int, ...]
@@ -72,27 +81,32 @@ class ColumnsPlan:
 
     @property
     def is_plain(self) -> bool:
-        """Every column is the file's own, in its order, unchanged."""
+        """Tell whether all columns are the file's own, in its order and unchanged."""
         return all(place == i and isinstance(plan, AsIs) for i, (place, plan) in enumerate(self.columns))
 
 
 def merge_plans(first: ColumnsPlan, second: ColumnsPlan, *, pruned: bool) -> ColumnsPlan | None:
-    """One plan that makes the columns of both, first ones first; None when both reach into one nested column, pruned differently."""
+    """Merge two plans into one that makes the columns of both, in order, so that the file is read once.
+
+    None when both read parts of the same nested column: each has a plan for its own pruned form of it.
+    """
     fields = tuple(sorted({*first.fields, *second.fields}))
-    nested = {p.fields[at] for p in (first, second) for at, plan in p.columns if at is not None and not isinstance(plan, Converted | AsIs)}
+    parts = [(whole, at, plan) for whole in (first, second) for at, plan in whole.columns]
+    nested = {whole.fields[at] for whole, at, plan in parts if at is not None and not isinstance(plan, Converted | AsIs)}
     both = set(first.fields) & set(second.fields)
     if pruned and (both & nested):
         return None
     place = {at: i for i, at in enumerate(fields)}
-    columns = tuple((None if at is None else place[p.fields[at]], plan) for p in (first, second) for at, plan in p.columns)
+    columns = tuple((None if at is None else place[whole.fields[at]], plan) for whole, at, plan in parts)
     return ColumnsPlan(columns, fields, tuple(sorted({*first.leaves, *second.leaves})))
 
 
 def plan_columns(wanted: tuple[NestedField, ...], file: FileSchema, constants: Mapping[int, Any], *, prune: bool, name: str) -> ColumnsPlan:
-    """How to make `wanted` from a file.
+    """Plan how to make the wanted columns from those of a file.
 
-    `constants`: identity partition values by source field id, used for columns without an id in the file. `prune`: the reader can leave out
-    leaves inside a column (Parquet). `name`: the file, for errors. Raises CorruptData when a column cannot hold what the table says.
+    `constants`: identity partition values by source field id, for columns that the file does not hold. `prune`: the reader can leave out
+    leaves inside a column (Parquet). `name`: the file, for errors. Raises CorruptData when a column of the file has a type that cannot be
+    read as the table's.
     """
     maker = _Planner(constants, file.by_name, prune, name)
     members, fields, leaves = maker.struct(wanted, file.fields, needs_one=False)
@@ -101,6 +115,8 @@ def plan_columns(wanted: tuple[NestedField, ...], file: FileSchema, constants: M
 
 @dataclass(frozen=True)
 class _Planner:
+    """Plan columns recursively; each method returns a plan and the numbers of the file's leaf columns that it reads."""
+
     constants: Mapping[int, Any]
     by_name: bool
     prune: bool
@@ -109,7 +125,7 @@ class _Planner:
     def struct(
         self, wanted: tuple[NestedField, ...], have: tuple[FileField, ...], *, needs_one: bool
     ) -> tuple[tuple[tuple[int | None, Plan], ...], list[int], set[int]]:
-        """Members, the numbers of the fields in `have` to read, and their leaves."""
+        """Plan the members of a struct; returns their plans, the indexes in `have` of the fields to read, and their leaves."""
         by_id = {f.field_id: i for i, f in enumerate(have) if f.field_id is not None}
         found: list[tuple[int | None, Plan]] = []
         leaves: set[int] = set()
@@ -122,7 +138,7 @@ class _Planner:
             found.append((at, plan))
             leaves |= inside
         fields = sorted({at for at, _ in found if at is not None})
-        if needs_one and not fields and have:  # only to learn where the struct is null
+        if needs_one and not fields and have:  # some member must be read to know where the struct is null: the one with the fewest leaves
             fields = [min(range(len(have)), key=lambda i: have[i].leaves[1] - have[i].leaves[0])]
             leaves.add(have[fields[0]].leaves[0])
         if not self.prune and needs_one:
@@ -169,7 +185,7 @@ class _Planner:
         key, key_leaves = self.column(type_.key_type, have.children[0])
         value, value_leaves = self.column(type_.value_type, have.children[1])
         want = to_arrow_type(type_)
-        key_leaves = set(range(*have.children[0].leaves))  # keys always come whole
+        key_leaves = set(range(*have.children[0].leaves))  # keys are always read whole
         plain = isinstance(key, AsIs) and isinstance(value, AsIs) and _same_type(have.type, want)
         return (AsIs() if plain else Map(want, key, value)), key_leaves | value_leaves
 
@@ -181,12 +197,12 @@ class _Planner:
 
 
 def _same_type(have: pa.DataType, want: pa.DataType) -> bool:
-    """Equal with names, nullability of members and all; metadata does not count."""
+    """Compare types including the names and nullability of members, but without metadata."""
     return bool(have.equals(want, check_metadata=False)) and str(have) == str(want)
 
 
 def build(plan: Plan, array: pa.Array | None, count: int) -> pa.Array:
-    """One column of a batch of `count` rows."""
+    """Build one column of a batch of `count` rows."""
     match plan:
         case AsIs():
             return array

@@ -1,4 +1,4 @@
-"""Avro data files: decoded record by record within bounds (codec.avro), columns built batch by batch."""
+"""Read Avro data files: decode records one by one within bounds (`codec.avro`), and build columns batch by batch."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ _UNITS = {"millis": "ms", "micros": "us", "nanos": "ns"}
 
 @dataclass(frozen=True)
 class AvroSource:
+    """Read an Avro data file, which is one piece: its blocks have no statistics to prune by."""
+
     data: bytes
     name: str
     schema: AvroNode
@@ -42,7 +44,7 @@ class AvroSource:
         data = storage.read(file.file_path)
         schema, _ = stream_container(data, file.file_path)
         if schema.kind != "record":
-            raise CorruptData(f"The Avro file holds {schema.kind}s, not records.")
+            raise CorruptData(f"The schema of the Avro file is of type {schema.kind}, not record.")
         fields = [_field(name, field_id, node) for name, field_id, node in schema.fields]
         return cls(data, file.file_path, schema, pa.schema(fields))
 
@@ -84,7 +86,7 @@ class AvroSource:
                     row, at = read(block, at)
                     yield row
                 if at != len(block):
-                    raise CorruptData(f"A block holds {len(block) - at} bytes more than its rows.")
+                    raise CorruptData(f"A block holds {len(block) - at} bytes more than its rows take.")
 
         found = rows()
         while batch := list(itertools.islice(found, batch_size)):
@@ -100,12 +102,12 @@ def _field(name: str, field_id: Any, node: AvroNode) -> pa.Field:
 
 
 def _type(node: AvroNode) -> pa.DataType:
-    """The Arrow type of an Avro one; logical types are kept, ids stand in the field metadata as in Parquet."""
+    """Convert an Avro type to an Arrow type; logical types are kept, and field ids go to the field metadata, as in Parquet files."""
     match node.kind:
         case "union":
             inner = node.not_null
             if inner is node:
-                raise Unsupported("The Avro file has a union of several types, which Iceberg has not.")
+                raise Unsupported("The Avro file has a union of several types; Iceberg knows only the union of null and one type.")
             return _type(inner)
         case "record":
             return pa.struct([_field(n, i, t) for n, i, t in node.fields])
@@ -150,7 +152,7 @@ def _number(node: AvroNode, key: str) -> int:
 
 
 def _array(node: AvroNode, type_: pa.DataType, values: Sequence[Any]) -> pa.Array:
-    """A column from decoded values: records are tuples, maps lists of pairs, logical types their stored value."""
+    """Build a column from decoded values: records are tuples, maps lists of pairs, logical types their stored value."""
     inner = node.not_null
     match inner.kind:
         case "record":

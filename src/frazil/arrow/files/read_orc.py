@@ -1,4 +1,7 @@
-"""ORC files: read stripe by stripe. A file belongs to the task part that begins at 0, since stripes' places are not known from outside."""
+"""Read ORC data files stripe by stripe.
+
+Where stripes begin is not known before the file is opened, so of the tasks that share a file the one that begins at 0 reads all of it.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,8 @@ from frazil.storage.base import Storage
 
 @dataclass(frozen=True)
 class OrcSource:
+    """Read an ORC data file, which is one piece: pyarrow shows no statistics of stripes to prune by."""
+
     file: orc.ORCFile
     name: str
 
@@ -55,12 +60,12 @@ class OrcSource:
             return
         schema = self.file.schema
         names = [schema.field(i).name for i in plan.fields]
-        plain = not any("." in n for n in schema.names)  # pyarrow takes dots for steps into a struct, so such files are read whole
+        plain = not any("." in n for n in schema.names)  # pyarrow takes a dot in a name as a step into a struct: read those files whole
         done = 0
         for number in range(self.file.nstripes):
             stripe = self._stripe(number, names if plain else None)
             if plain and stripe.schema.names != names:
-                raise CorruptData(f"Stripe {number} holds columns {stripe.schema.names}, wanted were {names}.")
+                raise CorruptData(f"Stripe {number} holds the columns {stripe.schema.names}, not {names}.")
             for start in range(0, stripe.num_rows, batch_size):
                 part = stripe.slice(start, batch_size)
                 yield part.columns if plain else [part.column(i) for i in plan.fields], part.num_rows, done + start
@@ -75,7 +80,7 @@ class OrcSource:
             if "out of range for nanosecond" not in str(error):
                 raise
             raise Unsupported(
-                f"{self.name} holds timestamps before 1677 or after 2262, which the ORC reader cannot hold.", file=self.name
+                f"{self.name} holds timestamps before 1677 or after 2262, which pyarrow's ORC reader cannot represent.", file=self.name
             ) from error
 
     def bytes_of(self, piece: Piece, plan: ColumnsPlan) -> int:

@@ -1,4 +1,4 @@
-"""Parquet files: row groups pruned by their statistics, leaf columns chosen by field id, streamed in batches."""
+"""Read Parquet data files: prune row groups by their statistics, choose leaf columns by field id, stream batches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from frazil.storage.base import Storage
 
 
 def open_parquet(location: str, storage: Storage, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
-    """The file, its footer read (unless `metadata` is at hand). Local files are read in place, others with coalesced requests."""
+    """Open a Parquet file and read its footer (unless `metadata` is given). Remote files are read with coalesced requests."""
     path = storage.local_path(location)
     source = path if path is not None else storage.open_input(location)
     return pq.ParquetFile(
@@ -36,7 +36,7 @@ def open_parquet(location: str, storage: Storage, metadata: pq.FileMetaData | No
 
 
 def row_groups(metadata: pq.FileMetaData, start: int, length: int | None) -> list[Piece]:
-    """Row groups whose first byte lies in [start, start + length); None: all."""
+    """List the row groups whose first byte lies in [start, start + length), so that each is read by one task; length None: all."""
     pieces, first = [], 0
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
@@ -44,12 +44,12 @@ def row_groups(metadata: pq.FileMetaData, start: int, length: int | None) -> lis
             pieces.append(Piece(number, first, group.num_rows))
         first += group.num_rows
     if first != metadata.num_rows:
-        raise CorruptData(f"The footer speaks of {metadata.num_rows} rows, its row groups of {first}.")
+        raise CorruptData(f"The footer says {metadata.num_rows} rows, but its row groups have {first}.")
     return pieces
 
 
 def first_byte(group: Any) -> int:
-    """Where a row group begins in the file."""
+    """Find the offset at which a row group begins in its file."""
     if group.num_columns == 0:
         return 4
     chunk = group.column(0)
@@ -65,7 +65,7 @@ def prune(
     schema: Schema,
     constants: Mapping[int, Any],
 ) -> list[Piece]:
-    """Row groups that may hold rows for which the filter is true; `all_match` where it is true for all."""
+    """Keep the row groups that may hold rows for which the filter is true; `all_match` is set where it is true for all of them."""
     if not pieces:
         return []
     groups = [metadata.row_group(p.number) for p in pieces]
@@ -91,7 +91,7 @@ def _range(field_id: int, groups: Sequence[Any], fields: Sequence[FileField], sc
 
 
 def range_of_chunks(chunks: Sequence[ChunkStatistics | None], type_: IcebergType) -> Range:
-    """One row a chunk. NaN counts are unknown: statistics leave NaN out."""
+    """Collect statistics of column chunks as a range, one row per chunk. Parquet's statistics leave NaN out, so its count is unknown."""
     held = arrow_type(type_)
     return from_statistics(
         type_,
@@ -103,7 +103,7 @@ def range_of_chunks(chunks: Sequence[ChunkStatistics | None], type_: IcebergType
 
 
 def _find(fields: Sequence[FileField], field_id: int) -> FileField | None:
-    """A field by id; only structs are stepped into."""
+    """Find a field by id, at any depth of structs, but not inside lists and maps, whose statistics are not those of rows."""
     for f in fields:
         if f.field_id == field_id:
             return f
@@ -114,6 +114,8 @@ def _find(fields: Sequence[FileField], field_id: int) -> FileField | None:
 
 @dataclass(frozen=True)
 class ParquetSource:
+    """Read a Parquet data file, whose pieces are its row groups."""
+
     file: pq.ParquetFile
 
     @classmethod
@@ -145,7 +147,7 @@ class ParquetSource:
             yield [_without_views(c) for c in batch.columns], batch.num_rows, piece.first_row + done
             done += batch.num_rows
         if done != piece.rows:
-            raise CorruptData(f"Row group {piece.number} holds {done} rows, its footer says {piece.rows}.")
+            raise CorruptData(f"Row group {piece.number} holds {done} rows, but the footer says {piece.rows}.")
 
     def bytes_of(self, piece: Piece, plan: ColumnsPlan) -> int:
         group = self.file.metadata.row_group(piece.number)
@@ -153,14 +155,15 @@ class ParquetSource:
 
 
 def _without_views(values: pa.Array) -> pa.Array:
-    """Texts and bytes laid out as usual: what pyarrow wrote as views it reads as such, but can neither filter nor take from them."""
+    """Convert string and binary views to plain strings and binary: pyarrow reads files that it wrote from views as views, but can neither
+    filter nor take from them."""
     held = values.type
     usual = _usual(held)
     return values if usual is held else values.cast(usual)
 
 
 def _usual(type_: pa.DataType) -> pa.DataType:
-    """The same type without views; the very object where there are none."""
+    """Replace views in a type by plain strings and binary; returns the same object where there are none."""
     if pa.types.is_string_view(type_):
         return pa.string()
     if pa.types.is_binary_view(type_):

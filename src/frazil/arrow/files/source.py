@@ -1,4 +1,4 @@
-"""What every format's reader offers: columns of an opened file, its pieces, and batches of the columns a plan asks for."""
+"""Define the protocol that the reader of each file format implements: columns of an opened file, its pieces, and batches of columns."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from frazil.expr.bound import Bound
 from frazil.spec.name_mapping import NameMapping
 from frazil.spec.schema import Schema
 
-RawBatch = tuple[Sequence[pa.Array], int, int]  # columns as the plan lists them in `fields`, rows, position of the first row in the file
+RawBatch = tuple[Sequence[pa.Array], int, int]  # columns in the order of the plan's `fields`, number of rows, position of the first row
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a file that is read on its own (a row group): number, position of its first row, rows (-1: not known before it is read).
+    """Hold a part of a file that is read on its own (a row group): its number, the position of its first row, its number of rows.
 
-    `all_match`: the filter is TRUE for all of its rows.
+    `rows` is -1 where it is not known before the piece is read. `all_match`: the filter is TRUE for all of its rows.
     """
 
     number: int
@@ -31,21 +31,24 @@ class Piece:
 
 
 class FileReader(Protocol):
+    """Read one opened data file of some format."""
+
     @property
     def prunes_leaves(self) -> bool:
-        """Leaves inside a column can be left out; else columns come whole."""
+        """Tell whether leaves inside a column can be left out; otherwise columns are read whole."""
 
     def file_schema(self, mapping: NameMapping | None) -> FileSchema | None: ...
 
     def pieces(self, start: int, length: int | None) -> list[Piece]:
-        """Those that begin in [start, start + length); length None: all."""
+        """List the pieces that begin in [start, start + length); length None: all."""
 
     def prune(
         self, pieces: Sequence[Piece], fields: Sequence[FileField], bound: Bound, schema: Schema, constants: Mapping[int, Any]
     ) -> list[Piece]:
-        """Without those that hold no row to keep."""
+        """Drop the pieces that hold no row for which the filter is true."""
 
-    def read(self, piece: Piece, plan: ColumnsPlan, batch_size: int, threads: bool) -> Iterator[RawBatch]: ...
+    def read(self, piece: Piece, plan: ColumnsPlan, batch_size: int, threads: bool) -> Iterator[RawBatch]:
+        """Read the columns that a plan needs of a piece. Raises CorruptData when the piece has other columns or rows than it claims."""
 
     def bytes_of(self, piece: Piece, plan: ColumnsPlan) -> int:
-        """About how many bytes reading those columns costs; 0: not known."""
+        """Estimate how many bytes are read for those columns; 0: not known."""

@@ -1,6 +1,6 @@
-"""What an ORC file's footer says of its types, looked at before pyarrow sees it: a decimal that cannot be ends the process there.
+"""Check the column types in the footer of an ORC file before pyarrow opens it: an impossible decimal would end the process there.
 
-Source: ORC specification v1, "File Tail". What cannot be read here says nothing; pyarrow then tells what is wrong with the file.
+Source: ORC specification v1, "File Tail". A footer that cannot be read here passes; pyarrow then reports what is wrong with the file.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from frazil.arrow.footers.parquet_footer import read_unsigned
 from frazil.codec.guard import inflate
 from frazil.errors import CorruptData
 
-_TAIL = 16 << 10  # bytes that are read at first
-_MOST = 64 << 20  # of a footer, inflated
+_TAIL = 16 << 10  # bytes at the end of a file that are read first
+_MOST = 64 << 20  # bytes of a decompressed footer, at most
 _DECIMAL, _MAX_PRECISION = 14, 38
 _NONE, _ZLIB, _SNAPPY, _ZSTD = 0, 1, 2, 5
 
 
 def check_types(source: Any, file: str) -> None:
-    """Raises CorruptData, naming the file, for a decimal of a precision that nobody knows. `source`: random access, left at its begin."""
+    """Check the precision of decimals. Raises CorruptData, naming the file. `source`: random access; its position is 0 afterwards."""
     try:
         precisions = list(_precisions(_footer(source)))
     except (CorruptData, ValueError, IndexError, zlib.error, pa.ArrowException):
@@ -38,8 +38,8 @@ def _footer(source: Any) -> bytes:
     size = source.size()
     tail = _last(source, size, _TAIL)
     length = tail[-1]
-    script = dict(_fields(tail[-1 - length : -1]))
-    footer, kind = script.get(1, 0), script.get(2, _NONE)
+    postscript = dict(_fields(tail[-1 - length : -1]))
+    footer, kind = postscript.get(1, 0), postscript.get(2, _NONE)
     if not isinstance(footer, int) or footer > size:
         return b""
     if footer + length + 1 > len(tail):
@@ -53,7 +53,7 @@ def _last(source: Any, size: int, count: int) -> bytes:
 
 
 def _plain(data: bytes, kind: Any) -> bytes:
-    """Chunks, each after three bytes: its length, doubled, and one more where it is not compressed."""
+    """Decompress a stream of chunks. Three bytes before each hold twice its length, plus one where the chunk is not compressed."""
     if kind == _NONE:
         return data
     found = b""
@@ -82,7 +82,7 @@ def _precisions(footer: bytes) -> Iterator[int]:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Numbers and values of a protobuf message: varints as integers, all others as bytes."""
+    """List the field numbers and values of a protobuf message: varints as integers, length-delimited values as bytes."""
     at = 0
     while at < len(data):
         key, at = read_unsigned(data, at)
@@ -97,4 +97,4 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
                 yield key >> 3, data[at : at + length]
                 at += length
             case _:
-                raise ValueError("no field of a message")
+                raise ValueError("not a field of a protobuf message")

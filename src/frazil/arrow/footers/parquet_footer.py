@@ -1,7 +1,8 @@
-"""Schemas in Parquet footers: read which columns a file has, give them ids (Spark leaves some out) and annotations (pyarrow does).
+"""Read and re-encode the schema in a Parquet footer: add the field ids that Spark leaves out and the annotations that pyarrow leaves out.
 
-The footer is Thrift's compact protocol (parquet.thrift, FileMetaData and SchemaElement). Only the schema, its second field, is decoded;
-the bytes around it are kept as they are.
+Spark's writer gives ids only to members of structs, and pyarrow cannot annotate VARIANT, GEOMETRY and GEOGRAPHY. Other readers need both,
+and rewriting the footer alone is cheap: column data stays where it is (docs/adr/0019). A footer is Thrift's compact protocol
+(parquet.thrift, FileMetaData and SchemaElement). Only its second field, the schema, is decoded; the bytes around it are copied.
 """
 
 from __future__ import annotations
@@ -35,15 +36,16 @@ _EDGES = ("spherical", "vincenty", "thomas", "andoyer", "karney")
 
 @dataclass(frozen=True)
 class ParquetNode:
-    """A column or group of a file's schema; `field_id` None: the file gives none. `physical` is Parquet's type number, None in groups."""
+    """Hold a column or group of a file's schema. `field_id` None: the file has none. `physical`: Parquet's type number, None for groups."""
 
     name: str
     field_id: int | None = None
     physical: int | None = None
     children: tuple[ParquetNode, ...] = ()
-    others: tuple[tuple[int, int, bytes], ...] = field(default=(), repr=False)  # Thrift fields that are passed through
+    others: tuple[tuple[int, int, bytes], ...] = field(default=(), repr=False)  # (number, kind, bytes) of Thrift fields that are copied
 
     def walk(self) -> Iterator[ParquetNode]:
+        """List the node and all below it, depth first, as a footer lists them."""
         yield self
         for child in self.children:
             yield from child.walk()
@@ -51,7 +53,7 @@ class ParquetNode:
 
 @dataclass(frozen=True)
 class Footer:
-    """A file's schema and the bytes around it."""
+    """Hold the schema of a file and the bytes of its footer before and after the schema."""
 
     root: ParquetNode
     before: bytes = field(repr=False)
@@ -71,14 +73,14 @@ class Footer:
 
 
 def read_footer(source: BinaryIO, size: int, file: str) -> Footer:
-    """The footer of an open Parquet file of `size` bytes. Raises CorruptData for anything that is none."""
+    """Read the footer of an open Parquet file of `size` bytes. Raises CorruptData when there is none or it is damaged."""
     source.seek(max(0, size - 65536))
     tail = source.read(65536)
     if size < 12 or tail[-4:] != MAGIC:
-        raise CorruptData("The file is no Parquet file: it does not end as one.", file=file, offset=size)
+        raise CorruptData("The file is not a Parquet file: it does not end in PAR1.", file=file, offset=size)
     length = int.from_bytes(tail[-8:-4], "little")
     if length > size - 12:
-        raise CorruptData("The Parquet footer is longer than its file.", file=file, offset=size)
+        raise CorruptData("The Parquet footer claims to be longer than its file.", file=file, offset=size)
     if length + 8 > len(tail):
         source.seek(size - length - 8)
         tail = source.read(length + 8)
@@ -94,7 +96,7 @@ def parse(data: bytes) -> Footer:
     while True:
         kind, number, position = read_field(data, position, last)
         if kind == 0:
-            raise ValueError("no schema in it")
+            raise ValueError("it has no schema")
         if number == 2 and kind == LIST:
             break
         position, last = skip(data, position, kind, 0), number
@@ -107,16 +109,16 @@ _KEPT = 8
 
 
 def _known_schema(data: bytes, position: int) -> tuple[ParquetNode, int] | None:
-    """A schema that another file had, byte for byte, as nearly all files of a table have, and where it ends."""
+    """Look up a schema that another file had, byte for byte, as nearly all files of a table do; returns its root and where it ends."""
     return next(((root, position + len(text)) for text, root in _known if data.startswith(text, position)), None)
 
 
 def _schema(data: bytes, begin: int) -> tuple[ParquetNode, int]:
-    """The list of columns as a tree, and where it ends."""
+    """Decode the list of columns as a tree; returns its root and where the list ends."""
     global _known
     kind, count, position = read_list(data, begin)
     if kind != STRUCT or count > len(data):
-        raise ValueError("its schema is no list of columns")
+        raise ValueError("its schema is not a list of columns")
     flat = []
     for _ in range(count):
         element, position = _element(data, position)
@@ -129,12 +131,12 @@ def _schema(data: bytes, begin: int) -> tuple[ParquetNode, int]:
 
 
 def with_field_ids(footer: Footer, schema: Schema) -> Footer:
-    """The same footer with the ids of `schema` on every column, list element, map key and value that it knows by name."""
+    """Set the field ids of `schema` on every column, list element, map key and value of a footer, matched by name."""
     return replace(footer, root=_numbered_group(footer.root, schema.fields))
 
 
 def add_field_ids(path: str, schema: Schema) -> None:
-    """Ids, and annotations where they are due, for a local file: its end is rewritten, column data is left alone. The caller syncs it."""
+    """Rewrite the footer of a local file with field ids and, where its types need them, annotations. The caller syncs the file."""
     with open(path, "r+b") as f:
         size = os.fstat(f.fileno()).st_size
         old = read_footer(f, size, path)
@@ -148,12 +150,12 @@ def add_field_ids(path: str, schema: Schema) -> None:
 
 
 def needs_annotations(schema: Schema) -> bool:
-    """Whether the schema has types whose Parquet annotation pyarrow cannot write."""
+    """Tell whether the schema has types whose Parquet annotation pyarrow cannot write."""
     return any(isinstance(f.field_type, VariantType | GeometryType | GeographyType) for f in schema.by_id.values())
 
 
 def with_annotations(footer: Footer, schema: Schema) -> Footer:
-    """The same footer with VARIANT, GEOMETRY and GEOGRAPHY on the columns that have these types, found by field id."""
+    """Annotate the columns of a footer that are VARIANT, GEOMETRY or GEOGRAPHY in `schema`, matched by field id."""
     return replace(footer, root=_annotated(footer.root, {i: f.field_type for i, f in schema.by_id.items()}))
 
 
@@ -165,7 +167,7 @@ def _annotated(node: ParquetNode, types: dict[int, IcebergType]) -> ParquetNode:
 
 
 def _logical(type_: IcebergType | None) -> bytes | None:
-    """The LogicalType union: VARIANT is member 16, GEOMETRY 17, GEOGRAPHY 18."""
+    """Encode Thrift's LogicalType union, of which VARIANT is member 16, GEOMETRY 17 and GEOGRAPHY 18; None for other types."""
     match type_:
         case VariantType():
             number, inside = 16, b"\x13\x01"  # specification_version 1
@@ -185,7 +187,7 @@ def _crs(crs: str) -> bytes:
 
 
 def needs_field_ids(schema: Schema) -> bool:
-    """Whether Spark's writer leaves out ids of this schema: it numbers the fields of structs only."""
+    """Tell whether Spark's writer leaves out ids of this schema: it gives ids to the fields of structs only."""
     return any(isinstance(f.field_type, ListType | MapType) for f in schema.by_id.values())
 
 
@@ -258,6 +260,7 @@ def _encoded(node: ParquetNode) -> bytes:
 
 
 def read_field(data: bytes, position: int, last: int) -> tuple[int, int, int]:
+    """Read the head of a Thrift field: (its kind, 0 at the end of the struct; its number; where its value begins)."""
     head = data[position]
     position += 1
     if head == 0:
@@ -269,6 +272,7 @@ def read_field(data: bytes, position: int, last: int) -> tuple[int, int, int]:
 
 
 def skip(data: bytes, position: int, kind: int, depth: int) -> int:
+    """Find the end of a Thrift value of some kind. Raises ValueError or IndexError when it reaches beyond the footer."""
     if depth > _DEEPEST:
         raise ValueError("values are nested too deep")
     match kind:
@@ -303,6 +307,7 @@ def skip(data: bytes, position: int, kind: int, depth: int) -> int:
 
 
 def read_unsigned(data: bytes, position: int) -> tuple[int, int]:
+    """Read an unsigned varint; returns it and where it ends."""
     value = shift = 0
     while True:
         byte = data[position]
@@ -316,31 +321,34 @@ def read_unsigned(data: bytes, position: int) -> tuple[int, int]:
 
 
 def list_head(count: int) -> bytes:
-    """What a list of so many structs begins with."""
+    """Encode the head of a list of `count` structs."""
     return bytes([count << 4 | STRUCT]) if count < 15 else bytes([0xF0 | STRUCT]) + varint(count)
 
 
 def read_list(data: bytes, position: int) -> tuple[int, int, int]:
-    """Of what kind a list's items are, how many there are, and where they begin."""
+    """Read the head of a list: (the kind of its items, their number, where they begin)."""
     head = data[position]
     count, position = (head >> 4, position + 1) if head >> 4 != 15 else read_unsigned(data, position + 1)
     return head & 0x0F, count, position
 
 
 def closing(footer: bytes) -> bytes:
-    """A footer as a file ends with it."""
+    """Append the length and magic number with which a file ends to its footer."""
     return footer + len(footer).to_bytes(4, "little") + MAGIC
 
 
 def signed(value: int) -> bytes:
+    """Encode a signed integer as a zigzag varint."""
     return varint(value << 1 if value >= 0 else (-value << 1) - 1)
 
 
 def zigzag(value: int) -> int:
+    """Decode the zigzag form of a signed integer."""
     return (value >> 1) ^ -(value & 1)
 
 
 def varint(value: int) -> bytes:
+    """Encode an unsigned integer as a varint."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

@@ -1,7 +1,7 @@
-"""Parquet files of one schema as one file: their row groups one after another, and one footer in which everything has moved.
+"""Join the footers of Parquet files of one schema whose row groups are put one after another into one file.
 
-Where things are stands in the footer's row groups (parquet.thrift: RowGroup, ColumnChunk, ColumnMetaData); everything else is kept as the
-first file has it.
+Row groups are encoded at the same time, each as a file of its own, and joined here (docs/adr/0013, 0019). The offsets in the footer's row
+groups (parquet.thrift: RowGroup, ColumnChunk, ColumnMetaData) are moved; everything else is kept as the first file has it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _Change = Callable[[int], int] | Mapping[int, Any]
 
 
 def joined_footer(parts: Sequence[tuple[bytes, int]]) -> bytes:
-    """The footer of a file made of the bodies of others. `parts`: the footer of each, and by how many bytes its body has moved."""
+    """Make the footer of a file of the bodies of others. `parts`: the footer of each, and by how many bytes its body moved."""
     footers = [parse(footer) for footer, _ in parts]
     rows, rest = 0, b""
     groups: list[bytes] = []
@@ -30,25 +30,28 @@ def joined_footer(parts: Sequence[tuple[bytes, int]]) -> bytes:
 
 
 def _changes(moved: int, ordinal: int) -> Mapping[int, _Change]:
-    """Of a RowGroup: file_offset, ordinal, and of its columns file_offset, offset_index_offset, column_index_offset, data_page_offset,
-    index_page_offset, dictionary_page_offset, bloom_filter_offset."""
+    """Map the numbers of the Thrift fields of a RowGroup that change to their new values.
+
+    These are file_offset and ordinal, and of its columns file_offset, offset_index_offset, column_index_offset, data_page_offset,
+    index_page_offset, dictionary_page_offset and bloom_filter_offset.
+    """
 
     def move(offset: int) -> int:
-        return offset + moved if offset > 0 else offset  # 0 in file_offset: not told
+        return offset + moved if offset > 0 else offset  # file_offset 0 means that the writer did not set it
 
     return {1: {2: move, 3: {9: move, 10: move, 11: move, 14: move}, 4: move, 6: move}, 5: move, 7: lambda _: ordinal}
 
 
 def _opened(data: bytes) -> tuple[int, list[int], int]:
-    """Of what stands behind the schema: how many rows there are, where the row groups begin, and where they end. Raises ValueError."""
+    """Read what follows the schema: (number of rows, where each row group begins, where the last ends). Raises ValueError."""
     kind, number, position = read_field(data, 0, 2)
     rows, position = read_unsigned(data, position)
     groups, last, position = read_field(data, position, number)
     if (number, last) != (_ROWS, _GROUPS) or groups != LIST:
-        raise ValueError(f"fields {number} and {last} of kinds {kind} and {groups} where rows and row groups are due")
+        raise ValueError(f"fields {number} and {last} of kinds {kind} and {groups} in place of num_rows and row_groups")
     kind, count, position = read_list(data, position)
     if kind != STRUCT:
-        raise ValueError("row groups that are no structs")
+        raise ValueError("row groups that are not structs")
     found = []
     for _ in range(count):
         found.append(position)
@@ -57,7 +60,7 @@ def _opened(data: bytes) -> tuple[int, list[int], int]:
 
 
 def _changed(data: bytes, begin: int, changes: Mapping[int, _Change]) -> tuple[bytes, int]:
-    """A struct with other numbers, and where it ended."""
+    """Copy a Thrift struct with changed numbers; returns its bytes and where the original ended."""
     out, position, last = [], begin, 0
     while True:
         before = position

@@ -1,4 +1,4 @@
-"""Statistics of Parquet column chunks as internal values of a table's types. Used for pruning row groups and for metrics of files."""
+"""Decode statistics of Parquet column chunks to internal values of a table's types, to prune row groups and for the metrics of files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ _TIMESTAMPS = (TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNan
 
 @dataclass(frozen=True)
 class ChunkStatistics:
-    """Of one column chunk: values with nulls, nulls (None: unknown), bounds as internal values of the table's type (None: unknown)."""
+    """Hold statistics of a column chunk: the number of values, nulls included, that of nulls, and bounds as internal values of the table's
+    type; None: unknown."""
 
     values: int
     nulls: int | None
@@ -44,7 +45,7 @@ class ChunkStatistics:
 
 
 def chunk_statistics(chunk: Any, have: pa.DataType, want: IcebergType) -> ChunkStatistics | None:
-    """None when the chunk has no statistics. `have` is the file's type of the column, `want` the table's."""
+    """Decode the statistics of a column chunk; None when it has none. `have` is the file's type of the column, `want` the table's."""
     if not chunk.is_stats_set or (found := chunk.statistics) is None:
         return None
     nulls = found.null_count if found.has_null_count else None
@@ -55,13 +56,13 @@ def chunk_statistics(chunk: Any, have: pa.DataType, want: IcebergType) -> ChunkS
         if lower is None or upper is None or lower != lower or upper != upper:
             return ChunkStatistics(chunk.num_values, nulls)
         lower, upper = (-0.0 if lower == 0 else lower), (0.0 if upper == 0 else upper)
-    if lower is not None and upper is not None and lower > upper:  # a writer that was wrong about both
+    if lower is not None and upper is not None and lower > upper:  # written by a faulty writer: neither bound can be trusted
         return ChunkStatistics(chunk.num_values, nulls)
     return ChunkStatistics(chunk.num_values, nulls, lower, upper)
 
 
 def decoded(raw: Any, have: pa.DataType, want: IcebergType) -> Any:
-    """A physical value as an internal one of the table's type; None when it cannot be told."""
+    """Convert a physical value to an internal value of the table's type; None when the types do not tell how."""
     match want:
         case BooleanType():
             return raw if isinstance(raw, bool) else None

@@ -1,7 +1,7 @@
-"""Files in which Spark wrote old dates by the hybrid calendar, as it did before 3.0 and does where its rebase mode is LEGACY.
+"""Refuse files in which Spark wrote old dates in the hybrid calendar, as it did before 3.0 and does where its rebase mode is LEGACY.
 
-Their numbers mean other days than Iceberg's (proleptic Gregorian): read as they stand, 0001-01-01 would be 0000-12-30. Spark marks such
-files in their footers (`DataSourceUtils.getRebaseSpec`), nobody else looks at the marks.
+Their numbers mean other days than in Iceberg, which has the proleptic Gregorian calendar: 0001-01-01 would be read as 0000-12-30. Spark
+marks such files in their footers (`DataSourceUtils.getRebaseSpec`); no other reader looks at the marks.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from frazil.errors import Unsupported
 _VERSION = b"org.apache.spark.version"
 _MARKS = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 _IN_FOOTER = re.compile(b"|".join(map(re.escape, _MARKS)) + b"|" + re.escape(_VERSION) + rb"\x18.[12]\.", re.DOTALL)
-_GREGORIAN = -141_427  # days: 1582-10-15, since when both calendars agree
-_ZONES_AGREE = -2_208_988_800  # seconds: 1900-01-01, since when Java's time zones do, too
+_GREGORIAN = -141_427  # in days: 1582-10-15, from which on both calendars agree
+_ZONES_AGREE = -2_208_988_800  # in seconds: 1900-01-01, from which on Java's old and new time zones agree as well
 _TICKS = {"milliseconds": 1_000, "microseconds": 1_000_000, "nanoseconds": 1_000_000_000}
 
 
 def check_calendar(path: str, file: Any) -> None:
-    """Raises Unsupported when an open Parquet file holds a date or time that means another one in Iceberg."""
+    """Check the dates of an open Parquet file. Raises Unsupported when it holds a date or time that would mean another one in Iceberg."""
     footer = file.metadata
     if not _is_marked(footer.metadata or {}):
         return
@@ -33,23 +33,23 @@ def check_calendar(path: str, file: Any) -> None:
         limit = _limit(column)
         if limit is not None and (least := _least(file, leaf, column)) is not None and least < limit:
             raise Unsupported(
-                f"Column {column.path} of {path} holds dates before 1582 or times before 1900 in the calendar of Spark 2.",
+                f"Column {column.path} of {path} holds dates before 1582 or times before 1900 in the legacy calendar of Spark.",
                 hint="Read the file with Spark and append its rows.", file=path,
             )  # fmt: skip
 
 
 def may_be_marked(footer: bytes) -> bool:
-    """Whether the bytes of a footer hold a mark. Only what stands in a footer by chance can deceive it, and only to say yes."""
+    """Tell quickly whether the bytes of a footer may hold a mark. It may say yes by mistake (a column may have such a name), never no."""
     return _IN_FOOTER.search(footer) is not None
 
 
-def _is_marked(notes: dict[bytes, bytes]) -> bool:
-    version = notes.get(_VERSION)
-    return any(m in notes for m in _MARKS) or (version is not None and version < b"3.")
+def _is_marked(key_values: dict[bytes, bytes]) -> bool:
+    version = key_values.get(_VERSION)
+    return any(mark in key_values for mark in _MARKS) or (version is not None and version < b"3.")
 
 
 def _limit(column: Any) -> int | None:
-    """The first value that means the same in both, as the file counts; None: no date, no time with a zone."""
+    """Find the first value of a column that means the same in both calendars, in the unit of the file; None for columns of other types."""
     if column.physical_type == "INT96":
         return _ZONES_AGREE * _TICKS["microseconds"]
     kind = json.loads(column.logical_type.to_json())
@@ -59,7 +59,7 @@ def _limit(column: Any) -> int | None:
 
 
 def _least(file: Any, leaf: int, column: Any) -> int | None:
-    """The least value of a column: of its statistics, else of its rows. None: there is none."""
+    """Find the least value of a column by its statistics or, without them, by its rows; None when all are null."""
     found: list[int] = []
     for group in range(file.metadata.num_row_groups):
         chunk = file.metadata.row_group(group).column(leaf)
@@ -73,7 +73,7 @@ def _least(file: Any, leaf: int, column: Any) -> int | None:
 
 
 def _numbers(values: pa.Array) -> pa.Array:
-    """What stands in a column of one leaf, whatever is around it."""
+    """Take the values of the only leaf of a column out of the structs, lists and maps around it, as integers."""
     while pa.types.is_nested(values.type):
         inside = values.flatten()
         values = inside[0] if isinstance(inside, list) else inside

@@ -1,4 +1,4 @@
-"""Metadata columns of a batch: where its rows come from, and their lineage (spec, "Reserved Field IDs", "Row Lineage")."""
+"""Make the metadata columns of a batch: where its rows come from, and their lineage (spec, "Reserved Field IDs", "Row Lineage")."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from frazil.errors import Unsupported
 from frazil.spec.schema import DELETED_ID, FILE_ID, LAST_UPDATED_SEQUENCE_NUMBER_ID, PARTITION_ID, POS_ID, ROW_ID_ID, SPEC_ID_ID
 from frazil.spec.types import NestedField, StructType
 
-LINEAGE_IDS = (ROW_ID_ID, LAST_UPDATED_SEQUENCE_NUMBER_ID)  # may be stored in files, too
-UNSETTLED = -1  # a first row id that a commit is still to give: rows have the lineage that the file stores, or none yet
+LINEAGE_IDS = (ROW_ID_ID, LAST_UPDATED_SEQUENCE_NUMBER_ID)  # the metadata columns that files may store, too
+UNSETTLED = -1  # first_row_id of a file that is not committed yet: its rows have the lineage that the file stores, or none
 Positions = np.ndarray[Any, Any]
 
 
 def metadata_column(f: NestedField, task: Any, positions: Positions, stored: pa.Array | None) -> pa.Array:
-    """One metadata column; `positions` are the rows' places in the file, `stored` the lineage column of the file itself."""
+    """Make one metadata column. `positions`: of the rows in the file. `stored`: the lineage column that the file itself holds, or None."""
     count = len(positions)
     match f.field_id:
         case _ if f.field_id == FILE_ID:
@@ -49,7 +49,7 @@ def metadata_column(f: NestedField, task: Any, positions: Positions, stored: pa.
 
 
 def stored_or_null(task: Any, stored: pa.Array) -> pa.Array:
-    """A file without first row id has no lineage, whatever it stores (spec, "Row Lineage")."""
+    """Take the lineage that a file stores, or nulls: a file without first_row_id has no lineage (spec, "Row Lineage")."""
     return stored if task.file.first_row_id is not None else pa.nulls(len(stored), pa.int64())
 
 
@@ -63,7 +63,7 @@ def _row_ids(first_row_id: int | None, positions: Positions, stored: pa.Array | 
 
 
 def _partition(f: NestedField, task: Any, count: int) -> pa.Array:
-    """The union of all specs' fields; those of other specs are null."""
+    """Make the `_partition` column: a struct of the fields of all specs, in which those of other specs than the file's are null."""
     assert isinstance(f.field_type, StructType)
     if not f.field_type.fields:
         return pa.nulls(count, to_arrow_type(f.field_type))

@@ -1,4 +1,4 @@
-"""What a reader of data files must know beside its task: the wanted columns, the filter, and what reading needs of the metadata."""
+"""Hold what reading a file scan task needs: the wanted columns, the filter, the options, and a few facts of the table's metadata."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ METADATA_IDS = frozenset(METADATA_COLUMNS.values())
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """`batch_size`: rows of a batch at most. `workers`: threads (None: one a core). `memory`: bytes of batches that may wait.
+    """Hold the options of a read.
 
+    `batch_size`: rows per batch at most. `workers`: threads (None: one per core). `memory`: bytes of batches that wait to be consumed.
     `delete_cache`: bytes of decoded delete files that are kept for other data files. `delete_memory`: bytes that the keys of equality
     deletes may take; a set of keys that needs more than a quarter of it goes to disk (Python's directory for temporary files).
     """
@@ -41,12 +42,13 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class ReadContext:
-    """Frozen and picklable; one for all tasks of a scan.
+    """Hold what all tasks of a scan need to be read; frozen and picklable, so that it travels with them.
 
-    `projection`: the wanted columns, metadata columns (`_file`, …) among them. `table_schema`: all columns of the snapshot, where the
-    filter finds those that are not wanted. `row_filter`: bound; rows are kept where it is TRUE. `name_mapping`: the table property's JSON.
-    `apply_residual=False`: tasks' residuals decide nothing, every row of a task comes. `keys`: the columns that equality deletes may
-    compare (`arrow.deletes.key_schema`), where the plan has such deletes. Deleted rows come when `_deleted` is projected, marked by it.
+    `projection`: the wanted columns, metadata columns (`_file`, …) among them. `table_schema`: all columns of the snapshot, among which the
+    filter's are found. `row_filter`: bound; rows are kept where it is TRUE. `name_mapping`: the table property's JSON.
+    `apply_residual=False`: the residuals of tasks are not applied, every row of a task is read. `keys`: the columns that equality deletes
+    may compare (`arrow.deletes.key_schema`), where the plan has such deletes. Where `_deleted` is projected, deleted rows are read as well
+    and marked by it.
     """
 
     projection: Schema
@@ -60,7 +62,7 @@ class ReadContext:
 
     @classmethod
     def of(cls, plan: Any, projection: Schema, storage: Storage, options: ReadOptions | None = None) -> ReadContext:
-        """The context of a scan plan; `storage` reads its files."""
+        """Make the context of a scan plan; `storage` reads its files."""
         return cls(
             projection,
             storage,
@@ -73,6 +75,7 @@ class ReadContext:
 
     @cached_property
     def shows_deleted(self) -> bool:
+        """Tell whether `_deleted` is projected, so that deleted rows are read as well."""
         return any(f.field_id == DELETED_ID for f in self.projection.fields)
 
     @cached_property
@@ -81,17 +84,17 @@ class ReadContext:
 
     @cached_property
     def data_schema(self) -> Schema:
-        """The table's columns, and those that only equality deletes still know."""
+        """Join the table's columns and those that only equality deletes still compare."""
         return self.table_schema if self.keys is None else widened(self.table_schema, self.keys)
 
     def mask_fields(self, row_filter: Bound | None, keys: set[int]) -> tuple[NestedField, ...]:
-        """Top-level columns, pruned, that say which rows come: those of the filter, and those of equality deletes."""
+        """List the top-level columns, pruned, that decide which rows are kept: those of the filter and those of equality deletes."""
         wanted = {*keys, *(references(row_filter) if row_filter is not None else ())}
         return self.data_schema.project(wanted).fields if wanted else ()
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
-        """The schema of the batches that come out."""
+        """Return the Arrow schema of the batches that are read."""
         return to_arrow_schema(self.projection)
 
     @cached_property
@@ -100,12 +103,12 @@ class ReadContext:
 
     @cached_property
     def filter(self) -> Bound | None:
-        """None when every row is kept."""
+        """Return the filter; None when it keeps every row."""
         return None if isinstance(self.row_filter, Constant) and self.row_filter.value is True else self.row_filter
 
     @cached_property
     def filter_paths(self) -> dict[int, tuple[str, ...]]:
-        """Field id -> names from the top in a batch of `mask_fields`."""
+        """Map the field ids of the filter to their paths of names in a batch of `mask_fields`."""
         found = references(self.filter) if self.filter is not None else {}
         names = {i: f.name for i, f in self.table_schema.by_id.items()}
         return {i: (*(names[p] for p in self.table_schema.parents[i]), names[i]) for i in found}
@@ -115,9 +118,10 @@ class ReadContext:
 
 
 def identity_values(spec: PartitionSpec, partition: tuple[Any, ...]) -> dict[int, Any]:
-    """Values of identity partition fields by source field id."""
+    """Map source field ids to the partition values of identity transforms, which stand for the column in every row of a file."""
     if len(partition) != len(spec.fields):
         if not partition:
             return {}
-        raise InvalidInput(f"A file has {len(partition)} partition values, its spec {len(spec.fields)} fields.", spec_id=spec.spec_id)
+        text = f"A file has {len(partition)} partition values, but its partition spec {spec.spec_id} has {len(spec.fields)} fields."
+        raise InvalidInput(text, spec_id=spec.spec_id)
     return {f.source_id: v for f, v in zip(spec.fields, partition, strict=True) if isinstance(f.transform, IdentityTransform)}

@@ -1,6 +1,6 @@
-"""Rows of file tasks as Arrow: projected by field id, filtered exactly, with the metadata columns that were asked for.
+"""Read the rows of file scan tasks as Arrow: projected by field id, deletes applied, filtered exactly, with metadata columns.
 
-units of work (row groups of large files, else files) -> columns of the file -> plan (project.py) -> deletes, filter -> batch
+Steps: units of work (row groups of large files, small files whole) -> columns of the file -> plan (project.py) -> deletes, filter -> batch.
 """
 
 from __future__ import annotations
@@ -29,14 +29,17 @@ from frazil.spec.types import NestedField
 from frazil.tasks.in_order import InOrder, default_workers
 
 __all__ = ["ReadContext", "ReadOptions", "read", "read_task"]
-LATER = 4  # wanted columns are read after the filter's when all together hold more than so many times the filter's bytes
+LATER = 4  # the wanted columns are read after the filter's columns when both together have more than this many times the latter's bytes
 SPLIT_BYTES = 16 * 1024 * 1024  # files above it are read row group by row group, in parallel
 Plans = Sequence[tuple[int | None, Plan]]
 
 
 @dataclass(frozen=True)
 class OpenedFile:
-    """A file that was opened: how to make its columns, and the pieces of it that the task covers."""
+    """Hold an opened data file: the plans that make its columns, and the pieces of it that the task covers.
+
+    `mask_fields` and `mask_columns`: the columns of the filter and of equality deletes, which decide which rows are kept.
+    """
 
     task: Any
     source: FileReader
@@ -49,17 +52,17 @@ class OpenedFile:
     deletes: RowDeletes | None = None
 
     def untested(self, piece: Piece) -> bool:
-        """No column has to be looked at to know which rows of a piece come."""
+        """Tell whether the kept rows of a piece are known without reading a column."""
         return (self.filter is None or piece.all_match) and not (self.deletes and self.deletes.tests)
 
 
 def read(tasks: Iterable[Any], context: ReadContext, *, limit: int | None = None) -> pa.RecordBatchReader:
-    """All rows of the tasks, in their order, at most `limit`. Streams: memory is bounded by the options, whatever the table's size."""
+    """Read the rows of tasks as a stream, in their order, at most `limit` rows. The options bound the memory, whatever the table's size."""
     return pa.RecordBatchReader.from_batches(context.arrow_schema, _limited(_batches(tasks, context, limit), limit))
 
 
 def read_task(task: Any, context: ReadContext) -> Iterator[pa.RecordBatch]:
-    """The rows of one task. Raises CorruptData, NoSuchFileError, Unsupported, each naming the file."""
+    """Read the rows of one task. Raises CorruptData, NoSuchFileError, Unsupported, each naming the file."""
     file = task.file
     with reading(file.file_path, file.file_format):
         opened = open_task(task, context)
@@ -95,7 +98,7 @@ def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[p
 
 
 def _units(tasks: Iterable[Any], context: ReadContext) -> Iterator[tuple[Any, OpenedFile | None, Piece | None]]:
-    """(task, None, None) for small files; (task, opened, piece) for each row group of a large one."""
+    """Split tasks into units of work: (task, None, None) per small file, (task, opened, piece) per row group of a large one."""
     for task in tasks:
         if task.length <= SPLIT_BYTES:
             yield task, None, None
@@ -116,14 +119,15 @@ def _read_unit(unit: tuple[Any, OpenedFile | None, Piece | None], context: ReadC
 
 
 def open_task(task: Any, context: ReadContext) -> OpenedFile:
+    """Open the data file of a task: plan its columns, decode its deletes, and prune its pieces by the filter."""
     file = task.file
     _check(task)
     source = SOURCES[file.file_format].open(file, context.storage)
     schema = source.file_schema(context.mapping)
     if schema is None:
         raise CorruptData(
-            f"{file.file_path} has no field ids, and the table has no name mapping to give them.",
-            hint="Set the table property schema.name-mapping.default.", file=file.file_path,
+            f"{file.file_path} has no field ids, and the table has no name mapping.",
+            hint="Set the table property schema.name-mapping.default, which maps the names of columns to field ids.", file=file.file_path,
         )  # fmt: skip
     constants = identity_values(task.spec, file.partition)
     row_filter = context.filter if context.apply_residual and task.residual is not None else None
@@ -151,7 +155,8 @@ def _check(task: Any) -> None:
     if file.key_metadata:
         raise Unsupported(f"{file.file_path} is encrypted; Frazil does not read encrypted files.", file=file.file_path)
     if file.file_format not in SOURCES:
-        raise Unsupported(f"{file.file_path} is a {file.file_format} file; data files are parquet, orc or avro.", file=file.file_path)
+        text = f"Data file {file.file_path} has format {file.file_format}; supported are parquet, orc and avro."
+        raise Unsupported(text, file=file.file_path)
 
 
 def _whole(task: Any) -> bool:
@@ -169,7 +174,7 @@ def _plan(source: FileReader, wanted: tuple[NestedField, ...], schema: FileSchem
 def read_opened(
     opened: OpenedFile, context: ReadContext, *, pieces: Sequence[Piece] | None = None, threads: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of an opened file."""
+    """Read batches of an opened file, of all its pieces or of the given ones."""
     for piece in opened.pieces if pieces is None else pieces:
         if not opened.untested(piece):
             yield from _tested(opened, piece, context, threads)
@@ -182,7 +187,7 @@ def read_opened(
 
 @dataclass(frozen=True)
 class Chosen:
-    """Rows of a batch that come (None: all), and which rows are deleted (None: none)."""
+    """Hold which rows of a batch are kept (None: all) and which are deleted (None: none)."""
 
     kept: pa.BooleanArray | None
     deleted: Flags | None
@@ -193,7 +198,11 @@ class Chosen:
 
 
 def _tested(opened: OpenedFile, piece: Piece, context: ReadContext, threads: bool) -> Iterator[pa.RecordBatch]:
-    """What is tested and wanted columns come in one pass, or the wanted ones later when they are much larger and may not be needed."""
+    """Read a piece whose rows must be tested.
+
+    The columns of the test and the wanted ones are read in one pass. Where the wanted ones are much larger they are read in a second pass,
+    which is left out when no row passes the test.
+    """
     source, size, first_columns = opened.source, context.options.batch_size, opened.mask_columns
     both = merge_plans(first_columns, opened.columns, pruned=source.prunes_leaves)
     if both is not None and source.bytes_of(piece, both) <= LATER * max(1, source.bytes_of(piece, first_columns)):
@@ -220,7 +229,7 @@ def _tested(opened: OpenedFile, piece: Piece, context: ReadContext, threads: boo
 
 
 def _chosen(opened: OpenedFile, context: ReadContext, plans: Plans, raw: Sequence[pa.Array], count: int, first: int) -> Chosen:
-    """The rows for which the filter is TRUE and that are not deleted; with `_deleted` asked for, deleted ones too."""
+    """Choose the rows for which the filter is TRUE and that are not deleted; where `_deleted` is projected, deleted rows are kept."""
     columns = [build(p, None if at is None else raw[at], count) for at, p in plans]
     kept = _matching(opened, context, columns, count) if opened.filter is not None and columns else None
     deleted = opened.deletes.deleted(first, count, columns, opened.mask_fields) if opened.deletes else None
@@ -231,14 +240,14 @@ def _chosen(opened: OpenedFile, context: ReadContext, plans: Plans, raw: Sequenc
 
 
 def _matching(opened: OpenedFile, context: ReadContext, columns: Sequence[pa.Array], count: int) -> pa.BooleanArray | None:
-    """Rows for which the filter is TRUE; None: all."""
+    """Flag the rows for which the filter is TRUE; None when it is for all."""
     assert opened.filter is not None
     names = [f.name for f in opened.mask_fields]
     batch = batch_of(columns, pa.schema(list(zip(names, (c.type for c in columns), strict=True))), count)
     try:
         found = evaluate(opened.filter, batch, context.filter_paths)
-    except pa.ArrowException as error:  # not the file's fault
-        raise InvalidInput(f"The filter {opened.filter} cannot be computed: {error}") from error
+    except pa.ArrowException as error:  # caught here, since `reading` would take it for damage of the file
+        raise InvalidInput(f"The filter {opened.filter} cannot be evaluated: {error}") from error
     if found.null_count:
         found = pc.fill_null(found, False)
     return None if found.true_count == count else found
@@ -247,27 +256,28 @@ def _matching(opened: OpenedFile, context: ReadContext, columns: Sequence[pa.Arr
 def chosen_batch(
     opened: OpenedFile, context: ReadContext, plans: Plans, raw: Sequence[pa.Array], count: int, first: int, chosen: Chosen
 ) -> pa.RecordBatch:
-    """What comes out: wanted columns of the kept rows, and metadata columns beside them."""
+    """Build the batch that a read returns: the wanted columns of the kept rows, and their metadata columns."""
     positions, kept = None, chosen.kept
     if kept is not None:
         raw, count = [a.filter(kept) for a in raw], kept.true_count
-    made = {f.field_id: build(p, None if at is None else raw[at], count) for f, (at, p) in zip(opened.wanted, plans, strict=True)}
+    pairs = zip(opened.wanted, plans, strict=True)
+    made = {field.field_id: build(plan, None if at is None else raw[at], count) for field, (at, plan) in pairs}
     columns = []
-    for f in context.projection.fields:
-        if f.field_id not in METADATA_IDS:
-            columns.append(made[f.field_id])
+    for field in context.projection.fields:
+        if field.field_id not in METADATA_IDS:
+            columns.append(made[field.field_id])
             continue
         if positions is None:
             positions = np.arange(first, first + count) if kept is None else first + np.flatnonzero(kept.to_numpy(zero_copy_only=False))
-        if f.field_id == DELETED_ID and chosen.deleted is not None:
+        if field.field_id == DELETED_ID and chosen.deleted is not None:
             columns.append(pa.array(chosen.deleted[positions - first]))
             continue
-        columns.append(metadata_column(f, opened.task, positions, made.get(f.field_id)))
+        columns.append(metadata_column(field, opened.task, positions, made.get(field.field_id)))
     return batch_of(columns, context.arrow_schema, count)
 
 
 def batch_of(columns: Sequence[pa.Array], schema: pa.Schema, count: int) -> pa.RecordBatch:
-    """A batch that keeps its number of rows without columns, too."""
+    """Make a batch of columns, which keeps its number of rows also where there are no columns."""
     if not columns:
         return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), count, [None]))
     return pa.RecordBatch.from_arrays(columns, schema=schema)

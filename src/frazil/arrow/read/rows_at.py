@@ -1,4 +1,4 @@
-"""Rows of a data file in a task: all that match, or by their places only these, or all but these."""
+"""Read rows of a data file inside a task: all that match, only those at some positions, or all but those."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Positions = npt.NDArray[np.int64]
 
 
 def rows_of(task: Any, context: ReadContext) -> Iterator[pa.RecordBatch]:
-    """`read_task` with as many threads as the calling task may use: a large file alone in its process is read by all cores."""
+    """Read a file scan task with as many threads as the calling task may use, so that a lone large file is read by all cores."""
     workers = current_place().workers or 1
     if workers <= 1:
         yield from read_task(task, context)
@@ -29,9 +29,9 @@ def rows_of(task: Any, context: ReadContext) -> Iterator[pa.RecordBatch]:
 
 
 def rows_at(task: Any, positions: Positions, context: ReadContext) -> Iterator[pa.RecordBatch]:
-    """The rows at these places (ascending, each once), in the order of the file; row groups that hold none of them are not read.
+    """Read the rows at positions (ascending, each once) in the order of the file; row groups that hold none of them are skipped.
 
-    Neither filter nor deletes are asked: whoever knows the places knows that the rows are there.
+    Neither the filter nor the deletes are applied: the caller found the positions among the live rows that match.
     """
     plain = replace(context, row_filter=None)
     with reading(task.file.file_path, task.file.file_format):
@@ -47,7 +47,7 @@ def rows_at(task: Any, positions: Positions, context: ReadContext) -> Iterator[p
 
 
 def rows_without(task: Any, positions: Positions, context: ReadContext) -> Iterator[pa.RecordBatch]:
-    """The live rows of the file but those at these places; the filter is not asked."""
+    """Read the live rows of a file except those at some positions; the filter is not applied."""
     plain = replace(context, row_filter=None)
     with reading(task.file.file_path, task.file.file_format):
         opened = open_task(task, plain)

@@ -1,4 +1,4 @@
-"""Internal values (spec.types) as Arrow: arrays from lists of them, repeated constants."""
+"""Make Arrow arrays of internal values (`spec.types`), from lists or one repeated value, and take internal values out of arrays."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LONGS = (TimeType, TimestampType, TimestamptzType, TimestampNanoType, Timestamp
 
 
 def array_of(type_: IcebergType, values: Sequence[Any]) -> pa.Array:
-    """Internal values, None for null, as an array of the type at the doors of this room. A struct's absent fields take their default."""
+    """Make an array, typed as `to_arrow_type`, of internal values; None is null. Absent fields of a struct take their initial default."""
     match type_:
         case StructType():
             children = [array_of(f.field_type, [_member(f, v) for v in values]) for f in type_.fields]
@@ -58,7 +58,7 @@ def _member(f: NestedField, value: Any) -> Any:
 
 
 def _flatten(values: Sequence[Any]) -> tuple[pa.Array, list[Any]]:
-    """Offsets (null where a list is null) and the joined members."""
+    """Join lists; returns their offsets (null where a list is null) and the joined members."""
     offsets: list[int | None] = []
     flat: list[Any] = []
     for value in values:
@@ -68,7 +68,7 @@ def _flatten(values: Sequence[Any]) -> tuple[pa.Array, list[Any]]:
 
 
 def repeated(type_: IcebergType, value: Any, count: int) -> pa.Array:
-    """One internal value `count` times."""
+    """Repeat one internal value `count` times."""
     arrow_type = to_arrow_type(type_)
     if value is None:
         return pa.nulls(count, arrow_type)
@@ -81,7 +81,7 @@ def repeated(type_: IcebergType, value: Any, count: int) -> pa.Array:
 
 
 def internal_values(type_: IcebergType, array: pa.Array) -> list[Any]:
-    """The internal values of a primitive column, typed as at the doors of this room."""
+    """List the internal values of a primitive column that is typed as `to_arrow_type`."""
     match type_:
         case DateType():
             return list(array.view(pa.int32()).to_pylist())

@@ -1,7 +1,7 @@
-"""Iceberg schemas as Arrow schemas and back.
+"""Convert Iceberg schemas to Arrow schemas and back.
 
-At the doors of this room a uuid is a string, a variant JSON text, geo types WKB; `storage=True` gives the types as they are held
-in files instead (uuid: 16 bytes, variant: a struct of metadata and value).
+Frames in and out of Frazil have a uuid as a string, a variant as JSON text and geo types as WKB. With `storage=True` the types are those
+held in files instead (uuid: 16 bytes, variant: a struct of metadata and value).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _PLAIN: dict[type, pa.DataType] = {
 
 
 def to_arrow_type(type_: IcebergType, *, field_ids: bool = False, storage: bool = False) -> pa.DataType:
-    """The Arrow type of a column; with `field_ids`, nested fields carry `PARQUET:field_id`."""
+    """Convert an Iceberg type to an Arrow type; with `field_ids`, nested fields carry `PARQUET:field_id`."""
     match type_:
         case DecimalType(precision=p, scale=s):
             return pa.decimal128(p, s)
@@ -81,14 +81,15 @@ def to_arrow_field(f: NestedField, *, field_ids: bool = False, storage: bool = F
 
 @lru_cache(maxsize=256)
 def to_arrow_schema(schema: Schema, *, field_ids: bool = False, storage: bool = False) -> pa.Schema:
-    """The Arrow schema of a table's columns, in their order; `storage`: as they are held in Parquet files."""
+    """Convert an Iceberg schema to an Arrow schema, columns in their order; `storage`: as they are held in Parquet files."""
     return pa.schema([to_arrow_field(f, field_ids=field_ids, storage=storage) for f in schema.fields])
 
 
 def from_arrow_schema(schema: pa.Schema) -> Schema:
-    """An Iceberg schema: with the `PARQUET:field_id`s when every field has one, else with fresh ids as Java gives them to a new table.
+    """Convert an Arrow schema to an Iceberg schema.
 
-    Raises Unsupported for Arrow types without a counterpart, naming the column.
+    Field ids are those of `PARQUET:field_id` when every field has one, otherwise fresh ones as Java gives them to a new table. Raises
+    Unsupported for Arrow types that have no Iceberg type, naming the column.
     """
     given = _all_ids(schema)
     fresh = itertools.count(1).__next__
@@ -102,7 +103,7 @@ def _all_ids(fields: Iterable[pa.Field]) -> bool:
 
 
 def arrow_children(type_: pa.DataType) -> list[pa.Field]:
-    """The fields directly inside an Arrow type, as `spec.types.children` gives those of an Iceberg type."""
+    """List the fields directly inside an Arrow type, as `spec.types.children` does for an Iceberg type."""
     if isinstance(type_, pa.BaseExtensionType):
         return arrow_children(type_.storage_type)
     if pa.types.is_struct(type_):
@@ -117,6 +118,7 @@ def arrow_children(type_: pa.DataType) -> list[pa.Field]:
 
 
 def is_list(type_: pa.DataType) -> bool:
+    """Tell whether a type is any of Arrow's list types."""
     t = pa.types
     kinds = (t.is_list, t.is_large_list, t.is_fixed_size_list, t.is_list_view, t.is_large_list_view)
     return any(is_kind(type_) for is_kind in kinds)
@@ -141,7 +143,8 @@ def _from_type(type_: pa.DataType, given: bool, fresh: Callable[[], int], path: 
     if is_list(type_):
         return ListType(inside[0].field_id, inside[0].field_type, inside[0].required)
     if (found := from_arrow_primitive(type_)) is None:
-        raise Unsupported(f"Column {path}: Arrow type {type_} has no Iceberg type.", hint="Cast the column first.", column=path)
+        text = f"Column {path}: Arrow type {type_} has no Iceberg type."
+        raise Unsupported(text, hint="Cast the column to a type that Iceberg has.", column=path)
     return found
 
 
@@ -156,7 +159,7 @@ _BY_TYPE: dict[pa.DataType, IcebergType] = {
 
 
 def from_arrow_primitive(type_: pa.DataType) -> IcebergType | None:
-    """The Iceberg type of a leaf; None when there is none (uint64, time in ns, durations, intervals, decimal256)."""
+    """Convert a leaf's Arrow type to an Iceberg type; None when there is none (uint64, time in ns, durations, intervals, decimal256)."""
     if isinstance(type_, pa.BaseExtensionType):
         name = type_.extension_name
         return UUIDType() if name == "arrow.uuid" else from_arrow_primitive(type_.storage_type)
@@ -175,7 +178,7 @@ def from_arrow_primitive(type_: pa.DataType) -> IcebergType | None:
 
 
 def check_names(schema: pa.Schema) -> None:
-    """Raises InvalidInput when a top-level column name occurs twice."""
+    """Check that top-level column names are unique. Raises InvalidInput."""
     seen: set[str] = set()
     for name in schema.names:
         if name in seen:

@@ -1,8 +1,8 @@
-"""The one rule for which values a column takes: those that have an equal value in its type.
+"""Cast columns safely: a column of a table takes the values that have an equal value in its type, and no others.
 
-Every verb and door goes by it (rows of frames of any kind, Python values, columns that SET and VALUES name), with and without Spark. Types
-decide where they can tell, values where they must: whole numbers go into any number that holds them exactly, times with a zone into
-`timestamp`, times without one into `timestamp_ntz`. Nothing is lost in silence; what would be lost is an error.
+This is the one rule for every write, with and without Spark: for rows of frames of any kind, for Python values, and for columns that SET
+and VALUES name (docs/adr/0025). The types decide where they can, else each value: whole numbers go into any number that holds them
+exactly, times with a zone into `timestamp`, times without one into `timestamp_ntz`. Nothing is lost silently; a loss is an error.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _LOCAL = (TimestampType, TimestampNanoType)
 
 
 def cast_for(have: pa.DataType, want: IcebergType) -> Cast | None:
-    """What makes the table's column from the frame's; None when it cannot be done safely by type. Values are checked as they come."""
+    """Find the function that casts a frame's column to the table's; None when the types rule it out. It checks the values when it runs."""
     target = to_arrow_type(want)
     if have == target and not isinstance(want, UUIDType):
         return lambda a: a
@@ -68,7 +68,7 @@ def cast_for(have: pa.DataType, want: IcebergType) -> Cast | None:
         return None
     if pa.types.is_integer(have) and pa.types.is_floating(target) and have.bit_width > exact_bits(target):
         return lambda a: whole_to_floating(a, target)
-    if isinstance(want, DecimalType) and pa.types.is_integer(have):  # by way of the widest decimal: values decide, not the integer's width
+    if isinstance(want, DecimalType) and pa.types.is_integer(have):  # through the widest decimal: each value decides, not the width
         widest = pa.decimal128(38, want.scale)
         return lambda a: pc.cast(pc.cast(a, widest), target)
     return lambda a: pc.cast(a, target)
@@ -81,7 +81,7 @@ def _allowed(have: pa.DataType, want: IcebergType) -> bool:
             return False
         case IntegerType() | LongType():
             return bool(t.is_integer(have))
-        case FloatType():  # of doubles hardly any has an equal float
+        case FloatType():  # not from double: hardly any double has an equal float
             return bool(have == pa.float16() or t.is_integer(have))
         case DoubleType():
             return bool(t.is_floating(have) or t.is_integer(have))
@@ -99,22 +99,22 @@ def _allowed(have: pa.DataType, want: IcebergType) -> bool:
             return bool(t.is_binary(have) or t.is_large_binary(have) or t.is_binary_view(have) or t.is_fixed_size_binary(have))
         case FixedType():
             return bool(t.is_binary(have) or t.is_large_binary(have))
-    if t.is_timestamp(have):  # a time with zone is a point in time in any zone; one without is no point in time
+    if t.is_timestamp(have):  # a time with a zone is a point in time, whatever the zone; one without a zone is not
         return bool(have.tz) == isinstance(want, _ZONED)
     return bool(t.is_date(have)) and isinstance(want, _LOCAL)
 
 
 def exact_bits(target: pa.DataType) -> int:
-    """Widths of integers whose every value a floating type holds."""
+    """Return the width of the widest integer type whose every value a floating-point type holds exactly."""
     return 32 if target == pa.float64() else 16
 
 
 def whole_to_floating(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Integers as the floating numbers that equal them. Raises ArrowInvalid for an integer that has none."""
-    with contextlib.suppress(pa.ArrowInvalid):  # this cast takes what lies within 2^53 (2^24) alone
+    """Cast integers to the floating-point numbers that equal them. Raises ArrowInvalid for an integer that has none."""
+    with contextlib.suppress(pa.ArrowInvalid):  # this cast accepts only integers within 2^53 (float: 2^24)
         return pc.cast(array, target)
     found = pc.cast(array, target, safe=False)
-    limit = 2.0 ** (array.type.bit_width - pa.types.is_signed_integer(array.type))  # itself not an integer of this type any more
+    limit = 2.0 ** (array.type.bit_width - pa.types.is_signed_integer(array.type))  # the least number above all integers of this type
     inside = pc.less(found, pa.scalar(limit, target))
     back = pc.cast(pc.if_else(inside, found, pa.scalar(0, target)), array.type, safe=False)
     wrong = pc.fill_null(pc.invert(pc.and_(inside, pc.equal(back, array))), False)

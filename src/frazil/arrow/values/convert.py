@@ -1,4 +1,4 @@
-"""From a leaf column as a file holds it to the table's type: promotions (spec, "Schema Evolution") and other writers' habits."""
+"""Convert a leaf column of a data file to the table's type: type promotion (spec, "Schema Evolution") and the habits of other writers."""
 
 from __future__ import annotations
 
@@ -35,11 +35,12 @@ _TIMESTAMPS = (TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNan
 
 
 def as_is(array: pa.Array) -> pa.Array:
+    """Return a column that has the wanted type already."""
     return array
 
 
 def leaf_conversion(have: pa.DataType, want: IcebergType) -> Convert | None:
-    """What makes the table's type from a file's column; `as_is` when it has it already; None when the file's column cannot hold it."""
+    """Find the function that converts a file's column to the table's type: `as_is` for an equal type, None when there is no conversion."""
     if isinstance(want, VariantType):
         return variant_to_json
     target = to_arrow_type(want)
@@ -79,12 +80,13 @@ def _castable(have: pa.DataType, want: IcebergType) -> bool:
             return bool(have == pa.int64() or (t.is_time(have) and have.unit != "ns"))
         case DateType():
             return bool(t.is_date(have))
-    # what is left: double from float
+    # the only promotion left is float to double
     return bool(have == pa.float32() and to_arrow_type(want) == pa.float64())
 
 
 def _timestamp(have: pa.DataType, want: IcebergType, target: pa.DataType) -> Convert | None:
-    """Another unit is recomputed (finer ones floor, as a point in time does); with or without zone, a file holds UTC."""
+    """Find the conversion of a timestamp or date: other units are rescaled, finer ones rounded down. With or without a zone, files hold
+    UTC."""
     if pa.types.is_date(have):
         return _cast(target) if isinstance(want, TimestampType | TimestampNanoType) else None
     if not pa.types.is_timestamp(have):

@@ -1,7 +1,7 @@
-"""A bound predicate over Arrow batches: `evaluate` gives TRUE, FALSE or null a row with Spark's meaning; a row is kept iff TRUE.
+"""Evaluate a bound predicate over Arrow batches: TRUE, FALSE or null per row, as in Spark SQL; a row is kept where it is TRUE.
 
-Columns come in any Arrow form that a reader gives (date32, timestamps of any unit, uuid as text or bytes, dictionaries, large or view
-types) and are taken as internal values without copying where that is possible.
+Columns may have any Arrow type that a reader gives (date32, timestamps of any unit, uuid as text or bytes, dictionaries, large or view
+types) and become internal values, without a copy where that is possible.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ Path = Sequence[str | int]
 
 
 def evaluate(bound: Bound, batch: pa.RecordBatch, columns: Mapping[int, Path] | None = None) -> pa.BooleanArray:
-    """Three-valued answer, one a row. `columns`: where a field id lies in the batch, by names or positions from the top
-    (None: by bound names).
+    """Evaluate a predicate to TRUE, FALSE or null per row.
 
-    Raises EvaluationError when a value breaks the expression, ValidationError when a column is not in the batch.
+    `columns`: the path of each field id in the batch, by names or indexes from the top (None: by the names in the predicate). Raises
+    EvaluationError when a value cannot be evaluated (overflow, …), ValidationError when a column is not in the batch.
     """
     if isinstance(bound, Constant):
         return pa.repeat(pa.scalar(bound.value, pa.bool_()), batch.num_rows)
@@ -31,7 +31,7 @@ def evaluate(bound: Bound, batch: pa.RecordBatch, columns: Mapping[int, Path] | 
 
 
 def compute_over(bound: Bound, batch: pa.RecordBatch, columns: Mapping[int, Path] | None = None) -> pa.Array:
-    """The value of any bound expression, as internal values."""
+    """Evaluate any bound expression to internal values, one per row."""
     seen: dict[int, pa.Array] = {}
 
     def column(reference: BoundReference) -> pa.Array:
@@ -44,7 +44,7 @@ def compute_over(bound: Bound, batch: pa.RecordBatch, columns: Mapping[int, Path
 
 
 def keep(bound: Bound, batch: pa.RecordBatch, columns: Mapping[int, Path] | None = None) -> pa.RecordBatch:
-    """Only the rows for which the predicate is TRUE; the batch itself when that is all of them."""
+    """Filter a batch by a predicate; returns the batch itself when the predicate is TRUE for all rows."""
     if bound == Constant(True):
         return batch
     mask = evaluate(bound, batch, columns)
@@ -62,7 +62,7 @@ def _column(batch: pa.RecordBatch, path: Path, reference: BoundReference) -> pa.
 
 
 def _child(parent: pa.Array, step: str | int) -> pa.Array:
-    """A field of a struct, null where the struct is."""
+    """Take a field of a struct; it is null where the struct is."""
     index = parent.type.get_field_index(step) if isinstance(step, str) else step
     if index < 0:
         raise KeyError(step)

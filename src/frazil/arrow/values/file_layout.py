@@ -1,4 +1,4 @@
-"""Columns as they are laid down in files: uuid as 16 bytes, variant as metadata and value, no unknown columns."""
+"""Convert columns to the types in which files store them: uuid as 16 bytes, variant as metadata and value, no columns of unknown type."""
 
 from __future__ import annotations
 
@@ -31,19 +31,22 @@ Metadata = Callable[[NestedField], dict[bytes, bytes]]
 
 @dataclass(frozen=True)
 class Layout:
-    """`schema`: the file's; `columns`: per column of the file its place among the table's and its type there."""
+    """Hold the columns of a file. `schema`: the file's. `columns`: per column of the file its index and its type in the table's schema."""
 
     schema: pa.Schema
     columns: tuple[tuple[int, IcebergType], ...]
 
     def batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A batch typed as `to_arrow_schema` in the file's types."""
+        """Convert a batch typed as `to_arrow_schema` to the file's types."""
         made = [laid_down(batch.column(i), type_, self.schema.field(n).type) for n, (i, type_) in enumerate(self.columns)]
         return pa.RecordBatch.from_arrays(made, schema=self.schema)
 
 
 def layout(schema: Schema, leaf: Leaf, metadata: Metadata) -> Layout:
-    """`leaf` gives a format's own type of a leaf (None: the door's), `metadata` what fields carry (ids). Unknown columns are left out."""
+    """Plan the columns of a file; those of unknown type are left out.
+
+    `leaf`: a file format's own Arrow type for a leaf (None: that of `to_arrow_type`). `metadata`: what the fields carry (field ids).
+    """
     kept = [(i, f) for i, f in enumerate(schema.fields) if not isinstance(f.field_type, UnknownType)]
     if not kept:
         raise Unsupported("A file needs at least one column whose type is not unknown.")
@@ -58,12 +61,12 @@ def _field(f: NestedField, leaf: Leaf, metadata: Metadata, path: str) -> pa.Fiel
 def _type(type_: IcebergType, leaf: Leaf, metadata: Metadata, path: str) -> pa.DataType:
     inside = [f for f in children(type_) if not isinstance(f.field_type, UnknownType)]
     if children(type_) and (not inside or (not isinstance(type_, StructType) and len(inside) < len(children(type_)))):
-        raise Unsupported(f"Column {path} holds nothing but values of unknown type, which files cannot keep.", column=path)
+        raise Unsupported(f"Column {path} holds only values of unknown type, which data files cannot store.", column=path)
     fields = [_field(f, leaf, metadata, f"{path}.{f.name}") for f in inside]
     match type_:
         case StructType():
             if not fields:
-                raise Unsupported(f"Column {path} is a struct without fields, which files cannot keep.", column=path)
+                raise Unsupported(f"Column {path} is a struct without fields, which data files cannot store.", column=path)
             return pa.struct(fields)
         case ListType():
             return pa.list_(fields[0])
@@ -73,7 +76,7 @@ def _type(type_: IcebergType, leaf: Leaf, metadata: Metadata, path: str) -> pa.D
 
 
 def laid_down(array: pa.Array, type_: IcebergType, want: pa.DataType) -> pa.Array:
-    """One column in a file's type; as it is when it has it already."""
+    """Convert one column to a file's type; a column that has it already is returned as it is."""
     if array.type == want and not _has_required_members(type_) and str(array.type) == str(want):
         return array
     match type_:
@@ -106,13 +109,13 @@ def laid_down(array: pa.Array, type_: IcebergType, want: pa.DataType) -> pa.Arra
 
 @lru_cache(maxsize=4096)
 def _has_required_members(type_: IcebergType) -> bool:
-    """Whether a struct inside has a required field, under which writers refuse nulls."""
+    """Tell whether a struct at any depth has a required field, in which writers refuse nulls."""
     inside = children(type_)
     return any((f.required and isinstance(type_, StructType)) or _has_required_members(f.field_type) for f in inside)
 
 
 def _without_nulls(array: pa.Array) -> pa.Array:
-    """The same values with anything in place of nulls."""
+    """Drop the validity of a column, so that arbitrary values stand in place of its nulls."""
     if isinstance(array, pa.ExtensionArray):
         return pa.ExtensionArray.from_storage(array.type, _without_nulls(array.storage))
     if pa.types.is_struct(array.type):
@@ -122,7 +125,7 @@ def _without_nulls(array: pa.Array) -> pa.Array:
 
 
 def _own_buffers(type_: pa.DataType) -> int:
-    """How many buffers an array has of its own, its children's left out."""
+    """Count the buffers of an array itself, without those of its children."""
     return 3 if pa.types.is_string(type_) or pa.types.is_binary(type_) else 2
 
 
@@ -130,7 +133,7 @@ def _variant(array: pa.Array) -> pa.Array:
     try:
         pairs: Sequence[tuple[bytes, bytes] | None] = json_to_variant(array.to_pylist())
     except ValueError as e:
-        raise InvalidInput(f"A variant column holds text that is no JSON: {e}.") from e
+        raise InvalidInput(f"A variant column holds text that is not valid JSON: {e}.") from e
     names = ("metadata", "value")
     empty = (b"\x11\x00\x00", b"\x00")
     columns = [pa.array([(p or empty)[i] for p in pairs], pa.binary()) for i in range(len(names))]

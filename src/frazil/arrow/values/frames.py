@@ -1,4 +1,4 @@
-"""Frames of every kind as Arrow: Arrow's own, pandas with the levels of its index, polars, lists of dicts, dicts of columns."""
+"""Convert frames of every kind to Arrow: Arrow's own, pandas with the levels of its index, polars, lists of dicts, dicts of columns."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from frazil.errors import InvalidInput, SchemaMismatch
 from frazil.spec.schema import Schema
 from frazil.spec.types import IcebergType, IntegerType, LongType
 
-_EXACT = 2.0**53  # beyond it pandas may have rounded whole numbers when it made doubles of them
+_EXACT = 2.0**53  # above this, pandas may have rounded whole numbers when it turned them into doubles
 Wanted = Callable[[str], IcebergType | None]
 
 
 def as_arrow(frame: Any, like: Schema | None = None, *, rows: bool = True, case_sensitive: bool = True) -> pa.Table | pa.RecordBatchReader:
-    """Anything Arrow-like: a Table, RecordBatch, reader, list of dicts, a dict of columns, pandas, polars, the PyCapsule interface.
+    """Convert a frame to Arrow: a Table, RecordBatch, reader, list of dicts, dict of columns, pandas, polars, or the PyCapsule interface.
 
-    `like`: the table's schema, by which Python values are read, and pandas' doubles of whole numbers. `rows=False`: only the frame's schema
-    is wanted (a stream is then not consumed). Raises InvalidInput for anything else, SchemaMismatch for values of which no column can be
-    made.
+    `like`: the table's schema, as whose types Python values are read, and pandas' doubles where the table has whole numbers. `rows=False`:
+    only the frame's schema is wanted (a stream is then not consumed). Raises InvalidInput for anything else, SchemaMismatch for values that
+    do not form a column.
     """
 
     def wanted(name: str) -> IcebergType | None:
@@ -37,7 +37,7 @@ def as_arrow(frame: Any, like: Schema | None = None, *, rows: bool = True, case_
         case pa.RecordBatch():
             return pa.Table.from_batches([frame])
         case list() if all(isinstance(r, Mapping) for r in frame) and any(frame):
-            names = dict.fromkeys(name for row in frame for name in row)  # rows may lack columns that others have
+            names = dict.fromkeys(name for row in frame for name in row)  # a row may lack columns that others have
             return pa.table({name_of(n): column_of(n, [row.get(n) for row in frame], wanted(n)) for n in names})
         case dict():
             columns = {name_of(n): _column(n, values, wanted(n)) for n, values in frame.items()}
@@ -59,13 +59,13 @@ def as_arrow(frame: Any, like: Schema | None = None, *, rows: bool = True, case_
         if hasattr(frame, "__arrow_c_array__"):
             return pa.Table.from_batches([pa.record_batch(frame)])
     raise InvalidInput(
-        f"{type(frame).__module__}.{type(frame).__name__} is no frame.",
-        hint="Give a pyarrow Table or reader, a pandas or polars frame, a list of dicts, or a Spark DataFrame.",
+        f"{type(frame).__module__}.{type(frame).__name__} is not a frame.",
+        hint="Give a pyarrow Table or reader, a pandas or polars DataFrame, a list of dicts, or a Spark DataFrame.",
     )
 
 
 def _column(name: str, values: Any, want: IcebergType | None) -> Any:
-    """A column of a dict: Python values, a numpy array, a pandas Series, or what is an Arrow column already."""
+    """Convert a column of a dict: Python values, a numpy array, a pandas Series, or an Arrow column."""
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
     if _is_of_pandas(values, "Series"):
@@ -92,7 +92,7 @@ def _is_of_pandas(value: Any, name: str) -> bool:
 
 
 def _of_pandas(frame: Any, wanted: Wanted) -> pa.Table:
-    """The columns, then the levels of the index that have a name, as in pyarrow; levels without one are left out."""
+    """Convert a pandas frame: its columns, then the named levels of its index, as pyarrow does; levels without a name are left out."""
     columns = [(str(name), frame.iloc[:, at]) for at, name in enumerate(frame.columns)]
     held = {name for name, _ in columns}
     for level, name in enumerate(frame.index.names):
@@ -103,7 +103,7 @@ def _of_pandas(frame: Any, wanted: Wanted) -> pa.Table:
             columns.append((str(name), values))
         elif not _same(frame[name] if name in frame.columns else frame[str(name)], values):
             raise InvalidInput(
-                f"The pandas frame has a column and a level of its index named {str(name)!r}, which differ.",
+                f"The pandas frame has a column and an index level named {str(name)!r} with different values.",
                 hint="Rename one of them, or leave the index out: frame.reset_index(drop=True).", column=str(name),
             )  # fmt: skip
     made = [_of_series(name, values, wanted(name)) for name, values in columns]
@@ -113,12 +113,12 @@ def _of_pandas(frame: Any, wanted: Wanted) -> pa.Table:
 
 
 def _same(column: Any, level: Any) -> bool:
-    """Whether a column repeats a level of the index, as after `set_index(…, drop=False)`."""
+    """Tell whether a column repeats a level of the index, as after `set_index(…, drop=False)`."""
     return getattr(column, "ndim", 1) == 1 and bool(column.reset_index(drop=True).equals(level.reset_index(drop=True)))
 
 
 def _of_series(name: str, values: Any, want: IcebergType | None) -> Any:
-    """A column of pandas, its missing values null. `want`: whole numbers among doubles are whole again where the table's column is."""
+    """Convert a pandas Series, missing values to null. Doubles become whole numbers again where the table's column has them (`want`)."""
     try:
         if values.dtype == object and _infer_dtype(values) != "string":
             return column_of(name, _objects(values), want)
@@ -140,13 +140,13 @@ def _infer_dtype(values: Any) -> str:
 
 
 def _objects(values: Any) -> list[Any]:
-    """Python objects, None for each of pandas' nulls (NaN among them)."""
+    """List the Python objects of a Series, with None for each of pandas' nulls (NaN among them)."""
     missing: Sequence[bool] = values.isna().tolist()
     return [None if gone else v for v, gone in zip(values.tolist(), missing, strict=True)]
 
 
 def _whole(found: Any) -> Any:
-    """Doubles as whole numbers where all of them are, else as they were."""
+    """Convert doubles to whole numbers where all of them are whole; otherwise return them as they are."""
     largest = pc.max(pc.abs(found)).as_py()
     if largest is None:
         return pa.nulls(len(found), pa.int64())

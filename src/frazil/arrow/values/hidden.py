@@ -1,6 +1,6 @@
-"""What Arrow arrays may keep under nulls: values of null structs, members of null lists. They belong to no row.
+"""Drop the hidden values that Arrow arrays may hold under nulls: values inside null structs, members of null lists.
 
-Casts would fail on them, and pyarrow's ORC writer takes them for values.
+They belong to no row, but casts would fail on them, and pyarrow's ORC writer writes them as values.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 
 def without_hidden(array: Any) -> Any:
-    """The same values with nothing under nulls and no offsets, at any depth; copies only where there is something to leave out."""
+    """Rebuild an array without hidden values and offsets, at any depth; copies only where there is something to leave out."""
     if pa.types.is_struct(array.type):
         inside = [without_hidden(a) for a in array.flatten()]
         return pa.StructArray.from_arrays(inside, fields=list(array.type), mask=array.is_null() if array.null_count else None)

@@ -1,4 +1,4 @@
-"""Arrow columns as arrays of internal values (see `expr.values`): points in time as whole numbers, uuids as bytes."""
+"""Convert Arrow columns to arrays of internal values (see `expr.values`): dates and times as whole numbers, uuids as bytes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNITS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
 
 
 def as_internal(values: pa.Array | pa.ChunkedArray, type_: IcebergType) -> pa.Array:
-    """The column as internal values of `type_`. Raises InvalidInput when its Arrow type cannot hold them."""
+    """Convert a column to internal values of `type_`. Raises InvalidInput when its Arrow type cannot hold them."""
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks() if values.num_chunks != 1 else values.chunk(0)
     if not type_.is_primitive:
@@ -37,7 +37,7 @@ def as_internal(values: pa.Array | pa.ChunkedArray, type_: IcebergType) -> pa.Ar
     try:
         return _converted(values, type_, wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as e:
-        raise InvalidInput(f"An Arrow column of type {values.type} does not hold values of type {type_}: {e}") from e
+        raise InvalidInput(f"An Arrow column of type {values.type} cannot be read as {type_}: {e}") from e
 
 
 def _converted(values: pa.Array, type_: IcebergType, wanted: pa.DataType) -> pa.Array:
@@ -55,7 +55,7 @@ def _converted(values: pa.Array, type_: IcebergType, wanted: pa.DataType) -> pa.
 
 
 def _moments(values: pa.Array, nanos: int) -> pa.Array:
-    """Whole numbers of `nanos` nanoseconds; finer units floor."""
+    """Convert timestamps to whole numbers in units of `nanos` nanoseconds; finer units are rounded down."""
     have = _UNITS[values.type.unit]
     whole = values.view(pa.int64())
     if have == nanos:

@@ -1,4 +1,4 @@
-"""Why columns of a frame do not fit those of a table, as one SchemaMismatch: a line per problem, and what to do about each kind of it."""
+"""Report why the columns of a frame do not fit those of a table: one SchemaMismatch with a line per problem and a hint per kind of it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from frazil.spec.types import (
 NEW_COLUMNS = "merge_schema=True adds new columns to the table."
 _ZONED, _LOCAL = (TimestamptzType, TimestamptzNanoType), (TimestampType, TimestampNanoType)
 _GIVE_A_ZONE = (
-    "Times without a zone are no points in time: give them one (pandas: frame['x'].dt.tz_localize('UTC'); pyarrow: "
+    "Times without a zone are not points in time: give them one (pandas: frame['x'].dt.tz_localize('UTC'); pyarrow: "
     "pyarrow.compute.assume_timezone(column, 'UTC'); Python: datetime(…, tzinfo=timezone.utc); Spark: CAST(x AS timestamp) takes the "
     "session's), or make the column timestamp_ntz."
 )
@@ -46,7 +46,7 @@ CAST = "Cast the column to the table's type."
 
 @dataclass(frozen=True)
 class Problem:
-    """One column that does not fit: its name, the frame's type and the table's (as text), what is wrong, what to do about it."""
+    """Hold one column that does not fit: its name, the types of frame and table as text, what is wrong, and what to do about it."""
 
     column: str
     frame: str
@@ -56,7 +56,7 @@ class Problem:
 
 
 def mismatch(problems: Sequence[Problem]) -> SchemaMismatch:
-    """The error that shows all problems as a table of (column, the frame's type, the table's type, what is wrong)."""
+    """Make the error that lists all problems as a table of (column, the frame's type, the table's type, what is wrong)."""
     rows = [("column", "frame", "table", "problem"), *((p.column, p.frame, p.table, p.text) for p in problems)]
     widths = [max(len(r[i]) for r in rows) for i in range(3)]
     lines = ["  ".join([*(c.ljust(w) for c, w in zip(r, widths, strict=False)), r[3]]) for r in rows]
@@ -65,12 +65,12 @@ def mismatch(problems: Sequence[Problem]) -> SchemaMismatch:
 
 
 def hints(problems: Iterable[Problem]) -> str | None:
-    """What to do, each thing said once."""
+    """Join the hints of problems, each once."""
     return " ".join(dict.fromkeys(p.hint for p in problems if p.hint)) or None
 
 
 def no_such_column(name: str, type_: str, known: Iterable[str]) -> Problem:
-    """A column of the frame that the table lacks, or has in other case."""
+    """Describe a column of the frame that the table lacks, or has in other case."""
     near = next((k for k in known if k.lower() == name.rpartition(".")[2].lower()), None)
     if near is not None:
         text = f"is no column of the table, which has {near!r}"
@@ -79,7 +79,7 @@ def no_such_column(name: str, type_: str, known: Iterable[str]) -> Problem:
 
 
 def advice(have: pa.DataType, want: IcebergType) -> str:
-    """What to do where values of one type are not taken for another, or one of them has no equal; "" where that is plain."""
+    """Advise what to do where a column does not take values of another type, or a value has no equal in it; "" where that is plain."""
     t = pa.types
     if t.is_timestamp(have) or t.is_date(have):
         if isinstance(want, _ZONED) and (t.is_date(have) or have.tz is None):

@@ -1,8 +1,8 @@
-"""Columns out of Python values: read as the table's type where that is what they are, by Arrow's inference where it is not.
+"""Make Arrow columns of Python values: as the table's type where the values are of that kind, by Arrow's inference where they are not.
 
 Inference alone would take a dict for a struct where the table has a map, drop the time of a datetime beside a date, and read a naive
-datetime beside one with a zone in UTC. What is read here goes by the same rule of safe casts as any other column afterwards; so values that
-are of another kind than the column's type are inferred, and that rule has the last word.
+datetime beside one with a zone as UTC. All columns go through the rule of safe casts afterwards (`casts`); so values of another kind than
+the column's type are inferred here and judged by that rule.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ _ERRORS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
 def column_of(name: str, values: Iterable[Any], want: IcebergType | None = None) -> pa.Array:
-    """A column of Python values, None for null. `want`: the type of the table's column, None: it has no such column.
+    """Make a column of Python values; None is null. `want`: the type of the table's column, None where the table has no such column.
 
-    Raises SchemaMismatch naming the column for values of no one type, and for such as the column's type cannot hold.
+    Raises SchemaMismatch, naming the column, for values of several types and for values that the column's type cannot hold.
     """
     items = list(values)
     kinds = set(map(type, items)) - {type(None)}
@@ -79,7 +79,7 @@ def column_of(name: str, values: Iterable[Any], want: IcebergType | None = None)
 
 
 def _typed(name: str, items: list[Any], kinds: set[type], want: IcebergType) -> pa.Array | None:
-    """The values as the type wanted; None: they are of another kind."""
+    """Make a column of the wanted type; None when the values are of another kind."""
     match want:
         case StructType() if _all(kinds, Mapping):
             return _struct(name, items, want)
@@ -119,7 +119,7 @@ _KINDS: dict[type, tuple[type, ...]] = {
 
 
 def _all(kinds: set[type], *wanted: type) -> bool:
-    """Whether all are of these kinds. Although Python has it so, a bool is no number, and a datetime no date."""
+    """Tell whether all kinds are among those wanted. Unlike in Python, a bool is not a number and a datetime is not a date."""
     return all(
         issubclass(k, wanted) and (bool in wanted or not issubclass(k, bool)) and (wanted != (dt.date,) or not issubclass(k, dt.datetime))
         for k in kinds
@@ -127,7 +127,7 @@ def _all(kinds: set[type], *wanted: type) -> bool:
 
 
 def _floats(name: str, items: list[Any], kinds: set[type], want: FloatType | DoubleType) -> pa.Array:
-    """Python has one floating type, so its numbers are rounded to float where the column is one; whole numbers must be exact."""
+    """Make a float or double column: Python's floats are rounded to float, since Python has no such type; whole numbers must be exact."""
     narrow = isinstance(want, FloatType)
     if _all(kinds, float, np.floating):
         numbers: list[Any] = items
@@ -149,7 +149,7 @@ def _moments(name: str, items: list[Any], kinds: set[type], want: IcebergType, t
     if not _all(kinds, dt.datetime, dt.date):
         return None
     if not any(issubclass(k, dt.datetime) for k in kinds):
-        return None  # dates alone: the rule of casts takes them for midnight, or refuses them
+        return None  # dates alone: the rule of safe casts takes them as midnight, or refuses them
     zoned = isinstance(want, _ZONED)
     if not _all(kinds, dt.datetime):
         items = [v if v is None or isinstance(v, dt.datetime) else dt.datetime(v.year, v.month, v.day) for v in items]
@@ -164,12 +164,12 @@ def _moments(name: str, items: list[Any], kinds: set[type], want: IcebergType, t
 
 
 def _aware(times: list[Any]) -> set[bool]:
-    """Whether times have a zone: {True}, {False}, or both."""
+    """Tell whether times have a zone: {True}, {False}, or both."""
     return {zone is not None for zone in {v.tzinfo for v in times if v is not None}}
 
 
 def _have_nanos(times: list[Any], kinds: set[type]) -> bool:
-    """Whether pandas' Timestamps are among them whose nanoseconds Arrow would drop."""
+    """Tell whether there are pandas Timestamps among the values whose nanoseconds Arrow would drop."""
     return any(hasattr(k, "nanosecond") for k in kinds) and any(getattr(v, "nanosecond", 0) for v in times)
 
 
@@ -182,7 +182,7 @@ def _nanos(value: dt.datetime) -> int:
 
 
 def _struct(name: str, items: list[Any], want: StructType) -> pa.Array:
-    """Members by name; those that the table's struct lacks are inferred, and refused later."""
+    """Make a struct column of dicts, fields by name; fields that the table's struct lacks are inferred, and refused later."""
     names = dict.fromkeys(n for v in items if v is not None for n in v)
     types = {f.name: f.field_type for f in want.fields}
     inside = [column_of(f"{name}.{n}", [None if v is None else v.get(n) for v in items], types.get(n)) for n in names]
@@ -195,14 +195,14 @@ def _struct(name: str, items: list[Any], want: StructType) -> pa.Array:
 def _map(name: str, items: list[Any], want: MapType) -> pa.Array:
     pairs = [pair for v in items if v is not None for pair in (v.items() if isinstance(v, Mapping) else v)]
     if any(not isinstance(p, list | tuple) or len(p) != 2 for p in pairs):
-        _refuse(name, "a map is a dict, or a list of pairs", want)
+        _refuse(name, "a map must be a dict or a list of pairs", want)
     keys = column_of(f"{name}.key", [k for k, _ in pairs], want.key_type)
     values = column_of(f"{name}.value", [v for _, v in pairs], want.value_type)
     return pa.MapArray.from_arrays(_offsets(items), keys, values)
 
 
 def _offsets(items: Sequence[Any]) -> pa.Array:
-    """Where each list begins, null for a null one, and where the last ends."""
+    """Compute list offsets: where each list begins, null for a null list, and where the last ends."""
     lengths = [0 if v is None else len(v) for v in items]
     starts = itertools.accumulate(lengths, initial=0)
     return pa.array([None if v is None else s for v, s in zip([*items, ()], starts, strict=True)], pa.int32())
@@ -212,7 +212,7 @@ def _offsets(items: Sequence[Any]) -> pa.Array:
 
 
 def _inferred(name: str, items: list[Any], kinds: set[type]) -> pa.Array:
-    """What Arrow makes of the values, but for mixtures of which it would drop a part."""
+    """Make a column by Arrow's inference; refuses mixtures of which Arrow would drop a part."""
     moments = [v for v in items if isinstance(v, dt.datetime)]
     if moments and any(not issubclass(k, dt.datetime) for k in kinds):
         _refuse(name, "datetimes and other values are mixed")
@@ -233,14 +233,14 @@ def _does_not_fit(name: str, want: IcebergType, why: str, hint: str | None = Non
 
 
 def name_of(name: Any) -> str:
-    """Raises InvalidInput for what is no column's name."""
+    """Check that the name of a column is text. Raises InvalidInput."""
     if not isinstance(name, str):
-        raise InvalidInput(f"Columns have names, not {name!r}.")
+        raise InvalidInput(f"The name of a column must be text, not {name!r}.")
     return name
 
 
 def field_named(fields: Iterable[NestedField], name: str, case_sensitive: bool) -> NestedField | None:
-    """The table's column that a frame's column is for."""
+    """Find the table's column for the name of a frame's column; None when there is none, or more than one."""
     known = list(fields)
     near = [f for f in known if f.name == name] or ([] if case_sensitive else [f for f in known if f.name.lower() == name.lower()])
     return near[0] if len(near) == 1 else None

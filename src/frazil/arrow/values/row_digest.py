@@ -1,8 +1,8 @@
-"""Rows as 128-bit digests: equal rows have equal ones, whatever their types; rows that differ have equal ones with a chance of 2^-128.
+"""Compute 128-bit digests of rows: equal rows have equal digests; rows that differ have equal digests with a chance of 2^-128.
 
 Null equals null, NaN equals NaN, 0.0 is not -0.0 (as in Java's comparison of rows); maps are equal whatever the order of their entries.
-Two chains of 64 bits with constants of their own go through the columns, vectorised; texts go through them eight bytes at a time, long ones
-through BLAKE2b; a list is hashed as the digests of its elements one after another. Digests are the same in every process.
+Two chains of 64 bits, each with its own constants, take in the columns, vectorised: texts eight bytes at a time, long ones by BLAKE2b, a
+list as the digests of its elements one after another. Digests are the same in every process.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NULL = np.uint64(0x452821E638D01377)
 
 
 def row_digests(columns: Sequence[pa.Array], count: int) -> Digests:
-    """The two halves of each row's digest."""
+    """Compute the two halves of each row's digest."""
     halves = np.full(count, _SEEDS[0]), np.full(count, _SEEDS[1])
     for column in columns:
         _add(column, halves)
@@ -35,14 +35,14 @@ def row_digests(columns: Sequence[pa.Array], count: int) -> Digests:
 
 
 def _add(column: pa.Array, halves: Digests) -> None:
-    """Takes a column into the chains, in place."""
+    """Take a column into the chains, in place."""
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
     t = column.type
     if pa.types.is_null(t):
         return
     if pa.types.is_struct(t):
-        if column.null_count:  # members of a null struct are null; that it is null itself is told beside them
+        if column.null_count:  # members of a null struct are null, so a word of its own tells that the struct itself is null
             _chain(halves, column.is_valid().to_numpy(zero_copy_only=False).astype(np.uint64))
         else:
             _chain(halves, np.ones(len(column), np.uint64))
@@ -70,7 +70,10 @@ def _nulls(column: pa.Array) -> npt.NDArray[np.bool_] | None:
 
 
 def _chain(halves: Digests, first: Words, second: Words | None = None, nulls: npt.NDArray[np.bool_] | None = None) -> None:
-    """One word a row; `second`: the other chain's. A null's word cannot be mistaken for a value's, or only as a digest can."""
+    """Take one word per row into both chains; `second`: the other chain's words, where they differ.
+
+    A null has a word of its own, which equals that of a value only as rarely as digests of different rows are equal.
+    """
     for half, step, words in zip(halves, _STEPS, (first, first if second is None else second), strict=True):
         with np.errstate(over="ignore"):
             mixed = _mixed(words + step)
@@ -81,7 +84,7 @@ def _chain(halves: Digests, first: Words, second: Words | None = None, nulls: np
 
 
 def _mixed(x: Words) -> Words:
-    """The finalizer of splitmix64, a bijection."""
+    """Mix the bits of words by the finalizer of splitmix64, a bijection."""
     with np.errstate(over="ignore"):
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         x ^= x >> np.uint64(27)
@@ -91,7 +94,7 @@ def _mixed(x: Words) -> Words:
 
 
 def _numbers(column: pa.Array) -> Words:
-    """A column of fixed width as words, one or more a row. Nulls are something."""
+    """Convert a column of fixed width to words, one or more per row; those of nulls are arbitrary."""
     t = column.type
     if pa.types.is_floating(t):
         column = float_bits(column)
@@ -119,7 +122,7 @@ def _of_texts(column: pa.Array) -> Digests:
 
 
 def _of_bytes(raw: pa.Buffer, offsets: npt.NDArray[np.int64]) -> Digests:
-    """Digests of byte strings that lie one after another: from their lengths, then a word for each eight bytes."""
+    """Compute digests of byte strings that lie one after another: of their lengths, then of a word per eight bytes."""
     begins, lengths = offsets[:-1], np.diff(offsets)
     halves = np.full(len(lengths), _SEEDS[0]), np.full(len(lengths), _SEEDS[1])
     _chain(halves, lengths.astype(np.uint64))
@@ -146,7 +149,7 @@ def _of_bytes(raw: pa.Buffer, offsets: npt.NDArray[np.int64]) -> Digests:
 
 
 def _of_lists(column: pa.Array) -> Digests:
-    """Lists and maps by the digests of their elements; those of a map are put in order first."""
+    """Compute digests of lists and maps from those of their elements; those of a map are sorted first."""
     is_map = pa.types.is_map(column.type)
     if is_map:
         entry = pa.struct([pa.field("key", column.type.key_type, False), pa.field("value", column.type.item_type)])

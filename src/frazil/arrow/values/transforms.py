@@ -1,6 +1,6 @@
-"""Partition transforms over Arrow columns; the same values as `spec.transform_values` gives one by one.
+"""Apply partition transforms to Arrow columns; the values equal those that `spec.transform_values` gives one by one.
 
-Murmur3 runs over numpy: numbers in one pass, texts and bytes in one pass a four-byte word over all rows that are that long.
+Murmur3 is computed by numpy: for numbers in one pass, for texts and bytes in one pass per four-byte word over all rows that are that long.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _C1, _C2 = np.uint32(0xCC9E2D51), np.uint32(0x1B873593)
 
 
 def apply_arrow(transform: Transform, source_type: IcebergType, array: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Partition values of a column, as internal values of the transform's result type (days as int32, points in time as int64).
+    """Compute the partition values of a column as internal values of the transform's result type (days as int32, timestamps as int64).
 
-    Raises Unsupported for a transform we do not know, ValidationError for a source type that it cannot take, InvalidInput for times whose
-    hours are no 32-bit numbers.
+    Raises Unsupported for an unknown transform, ValidationError for a source type that the transform does not take, InvalidInput for times
+    whose number of hours exceeds 32 bits.
     """
     if not transform.is_known:
-        raise Unsupported(f"Transform {transform} is not known, so nothing can be written with it.", transform=str(transform))
+        raise Unsupported(f"Cannot write with partition transform {transform}: it is not known to this version.", transform=str(transform))
     if not transform.can_transform(source_type):
         raise ValidationError(f"Invalid source type {source_type} for transform: {transform}")
     if isinstance(transform, VoidTransform):
@@ -69,7 +69,7 @@ def _nulls(values: pa.Array) -> Any:
 
 
 def hash_values(type_: IcebergType, values: pa.Array) -> _Words:
-    """Murmur3 (x86, 32 bits, seed 0) of each value; rows that are null hold any number."""
+    """Hash each value by Murmur3 (x86, 32 bits, seed 0) as bucket transforms do; the hash of a null is arbitrary."""
     if isinstance(type_, DecimalType):
         return _hash_decimals(type_, values)
     if pa.types.is_integer(values.type):
@@ -107,7 +107,8 @@ def _final(h: _Words, length: Any) -> _Words:
 
 
 def _hash_bytes(data: pa.Array) -> _Words:
-    """Rows are put in order of length, so that each word is mixed into a shrinking tail of them. Long texts repeat: hash those once."""
+    """Hash byte strings. They are sorted by length, so that each word is mixed into a shrinking tail of them; long texts that repeat are
+    hashed once."""
     if len(data) > 1000 and data.nbytes > 64 * len(data):
         encoded = data.dictionary_encode()
         if 2 * len(encoded.dictionary) < len(data):
@@ -134,7 +135,7 @@ def _hash_bytes(data: pa.Array) -> _Words:
 
 
 def _words(raw: npt.NDArray[np.uint8], at: Any, count: int) -> _Words:
-    """Little-endian words of 1 to 4 bytes at these places."""
+    """Read little-endian words of 1 to 4 bytes at some offsets."""
     words: _Words = raw[at].astype(np.uint32)
     for i in range(1, count):
         words |= raw[at + i].astype(np.uint32) << np.uint32(8 * i)
@@ -142,7 +143,7 @@ def _words(raw: npt.NDArray[np.uint8], at: Any, count: int) -> _Words:
 
 
 def _hash_decimals(type_: DecimalType, values: pa.Array) -> _Words:
-    """The hashed bytes are the unscaled number, big-endian, as short as it can be."""
+    """Hash decimals by their unscaled numbers, big-endian and in as few bytes as possible."""
     if type_.precision > 18 or len(values) < 64:
         hashed = [0 if v is None else bucket_hash(type_, v) for v in values.to_pylist()]
         return np.array(hashed, np.int64).astype(np.uint32)
@@ -169,7 +170,7 @@ def _truncated(type_: IcebergType, values: pa.Array, width: int) -> pa.Array:
         encoded = values.dictionary_encode()
         found = [apply(transform, type_, v) for v in encoded.dictionary.to_pylist()]
         try:
-            wide = pa.array(found, pa.decimal128(38, type_.scale))  # near the least value one digit more than the type's, as in Java
+            wide = pa.array(found, pa.decimal128(38, type_.scale))  # near the type's least value there may be one digit more, as in Java
         except pa.ArrowInvalid as error:
             raise InvalidInput(f"A {type_} truncated to multiples of {width} has more than 38 digits.") from error
         return pa.Array.from_buffers(arrow_type(type_), len(wide), wide.buffers()).take(encoded.indices)
@@ -179,7 +180,7 @@ def _truncated(type_: IcebergType, values: pa.Array, width: int) -> pa.Array:
 
 
 def _floored(numbers: Any, width: int, bits: int) -> Any:
-    with np.errstate(over="ignore"):  # below the type's least value it wraps around, as in Java
+    with np.errstate(over="ignore"):  # below the type's least value the number wraps around, as in Java
         wide = numbers.astype(np.int64)
         return (wide - wide % width).astype(np.int32 if bits == 32 else np.int64)
 

@@ -1,4 +1,4 @@
-"""uuid columns: 16 bytes in files, text at the doors; both ways without a loop over rows."""
+"""Convert uuid columns between 16 bytes, as in files, and text, as in frames, without a loop over rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ for _i, _c in enumerate("0123456789abcdef"):
 
 
 def uuid_to_text(array: pa.Array) -> pa.Array:
-    """Binary of 16 bytes as lower-case text with dashes; null stays null."""
+    """Convert 16 bytes to lower-case text with dashes; null stays null."""
     fixed = array if array.type == pa.binary(16) else array.cast(pa.binary(16))
     count = len(fixed)
     if count == 0:
@@ -36,7 +36,7 @@ def uuid_to_text(array: pa.Array) -> pa.Array:
 
 
 def uuid_from_text(array: pa.Array) -> pa.Array:
-    """Text in any of Python's uuid forms as 16 bytes. Raises InvalidInput, with the text, for what is no uuid."""
+    """Convert text in any of the forms that Python's uuid takes to 16 bytes. Raises InvalidInput, with the text, when it is not a uuid."""
     plain = array.cast(pa.string()) if array.type != pa.string() else array
     if len(plain) == 0:
         return pa.array([], pa.binary(16))
@@ -59,4 +59,4 @@ def _parse(text: str | None) -> bytes | None:
     try:
         return uuid.UUID(text).bytes
     except ValueError as e:
-        raise InvalidInput(f"{text[:60]!r} is no uuid.") from e
+        raise InvalidInput(f"{text[:60]!r} is not a uuid.") from e

@@ -1,6 +1,7 @@
-"""Variant columns as JSON text: Parquet's VariantEncoding (version 1) and VariantShredding, read; JSON text to unshredded values, written.
+"""Convert variant columns to JSON text and back: Parquet's VariantEncoding (version 1), shredded or not, is read; unshredded is written.
 
-Numbers keep their digits; dates, times, timestamps and uuids become text, binary base64. NaN and infinities, which JSON lacks, are text.
+No library in the base converts variants, and JSON text passes through pandas, polars and Spark alike (docs/adr/0018). Numbers keep their
+digits; dates, times, timestamps and uuids become text, binary base64. NaN and infinities, which JSON lacks, become text.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ Pair = tuple[bytes, bytes]
 
 
 def variant_to_json(array: pa.Array) -> pa.Array:
-    """Struct of metadata, value and maybe typed_value (shredded) as JSON text. Raises CorruptData for bytes that are no variant."""
+    """Convert structs of metadata, value and, where shredded, typed_value to JSON text. Raises CorruptData for bytes of another format."""
     names = [array.type.field(i).name for i in range(array.type.num_fields)]
     if "metadata" not in names or not {"value", "typed_value"} & set(names):
-        raise CorruptData(f"A variant column is stored as {array.type}.")
+        raise CorruptData(f"A variant column must be a struct of metadata and value, but the file has {array.type}.")
     valid = array.is_valid().to_pylist()
     metadata = array.field(names.index("metadata")).to_pylist()
     values = array.field(names.index("value")).to_pylist() if "value" in names else [None] * len(array)
@@ -45,7 +46,7 @@ def variant_to_json(array: pa.Array) -> pa.Array:
 
 
 class _Missing:
-    """Neither value nor typed_value: the object has no such field."""
+    """Mark a field that has neither value nor typed_value: the object has no such field."""
 
 
 MISSING = _Missing()
@@ -56,7 +57,7 @@ def _to_text(value: Any) -> str:
 
 
 class _Number(float):
-    """A decimal that json writes with its own digits."""
+    """Hold a decimal that is written to JSON with its own digits."""
 
     def __new__(cls, text: str) -> _Number:
         made = super().__new__(cls, 0.0)
@@ -105,9 +106,9 @@ def _plain(value: Any) -> Any:
 
 
 def _keys(data: bytes | None) -> list[str]:
-    """The dictionary of field names."""
+    """Decode the dictionary of field names in a variant's metadata."""
     if not data or data[0] & 0x0F != 1:
-        raise CorruptData("A variant's metadata has no known version.")
+        raise CorruptData("A variant's metadata has an unknown version.")
     size = (data[0] >> 6) + 1
     count = _int(data, 1, size)
     first = 1 + size * (count + 2)
@@ -117,7 +118,7 @@ def _keys(data: bytes | None) -> list[str]:
     try:
         return [data[first + a : first + b].decode() for a, b in zip(offsets, offsets[1:], strict=False)]
     except UnicodeDecodeError as e:
-        raise CorruptData("A variant's metadata holds a name that is no UTF-8.") from e
+        raise CorruptData("A variant's metadata holds a name that is not UTF-8.") from e
 
 
 def _int(data: bytes, at: int, size: int) -> int:
@@ -125,9 +126,9 @@ def _int(data: bytes, at: int, size: int) -> int:
 
 
 def decode(keys: list[str], data: bytes, at: int = 0, depth: int = 0) -> Any:
-    """One value. Raises CorruptData when it reaches beyond its bytes or nests too deep."""
+    """Decode one value. Raises CorruptData when it reaches beyond its bytes or is nested too deeply."""
     if at >= len(data) or depth > MAX_DEPTH:
-        raise CorruptData("A variant's value is cut off or nested too deep.")
+        raise CorruptData("A variant's value is cut off or nested too deeply.")
     header, kind = data[at] >> 2, data[at] & 3
     if kind == 0:
         return _primitive(header, data, at + 1)
@@ -147,7 +148,7 @@ def decode(keys: list[str], data: bytes, at: int = 0, depth: int = 0) -> Any:
         return inside
     ids = [_int(data, at + i * id_size, id_size) for i in range(count)]
     if any(i >= len(keys) for i in ids):
-        raise CorruptData("A variant's value names a field its metadata lacks.")
+        raise CorruptData("A variant's value has a field that its metadata does not name.")
     return {keys[i]: v for i, v in zip(ids, inside, strict=True)}
 
 
@@ -157,7 +158,7 @@ def _text(data: bytes, at: int, length: int) -> str:
     try:
         return data[at : at + length].decode()
     except UnicodeDecodeError as e:
-        raise CorruptData("A variant's text is no UTF-8.") from e
+        raise CorruptData("A variant's text is not UTF-8.") from e
 
 
 _INTS = {3: 1, 4: 2, 5: 4, 6: 8}
@@ -199,7 +200,7 @@ def _primitive(kind: int, data: bytes, at: int) -> Any:
 
 
 def _time_text(kind: str, number: int) -> str:
-    """Dates, times and timestamps as Spark's to_json writes them: ISO-like, no trailing zeros beyond microseconds."""
+    """Format dates, times and timestamps as Spark's to_json does: ISO-like, timestamps without trailing zeros."""
     try:
         if kind == "date":
             return str((_EPOCH + dt.timedelta(days=number)).date())
@@ -211,14 +212,14 @@ def _time_text(kind: str, number: int) -> str:
         text = moment.strftime(f"{moment.year:04d}-%m-%d %H:%M:%S") + (f".{fraction}".rstrip("0").rstrip("."))
         return text + ("+00:00" if kind.startswith("timestamptz") else "")
     except OverflowError as e:
-        raise CorruptData("A variant holds a point in time that no calendar has.") from e
+        raise CorruptData("A variant holds a date or time outside the years 1 to 9999.") from e
 
 
 # --- shredding ------------------------------------------------------------------------------------------------------
 
 
 def _typed(array: pa.Array) -> list[Any]:
-    """A typed_value column as Python values; leaves of time types as the text they have in JSON."""
+    """Convert a typed_value column to Python values; dates and times become the text that they have in JSON."""
     type_ = array.type
     if pa.types.is_struct(type_):
         children = {type_.field(i).name: _typed(array.field(i)) for i in range(type_.num_fields)}
@@ -240,7 +241,7 @@ def _typed(array: pa.Array) -> list[Any]:
 
 
 def _shredded(keys: list[str], value: bytes | None, typed: Any, type_: pa.DataType) -> Any:
-    """What a (value, typed_value) pair means (Parquet, "Variant Shredding")."""
+    """Join the two parts of a shredded value, value and typed_value (Parquet, "Variant Shredding")."""
     plain: Any = MISSING if value is None else decode(keys, value)
     if typed is None:
         return plain
@@ -265,12 +266,12 @@ def _shredded(keys: list[str], value: bytes | None, typed: Any, type_: pa.DataTy
 
 
 def json_to_variant(texts: Iterable[str | None]) -> list[Pair | None]:
-    """(metadata, value) of each JSON text. Raises ValueError for what is no JSON."""
+    """Encode JSON texts as pairs of metadata and value. Raises ValueError for text that is not JSON."""
     return [None if t is None else encode(json.loads(t, parse_float=decimal.Decimal)) for t in texts]
 
 
 def encode(value: Any) -> Pair:
-    """A Python value of JSON (numbers with a point as Decimal) as metadata and value bytes."""
+    """Encode a Python value as JSON has it (numbers with a point as Decimal) to the bytes of metadata and value."""
     names: set[str] = set()
     _collect(value, names)
     ordered = sorted(names, key=lambda n: n.encode())
@@ -330,7 +331,7 @@ def _value(value: Any, numbers: dict[str, int]) -> bytes:
 
 
 def _decimal(value: decimal.Decimal) -> bytes:
-    """Exact when it has at most 38 digits and 38 decimals, else a double."""
+    """Encode a number exactly when it has at most 38 digits and a scale of at most 38, otherwise as a double."""
     sign, digits, exponent = value.as_tuple()
     if isinstance(exponent, int) and -38 <= exponent <= 0 and len(digits) <= 38:
         number = int("".join(map(str, digits))) * (-1 if sign else 1)

@@ -1,4 +1,4 @@
-"""Existing Parquet files as data files of a table: metrics from their footers, partition values from metrics or Hive-style paths."""
+"""Make manifest entries for existing Parquet files: metrics from their footers, partition values from metrics or Hive-style paths."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 def data_files_of(paths: Iterable[str], metadata: TableMetadata, storage: Storage) -> list[DataFile]:
-    """Entries for Parquet files, in the order given; nothing is written.
+    """Make entries for Parquet files, in the order given; nothing is written.
 
-    Files without field ids are read by the table's name mapping, or by the columns' names when it has none yet (the caller stores that
-    mapping: `spec.name_mapping.mapping_of(schema)`). Raises SchemaMismatch, InvalidInput, Unsupported (ORC, Avro, old dates of Spark 2),
-    CorruptData, NoSuchFileError, naming the file.
+    Files without field ids are read by the table's name mapping, or by the names of its columns where it has none yet (the caller stores
+    that mapping: `spec.name_mapping.mapping_of(schema)`). Raises SchemaMismatch, InvalidInput, Unsupported (ORC, Avro, dates in Spark's
+    legacy calendar), CorruptData, NoSuchFileError, naming the file.
     """
     schema, spec = metadata.schema(), metadata.spec()
     known = {i for s in metadata.schemas for i in s.by_id}
@@ -63,12 +63,12 @@ def _data_file(
     path: str, schema: Schema, known: Set[int], spec: PartitionSpec, mapping: NameMapping, config: MetricsConfig, storage: Storage
 ) -> DataFile:  # fmt: skip
     if path.lower().endswith((".orc", ".avro")):
-        raise Unsupported(f"{path}: only Parquet files can be added.", file=path)
+        raise Unsupported(f"Cannot add {path}: only Parquet files can be added.", file=path)
     size = storage.size(path)
     with reading(path, "parquet"):
         file = open_parquet(path, storage)
         columns = file_schema(file.schema_arrow, mapping)
-        assert columns is not None  # there is a mapping
+        assert columns is not None  # `file_schema` always answers when it is given a mapping
         check_calendar(path, file)
         footer = file.metadata
         found = footer_metrics(footer, schema, config, mapping=mapping)
@@ -85,15 +85,15 @@ def _data_file(
 
 
 def _refuse_more(path: str, columns: FileSchema, schema: Schema, known: Set[int], mapping: NameMapping) -> None:
-    """Columns of the file that the table has not and never had: nobody would see their values."""
+    """Refuse a file with columns that the table does not have and never had, since nobody would see their values."""
     if more := list(_unknown(columns.fields, known, "", mapping.fields)):
-        text = f"{path} has columns that the table has not: {', '.join(more[:20])}."
+        text = f"{path} has columns that the table does not have: {', '.join(more[:20])}."
         by_lower = {n.lower(): n for n in schema.column_names}
-        hint = "Its field ids are those of another table: read it as Parquet and append its rows."
+        hint = "The field ids in the file are those of another table: read the file as Parquet and append its rows."
         if columns.by_name and (meant := by_lower.get(more[0].lower())):
             hint = f"Names are matched with their case: the table's column is {meant!r}. Read the file as Parquet and append its rows."
         elif columns.by_name:
-            hint = "Add them first, with update.add_column(…) in a block of table.update_schema()."
+            hint = "Add the columns first, with update.add_column(…) in a block of table.update_schema()."
         raise SchemaMismatch(text, hint=hint, file=path, columns=tuple(more))
 
 
@@ -101,12 +101,12 @@ def _unknown(fields: Sequence[FileField], known: Set[int], above: str, mapped: S
     for f in fields:
         entry = next((m for m in mapped if f.name in m.names), None)
         if f.field_id is None and entry is not None:
-            continue  # the table's mapping names it and gives it no id: it is not to be read
+            continue  # the table's name mapping has the name without an id, so that the column is not read
         if f.field_id not in known:
             yield above + f.name
         elif pa.types.is_struct(f.type):
             yield from _unknown(f.children, known, f"{above}{f.name}.", (entry and entry.fields) or ())
-        else:  # elements, keys and values have no name of their own, and not all writers number them
+        else:  # elements, keys and values have no names of their own, and not all writers give them ids
             for child in f.children:
                 if pa.types.is_struct(child.type):
                     inside = next((m for m in (entry and entry.fields) or () if m.field_id == child.field_id), None)
@@ -118,7 +118,7 @@ def _is_identity(f: PartitionField) -> bool:
 
 
 def _check_columns(path: str, schema: Schema, columns: FileSchema, constants: set[int]) -> None:
-    """The file can be read as the table: types fit, and ids it has of its own mean the same columns."""
+    """Check that the file can be read as the table: types fit, and its own field ids, if any, mean the same columns."""
     try:
         plan_columns(schema.fields, columns, dict.fromkeys(constants), prune=True, name=path)
     except CorruptData as error:
@@ -128,7 +128,8 @@ def _check_columns(path: str, schema: Schema, columns: FileSchema, constants: se
             known = schema.by_id.get(f.field_id) if f.field_id is not None else None
             if known is not None and known.name != f.name:
                 raise SchemaMismatch(
-                    f"{path} has its own field ids: column {f.name} has id {f.field_id}, which is {known.name} in the table.", file=path
+                    f"{path} has field ids of another table: id {f.field_id} is column {f.name} in the file and {known.name} in the table.",
+                    file=path,
                 )
 
 
@@ -148,7 +149,8 @@ def _partition_value(
     lower, upper = ((metrics[k] or {}).get(source.field_id) for k in ("lower_bounds", "upper_bounds"))
     if lower is None or upper is None or nulls is None:
         raise InvalidInput(
-            f"Cannot tell the value of partition field {f.name} for {path}: its footer has no exact statistics of column {source.name}.",
+            f"Cannot determine the value of partition field {f.name} for {path}: "
+            f"its footer has no exact statistics of column {source.name}.",
             file=path,
         )  # fmt: skip
     ends = [apply(f.transform, source.field_type, from_bytes(source.field_type, b)) for b in (lower, upper)]
@@ -160,7 +162,7 @@ def _partition_value(
 
 
 def _only_float(path: str, f: PartitionField, file: pq.ParquetFile, column: FileField | None) -> float | None:
-    """The one value of a column of floats, out of its rows: footers leave NaN out of their bounds and do not tell 0.0 from -0.0."""
+    """Find the one value of a column of floats by reading it: bounds in footers leave NaN out and do not tell 0.0 from -0.0."""
     assert column is not None
     found: dict[str, float | None] = {}
     for group in range(file.metadata.num_row_groups):
@@ -191,12 +193,12 @@ def _count(metrics: Mapping[str, Any], key: str, source: NestedField) -> int | N
 
 
 def _from_path(path: str, f: PartitionField, source: NestedField) -> Any:
-    """The value of `name=value` in the path, for a column that the file itself does not hold."""
+    """Parse the value of `name=value` in a Hive-style path, for a column that the file itself does not hold."""
     parts = dict(p.split("=", 1) for p in path.split("/")[:-1] if "=" in p)
     text = parts.get(source.name, parts.get(f.name)) if _is_identity(f) else None
     if text is None:
         raise InvalidInput(
-            f"Cannot tell the value of partition field {f.name} for {path}: neither its columns nor its path say it.", file=path
+            f"Cannot determine the value of partition field {f.name} for {path}: neither its columns nor its path hold it.", file=path
         )
     return None if text == HIVE_NULL else _parsed(unquote(text), source, path)
 
@@ -216,4 +218,4 @@ def _parsed(text: str, source: NestedField, path: str) -> Any:
                 return internal_value(source.field_type, decimal.Decimal(text))
         return internal_value(source.field_type, text)
     except (ValueError, KeyError, ArithmeticError) as error:
-        raise InvalidInput(f"{path}: {text!r} is no {source.field_type}, as column {source.name} wants it.", file=path) from error
+        raise InvalidInput(f"{path}: {text!r} is not a valid {source.field_type} for column {source.name}.", file=path) from error

@@ -1,4 +1,4 @@
-"""Iceberg schemas as Avro schemas of data files (spec, "Avro"): ids, logical types, names that Avro allows."""
+"""Convert Iceberg schemas to the Avro schemas of data files (spec, "Avro"): field ids, logical types, names that Avro allows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from frazil.spec.types import (
 
 
 def avro_schema(schema: Schema) -> dict[str, Any]:
-    """The record schema of a data file."""
+    """Convert a table's schema to the record schema of an Avro data file."""
     return _record("table", schema.fields, set())
 
 

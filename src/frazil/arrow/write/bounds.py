@@ -1,4 +1,4 @@
-"""Bounds of columns as manifests hold them: truncated where the mode says so (spec, "Manifests"; Java's UnicodeUtil)."""
+"""Encode lower and upper bounds of columns for manifests, truncated by the metrics mode (spec, "Manifests"; Java's UnicodeUtil)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _SURROGATES, _LAST = range(0xD800, 0xE000), 0x10FFFF
 
 
 def lower_bound(type_: IcebergType, value: Any, mode: Mode) -> bytes | None:
-    """The first characters (bytes) of a long value are below it; None in, None out."""
+    """Encode a lower bound: of a long value its first characters (bytes), which are not above it. None stays None."""
     if value is None or not mode.has_bounds:
         return None
     return to_bytes(type_, value[: mode.length] if _cuts(type_, mode) else value)
 
 
 def upper_bound(type_: IcebergType, value: Any, mode: Mode) -> bytes | None:
-    """A long value's first characters with the last one that can be raised by one; None when none can."""
+    """Encode an upper bound: of a long value its first characters, the last that can be increased increased by one; None when none can."""
     if value is None or not mode.has_bounds:
         return None
     if _cuts(type_, mode) and len(value) > mode.length:
@@ -32,7 +32,7 @@ def _cuts(type_: IcebergType, mode: Mode) -> bool:
 
 
 def next_text(text: str) -> str | None:
-    """The least text of at most this length above every text that begins with `text`; None when there is none."""
+    """Find the least text of at most the same length that is above every text that begins with `text`; None when there is none."""
     for i in range(len(text) - 1, -1, -1):
         code = ord(text[i]) + 1
         code = _SURROGATES.stop if code in _SURROGATES else code
@@ -42,6 +42,6 @@ def next_text(text: str) -> str | None:
 
 
 def next_bytes(data: bytes) -> bytes | None:
-    """As `next_text`, for bytes."""
+    """Find the least bytes above all that begin with `data`, as `next_text` does for text."""
     kept = data.rstrip(b"\xff")
     return kept[:-1] + bytes([kept[-1] + 1]) if kept else None

@@ -1,4 +1,4 @@
-"""A caller's frame as rows of the table: columns matched by name, safe casts made, what does not fit refused in one message."""
+"""Conform a caller's frame to a table's schema: match columns by name, cast them safely, and refuse all that does not fit in one error."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ BATCH_ROWS = 1 << 17
 
 @dataclass(frozen=True)
 class Conformed:
-    """Rows of a frame, typed as the table. Iterates once over a stream; a table in memory can be cut in `parts`.
+    """Hold a frame whose rows are typed as the table's when they are iterated. A stream can be iterated once, a frame in memory split.
 
-    `num_rows` and `nbytes` are None and 0 for a stream, whose size nobody knows.
+    `num_rows` and `nbytes` are None and 0 for a stream, whose size is not known.
     """
 
     schema: pa.Schema
@@ -50,9 +50,9 @@ class Conformed:
         return map(self._batch, batches)
 
     def parts(self, count: int) -> list[Conformed]:
-        """The rows in `count` runs of about the same length."""
+        """Split the rows into `count` runs of about the same length."""
         if not isinstance(self.source, pa.Table):
-            raise Unsupported("A stream cannot be cut into parts.")
+            raise Unsupported("A stream cannot be split into parts.")
         rows = self.source.num_rows
         ends = [rows * (i + 1) // count for i in range(count)]
         return [
@@ -60,6 +60,7 @@ class Conformed:
         ]
 
     def reader(self) -> pa.RecordBatchReader:
+        """Stream the rows as Arrow batches."""
         return pa.RecordBatchReader.from_batches(self.schema, iter(self))
 
     def _batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -74,10 +75,10 @@ class Conformed:
 def conform(
     frame: Any, schema: Schema, options: WriteOptions | None = None, metadata: TableMetadata | None = None, *, case_sensitive: bool = True
 ) -> Conformed:
-    """The frame's rows as the table's columns: by name, missing optional ones null or their write default.
+    """Match the columns of a frame with the table's by name; missing optional ones are null or have their write default.
 
-    Raises SchemaMismatch with one line a mismatch: unknown columns, missing required ones, types that cannot be cast safely. Values that
-    do not fit (overflow, lost digits, nulls in required columns) raise it while rows are taken.
+    Raises SchemaMismatch with one line per problem: unknown columns, missing required ones, types that cannot be cast safely. Values that
+    do not fit (overflow, lost digits, nulls in required columns) raise it while the rows are iterated.
     """
     options = options or WriteOptions()
     source = as_arrow(frame, schema, case_sensitive=case_sensitive)
@@ -91,7 +92,7 @@ def conform(
 
 
 def column_maker(f: NestedField, have: pa.Field, *, case_sensitive: bool = True, name: str | None = None) -> Make:
-    """What makes a column of the table from one of these Arrow types, members of structs by name. Raises SchemaMismatch."""
+    """Find the function that makes a column of the table from one of an Arrow type; fields of structs by name. Raises SchemaMismatch."""
     matcher = _Matcher(case_sensitive, True)
     make = matcher.column(f, have, (name or f.name).removesuffix(f.name))
     if matcher.problems:
@@ -100,13 +101,13 @@ def column_maker(f: NestedField, have: pa.Field, *, case_sensitive: bool = True,
 
 
 def _clean(column: Any) -> Any:
-    """Nested columns without what lies under their nulls, on which a cast might fail."""
+    """Drop the hidden values under the nulls of a nested column, on which a cast might fail."""
     nested = pa.types.is_struct(column.type) or pa.types.is_list(column.type) or pa.types.is_map(column.type)
     return without_hidden(column) if nested else column
 
 
 def frame_schema(frame: Any) -> Schema:
-    """The Iceberg schema a frame (or a pyarrow.Schema) stands for, with its own field ids when it has them, else fresh ones."""
+    """Convert the schema of a frame (or a pyarrow.Schema) to an Iceberg schema, with its own field ids or else fresh ones."""
     schema = frame if isinstance(frame, pa.Schema) else as_arrow(frame, rows=False).schema
     check_names(schema)
     return from_arrow_schema(schema)
@@ -114,6 +115,8 @@ def frame_schema(frame: Any) -> Schema:
 
 @dataclass
 class _Matcher:
+    """Match the fields of a frame with those of a table, and collect all problems for one error."""
+
     case_sensitive: bool
     check_nullability: bool
 
@@ -121,7 +124,7 @@ class _Matcher:
         self.problems: list[Problem] = []
 
     def struct(self, wanted: Sequence[NestedField], have: Sequence[pa.Field], path: str) -> list[tuple[int | None, Make]]:
-        """Where each wanted field is among those of the frame, and how to make it."""
+        """Find, per wanted field, its index among those of the frame (None: absent) and the function that makes it."""
         used: set[int] = set()
         found: list[tuple[int | None, Make]] = []
         for f in wanted:
@@ -183,7 +186,7 @@ def _leaf_maker(cast: Cast, name: str, want: IcebergType) -> Make:
         try:
             found = cast(array)
             if is_text:
-                found.validate(full=True)  # bytes that are not UTF-8 would break every reader
+                found.validate(full=True)  # text that is not UTF-8 would break every reader
             return found
         except (pa.ArrowInvalid, InvalidInput) as error:
             text = f"A value of column {name} does not fit its type {want}: {str(error).splitlines()[0]}"
@@ -193,7 +196,7 @@ def _leaf_maker(cast: Cast, name: str, want: IcebergType) -> Make:
 
 
 def _no_nulls(array: pa.Array, around: pa.Array | None, f: NestedField, name: str) -> None:
-    """Raises SchemaMismatch for a null in a required member, unless what is around it is null."""
+    """Check a required field of a struct, list or map for nulls, unless what holds it is null itself. Raises SchemaMismatch."""
     if f.required and array.null_count:
         inside = array.is_null() if around is None else pc.and_(array.is_null(), around.is_valid())
         if inside.true_count:
@@ -208,7 +211,7 @@ def _struct_maker(type_: StructType, members: list[tuple[int | None, Make]], fie
         inside = [make(None if at is None else array.field(at), count) for at, make in members]
         for f, a in zip(fields, inside, strict=True):
             _no_nulls(a, array, f, name)
-        if not inside:  # from_arrays would not know how many rows
+        if not inside:  # without children, from_arrays would not know the number of rows
             return array
         return pa.StructArray.from_arrays(inside, fields=want, mask=array.is_null() if array.null_count else None)
 
@@ -246,7 +249,7 @@ def _map_maker(type_: MapType, key: Make, value: Make, name: str) -> Make:
 
 
 def _own_values(array: pa.Array) -> pa.Array:
-    """The members that lie between the array's first and last offset (what a slice shows of its parent)."""
+    """Take the members between a list array's first and last offset, which for a slice are a part of its parent's."""
     offsets = array.offsets
     return array.values.slice(offsets[0].as_py(), offsets[-1].as_py() - offsets[0].as_py())
 
@@ -257,7 +260,7 @@ def _own_offsets(array: pa.Array) -> pa.Array:
 
 
 def _rebuilt(array: pa.Array, want: pa.DataType, entries: pa.Array) -> pa.Array:
-    """A map array of these entries with the offsets and nulls of another."""
+    """Make a map array of these entries with the offsets and nulls of another."""
     validity = None
     if array.null_count:
         validity = pc.and_(array.is_valid(), True).buffers()[1]

@@ -1,4 +1,4 @@
-"""Rows of a batch by partition, and in a sort order; vectorised: one code a row, one take a batch."""
+"""Group the rows of a batch by partition and sort them, vectorised: one integer code per row, one `take` per batch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Codes = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class PartitionRows:
-    """Rows of one partition: its values (internal, in the order of the spec), a key that tells floats by their bits, and the rows."""
+    """Hold the rows of one partition. `values`: internal, in the order of the spec. `key`: hashable; it compares floats by their bits."""
 
     key: tuple[Any, ...]
     values: tuple[Any, ...]
@@ -32,7 +32,7 @@ class PartitionRows:
 
 
 def by_partition(batch: pa.RecordBatch, schema: Schema, spec: PartitionSpec) -> Iterator[PartitionRows]:
-    """The batch's rows, partition by partition, their order kept within each."""
+    """Split a batch by partition; rows keep their order within each."""
     if batch.num_rows == 0:
         return
     keys = partition_columns(batch, schema, spec)
@@ -48,7 +48,7 @@ def by_partition(batch: pa.RecordBatch, schema: Schema, spec: PartitionSpec) -> 
 
 
 def partition_columns(batch: pa.RecordBatch, schema: Schema, spec: PartitionSpec) -> list[pa.Array]:
-    """The partition values of each row, a column a field of the spec."""
+    """Compute the partition values of each row, one column per field of the spec."""
     return [_transformed(batch, schema, f.source_id, f.transform) for f in spec.fields]
 
 
@@ -63,7 +63,7 @@ def _transformed(batch: pa.RecordBatch, schema: Schema, source_id: int, transfor
 
 
 def column_of(batch: pa.RecordBatch, schema: Schema, field_id: int) -> pa.Array:
-    """A column at any depth of structs; null where a struct around it is null."""
+    """Find a column by field id, at any depth of structs; it is null where a struct around it is null."""
     path = (*schema.parents[field_id], field_id)
     names = [schema.by_id[i].name for i in path]
     column = batch.column(next(n for n, f in enumerate(schema.fields) if f.field_id == path[0]))
@@ -73,7 +73,7 @@ def column_of(batch: pa.RecordBatch, schema: Schema, field_id: int) -> pa.Array:
 
 
 def _codes(keys: Sequence[pa.Array], count: int) -> tuple[Codes, int]:
-    """A number from 0 for each different combination of values, and how many there are; small numbers sort fastest."""
+    """Number the different combinations of values from 0; returns the number per row and their count. Small integer types sort fastest."""
     codes, total = np.zeros(count, np.int64), 1
     for key in keys:
         encoded = _by_bits(key).dictionary_encode(null_encoding="encode")
@@ -88,7 +88,7 @@ def _codes(keys: Sequence[pa.Array], count: int) -> tuple[Codes, int]:
 
 
 def _by_bits(key: pa.Array) -> pa.Array:
-    """Floats as whole numbers: equal by their bits, all NaNs alike."""
+    """Convert floats to integers of their bits, all NaNs alike, so that they are compared by them."""
     if not pa.types.is_floating(key.type):
         return key
     return _bits_of(key)
@@ -107,13 +107,13 @@ def _bits(value: Any) -> Any:
 
 
 def sorted_rows(batch: pa.RecordBatch, schema: Schema, order: SortOrder) -> pa.RecordBatch:
-    """The rows in a sort order: floats -NaN < -Inf < … < -0 < 0 < … < NaN, text by bytes, nulls where each field says."""
+    """Sort rows by a sort order: floats as -NaN < -Inf < … < -0 < 0 < … < NaN, text by bytes, nulls as each field says."""
     columns: dict[str, pa.Array] = {}
     keys: list[tuple[str, str]] = []
     for i, f in enumerate(order.fields):
         source = schema.by_id.get(f.source_id)
         if source is None or isinstance(source.field_type, VariantType):
-            raise ValidationError(f"Cannot sort by {f}: there is no such column.")
+            raise ValidationError(f"Cannot sort by {f}: the schema has no such column, or it is a variant.")
         value = _sortable(_transformed(batch, schema, f.source_id, f.transform))
         if value.null_count:
             columns[f"n{i}"] = value.is_valid()
@@ -130,7 +130,7 @@ def _sortable(value: pa.Array) -> pa.Array:
         return value.cast(pa.int8())
     if not pa.types.is_floating(value.type):
         return value
-    bits = _bits_of(value)  # the sign turns around the order of negative numbers
+    bits = _bits_of(value)  # as integers, negative floats are in reverse order
     size = 31 if bits.type == pa.int32() else 63
     flipped = pc.bit_wise_xor(bits, pa.scalar(2**size - 1, bits.type))
     return pc.if_else(pc.less(bits, 0), flipped, bits)

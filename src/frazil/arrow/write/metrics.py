@@ -1,4 +1,4 @@
-"""Metrics of data files as manifests hold them: from a Parquet footer, or gathered from the batches that were written."""
+"""Collect the metrics of data files for manifests: from a Parquet footer, or from the batches while they are written."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NO_BOUNDS = (VariantType, GeometryType, GeographyType, UnknownType)
 
 @dataclass
 class Metrics:
-    """Gathered per field id; `as_file` gives them as DataFile fields. `unknown`: columns whose bounds the footer does not tell."""
+    """Hold metrics by field id. `unknown`: columns whose bounds the footer leaves out, to be found by reading them."""
 
     records: int
     sizes: dict[int, int] = field(default_factory=dict)
@@ -54,6 +54,7 @@ class Metrics:
             self.upper[field_id] = high
 
     def as_file(self) -> dict[str, Any]:
+        """Return the metrics as fields of DataFile."""
         return {
             "record_count": self.records, "column_sizes": self.sizes or None, "value_counts": self.values or None,
             "null_value_counts": self.nulls or None, "nan_value_counts": self.nans or None, "lower_bounds": self.lower or None,
@@ -64,10 +65,10 @@ class Metrics:
 def footer_metrics(
     footer: Any, schema: Schema, config: MetricsConfig, *, nan_counts: Mapping[int, int] | None = None, mapping: NameMapping | None = None
 ) -> dict[str, Any]:
-    """DataFile fields from a `pyarrow.parquet.FileMetaData`: what a full scan would find, as far as the footer tells it.
+    """Make DataFile fields of a `pyarrow.parquet.FileMetaData`: what a full scan would find, as far as the footer tells.
 
-    `nan_counts`: NaNs by field id, when the writer counted them. A footer itself tells of NaNs only when parquet-mr wrote it (a chunk with
-    one has NaN as its bound). `mapping` gives ids to a file without.
+    `nan_counts`: number of NaNs by field id, where the writer counted them. A footer shows NaNs only when parquet-mr wrote it (a chunk that
+    holds one has NaN as its bound). `mapping` gives field ids to a file that has none.
     """
     return parquet_metrics(footer, schema, config, nan_counts, mapping).as_file()
 
@@ -75,6 +76,7 @@ def footer_metrics(
 def parquet_metrics(
     footer: Any, schema: Schema, config: MetricsConfig, nan_counts: Mapping[int, int] | None = None, mapping: NameMapping | None = None
 ) -> Metrics:
+    """Collect the metrics of a Parquet footer, as `footer_metrics` does."""
     found = Metrics(footer.num_rows)
     groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
     found.split_offsets = tuple(sorted(first_byte(g) for g in groups if g.num_columns)) or None
@@ -93,7 +95,7 @@ def parquet_metrics(
 
 
 def _leaves(fields: Iterable[FileField], schema: Schema, repeated: bool) -> Iterator[tuple[FileField, bool]]:
-    """Leaf columns that the schema knows (a variant counts as one), and whether they are inside a list or map."""
+    """List the leaf columns that the schema knows (a variant counts as one), and whether they are inside a list or map."""
     for f in fields:
         known = schema.by_id.get(f.field_id) if f.field_id is not None else None
         if f.children and not (known and isinstance(known.field_type, VariantType)):
@@ -106,7 +108,7 @@ def _column(
     found: Metrics, column: FileField, want: IcebergType, chunks: Sequence[ChunkStatistics | None], writer: str | None,
     config: MetricsConfig, nan_counts: Mapping[int, int] | None,
 ) -> None:  # fmt: skip
-    """Counts and bounds of one column over all row groups; any chunk without statistics leaves them out."""
+    """Add counts and bounds of one column over all row groups; if any chunk has no statistics, the column has no metrics."""
     field_id = column.field_id
     assert field_id is not None
     known = [c for c in chunks if c is not None]
@@ -123,9 +125,9 @@ def _column(
             found.nans[field_id] = nan_counts[field_id]
         elif values == nulls or (len(bounded) == len(some) and (writer or "").startswith("parquet-mr")):
             found.nans[field_id] = 0
-    if isinstance(want, _NO_BOUNDS) or not config.mode(field_id).has_bounds or not bounded:
-        bounded = [] if isinstance(want, _NO_BOUNDS) else bounded
-    all_nan = isinstance(want, FLOATS) and (writer or "").startswith("parquet-cpp-arrow")  # a chunk of NaNs has no bounds there
+    if isinstance(want, _NO_BOUNDS):
+        bounded = []
+    all_nan = isinstance(want, FLOATS) and (writer or "").startswith("parquet-cpp-arrow")  # which writes no bounds for a chunk of NaNs
     if bounded and (len(bounded) == len(some) or all_nan):
         found.set_bounds(field_id, want, min(c.lower for c in bounded), max(c.upper for c in bounded), config)
     elif some and not all_nan and not isinstance(want, _NO_BOUNDS) and config.mode(field_id).has_bounds:
@@ -134,6 +136,8 @@ def _column(
 
 @dataclass
 class _Gathered:
+    """Hold the counts and bounds of one column so far."""
+
     values: int = 0
     nulls: int = 0
     nans: int = 0
@@ -142,9 +146,9 @@ class _Gathered:
 
 
 class BatchMetrics:
-    """Metrics gathered from batches (typed as `to_arrow_schema` gives them) while they are written: for formats whose footers tell nothing.
+    """Collect metrics from batches (typed as `to_arrow_schema`) while they are written, for formats whose footers do not hold them.
 
-    `only_nans`: just NaN counts, for Parquet, whose footer tells the rest.
+    `only_nans`: count NaNs only, for Parquet, whose footer holds the rest.
     """
 
     def __init__(self, schema: Schema, config: MetricsConfig, *, only_nans: bool = False):
@@ -158,16 +162,17 @@ class BatchMetrics:
             self._column(f.field_id, f.field_type, column)
 
     def nan_counts(self) -> dict[int, int]:
-        return {i: g.nans for i, g in self._found.items() if isinstance(self._schema.by_id[i].field_type, FLOATS)}
+        schema = self._schema
+        return {i: gathered.nans for i, gathered in self._found.items() if isinstance(schema.by_id[i].field_type, FLOATS)}
 
     def finish(self) -> Metrics:
         made = Metrics(self.records)
-        for i, g in self._found.items():
-            type_ = self._schema.by_id[i].field_type
-            made.values[i], made.nulls[i] = g.values, g.nulls
+        for field_id, gathered in self._found.items():
+            type_ = self._schema.by_id[field_id].field_type
+            made.values[field_id], made.nulls[field_id] = gathered.values, gathered.nulls
             if isinstance(type_, FLOATS):
-                made.nans[i] = g.nans
-            made.set_bounds(i, type_, g.lower, g.upper, self._config)
+                made.nans[field_id] = gathered.nans
+            made.set_bounds(field_id, type_, gathered.lower, gathered.upper, self._config)
         return made
 
     def _column(self, field_id: int, type_: IcebergType, column: pa.Array) -> None:
@@ -198,14 +203,14 @@ def _widen(gathered: _Gathered, type_: IcebergType, column: pa.Array) -> None:
         column = column.cast(pa.binary())
     found = pc.min_max(column)
     lower, upper = internal_values(type_, pa.array([found["min"], found["max"]], column.type))
-    if isinstance(type_, FLOATS):  # either zero may stand for both
+    if isinstance(type_, FLOATS):  # Arrow takes 0.0 and -0.0 for equal, so the bounds must cover both
         lower, upper = (-0.0 if lower == 0 else lower), (0.0 if upper == 0 else upper)
     gathered.lower = lower if gathered.lower is None else min(gathered.lower, lower)
     gathered.upper = upper if gathered.upper is None else max(gathered.upper, upper)
 
 
 def column_bounds(batches: Iterable[pa.Array], type_: IcebergType) -> tuple[Any, Any]:
-    """Least and greatest value of a column by reading it; None, None when all is null."""
+    """Find the least and greatest value of a column in its batches; (None, None) when all values are null."""
     gathered = _Gathered()
     for batch in batches:
         _widen(gathered, type_, batch)

@@ -1,4 +1,4 @@
-"""Which metrics a table keeps of which column (`write.metadata.metrics.*`), and how long bounds are (Java's MetricsConfig)."""
+"""Read which metrics a table keeps per column and how long their bounds are (`write.metadata.metrics.*`; Java's MetricsConfig)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Mode:
-    """`kind` is none, counts, truncate or full; `length`: code points (bytes of binary) of truncated bounds."""
+    """Hold the metrics mode of a column. `kind`: none, counts, truncate or full. `length`: code points (bytes) of truncated bounds."""
 
     kind: str
     length: int = 0
@@ -40,19 +40,19 @@ NONE, COUNTS, FULL, TRUNCATE_16 = Mode("none"), Mode("counts"), Mode("full"), Mo
 
 
 def parse_mode(text: str, otherwise: Mode = TRUNCATE_16) -> Mode:
-    """A mode as the properties write it; one that is none of them counts as `otherwise`, as in Java, with a warning."""
+    """Parse a metrics mode; an invalid one counts as `otherwise`, as in Java, with a warning."""
     lowered = text.strip().lower()
     if lowered in ("none", "counts", "full"):
         return Mode(lowered)
     if (match := re.fullmatch(r"truncate\((\d+)\)", lowered)) and int(match[1]) > 0:
         return Mode("truncate", int(match[1]))
-    _log.warning("Ignoring metrics mode %r: it is none of none, counts, truncate(n), full.", text)
+    _log.warning("Ignoring metrics mode %r: it must be none, counts, truncate(n) or full.", text)
     return otherwise
 
 
 @dataclass(frozen=True)
 class MetricsConfig:
-    """Modes by field id; `default` for the others."""
+    """Hold metrics modes by field id; all other columns have the `default`."""
 
     modes: Mapping[int, Mode]
     default: Mode = TRUNCATE_16
@@ -62,7 +62,8 @@ class MetricsConfig:
 
 
 def metrics_config(properties: Mapping[str, str], schema: Schema, order: SortOrder | None = None) -> MetricsConfig:
-    """As Java derives it: the default for all columns up to the inferred limit, at least truncate(16) for sort columns, then overrides."""
+    """Derive the modes of columns as Java does: the default for columns up to the inferred limit, at least truncate(16) for columns of the
+    sort order, then the modes that properties set per column."""
     modes: dict[int, Mode] = {}
     default = TRUNCATE_16
     if (given := METRICS_DEFAULT.text(properties)) is not None:
@@ -81,12 +82,12 @@ def metrics_config(properties: Mapping[str, str], schema: Schema, order: SortOrd
 
 
 def _measured(schema: Schema) -> list[int]:
-    """Ids that Java counts against the limit: all leaves."""
+    """List the ids that Java counts against the limit: those of all leaves."""
     return [i for i, f in schema.by_id.items() if not children(f.field_type)]
 
 
 def _first_ids(struct: StructType, limit: int, found: list[int]) -> list[int]:
-    """The first `limit` leaves: a struct's own before those of its children."""
+    """List the first `limit` leaves: those directly in a struct before those in its nested fields."""
     for f in struct.fields:
         if len(found) < limit and not children(f.field_type):
             found.append(f.field_id)

@@ -1,10 +1,10 @@
-"""Which values become a column's: the rule of `arrow.values.casts` for rows of frames and Python values, Spark's store assignment for SQL.
+"""Assign new values to a column in UPDATE and MERGE: Python values by the rule of safe casts, SQL by Spark's store assignment.
 
-Columns of a source that are matched by name (upsert, update all, insert all) and Python values are taken as an append would take them:
-with an equal value in the column's type, or not at all. What SET and VALUES say is Spark SQL, whose arithmetic makes wider numbers
-(`price * 1.1` has one digit more than `price`): numbers and text are cast as Spark's ANSI store assignment does; overflow is an error.
-Times keep to the one rule in expressions, too: none moves in or out of a zone unless a CAST says so, but for literals of SQL text, which
-are in the zone of the expressions where they have none.
+Columns of a source that are matched by name (upsert, update all, insert all) and Python values are taken as an append would take them
+(`arrow.values.casts`): with an equal value in the column's type, or not at all. Expressions in SET and VALUES are Spark SQL, whose
+arithmetic makes wider numbers (`price * 1.1` has one digit more than `price`); so their numbers and text are cast as Spark's ANSI store
+assignment does, and overflow is an error. Times never move into or out of a zone unless a CAST says so, in expressions neither. Only
+literals of SQL text without a zone are taken to be in the time zone in which the expressions are evaluated.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from frazil.spec.types import (
 
 
 class Origin(Enum):
-    """How a new value was given."""
+    """Name the ways in which a new value is given."""
 
     CONSTANT = "a Python value"
     LITERAL = "a literal of SQL text"
@@ -56,13 +56,13 @@ class Origin(Enum):
 
 @dataclass(frozen=True)
 class ByName:
-    """The column of a source that is matched with one of the target by its name."""
+    """Refer to the column of a source that is matched with one of the target by its name."""
 
     column: Reference
 
 
 def origin_of(value: Any, expression: Expression) -> Origin:
-    """`expression`: what the value was read as."""
+    """Tell how a value was given. `expression`: what the value was parsed as."""
     if isinstance(value, ByName):
         return Origin.BY_NAME
     match expression:
@@ -74,9 +74,9 @@ def origin_of(value: Any, expression: Expression) -> Origin:
 
 
 def stored(value: Bound, origin: Origin, f: NestedField, name: str, zone: str = "UTC", case_sensitive: bool = True) -> Bound:
-    """The value as one for the column; a column by its name stays as it is, made to fit when rows are there (`column_maker`).
+    """Cast a value to the type of a column. A column matched by name stays as it is: `column_maker` casts it when rows are read.
 
-    Raises InvalidInput for types that are not taken, EvaluationError for a constant that does not fit.
+    Raises InvalidInput for types that the column does not take, EvaluationError for a constant that does not fit.
     """
     if isinstance(value, Constant):
         value = BoundLiteral(value.value, value.type)
@@ -102,9 +102,9 @@ def stored(value: Bound, origin: Origin, f: NestedField, name: str, zone: str = 
 
 
 def constant_of(value: Any, known: IcebergType, f: NestedField, name: str) -> BoundLiteral:
-    """A Python value that is not None, as one of the column's. `known`: the type that it is by itself.
+    """Convert a Python value that is not None to the type of a column. `known`: the type that the value has by itself.
 
-    Raises SchemaMismatch for what the column does not take, ValueMismatch for a value that does not fit.
+    Raises SchemaMismatch for a type that the column does not take, ValueMismatch for a value that does not fit.
     """
     want = f.field_type
     for convert in ("as_py", "to_pydatetime", "item"):
@@ -126,7 +126,7 @@ def constant_of(value: Any, known: IcebergType, f: NestedField, name: str) -> Bo
 
 
 def problem_of(value: Bound, f: NestedField, name: str) -> Problem | None:
-    """Why a column matched by its name is none that the target's takes, by type; nested ones are told by `stored`."""
+    """Describe why the type of a column matched by name does not fit the target's; None when it does. `stored` checks nested types."""
     have, want = value.type, f.field_type
     nested = isinstance(have, StructType | ListType | MapType), isinstance(want, StructType | ListType | MapType)
     if all(nested) or (not any(nested) and cast_for(to_arrow_type(have), want) is not None) or isinstance(have, UnknownType):
@@ -148,20 +148,23 @@ def _column(value: BoundReference, f: NestedField, name: str, case_sensitive: bo
 
 
 def _casts_freely(have: IcebergType, want: IcebergType) -> bool:
-    """Numbers to numbers, anything to text: what an expression is cast to without being asked."""
+    """Tell whether an expression is cast without an explicit CAST: numbers to numbers, anything to text."""
     return isinstance(have, NUMBERS) and isinstance(want, NUMBERS) or (isinstance(want, StringType) and castable(have, want))
 
 
 def same_at_doors(have: IcebergType, want: IcebergType) -> bool:
-    """Types that frames lack come as what stands for them: variant as JSON text, geometries as WKB."""
+    """Tell whether values come as the type that frames have in place of the column's: JSON text for variant, WKB for geo types."""
     if isinstance(want, VariantType):
         return isinstance(have, StringType)
     return isinstance(want, GeometryType | GeographyType) and isinstance(have, BinaryType)
 
 
 def assignable(have: IcebergType, want: IcebergType, origin: Origin) -> bool:
-    """Whether the value of an expression is cast to the column's type by itself: Spark's ANSI store assignment (numbers to numbers,
-    anything to text, text to nothing else but uuids), where times are not literals without what it would do to their zone."""
+    """Tell whether an expression is cast to the column's type implicitly.
+
+    The rule is Spark's ANSI store assignment: numbers to numbers, anything to text, text to nothing but uuids. Unlike there, times that
+    are not literals are never moved into or out of a zone.
+    """
     if have == want or isinstance(have, UnknownType):
         return True
     if _casts_freely(have, want):
@@ -176,6 +179,7 @@ def assignable(have: IcebergType, want: IcebergType, origin: Origin) -> bool:
 
 
 def refused(value: str, have: IcebergType, want: IcebergType, name: str) -> SchemaMismatch:
+    """Make the error for a value of a type that the column does not take."""
     hint = advice(to_arrow_type(have), want) if have.is_primitive else ""
     text = f"Cannot assign {value} of type {have} to column {name} of type {want}."
     return SchemaMismatch(text, hint=f"{hint} In an expression: CAST it." if hint else "CAST it.", column=name)

@@ -1,4 +1,4 @@
-"""Avro data files with Iceberg's ids in the schema: columns are encoded one by one, rows are joined of their parts."""
+"""Write Avro data files with Iceberg's field ids: encode column by column, vectorised, then join the parts of each row."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ from frazil.spec.types import (
 )
 
 _LEVELS = {"deflate": "gzip", "zstandard": "zstd"}  # codecs that have levels
-_NULL, _VALUE = b"\x00", b"\x02"  # which branch of ["null", type] follows
-_END = b"\x00"  # of the blocks of an array or map
-_STEPS = np.array([1 << (7 * n) for n in range(1, 10)], np.uint64)  # from here on a varint takes one byte more
+_NULL, _VALUE = b"\x00", b"\x02"  # the branch of the union ["null", type] that follows
+_END = b"\x00"  # ends the blocks of an array or map
+_STEPS = np.array([1 << (7 * n) for n in range(1, 10)], np.uint64)  # the numbers from which on a varint takes one byte more
 
 
 def avro_settings(properties: Mapping[str, str], *, codec: str | None = None, level: str | None = None) -> dict[str, Any]:
-    """What `write.avro.*` says: the codec by Avro's name, and the level where one is given."""
+    """Read `write.avro.*`: the codec by Avro's name, and the level where one is given."""
     given = (codec or AVRO_CODEC.of(properties)).lower()
     found: dict[str, Any] = {"codec": codec_name(given)}
     level = level or AVRO_LEVEL.of(properties)
@@ -59,6 +59,8 @@ def avro_settings(properties: Mapping[str, str], *, codec: str | None = None, le
 
 
 class AvroFileWriter:
+    """Write one Avro data file, block by block."""
+
     def __init__(
         self, sink: Any, schema: Schema, settings: Mapping[str, Any], config: MetricsConfig, notes: Mapping[str, str] | None = None
     ):
@@ -84,11 +86,11 @@ class AvroFileWriter:
         self._rows, self._size = [], 0
 
     def has(self, size: int) -> bool:
-        """Whether the file has so many bytes."""
+        """Tell whether the file has at least `size` bytes."""
         return int(self._sink.tell()) >= size
 
     def abort(self) -> None:
-        """Nothing to do: what is buffered is dropped."""
+        """Do nothing: what is buffered is dropped with the writer."""
 
     def close(self) -> Metrics:
         if self._rows:
@@ -97,13 +99,13 @@ class AvroFileWriter:
 
 
 def records(fields: Sequence[NestedField], columns: Sequence[pa.Array], count: int) -> list[bytes]:
-    """Rows as Avro's binary encoding of a record of these fields."""
+    """Encode rows in Avro's binary encoding of a record of these fields."""
     parts = [encoded(f, c) for f, c in zip(fields, columns, strict=True) if not isinstance(f.field_type, UnknownType)]
     return list(map(b"".join, zip(*parts, strict=True))) if parts else [b""] * count
 
 
 def encoded(field: NestedField, array: pa.Array) -> list[bytes]:
-    """A column as Avro encodes its values: one after the other, optional ones behind the branch of their union."""
+    """Encode the values of a column, optional ones behind the number of their union's branch."""
     if isinstance(field.field_type, UnknownType):
         return [b""] * len(array)
     values = _values(field.field_type, array)
@@ -115,13 +117,13 @@ def encoded(field: NestedField, array: pa.Array) -> list[bytes]:
 
 
 def _values(type_: IcebergType, array: pa.Array) -> list[bytes]:
-    """Encoded values; those of nulls mean nothing."""
+    """Encode the values of a column; those of nulls are arbitrary."""
     match type_:
         case StructType():
             return records(type_.fields, [array.field(i) for i in range(len(type_.fields))], len(array))
         case ListType():
             return _blocks(array, encoded(type_.element_field, array.values))
-        case MapType():  # pairs are written alike, whether the schema says map or array of key and value
+        case MapType():  # the bytes are the same whether the schema says map or array of key and value
             pairs = records((type_.key_field, type_.value_field), [array.keys, array.items], len(array.keys))
             return _blocks(array, pairs)
         case BooleanType():
@@ -160,7 +162,7 @@ def _with_lengths(values: Sequence[bytes]) -> list[bytes]:
 
 
 def _blocks(array: Any, flat: list[bytes]) -> list[bytes]:
-    """Lists and maps: one block of all members, then the end; nothing but the end where there is no member."""
+    """Encode lists and maps: one block of all members, then the end; only the end where there are no members."""
     offsets = array.offsets.to_numpy()
     counts = varints(np.diff(offsets).astype(np.int64))
     bounds = pairwise(offsets.tolist())
@@ -168,7 +170,7 @@ def _blocks(array: Any, flat: list[bytes]) -> list[bytes]:
 
 
 def varints(numbers: npt.NDArray[np.int64]) -> list[bytes]:
-    """Whole numbers as Avro's zigzag varints."""
+    """Encode integers as Avro's zigzag varints, vectorised."""
     zigzag = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
     sizes = np.searchsorted(_STEPS, zigzag, side="right") + 1
     ends = np.cumsum(sizes)

@@ -1,4 +1,4 @@
-"""What a writer of data files must know: the table's shape and properties, where files go, and how they are named."""
+"""Hold what writing data files needs: the table's schema, spec, sort order and properties, where files go, and how they are named."""
 
 from __future__ import annotations
 
@@ -60,27 +60,27 @@ _CODECS = {"parquet": PARQUET_CODEC, "avro": AVRO_CODEC}
 
 @dataclass(frozen=True)
 class DeleteKind:
-    """What delete files hold: "position", or "equality" with the columns that are compared."""
+    """Tell what delete files hold: "position", or "equality" with the field ids of the columns that are compared."""
 
     name: str
     equality_ids: tuple[int, ...] = ()
 
     @property
     def metadata(self) -> dict[str, str]:
-        """What Java writes into the file beside the schema."""
+        """Return the metadata that Java writes to the header or footer of a delete file."""
         ids = {"delete-field-ids": ", ".join(map(str, self.equality_ids))} if self.equality_ids else {}
         return {"delete-type": self.name, **ids}
 
 
 @dataclass(frozen=True)
 class WriteContext:
-    """Frozen and picklable; one for all files of an operation (of a task: `with_task`).
+    """Hold what all files of a write operation have in common; frozen and picklable, so that it travels to tasks.
 
-    `memory`: bytes of rows that wait to be written, over all partitions. `workers`: threads (None: one a core). File names are Java's:
-    partition id, task id, operation, counter.
+    `memory`: bytes of rows that wait to be written, over all partitions. `workers`: threads (None: one per core). File names are those of
+    Java Iceberg: partition id, task id, operation, counter.
 
-    `specs`: all of the table, `sources`: the columns they partition by, also dropped ones; without them those of `spec` and `schema`.
-    `deletes`: made by `for_deletes`. `lineage`: made by `keeping_lineage`.
+    `specs`: all partition specs of the table. `sources`: the columns that they partition by, dropped ones included. Where these are empty,
+    `spec` and `schema` are used. `deletes`: set by `for_deletes`. `lineage`: set by `keeping_lineage`.
     """
 
     schema: Schema
@@ -107,7 +107,7 @@ class WriteContext:
     def of(
         cls, metadata: TableMetadata, storage: Storage, options: WriteOptions | None = None, operation_id: str | None = None, **more: Any
     ) -> WriteContext:
-        """The context of a write on a table; options win over its properties. `more`: any other field."""
+        """Make the context of a write to a table; options take precedence over its properties. `more`: any other field."""
         options = options or WriteOptions()
         refuse_encryption(metadata)
         spec = metadata.spec() if options.output_spec_id is None else metadata.spec_by_id(options.output_spec_id)
@@ -115,7 +115,7 @@ class WriteContext:
         if not options.use_table_distribution_and_ordering:
             order = UNSORTED_SORT_ORDER
         if unknown := [f for f in spec.fields if not f.transform.is_known]:
-            raise Unsupported(f"Cannot write: partition transform {unknown[0].transform} is not known to this version.")
+            raise Unsupported(f"Cannot write with partition transform {unknown[0].transform}: it is not known to this version.")
         more = {"format_version": metadata.format_version, "specs": metadata.partition_specs, "sources": _sources(metadata), **more}
         return cls(
             metadata.schema(), spec, order, storage, metadata.location, dict(metadata.properties),
@@ -125,18 +125,21 @@ class WriteContext:
         )  # fmt: skip
 
     def keeping_lineage(self) -> WriteContext:
-        """The same, for files that also hold `_row_id` and `_last_updated_sequence_number` (v3; spec, "Row Lineage"): of batches that
-        have columns of these names; null, which means inherited, of others. Raises Unsupported before v3."""
+        """Return a context for files that also store `_row_id` and `_last_updated_sequence_number` (v3; spec, "Row Lineage").
+
+        They are taken from batches that have columns of these names; for other batches they are null, which means inherited. Raises
+        Unsupported before v3.
+        """
         if self.format_version < 3:
-            text = f"Row lineage is kept from format version 3 on; {self.location} has {self.format_version}."
+            text = f"Row lineage needs format version 3 or later; {self.location} has version {self.format_version}."
             raise Unsupported(text, table=self.location)
         if taken := [f.name for f in LINEAGE if not self.lineage and f.name in (own.name for own in self.schema.fields)]:
-            text = f"The table has a column {taken[0]}, which is the name of its rows' lineage; its rows cannot be changed."
+            text = f"The table has a column {taken[0]}, a name that is reserved for row lineage, so its rows cannot be changed."
             raise Unsupported(text, hint="Rename the column.", table=self.location)
         return self if self.lineage else replace(self, schema=_with_lineage(self.schema), lineage=True)
 
     def for_deletes(self, kind: DeleteKind) -> WriteContext:
-        """The same, for delete files. Their format and sizes are `write.delete.*`, then those of data files."""
+        """Return a context for delete files. Their format and size are those of `write.delete.*`, else those of data files."""
         plain = _without_lineage(self.schema) if self.lineage else self.schema
         format_ = _format(self.options.delete_format, DELETE_FORMAT.of(self.properties) or self.format)
         target_size = self.options.target_delete_file_size_bytes or DELETE_TARGET_FILE_SIZE.of(self.properties)
@@ -148,19 +151,21 @@ class WriteContext:
         )  # fmt: skip
 
     def with_spec(self, spec_id: int) -> WriteContext:
-        """The same, for files of another of the table's specs."""
+        """Return a context for files of another of the table's partition specs."""
         if spec_id == self.spec.spec_id:
             return self
         return replace(self, spec=next(s for s in self.specs if s.spec_id == spec_id))
 
     @cached_property
     def metrics(self) -> MetricsConfig:
+        """Return the metrics modes of columns; position deletes have full bounds, by which readers match them with data files."""
         if self.deletes is not None and self.deletes.name == "position":
             return MetricsConfig({DELETE_FILE_PATH_ID: FULL, DELETE_FILE_POS_ID: FULL}, NONE)
         return metrics_config(self.properties, self.schema, self.sort_order)
 
     @cached_property
     def layout(self) -> Layout | None:
+        """Return the columns of a file in the format's types; None for Avro, which is encoded by hand."""
         match self.format:
             case "parquet":
                 return parquet_layout(self.schema)
@@ -170,7 +175,7 @@ class WriteContext:
 
     @cached_property
     def settings(self) -> Any:
-        """Format settings, checked before anything is written."""
+        """Return the settings of the file format, checked before anything is written."""
         codec, level = self.options.compression_codec, self.options.compression_level
         match self.format:
             case "parquet":
@@ -182,14 +187,14 @@ class WriteContext:
 
     @property
     def group_bytes(self) -> int:
-        """Arrow bytes of rows that are laid down at once: a row group's, but not more than a file's."""
+        """Return the Arrow bytes of rows that are written at once: the size of a row group, but not more than that of a file."""
         size = self.settings.row_group_bytes if isinstance(self.settings, ParquetSettings) else 67_108_864
         return max(1024, min(size, self.target_size))
 
     def writer(
         self, sink: Any, pool: ThreadPoolExecutor | None = None
     ) -> ParquetFileWriter | RowGroupsWriter | OrcFileWriter | AvroFileWriter:
-        """Of a new file. `pool`: where row groups of Parquet are encoded at the same time."""
+        """Make the writer of a new file. `pool`: threads that encode several row groups of a Parquet file at the same time."""
         notes = self.deletes.metadata if self.deletes else {}
         match self.format:
             case "parquet":
@@ -208,20 +213,21 @@ class WriteContext:
         return AvroFileWriter(sink, self.schema, self.settings, self.metrics, notes)
 
     def directory(self, partition: tuple[Any, ...]) -> str:
-        """The path of a partition of `spec` below the table's data."""
+        """Return the directory of a partition below the table's data."""
         return partition_path(self.spec, self.sources or self.schema, partition) if self.spec.fields else ""
 
     def file_name(self, number: int) -> str:
-        """`%05d-%d-<operation>-%05d[-deletes].<ext>`, counter from 1 (format: names and locations)."""
+        """Name a file as Java does: `%05d-%d-<operation>-%05d[-deletes].<ext>`, with a counter from 1."""
         if self.deletes is not None:
             return self.delete_name(number, self.format)
         return f"{self.partition_id:05d}-{self.task_id}-{self.operation_id}-{number:05d}.{self.format}"
 
     def delete_name(self, number: int, extension: str) -> str:
+        """Name a delete file as Java does."""
         return f"{self.partition_id:05d}-{self.task_id}-{self.operation_id}-{number:05d}-deletes.{extension}"
 
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A batch with the columns of `schema`: lineage that it lacks is null."""
+        """Order the columns of a batch as `schema`; columns of lineage that it lacks are null."""
         if not self.lineage:
             return batch
         names, count = batch.schema.names, batch.num_rows
@@ -244,7 +250,7 @@ def _without_lineage(schema: Schema) -> Schema:
 
 
 def _sources(metadata: TableMetadata) -> Schema:
-    """The current schema and the columns that it lost and that a spec partitions by."""
+    """Join the current schema and the dropped columns that a spec partitions by."""
     schema = metadata.schema()
     lost = {f.field_id: f for s in metadata.partition_specs for f in schema_of_spec(metadata, s).fields if f.field_id not in schema.by_id}
     return Schema(*schema.fields, *(replace(f, name=f"\0{f.field_id}") for f in lost.values())) if lost else schema
@@ -252,21 +258,21 @@ def _sources(metadata: TableMetadata) -> Schema:
 
 def _format(asked: str | None, otherwise: str) -> str:
     if asked is not None and asked.lower() not in FORMATS:
-        raise InvalidInput(f"A file format is parquet, orc or avro, not {asked!r}.")
+        raise InvalidInput(f"The file format must be parquet, orc or avro, not {asked!r}.")
     return asked.lower() if asked else otherwise
 
 
 def check_formats(metadata: TableMetadata, options: WriteOptions, verb: Verb) -> None:
-    """Raises InvalidInput for compression options that no file of this write could take."""
+    """Check that the compression options apply to some file of this write. Raises InvalidInput."""
     data = _format(options.write_format, DATA_FORMAT.of(metadata.properties))
     written = {data}
     if verb in ("overwrite", "delete", "update", "merge") and metadata.format_version == 2:
         written.add(_format(options.delete_format, DELETE_FORMAT.of(metadata.properties) or data))
     if options.asks_for("compression_strategy") and "orc" not in written:
-        raise meaningless("compression_strategy", f"for {data} files: it is ORC's", "Leave it out, or write-format: orc.")
+        raise meaningless("compression_strategy", f"for {data} files: it is an option of ORC", "Leave it out, or set write-format to orc.")
     if options.asks_for("compression_level"):
         properties = metadata.properties
         codecs = {f: (options.compression_codec or codec.of(properties)).lower() for f, codec in _CODECS.items() if f in written}
         if not any(c in LEVELS for c in codecs.values()):
             of = " and ".join(f"{f} with {c}" for f, c in codecs.items()) or data
-            raise meaningless("compression_level", f"for {of} files", "Levels are those of zstd, gzip and brotli.")
+            raise meaningless("compression_level", f"for {of} files", "The codecs with levels are zstd, gzip and brotli.")

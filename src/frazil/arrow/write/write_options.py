@@ -1,4 +1,4 @@
-"""Write options by Java Iceberg's names (SparkWriteOptions): what a caller may say of one write, checked before anything is written."""
+"""Check the options of one write, which have Java Iceberg's names (SparkWriteOptions), before anything is written."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _TRUE, _FALSE = ("true", "1", "yes"), ("false", "0", "no")
 _REFUSED = {
     "shred-variants": "variants are written unshredded",
     "variant-inference-buffer-size": "variants are written unshredded",
-    "use-merge-append-for-streaming": "it belongs to streams",
-    "rewritten-file-scan-task-set-id": "it belongs to Java's compaction",
-    "scan-task-set-id": "it belongs to Java's compaction",
-    "handle-timestamp-without-timezone": "timestamps without zone are written as they are",
-    "use-timestamp-without-timezone-in-new-tables": "the schema says it",
+    "use-merge-append-for-streaming": "it is an option of streaming writes",
+    "rewritten-file-scan-task-set-id": "it is internal to compaction in Java Iceberg",
+    "scan-task-set-id": "it is internal to compaction in Java Iceberg",
+    "handle-timestamp-without-timezone": "timestamps without a zone are written as they are",
+    "use-timestamp-without-timezone-in-new-tables": "the types of the schema decide it",
 }
 
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """Sizes in bytes; None: the table's properties, then Java's defaults, decide."""
+    """Hold the options of one write, sizes in bytes. None: the table's properties decide, then Java's defaults."""
 
     write_format: str | None = None
     delete_format: str | None = None
@@ -51,10 +51,10 @@ class WriteOptions:
     wap_id: str | None = None
     snapshot_properties: Mapping[str, str] = field(default_factory=dict)
     of_session: frozenset[str] = frozenset()
-    """Names that the caller did not give, the session did: they count where they mean something, and are no error elsewhere."""
+    """Names of options that come from the settings of the session: they are used where they apply and ignored elsewhere."""
 
     def asks_for(self, name: str) -> bool:
-        """Whether the caller gave this option."""
+        """Tell whether the caller gave this option, not the session."""
         return getattr(self, name) is not None and name not in self.of_session
 
 
@@ -87,13 +87,13 @@ _CHECKED: tuple[Verb, ...] = ("append", "overwrite", "dynamic_partition_overwrit
 _WITH_ROWS: tuple[Verb, ...] = (*_WITH_FRAME, "update")
 _WITH_DELETES: tuple[Verb, ...] = ("overwrite", "delete", "update", "merge")
 _WITH_CONFLICTS: tuple[Verb, ...] = ("overwrite", "dynamic_partition_overwrite", "delete", "update", "merge")
-_VERBS: dict[str, tuple[tuple[Verb, ...], str]] = {  # what is not listed means something to every verb
+_VERBS: dict[str, tuple[tuple[Verb, ...], str]] = {  # an option that is not listed applies to every verb
     "distribution_mode": (_WITH_ROWS, "rewritten files keep their rows in order, those of a partition together"),
     "advisory_partition_size": (_WITH_ROWS, "it shuffles nothing"),
     "check_nullability": (_CHECKED, "its values are checked row by row"),
     "check_ordering": (_CHECKED, "its columns are assigned by name"),
-    "merge_schema": (_WITH_FRAME, "there is no frame that could bring columns"),
-    "overwrite_mode": (("overwrite", "dynamic_partition_overwrite"), "nothing is overwritten"),
+    "merge_schema": (_WITH_FRAME, "it has no frame that could add columns"),
+    "overwrite_mode": (("overwrite", "dynamic_partition_overwrite"), "it overwrites nothing"),
     "isolation_level": (_WITH_CONFLICTS, "an append conflicts with nothing"),
     "validate_from_snapshot_id": (_WITH_CONFLICTS, "an append conflicts with nothing"),
     "delete_format": (_WITH_DELETES, "it writes no delete files"),
@@ -103,11 +103,11 @@ _VERBS: dict[str, tuple[tuple[Verb, ...], str]] = {  # what is not listed means 
 
 
 def write_options(given: Mapping[str, Any], verb: Verb | None = None, session: Mapping[str, Any] = {}) -> WriteOptions:
-    """Options as typed (`target-file-size-bytes`, `target_file_size_bytes`, `mergeSchema`, `snapshot-property.k`) as one checked value.
-    `verb`: what they are for. `session`: what the session says, under the caller's options; nothing of it is refused for the verb.
+    """Check options as a caller writes them (`target-file-size-bytes`, `target_file_size_bytes`, `mergeSchema`, `snapshot-property.k`).
 
-    Raises InvalidInput for an unknown option, a value that does not fit, one that can mean nothing to the verb, Unsupported for one of
-    Java's that Frazil does not serve.
+    `verb`: the operation that they are for. `session`: the settings of the session, over which the caller's options take precedence; those
+    that do not apply to the verb are ignored. Raises InvalidInput for an unknown option, an invalid value, or an option that has no effect
+    on the verb, Unsupported for an option of Java Iceberg that Frazil does not support.
     """
     found, properties = _checked(given, "Write option {!r}")
     below, under = _checked(session, "The setting 'spark.sql.iceberg.{}'")
@@ -128,9 +128,10 @@ def _check_verb(options: WriteOptions, given: Mapping[str, Any], verb: Verb) -> 
         if verb not in _verbs(name):
             raise meaningless(name, f"to {verb}: {_VERBS[name][1]}")
     if verb == "dynamic_partition_overwrite" and options.overwrite_mode == "static":
-        raise InvalidInput("Write option 'overwrite-mode' is 'static', but partitions are to be overwritten dynamically.")
+        raise InvalidInput("Write option 'overwrite-mode' is 'static', but the operation overwrites partitions dynamically.")
     if "validate_from_snapshot_id" in given and verb in ("overwrite", "dynamic_partition_overwrite") and options.isolation_level is None:
-        raise meaningless("validate_from_snapshot_id", f"to {verb} without isolation-level", "isolation-level: serializable or snapshot.")
+        hint = "Set isolation-level to serializable or snapshot."
+        raise meaningless("validate_from_snapshot_id", f"to {verb} without isolation-level", hint)
     if not options.use_table_distribution_and_ordering:
         for name in ("distribution_mode", "output_sort_order_id"):
             if given.get(name) not in (None, "none"):
@@ -139,15 +140,15 @@ def _check_verb(options: WriteOptions, given: Mapping[str, Any], verb: Verb) -> 
 
 
 def meaningless(name: str, where: str, hint: str = "Leave it out.") -> InvalidInput:
-    """The error for an option that cannot have an effect."""
+    """Make the error for an option that cannot have an effect."""
     return InvalidInput(f"Write option {_dashed(name)!r} means nothing {where}.", hint=hint)
 
 
 def check_level(codec: str, level: str, key: str) -> int:
-    """A compression level within what the codec knows; `key`: the property that says so, unless an option did. Raises InvalidInput."""
+    """Check a compression level against the range of its codec. `key`: the property that sets it, for the error. Raises InvalidInput."""
     low, high = LEVELS[codec]
     if not level.strip().lstrip("+-").isdigit() or not low <= int(level) <= high:
-        raise InvalidInput(f"{key} of {codec} is a whole number from {low} to {high}, not {level!r}.")
+        raise InvalidInput(f"{key} of {codec} must be a whole number from {low} to {high}, not {level!r}.")
     return int(level)
 
 
@@ -156,7 +157,7 @@ def _dashed(name: str) -> str:
 
 
 def _checked(given: Mapping[str, Any], label: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """Options by their names here, those without a value left out; and the summary's properties among them."""
+    """Parse options; returns them by their Python names, without those that are None, and the properties of the snapshot's summary."""
     found: dict[str, Any] = {}
     properties: dict[str, str] = {}
     for key, value in given.items():
@@ -184,7 +185,7 @@ def _checked(given: Mapping[str, Any], label: str) -> tuple[dict[str, Any], dict
 
 
 def _meant(name: str) -> str:
-    """What a misspelt name may have meant."""
+    """Suggest the option that a misspelt name may have meant."""
     near = difflib.get_close_matches(name.lower().replace("-", "_"), _KINDS, 1, 0.8)
     return f" Did you mean {_dashed(near[0])!r}?" if near else ""
 
@@ -193,16 +194,16 @@ def _value(label: str, name: str, value: Any) -> Any:
     kind, text = _KINDS[name], str(value).strip()
     if kind.startswith("bool"):
         if text.lower() not in (*_TRUE, *_FALSE):
-            raise InvalidInput(f"{label} is true or false, not {value!r}.")
+            raise InvalidInput(f"{label} must be true or false, not {value!r}.")
         return text.lower() in _TRUE
     if kind.startswith("int") or name == "compression_level":
         return _number(label, name, value, text)
     if name in _CHOICES:
         if text.lower() not in _CHOICES[name]:
-            raise InvalidInput(f"{label} is one of {', '.join(_CHOICES[name])}, not {value!r}.")
+            raise InvalidInput(f"{label} must be one of {', '.join(_CHOICES[name])}, not {value!r}.")
         return text.lower()
     if not isinstance(value, str) or (not text and name != "branch"):
-        raise InvalidInput(f"{label} is text, not {value!r}.")
+        raise InvalidInput(f"{label} must be text, not {value!r}.")
     return value
 
 
@@ -210,9 +211,9 @@ def _number(label: str, name: str, value: Any, text: str) -> Any:
     try:
         number = int(text)
     except ValueError as e:
-        raise InvalidInput(f"{label} is a whole number, not {value!r}.") from e
+        raise InvalidInput(f"{label} must be a whole number, not {value!r}.") from e
     if number <= 0 and "size" in name:
         raise InvalidInput(f"{label} must be above 0, not {value!r}.")
     if number < 0 and name.endswith("_id"):
-        raise InvalidInput(f"{label} is an id, not {value!r}.")
+        raise InvalidInput(f"{label} must be an id, not {value!r}.")
     return str(number) if name == "compression_level" else number

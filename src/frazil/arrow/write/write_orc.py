@@ -1,4 +1,4 @@
-"""ORC files with Iceberg's attributes (spec, "ORC"): ids, requiredness, and what an ORC type leaves open."""
+"""Write ORC data files with Iceberg's attributes (spec, "ORC"): field ids, required columns, and what an ORC type leaves open."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _CODECS = ("none", "uncompressed", "zlib", "snappy", "lz4", "zstd")
 
 
 def orc_layout(schema: Schema) -> Layout:
-    """Raises Unsupported for variants: Java Iceberg cannot read them from ORC."""
+    """Plan the columns of an ORC file. Raises Unsupported for variants, which Java Iceberg cannot read from ORC."""
     if variants := [i for i, f in schema.by_id.items() if isinstance(f.field_type, VariantType)]:
         raise Unsupported(
             f"Column {schema.find_column_name(variants[0])} is a variant, which ORC files cannot hold.", hint="Write Parquet or Avro."
@@ -50,7 +50,7 @@ def orc_layout(schema: Schema) -> Layout:
 def _leaf(type_: IcebergType) -> pa.DataType | None:
     if isinstance(type_, UUIDType | FixedType):
         return pa.binary()
-    match type_:  # what pyarrow's ORC reader cannot read (timestamps beyond nanoseconds' range) is refused here, not written
+    match type_:  # timestamps outside the range of nanoseconds are refused here, since pyarrow's ORC reader could not read them
         case TimestampType():
             return pa.timestamp("ns")
         case TimestamptzType():
@@ -81,11 +81,14 @@ def _attributes(f: NestedField) -> dict[bytes, bytes]:
 def orc_settings(
     properties: Mapping[str, str], *, codec: str | None = None, strategy: str | None = None, schema: pa.Schema | None = None
 ) -> dict[str, Any]:
-    """What `write.orc.*` says, as arguments of pyarrow's writer. `schema`: of the files, whose columns may get bloom filters; None: none
-    may. Raises InvalidInput for columns that are not there."""
+    """Read `write.orc.*` as arguments of pyarrow's writer.
+
+    `schema`: of the files, whose columns may get bloom filters; None: no column may. Raises InvalidInput for bloom filters of columns that
+    the table does not have.
+    """
     name = (codec or ORC_CODEC.of(properties)).lower()
     if name not in _CODECS:
-        raise Unsupported(f"ORC has no compression-codec {name!r} here.", hint=f"Known: {', '.join(_CODECS)}.")
+        raise Unsupported(f"Cannot write ORC with compression codec {name!r}.", hint=f"Known: {', '.join(_CODECS)}.")
     found: dict[str, Any] = {
         "compression": "uncompressed" if name == "none" else name,
         "compression_strategy": strategy.lower() if strategy else ORC_STRATEGY.of(properties),
@@ -95,14 +98,14 @@ def orc_settings(
     if schema is not None and (text := ORC_BLOOM_FILTER_COLUMNS.of(properties)):
         columns, names = orc_columns(schema), [c.strip() for c in text.split(",") if c.strip()]
         if unknown := [n for n in names if n not in columns]:
-            text = f"{ORC_BLOOM_FILTER_COLUMNS.name} names {', '.join(unknown)}, which the table has not got."
+            text = f"{ORC_BLOOM_FILTER_COLUMNS.name} names columns that the table does not have: {', '.join(unknown)}."
             raise InvalidInput(text, column=unknown[0])
         found["bloom_filter_columns"] = [columns[n] for n in names]
     return found
 
 
 def orc_columns(schema: pa.Schema) -> dict[str, int]:
-    """ORC's number of each column, by full name: types are counted from the root, each before what is inside it."""
+    """Map the full names of columns to ORC's column ids, which count types from the root, each before those inside it."""
     found: dict[str, int] = {}
 
     def number(name: str, type_: pa.DataType) -> None:
@@ -122,7 +125,10 @@ def orc_columns(schema: pa.Schema) -> dict[str, int]:
 
 
 def check_moments(type_: IcebergType, array: Any, name: str) -> None:
-    """Raises InvalidInput for fractions of seconds before 1970: pyarrow cuts them towards zero, and Java then reads another second."""
+    """Check that no time before 1970 has a fraction of a second: pyarrow rounds those towards zero, and Java reads another second.
+
+    Raises InvalidInput.
+    """
     match type_:
         case StructType():
             for f, inside in zip(type_.fields, array.flatten() if type_.fields else (), strict=True):
@@ -139,12 +145,14 @@ def check_moments(type_: IcebergType, array: Any, name: str) -> None:
     per_second = 1_000_000 if array.type.unit == "us" else 1_000_000_000
     if pc.any(pc.not_equal(pc.multiply(pc.divide(early, per_second), per_second), early)).as_py():
         raise InvalidInput(
-            f"Column {name} holds a time before 1970 with a fraction of a second, which cannot be written to ORC rightly.",
+            f"Column {name} holds a time before 1970 with a fraction of a second, which ORC files would not preserve.",
             hint="Write Parquet or Avro.", column=name,
         )  # fmt: skip
 
 
 class OrcFileWriter:
+    """Write one ORC data file."""
+
     def __init__(self, sink: Any, schema: Schema, laid: Layout, settings: Mapping[str, Any], config: MetricsConfig):
         self._schema, self._layout, self._sink = schema, laid, _Sink(sink)
         self._writer = orc.ORCWriter(self._sink, **settings)
@@ -161,10 +169,11 @@ class OrcFileWriter:
         self._sink.check()
 
     def has(self, size: int) -> bool:
-        """Whether the file has so many bytes."""
+        """Tell whether the file has at least `size` bytes."""
         return self._sink.tell() >= size
 
     def abort(self) -> None:
+        """Keep pyarrow's writer from writing a footer when it is garbage-collected."""
         self._writer.is_open = False
 
     def close(self) -> Metrics:
@@ -174,7 +183,7 @@ class OrcFileWriter:
 
 
 class _Sink(io.RawIOBase):
-    """A sink that keeps its errors until it is asked: on one of a full disk, pyarrow's ORC writer ends the process when it is closed."""
+    """Keep the errors of a sink until `check` raises them: pyarrow's ORC writer ends the process when its sink fails while it is closed."""
 
     def __init__(self, sink: Any):
         self._to, self._position = sink, 0
@@ -197,6 +206,6 @@ class _Sink(io.RawIOBase):
         return self._position
 
     def check(self) -> None:
-        """Raises what has failed."""
+        """Raise the first error of the sink, if there was one."""
         if self._error is not None:
             raise self._error

@@ -1,4 +1,4 @@
-"""Parquet files as Java Iceberg reads them: field ids on every column, minimal decimals, annotated types, `iceberg.schema`."""
+"""Write Parquet data files as Java Iceberg does: field ids on every column, minimal decimals, annotated types, `iceberg.schema`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from frazil.spec.schema import Schema
 from frazil.spec.types import BooleanType, IcebergType, NestedField, StringType, UUIDType, VariantType, children
 
 _SMALLEST_PAGE = 64  # bytes
-_BLOOM_FILTER_RATE = 0.01  # of false positives, where no property says another
+_BLOOM_FILTER_RATE = 0.01  # rate of false positives, where no property sets another
 _LIMITS = {
     "data_page_size": PARQUET_PAGE_SIZE, "max_rows_per_page": PARQUET_PAGE_ROWS, "dictionary_pagesize_limit": PARQUET_DICTIONARY_SIZE,
 }  # fmt: skip
@@ -51,7 +51,7 @@ _CODECS = {
 
 
 def parquet_layout(schema: Schema) -> Layout:
-    """Columns of a Parquet file: uuid carries its annotation, every field its id."""
+    """Plan the columns of a Parquet file: uuid carries its annotation, every field its id."""
     return layout(schema, _leaf, lambda f: {PARQUET_FIELD_ID: str(f.field_id).encode()})
 
 
@@ -64,13 +64,13 @@ def _variant_free(f: NestedField) -> bool:
 
 
 class ParquetSettings:
-    """What `write.parquet.*` says, as arguments of pyarrow's writer. Raises InvalidInput, naming the property."""
+    """Read `write.parquet.*` as arguments of pyarrow's writer. Raises InvalidInput, naming the property."""
 
     def __init__(self, properties: Mapping[str, str], schema: Schema, *, codec: str | None = None, level: str | None = None):
         self._properties, self._schema = properties, schema
         name = (codec or PARQUET_CODEC.of(properties)).lower()
         if name not in _CODECS:
-            raise Unsupported(f"Parquet has no compression-codec {name!r} here.", hint=f"Known: {', '.join(_CODECS)}.")
+            raise Unsupported(f"Cannot write Parquet with compression codec {name!r}.", hint=f"Known: {', '.join(_CODECS)}.")
         if PARQUET_SHRED_VARIANTS.of(properties) and not all(map(_variant_free, schema.fields)):
             raise Unsupported(f"{PARQUET_SHRED_VARIANTS.name} is not supported: variants are written unshredded.")
         self.row_group_bytes = PARQUET_ROW_GROUP_SIZE.of(properties)
@@ -78,7 +78,7 @@ class ParquetSettings:
             "compression": _CODECS[name],
             "data_page_version": {"v1": "1.0", "v2": "2.0"}[PARQUET_PAGE_VERSION.of(properties)],
             "store_schema": False,
-            "write_page_checksum": True,  # as Java's writer
+            "write_page_checksum": True,  # as Java's writer does
             "store_decimal_as_integer": True,
             "version": "2.6",
         }
@@ -86,7 +86,7 @@ class ParquetSettings:
             if (value := limit.of(properties)) is not None:
                 self.arguments[argument] = value
         if self.arguments.get("data_page_size", _SMALLEST_PAGE) < _SMALLEST_PAGE:
-            text = f"{PARQUET_PAGE_SIZE.name} must be at least {_SMALLEST_PAGE}: lists in smaller pages cannot be read back."
+            text = f"{PARQUET_PAGE_SIZE.name} must be at least {_SMALLEST_PAGE}: lists in smaller pages could not be read."
             raise InvalidInput(text)
         level = level or PARQUET_LEVEL.of(properties)
         if level is not None and name in LEVELS:
@@ -97,7 +97,7 @@ class ParquetSettings:
             self.arguments["bloom_filter_options"] = blooms
 
     def _columns(self, argument: str, switch: ColumnProperty[bool]) -> None:
-        """A per-column switch: pyarrow takes the columns for which it is on."""
+        """Apply a switch that properties set per column; pyarrow takes the columns for which it is on."""
         off = {column for column, on in switch.of(self._properties).items() if not on}
         if off:
             leaves = leaf_paths(self._schema)
@@ -110,17 +110,18 @@ class ParquetSettings:
             if not wanted or column not in leaves:
                 continue
             if isinstance(self._schema.find_field(column).field_type, BooleanType):
-                text = f"{PARQUET_BLOOM_FILTER.prefix}{column} is not possible: Parquet has no bloom filters for booleans."
+                text = f"{PARQUET_BLOOM_FILTER.prefix}{column} cannot be set: Parquet has no bloom filters for booleans."
                 raise InvalidInput(text)
             rate = rates.get(column, _BLOOM_FILTER_RATE)
-            # Each filter of an open file takes its whole size: without a number of values, and for more, the size is the bound, as in Java.
+            # A filter takes its whole size in memory. Without a number of values, or with too large a one, the maximum size bounds it, as
+            # in Java.
             most = max(1, int(PARQUET_BLOOM_FILTER_MAX.of(self._properties) * 8 * -math.log(1 - rate ** (1 / 8)) / 8))
             found[leaves[column]] = {"fpp": rate, "ndv": min(counts.get(column, most), most)}
         return found
 
 
 def leaf_paths(schema: Schema) -> dict[str, str]:
-    """Full names of leaf columns and their paths in a Parquet file."""
+    """Map the full names of leaf columns to their paths in a Parquet file."""
     found = {}
     for field_id, f in schema.by_id.items():
         if children(f.field_type):
@@ -138,7 +139,7 @@ def leaf_paths(schema: Schema) -> dict[str, str]:
 
 
 class ParquetFileWriter:
-    """One file. `write` makes a row group of what it is given; `close` gives the metrics."""
+    """Write one Parquet file. Each `write` makes one row group; `close` returns the metrics."""
 
     def __init__(
         self, sink: Any, schema: Schema, laid: Layout, settings: ParquetSettings, config: MetricsConfig,
@@ -160,15 +161,15 @@ class ParquetFileWriter:
             self._writer.write_table(table, row_group_size=table.num_rows)
 
     def has(self, size: int) -> bool:
-        """Whether the file has so many bytes."""
+        """Tell whether the file has at least `size` bytes."""
         return (self._tail.position if self._tail else int(self._sink.tell())) >= size
 
     def abort(self) -> None:
-        """The writer must not write a footer when it is forgotten."""
+        """Keep pyarrow's writer from writing a footer when it is garbage-collected."""
         self._writer.is_open = False
 
     def finish(self) -> None:
-        """Writes the end of the file."""
+        """Write the footer of the file."""
         if self._tail:
             self._tail.keep()
         self._writer.close()
@@ -176,11 +177,11 @@ class ParquetFileWriter:
             self._tail.finish(self._schema)
 
     def nan_counts(self) -> dict[int, int]:
-        """Of the rows so far, by field id."""
+        """Return the number of NaNs so far, by field id."""
         return self._nans.nan_counts()
 
     def metrics(self, footer: Any, nan_counts: Mapping[int, int]) -> Metrics:
-        """What a footer says of the columns of such a file."""
+        """Collect the metrics of a file of this writer from its footer."""
         return parquet_metrics(footer, self._schema, self._config, nan_counts)
 
     def close(self) -> Metrics:
@@ -189,7 +190,7 @@ class ParquetFileWriter:
 
 
 class _Tail(io.RawIOBase):
-    """A sink that can hold back what is written last, the footer, to change it."""
+    """Pass data on to a sink, but hold back the footer to annotate it: pyarrow cannot change a schema after the write (docs/adr/0019)."""
 
     def __init__(self, sink: Any):
         self._sink, self.position = sink, 0
@@ -211,9 +212,11 @@ class _Tail(io.RawIOBase):
         return self.position
 
     def keep(self) -> None:
+        """Hold back what is written from now on."""
         self._kept = bytearray()
 
     def finish(self, schema: Schema) -> None:
+        """Write what was held back, with annotations in the footer."""
         kept = bytes(self._kept or b"")
         length = int.from_bytes(kept[-8:-4], "little")
         footer = parquet_footer.with_annotations(parquet_footer.parse(kept[-8 - length : -8]), schema).encode()
@@ -221,7 +224,7 @@ class _Tail(io.RawIOBase):
 
 
 def missing_bounds(metrics: Metrics, source: Any, schema: Schema, config: MetricsConfig) -> None:
-    """Bounds that a footer leaves out because the values are long: found by reading those columns again."""
+    """Find the bounds that a footer leaves out because values are long, by reading those columns again."""
     if not metrics.unknown:
         return
     file = pq.ParquetFile(source, arrow_extensions_enabled=False)
@@ -233,7 +236,7 @@ def missing_bounds(metrics: Metrics, source: Any, schema: Schema, config: Metric
 
 
 def _only_leaf(array: pa.Array, type_: IcebergType) -> pa.Array:
-    """The one leaf inside structs that hold nothing else."""
+    """Take the only leaf out of the structs around it."""
     while pa.types.is_struct(array.type):
         array = array.flatten()[0]
     return array.cast(pa.string()) if isinstance(type_, StringType) and not pa.types.is_string(array.type) else array

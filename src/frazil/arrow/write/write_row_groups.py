@@ -1,6 +1,6 @@
-"""A Parquet file whose row groups are encoded at the same time, each in memory as a file of its own, and joined in their order.
+"""Write a Parquet file whose row groups are encoded at the same time, each in memory as a file of its own, and joined in their order.
 
-Encoding and compressing is all the time that writing takes, and pyarrow does it on one core for a file.
+Writing spends its time in encoding and compressing, for which pyarrow uses one core per file (docs/adr/0013).
 """
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ from frazil.arrow.write.write_parquet import ParquetFileWriter
 
 
 class RowGroupsWriter:
-    """One file. `write` makes a row group of what it is given; `close` gives the metrics. `make`: a writer of a whole file. `most` wait,
-    of no more than `memory` bytes together."""
+    """Write one Parquet file. Each `write` makes one row group; `close` returns the metrics.
+
+    `make`: makes the writer of a whole file, as which each row group is encoded. At most `most` row groups wait to be joined, of at most
+    `memory` bytes together.
+    """
 
     def __init__(self, sink: Any, make: Callable[[Any], ParquetFileWriter], pool: ThreadPoolExecutor, most: int, memory: int):
         self._sink, self._make, self._pool, self._most, self._memory = sink, make, pool, most, memory
@@ -41,8 +44,8 @@ class RowGroupsWriter:
         self._coming += size
 
     def has(self, size: int) -> bool:
-        """Whether the file has so many bytes. Row groups on their way are waited for where it depends on them."""
-        while self._waiting and self._written < size <= self._written + 2 * self._coming:  # none becomes twice as large
+        """Tell whether the file has at least `size` bytes; waits for row groups that are being encoded where the answer depends on them."""
+        while self._waiting and self._written < size <= self._written + 2 * self._coming:  # encoding never doubles the size
             self._take()
         return self._written >= size
 
@@ -58,7 +61,7 @@ class RowGroupsWriter:
         return sink.getvalue(), writer
 
     def _take(self) -> None:
-        """The next row group goes to the file."""
+        """Write the next encoded row group to the file."""
         size, future = self._waiting.popleft()
         data, writer = future.result()
         self._coming -= size
@@ -76,7 +79,7 @@ class RowGroupsWriter:
             future.cancel()
 
     def close(self) -> Metrics:
-        if not self._waiting and self._last is None:  # no row came
+        if not self._waiting and self._last is None:  # without rows, the file has one empty part
             self._waiting.append((0, self._pool.submit(self._encoded, ())))
         while self._waiting:
             self._take()

@@ -1,6 +1,7 @@
-"""Rows to data files: rolled at the target size, a file set a partition, sorted within bounded memory, removed again when a write fails.
+"""Write rows to data files: files roll at the target size per partition, rows are sorted within bounded memory, and a failed write
+removes its files.
 
-batches -> (generations of bounded size -> partitions -> sorted) -> row groups -> files -> DataFile with metrics
+Steps: batches -> (generations of bounded size -> partitions -> sorted) -> row groups -> files -> DataFile with metrics.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ from frazil.storage.locations import data_location
 from frazil.tasks.in_order import default_workers, map_in_order
 
 __all__ = ["OutputFiles", "Rolling", "WriteContext", "write"]
-MAX_ROWS = 1 << 20  # rows of a row group at most
-CHUNK_ROWS, CHUNK_BYTES = 1 << 20, 64 * 1024 * 1024  # rows that are sorted into partitions at once
-SPLIT_BYTES = 128 * 1024 * 1024  # a frame above it is written as several files at once
-MAX_OPEN = 256
+MAX_ROWS = 1 << 20  # per row group
+CHUNK_ROWS, CHUNK_BYTES = 1 << 20, 64 * 1024 * 1024  # rows that are grouped by partition at once
+SPLIT_BYTES = 128 * 1024 * 1024  # a larger frame is written as several files at the same time
+MAX_OPEN = 256  # partitions whose files stay open between generations
 
 
 @runtime_checkable
 class Splittable(Protocol):
-    """A frame in memory: its parts can be written at the same time. `nbytes` 0: a stream, of which nobody knows."""
+    """Describe a frame in memory, whose parts can be written at the same time. `nbytes` 0: a stream of unknown size."""
 
     nbytes: int
 
@@ -39,8 +40,8 @@ class Splittable(Protocol):
 
 
 def write(batches: Iterable[pa.RecordBatch], context: WriteContext) -> list[DataFile]:
-    """Write rows (typed as `to_arrow_schema(context.schema)`) and list the files, durable and complete. After an error none is left."""
-    assert context.settings is not None  # checked before the first byte
+    """Write rows (typed as `to_arrow_schema(context.schema)`) and list the files, durable and complete; an error leaves none behind."""
+    assert context.settings is not None  # reading them checks them before the first byte is written
     files = OutputFiles(context)
     if context.lineage:
         batches = map(context.rows, batches)
@@ -86,13 +87,13 @@ def _roll(batches: Iterable[pa.RecordBatch], context: WriteContext, files: Outpu
 
 
 class _Stopped(Exception):
-    """Another thread of this write has failed."""
+    """Stop a thread because another thread of the same write has failed."""
 
 
 def _write_grouped(batches: Iterable[pa.RecordBatch], context: WriteContext, files: OutputFiles) -> None:
-    """Generation by generation: as many rows as memory allows go to their partitions, then every partition is written, in parallel.
+    """Write rows by partition, in generations: as many rows as memory allows are grouped, then all partitions are written in parallel.
 
-    Sorted files end with their generation, since a file must be sorted as a whole.
+    Files of a sorted table end with their generation, since a file must be sorted as a whole.
     """
     workers = context.workers or default_workers()
     writers: dict[tuple[Any, ...], Rolling] = {}
@@ -129,7 +130,7 @@ def _generations(batches: Iterable[pa.RecordBatch], memory: int) -> Iterator[lis
 
 
 def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Small batches joined, so that a chunk is worth sorting into partitions."""
+    """Join small batches to chunks that are worth grouping by partition."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -147,7 +148,7 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 class OutputFiles:
-    """All files of a write, numbered from `first`: collects finished ones in the order of their rows, removes them when the write fails."""
+    """Track all files of a write, numbered from `first`: list finished ones in the order of their rows, remove all when the write fails."""
 
     def __init__(self, context: WriteContext, first: int = 1):
         self._context, self._lock = context, threading.Lock()
@@ -177,12 +178,12 @@ class OutputFiles:
         return [file for *_, file in sorted(self._finished, key=lambda f: f[:2])]
 
     def check(self) -> None:
-        """Stops the other threads of a write that has failed."""
+        """Raise in a thread when another thread of the write has failed."""
         if self.failed:
             raise _Stopped
 
     def abort(self) -> None:
-        """Best effort: what cannot be removed stays as an orphan."""
+        """Remove all files as far as possible; what cannot be removed stays as an orphan file."""
         self.failed = True
         for file in list(self._open):
             file.abort()
@@ -191,6 +192,8 @@ class OutputFiles:
 
 
 class _OpenFile:
+    """Write one data file; `close` returns its manifest entry."""
+
     def __init__(
         self, context: WriteContext, location: str, partition: tuple[Any, ...], part: int, number: int, pool: ThreadPoolExecutor | None
     ):  # fmt: skip
@@ -205,7 +208,7 @@ class _OpenFile:
             raise
 
     def write(self, batches: list[pa.RecordBatch]) -> None:
-        with told(self.location, "write"):  # the batches are there already: what fails is the disk
+        with told(self.location, "write"):  # the batches are in memory already, so an OSError is one of the file
             self.writer.write(batches)
 
     def close(self) -> DataFile:
@@ -231,7 +234,7 @@ class _OpenFile:
                 missing_bounds(metrics, source, self._context.schema, self._context.metrics)
 
     def abort(self) -> None:
-        """Removes the file; the store's context does that when it ends by an error, and raises it again."""
+        """Remove the file: the context of `open_output` does so when it ends by an error, which is raised again and suppressed here."""
         error = _Stopped()
         with contextlib.suppress(Exception):
             self.writer.abort()
@@ -240,7 +243,7 @@ class _OpenFile:
 
 
 class Rolling:
-    """The files of one partition, one after another: rows gather to a row group, a file ends at the target size."""
+    """Write the files of one partition, one after another: rows are held until they fill a row group, a file ends at the target size."""
 
     def __init__(self, context: WriteContext, files: OutputFiles, partition: tuple[Any, ...], part: int):
         self._context, self._files, self._partition, self._part = context, files, partition, part
@@ -250,12 +253,12 @@ class Rolling:
         self._group_bytes = context.group_bytes
 
     def hold(self, batch: pa.RecordBatch) -> None:
-        """Take rows without writing."""
+        """Hold rows without writing them."""
         if batch.num_rows:
             self._held.append(batch)
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take rows; whenever they make a row group it is written."""
+        """Hold rows, and write a row group whenever there are enough."""
         while batch.num_rows:
             each = max(1, batch.nbytes // batch.num_rows)
             room = min(MAX_ROWS - self._rows, max(1, (self._group_bytes - self._bytes) // each))
@@ -268,13 +271,14 @@ class Rolling:
             batch = batch.slice(part.num_rows)
 
     def flush(self) -> None:
-        """Write what was only held."""
+        """Write the rows that are held."""
         held, self._held, self._rows, self._bytes = self._held, [], 0, 0
         for batch in held:
             self.add(batch)
         self._write()
 
     def close(self) -> None:
+        """Write the rows that are held and finish the last file."""
         self.flush()
         if self._file is not None:
             self._files.finish(self._file)
