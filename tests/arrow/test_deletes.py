@@ -387,7 +387,7 @@ def test_damaged_position_deletes_are_corrupt_and_named(tmp_path: Path, kind: st
     refused(
         data,
         replace(file_of(loose, [{DELETE_FILE_PATH_ID: None, DELETE_FILE_POS_ID: 1}], tmp_path, kind), content=1),
-        "without path or position",
+        "without a path or a position",
     )
     refused(data, replace(good, key_metadata=b"k"), "encrypted", Unsupported)
     path = Path(good.file_path.removeprefix("file:"))

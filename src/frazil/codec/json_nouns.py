@@ -173,15 +173,15 @@ def type_from_json(obj: Any, depth: int = 0) -> IcebergType:
     raise CorruptData(f"Cannot parse type from json: {str(obj)[:100]}")
 
 
-def field_to_json(f: NestedField) -> dict[str, Any]:
-    obj: dict[str, Any] = {"id": f.field_id, "name": f.name, "required": f.required, "type": type_to_json(f.field_type)}
-    if f.doc is not None:
-        obj["doc"] = f.doc
-    if f.initial_default is not None:
-        obj["initial-default"] = single_value.to_json(f.field_type, f.initial_default)
-    if f.write_default is not None:
-        obj["write-default"] = single_value.to_json(f.field_type, f.write_default)
-    return {**obj, **f.extra}
+def field_to_json(field: NestedField) -> dict[str, Any]:
+    obj: dict[str, Any] = {"id": field.field_id, "name": field.name, "required": field.required, "type": type_to_json(field.field_type)}
+    if field.doc is not None:
+        obj["doc"] = field.doc
+    if field.initial_default is not None:
+        obj["initial-default"] = single_value.to_json(field.field_type, field.initial_default)
+    if field.write_default is not None:
+        obj["write-default"] = single_value.to_json(field.field_type, field.write_default)
+    return {**obj, **field.extra}
 
 
 def _field_from_json(obj: Any, depth: int) -> NestedField:

@@ -91,14 +91,14 @@ def _columns(columns: Iterable[Column], format_version: int) -> list[Column]:
     return [c for c in columns if c.since <= format_version <= c.until]
 
 
-def _partition_field(f: Any, named: set[str]) -> dict[str, Any]:
-    name = avro_name(f.name)
-    kept = {"iceberg-field-name": f.name} if name != f.name else {}
-    if isinstance(f.field_type, UnknownType):
-        return {"name": name, "type": "null", "field-id": f.field_id, **kept}
+def _partition_field(field: Any, named: set[str]) -> dict[str, Any]:
+    name = avro_name(field.name)
+    kept = {"iceberg-field-name": field.name} if name != field.name else {}
+    if isinstance(field.field_type, UnknownType):
+        return {"name": name, "type": "null", "field-id": field.field_id, **kept}
     # Java reads a fixed partition value with a length before it, whatever the schema says; only type `bytes` is read alike by all readers.
-    stored = "bytes" if isinstance(f.field_type, FixedType) else primitive_schema(f.field_type, named)
-    return {"name": name, "type": ["null", stored], "default": None, "field-id": f.field_id, **kept}
+    stored = "bytes" if isinstance(field.field_type, FixedType) else primitive_schema(field.field_type, named)
+    return {"name": name, "type": ["null", stored], "default": None, "field-id": field.field_id, **kept}
 
 
 def _field(column: Column, format_version: int, partition: Any) -> dict[str, Any]:

@@ -277,27 +277,27 @@ def encode_metadata(metadata: TableMetadata) -> bytes:
         raise ValidationError(f"The metadata of {metadata.location} cannot be written as JSON: {e}", table=metadata.location) from e
 
 
-def _pieces(m: TableMetadata) -> Iterator[bytes]:
+def _pieces(metadata: TableMetadata) -> Iterator[bytes]:
     """List the pieces of the file to be joined once: with many snapshots, each copy of the text costs more than all the rest."""
     between = b"{\n  "
-    for part in _parts(m):
+    for part in _parts(metadata):
         yield between
         yield from part
         between = b",\n  "
     yield b"\n}\n"
 
 
-def _parts(m: TableMetadata) -> Iterator[tuple[bytes, ...]]:
-    for key, value in _before_snapshots(m):
+def _parts(metadata: TableMetadata) -> Iterator[tuple[bytes, ...]]:
+    for key, value in _before_snapshots(metadata):
         yield _part(key, value)
-    yield _list_part("snapshots", m.snapshots.texts(_snapshot_text))
-    yield _part("statistics", m.statistics)
-    yield _part("partition-statistics", m.partition_statistics)
-    log = [(e.timestamp_ms, e.snapshot_id, _more(e.extra) if e.extra else b"") for e in m.snapshot_log]
+    yield _list_part("snapshots", metadata.snapshots.texts(_snapshot_text))
+    yield _part("statistics", metadata.statistics)
+    yield _part("partition-statistics", metadata.partition_statistics)
+    log = [(e.timestamp_ms, e.snapshot_id, _more(e.extra) if e.extra else b"") for e in metadata.snapshot_log]
     yield _list_part("snapshot-log", [b'{"timestamp-ms": %d, "snapshot-id": %d%s}' % entry for entry in log])
-    files = [(e.timestamp_ms, msgspec.json.encode(e.metadata_file), _more(e.extra) if e.extra else b"") for e in m.metadata_log]
+    files = [(e.timestamp_ms, msgspec.json.encode(e.metadata_file), _more(e.extra) if e.extra else b"") for e in metadata.metadata_log]
     yield _list_part("metadata-log", [b'{"timestamp-ms": %d, "metadata-file": %s%s}' % file for file in files])
-    for key, value in m.extra.items():
+    for key, value in metadata.extra.items():
         yield _part(key, value)
 
 
@@ -323,31 +323,32 @@ def _snapshot_text(snapshot: Snapshot) -> bytes:
     return _indented(nouns.snapshot_to_json(snapshot), 2)
 
 
-def _before_snapshots(m: TableMetadata) -> Iterator[tuple[str, Any]]:
-    v1 = m.format_version == 1
-    yield "format-version", m.format_version
-    if m.table_uuid is not None:
-        yield "table-uuid", m.table_uuid
-    yield "location", m.location
+def _before_snapshots(metadata: TableMetadata) -> Iterator[tuple[str, Any]]:
+    v1 = metadata.format_version == 1
+    yield "format-version", metadata.format_version
+    if metadata.table_uuid is not None:
+        yield "table-uuid", metadata.table_uuid
+    yield "location", metadata.location
     if not v1:
-        yield "last-sequence-number", m.last_sequence_number
-    yield "last-updated-ms", m.last_updated_ms
-    yield "last-column-id", m.last_column_id
+        yield "last-sequence-number", metadata.last_sequence_number
+    yield "last-updated-ms", metadata.last_updated_ms
+    yield "last-column-id", metadata.last_column_id
     if v1:  # old readers know only this field
-        yield "schema", nouns.schema_to_json(m.schema())
-    yield "current-schema-id", m.current_schema_id
-    yield "schemas", [nouns.schema_to_json(s) for s in m.schemas]
+        yield "schema", nouns.schema_to_json(metadata.schema())
+    yield "current-schema-id", metadata.current_schema_id
+    yield "schemas", [nouns.schema_to_json(s) for s in metadata.schemas]
     if v1:
-        yield "partition-spec", nouns.partition_fields_to_json(m.spec())
-    yield "default-spec-id", m.default_spec_id
-    yield "partition-specs", [nouns.spec_to_json(s) for s in m.partition_specs]
-    yield "last-partition-id", m.last_partition_id
-    yield "default-sort-order-id", m.default_sort_order_id
-    yield "sort-orders", [nouns.sort_order_to_json(s) for s in m.sort_orders]
-    yield "properties", m.properties
-    yield "current-snapshot-id", -1 if m.current_snapshot_id is None and m.format_version < 3 else m.current_snapshot_id
-    if m.format_version >= 3:
-        yield "next-row-id", m.next_row_id or 0
-    if m.encryption_keys:
-        yield "encryption-keys", m.encryption_keys
-    yield "refs", {name: nouns.ref_to_json(ref) for name, ref in m.refs.items()}
+        yield "partition-spec", nouns.partition_fields_to_json(metadata.spec())
+    yield "default-spec-id", metadata.default_spec_id
+    yield "partition-specs", [nouns.spec_to_json(s) for s in metadata.partition_specs]
+    yield "last-partition-id", metadata.last_partition_id
+    yield "default-sort-order-id", metadata.default_sort_order_id
+    yield "sort-orders", [nouns.sort_order_to_json(s) for s in metadata.sort_orders]
+    yield "properties", metadata.properties
+    current = metadata.current_snapshot_id
+    yield "current-snapshot-id", -1 if current is None and metadata.format_version < 3 else current
+    if metadata.format_version >= 3:
+        yield "next-row-id", metadata.next_row_id or 0
+    if metadata.encryption_keys:
+        yield "encryption-keys", metadata.encryption_keys
+    yield "refs", {name: nouns.ref_to_json(ref) for name, ref in metadata.refs.items()}

@@ -196,11 +196,11 @@ def labelled(task: ChangeTask, batch: pa.RecordBatch, read: ChangeRead, columns:
         CHANGE_FIELDS[0].field_id: kinds, CHANGE_FIELDS[1].field_id: pa.repeat(pa.scalar(task.ordinal, pa.int32()), count),
         CHANGE_FIELDS[2].field_id: pa.repeat(pa.scalar(task.snapshot_id, pa.int64()), count),
     }  # fmt: skip
-    own = {f.field_id: batch.column(n) for n, f in enumerate(columns.fields)}
+    own = {field.field_id: batch.column(n) for n, field in enumerate(columns.fields)}
     kept = _kept(read, columns, own, facts, count)
     schema, made = to_arrow_schema(read.projection), []
-    for f, shown in zip(read.projection.fields, schema, strict=True):
-        column = facts[f.field_id] if f.field_id in facts else own[f.field_id]
+    for wanted, shown in zip(read.projection.fields, schema, strict=True):
+        column = facts[wanted.field_id] if wanted.field_id in facts else own[wanted.field_id]
         column = column if kept is None else column.filter(kept)
         made.append(column if column.type.equals(shown.type) else column.cast(shown.type))  # the filter needed more fields of a struct
     return batch_of(made, schema, count)

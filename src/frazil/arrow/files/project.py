@@ -126,15 +126,15 @@ class _Planner:
         self, wanted: tuple[NestedField, ...], have: tuple[FileField, ...], *, needs_one: bool
     ) -> tuple[tuple[tuple[int | None, Plan], ...], list[int], set[int]]:
         """Plan the members of a struct; returns their plans, the indexes in `have` of the fields to read, and their leaves."""
-        by_id = {f.field_id: i for i, f in enumerate(have) if f.field_id is not None}
+        by_id = {field.field_id: i for i, field in enumerate(have) if field.field_id is not None}
         found: list[tuple[int | None, Plan]] = []
         leaves: set[int] = set()
-        for f in wanted:
-            at = by_id.get(f.field_id)
-            if at is None or isinstance(f.field_type, UnknownType) or (self.by_name and f.field_id in self.constants):
-                found.append((None, self.missing(f)))
+        for field in wanted:
+            at = by_id.get(field.field_id)
+            if at is None or isinstance(field.field_type, UnknownType) or (self.by_name and field.field_id in self.constants):
+                found.append((None, self.missing(field)))
                 continue
-            plan, inside = self.column(f.field_type, have[at])
+            plan, inside = self.column(field.field_type, have[at])
             found.append((at, plan))
             leaves |= inside
         fields = sorted({at for at, _ in found if at is not None})
@@ -146,12 +146,12 @@ class _Planner:
         place = {at: i for i, at in enumerate(fields)}
         return tuple((None if at is None else place[at], plan) for at, plan in found), fields, leaves
 
-    def missing(self, f: NestedField) -> Plan:
-        if f.field_id in self.constants:
-            return ConstantColumn(f.field_type, self.constants[f.field_id])
-        if f.initial_default is None and f.required:
-            raise CorruptData(f"Column {f.name} (id {f.field_id}) is required, but {self.file} does not hold it.", file=self.file)
-        return ConstantColumn(f.field_type, f.initial_default)
+    def missing(self, field: NestedField) -> Plan:
+        if field.field_id in self.constants:
+            return ConstantColumn(field.field_type, self.constants[field.field_id])
+        if field.initial_default is None and field.required:
+            raise CorruptData(f"Column {field.name} (id {field.field_id}) is required, but {self.file} does not hold it.", file=self.file)
+        return ConstantColumn(field.field_type, field.initial_default)
 
     def column(self, type_: IcebergType, have: FileField) -> tuple[Plan, set[int]]:
         everything = set(range(*have.leaves))

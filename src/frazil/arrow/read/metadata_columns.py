@@ -19,23 +19,23 @@ UNSETTLED = -1  # first_row_id of a file that is not committed yet: its rows hav
 Positions = np.ndarray[Any, Any]
 
 
-def metadata_column(f: NestedField, task: Any, positions: Positions, stored: pa.Array | None) -> pa.Array:
+def metadata_column(field: NestedField, task: Any, positions: Positions, stored: pa.Array | None) -> pa.Array:
     """Make one metadata column. `positions`: of the rows in the file. `stored`: the lineage column that the file itself holds, or None."""
     count = len(positions)
-    match f.field_id:
-        case _ if f.field_id == FILE_ID:
+    match field.field_id:
+        case _ if field.field_id == FILE_ID:
             return pa.repeat(task.file.file_path, count)
-        case _ if f.field_id == POS_ID:
+        case _ if field.field_id == POS_ID:
             return pa.array(positions, pa.int64())
-        case _ if f.field_id == DELETED_ID:
+        case _ if field.field_id == DELETED_ID:
             return pa.repeat(False, count)
-        case _ if f.field_id == SPEC_ID_ID:
+        case _ if field.field_id == SPEC_ID_ID:
             return pa.repeat(pa.scalar(task.spec.spec_id, pa.int32()), count)
-        case _ if f.field_id == PARTITION_ID:
-            return _partition(f, task, count)
-        case _ if f.field_id == ROW_ID_ID:
+        case _ if field.field_id == PARTITION_ID:
+            return _partition(field, task, count)
+        case _ if field.field_id == ROW_ID_ID:
             return _row_ids(task.file.first_row_id, positions, stored)
-        case _ if f.field_id == LAST_UPDATED_SEQUENCE_NUMBER_ID:
+        case _ if field.field_id == LAST_UPDATED_SEQUENCE_NUMBER_ID:
             number = task.data_sequence_number if task.file.first_row_id not in (None, UNSETTLED) else None
             fresh = pa.repeat(pa.scalar(number, pa.int64()), count)
             return (
@@ -45,7 +45,7 @@ def metadata_column(f: NestedField, task: Any, positions: Positions, stored: pa.
                 if number is not None
                 else stored_or_null(task, stored)
             )
-    raise Unsupported(f"Metadata column {f.name} cannot be read.", column=f.name)
+    raise Unsupported(f"Metadata column {field.name} cannot be read.", column=field.name)
 
 
 def stored_or_null(task: Any, stored: pa.Array) -> pa.Array:
@@ -62,11 +62,11 @@ def _row_ids(first_row_id: int | None, positions: Positions, stored: pa.Array | 
     return fresh if stored is None else pc.if_else(stored.is_null(), fresh, stored)
 
 
-def _partition(f: NestedField, task: Any, count: int) -> pa.Array:
+def _partition(field: NestedField, task: Any, count: int) -> pa.Array:
     """Make the `_partition` column: a struct of the fields of all specs, in which those of other specs than the file's are null."""
-    assert isinstance(f.field_type, StructType)
-    if not f.field_type.fields:
-        return pa.nulls(count, to_arrow_type(f.field_type))
+    assert isinstance(field.field_type, StructType)
+    if not field.field_type.fields:
+        return pa.nulls(count, to_arrow_type(field.field_type))
     values = {p.field_id: v for p, v in zip(task.spec.fields, task.file.partition, strict=False)}
-    row = {member.field_id: values.get(member.field_id) for member in f.field_type.fields}
-    return repeated(f.field_type, row, count)
+    row = {member.field_id: values.get(member.field_id) for member in field.field_type.fields}
+    return repeated(field.field_type, row, count)

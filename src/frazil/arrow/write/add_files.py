@@ -98,23 +98,23 @@ def _refuse_more(path: str, columns: FileSchema, schema: Schema, known: Set[int]
 
 
 def _unknown(fields: Sequence[FileField], known: Set[int], above: str, mapped: Sequence[MappedField]) -> Iterator[str]:
-    for f in fields:
-        entry = next((m for m in mapped if f.name in m.names), None)
-        if f.field_id is None and entry is not None:
+    for column in fields:
+        entry = next((m for m in mapped if column.name in m.names), None)
+        if column.field_id is None and entry is not None:
             continue  # the table's name mapping has the name without an id, so that the column is not read
-        if f.field_id not in known:
-            yield above + f.name
-        elif pa.types.is_struct(f.type):
-            yield from _unknown(f.children, known, f"{above}{f.name}.", (entry and entry.fields) or ())
+        if column.field_id not in known:
+            yield above + column.name
+        elif pa.types.is_struct(column.type):
+            yield from _unknown(column.children, known, f"{above}{column.name}.", (entry and entry.fields) or ())
         else:  # elements, keys and values have no names of their own, and not all writers give them ids
-            for child in f.children:
+            for child in column.children:
                 if pa.types.is_struct(child.type):
                     inside = next((m for m in (entry and entry.fields) or () if m.field_id == child.field_id), None)
-                    yield from _unknown(child.children, known, f"{above}{f.name}.{child.name}.", (inside and inside.fields) or ())
+                    yield from _unknown(child.children, known, f"{above}{column.name}.{child.name}.", (inside and inside.fields) or ())
 
 
-def _is_identity(f: PartitionField) -> bool:
-    return isinstance(f.transform, IdentityTransform)
+def _is_identity(field: PartitionField) -> bool:
+    return isinstance(field.transform, IdentityTransform)
 
 
 def _check_columns(path: str, schema: Schema, columns: FileSchema, constants: set[int]) -> None:
@@ -124,44 +124,42 @@ def _check_columns(path: str, schema: Schema, columns: FileSchema, constants: se
     except CorruptData as error:
         raise SchemaMismatch(f"{path} does not fit the table: {error.message}", file=path) from error
     if not columns.by_name:
-        for f in columns.fields:
-            known = schema.by_id.get(f.field_id) if f.field_id is not None else None
-            if known is not None and known.name != f.name:
-                raise SchemaMismatch(
-                    f"{path} has field ids of another table: id {f.field_id} is column {f.name} in the file and {known.name} in the table.",
-                    file=path,
-                )
+        for column in columns.fields:
+            known = schema.by_id.get(column.field_id) if column.field_id is not None else None
+            if known is not None and known.name != column.name:
+                meant = f"id {column.field_id} is column {column.name} in the file and {known.name} in the table"
+                raise SchemaMismatch(f"{path} has field ids of another table: {meant}.", file=path)
 
 
 def _partition_value(
-    path: str, f: PartitionField, schema: Schema, columns: FileSchema, metrics: Mapping[str, Any], file: pq.ParquetFile
+    path: str, field: PartitionField, schema: Schema, columns: FileSchema, metrics: Mapping[str, Any], file: pq.ParquetFile
 ) -> Any:
-    if isinstance(f.transform, VoidTransform):
+    if isinstance(field.transform, VoidTransform):
         return None
-    source = schema.find_field(f.source_id)
-    if not _holds(columns.fields, f.source_id):
-        return _from_path(path, f, source)
+    source = schema.find_field(field.source_id)
+    if not _holds(columns.fields, field.source_id):
+        return _from_path(path, field, source)
     if isinstance(source.field_type, FloatType | DoubleType):
-        return _only_float(path, f, file, _field(columns.fields, f.source_id))
+        return _only_float(path, field, file, _field(columns.fields, field.source_id))
     values, nulls = _count(metrics, "value_counts", source), _count(metrics, "null_value_counts", source)
     if values is not None and values == nulls:
         return None
     lower, upper = ((metrics[k] or {}).get(source.field_id) for k in ("lower_bounds", "upper_bounds"))
     if lower is None or upper is None or nulls is None:
         raise InvalidInput(
-            f"Cannot determine the value of partition field {f.name} for {path}: "
+            f"Cannot determine the value of partition field {field.name} for {path}: "
             f"its footer has no exact statistics of column {source.name}.",
             file=path,
         )  # fmt: skip
-    ends = [apply(f.transform, source.field_type, from_bytes(source.field_type, b)) for b in (lower, upper)]
-    same_bucket = f.transform.name != "bucket" or lower == upper
+    ends = [apply(field.transform, source.field_type, from_bytes(source.field_type, b)) for b in (lower, upper)]
+    same_bucket = field.transform.name != "bucket" or lower == upper
     if nulls or ends[0] != ends[1] or not same_bucket:
         also = ", and nulls" if nulls else ""
-        raise InvalidInput(f"{path} holds rows of several partitions: {f.name} is {ends[0]!r} to {ends[1]!r}{also}.", file=path)
+        raise InvalidInput(f"{path} holds rows of several partitions: {field.name} is {ends[0]!r} to {ends[1]!r}{also}.", file=path)
     return ends[0]
 
 
-def _only_float(path: str, f: PartitionField, file: pq.ParquetFile, column: FileField | None) -> float | None:
+def _only_float(path: str, field: PartitionField, file: pq.ParquetFile, column: FileField | None) -> float | None:
     """Find the one value of a column of floats by reading it: bounds in footers leave NaN out and do not tell 0.0 from -0.0."""
     assert column is not None
     found: dict[str, float | None] = {}
@@ -172,7 +170,7 @@ def _only_float(path: str, f: PartitionField, file: pq.ParquetFile, column: File
             bits = chunk.view(pa.int32() if pa.types.is_float32(chunk.type) else pa.int64()).unique()
             found |= {repr(v): v for v in bits.view(chunk.type).to_pylist()}
             if len(found) > 1:
-                raise InvalidInput(f"{path} holds rows of several partitions: {f.name} is {', '.join(list(found)[:5])}.", file=path)
+                raise InvalidInput(f"{path} holds rows of several partitions: {field.name} is {', '.join(list(found)[:5])}.", file=path)
     return next(iter(found.values()), None)
 
 
@@ -192,13 +190,13 @@ def _count(metrics: Mapping[str, Any], key: str, source: NestedField) -> int | N
     return (metrics[key] or {}).get(source.field_id)
 
 
-def _from_path(path: str, f: PartitionField, source: NestedField) -> Any:
+def _from_path(path: str, field: PartitionField, source: NestedField) -> Any:
     """Parse the value of `name=value` in a Hive-style path, for a column that the file itself does not hold."""
     parts = dict(p.split("=", 1) for p in path.split("/")[:-1] if "=" in p)
-    text = parts.get(source.name, parts.get(f.name)) if _is_identity(f) else None
+    text = parts.get(source.name, parts.get(field.name)) if _is_identity(field) else None
     if text is None:
         raise InvalidInput(
-            f"Cannot determine the value of partition field {f.name} for {path}: neither its columns nor its path hold it.", file=path
+            f"Cannot determine the value of partition field {field.name} for {path}: neither its columns nor its path hold it.", file=path
         )
     return None if text == HIVE_NULL else _parsed(unquote(text), source, path)
 

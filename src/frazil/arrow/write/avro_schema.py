@@ -27,21 +27,21 @@ def _record(name: str, fields: tuple[NestedField, ...], named: set[str]) -> dict
     return {"type": "record", "name": name, "fields": [_field(f, named) for f in fields]}
 
 
-def _field(f: NestedField, named: set[str]) -> dict[str, Any]:
-    name = avro_name(f.name)
-    type_ = _type(f.field_type, f.field_id, named)
-    made: dict[str, Any] = {"name": name, "type": type_ if f.required or type_ == "null" else ["null", type_]}
-    if f.optional:
+def _field(field: NestedField, named: set[str]) -> dict[str, Any]:
+    name = avro_name(field.name)
+    type_ = _type(field.field_type, field.field_id, named)
+    made: dict[str, Any] = {"name": name, "type": type_ if field.required or type_ == "null" else ["null", type_]}
+    if field.optional:
         made["default"] = None
-    made["field-id"] = f.field_id
-    if name != f.name:
-        made["iceberg-field-name"] = f.name
+    made["field-id"] = field.field_id
+    if name != field.name:
+        made["iceberg-field-name"] = field.name
     return made
 
 
-def _member(f: NestedField, named: set[str]) -> Any:
-    type_ = _type(f.field_type, f.field_id, named)
-    return type_ if f.required or type_ == "null" else ["null", type_]
+def _member(field: NestedField, named: set[str]) -> Any:
+    type_ = _type(field.field_type, field.field_id, named)
+    return type_ if field.required or type_ == "null" else ["null", type_]
 
 
 def _type(type_: IcebergType, field_id: int, named: set[str]) -> Any:

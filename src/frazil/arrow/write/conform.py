@@ -91,10 +91,10 @@ def conform(
     return Conformed(to_arrow_schema(schema), source, tuple(columns), required)
 
 
-def column_maker(f: NestedField, have: pa.Field, *, case_sensitive: bool = True, name: str | None = None) -> Make:
+def column_maker(field: NestedField, have: pa.Field, *, case_sensitive: bool = True, name: str | None = None) -> Make:
     """Find the function that makes a column of the table from one of an Arrow type; fields of structs by name. Raises SchemaMismatch."""
     matcher = _Matcher(case_sensitive, True)
-    make = matcher.column(f, have, (name or f.name).removesuffix(f.name))
+    make = matcher.column(field, have, (name or field.name).removesuffix(field.name))
     if matcher.problems:
         raise mismatch(matcher.problems)
     return lambda array, count: make(_clean(array), count)
@@ -127,56 +127,57 @@ class _Matcher:
         """Find, per wanted field, its index among those of the frame (None: absent) and the function that makes it."""
         used: set[int] = set()
         found: list[tuple[int | None, Make]] = []
-        for f in wanted:
-            at = self._find(f, have, path)
-            found.append((at, self._absent(f, path) if at is None else self.column(f, have[at], path)))
+        for field in wanted:
+            at = self._find(field, have, path)
+            found.append((at, self._absent(field, path) if at is None else self.column(field, have[at], path)))
             used |= {at} if at is not None else set()
-        names = [f.name for f in wanted]
+        names = [field.name for field in wanted]
         self.problems += [no_such_column(path + h.name, str(h.type), names) for i, h in enumerate(have) if i not in used]
         return found
 
-    def _find(self, f: NestedField, have: Sequence[pa.Field], path: str) -> int | None:
-        near = [i for i, h in enumerate(have) if h.name == f.name]
+    def _find(self, field: NestedField, have: Sequence[pa.Field], path: str) -> int | None:
+        near = [i for i, h in enumerate(have) if h.name == field.name]
         if not near and not self.case_sensitive:
-            near = [i for i, h in enumerate(have) if h.name.lower() == f.name.lower()]
+            near = [i for i, h in enumerate(have) if h.name.lower() == field.name.lower()]
         if len(near) > 1:
-            self.problems.append(Problem(path + f.name, "", str(f.field_type), "is in the frame more than once", "Rename one of them."))
+            text = "is in the frame more than once"
+            self.problems.append(Problem(path + field.name, "", str(field.field_type), text, "Rename one of them."))
         return near[0] if near else None
 
-    def _absent(self, f: NestedField, path: str) -> Make:
-        if f.required and f.write_default is None:
+    def _absent(self, field: NestedField, path: str) -> Make:
+        if field.required and field.write_default is None:
             hint = "Required columns without a default need values."
-            self.problems.append(Problem(path + f.name, "", str(f.field_type), "is required, but not in the frame", hint))
-        return lambda _, count: repeated(f.field_type, f.write_default, count)
+            self.problems.append(Problem(path + field.name, "", str(field.field_type), "is required, but not in the frame", hint))
+        return lambda _, count: repeated(field.field_type, field.write_default, count)
 
-    def column(self, f: NestedField, have: pa.Field, path: str) -> Make:
-        name = path + f.name
+    def column(self, field: NestedField, have: pa.Field, path: str) -> Make:
+        name = path + field.name
         t, type_ = pa.types, have.type
-        if isinstance(type_, pa.BaseExtensionType) and not f.field_type.is_primitive:
+        if isinstance(type_, pa.BaseExtensionType) and not field.field_type.is_primitive:
             type_ = type_.storage_type
-        match f.field_type:
+        match field.field_type:
             case StructType() if t.is_struct(type_):
-                members = self.struct(f.field_type.fields, [type_.field(i) for i in range(type_.num_fields)], name + ".")
-                return _struct_maker(f.field_type, members, f.field_type.fields, name)
+                members = self.struct(field.field_type.fields, [type_.field(i) for i in range(type_.num_fields)], name + ".")
+                return _struct_maker(field.field_type, members, field.field_type.fields, name)
             case ListType() if t.is_list(type_) or t.is_large_list(type_) or t.is_fixed_size_list(type_) or t.is_list_view(type_):
-                element = self.column(f.field_type.element_field, type_.value_field, name + ".")
-                return _list_maker(f.field_type, element, name)
+                element = self.column(field.field_type.element_field, type_.value_field, name + ".")
+                return _list_maker(field.field_type, element, name)
             case MapType() if t.is_map(type_):
-                key = self.column(f.field_type.key_field, type_.key_field, name + ".")
-                value = self.column(f.field_type.value_field, type_.item_field, name + ".")
-                return _map_maker(f.field_type, key, value, name)
+                key = self.column(field.field_type.key_field, type_.key_field, name + ".")
+                value = self.column(field.field_type.value_field, type_.item_field, name + ".")
+                return _map_maker(field.field_type, key, value, name)
             case StructType() | ListType() | MapType() if t.is_null(type_):
-                return lambda _, count: pa.nulls(count, to_arrow_type(f.field_type))
+                return lambda _, count: pa.nulls(count, to_arrow_type(field.field_type))
         if t.is_run_end_encoded(type_) and (path or t.is_dictionary(type_.value_type)):
             text = "is run-end encoded twice or inside another column"
-            self.problems.append(Problem(name, str(have.type), str(f.field_type), text, "Decode it: pyarrow.compute.run_end_decode."))
+            self.problems.append(Problem(name, str(have.type), str(field.field_type), text, "Decode it: pyarrow.compute.run_end_decode."))
             return lambda a, _: a
-        cast = cast_for(have.type, f.field_type) if f.field_type.is_primitive else None
+        cast = cast_for(have.type, field.field_type) if field.field_type.is_primitive else None
         if cast is None:
-            hint = advice(have.type, f.field_type) or CAST
-            self.problems.append(Problem(name, str(have.type), str(f.field_type), "cannot be cast safely", hint))
+            hint = advice(have.type, field.field_type) or CAST
+            self.problems.append(Problem(name, str(have.type), str(field.field_type), "cannot be cast safely", hint))
             return lambda a, _: a
-        return _leaf_maker(cast, name, f.field_type)
+        return _leaf_maker(cast, name, field.field_type)
 
 
 def _leaf_maker(cast: Cast, name: str, want: IcebergType) -> Make:
@@ -195,12 +196,12 @@ def _leaf_maker(cast: Cast, name: str, want: IcebergType) -> Make:
     return made
 
 
-def _no_nulls(array: pa.Array, around: pa.Array | None, f: NestedField, name: str) -> None:
+def _no_nulls(array: pa.Array, around: pa.Array | None, field: NestedField, name: str) -> None:
     """Check a required field of a struct, list or map for nulls, unless what holds it is null itself. Raises SchemaMismatch."""
-    if f.required and array.null_count:
+    if field.required and array.null_count:
         inside = array.is_null() if around is None else pc.and_(array.is_null(), around.is_valid())
         if inside.true_count:
-            raise SchemaMismatch(f"Column {name}.{f.name} is required, but the frame holds nulls in it.", column=f"{name}.{f.name}")
+            raise SchemaMismatch(f"Column {name}.{field.name} is required, but the frame holds nulls in it.", column=f"{name}.{field.name}")
 
 
 def _struct_maker(type_: StructType, members: list[tuple[int | None, Make]], fields: tuple[NestedField, ...], name: str) -> Make:

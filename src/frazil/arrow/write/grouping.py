@@ -110,16 +110,16 @@ def sorted_rows(batch: pa.RecordBatch, schema: Schema, order: SortOrder) -> pa.R
     """Sort rows by a sort order: floats as -NaN < -Inf < … < -0 < 0 < … < NaN, text by bytes, nulls as each field says."""
     columns: dict[str, pa.Array] = {}
     keys: list[tuple[str, str]] = []
-    for i, f in enumerate(order.fields):
-        source = schema.by_id.get(f.source_id)
+    for i, sort_field in enumerate(order.fields):
+        source = schema.by_id.get(sort_field.source_id)
         if source is None or isinstance(source.field_type, VariantType):
-            raise ValidationError(f"Cannot sort by {f}: the schema has no such column, or it is a variant.")
-        value = _sortable(_transformed(batch, schema, f.source_id, f.transform))
+            raise ValidationError(f"Cannot sort by {sort_field}: the schema has no such column, or it is a variant.")
+        value = _sortable(_transformed(batch, schema, sort_field.source_id, sort_field.transform))
         if value.null_count:
             columns[f"n{i}"] = value.is_valid()
-            keys.append((f"n{i}", "ascending" if f.null_order is NullOrder.NULLS_FIRST else "descending"))
+            keys.append((f"n{i}", "ascending" if sort_field.null_order is NullOrder.NULLS_FIRST else "descending"))
         columns[f"v{i}"] = value
-        keys.append((f"v{i}", "ascending" if f.direction is SortDirection.ASC else "descending"))
+        keys.append((f"v{i}", "ascending" if sort_field.direction is SortDirection.ASC else "descending"))
     if not keys or batch.num_rows < 2:
         return batch
     return batch.take(pc.sort_indices(pa.table(columns), sort_keys=keys))

@@ -96,12 +96,12 @@ def parquet_metrics(
 
 def _leaves(fields: Iterable[FileField], schema: Schema, repeated: bool) -> Iterator[tuple[FileField, bool]]:
     """List the leaf columns that the schema knows (a variant counts as one), and whether they are inside a list or map."""
-    for f in fields:
-        known = schema.by_id.get(f.field_id) if f.field_id is not None else None
-        if f.children and not (known and isinstance(known.field_type, VariantType)):
-            yield from _leaves(f.children, schema, repeated or not pa.types.is_struct(f.type))
+    for column in fields:
+        known = schema.by_id.get(column.field_id) if column.field_id is not None else None
+        if column.children and not (known and isinstance(known.field_type, VariantType)):
+            yield from _leaves(column.children, schema, repeated or not pa.types.is_struct(column.type))
         elif known is not None and known.field_type.is_primitive:
-            yield f, repeated
+            yield column, repeated
 
 
 def _column(

@@ -72,9 +72,9 @@ def metrics_config(properties: Mapping[str, str], schema: Schema, order: SortOrd
         modes = dict.fromkeys(_first_ids(schema.as_struct(), limit, []), TRUNCATE_16)
         default = NONE
     sorted_mode = TRUNCATE_16 if default in (NONE, COUNTS) else default
-    for f in order.fields if order else ():
-        if isinstance(f.transform, _KEEP_ORDER) and f.source_id in schema.by_id:
-            modes[f.source_id] = sorted_mode
+    for field in order.fields if order else ():
+        if isinstance(field.transform, _KEEP_ORDER) and field.source_id in schema.by_id:
+            modes[field.source_id] = sorted_mode
     for name, text in METRICS_OF_COLUMN.texts(properties).items():
         if (column := schema.get_field(name)) is not None:
             modes[column.field_id] = parse_mode(text, default)
@@ -97,12 +97,12 @@ def _first_ids(struct: StructType, limit: int, found: list[int]) -> list[int]:
     return found
 
 
-def _inside(f: NestedField, limit: int, found: list[int]) -> None:
-    match f.field_type:
+def _inside(field: NestedField, limit: int, found: list[int]) -> None:
+    match field.field_type:
         case StructType():
-            _first_ids(f.field_type, limit, found)
+            _first_ids(field.field_type, limit, found)
         case ListType() | MapType():
-            members = children(f.field_type)
+            members = children(field.field_type)
             found.extend(m.field_id for m in members if not children(m.field_type))
             del found[limit:]
             for m in members:

@@ -73,22 +73,22 @@ def origin_of(value: Any, expression: Expression) -> Origin:
     return Origin.EXPRESSION
 
 
-def stored(value: Bound, origin: Origin, f: NestedField, name: str, zone: str = "UTC", case_sensitive: bool = True) -> Bound:
+def stored(value: Bound, origin: Origin, field: NestedField, name: str, zone: str = "UTC", case_sensitive: bool = True) -> Bound:
     """Cast a value to the type of a column. A column matched by name stays as it is: `column_maker` casts it when rows are read.
 
     Raises InvalidInput for types that the column does not take, EvaluationError for a constant that does not fit.
     """
     if isinstance(value, Constant):
         value = BoundLiteral(value.value, value.type)
-    want = f.field_type
+    want = field.field_type
     if isinstance(value, BoundLiteral) and value.value is None:
-        if f.required:
+        if field.required:
             raise SchemaMismatch(f"Column {name} is required and cannot be set to null.", column=name)
         return BoundLiteral(None, want)
     if value.type == want:
         return value
     if isinstance(value, BoundReference) and (origin is Origin.BY_NAME or not _casts_freely(value.type, want)):
-        return _column(value, f, name, case_sensitive)
+        return _column(value, field, name, case_sensitive)
     if not want.is_primitive or not value.type.is_primitive:
         raise refused(str(value), value.type, want, name)
     if same_at_doors(value.type, want):
@@ -101,12 +101,12 @@ def stored(value: Bound, origin: Origin, f: NestedField, name: str, zone: str = 
         raise EvaluationError(f"Column {name}: {e.message}", hint=e.hint, column=name) from e
 
 
-def constant_of(value: Any, known: IcebergType, f: NestedField, name: str) -> BoundLiteral:
+def constant_of(value: Any, known: IcebergType, field: NestedField, name: str) -> BoundLiteral:
     """Convert a Python value that is not None to the type of a column. `known`: the type that the value has by itself.
 
     Raises SchemaMismatch for a type that the column does not take, ValueMismatch for a value that does not fit.
     """
-    want = f.field_type
+    want = field.field_type
     for convert in ("as_py", "to_pydatetime", "item"):
         if hasattr(value, convert) and not isinstance(value, str | bytes) and not getattr(value, "nanosecond", 0):
             value = getattr(value, convert)()
@@ -125,9 +125,9 @@ def constant_of(value: Any, known: IcebergType, f: NestedField, name: str) -> Bo
         raise ValueMismatch(f"Column {name}: {value!r} does not fit its type {want}: {text}", hint=hint, column=name) from error
 
 
-def problem_of(value: Bound, f: NestedField, name: str) -> Problem | None:
+def problem_of(value: Bound, field: NestedField, name: str) -> Problem | None:
     """Describe why the type of a column matched by name does not fit the target's; None when it does. `stored` checks nested types."""
-    have, want = value.type, f.field_type
+    have, want = value.type, field.field_type
     nested = isinstance(have, StructType | ListType | MapType), isinstance(want, StructType | ListType | MapType)
     if all(nested) or (not any(nested) and cast_for(to_arrow_type(have), want) is not None) or isinstance(have, UnknownType):
         return None
@@ -135,15 +135,15 @@ def problem_of(value: Bound, f: NestedField, name: str) -> Problem | None:
     return Problem(name, str(have), str(want), "cannot be cast safely", hint or CAST)
 
 
-def _column(value: BoundReference, f: NestedField, name: str, case_sensitive: bool) -> BoundReference:
-    want = f.field_type
+def _column(value: BoundReference, field: NestedField, name: str, case_sensitive: bool) -> BoundReference:
+    want = field.field_type
     have = to_arrow_type(value.type)
     if want.is_primitive != value.type.is_primitive and not isinstance(value.type, UnknownType):
         raise refused(str(value), value.type, want, name)
     if want.is_primitive and cast_for(have, want) is None:
         raise refused(str(value), value.type, want, name)
-    to = NestedField(f.field_id, f.name, want, f.required)
-    column_maker(to, pa.field(f.name, have), case_sensitive=case_sensitive, name=name)  # refuses now what would not fit
+    to = NestedField(field.field_id, field.name, want, field.required)
+    column_maker(to, pa.field(field.name, have), case_sensitive=case_sensitive, name=name)  # refuses now what would not fit
     return value
 
 

@@ -58,9 +58,9 @@ def _leaf(type_: IcebergType) -> pa.DataType | None:
     return pa.int64() if isinstance(type_, TimeType) else None
 
 
-def _attributes(f: NestedField) -> dict[bytes, bytes]:
-    found = {b"iceberg.id": str(f.field_id).encode(), b"iceberg.required": b"true" if f.required else b"false"}
-    match f.field_type:
+def _attributes(field: NestedField) -> dict[bytes, bytes]:
+    found = {b"iceberg.id": str(field.field_id).encode(), b"iceberg.required": b"true" if field.required else b"false"}
+    match field.field_type:
         case LongType():
             found[b"iceberg.long-type"] = b"LONG"
         case TimeType():
