@@ -52,6 +52,8 @@ class Context:
     states: dict[int, SnapshotState] = field(default_factory=dict)
     unneeded: dict[int, set[str]] = field(default_factory=dict)
     """By action, files it was given and left out of the last attempt: they go when the commit succeeds."""
+    only_new: bool = False
+    """Actions write the manifests of their new files, which all attempts use, and change nothing."""
     looked_at: dict[int, set[str]] = field(default_factory=dict)
     """By action, paths of manifests that it need not look at again."""
 

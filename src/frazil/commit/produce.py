@@ -78,6 +78,9 @@ def produce(change: Change, target: SnapshotTarget, metadata: TableMetadata, con
     staged = is_staged(metadata, target)
     parent = parent_of(metadata, target.branch)
     state = context.state(metadata)
+    if context.only_new:
+        _write_new(change, state, metadata)
+        return ()
     old = manifests_of(metadata, parent, context.storage) if parent is not None else ()
     data = filter_data(
         [m for m in old if m.content == ManifestContent.DATA], change.removal, metadata.schema(), state.writer, metadata, state.filtered

@@ -6,6 +6,7 @@ that landed without an answer is recognised. Unknown outcome: nothing is deleted
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import random
 import time
@@ -13,7 +14,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from frazil.catalog.base import CatalogBackend, Committed, Conflict, LoadedTable, Unknown
+from frazil.catalog.base import CatalogBackend, Committed, Conflict, LoadedTable, Outcome, Unknown
 from frazil.commit.actions import Action, ReplaceTable
 from frazil.commit.apply import apply_updates, check_schema
 from frazil.commit.cleanup import remove
@@ -21,6 +22,7 @@ from frazil.commit.context import Context
 from frazil.commit.done_once import AlreadyDone
 from frazil.commit.manifests import Output
 from frazil.commit.new_table import creation_updates
+from frazil.commit.queue import PATIENCE, turn
 from frazil.commit.requirements import requirements_for
 from frazil.errors import (
     CommitFailedException,
@@ -99,34 +101,78 @@ class _Commit:
     swapping: bool = False
     """From the moment of a swap on, until it is certain that it was not applied: nothing may be taken back meanwhile."""
 
+    def __post_init__(self) -> None:
+        properties = self.base.metadata.properties  # as the table was loaded: what others change meanwhile counts for the next commit
+        self.retries = COMMIT_RETRY.retries.of(properties)
+        self.shortest, self.longest, self.total = (
+            p.of(properties) / 1000 for p in (COMMIT_RETRY.shortest, COMMIT_RETRY.longest, COMMIT_RETRY.total)
+        )
+
     def run(self) -> CommitOutcome:
-        properties = self.base.metadata.properties
-        retries, limit = COMMIT_RETRY.retries.of(properties), COMMIT_RETRY.total.of(properties) / 1000
+        lost = 0.0  # seconds that the last attempt took, if one was lost
         while True:
-            ready = plan(self.base.metadata, self.actions, self.context)
+            patience = min(PATIENCE, self.longest, self.total - (time.monotonic() - self.started))
+            with turn(self.base, patience, self.write_new_manifests) as others_were_first:
+                if others_were_first or lost:
+                    self.next_base()  # a try on what is known to be old would be lost
+                begun = time.monotonic()
+                ready, outcome = self.attempt()
+                if isinstance(outcome, Conflict) and not (others_were_first or lost):  # the table was loaded long ago, as a rule
+                    begun = time.monotonic()
+                    ready, outcome = self.attempt()
             if isinstance(ready, AlreadyDone) and ready.snapshot_id in self.context.snapshot_ids():
                 return self.succeeded(self.base)  # by an attempt of this commit, whose snapshot others have expired since
             if ready is None or isinstance(ready, AlreadyDone):
                 self.take_back()
                 return self.outcome(self.base, 0, ready)
-            outcome = self.swap(ready)
-            if isinstance(outcome, Committed):
-                return self.succeeded(outcome.table)
-            if isinstance(outcome, Unknown):
-                return self.recognised(ready, outcome.cause)
-            attempt, waited = self.context.attempt, time.monotonic() - self.started
+            match outcome:
+                case Committed(table=table):
+                    return self.succeeded(table)
+                case Unknown(cause=cause):
+                    return self.recognised(ready, cause)
+            lost = time.monotonic() - begun
+            self.sleep(self.pause(lost))
+
+    def write_new_manifests(self) -> None:
+        """What can be done while others have their turn: the attempt finds it done. Whatever speaks against it will be told then."""
+        self.context.only_new = True
+        try:
+            with contextlib.suppress(FrazilError):
+                plan(self.base.metadata, self.actions, self.context)
+        finally:
+            self.context.only_new = False
+
+    def attempt(self) -> tuple[PreparedCommit | AlreadyDone | None, Outcome]:
+        """What is made of the table's state at hand (see `plan`), and what became of it. After a conflict the state at hand is
+        a fresh one, and the next attempt may begin. Raises CommitFailedException when no retry is left."""
+        ready = plan(self.base.metadata, self.actions, self.context)
+        if ready is None or isinstance(ready, AlreadyDone):
+            return ready, Committed(self.base)
+        outcome = self.swap(ready)
+        if isinstance(outcome, Conflict):
             self.next_base()
             if self.landed(self.base.metadata, ready):
-                return self.succeeded(self.base)
+                return ready, Committed(self.base)
             self.swapping = False
-            if attempt > retries or waited > limit:
-                raise CommitFailedException(
-                    f"Could not commit to {_name(self.base)} after {attempt} attempts: {outcome.reason}", table=_name(self.base),
-                    attempts=attempt, hint="Others commit to it at the same time; try again, or raise commit.retry.num-retries.",
-                )  # fmt: skip
-            self.sleep(_pause(attempt, properties))
+            self.check_retries(outcome.reason)
             self.context.attempt += 1
             self.context.now_ms = max(self.context.now_ms, time.time_ns() // 1_000_000)
+        return ready, outcome
+
+    def check_retries(self, reason: str) -> None:
+        """Raises CommitFailedException when commit.retry.num-retries or commit.retry.total-timeout-ms is used up."""
+        attempt, waited = self.context.attempt, time.monotonic() - self.started
+        if attempt > self.retries or waited > self.total:
+            raise CommitFailedException(
+                f"Could not commit to {_name(self.base)} after {attempt} attempts: {reason}", table=_name(self.base),
+                attempts=attempt, hint="Others commit to it at the same time; try again, or raise commit.retry.num-retries.",
+            )  # fmt: skip
+
+    def pause(self, lost: float) -> float:
+        """Seconds before the next attempt: what the lost one took, doubled with each, and never more than the properties commit.retry.*
+        say: min-wait-ms, doubled as well, up to max-wait-ms."""
+        doubled = 2.0 ** (self.context.attempt - 2)
+        return min(lost * doubled * random.uniform(1.0, 2.0), self.shortest * doubled, self.longest)
 
     def swap(self, ready: PreparedCommit) -> Committed | Conflict | Unknown:
         """The back end's answer. It raises only when nothing was applied; anything else that comes out of it leaves that open."""
@@ -238,14 +284,6 @@ def same_state(found: TableMetadata, wanted: TableMetadata) -> bool:
 
 def _name(table: LoadedTable) -> str:
     return ".".join(table.identifier) or table.metadata.location
-
-
-def _pause(attempt: int, properties: Mapping[str, str]) -> float:
-    """Seconds before the next attempt: doubling from commit.retry.min-wait-ms; the first is soon, for the base was likely just old."""
-    shortest, longest = COMMIT_RETRY.shortest.of(properties), COMMIT_RETRY.longest.of(properties)
-    if attempt == 1:
-        return shortest / 1000 * random.random()
-    return min(longest, shortest * 2.0 ** (attempt - 1)) / 1000 * random.uniform(1.0, 1.5)
 
 
 def _context(backend: CatalogBackend, storage: Storage, environment: Mapping[str, str] | None) -> Context:

@@ -66,6 +66,11 @@ def default_parallelism(spark: Any) -> int | None:
     return None if context is None else int(context.defaultParallelism)
 
 
+def largest_heap(spark: Any) -> int | None:
+    """Bytes that the heap of the driver's JVM, where the tasks of a local master run, may have; None on Spark Connect."""
+    return int(spark._jvm.java.lang.Runtime.getRuntime().maxMemory()) if hasattr(spark, "_jsc") else None
+
+
 def running_context() -> Any:
     """The SparkContext that runs in this process, or None."""
     found = SparkContext._active_spark_context

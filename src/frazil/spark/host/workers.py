@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from frazil.errors import InvalidInput, NotInstalledError
 from frazil.spark.host.interruptible import interruptible
-from frazil.spark.host.jvm import default_parallelism
+from frazil.spark.host.jvm import default_parallelism, largest_heap
+from frazil.spec.properties import size_in_bytes
 from frazil.storage.base import told
 
 _checked: set[str] = set()
@@ -147,6 +148,20 @@ def sees(path: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatc
 def parallelism(spark: Any) -> int:
     """Groups that a session can work on at once; on Spark Connect, which does not tell, the partitions of a shuffle."""
     return default_parallelism(spark) or int(spark.conf.get("spark.sql.shuffle.partitions", "200"))
+
+
+def heap_of_a_task(spark: Any) -> int:
+    """Bytes of a JVM's heap for each of the tasks that it runs at once. Where nothing tells how many these are, as many as the session
+    runs in all."""
+    conf, master = spark.conf, _master(spark)
+    if master.startswith("local") and not master.startswith("local-cluster"):
+        heap = largest_heap(spark) or size_in_bytes(str(conf.get("spark.driver.memory", "1g")))
+        tasks = default_parallelism(spark) or os.cpu_count() or 1
+    else:
+        heap = size_in_bytes(str(conf.get("spark.executor.memory", "1g")))
+        cores = conf.get("spark.executor.cores", None)
+        tasks = int(cores) // int(conf.get("spark.task.cpus", "1")) if cores else parallelism(spark)
+    return heap // max(1, tasks)
 
 
 def _slots(spark: Any) -> int:

@@ -22,6 +22,7 @@ from frazil.codec.partition_path import partition_path
 from frazil.errors import StorageError
 from frazil.spark.host.interruptible import interruptible
 from frazil.spark.host.settings import temporarily
+from frazil.spark.host.workers import heap_of_a_task
 from frazil.spark.tasks.stragglers import settle
 from frazil.spark.types.spark_types import contains
 from frazil.spark.write.catalyst_transforms import from_directory
@@ -77,6 +78,7 @@ _COMMITTER = {  # version 1: a task's files count when the job ends, so one that
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false", "mapreduce.fileoutputcommitter.algorithm.version": "1",
 }  # fmt: skip
 _ZLIB = ("NO_COMPRESSION", "BEST_SPEED", "TWO", "THREE", "FOUR", "FIVE", "SIX", "SEVEN", "EIGHT", "BEST_COMPRESSION")
+_MOST_WRITERS = "spark.sql.maxConcurrentOutputFileWriters"
 _OPEN_WRITERS = 128
 _THREADS = 8
 
@@ -117,7 +119,7 @@ def write_by_folder(spark: Any, frame: DataFrame, context: WriteContext) -> list
         writer = writer.partitionBy(*rows.key_names)
     moved: list[str] = []
     try:
-        with temporarily(spark, {**_SETTINGS, **rows.settings, **_fanout(context, rows)}):
+        with temporarily(spark, {**_SETTINGS, **rows.settings, **_fanout(spark, context, rows)}):
             interruptible(spark, lambda: writer.save("file://" + local))
         return _take(local, context, rows, moved)
     except BaseException:
@@ -132,14 +134,21 @@ def write_by_folder(spark: Any, frame: DataFrame, context: WriteContext) -> list
                 context.storage.delete_tree(staging)
 
 
-def _fanout(context: WriteContext, rows: Spread) -> dict[str, str]:
-    """Open writers for many partitions spare the sort by partition; rows that are sorted already need one at a time."""
+def _fanout(spark: Any, context: WriteContext, rows: Spread) -> dict[str, str]:
+    """Open writers for many partitions spare the sort by partition; rows that are sorted already need one at a time.
+
+    Each writer may come to hold a row group, so a task opens as many as half of its memory has room for, and sorts the rows that are left
+    (by one writer more). The other half is Spark's: at 0.95 of the heap Parquet would warn, and cut row groups short.
+    """
     if not rows.key_names or rows.is_sorted:
-        return {"spark.sql.maxConcurrentOutputFileWriters": "0"}
+        return {_MOST_WRITERS: "0"}
     fanout = context.options.fanout_enabled
     if fanout is None:
         fanout = SPARK_FANOUT.of(context.properties)
-    return {"spark.sql.maxConcurrentOutputFileWriters": str(100_000 if fanout else _OPEN_WRITERS)}
+    if fanout:
+        return {_MOST_WRITERS: "100000"}
+    row_groups = heap_of_a_task(spark) // 2 // PARQUET_ROW_GROUP_SIZE.of(context.properties)
+    return {_MOST_WRITERS: str(min(_OPEN_WRITERS, max(0, row_groups - 1)))}
 
 
 def write_settings(context: WriteContext) -> dict[str, str]:

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from frazil.arrow.write.write_context import WriteContext
 from frazil.errors import InvalidInput, ValidationError
+from frazil.spark.host.workers import parallelism
 from frazil.spark.write.catalyst_transforms import as_directory, transformed
 from frazil.spec import types as i
 from frazil.spec.properties import DISTRIBUTION, DISTRIBUTIONS, SPARK_ADVISORY_PARTITION_SIZE, size_in_bytes
@@ -20,6 +21,8 @@ from frazil.spec.transforms import VoidTransform
 _CONF = "spark.sql.iceberg."
 ADVISORY = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
 _WHOLE = 128 << 20
+_FEWEST = "spark.sql.adaptive.coalescePartitions.minPartitionNum"
+_FEW = 64  # tasks that Spark does not put together, so that each writes few partitions, with few writers open or little to sort
 _RATIO = 3  # bytes of a shuffle for a byte of a Parquet file, about
 KEY = "__frazil_p"
 
@@ -70,12 +73,12 @@ def spread(spark: Any, frame: DataFrame, context: WriteContext, metadata_propert
     names = list(columns) if needs_keys else []
     order = [_order(context, f) for f in context.sort_order.fields]
     settings: dict[str, str] = {}
-    if mode == "hash" and names:
-        frame = rebalanced(spark, frame, names)
+    if (mode == "hash" and names) or (mode == "range" and (names or order)):
+        by_hash = mode == "hash"
+        frame = rebalanced(spark, frame, names) if by_hash else frame.repartitionByRange(*(F.col(n) for n in names), *order)
         settings[ADVISORY] = str(advisory_size(spark, context, metadata_properties))
-    elif mode == "range" and (names or order):
-        frame = frame.repartitionByRange(*(F.col(n) for n in names), *order)
-        settings[ADVISORY] = str(advisory_size(spark, context, metadata_properties))
+        if names and spark.conf.get(_FEWEST, None) is None:
+            settings[_FEWEST] = str(max(_FEW, parallelism(spark)))
     if order and folders:  # the Arrow writer sorts by itself
         frame = frame.sortWithinPartitions(*(F.col(n) for n in names), *order)
     return Spread(frame, keys, settings, bool(order))

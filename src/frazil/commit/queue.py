@@ -1,0 +1,162 @@
+"""The queue for commits to one table: whose turn it is, in this process and between the processes of a machine.
+
+Writers that try at once all lose but one, and each lost try costs what a commit costs; in a queue each commits once. The queue is polite,
+nothing more: the catalog's compare-and-swap decides who was first, so whoever does not queue (another machine, another engine), or has no
+patience left, simply tries. A process that ends takes its place in the queue with it, since the kernel gives its lock free.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from weakref import WeakValueDictionary
+
+from frazil.catalog.base import LoadedTable
+
+PATIENCE = 10.0
+"""Seconds that a commit waits for its turn at most: a writer that hangs in the middle of its own holds nobody up for longer."""
+_LOOK_AGAIN = 0.002  # seconds between two looks at another process's lock, about
+
+
+class _Place:
+    """One commit's place in a line."""
+
+    def __init__(self) -> None:
+        self.thread, self.called = threading.get_ident(), threading.Event()
+
+
+class _Line:
+    """The commits of this process to one table: first come, first served."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._first: _Place | None = None
+        self._others: deque[_Place] = deque()
+
+    def is_first(self, thread: int) -> bool:
+        first = self._first
+        return first is not None and first.thread == thread
+
+    def enter(self, place: _Place) -> bool:
+        """Take a place; whether it is the first."""
+        with self._lock:
+            if self._first is None:
+                self._first = place
+                return True
+            self._others.append(place)
+            return False
+
+    def wait(self, place: _Place, patience: float) -> None:
+        """Wait to be the first. When there is no patience left, it is first beside the one who was, so that the others need not wait for
+        one that hangs."""
+        if not place.called.wait(patience):
+            with self._lock:
+                if self._first is not place:
+                    self._others.remove(place)
+                    self._first = place
+
+    def leave(self, place: _Place) -> None:
+        with self._lock:
+            if self._first is place:
+                self._first = self._others.popleft() if self._others else None
+                if self._first is not None:
+                    self._first.called.set()
+            elif place in self._others:  # it was interrupted while it waited
+                self._others.remove(place)
+
+
+_lines: WeakValueDictionary[str, _Line] = WeakValueDictionary()
+_lines_lock = threading.Lock()
+_locked: set[int] = set()  # descriptors of folders that this process has locked
+
+
+def _line(table: LoadedTable) -> _Line:
+    key = table.metadata.table_uuid or table.metadata.location
+    with _lines_lock:
+        found = _lines.get(key)
+        if found is None:
+            found = _lines[key] = _Line()
+        return found
+
+
+@contextlib.contextmanager
+def turn(table: LoadedTable, patience: float = PATIENCE, meanwhile: Callable[[], object] = lambda: None) -> Iterator[bool]:
+    """Wait for the turn to commit to a table, and have it for the block; whether others had theirs before, so that `table` is old.
+
+    `meanwhile` is called when there are others to wait for. Nothing may rest on being alone in the block. A thread that has its turn gets
+    another one at once.
+    """
+    line, place, until = _line(table), _Place(), time.monotonic() + patience
+    if line.is_first(place.thread):
+        yield False
+        return
+    try:
+        others = not line.enter(place)
+        if others:
+            meanwhile()
+            line.wait(place, until - time.monotonic())
+        with _folder(table) as descriptor:
+            if descriptor is not None and not _locks(descriptor):
+                if not others:
+                    meanwhile()
+                others = True
+                _wait_for(descriptor, until)
+            yield others
+    finally:
+        line.leave(place)
+
+
+@contextlib.contextmanager
+def _folder(table: LoadedTable) -> Iterator[int | None]:
+    """The folder of a table's metadata, opened, whose lock the processes of a machine share; None where there is none on a local disk."""
+    path = table.storage.local_path(table.metadata_location) if table.metadata_location else None
+    try:
+        descriptor = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) if path else None
+    except OSError:
+        descriptor = None
+    if descriptor is None:
+        yield None
+        return
+    _locked.add(descriptor)
+    try:
+        yield descriptor
+    finally:
+        _locked.discard(descriptor)
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # for a process that was forked meanwhile has the descriptor as well
+        os.close(descriptor)
+
+
+def _locks(descriptor: int) -> bool:
+    """Lock a folder; False: another process has the lock. Where folders cannot be locked (some network mounts), nobody has it."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _wait_for(descriptor: int, until: float) -> None:
+    while time.monotonic() < until and not _locks(descriptor):
+        time.sleep(random.uniform(0.5, 1.5) * _LOOK_AGAIN)
+
+
+def _after_fork() -> None:
+    """The threads that queue are the parent's, and so are its locks."""
+    global _lines_lock
+    _lines_lock = threading.Lock()
+    _lines.clear()
+    while _locked:
+        with contextlib.suppress(OSError):
+            os.close(_locked.pop())
+
+
+os.register_at_fork(after_in_child=_after_fork)
