@@ -4,12 +4,14 @@ Door: `storage_for(location, properties)`, the `Storage` protocol, and the funct
 """
 
 from frazil.storage.base import FileInfo, PublishUnclear, Storage
+from frazil.storage.file_io import FileIO, InputFile, OutputFile, OutputStream, file_io
 from frazil.storage.locations import (
     absolute,
     check_location,
     check_name,
     data_location,
     is_inside,
+    is_own_io,
     metadata_location,
     normalise,
     place_of,
@@ -18,7 +20,11 @@ from frazil.storage.routing import storage_for
 from frazil.storage.secrets import redact, redact_text
 
 __all__ = [
+    "FileIO",
     "FileInfo",
+    "InputFile",
+    "OutputFile",
+    "OutputStream",
     "PublishUnclear",
     "Storage",
     "absolute",
@@ -26,7 +32,9 @@ __all__ = [
     "check_location",
     "check_name",
     "data_location",
+    "file_io",
     "is_inside",
+    "is_own_io",
     "local",
     "locations",
     "memory",

@@ -62,6 +62,11 @@ def normalise(location: str) -> str:
     return f"{scheme}:{rest}".rstrip("/")
 
 
+def is_own_io(named: str) -> bool:
+    """Whether `io-impl`, `py-io-impl` name nothing, or a class of Java's, PyIceberg's or ours, whose work the storage does here."""
+    return not named or named.startswith(("org.apache.iceberg.", "pyiceberg.io.", "frazil.io."))
+
+
 def absolute(location: str) -> str:
     """A relative local path (`x/y`, `file:x/y`) from the current directory, `~` expanded; no slash at the end; else as it is."""
     check_location(location)
