@@ -85,7 +85,8 @@ class OutputFile:
         return InputFile(self.location, self.storage)
 
     def create(self, overwrite: bool = False) -> OutputStream:
-        """A stream with write, tell and close. Raises FileAlreadyExistsError when there is such a file, unless it may be replaced."""
+        """A stream with write, tell and close. Raises FileAlreadyExistsError when there is such a file, unless it may be replaced; object
+        stores tell it when the stream is closed."""
         return OutputStream(self.storage.open_output(self.location, overwrite=overwrite))
 
 

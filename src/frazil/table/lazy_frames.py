@@ -61,12 +61,15 @@ class ScanDataset(ds.Dataset):  # type: ignore[misc]  # DataFusion asks for an i
     def get_fragments(self, filter: Any = None) -> Iterator[ScanDataset]:
         return iter((self,))
 
-    def scanner(self, columns: list[str] | None = None, filter: Any = None, batch_size: int = 131_072, **_: Any) -> ds.Scanner:
-        """The text of a filter holds the names of its columns; a column too many does no harm."""
-        wanted = self._schema.names if columns is None else columns
-        text = "" if filter is None else str(filter)
-        needed = [n for n in self._schema.names if n in set(wanted) or n in text]
-        kept = [self._schema.field(n) for n in needed or self._schema.names[:1]]
+    def scanner(
+        self, schema: pa.Schema | None = None, columns: list[str] | None = None, filter: Any = None, batch_size: int = 131_072, **_: Any
+    ) -> ds.Scanner:
+        """`schema`: what fragments are handed. The text of a filter holds the names of its columns, but for odd ones, which may be written
+        otherwise there; a column too many does no harm."""
+        names = self._schema.names
+        wanted, text = names if columns is None else columns, "" if filter is None else str(filter)
+        needed = [n for n in names if n in set(wanted) or (text and (n in text or not (n.isascii() and n.isidentifier())))]
+        kept = [self._schema.field(n) for n in needed or names[:1]]
         batches, read = self._batches(needed), pa.schema(kept)
         return ds.Scanner.from_batches(batches, schema=read, columns=list(wanted), filter=filter, batch_size=batch_size)
 
@@ -76,7 +79,17 @@ class ScanDataset(ds.Dataset):  # type: ignore[misc]  # DataFusion asks for an i
 
 
 def datafusion_table(scan: Scanned, schema: pa.Schema) -> Any:
-    """A scan as a table of DataFusion."""
-    from datafusion.catalog import Table
+    """A scan as a table of DataFusion, which hands filters to pyarrow where it can, and there NaN is not above all numbers: so it sees
+    floating columns through a function that changes nothing, and keeps their filters to itself."""
+    from datafusion import SessionContext, functions, lit
+    from datafusion.expr import Expr
 
-    return Table.from_dataset(ScanDataset(scan, schema))
+    def shown(field: pa.Field) -> Any:
+        column = Expr.column('"' + field.name.replace('"', '""') + '"')
+        if not pa.types.is_floating(field.type):
+            return column
+        return functions.nanvl(column, lit(float("nan")).cast(field.type)).alias(field.name)
+
+    context = SessionContext()
+    context.register_dataset("scanned", ScanDataset(scan, schema))
+    return context.table("scanned").select(*(shown(f) for f in schema)).into_view()
