@@ -3,14 +3,15 @@
 FrazilError
 ├── InvalidInput (ValueError)          refused before anything was written
 │   ├── ValidationError                a schema, spec or property breaks a rule of the format
-│   │   └── ValidationException        a commit would break what its writer assumed (conflicting files)
+│   │   ├── ValidationException        a commit would break what its writer assumed (conflicting files)
+│   │   └── ResolveError               values of one type cannot be read as another
 │   ├── SchemaMismatch                 a frame does not fit the table
 │   ├── ParseError                     text that is no predicate, DDL or transform
 │   ├── EvaluationError                a row's value breaks an expression (overflow, division by zero, invalid cast)
 │   │   └── ValueMismatch              a value has no equal one in its column's type (a SchemaMismatch as well)
 │   ├── Unsupported                    right, but not done by Frazil (yet); see KNOWN_GAPS.md
 │   │   └── NoSuchMethod               a method of another product; the message names Frazil's (an AttributeError as well)
-│   ├── AlreadyExists: TableAlreadyExistsError NamespaceAlreadyExistsError ViewAlreadyExistsError
+│   ├── AlreadyExists: TableAlreadyExistsError NamespaceAlreadyExistsError ViewAlreadyExistsError FileAlreadyExistsError
 │   ├── NamespaceNotEmptyError
 │   └── NotInstalledError              an extra is missing; the message holds the pip command
 ├── NotFound                           not there
@@ -72,6 +73,10 @@ class ValidationException(ValidationError):
     """A commit was refused because the table changed in a way its isolation level forbids. Nothing was applied."""
 
 
+class ResolveError(ValidationError):
+    """Values of a column's type cannot be read as the type that was asked for."""
+
+
 class SchemaMismatch(InvalidInput):
     """The frame's columns do not fit the table's schema."""
 
@@ -110,6 +115,10 @@ class NamespaceAlreadyExistsError(AlreadyExists):
 
 class ViewAlreadyExistsError(AlreadyExists):
     pass
+
+
+class FileAlreadyExistsError(AlreadyExists, FileExistsError):
+    """There is a file at that location, and nobody asked for it to be replaced."""
 
 
 class NamespaceNotEmptyError(InvalidInput):

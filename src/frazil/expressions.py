@@ -26,15 +26,17 @@ from frazil.expr.nodes import (
     NotStartsWith,
     NullSafeEqualTo,
     Or,
+    Predicate,
     Reference,
     StartsWith,
 )
 from frazil.expr.parse import parse
 
 ALWAYS_TRUE, ALWAYS_FALSE = AlwaysTrue(), AlwaysFalse()
+BooleanExpression = Predicate
 
 __all__ = [
-    "ALWAYS_FALSE", "ALWAYS_TRUE", "AlwaysFalse", "AlwaysTrue", "And", "EqualTo", "GreaterThan", "GreaterThanOrEqual", "In", "IsNaN",
-    "IsNull", "LessThan", "LessThanOrEqual", "Like", "Literal", "Not", "NotEqualTo", "NotIn", "NotLike", "NotNaN", "NotNull",
-    "NotStartsWith", "NullSafeEqualTo", "Or", "Reference", "StartsWith", "parse",
+    "ALWAYS_FALSE", "ALWAYS_TRUE", "AlwaysFalse", "AlwaysTrue", "And", "BooleanExpression", "EqualTo", "GreaterThan",
+    "GreaterThanOrEqual", "In", "IsNaN", "IsNull", "LessThan", "LessThanOrEqual", "Like", "Literal", "Not", "NotEqualTo", "NotIn",
+    "NotLike", "NotNaN", "NotNull", "NotStartsWith", "NullSafeEqualTo", "Or", "Reference", "StartsWith", "parse",
 ]  # fmt: skip

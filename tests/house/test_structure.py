@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import json
 import re
 import subprocess
@@ -41,7 +42,7 @@ INSIDE = {  # rooms within a room, lower ones first; modules that stand in none 
     "arrow": ["footers", "values", "files", "write", "deletes", "read", "changelog"],
     "spark": ["host", "types", "tasks", "scan", "deletes", "read", "write", "dml", "door"],
 }
-FRONT = {"__init__", "expressions", "schema", "types", "exceptions"}  # names users import, gathered from the rooms
+FRONT = {"__init__", "expressions", "schema", "types", "partitioning", "transforms", "exceptions", "io"}  # names users import, gathered
 MODULES = {".".join(p.relative_to(SRC).with_suffix("").parts).removesuffix(".__init__"): p for p in SRC.rglob("*.py")}
 SPARK_ROOMS = {"spark", "sql", "dropin", "testing"}
 TREES = {name: ast.parse(path.read_text()) for name, path in MODULES.items()}
@@ -119,12 +120,31 @@ def test_rooms_are_entered_by_their_doors() -> None:
     assert wrong == []
 
 
+def looked_up(module: str) -> dict[str, str]:
+    """What a room shows at its door of a room above (`_FROM_ABOVE`), and the module that it is looked up in."""
+    for node in TREES[module].body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "_FROM_ABOVE":
+            found: dict[str, str] = ast.literal_eval(node.value)
+            return found
+    return {}
+
+
+def test_what_is_looked_up_above_is_there_and_stays_little() -> None:
+    """PyIceberg's nouns and its `catalog` know more than a low room may (docs/adr/0028): three modules ask for it by name."""
+    users = {source for source, target in edges() if target == "frazil.spec.above"}
+    assert users == {"frazil.catalog", "frazil.spec.json_model", "frazil.spec.schema"}
+    for name, module in looked_up("frazil.catalog").items():
+        assert getattr(importlib.import_module("frazil.catalog"), name) is getattr(importlib.import_module(f"frazil.{module}"), name)
+
+
 def test_doors_name_what_is_there() -> None:
     gone = []
     for name, path in MODULES.items():
         if path.name == "__init__.py" and name != "frazil":
             given = {a.asname or a.name for n in TREES[name].body if isinstance(n, ast.ImportFrom) for a in n.names}
             given |= {n.name for n in TREES[name].body if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+            given |= {t.id for n in TREES[name].body if isinstance(n, ast.Assign) for e in n.targets for t in ast.walk(e) if isinstance(t, ast.Name)}
+            given |= set(looked_up(name))
             gone += [f"{name}.{item}" for item in door(name) if item not in given and f"{name}.{item}" not in MODULES]
     assert gone == []
 
@@ -189,13 +209,14 @@ def test_own_imports_stand_at_the_top() -> None:
     assert len(inner) <= 3, inner  # the lazy doors: frazil/__init__ and the one that opens spark/
 
 
-def test_two_doors_open_modules_of_ours_by_name() -> None:
-    """`frazil.<name>` loads what it names, and `table.engines` opens `spark/`; everything else is imported where one can see it."""
+def test_three_doors_open_modules_of_ours_by_name() -> None:
+    """`frazil.<name>` loads what it names, `table.engines` opens `spark/`, and `spec.above` what PyIceberg's nouns are asked for; everything
+    else is imported where one can see it."""
     of_ours = re.compile(r"import_module\((?![\"']pyspark)|__import__\(")
     by_name = {name for name, path in MODULES.items() if of_ours.search(path.read_text())}
     # functions that run in Spark's workers must not need Frazil before they have looked for it there
     in_workers = {"frazil.spark.host.workers", "frazil.spark.tasks.numbered_groups", "frazil.spark.write.catalyst_transforms"}
-    assert by_name - in_workers == {"frazil", "frazil.table.engines"}
+    assert by_name - in_workers == {"frazil", "frazil.table.engines", "frazil.spec.above"}
 
 
 def test_files_are_under_500_lines_and_functions_under_60() -> None:

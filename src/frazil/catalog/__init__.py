@@ -1,7 +1,10 @@
 """Names to current metadata, and the one compare-and-swap.
 
-Door: `load_backend(name, **properties)`, `load_location`, and the types of `base`. A back end hands out data, never a Table.
+Door: `load_backend(name, **properties)`, `load_location`, and the types of `base`. A back end hands out data, never a Table. `Catalog`,
+`load_catalog` and `list_catalogs`, which users know from PyIceberg's path of this name, are those of the room `table` above.
 """
+
+from typing import Any
 
 from frazil.catalog.base import (
     CatalogBackend,
@@ -16,9 +19,13 @@ from frazil.catalog.base import (
 from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names
 from frazil.catalog.load import first_found, load_backend, meanings
 from frazil.catalog.path import create_at, load_location
+from frazil.spec.above import from_above
+
+_FROM_ABOVE = {"Catalog": "table.catalog", "list_catalogs": "table.load", "load_catalog": "table.load"}
 
 __all__ = [
     "DEFAULT_CATALOG",
+    "Catalog",
     "CatalogBackend",
     "Committed",
     "Conflict",
@@ -32,7 +39,9 @@ __all__ = [
     "configured_names",
     "create_at",
     "first_found",
+    "list_catalogs",
     "load_backend",
+    "load_catalog",
     "load_location",
     "meanings",
     "metadata_files",
@@ -40,3 +49,9 @@ __all__ = [
     "path",
     "purge",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _FROM_ABOVE:
+        return from_above(_FROM_ABOVE[name], name)
+    raise AttributeError(f"module 'frazil.catalog' has no attribute {name!r}")

@@ -14,7 +14,7 @@ from frazil.catalog.path import PathCatalog
 from frazil.catalog.served import check_served
 from frazil.catalog.sql import SqlCatalog
 from frazil.errors import AlreadyExists, InvalidInput, NoSuchFileError, NoSuchTableError, StorageError, Unsupported
-from frazil.storage import absolute, redact_text, storage_for
+from frazil.storage import absolute, is_own_io, redact_text, storage_for
 from frazil.storage.locations import local_path_of, scheme_of, strip_slash
 
 _MAKERS: dict[str, Callable[[str, Mapping[str, str]], CatalogBackend]] = {"path": PathCatalog, "sql": SqlCatalog, "memory": MemoryCatalog}
@@ -41,7 +41,6 @@ _ELSEWHERE = (
     "The default catalog lives there: set FRAZIL_HOME to a folder that can be written, or give frazil.load_catalog(warehouse=…) one."
 )
 T = TypeVar("T")
-_OWN_IO = ("org.apache.iceberg.", "pyiceberg.io.")
 
 
 def load_backend(
@@ -168,7 +167,7 @@ def _check(found: Configuration, kind: str) -> None:
     if warehouse is not None and _SCHEMES.get(_scheme(warehouse)):
         raise InvalidInput(f"Catalog {found.name!r}: {found.where('warehouse')} is no place for files: {redact_text(warehouse)}.")
     for key in ("io-impl", "py-io-impl"):
-        if key in found.properties and not found.properties[key].startswith(_OWN_IO):
+        if key in found.properties and not is_own_io(found.properties[key]):
             raise Unsupported(
                 f"{found.where(key)} of catalog {found.name!r} names a class that Frazil cannot run: {found.properties[key]}."
             )

@@ -14,7 +14,7 @@ from frazil.codec import single_value
 from frazil.errors import CorruptData
 from frazil.spec.partitioning import FIRST_PARTITION_FIELD_ID, PartitionField, PartitionSpec
 from frazil.spec.schema import Schema
-from frazil.spec.snapshot import Snapshot, SnapshotRef
+from frazil.spec.snapshot import Snapshot, SnapshotRef, Summary
 from frazil.spec.sorting import NullOrder, SortDirection, SortField, SortOrder
 from frazil.spec.transforms import parse_transform
 from frazil.spec.types import MAX_DEPTH, IcebergType, ListType, MapType, NestedField, StructType, parse_primitive
@@ -333,7 +333,7 @@ def snapshot_from_json(obj: Any) -> Snapshot:
         manifest_list=text_or_none(obj, "manifest-list"),
         parent_snapshot_id=integer_or_none(obj, "parent-snapshot-id"),
         sequence_number=integer_or_none(obj, "sequence-number") or 0,
-        summary=texts(obj.get("summary"), "summary"),
+        summary=Summary(texts(obj.get("summary"), "summary")),
         schema_id=integer_or_none(obj, "schema-id", _INT),
         manifests=None if manifests is None else tuple(manifests),
         first_row_id=integer_or_none(obj, "first-row-id"),

@@ -159,7 +159,7 @@ class ReplacePartitions(CheckedAction):
         if not self.files:
             return ()
         keys = frozenset(partition_key(f.spec_id, f.partition) for f in self.files)
-        whole = all(metadata.spec_by_id(f.spec_id).is_unpartitioned for f in self.files)
+        whole = all(metadata.spec_by_id(f.spec_id).unpartitioned for f in self.files)
         self._validate(keys, whole, metadata, context)
         row_filter = AlwaysTrue() if whole else AlwaysFalse()
         removal = Removal(partitions=keys, row_filter=row_filter, append_only=self.append_only)

@@ -137,7 +137,7 @@ def no_new_delete_files_in(history: History, partitions: Collection[PartitionKey
 
 def _reaching(history: History, m: ManifestFile, table: pa.Table, partitions: Collection[PartitionKey]) -> Found:
     mask = in_partitions(table, m.partition_spec_id, partitions)
-    if history.metadata.spec_by_id(m.partition_spec_id).is_unpartitioned:
+    if history.metadata.spec_by_id(m.partition_spec_id).unpartitioned:
         mask |= _is_equality(table)
     return m, table.filter(pa.array(mask))
 

@@ -20,7 +20,7 @@ from frazil.spec.partitioning import (
     check_source,
 )
 from frazil.spec.properties import METRICS_OF_COLUMN, RESERVED_PROPERTIES, STORED_IN_NEW_TABLES, check_values
-from frazil.spec.schema import Schema, assign_fresh_ids
+from frazil.spec.schema import Schema, assign_fresh_ids, empty_structs, refuse_empty_structs
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.spec.sorting import UNSORTED_SORT_ORDER, SortField, SortOrder
 from frazil.spec.transforms import VoidTransform
@@ -49,6 +49,7 @@ def new_metadata(
         raise ValidationError(f"Unsupported format version: v{version} (supported: v{SUPPORTED_FORMAT_VERSION})")
     fresh = assign_fresh_ids(schema)
     check_schema(fresh, version)
+    refuse_empty_structs(empty_structs(fresh))
     moved = _moved_ids(schema, fresh)
     stored = stored_properties(given)
     check_metrics_properties(stored, fresh)
@@ -160,6 +161,7 @@ def replacement(
     fresh_id = itertools.count(base.last_column_id + 1).__next__
     fresh = _ids_by_name(schema, base.schema(), fresh_id)
     check_schema(fresh, max(version, base.format_version))
+    refuse_empty_structs(empty_structs(fresh))
     moved = _moved_ids(schema, fresh)
     next_partition_id = itertools.count(base.last_partition_id + 1).__next__
     fresh_spec = _aligned(base, _respec(spec, moved, fresh, itertools.count(FIRST_PARTITION_FIELD_ID).__next__), next_partition_id)

@@ -21,7 +21,7 @@ from frazil.spec.data_file import DataFile, DataFileContent, ManifestEntry
 from frazil.spec.manifest import ManifestContent, ManifestFile
 from frazil.spec.metadata import TableMetadata, schema_of_spec
 from frazil.spec.properties import SUMMARY_PARTITION_LIMIT, WAP_ENABLED, refuse_encryption
-from frazil.spec.snapshot import MAIN_BRANCH, Snapshot, SnapshotRef
+from frazil.spec.snapshot import MAIN_BRANCH, Snapshot, SnapshotRef, Summary
 from frazil.spec.version import VERSION, WRITER
 
 _WRITTEN_BY = {"iceberg-version": f"{WRITER} {VERSION}"}  # as Java's summaries have it; `scan.bounds.trusted` rests on it
@@ -225,7 +225,7 @@ def _snapshot(
     return Snapshot(
         snapshot_id=state.snapshot_id, timestamp_ms=max(context.now_ms, metadata.last_updated_ms, logged), manifest_list=location,
         parent_snapshot_id=parent_id, sequence_number=sequence_number,
-        summary={**with_totals(summary, totals_before(parent, metadata, context.storage)), **context.environment, **_WRITTEN_BY},
+        summary=Summary({**with_totals(summary, totals_before(parent, metadata, context.storage)), **context.environment, **_WRITTEN_BY}),
         schema_id=metadata.current_schema_id, first_row_id=first_row_id,
         added_rows=None if following is None or first_row_id is None else following - first_row_id,
     )  # fmt: skip

@@ -20,7 +20,7 @@ from frazil.ops.engine import Engine, Frame
 from frazil.ops.frames import is_spark_frame
 from frazil.ops.session import SessionSettings
 from frazil.ops.target import WriteTarget, start_of
-from frazil.spec.data_file import DataFile
+from frazil.spec.data_file import DataFile, DataFileContent
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import NAME_MAPPING, refuse_encryption
 from frazil.spec.schema import Schema
@@ -81,6 +81,35 @@ def add_files(paths: Sequence[str], to: WriteTarget, check_duplicates: bool) -> 
         before = (*before, MetadataChange(lambda m: (SetProperties({NAME_MAPPING.name: name_mapping_of(m.schema())}),)))
     action = Append(files=files, **to.snapshot_fields)
     return StagedWrite((*before, action), metrics={"rows_inserted": sum(f.record_count for f in files)})
+
+
+@dataclass(frozen=True)
+class FileChanges:
+    """Data files to add and to remove. `merges`: whether small manifests are merged on the way."""
+
+    added: tuple[DataFile, ...] = ()
+    removed: tuple[DataFile, ...] = ()
+    merges: bool = True
+
+
+def change_files(changes: FileChanges, to: WriteTarget, loaded: TableMetadata) -> StagedWrite:
+    """Files that are there already, entered and taken out by name. `loaded`: the table as it was read, since when others may have put
+    deletes on the files that go. Files are entered once only; nothing is removed from the store, whatever becomes of the commit."""
+    refuse_encryption(to.metadata)
+    for f in (*changes.added, *changes.removed):
+        if not isinstance(f, DataFile) or f.content != DataFileContent.DATA:
+            raise InvalidInput(f"{f!r} is no data file.", table=to.metadata.location)
+    paths = [normalise(f.file_path) for f in changes.added]
+    if len(set(paths)) != len(paths):
+        raise InvalidInput("A data file is given twice.", table=to.metadata.location)
+    before = (NotYetThere(frozenset(paths), to.branch), WrittenFor(to.metadata, to.known_columns, changes.added, bool(changes.removed)))
+    action: Action = Append(files=changes.added, fast=not changes.merges, **to.snapshot_fields)
+    if changes.removed:
+        action = OverwriteFiles(
+            added=changes.added, removed=changes.removed, isolation="snapshot", starting_snapshot_id=start_of(loaded, to),
+            **to.snapshot_fields,
+        )  # fmt: skip
+    return StagedWrite((*before, action), metrics={"rows_inserted": sum(f.record_count for f in changes.added)})
 
 
 # Files, and the actions for files that are written -------------------------------------------------------------------------------------

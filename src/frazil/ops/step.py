@@ -91,7 +91,7 @@ class Step:
             if asked == "none":
                 raise meaningless("advisory_partition_size", "where rows are not shuffled", "distribution-mode: hash or range.")
             asked = "hash"
-        if asked == "range" and self.write.spec.is_unpartitioned and self.write.sort_order.is_unsorted:
+        if asked == "range" and self.write.spec.unpartitioned and self.write.sort_order.is_unsorted:
             asked = "none"  # nothing that ranges could be made of
         if not self.engine.evaluates_sql or asked in (None, "none"):
             return False

@@ -291,7 +291,7 @@ def _index(metadata: TableMetadata, groups: tuple[PlannedFiles, ...], entries: D
     spans.append(orders.pairs(*by_path[:2]))
     scattered = ~entries.is_equality & ~entries.is_vector & bounds.scattered
     positional = np.where(by_path[2], np.int64(-1), data_numbers)  # -1: a deletion vector replaces all position delete files
-    everywhere = np.concatenate([np.full(t.num_rows, s.is_unpartitioned) for s, t in entries.groups]) & entries.is_equality
+    everywhere = np.concatenate([np.full(t.num_rows, s.unpartitioned) for s, t in entries.groups]) & entries.is_equality
     codes, delete_codes = _partitions(groups, entries)
     for chosen, ages, least in ((scattered, positional, 0), (entries.is_equality & ~everywhere, data_numbers, 1)):
         spans.append(orders.by_code(codes, delete_codes, ages, numbers, np.flatnonzero(chosen), least))

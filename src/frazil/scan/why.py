@@ -142,7 +142,7 @@ def _explained(
     oldest: Numbers, exact: bool,
 ) -> ExplainedDeletes:  # fmt: skip
     named = bounds.single.is_valid().to_numpy(zero_copy_only=False)
-    unpartitioned = np.concatenate([np.full(t.num_rows, s.is_unpartitioned) for s, t in entries.groups])
+    unpartitioned = np.concatenate([np.full(t.num_rows, s.unpartitioned) for s, t in entries.groups])
     kinds = entries.is_equality + 2 * entries.is_vector
     places = np.where(named, 0, np.where(entries.is_equality & unpartitioned, 2, 1))
     table = pa.table(

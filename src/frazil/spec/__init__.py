@@ -5,19 +5,23 @@ Door: the modules themselves (`types`, `schema`, `partitioning`, `sorting`, `tra
 """
 
 __all__ = [
+    "above",
     "data_file",
     "ddl",
+    "json_model",
     "manifest",
     "metadata",
     "name_mapping",
     "partition_key",
     "partitioning",
     "properties",
+    "property_keys",
     "property_names",
     "schema",
     "shown",
     "snapshot",
     "sorting",
+    "statistics",
     "transform_values",
     "transforms",
     "types",

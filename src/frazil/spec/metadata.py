@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from frazil.errors import NoSuchRefError, NoSuchSnapshotError, ValidationError
+from frazil.spec.json_model import JsonModel
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.schema import Schema
 from frazil.spec.shown import listed, shortened, time_text
@@ -18,7 +19,7 @@ DEFAULT_FORMAT_VERSION = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableMetadata:
+class TableMetadata(JsonModel):
     """`current_snapshot_id` None: no snapshot. Statistics are JSON objects as the spec has them. `extra`: JSON keys we do not know."""
 
     format_version: int

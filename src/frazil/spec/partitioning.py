@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from frazil.errors import ValidationError
+from frazil.spec.json_model import JsonModel
 from frazil.spec.schema import Schema
 from frazil.spec.transforms import (
     BucketTransform,
@@ -15,15 +16,27 @@ from frazil.spec.transforms import (
     TruncateTransform,
     VoidTransform,
     parse_term,
+    parse_transform,
 )
 from frazil.spec.types import ListType, MapType, NestedField, StringType, StructType
 
 FIRST_PARTITION_FIELD_ID = 1000
 
 
+class CallableTruth(int):
+    """A truth that may be called as well: Frazil had `spec.is_unpartitioned` first, PyIceberg has `spec.is_unpartitioned()`."""
+
+    def __call__(self) -> bool:
+        return bool(self)
+
+    def __repr__(self) -> str:
+        return repr(bool(self))
+
+
 @dataclass(frozen=True)
-class PartitionField:
-    """One field of a spec. `source_ids` holds all sources of a multi-argument transform (v3), else it is empty."""
+class PartitionField(JsonModel):
+    """One field of a spec. `source_ids` holds all sources of a multi-argument transform (v3), else it is empty. The transform may be given
+    as the spec's text ("day", "bucket[16]")."""
 
     source_id: int
     field_id: int
@@ -32,12 +45,16 @@ class PartitionField:
     source_ids: tuple[int, ...] = ()
     extra: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
+    def __post_init__(self) -> None:
+        if isinstance(self.transform, str):
+            object.__setattr__(self, "transform", parse_transform(self.transform))
+
     def __str__(self) -> str:
         return f"{self.field_id}: {self.name}: {self.transform}({self.source_id})"
 
 
 @dataclass(frozen=True, init=False)
-class PartitionSpec:
+class PartitionSpec(JsonModel):
     """`PartitionSpec(*fields, spec_id=0)`."""
 
     fields: tuple[PartitionField, ...]
@@ -50,9 +67,18 @@ class PartitionSpec:
         object.__setattr__(self, "extra", extra or {})
 
     @property
-    def is_unpartitioned(self) -> bool:
+    def unpartitioned(self) -> bool:
         """No field says anything: none, or all void."""
         return all(isinstance(f.transform, VoidTransform) for f in self.fields)
+
+    @property
+    def is_unpartitioned(self) -> CallableTruth:
+        """The same, with or without brackets behind it."""
+        return CallableTruth(self.unpartitioned)
+
+    def fields_by_source_id(self, field_id: int) -> list[PartitionField]:
+        """The fields that are made of that column."""
+        return [f for f in self.fields if f.source_id == field_id]
 
     @property
     def last_assigned_field_id(self) -> int:

@@ -10,6 +10,8 @@ from functools import cached_property
 from typing import Any
 
 from frazil.errors import ValidationError
+from frazil.spec.above import from_above
+from frazil.spec.json_model import JsonModel
 from frazil.spec.shown import LINES, shortened
 from frazil.spec.types import (
     DoubleType,
@@ -41,9 +43,10 @@ def no_column(name: str | int, known: Sequence[str]) -> ValidationError:
     return ValidationError(text, hint=f"Did you mean {by_lower[near[0]]!r}?" if near else None, column=str(name))
 
 
-@dataclass(frozen=True, init=False, repr=False)
-class Schema:
-    """`Schema(*fields, schema_id=0, identifier_field_ids=())`. Raises ValidationError for ids or names used twice."""
+@dataclass(frozen=True, init=False, repr=False, eq=False)
+class Schema(JsonModel):
+    """`Schema(*fields, schema_id=0, identifier_field_ids=())`. Equal schemas have equal fields and identifier fields, whatever their own
+    ids. Look-ups by id raise ValidationError when an id is used twice; `create_table` takes such a schema, as it gives ids anew."""
 
     fields: tuple[NestedField, ...]
     schema_id: int = 0
@@ -55,18 +58,39 @@ class Schema:
         *fields: NestedField,
         schema_id: int = 0,
         identifier_field_ids: Iterable[int] = (),
+        required: bool = True,
         extra: dict[str, Any] | None = None,
     ):
+        """`required`: a row is always there, so it can only be True; examples of PyIceberg's documentation say so."""
+        if required is not True:
+            raise ValidationError(f"A schema's rows are always there: required={required!r} means nothing.")
         object.__setattr__(self, "fields", tuple(fields))
         object.__setattr__(self, "schema_id", schema_id)
         object.__setattr__(self, "identifier_field_ids", tuple(identifier_field_ids))
         object.__setattr__(self, "extra", extra or {})
 
+    def __eq__(self, other: object) -> bool:
+        return self.same_fields(other) if isinstance(other, Schema) else NotImplemented
+
     def __hash__(self) -> int:
-        return hash((self.fields, self.schema_id))
+        return hash(self.fields)
 
     def as_struct(self) -> StructType:
         return StructType(*self.fields)
+
+    def as_arrow(self) -> Any:
+        """The `pyarrow.Schema` of the rows that a scan gives, with the field ids as metadata."""
+        return from_above("io.pyarrow", "schema_to_pyarrow")(self)
+
+    @property
+    def columns(self) -> tuple[NestedField, ...]:
+        """The top-level fields."""
+        return self.fields
+
+    @property
+    def field_ids(self) -> set[int]:
+        """Ids of all fields, at any depth."""
+        return {f.field_id for _, f, _ in self._walked}
 
     @property
     def column_names(self) -> list[str]:
@@ -107,7 +131,7 @@ class Schema:
 
     @cached_property
     def highest_field_id(self) -> int:
-        return max(self.by_id, default=0)
+        return max(self.field_ids, default=0)
 
     def find_field(self, name_or_id: str | int, case_sensitive: bool = True) -> NestedField:
         """The field with that id or (dotted) name. Raises ValidationError, listing near names, when there is none."""
@@ -195,6 +219,46 @@ def assign_fresh_ids(schema: Schema, next_id: Callable[[], int] | None = None) -
 
     fields = level(schema.fields)
     return Schema(*fields, schema_id=0, identifier_field_ids=[renumbered[i] for i in schema.identifier_field_ids])
+
+
+def with_unique_ids(schema: Schema, meant: Iterable[int] = ()) -> Schema:
+    """The schema, or with other ids for the columns that repeat one: those of a new table are given anew anyway. `meant`: ids by which a
+    spec or sort order names its columns. Raises ValidationError when one of these, or an identifier field's, is of several columns."""
+    names: dict[int, list[str]] = {}
+    for name, f, _ in schema._walked:
+        names.setdefault(f.field_id, []).append(name)
+    if len(names) == len(schema._walked):
+        return schema
+    for field_id in (*schema.identifier_field_ids, *meant):
+        if len(named := names.get(field_id, [])) > 1:
+            raise ValidationError(
+                f"Field id {field_id} is of several columns: {', '.join(named)}.",
+                hint="Give each column its own id, as it is named by it.", field_id=field_id,
+            )  # fmt: skip
+    fresh, seen = itertools.count(schema.highest_field_id + 1), set[int]()
+
+    def one(f: NestedField) -> NestedField:
+        own = f.field_id if f.field_id not in seen else next(fresh)
+        seen.add(own)
+        inside = children(f.field_type)
+        return replace(f, field_id=own, field_type=with_children(f.field_type, tuple(map(one, inside))) if inside else f.field_type)
+
+    fields = tuple(map(one, schema.fields))
+    return Schema(*fields, schema_id=schema.schema_id, identifier_field_ids=schema.identifier_field_ids, extra=schema.extra)
+
+
+def empty_structs(schema: Schema) -> list[str]:
+    """Names of the struct columns without members: Parquet has no form for them, and neither Java nor PyIceberg could write a row."""
+    return [name for name, f, _ in schema._walked if isinstance(f.field_type, StructType) and not f.field_type.fields]
+
+
+def refuse_empty_structs(names: Sequence[str]) -> None:
+    """Raises ValidationError when there are any."""
+    if names:
+        raise ValidationError(
+            f"Column {names[0]} is a struct without members, which no Parquet file can hold.",
+            hint="Give it its first member at once, or add the column when there is one.", column=names[0],
+        )  # fmt: skip
 
 
 def check_identifier_fields(schema: Schema) -> None:

@@ -4,15 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, overload
 
+from frazil.spec.json_model import JsonModel
 from frazil.spec.shown import time_text
 
 MAIN_BRANCH = "main"
 
 
+class SnapshotOperation(StrEnum):
+    """What a snapshot did to the files of its table (spec, "Snapshots")."""
+
+    APPEND = "append"
+    REPLACE = "replace"
+    OVERWRITE = "overwrite"
+    DELETE = "delete"
+
+
+class SnapshotRefType(StrEnum):
+    BRANCH = "branch"
+    TAG = "tag"
+
+
+class Summary(dict[str, str]):
+    """What a snapshot tells of itself, as texts by name; `operation` is among them."""
+
+    @property
+    def operation(self) -> SnapshotOperation | str | None:
+        """None where the writer left it out; a text that the spec does not know as it is."""
+        text = self.get("operation")
+        return SnapshotOperation(text) if text in _OPERATIONS else text
+
+    @property
+    def additional_properties(self) -> dict[str, str]:
+        """All but the operation."""
+        return {k: v for k, v in self.items() if k != "operation"}
+
+
+_OPERATIONS = frozenset(SnapshotOperation)
+
+
 @dataclass(frozen=True)
-class Snapshot:
+class Snapshot(JsonModel):
     """One state of the table. `summary` holds `operation` and the counts, all strings. `manifests` only in old v1 tables."""
 
     snapshot_id: int
@@ -20,13 +54,17 @@ class Snapshot:
     manifest_list: str | None = None
     parent_snapshot_id: int | None = None
     sequence_number: int = 0
-    summary: dict[str, str] = field(default_factory=dict, hash=False)
+    summary: Summary = field(default_factory=Summary, hash=False)
     schema_id: int | None = None
     manifests: tuple[str, ...] | None = None
     first_row_id: int | None = None
     added_rows: int | None = None
     key_id: str | None = None
     extra: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.summary, Summary):
+            object.__setattr__(self, "summary", Summary(self.summary))
 
     @property
     def operation(self) -> str | None:
@@ -125,7 +163,7 @@ class Snapshots(Sequence[Snapshot]):
 
 
 @dataclass(frozen=True)
-class SnapshotRef:
+class SnapshotRef(JsonModel):
     """A branch or a tag; `type` is "branch" or "tag". Ages in milliseconds; None: the table's defaults."""
 
     snapshot_id: int
@@ -138,6 +176,11 @@ class SnapshotRef:
     @property
     def is_branch(self) -> bool:
         return self.type == "branch"
+
+    @property
+    def snapshot_ref_type(self) -> SnapshotRefType:
+        """`type`, by PyIceberg's name."""
+        return SnapshotRefType(self.type)
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from frazil.errors import ValidationError
+from frazil.spec.json_model import JsonModel
 from frazil.spec.schema import Schema
-from frazil.spec.transforms import IdentityTransform, Transform, parse_term
+from frazil.spec.transforms import IdentityTransform, Transform, parse_term, parse_transform
 
 
 class SortDirection(StrEnum):
@@ -23,22 +24,58 @@ class NullOrder(StrEnum):
     NULLS_LAST = "nulls-last"
 
 
-@dataclass(frozen=True)
-class SortField:
+@dataclass(frozen=True, init=False)
+class SortField(JsonModel):
+    """One column of an order. Transform, direction and order of nulls may be given as the spec's texts ("day", "desc", "nulls-last");
+    nulls are first in ascending and last in descending order unless it is said."""
+
     source_id: int
-    transform: Transform = IdentityTransform()
-    direction: SortDirection = SortDirection.ASC
-    null_order: NullOrder = NullOrder.NULLS_FIRST
-    source_ids: tuple[int, ...] = ()
-    extra: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    transform: Transform
+    direction: SortDirection
+    null_order: NullOrder
+    source_ids: tuple[int, ...]
+    extra: dict[str, Any] = field(compare=False, repr=False)
+
+    def __init__(
+        self,
+        source_id: int,
+        transform: Transform | str = IdentityTransform(),
+        direction: SortDirection | str = SortDirection.ASC,
+        null_order: NullOrder | str | None = None,
+        source_ids: tuple[int, ...] = (),
+        extra: dict[str, Any] | None = None,
+    ):
+        towards = _one_of(SortDirection, direction)
+        nulls = default_nulls(towards) if null_order is None else _one_of(NullOrder, null_order)
+        found = {
+            "source_id": source_id, "transform": parse_transform(transform) if isinstance(transform, str) else transform,
+            "direction": towards, "null_order": nulls, "source_ids": source_ids, "extra": extra or {},
+        }  # fmt: skip
+        for name, value in found.items():
+            object.__setattr__(self, name, value)
 
     def __str__(self) -> str:
         source = str(self.source_id) if isinstance(self.transform, IdentityTransform) else f"{self.transform}({self.source_id})"
         return f"{source} {self.direction.value} {self.null_order.value.replace('-', ' ')}"
 
 
+E = TypeVar("E", SortDirection, NullOrder)
+
+
+def _one_of(kind: type[E], given: E | str) -> E:
+    try:
+        return kind(given.lower())
+    except ValueError:
+        raise ValidationError(f"{given!r} is none of: {', '.join(kind)}.") from None
+
+
+def default_nulls(direction: SortDirection) -> NullOrder:
+    """Where nulls go when nothing is said."""
+    return NullOrder.NULLS_FIRST if direction is SortDirection.ASC else NullOrder.NULLS_LAST
+
+
 @dataclass(frozen=True, init=False)
-class SortOrder:
+class SortOrder(JsonModel):
     """`SortOrder(*fields, order_id=1)`; order 0 is unsorted."""
 
     fields: tuple[SortField, ...]
@@ -73,7 +110,6 @@ def build_sort_order(schema: Schema, terms: Iterable[str], order_id: int = 1, ca
         if not term.transform.can_transform(source.field_type):
             raise ValidationError(f"Cannot sort by {term.transform}({term.column}): its type is {source.field_type}")
         direction = SortDirection((match["direction"] or "asc").lower())
-        default = NullOrder.NULLS_FIRST if direction is SortDirection.ASC else NullOrder.NULLS_LAST
-        nulls = NullOrder(f"nulls-{match['nulls'].lower()}") if match["nulls"] else default
+        nulls = NullOrder(f"nulls-{match['nulls'].lower()}") if match["nulls"] else default_nulls(direction)
         fields.append(SortField(source.field_id, term.transform, direction, nulls))
     return SortOrder(*fields, order_id=order_id if fields else 0)

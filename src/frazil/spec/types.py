@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from frazil.errors import ValidationError
+from frazil.spec.json_model import JsonModel
 
 MAX_DEPTH = 100  # of types inside types, and of JSON values that are walked
 
 
-class IcebergType:
+class IcebergType(JsonModel):
     """A type of the format; equal types are equal values. `str()` is the spec's text."""
 
     __slots__ = ()
@@ -26,6 +27,10 @@ class IcebergType:
     @property
     def is_primitive(self) -> bool:
         return isinstance(self, PrimitiveType)
+
+    @property
+    def is_struct(self) -> bool:
+        return isinstance(self, StructType)
 
 
 class PrimitiveType(IcebergType):
@@ -162,8 +167,9 @@ class GeographyType(PrimitiveType):
 
 
 @dataclass(frozen=True)
-class NestedField:
-    """A field of a struct. Defaults are internal values (None: none); `extra` keeps JSON keys we do not know."""
+class NestedField(JsonModel):
+    """A field of a struct. Defaults are internal values (None: none); `extra` keeps JSON keys we do not know. A primitive `field_type` may
+    be given as the spec's text ("string", "decimal(9, 2)")."""
 
     field_id: int
     name: str
@@ -173,6 +179,9 @@ class NestedField:
     initial_default: Any = None
     write_default: Any = None
     extra: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _as_type(self, "field_type")
 
     @property
     def optional(self) -> bool:
@@ -204,6 +213,15 @@ class StructType(IcebergType):
     def __len__(self) -> int:
         return len(self.fields)
 
+    def field(self, field_id: int) -> NestedField | None:
+        """The member with that id."""
+        return next((f for f in self.fields if f.field_id == field_id), None)
+
+    def field_by_name(self, name: str, case_sensitive: bool = True) -> NestedField | None:
+        """The member of that name."""
+        wanted = name if case_sensitive else name.lower()
+        return next((f for f in self.fields if (f.name if case_sensitive else f.name.lower()) == wanted), None)
+
     def __str__(self) -> str:
         return f"struct<{', '.join(map(str, self.fields))}>"
 
@@ -214,6 +232,9 @@ class ListType(IcebergType):
     element_type: IcebergType
     element_required: bool = True
     extra: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _as_type(self, "element_type")
 
     @property
     def element_field(self) -> NestedField:
@@ -231,6 +252,10 @@ class MapType(IcebergType):
     value_type: IcebergType
     value_required: bool = True
     extra: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _as_type(self, "key_type")
+        _as_type(self, "value_type")
 
     @property
     def key_field(self) -> NestedField:
@@ -255,9 +280,9 @@ V3_TYPES = (UnknownType, VariantType, GeometryType, GeographyType, TimestampNano
 _WITH_ARGUMENTS: tuple[tuple[str, Callable[..., PrimitiveType]], ...] = (
     (r"decimal\s*\(\s*(\d+)\s*,\s*(-?\d+)\s*\)", lambda p, s: DecimalType(int(p), int(s))),
     (r"fixed\s*\[\s*(\d+)\s*\]", lambda n: FixedType(int(n))),
-    (r"geometry(?:\s*\(\s*([^,)]+?)\s*\))?", lambda c: GeometryType(c or "OGC:CRS84")),
+    (r"geometry(?:\s*\(\s*'?([^,)']+?)'?\s*\))?", lambda c: GeometryType(c or "OGC:CRS84")),  # PyIceberg quotes its arguments
     (
-        r"geography(?:\s*\(\s*([^,)]+?)\s*(?:,\s*(\w+)\s*)?\))?",
+        r"geography(?:\s*\(\s*'?([^,)']+?)'?\s*(?:,\s*'?(\w+)'?\s*)?\))?",
         lambda c, a: GeographyType(c or "OGC:CRS84", a or "spherical"),
     ),
 )
@@ -271,6 +296,13 @@ def parse_primitive(text: str) -> PrimitiveType:
         if match := re.fullmatch(pattern, text):
             return make(*match.groups())
     raise ValidationError(f"Unknown type {text!r} in the table's schema.", hint="A newer Frazil may know it.", type=text)
+
+
+def _as_type(holder: Any, name: str) -> None:
+    """A member of a frozen noun that was given as text becomes the type that the text names. Raises ValidationError."""
+    given = getattr(holder, name)
+    if isinstance(given, str):
+        object.__setattr__(holder, name, parse_primitive(given))
 
 
 def children(type_: IcebergType) -> tuple[NestedField, ...]:

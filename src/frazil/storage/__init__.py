@@ -4,12 +4,14 @@ Other rooms use `storage_for(location, properties)`, the `Storage` protocol, and
 """
 
 from frazil.storage.base import FileInfo, PublishUnclear, Storage
+from frazil.storage.file_io import FileIO, InputFile, OutputFile, OutputStream, file_io
 from frazil.storage.locations import (
     absolute,
     check_location,
     check_name,
     data_location,
     is_inside,
+    is_own_io,
     metadata_location,
     normalise,
     place_of,
@@ -21,7 +23,11 @@ from frazil.storage.vended import Credentials, CredentialsSource
 __all__ = [
     "Credentials",
     "CredentialsSource",
+    "FileIO",
     "FileInfo",
+    "InputFile",
+    "OutputFile",
+    "OutputStream",
     "PublishUnclear",
     "Storage",
     "absolute",
@@ -29,8 +35,10 @@ __all__ = [
     "check_location",
     "check_name",
     "data_location",
+    "file_io",
     "has_vended_credentials",
     "is_inside",
+    "is_own_io",
     "local",
     "locations",
     "memory",

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.fs
 
-from frazil.errors import AlreadyExists, FrazilError, NoSuchFileError, StorageError
+from frazil.errors import FileAlreadyExistsError, FrazilError, NoSuchFileError, StorageError
 
 Failures = list[tuple[str, Exception]]
 Names = list[str]
@@ -105,7 +105,7 @@ def storage_error(error: Exception, location: str, doing: str, kind: type[Storag
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return NoSuchFileError(f"There is no file {location}.", file=location)
     if isinstance(error, FileExistsError):
-        return AlreadyExists(f"File {location} already exists.", file=location)
+        return FileAlreadyExistsError(f"File {location} already exists.", file=location)
     return system_error(error, location, doing, kind)
 
 

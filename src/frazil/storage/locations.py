@@ -68,6 +68,11 @@ def normalise(location: str) -> str:
     return f"{scheme}:{rest}".rstrip("/")
 
 
+def is_own_io(named: str) -> bool:
+    """Whether `io-impl`, `py-io-impl` name nothing, or a class of Java's, PyIceberg's or ours, whose work the storage does here."""
+    return not named or named.startswith(("org.apache.iceberg.", "pyiceberg.io.", "frazil.io."))
+
+
 def absolute(location: str) -> str:
     """Resolve a relative local path (`x/y`, `file:x/y`) against the current directory, with `~` expanded and no slash at the end.
 

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs
 
-from frazil.errors import AlreadyExists, NoSuchFileError
+from frazil.errors import FileAlreadyExistsError, NoSuchFileError
 from frazil.storage.base import MARKER, Failures, FileInfo, Names, storage_error
 from frazil.storage.locations import normalise
 
@@ -45,14 +45,14 @@ class MemoryStorage:
     @contextlib.contextmanager
     def open_output(self, location: str, *, overwrite: bool = False) -> Iterator[Any]:
         if not overwrite and self.exists(location):
-            raise AlreadyExists(f"File {location} already exists.", file=location)
+            raise FileAlreadyExistsError(f"File {location} already exists.", file=location)
         sink = pa.BufferOutputStream()
         yield sink
         self.write(location, sink.getvalue().to_pybytes(), overwrite)
 
     def write(self, location: str, data: bytes, overwrite: bool = False, *, durable: bool = True, synced: bool = True) -> None:
         if not self._put(location, data, overwrite):
-            raise AlreadyExists(f"File {location} already exists.", file=location)
+            raise FileAlreadyExistsError(f"File {location} already exists.", file=location)
 
     def publish(self, location: str, data: bytes) -> bool:
         return self._put(location, data, False)

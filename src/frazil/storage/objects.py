@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs
 
-from frazil.errors import AlreadyExists, FrazilError, InvalidInput, NoSuchFileError, NotInstalledError, StorageError
+from frazil.errors import FileAlreadyExistsError, FrazilError, InvalidInput, NoSuchFileError, NotInstalledError, StorageError
 from frazil.storage.base import MARKER, Failures, FileInfo, Names, PublishUnclear, storage_error
 from frazil.storage.locations import join
 from frazil.storage.object_options import options
@@ -92,7 +92,7 @@ class ObjectStorage:
             with _told(location, "write"):
                 library.put(store, key, data)
         elif not self.publish(location, data):
-            raise AlreadyExists(f"File {location} already exists.", file=location)
+            raise FileAlreadyExistsError(f"File {location} already exists.", file=location)
 
     def publish(self, location: str, data: bytes) -> bool:
         library, store, key = self._at(location)

@@ -14,7 +14,7 @@ from frazil.ops.metadata_changes import property_texts
 from frazil.spec.ddl import parse_schema
 from frazil.spec.metadata import DEFAULT_FORMAT_VERSION, SUPPORTED_FORMAT_VERSION, TableMetadata
 from frazil.spec.partitioning import PartitionSpec, build_spec
-from frazil.spec.schema import Schema
+from frazil.spec.schema import Schema, with_unique_ids
 from frazil.spec.sorting import SortOrder, build_sort_order
 from frazil.spec.types import IcebergType, ListType, MapType, NestedField, StructType
 from frazil.table import engines
@@ -67,7 +67,8 @@ def table_metadata(
     """Complete metadata of a new table. Raises ValidationError and its kin for what the format forbids."""
     own = property_texts(properties or {})
     version = _version(format_version, own.pop("format-version", None))
-    asked = schema_of(schema)
+    sources = [f.source_id for given in (partition_spec, sort_order) if given is not None for f in given.fields]
+    asked = with_unique_ids(schema_of(schema), sources)
     if identifier_fields:
         asked = _with_identifiers(asked, _listed(identifier_fields))
     if partition_spec is not None and partition_spec.fields and partition_by:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.shown import LINES, listed, shortened, time_text
+from frazil.spec.snapshot import Summary
 
 
 def facts(name: str, metadata: TableMetadata, metadata_location: str) -> list[tuple[str, str]]:
     """(label, text) pairs, most wanted first."""
-    snapshot, summary = metadata.current_snapshot(), {}
-    if snapshot is not None:
-        summary = snapshot.summary
+    snapshot = metadata.current_snapshot()
+    summary = Summary() if snapshot is None else snapshot.summary
     schema, spec, order = metadata.schema(), metadata.spec(), metadata.sort_order()
     names = {i: schema.find_column_name(i) or f"#{i}" for i in schema.by_id}
     partition = ", ".join(

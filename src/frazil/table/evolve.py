@@ -14,6 +14,7 @@ from frazil.errors import FrazilError
 from frazil.ops.metadata_changes import property_texts
 from frazil.ops.naming import naming
 from frazil.ops.operation import TableOperation
+from frazil.spec.statistics import PartitionStatisticsFile, StatisticsFile
 from frazil.spec.updates import (
     RemovePartitionStatistics,
     RemoveProperties,
@@ -55,28 +56,29 @@ class UpdateProperties:
         return tuple(self._updates)
 
 
-def _at_its_place(statistics: dict[str, Any]) -> dict[str, Any]:
-    """With its path absolute."""
+def _at_its_place(given: StatisticsFile | PartitionStatisticsFile | dict[str, Any]) -> dict[str, Any]:
+    """As a JSON object with its path absolute."""
+    statistics = given if isinstance(given, dict) else given.to_object()
     path = statistics.get("statistics-path")
     return statistics if path is None else {**statistics, "statistics-path": absolute(str(path))}
 
 
 class UpdateStatistics:
-    """Statistics files of snapshots, as JSON objects of the spec (`snapshot-id`, `statistics-path`, …)."""
+    """Statistics files of snapshots, as `frazil.table.statistics` has them or as JSON objects of the spec (`snapshot-id`, …)."""
 
     def __init__(self) -> None:
         self._updates: list[Update] = []
 
-    def set_statistics(self, statistics: dict[str, Any]) -> UpdateStatistics:
-        self._updates.append(SetStatistics(_at_its_place(statistics)))
+    def set_statistics(self, statistics_file: StatisticsFile | dict[str, Any]) -> UpdateStatistics:
+        self._updates.append(SetStatistics(_at_its_place(statistics_file)))
         return self
 
     def remove_statistics(self, snapshot_id: int) -> UpdateStatistics:
         self._updates.append(RemoveStatistics(snapshot_id))
         return self
 
-    def set_partition_statistics(self, partition_statistics: dict[str, Any]) -> UpdateStatistics:
-        self._updates.append(SetPartitionStatistics(_at_its_place(partition_statistics)))
+    def set_partition_statistics(self, partition_statistics_file: PartitionStatisticsFile | dict[str, Any]) -> UpdateStatistics:
+        self._updates.append(SetPartitionStatistics(_at_its_place(partition_statistics_file)))
         return self
 
     def remove_partition_statistics(self, snapshot_id: int) -> UpdateStatistics:

@@ -19,11 +19,12 @@ from frazil.spec.schema import Schema
 from frazil.spec.snapshot import MAIN_BRANCH, Snapshot, SnapshotLog, SnapshotLogEntry, SnapshotRef
 from frazil.spec.sorting import SortOrder
 from frazil.spec.values import milliseconds
-from frazil.storage import Storage
+from frazil.storage import FileIO, file_io
 from frazil.table import display
 from frazil.table.changes import ChangesScan
 from frazil.table.habits import OF_TABLES, no_such_method
 from frazil.table.inspect import InspectTable
+from frazil.table.lazy_frames import datafusion_table, lazy_polars
 from frazil.table.scan import DataScan, IncrementalAppendScan, ScannedTable
 from frazil.table.transaction import Transaction
 from frazil.table.verbs import CommittingVerbs
@@ -46,8 +47,9 @@ class Table(CommittingVerbs):
         return self._loaded.metadata_location
 
     @property
-    def io(self) -> Storage:
-        return self._loaded.storage
+    def io(self) -> FileIO:
+        """The files of the table's store: `io.new_input(location).open()`, `io.new_output(location).create()`, `io.delete(location)`."""
+        return file_io(self._loaded.storage)
 
     @property
     def format_version(self) -> int:
@@ -119,13 +121,14 @@ class Table(CommittingVerbs):
 
     @property
     def inspect(self) -> InspectTable:
-        return InspectTable(self.metadata, self.metadata_location, self.io)
+        return InspectTable(self.metadata, self.metadata_location, self._loaded.storage)
 
     # --- read
 
     @property
     def _source(self) -> ScannedTable:
-        return ScannedTable(self._name, self.metadata, self.io)
+        loaded = self._loaded
+        return ScannedTable(self._name, loaded.metadata, loaded.storage)
 
     def scan(
         self,
@@ -219,7 +222,15 @@ class Table(CommittingVerbs):
         return self.scan().to_pandas(**kwargs)
 
     def to_polars(self) -> Any:
-        return self.scan().to_polars()
+        """A polars LazyFrame of the state that this handle has; files are planned and read when it is collected, and only the columns that
+        it needs. `t.scan(…).to_polars()` reads a DataFrame at once."""
+        return lazy_polars(self.scan(), self.schema().as_arrow(), lambda rows: self.scan(limit=rows))
+
+    @property
+    def _inner(self) -> Any:
+        """What DataFusion asks a Python object for in `ctx.register_table("t", table)`: a table of its own. It has the state that this
+        handle has now, and reads when it is asked."""
+        return datafusion_table(self.scan(), self.schema().as_arrow())._inner
 
     def count(self) -> int:
         """How many rows the current state has: from the manifests where they tell, reading only what they cannot decide."""

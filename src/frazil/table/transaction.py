@@ -20,6 +20,7 @@ from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.storage import place_of
 from frazil.table.evolve import Updating
 from frazil.table.handle import TableHandle
+from frazil.table.update_snapshot import UpdateSnapshot
 from frazil.table.verbs import Stage, Verbs
 from frazil.tasks.runner import Runner
 
@@ -38,6 +39,11 @@ class Transaction(Verbs[None, "Transaction[Any]"], Generic[T]):
     def metadata(self) -> TableMetadata:
         """The table's metadata with this transaction's schema, spec and property changes."""
         return self._operation.metadata
+
+    @property
+    def table_metadata(self) -> TableMetadata:
+        """The same, by PyIceberg's name."""
+        return self.metadata
 
     @property
     def result(self) -> CommitResult:
@@ -71,6 +77,10 @@ class Transaction(Verbs[None, "Transaction[Any]"], Generic[T]):
         return Updating(self._operation, update(self.metadata), commit_at_end=False)
 
     # --- beside the verbs of a table
+
+    def update_snapshot(self, snapshot_properties: Mapping[str, str] = {}, branch: str | None = MAIN_BRANCH) -> UpdateSnapshot:
+        """A snapshot of data files that are there: `with tx.update_snapshot().fast_append() as files: files.append_data_file(f)`."""
+        return UpdateSnapshot(self._operation, WriteArguments("append", branch, snapshot_properties))
 
     def do_merge(
         self,

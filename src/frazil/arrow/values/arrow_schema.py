@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
 
-from frazil.errors import InvalidInput, Unsupported
+from frazil.errors import InvalidInput, Unsupported, ValidationError
+from frazil.spec.name_mapping import MappedField, NameMapping
 from frazil.spec.schema import Schema, assign_fresh_ids
 from frazil.spec.types import (
     BinaryType,
@@ -41,6 +43,8 @@ from frazil.spec.types import (
     UnknownType,
     UUIDType,
     VariantType,
+    children,
+    with_children,
 )
 
 PARQUET_FIELD_ID, DOC = b"PARQUET:field_id", b"doc"
@@ -79,23 +83,65 @@ def to_arrow_field(f: NestedField, *, field_ids: bool = False, storage: bool = F
     return pa.field(f.name, to_arrow_type(f.field_type, field_ids=field_ids, storage=storage), nullable=f.optional, metadata=metadata)
 
 
+def with_docs(fields: Iterable[pa.Field], of: Iterable[NestedField]) -> list[pa.Field]:
+    """The Arrow fields of columns with the columns' comments as metadata, at any depth, where `from_arrow_schema` finds them."""
+    return [_with_doc(field, f) for field, f in zip(fields, of, strict=True)]
+
+
+def _with_doc(field: pa.Field, f: NestedField) -> pa.Field:
+    if inside := children(f.field_type):
+        field = field.with_type(_made_of(field.type, with_docs(arrow_children(field.type), inside)))
+    return field if f.doc is None else field.with_metadata({**(field.metadata or {}), DOC: f.doc.encode()})
+
+
 @lru_cache(maxsize=256)
 def to_arrow_schema(schema: Schema, *, field_ids: bool = False, storage: bool = False) -> pa.Schema:
     """Convert an Iceberg schema to an Arrow schema, columns in their order; `storage`: as they are held in Parquet files."""
     return pa.schema([to_arrow_field(f, field_ids=field_ids, storage=storage) for f in schema.fields])
 
 
-def from_arrow_schema(schema: pa.Schema) -> Schema:
+def _made_of(type_: pa.DataType, fields: list[pa.Field]) -> pa.DataType:
+    """A struct, list or map like `type_`, of other fields."""
+    return pa.struct(fields) if pa.types.is_struct(type_) else pa.map_(*fields) if pa.types.is_map(type_) else pa.list_(*fields)
+
+
+def numbered_by_names(schema: pa.Schema, mapping: NameMapping) -> pa.Schema:
+    """The Arrow schema with the field ids that a name mapping gives its columns. Raises ValidationError for one that it does not know."""
+
+    def one(field: pa.Field, name: str, holder: NameMapping | MappedField, path: str) -> pa.Field:
+        found = holder.find(name)
+        if found is None or found.field_id is None:
+            raise ValidationError(f"The name mapping has no column {path}.", column=path)
+        if inside := arrow_children(field.type):
+            names = ["element"] if is_list(field.type) else ["key", "value"] if pa.types.is_map(field.type) else [f.name for f in inside]
+            fields = [one(f, n, found, f"{path}.{n}") for f, n in zip(inside, names, strict=True)]
+            field = field.with_type(_made_of(field.type, fields))
+        return field.with_metadata({**(field.metadata or {}), PARQUET_FIELD_ID: str(found.field_id).encode()})
+
+    return pa.schema([one(f, f.name, mapping, f.name) for f in schema], metadata=schema.metadata)
+
+
+def from_arrow_schema(schema: pa.Schema, *, nanoseconds: bool = True) -> Schema:
     """Convert an Arrow schema to an Iceberg schema.
 
-    Field ids are those of `PARQUET:field_id` when every field has one, otherwise fresh ones as Java gives them to a new table. Raises
-    Unsupported for Arrow types that have no Iceberg type, naming the column.
+    Field ids are those of `PARQUET:field_id` when every field has one, otherwise fresh ones as Java gives them to a new table.
+    `nanoseconds=False`: timestamps in ns become those in µs. Raises Unsupported for Arrow types that have no Iceberg type, naming the
+    column.
     """
     given = _all_ids(schema)
     fresh = itertools.count(1).__next__
     fields = tuple(_from_field(f, given, fresh, f.name) for f in schema)
-    made = Schema(*fields)
+    made = Schema(*(fields if nanoseconds else map(_in_microseconds, fields)))
     return made if given else assign_fresh_ids(made)
+
+
+def _in_microseconds(f: NestedField) -> NestedField:
+    given = f.field_type
+    coarser = (
+        TimestampType() if isinstance(given, TimestampNanoType) else TimestamptzType() if isinstance(given, TimestamptzNanoType) else given
+    )
+    inside = tuple(map(_in_microseconds, children(coarser)))
+    return replace(f, field_type=with_children(coarser, inside) if inside else coarser)
 
 
 def _all_ids(fields: Iterable[pa.Field]) -> bool:

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from frazil.errors import ValidationError
+from frazil.errors import ResolveError, ValidationError
 from frazil.spec.ddl import parse_type
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.name_mapping import update_name_mapping
 from frazil.spec.properties import METRICS_OF_COLUMN, NAME_MAPPING
-from frazil.spec.schema import Schema, assign_fresh_ids, check_identifier_fields, no_column
+from frazil.spec.schema import Schema, assign_fresh_ids, check_identifier_fields, empty_structs, no_column, refuse_empty_structs
 from frazil.spec.transforms import BucketTransform
 from frazil.spec.types import (
     DateType,
@@ -246,6 +246,7 @@ class SchemaChanges:
         if new.same_fields(metadata.schema()):
             return ()
         check_kept_sources(metadata, new)
+        refuse_empty_structs([name for name in empty_structs(new) if name not in empty_structs(metadata.schema())])
         return (AddSchema(new), SetCurrentSchema(), *_property_updates(metadata, new, draft))
 
 
@@ -376,7 +377,7 @@ def _update(d: SchemaDraft, name: str, type_: IcebergType | None, required: bool
         if not f.field_type.is_primitive or not type_.is_primitive:
             raise ValidationError(f"Cannot change column type: {name}: {f.field_type} -> {type_}")
         if not can_promote(f.field_type, type_, d.metadata.format_version):
-            raise ValidationError(f"Cannot change column type: {name}: {f.field_type} -> {type_}")
+            raise ResolveError(f"Cannot change column type: {name}: {f.field_type} -> {type_}")
         if _is_map_key(d, f.field_id):
             raise ValidationError(f"Cannot update map keys: {name}")
         initial, write = (promoted(f.field_type, type_, v) for v in (f.initial_default, f.write_default))
@@ -441,7 +442,7 @@ def _union_type(d: SchemaDraft, name: str, mine: NestedField, theirs: NestedFiel
                 return
             _update(d, name, new, None, None)
         case (old, new):
-            raise ValidationError(f"Cannot change column type: {name}: {old} -> {new}")
+            raise ResolveError(f"Cannot change column type: {name}: {old} -> {new}")
 
 
 def name_mapping_of(schema: Schema) -> str:

@@ -98,6 +98,10 @@ class UpdateSpec:
     def add_identity(self, source_column_name: str) -> UpdateSpec:
         return self._do(lambda d: _add(d, source_column_name, IdentityTransform(), None))
 
+    def identity(self, source_column_name: str) -> UpdateSpec:
+        """As `add_identity`: PyIceberg's documentation writes it so."""
+        return self.add_identity(source_column_name)
+
     def remove_field(self, name: str) -> UpdateSpec:
         """By the partition field's name, or by its transform ("days(ts)")."""
         return self._do(lambda d: _remove(d, name))

@@ -247,7 +247,7 @@ class Job:
         frame = frame.toDF(*names, *(f.name for f in by_place.fields))
         to = replace(write, schema=by_place, options=replace(write.options, distribution_mode=asked))
         settings: Mapping[str, str] = {}
-        if asked == "hash" and write.spec.is_unpartitioned:
+        if asked == "hash" and write.spec.unpartitioned:
             to = replace(to, options=replace(to.options, distribution_mode="none"))
             frame = rebalanced(self.spark, frame, [] if inserts else [FILE])
             settings = {ADVISORY: str(advisory_size(self.spark, write, write.properties))}

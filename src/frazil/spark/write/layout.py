@@ -94,7 +94,7 @@ def rebalanced(spark: Any, frame: DataFrame, names: Sequence[str]) -> DataFrame:
 
 def distribution_mode(spark: Any, context: WriteContext, properties: Mapping[str, str]) -> str:
     """none, hash or range: option, session, table property, then range for sorted tables, hash for partitioned ones, else none."""
-    partitioned, is_sorted = not context.spec.is_unpartitioned, not context.sort_order.is_unsorted
+    partitioned, is_sorted = not context.spec.unpartitioned, not context.sort_order.is_unsorted
     if not context.options.use_table_distribution_and_ordering:
         return "none"
     given = context.options.distribution_mode or spark.conf.get(_CONF + "distribution-mode", None) or DISTRIBUTION.of(properties)

@@ -1,0 +1,29 @@
+"""Errors by PyIceberg's path: `from frazil.exceptions import NoSuchTableError`. The whole tree is in `frazil.errors`."""
+
+from frazil.errors import (
+    CommitFailedException,
+    CommitStateUnknownException,
+    FrazilError,
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
+    NoSuchIcebergTableError,
+    NoSuchIdentifierError,
+    NoSuchNamespaceError,
+    NoSuchPropertyException,
+    NoSuchTableError,
+    NoSuchViewError,
+    NotInstalledError,
+    ResolveError,
+    TableAlreadyExistsError,
+    ValidationError,
+    ValidationException,
+    ViewAlreadyExistsError,
+    WaitingForLockException,
+)
+
+__all__ = [
+    "CommitFailedException", "CommitStateUnknownException", "FrazilError", "NamespaceAlreadyExistsError", "NamespaceNotEmptyError",
+    "NoSuchIcebergTableError", "NoSuchIdentifierError", "NoSuchNamespaceError", "NoSuchPropertyException", "NoSuchTableError",
+    "NoSuchViewError", "NotInstalledError", "ResolveError", "TableAlreadyExistsError", "ValidationError", "ValidationException",
+    "ViewAlreadyExistsError", "WaitingForLockException",
+]  # fmt: skip

@@ -1,0 +1,59 @@
+"""Statistics files of snapshots under PyIceberg's names (spec, "Table Statistics"); metadata holds them as their JSON objects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatisticsBlob:
+    """One blob of a statistics file: what it is about."""
+
+    type: str
+    snapshot_id: int
+    sequence_number: int
+    fields: Sequence[int]
+    properties: dict[str, str] | None = None
+
+    def to_object(self) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "type": self.type, "snapshot-id": self.snapshot_id, "sequence-number": self.sequence_number, "fields": list(self.fields),
+        }  # fmt: skip
+        return found if self.properties is None else {**found, "properties": dict(self.properties)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatisticsFile:
+    """A Puffin file with statistics of one snapshot."""
+
+    snapshot_id: int
+    statistics_path: str
+    file_size_in_bytes: int
+    file_footer_size_in_bytes: int
+    blob_metadata: Sequence[StatisticsBlob] = field(default=())
+    key_metadata: str | None = None
+
+    def to_object(self) -> dict[str, Any]:
+        """The JSON object of the spec."""
+        found: dict[str, Any] = {
+            "snapshot-id": self.snapshot_id, "statistics-path": self.statistics_path, "file-size-in-bytes": self.file_size_in_bytes,
+            "file-footer-size-in-bytes": self.file_footer_size_in_bytes, "blob-metadata": [b.to_object() for b in self.blob_metadata],
+        }  # fmt: skip
+        return found if self.key_metadata is None else {**found, "key-metadata": self.key_metadata}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionStatisticsFile:
+    """A file with counts of each partition at one snapshot."""
+
+    snapshot_id: int
+    statistics_path: str
+    file_size_in_bytes: int
+
+    def to_object(self) -> dict[str, Any]:
+        """The JSON object of the spec."""
+        return {
+            "snapshot-id": self.snapshot_id, "statistics-path": self.statistics_path, "file-size-in-bytes": self.file_size_in_bytes,
+        }  # fmt: skip

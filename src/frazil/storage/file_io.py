@@ -1,0 +1,117 @@
+"""FileIO: files of any store under PyIceberg's names, `table.io.new_input(location).open()` and `new_output(location).create()`."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+
+from frazil.errors import InvalidInput
+from frazil.storage.base import Storage
+from frazil.storage.locations import absolute
+from frazil.storage.routing import RoutedStorage
+
+
+class OutputStream:
+    """A file that is being written: complete, durable and to be seen once it is closed. When its `with` block ends by an error there is
+    no file; of one that is never closed there is none either."""
+
+    def __init__(self, sink: AbstractContextManager[Any]):
+        self._sink, self._file, self._written, self.closed = sink, sink.__enter__(), 0, False
+
+    def write(self, b: bytes) -> int:
+        if self.closed:
+            raise ValueError("This file is closed.")
+        self._file.write(b)
+        self._written += len(b)
+        return len(b)
+
+    def tell(self) -> int:
+        return self._written
+
+    def close(self) -> None:
+        self.__exit__(None, None, None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if not self.closed:
+            self.closed = True
+            self._sink.__exit__(kind, error, trace)
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """A file to read; `len()` is its size in bytes. Nothing is looked at before it is asked for."""
+
+    location: str
+    storage: Storage = field(repr=False)
+
+    def __len__(self) -> int:
+        return self.storage.size(self.location)
+
+    def __bool__(self) -> bool:
+        return True  # also an empty file is one
+
+    def exists(self) -> bool:
+        return self.storage.exists(self.location)
+
+    def open(self, seekable: bool = True) -> pa.NativeFile:
+        """A stream with read, seek, tell and close; it can always seek. Raises NoSuchFileError."""
+        return self.storage.open_input(self.location)
+
+
+@dataclass(frozen=True)
+class OutputFile:
+    """A file to write; `len()` is the size in bytes of the one that is there."""
+
+    location: str
+    storage: Storage = field(repr=False)
+
+    def __len__(self) -> int:
+        return self.storage.size(self.location)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def exists(self) -> bool:
+        return self.storage.exists(self.location)
+
+    def to_input_file(self) -> InputFile:
+        return InputFile(self.location, self.storage)
+
+    def create(self, overwrite: bool = False) -> OutputStream:
+        """A stream with write, tell and close. Raises FileAlreadyExistsError when there is such a file, unless it may be replaced; object
+        stores tell it when the stream is closed."""
+        return OutputStream(self.storage.open_output(self.location, overwrite=overwrite))
+
+
+@dataclass(frozen=True)
+class FileIO(RoutedStorage):
+    """A storage with PyIceberg's words for it. `inner`: the storage that does the work."""
+
+    inner: Storage = field(kw_only=True, repr=False)
+
+    def of(self, location: str) -> Storage:
+        return self.inner
+
+    def new_input(self, location: str) -> InputFile:
+        return InputFile(absolute(location), self.inner)
+
+    def new_output(self, location: str) -> OutputFile:
+        return OutputFile(absolute(location), self.inner)
+
+    def delete(self, location: str | InputFile | OutputFile) -> None:
+        """Raises NoSuchFileError when it is not there (object stores: may pass in silence)."""
+        if not isinstance(location, str | InputFile | OutputFile):
+            raise InvalidInput(f"{location!r} is no location of a file.")
+        self.inner.delete(location if isinstance(location, str) else location.location)
+
+
+def file_io(storage: Storage) -> FileIO:
+    """A storage under PyIceberg's names."""
+    return storage if isinstance(storage, FileIO) else FileIO(inner=storage)

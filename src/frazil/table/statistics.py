@@ -1,0 +1,7 @@
+"""Statistics files by PyIceberg's path: `from frazil.table.statistics import BlobMetadata, StatisticsFile`."""
+
+from frazil.spec.statistics import PartitionStatisticsFile, StatisticsBlob, StatisticsFile
+
+BlobMetadata = StatisticsBlob
+
+__all__ = ["BlobMetadata", "PartitionStatisticsFile", "StatisticsFile"]
