@@ -14,8 +14,9 @@ from frazil.ops.arguments import number
 from frazil.scan.inspect import metadata_table, metadata_table_schema
 from frazil.scan.snapshot_ref import resolve
 from frazil.spec.shown import shortened
-from frazil.table import engines, frames
-from frazil.table.rows_text import first_rows
+from frazil.table import engines
+from frazil.table.handed import frames
+from frazil.table.shown.rows_text import first_rows
 
 
 @dataclass(frozen=True)

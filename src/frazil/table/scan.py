@@ -25,9 +25,9 @@ from frazil.spec.shown import listed, shortened
 from frazil.spec.snapshot import Snapshot
 from frazil.storage import Storage
 from frazil.table import engines
-from frazil.table.frames import in_duckdb, pandas_of, polars_of
 from frazil.table.habits import OF_SCANS, no_such_method
-from frazil.table.rows_text import first_rows
+from frazil.table.handed.frames import in_duckdb, pandas_of, polars_of
+from frazil.table.shown.rows_text import first_rows
 
 
 @dataclass(frozen=True)

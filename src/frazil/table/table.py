@@ -20,12 +20,12 @@ from frazil.spec.snapshot import MAIN_BRANCH, Snapshot, SnapshotLog, SnapshotLog
 from frazil.spec.sorting import SortOrder
 from frazil.spec.values import milliseconds
 from frazil.storage import FileIO, file_io
-from frazil.table import display
 from frazil.table.changes import ChangesScan
 from frazil.table.habits import OF_TABLES, no_such_method
+from frazil.table.handed.lazy_frames import datafusion_table, lazy_polars
 from frazil.table.inspect import InspectTable
-from frazil.table.lazy_frames import datafusion_table, lazy_polars
 from frazil.table.scan import DataScan, IncrementalAppendScan, ScannedTable
+from frazil.table.shown import overview
 from frazil.table.transaction import Transaction
 from frazil.table.verbs import CommittingVerbs
 
@@ -275,10 +275,10 @@ class Table(CommittingVerbs):
     # --- looks
 
     def __repr__(self) -> str:
-        return display.text(self._name, self.metadata, self.metadata_location)
+        return overview.text(self._name, self.metadata, self.metadata_location)
 
     def _repr_html_(self) -> str:
-        return display.as_html(self._name, self.metadata, self.metadata_location)
+        return overview.as_html(self._name, self.metadata, self.metadata_location)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Table) and (self.name(), self.metadata_location) == (other.name(), other.metadata_location)
