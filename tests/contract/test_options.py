@@ -16,7 +16,7 @@ import frazil
 from frazil.arrow.write.write_options import WriteOptions, write_options
 from frazil.catalog import served
 from frazil.errors import FrazilError, InvalidInput, ValidationException
-from frazil.spark.door import target
+from frazil.spark.door import read_target
 from frazil.spec.properties import TABLE_PROPERTIES
 from tests.docs.test_options import TEXT, listed
 
@@ -330,10 +330,10 @@ BAD_READS = {
 def test_read_options_are_complete_and_bad_values_told(tmp_path):
     t = frazil.load_catalog("c", type="path", warehouse=str(tmp_path)).create_table("db.t", "id bigint, p string")
     t.append(ROWS)
-    assert {*target._SELECTORS, *target._RANGE, *target._HINTS, *target.SPLIT_OPTIONS} == set(BAD_READS)
+    assert {*read_target._SELECTORS, *read_target._RANGE, *read_target._HINTS, *read_target.SPLIT_OPTIONS} == set(BAD_READS)
 
     def read(options: dict[str, Any]) -> None:
-        target.locate(target.read_request({"path": t.location(), **options}), {}).reading().plan()
+        read_target.locate(read_target.read_request({"path": t.location(), **options}), {}).reading().plan()
 
     for name, value in BAD_READS.items():
         with pytest.raises(FrazilError) as told:
@@ -346,7 +346,7 @@ def test_read_options_are_complete_and_bad_values_told(tmp_path):
     with pytest.raises(InvalidInput, match="streaming-max-files"):
         read({"streaming-max-files-per-micro-batch": 3})
     with pytest.raises(InvalidInput, match=r"split-size.*metadata table"):
-        target.locate(target.read_request({"path": t.location() + "#files", "split-size": 5}), {})
+        read_target.locate(read_target.read_request({"path": t.location() + "#files", "split-size": 5}), {})
 
 
 FREE = {  # properties whose values are checked where they are used: names of codecs and columns, and what is refused as such

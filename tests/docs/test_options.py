@@ -8,7 +8,7 @@ from pathlib import Path
 
 from frazil.arrow.write.write_options import WriteOptions, write_options
 from frazil.scan.options import SPLIT_OPTIONS
-from frazil.spark.door import target
+from frazil.spark.door import read_target
 from frazil.spec.properties import COLUMN_PROPERTIES, TABLE_PROPERTIES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,10 +29,10 @@ def test_every_write_option_is_documented_and_every_documented_one_accepted() ->
 
 
 def test_every_read_option_is_documented_and_every_documented_one_accepted() -> None:
-    known = {*target._SELECTORS, *target._RANGE, *target._HINTS, *SPLIT_OPTIONS, "catalog.<key>"}
+    known = {*read_target._SELECTORS, *read_target._RANGE, *read_target._HINTS, *SPLIT_OPTIONS, "catalog.<key>"}
     documented = listed(TEXT.split("<!-- read options -->")[1]) - {"db.events.changes"}
     assert {name.lower() for name in documented} == known
-    assert target.read_request({"path": "/t", "Snapshot_Id": 3}).selectors == {"snapshot_id": 3}
+    assert read_target.read_request({"path": "/t", "Snapshot_Id": 3}).selectors == {"snapshot_id": 3}
 
 
 _OF_DELETES = tuple(f"write.delete.{format_}." for format_ in ("parquet", "orc", "avro"))  # documented as a whole

@@ -14,8 +14,8 @@ from frazil.codec.metadata_json import decode_metadata
 from frazil.errors import InvalidInput
 from frazil.expr.parse import parse
 from frazil.scan import deletes as room
-from frazil.scan import why
-from frazil.scan.explained import EXPLAINED, ExplainedDelete, ExplainedDeletes, Reason
+from frazil.scan import explain_deletes
+from frazil.scan.explained_deletes import EXPLAINED, ExplainedDelete, ExplainedDeletes, Reason
 from frazil.scan.manifests import clear_caches, is_data, live, manifests_of, read_manifest
 from frazil.scan.plan import Plan, may_match, plan
 from frazil.spec.data_file import DataFile
@@ -173,7 +173,7 @@ def test_reasons_are_found_only_when_somebody_looks(monkeypatch: pytest.MonkeyPa
     def looked(*_: Any) -> Any:
         raise AssertionError("looked")
 
-    monkeypatch.setattr(why, "_reasons", looked)
+    monkeypatch.setattr(explain_deletes, "_reasons", looked)
     explained = planned([one("/t/data/a", 1)], [delete("/t/x", 1)]).explain()
     assert explained.report.applying_delete_files == 1
     with pytest.raises(AssertionError, match="looked"):
@@ -182,7 +182,7 @@ def test_reasons_are_found_only_when_somebody_looks(monkeypatch: pytest.MonkeyPa
 
 def test_too_many_pairs_are_counted_at_most_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "PAIRS", 0)
-    monkeypatch.setattr(why, "MOST_PAIRS", 1)
+    monkeypatch.setattr(explain_deletes, "MOST_PAIRS", 1)
     bounds = {"lower_bounds": {DELETE_FILE_PATH_ID: b"/t/data/x"}, "upper_bounds": {DELETE_FILE_PATH_ID: b"/t/data/z"}}
     explained = planned([one("/t/data/a", 1), one("/t/data/y", 1)], [delete("/t/x", 1, **bounds)]).explain()
     assert not explained.deletes.exact and explained.deletes[0].data_files == 2

@@ -1,4 +1,8 @@
-"""From a catalog's configuration to its back end."""
+"""Choose and make the back end of a configured catalog.
+
+A new type of catalog stands in `_MAKERS` (and in `_SCHEMES` and `_JAVA`, where a URI or a Java class implies it), what it needs to be
+configured in `_check`, and the properties that it serves in `served._OF_KIND`.
+"""
 
 from __future__ import annotations
 
@@ -139,17 +143,22 @@ def _known(kind: str, found: Configuration) -> str:
     if kind in _NOT_YET:
         raise Unsupported(
             f"Catalogs of type {kind} are not served yet (catalog {found.name!r}).",
-            hint="There are path, sql and memory; see KNOWN_GAPS.md.",
+            hint=f"There are {_types()}; see KNOWN_GAPS.md.",
         )
     key = "type" if "type" in found.properties else "uri"
     given = redact_text(found.properties[key])
     raise InvalidInput(
-        f"Catalog {found.name!r}: {found.where(key)} is {given!r}, which is no type of catalog.", hint="There are path, sql and memory."
+        f"Catalog {found.name!r}: {found.where(key)} is {given!r}, which is no type of catalog.", hint=f"There are {_types()}."
     )
 
 
 def _scheme(uri: str) -> str:
     return scheme_of(uri).partition("+")[0]
+
+
+def _types() -> str:
+    *most, last = _MAKERS
+    return f"{', '.join(most)} and {last}"
 
 
 def _check(found: Configuration, kind: str) -> None:

@@ -1,4 +1,6 @@
-"""A change becomes a new state of the table: updates applied, snapshots produced, the one swap retried."""
+"""Commit a change as a new state of the table: actions applied to metadata, snapshots produced (`produce`), the one swap retried
+(`transaction`, in turn by `queue`), writes with `txn=` done once (`done_once`).
+"""
 
 __all__ = [
     "actions",

@@ -1,4 +1,4 @@
-"""Writes that are done once however often they are sent: `txn=(id, number)`.
+"""Do a write once however often it is sent (exactly-once, `txn=(id, number)`): set the mark of a write, and look for it.
 
 The commit that makes a write's rows visible also sets a table property, the mark: the number of the last write of this id on this branch.
 Every attempt looks for the mark in the metadata that it starts from, so that a write sent twice is found out by whichever attempt comes

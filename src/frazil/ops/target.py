@@ -1,4 +1,7 @@
-"""Where a write goes and how: the branch (also that of write-audit-publish), summary properties, options; made from what a caller typed."""
+"""Where a write goes and how: the branch (also that of write-audit-publish), summary properties, options; made from what a caller typed.
+
+The branch that a read takes under write-audit-publish is chosen in `reading`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Group the equality delete files of a scan by the columns they compare, so that a read can anti-join each group in one step."""
+"""Group the equality delete files of a scan by the columns they compare, so that a read can anti-join each group in one step.
+
+Which delete applies to which data file is decided in `deletes`.
+"""
 
 from __future__ import annotations
 

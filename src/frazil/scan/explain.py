@@ -1,4 +1,7 @@
-"""Explain a scan plan as text: the files that were skipped, by which statistics, and what became of every delete file."""
+"""Explain a scan plan as text: the files that were skipped, by which statistics, and what became of every delete file.
+
+Data files are counted, not explained one by one: `prune.file_pruner` decides which are kept.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,10 @@ from functools import cached_property
 
 from frazil.errors import InvalidInput
 from frazil.scan.deletes import DeleteEntries, DeleteIndex
-from frazil.scan.explained import EXPLAINED, ExplainedDeletes, Reason
+from frazil.scan.explain_deletes import DataFiles, data_files, read_deletes_explained, row_of, unread_deletes_explained
+from frazil.scan.explained_deletes import EXPLAINED, ExplainedDeletes, Reason
 from frazil.scan.report import ScanReport, size_text
 from frazil.scan.tasks import PlannedFiles
-from frazil.scan.why import DataFiles, data_files, read_deletes_explained, row_of, unread_deletes_explained
 from frazil.spec.metadata import TableMetadata
 
 _FEW = 3  # delete files that the text names

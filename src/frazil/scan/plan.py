@@ -25,7 +25,7 @@ from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.scan.combine import CombinedTask, combine_for
 from frazil.scan.deletes import DeleteEntries, DeleteIndex, attach, read_deletes
 from frazil.scan.explain import Explanation
-from frazil.scan.explained import Reason
+from frazil.scan.explained_deletes import Reason
 from frazil.scan.listing.listed_twice import refuse_files_listed_twice
 from frazil.scan.listing.numbering import FileNumbers, number_files
 from frazil.scan.manifests import (

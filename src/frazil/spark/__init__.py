@@ -1,6 +1,7 @@
-"""Data files as Spark DataFrames and back. Doors: `types` (schemas), `session`, `native_read.read`, `native_write.write`, `datasource`.
+"""Carry out operations on Spark: data files as DataFrames and back, row-level changes as tasks.
 
-Takes plans, metadata and storages, never a table. Only here, in `sql` and in `dropin` is pyspark known.
+Doors: `door/engine` (the Engine), `door/datasource` (the Python data source), `host/session`, `types` (schemas). Takes plans, metadata
+and storages, never a table. Only this room and `dropin` know PySpark.
 """
 
 import pyspark

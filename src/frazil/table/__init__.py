@@ -1,7 +1,7 @@
 """The front hall: what users hold in their hands. It joins the rooms below, and holds no logic of the format.
 
 Door: `load` (load_catalog, load_table), `catalog.Catalog`, `table.Table`, `scan.DataScan`, `transaction.Transaction`,
-`result.CommitResult`.
+`CommitResult` (from `ops.result`).
 The words follow PyIceberg where it has them; ours are keyword-only. What PyIceberg has in `pyiceberg.table` is here as well, some of it in
 modules of that name (`sorting`, `snapshots`, `refs`, `statistics`).
 """

@@ -1,7 +1,8 @@
 """Clean up after tasks that were tried more than once: remove all files of an operation that its result does not name.
 
 File names carry the operation's id and the attempt. A task that failed, was killed, or ran twice at the same time (speculation) leaves
-files that no result names. They are orphans: harmless, but they take space until they are removed.
+files that no result names. They are orphans: harmless, but they take space until they are removed. (Spark's own Parquet writer does
+without this file: its committer keeps one attempt, see `spark.write.folder_write`.)
 """
 
 from __future__ import annotations

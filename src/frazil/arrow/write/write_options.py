@@ -1,4 +1,8 @@
-"""Check the options of one write, which have Java Iceberg's names (SparkWriteOptions), before anything is written."""
+"""Check the options of one write, which have Java Iceberg's names (SparkWriteOptions), before anything is written.
+
+A new option is a field of `WriteOptions`, with its values in `_CHOICES` and its verbs in `_VERBS`, and a row in docs/options.md; where a
+session may set it, `spark.host.settings` lists it in `_WRITE`.
+"""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ from frazil.ops.stage import StagedWrite, appended, of_files, overwritten, parti
 from frazil.ops.target import WriteArguments, check_overwrite, overwrites_partitions, start_of, target
 from frazil.scan.combine import combine_for
 from frazil.scan.inspect import metadata_table_schema
-from frazil.spark.door.target import ReadTarget, locate, read_request
+from frazil.spark.door.read_target import ReadTarget, locate, read_request
 from frazil.spark.host.settings import spark_facts
 from frazil.spark.read.changelog_frame import partition_rows, partitions_of
 from frazil.spark.tasks.stragglers import LINGER, tried_again

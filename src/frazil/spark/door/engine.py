@@ -43,7 +43,7 @@ from frazil.spark.host.settings import (
     write_defaults,
 )
 from frazil.spark.read import changelog_frame, native_read
-from frazil.spark.read.following import follow, refresh
+from frazil.spark.read.view_refresh import follow, refresh
 from frazil.spark.tasks.spark_runner import SparkRunner, runner
 from frazil.spark.types.arrow_types import for_spark
 from frazil.spark.types.spark_types import from_spark

@@ -9,9 +9,9 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from frazil.spark.door.engine import SparkEngine
-from frazil.spark.door.target import ReadTarget, locate, read_request
+from frazil.spark.door.read_target import ReadTarget, locate, read_request
 from frazil.spark.host.settings import all_settings, session_zone
-from frazil.spark.read.following import follow
+from frazil.spark.read.view_refresh import follow
 
 _CATALOGS = "spark.sql.catalog."
 

@@ -1,22 +1,7 @@
 """Read a Spark session's settings, change some of them for a while, and keep copies of the session for scans.
 
 What the session says of Iceberg reads and writes (Java's `spark.sql.iceberg.*` and `spark.wap.branch`) comes under what the caller says.
-These settings Frazil needs or changes while it works; docs/spark.md holds the same table.
-
-| setting | value | who sets it | why |
-|---|---|---|---|
-| spark.sql.parquet.fieldId.read.enabled | true | to_spark on Connect; stays | columns are found by field id |
-| spark.sql.variant.writeShredding.enabled | false | append, while it writes | variants are written whole |
-| spark.sql.files.maxRecordsPerFile | 0 | append, while it writes | files end by size, not by rows |
-| spark.sql.sources.parallelPartitionDiscovery.threshold | number of files | to_spark on Connect, while it opens files | no listing job |
-| spark.sql.parquet.outputTimestampType | TIMESTAMP_MICROS | append, while it writes | Iceberg has no INT96 |
-| spark.sql.session.timeZone | UTC | row changes by any SQL that name no session, while they run | as without one |
-| spark.sql.ansi.enabled | true | row changes by any SQL that name no session, while they run | as without one |
-| spark.sql.parquet.writeLegacyFormat | false | append, while it writes | lists and decimals as the format wants them |
-| spark.sql.parquet.datetimeRebaseModeInWrite | CORRECTED | append, while it writes | dates before 1582 as they are |
-| spark.sql.adaptive.advisoryPartitionSizeInBytes | by target file size | append with a shuffle, while it writes | file sizes |
-| spark.sql.maxConcurrentOutputFileWriters | 128 | append without sort order, while it writes | no sort before the files of a partition |
-| PYSPARK_PYTHON (environment) | this Python | spark_session, when it is unset | workers have the same packages |
+docs/spark.md lists every setting that Frazil changes, with the reason.
 """
 
 from __future__ import annotations

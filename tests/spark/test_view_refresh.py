@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import functions as F
 
 import frazil
-from frazil.spark.read import following
+from frazil.spark.read import view_refresh
 
 pytestmark = [pytest.mark.spark, pytest.mark.versions]
 
@@ -140,8 +140,8 @@ def test_without_a_view_and_for_other_tables_nothing_is_planned(session, catalog
     frame = table.to_spark(session)
     table.to_spark(session).createOrReplaceTempView("mine")
     asked = []
-    refreshed = following._Refresh.run
-    monkeypatch.setattr(following._Refresh, "run", lambda self: (asked.append(self.loaded.identifier), refreshed(self)))
+    refreshed = view_refresh._Refresh.run
+    monkeypatch.setattr(view_refresh._Refresh, "run", lambda self: (asked.append(self.loaded.identifier), refreshed(self)))
     try:
         other.append(pa.table({"id": [1]}))
         table.set_properties(a="b")
@@ -157,7 +157,7 @@ def test_a_view_never_goes_back_behind_a_later_commit(session, table):
     try:
         earlier = table._loaded
         add(table, 3)
-        following.refresh(earlier)
+        view_refresh.refresh(earlier)
         assert ids(session.table("ahead")) == [0, 1, 2, 3]
         threads = [threading.Thread(target=lambda n=n: add(frazil.load_table(table.location()), n)) for n in (10, 11, 12)]
         for thread in threads:
@@ -172,7 +172,7 @@ def test_a_view_never_goes_back_behind_a_later_commit(session, table):
 def test_an_error_of_a_view_is_no_error_of_the_commit(session, table, monkeypatch, caplog):
     table.to_spark(session).createOrReplaceTempView("failing")
     try:
-        monkeypatch.setattr(following._Refresh, "run", lambda self: 1 / 0)
+        monkeypatch.setattr(view_refresh._Refresh, "run", lambda self: 1 / 0)
         with caplog.at_level(logging.WARNING):
             add(table, 3)
         assert table.scan().count() == 4 and "keep the rows of before this commit" in caplog.text
