@@ -102,7 +102,7 @@ def test_columns_that_the_table_has_not_are_refused(tmp_path):
     (own,) = written(arrow_table(SCHEMA, [{1: 1, 2: "a", 3: 0, 4: 0.5}]), SCHEMA, tmp_path / "own")
     narrow = replace(metadata(), schemas=(SCHEMA, Schema(*SCHEMA.fields[:2], schema_id=1)), current_schema_id=1)
     assert data_files_of([own.file_path], narrow, STORAGE)[0].value_counts.keys() == {1, 2}
-    with pytest.raises(SchemaMismatch, match=r"has not: d, f\. Its field ids are those of another table"):
+    with pytest.raises(SchemaMismatch, match=r"does not have: d, f\. The field ids in the file are those of another table"):
         data_files_of([own.file_path], replace(narrow, schemas=narrow.schemas[1:]), STORAGE)
 
 
