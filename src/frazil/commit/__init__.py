@@ -1,4 +1,4 @@
-"""A change becomes a new state of the table: updates applied, snapshots produced, the one swap retried."""
+"""Commit changes to a table: build metadata updates, produce snapshots, swap the table metadata atomically, and retry on conflict."""
 
 __all__ = [
     "actions",
