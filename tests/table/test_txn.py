@@ -177,7 +177,7 @@ def test_one_change_of_a_transaction_takes_no_txn(table: Table) -> None:
 
 @pytest.mark.parametrize("wrong", [("app",), ("", 1), ("app", -1), ("app", "1"), ("app", True), ("app", 2**63), 7, "app:7", (1, "app")])
 def test_what_is_no_pair_of_a_name_and_a_number_is_refused(wrong: Any, table: Table) -> None:
-    with pytest.raises(InvalidInput, match="txn is a pair"):
+    with pytest.raises(InvalidInput, match="txn must be a pair"):
         table.append(more(3), txn=wrong)
     assert ids(table) == [1, 2]
 

@@ -1,5 +1,5 @@
-"""Commit a change as a new state of the table: actions applied to metadata, snapshots produced (`produce`), the one swap retried
-(`transaction`, in turn by `queue`), writes with `txn=` done once (`done_once`).
+"""Commit changes to a table: build metadata updates, produce snapshots (`produce`), swap the table's metadata atomically and retry on
+conflict (`transaction`, in turn by `queue`), do writes with `txn=` once (`done_once`).
 """
 
 __all__ = [

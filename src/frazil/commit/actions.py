@@ -1,6 +1,7 @@
-"""What a commit can do, as values: each is applied to the metadata at hand, and again to fresh metadata when the swap is lost.
+"""Define the actions of a commit (append, overwrite, delete, row delta, rewrite, …). Each is applied to the current metadata, and again to
+fresh metadata when another writer's commit came first.
 
-Conflict checks look at the snapshots after `starting_snapshot_id`, the one the writer read (None: the branch was empty, so all of them).
+Conflict checks read the snapshots after `starting_snapshot_id`, the one that the writer read (None: the branch was empty, so all of them).
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ from frazil.spec.updates import SetPartitionStatistics, SetStatistics, Update
 
 
 class Action(Protocol):
-    """Turns metadata into the updates it wants. `context` carries what earlier attempts made; updates may be none.
+    """Turn table metadata into metadata updates, possibly none. `context` carries what earlier attempts have written.
 
-    AlreadyDone: this state of the table holds the whole commit; it ends as done, without a swap, and the data files written for it go.
+    AlreadyDone: this state of the table holds the whole commit already. The commit then succeeds without a swap, and the data files written
+    for it are deleted.
     """
 
     def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update] | AlreadyDone: ...
@@ -41,7 +43,7 @@ class Action(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class SnapshotAction:
-    """Where the snapshot goes (see produce.Target) and what is written into its summary."""
+    """Base of actions that make a snapshot: the branch it goes to (see produce.SnapshotTarget) and the properties of its summary."""
 
     branch: str = MAIN_BRANCH
     snapshot_properties: Mapping[str, str] = field(default_factory=dict)
@@ -55,10 +57,11 @@ class SnapshotAction:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedAction(SnapshotAction):
-    """One that may conflict with others. `isolation` None: unchecked; "snapshot": no new deletes; "serializable": no new data either.
+    """Base of actions that may conflict with other commits.
 
-    `conflict_filter`: the rows the writer relied on; None: those it removes, or all. `check_absent`: rows are added because others were
-    not found there (MERGE with inserts); then, if serializable, no row that was found may have been deleted.
+    `isolation`: "snapshot" refuses new deletes of the rows concerned, "serializable" also new data; None: no check. `conflict_filter`: the
+    rows that the writer relied on; None: those it removes, or all. `check_absent`: rows are added because no match was found for them
+    (MERGE with inserts); with "serializable" isolation, no row that was found may then have been deleted.
     """
 
     starting_snapshot_id: int | None = None
@@ -69,7 +72,7 @@ class CheckedAction(SnapshotAction):
     check_absent: bool = False
 
     def history(self, metadata: TableMetadata, context: Context) -> History:
-        """What others did since the start; snapshots of this commit itself (earlier steps of a transaction) are not others'."""
+        """Return the history since the start, without snapshots of this commit itself (earlier steps of a transaction)."""
         parent, own = parent_of(metadata, self.branch), frozenset(context.snapshot_ids())
         return History(metadata, context.storage, parent, self.starting_snapshot_id, self.case_sensitive, self.zone, own)
 
@@ -88,7 +91,7 @@ class CheckedAction(SnapshotAction):
 
 @dataclass(frozen=True)
 class Append(SnapshotAction):
-    """New data files. `fast`: never merge manifests. An append of no files makes a snapshot too (it can carry properties)."""
+    """Append data files. `fast`: never merge manifests. An append of no files makes a snapshot too (it can carry properties)."""
 
     files: Sequence[DataFile] = ()
     fast: bool = field(default=False, kw_only=True)
@@ -100,9 +103,10 @@ class Append(SnapshotAction):
 
 @dataclass(frozen=True, kw_only=True)
 class OverwriteFiles(CheckedAction):
-    """Files added; files removed by name and by a filter that must match whole files. `check_added`: added rows must match the filter.
+    """Overwrite: add data files, and remove data files by name or by a filter that must match whole files.
 
-    `removed_deletes`: delete files that the rewriting has made pointless, if they are still there.
+    `check_added`: added rows must match the filter. `removed_deletes`: delete files that no longer apply to any row, removed if they still
+    exist.
     """
 
     added: Sequence[DataFile] = ()
@@ -115,7 +119,7 @@ class OverwriteFiles(CheckedAction):
         if self.check_added:
             self._check_added(metadata)
         self._validate(metadata, context)
-        required = bool(self.removed)  # else their rows, rewritten in `added`, would be there twice
+        required = bool(self.removed)  # otherwise rows of a missing file, rewritten in `added`, would be in the table twice
         removal = Removal(
             tuple(self.removed), row_filter=self.row_filter, case_sensitive=self.case_sensitive, zone=self.zone, required=required
         )  # fmt: skip
@@ -147,9 +151,10 @@ class OverwriteFiles(CheckedAction):
 
 @dataclass(frozen=True)
 class ReplacePartitions(CheckedAction):
-    """Dynamic overwrite: the partitions of the files are emptied first (all of an unpartitioned spec). No files: nothing is committed.
+    """Dynamic partition overwrite: empty the partitions of the files first (the whole table if unpartitioned). Without files, commit
+    nothing.
 
-    `append_only`: refuse when a partition holds files already.
+    `append_only`: refuse when a partition already holds files.
     """
 
     files: Sequence[DataFile] = ()
@@ -186,7 +191,8 @@ class ReplacePartitions(CheckedAction):
 
 @dataclass(frozen=True, kw_only=True)
 class DeleteFiles(SnapshotAction):
-    """Whole files removed: by path, by file, by a filter all of whose rows match. `must_exist`: a named file not there is an error."""
+    """Remove whole data files: by path, by file, or by a filter that all their rows match. `must_exist`: a missing named file is an
+    error."""
 
     paths: Collection[str] = ()
     files: Sequence[DataFile] = ()
@@ -205,7 +211,8 @@ class DeleteFiles(SnapshotAction):
 
 @dataclass(frozen=True, kw_only=True)
 class RewriteFiles(CheckedAction):
-    """The same rows in other files. `sequence_number`: kept for the new data files, so that later equality deletes still reach them."""
+    """Rewrite files: the same rows in other files (compaction). `sequence_number`: that of the new data files, which keeps them older than
+    equality deletes that were committed meanwhile, so that these still apply."""
 
     removed: Sequence[DataFile] = ()
     added: Sequence[DataFile] = ()
@@ -231,11 +238,12 @@ class RewriteFiles(CheckedAction):
 
 @dataclass(frozen=True, kw_only=True)
 class RowDelta(CheckedAction):
-    """Rows added, rows deleted by delete files, files removed (they must be there). `referenced`: paths of the data files that the delete
-    files are about: they must still be there, or wholly deleted by others.
+    """Change rows: add data files, add delete files, and remove files, which must exist.
 
-    `check_deleted_files`: not even a delete may have removed a referenced file, and delete files to remove must be there.
-    `check_new_deletes`: nobody may have deleted rows that the writer relied on. Java asks for both in UPDATE and MERGE, not in DELETE.
+    `referenced`: paths of the data files to which the delete files apply; they must still exist, or have been removed by a delete.
+    `check_deleted_files`: a referenced file must not have been removed by a delete either, and delete files to remove must exist.
+    `check_new_deletes`: no other commit may have deleted rows that the writer relied on. Java uses both checks in UPDATE and MERGE, not in
+    DELETE.
     """
 
     added: Sequence[DataFile] = ()
@@ -262,9 +270,9 @@ class RowDelta(CheckedAction):
         return "delete" if (self.added_deletes or self.removed) and not self.added else "overwrite"
 
     def _still_needed(self, history: History, context: Context) -> Sequence[DataFile]:
-        """Without deletes of data files whose rows somebody else has all deleted."""
-        gone = set[str]() if self.check_deleted_files else conflicts.gone(history, self.referenced)
-        kept = [f for f in self.added_deletes if f.referenced_data_file not in gone] if gone else self.added_deletes
+        """Leave out deletes of data files that another commit has removed with all their rows."""
+        removed = set[str]() if self.check_deleted_files else conflicts.gone(history, self.referenced)
+        kept = [f for f in self.added_deletes if f.referenced_data_file not in removed] if removed else self.added_deletes
         context.unneeded[context.action] = {f.file_path for f in self.added_deletes} - {f.file_path for f in kept}
         return kept
 
@@ -293,7 +301,7 @@ class RowDelta(CheckedAction):
 
 @dataclass(frozen=True)
 class MetadataChange:
-    """Anything without files: schema, spec, order, properties, refs. `build` sees fresh metadata at each attempt."""
+    """Change metadata only: schema, spec, sort order, properties, refs. `build` gets fresh metadata at each attempt."""
 
     build: Callable[[TableMetadata], Sequence[Update]]
 
@@ -303,7 +311,7 @@ class MetadataChange:
 
 @dataclass(frozen=True)
 class AddStatistics:
-    """Statistics files made known to the table (JSON objects of the spec), each for a snapshot it holds."""
+    """Register statistics files (JSON objects of the spec), each for a snapshot that the table has."""
 
     statistics: Sequence[Mapping[str, Any]] = ()
     partition_statistics: Sequence[Mapping[str, Any]] = ()
@@ -319,7 +327,8 @@ class AddStatistics:
 
 @dataclass(frozen=True, kw_only=True)
 class ReplaceTable:
-    """CREATE OR REPLACE of an existing table: new schema, spec and order, main emptied, history kept. Further actions fill it."""
+    """Replace an existing table (CREATE OR REPLACE): new schema, spec and sort order, empty main branch, history kept. Further actions of
+    the same commit add its data."""
 
     schema: Schema
     spec: PartitionSpec = UNPARTITIONED_PARTITION_SPEC

@@ -1,6 +1,6 @@
-"""Metadata updates applied to table metadata: pure, one small reducer an update (spec, "Table Metadata"; the invariants Java checks).
+"""Apply metadata updates to table metadata: one pure function per kind of update (spec, "Table Metadata"; with the checks of Java).
 
-A REST catalog is sent the updates; every other catalog stores what `apply_updates` makes of them.
+A REST catalog is sent the updates themselves; every other catalog stores the metadata that `apply_updates` makes of them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def now_millis() -> int:
 
 @dataclass
 class _Draft:
-    """What the updates have made of the metadata so far. `changed` stays False while they say what is there already."""
+    """Hold the metadata after the updates applied so far. `changed` stays False while updates only repeat what the metadata says."""
 
     md: TableMetadata
     now_ms: int
@@ -50,7 +50,7 @@ class _Draft:
     last_spec: int | None = None
     last_order: int | None = None
     added: dict[int, int] = field(default_factory=dict)
-    """Timestamps of the snapshots these updates added, by id."""
+    """Timestamps of the snapshots that these updates added, by id."""
     main_moves: list[int] = field(default_factory=list)
     removed: bool = False
     updated_ms: int | None = None
@@ -60,10 +60,10 @@ class _Draft:
 
 
 def apply_updates(metadata: TableMetadata | None, updates: Iterable[u.Update], *, now_ms: int | None = None) -> TableMetadata:
-    """The metadata after `updates`; the same object when they change nothing. Raises ValidationError for what the format forbids.
+    """Apply `updates`; returns the same object when they change nothing. Raises ValidationError for what the format forbids.
 
-    `metadata` None: a new table is made of them (`commit.new_table.creation_updates`). last-updated-ms never goes back: a clock behind that
-    of the last writer counts as standing still.
+    `metadata` None: make a new table (`commit.new_table.creation_updates`). last-updated-ms never decreases: where this clock is behind
+    that of the last writer, the last writer's time is kept.
     """
     if metadata is None:
         return _created(updates, now_millis() if now_ms is None else now_ms)
@@ -79,7 +79,7 @@ def apply_updates(metadata: TableMetadata | None, updates: Iterable[u.Update], *
 
 
 def _created(updates: Iterable[u.Update], now_ms: int) -> TableMetadata:
-    """The metadata of a new table. Raises ValidationError when the updates leave out what every table has."""
+    """Make the metadata of a new table. Raises ValidationError when the updates leave out a part that every table has."""
     nothing = TableMetadata(
         format_version=1, table_uuid=None, location="", last_updated_ms=now_ms, last_column_id=0, schemas=(), current_schema_id=-1,
         partition_specs=(), default_spec_id=-1, sort_orders=(), default_sort_order_id=-1,
@@ -96,7 +96,7 @@ def _defaults(md: TableMetadata) -> tuple[int, int, int]:
 
 
 def _check_defaults(md: TableMetadata) -> None:
-    """The default spec and order fit the current schema (a dropped source column is refused here)."""
+    """Check that the default spec and sort order fit the current schema; a dropped source column is refused here."""
     schema = md.schema()
     for f in md.spec().fields:
         if not isinstance(f.transform, VoidTransform) and f.transform.is_known:
@@ -110,7 +110,8 @@ def _check_defaults(md: TableMetadata) -> None:
 
 
 def _snapshot_log(draft: _Draft) -> tuple[SnapshotLogEntry, ...]:
-    """Without the snapshots that were main's head only within these updates; a removed one takes all before it along (no gaps)."""
+    """Rewrite the snapshot log without snapshots that were the head of main only within these updates. As in Java, a removed snapshot also
+    removes all entries before it, so that the log has no gaps."""
     md = draft.md
     passed = {i for i in draft.main_moves if i in draft.added and i != md.current_snapshot_id}
     if not passed and not draft.removed:
@@ -129,7 +130,7 @@ def _snapshot_log(draft: _Draft) -> tuple[SnapshotLogEntry, ...]:
 
 
 def check_schema(schema: Schema, format_version: int) -> None:
-    """Types and defaults that the format version has, and sound identifier fields."""
+    """Check that the format version has the schema's types and defaults, and that identifier fields and names are valid."""
     for f in schema.by_id.values():
         name = schema.find_column_name(f.field_id)
         if format_version < 3 and isinstance(f.field_type, V3_TYPES):
@@ -137,7 +138,7 @@ def check_schema(schema: Schema, format_version: int) -> None:
         if f.initial_default is not None and format_version < 3:
             raise ValidationError(f"Invalid initial default for {name}: non-null default ({f.initial_default!r}) is not supported until v3")
     check_identifier_fields(schema)
-    if len(schema.column_names) != len(schema.by_id):  # also a column "a.b" beside a struct a with a b: neither could be meant
+    if len(schema.column_names) != len(schema.by_id):  # also a column "a.b" beside a struct a with member b: the name is ambiguous
         count = Counter(schema.find_column_name(i) for i in schema.by_id)
         raise ValidationError(f"Invalid schema: multiple fields for name {', '.join(str(n) for n, c in count.items() if c > 1)}")
 
@@ -169,14 +170,14 @@ def _set_current_schema(draft: _Draft, update: u.SetCurrentSchema) -> None:
 
 
 def _check_partition_names(metadata: TableMetadata, schema_id: int) -> None:
-    """No column takes the name of a partition field, of any spec, that comes from another column: Java could not open the table."""
+    """Refuse a column that has the name of a partition field, of any spec, of another column: Java could not open the table."""
     schema = next(s for s in metadata.schemas if s.schema_id == schema_id)
     for pf in (f for spec in metadata.partition_specs for f in spec.fields if f.source_id in schema.by_id):
         column = schema.get_field(pf.name)
         if column is not None and column.field_id != pf.source_id:
             raise ValidationError(
                 f"Cannot name a column {pf.name}: that is a partition field of column {schema.find_column_name(pf.source_id)}",
-                hint="Choose another name: partition fields keep theirs, also those of older specs.", column=pf.name,
+                hint="Choose another name: partition fields keep their names, also those of older specs.", column=pf.name,
             )  # fmt: skip
 
 
@@ -197,7 +198,7 @@ def _remove_schemas(draft: _Draft, update: u.RemoveSchemas) -> None:
 
 
 def _without(items: tuple[T, ...], gone: Callable[[T], bool]) -> tuple[T, ...] | None:
-    """The items that stay, or None when all do."""
+    """Return the items that stay, or None when all of them stay."""
     kept = tuple(i for i in items if not gone(i))
     return None if len(kept) == len(items) else kept
 

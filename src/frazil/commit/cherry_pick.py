@@ -1,4 +1,4 @@
-"""Cherry-pick: the change of one snapshot made again on top of main; so a staged snapshot (WAP) is published (Java CherryPickOperation)."""
+"""Cherry-pick a snapshot: apply its change again on top of main, to publish a staged (WAP) snapshot (Java CherryPickOperation)."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from frazil.storage.base import Storage
 
 
 def changes_of(snapshot: Snapshot, metadata: TableMetadata, storage: Storage) -> Iterator[ManifestEntry]:
-    """The data files that a snapshot itself added or removed."""
-    for m in manifests_of(metadata, snapshot, storage):
-        if m.content != ManifestContent.DATA or m.added_snapshot_id != snapshot.snapshot_id:
+    """Yield the entries of the data files that the snapshot itself added or removed."""
+    for manifest in manifests_of(metadata, snapshot, storage):
+        if manifest.content != ManifestContent.DATA or manifest.added_snapshot_id != snapshot.snapshot_id:
             continue
-        table = read_manifest(storage, m)
+        table = read_manifest(storage, manifest)
         changed = pc.is_in(table["status"], value_set=pa.array([int(ADDED), int(DELETED)], pa.int32()))
         own = pc.and_(pc.equal(table["snapshot_id"], snapshot.snapshot_id), changed)
-        yield from entries_from_table(table.filter(own), metadata.spec_by_id(m.partition_spec_id))
+        yield from entries_from_table(table.filter(own), metadata.spec_by_id(manifest.partition_spec_id))
 
 
 def check_not_published(metadata: TableMetadata, wap_id: str) -> None:
@@ -47,7 +47,10 @@ def check_not_published(metadata: TableMetadata, wap_id: str) -> None:
 
 @dataclass(frozen=True)
 class CherryPick:
-    """Raises ValidationException for what cannot be picked: no append, no dynamic overwrite of unchanged partitions, no fast-forward."""
+    """Pick an append, a dynamic overwrite of partitions that did not change since, or a snapshot to which main can be fast-forwarded.
+
+    Raises ValidationException for any other snapshot.
+    """
 
     snapshot_id: int
     snapshot_properties: dict[str, str] = field(default_factory=dict)
@@ -59,7 +62,7 @@ class CherryPick:
         wap_id = picked.summary.get("wap.id")
         replaces = picked.operation == "overwrite" and picked.summary.get("replace-partitions", "").lower() == "true"
         if picked.parent_snapshot_id == metadata.current_snapshot_id:
-            if wap_id and (picked.operation == "append" or replaces):  # one id is published once
+            if wap_id and (picked.operation == "append" or replaces):  # a WAP id is published once
                 check_not_published(metadata, wap_id)
             return self._fast_forward(metadata)
         if picked.operation != "append" and not replaces:
@@ -98,7 +101,7 @@ class CherryPick:
                 )  # fmt: skip
 
     def _check_partitions(self, picked: Snapshot, added: Sequence[DataFile], metadata: TableMetadata, context: Context) -> None:
-        """Nothing was added meanwhile to the partitions that the picked snapshot replaced."""
+        """Check that nothing was added since to the partitions that the picked snapshot replaced."""
         parent_id = picked.parent_snapshot_id
         ancestors = list(metadata.ancestors(metadata.current_snapshot()))
         if parent_id is not None and all(s.snapshot_id != parent_id for s in ancestors):

@@ -1,4 +1,4 @@
-"""Taking back files of a commit: exactly what it wrote, and only when it is certain that no table refers to it."""
+"""Remove the files that a failed commit wrote: exactly these, and only when it is certain that no table refers to them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def remove(storage: Storage, locations: Iterable[str], why: str) -> None:
         return
     try:
         failed = storage.delete_many(wanted)
-    except Exception as e:  # whatever a store raises: the commit's own outcome is what the caller must hear
+    except Exception as e:  # any error of the store: the caller must get the outcome of the commit, not this error
         log.warning("Could not remove %d files of %s: %s", len(wanted), why, e)
         return
     for location, error in failed:

@@ -1,6 +1,6 @@
-"""Whether others changed what a commit relies on (Java MergingSnapshotProducer), told as finely as partitions, bounds and paths allow.
+"""Check for conflicts with concurrent commits, by partitions, column bounds and paths (Java MergingSnapshotProducer).
 
-Every check looks at the snapshots since the commit's start (`History`). What cannot be told apart is a conflict.
+Every check reads the snapshots since the commit's start (`History`). Where metadata cannot exclude a conflict, it is a conflict.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _SHOWN = 10
 
 
 def check_isolation(level: str) -> str:
-    """The level in lower case; InvalidInput for any that Iceberg does not have."""
+    """Return the isolation level in lower case. Raises InvalidInput for one that Iceberg does not have."""
     if level.lower() not in ISOLATION_LEVELS:
-        raise InvalidInput(f"Invalid isolation level: {level!r}; known: {', '.join(ISOLATION_LEVELS)}.")
+        raise InvalidInput(f"Invalid isolation level: {level!r}; known levels: {', '.join(ISOLATION_LEVELS)}.")
     return level.lower()
 
 
@@ -52,7 +52,7 @@ def _named(found: Iterable[tuple[ManifestFile | None, pa.Table]]) -> Iterator[tu
 
 
 def no_added_data_files(history: History, where: Predicate) -> None:
-    """Nobody added files that can hold rows matching `where`."""
+    """Refuse if data files that may hold rows matching `where` were added."""
     found = history.data_files(ADD_FILES, added=True, where=where)
     history.refuse(f"Found conflicting files that can contain records matching {where}", _named(found))
 
@@ -63,14 +63,16 @@ def no_added_data_files_in(history: History, partitions: Collection[PartitionKey
 
 
 def no_deleted_data_files(history: History, where: Predicate) -> None:
-    """Nobody removed files that can hold rows matching `where`."""
+    """Refuse if data files that may hold rows matching `where` were removed."""
     found = history.data_files(REMOVE_FILES, added=False, where=where)
     history.refuse(f"Found conflicting deleted files that can contain records matching {where}", _named(found))
 
 
 def no_deleted_rows(history: History, where: Predicate) -> None:
-    """Nobody deleted rows that can match `where`, by whatever means; compaction deletes none. An insert of what was not found relies on
-    rows that were found, though it changes none of them (stricter than Java)."""
+    """Refuse if rows that may match `where` were deleted in any way; compaction deletes none.
+
+    Inserting the rows that had no match relies on the rows that were matched, though it changes none of them (stricter than Java).
+    """
     no_new_delete_files(history, where)
     found = history.data_files(("overwrite", "delete"), added=False, where=where)
     history.refuse(f"Found conflicting deleted files that can contain records matching {where}", _named(found))
@@ -95,7 +97,7 @@ def _shown(history: History, partitions: Collection[PartitionKey]) -> str:
 
 
 def data_files_exist(history: History, paths: Collection[str], *, skip_deletes: bool) -> None:
-    """None of `paths` was removed; `skip_deletes`: by an operation other than "delete"."""
+    """Refuse if one of `paths` was removed. `skip_deletes`: removal by a "delete" operation is allowed."""
     if history.parent is None or not paths:
         return
     operations = REMOVE_FILES_BUT_DELETES if skip_deletes else REMOVE_FILES
@@ -104,7 +106,7 @@ def data_files_exist(history: History, paths: Collection[str], *, skip_deletes: 
 
 
 def gone(history: History, paths: Collection[str]) -> set[str]:
-    """Those of `paths` all of whose rows somebody deleted by taking the file away."""
+    """Return those of `paths` that a "delete" operation removed with all their rows."""
     wanted = set(paths)
     return {p for p, _ in _removed(history, ("delete",)) if p in wanted} if history.parent is not None and wanted else set()
 
@@ -117,20 +119,25 @@ def _removed(history: History, operations: Collection[str]) -> Iterator[tuple[st
 
 
 def no_new_delete_files(history: History, where: Predicate) -> None:
-    """Nobody deleted rows that can match `where`, as far as partitions, keys, and the bounds of the one data file tell."""
+    """Refuse if delete files were added that may apply to rows matching `where`, by partition, equality keys, or the bounds of the single
+    data file that they apply to."""
     found = _meeting(history, where, history.delete_files(ADD_DELETE_FILES, where))
     history.refuse(f"Found new conflicting delete files that can apply to records matching {where}", _named(found))
 
 
 def no_moved_rows(history: History, where: Predicate) -> None:
-    """Nobody gave rows that match `where` new versions that still match it (stricter than Java, which loses such a row's deletion)."""
-    movers = {i for _, i in _named(_meeting(history, where, history.delete_files(("overwrite",), where)))}
-    found = (f for f in _named(history.data_files(("overwrite",), added=True, where=where)) if f[1] in movers) if movers else ()
+    """Refuse if rows that match `where` were updated and their new versions may match it too.
+
+    Such a row was to be deleted, but its new version is in another file, which the deletes of this commit do not reach. Java does not check
+    this under snapshot isolation, and the row survives.
+    """
+    updaters = {i for _, i in _named(_meeting(history, where, history.delete_files(("overwrite",), where)))}
+    found = (f for f in _named(history.data_files(("overwrite",), added=True, where=where)) if f[1] in updaters) if updaters else ()
     history.refuse(f"Found conflicting files that can contain updated records matching {where}", found)
 
 
 def no_new_delete_files_in(history: History, partitions: Collection[PartitionKey]) -> None:
-    """As above, for all rows of some partitions; an equality delete without partition reaches all of them."""
+    """Refuse if delete files were added that may apply to rows of these partitions; unpartitioned equality deletes apply to all of them."""
     found = (_reaching(history, m, table, partitions) for m, table in history.delete_files(ADD_DELETE_FILES))
     history.refuse(f"Found new conflicting delete files that can apply to records matching {_shown(history, partitions)}", _named(found))
 
@@ -147,7 +154,7 @@ def _is_equality(table: pa.Table) -> Flags:
 
 
 def _meeting(history: History, where: Predicate, found: Iterable[Found]) -> Iterator[Found]:
-    """Without those whose keys, or whose one data file, cannot match."""
+    """Drop the delete files whose equality keys, or whose single data file, cannot match `where`."""
     if isinstance(where, AlwaysTrue):
         yield from found
         return
@@ -163,12 +170,13 @@ def _meeting(history: History, where: Predicate, found: Iterable[Found]) -> Iter
 
 
 def _single(table: pa.Table, positional: Flags) -> pa.Array:
-    """The one data file (normalised) that a vector or position delete file is about; null: several, or an equality delete."""
+    """Return the single data file (normalised path) that each deletion vector or position delete file applies to; null: several, or an
+    equality delete."""
     return path_bounds([table], column_of(table, "referenced_data_file"), positional).single
 
 
 def _files_apart(history: History, where: Predicate, kept: list[tuple[ManifestFile, pa.Table, Flags]], singles: list[pa.Array]) -> pa.Array:
-    """Paths of live data files that hold no row matching `where`."""
+    """Return the paths of live data files that cannot hold rows matching `where`."""
     keys = {partition_key(m.partition_spec_id, p) for m, table, _ in kept for p in partitions_of(table)}
     wanted = pa.concat_arrays(singles).drop_null() if singles else pa.array([], pa.string())
     found = [pa.array([], pa.string())]
@@ -182,7 +190,7 @@ def _files_apart(history: History, where: Predicate, kept: list[tuple[ManifestFi
 
 
 def _keys_only(table: pa.Table) -> pa.Table:
-    """Entries whose statistics are of the compared columns only: others' values say nothing about the rows deleted."""
+    """Keep only the statistics of the columns that equality deletes compare: other columns say nothing about the deleted rows."""
     keys = [set(ids or ()) for ids in table["equality_ids"].to_pylist()]
     for name in STATISTICS:
         rows = table[name].to_pylist()
@@ -192,7 +200,8 @@ def _keys_only(table: pa.Table) -> pa.Table:
 
 
 def no_new_deletes_for(history: History, files: Collection[DataFile], *, ignore_equality: bool = False) -> None:
-    """No delete that applies to one of the files was added. `ignore_equality`: the files that stand for them keep their sequence number."""
+    """Refuse if deletes were added that apply to one of the files. `ignore_equality`: the files that replace them keep their sequence
+    number, so that new equality deletes still apply."""
     if history.parent is None or not files:
         return
     added = _entries(history, ignore_equality)
@@ -226,7 +235,7 @@ def _entries(history: History, ignore_equality: bool) -> DeleteEntries:
 
 
 def no_added_vectors(history: History, referenced: Collection[str]) -> None:
-    """No deletion vector for one of the data files was added."""
+    """Refuse if a deletion vector for one of the data files was added."""
     wanted = set(referenced)
     if history.parent is None or not wanted:
         return

@@ -1,4 +1,4 @@
-"""What one commit carries from attempt to attempt: files written, snapshot ids given, manifests that can be used again."""
+"""Carry the state of a commit from attempt to attempt: files written, snapshot ids assigned, manifests that can be reused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from frazil.storage.base import Storage
 
 
 def new_snapshot_id(metadata: TableMetadata) -> int:
-    """A random positive long that the table does not use (the halves of a uuid4, as Java takes it)."""
+    """Return a random positive long that is not a snapshot id of the table (made from the halves of a uuid4, as in Java)."""
     while True:
         bits = uuid.uuid4().int
         found = ((bits >> 64) ^ bits) & (2**63 - 1)
@@ -27,7 +27,8 @@ def new_snapshot_id(metadata: TableMetadata) -> int:
 
 @dataclass
 class SnapshotState:
-    """Of one action that makes a snapshot: its id stays over all attempts, so that one that landed unseen is recognised."""
+    """Hold the state of one action that makes a snapshot. The snapshot id is the same in all attempts, so that a commit that succeeded
+    although its response was lost is recognised."""
 
     snapshot_id: int
     writer: ManifestWriter
@@ -37,12 +38,12 @@ class SnapshotState:
     filtered: FilterCache = field(default_factory=dict)
     merged: MergeCache = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
-    """Paths of the manifests and of the list of the last attempt."""
+    """Paths of the manifests and of the manifest list of the last attempt."""
 
 
 @dataclass
 class Context:
-    """Handed to every action. `attempt` counts from 1; `environment` goes into every summary (engine-name, …)."""
+    """Hold what every action of a commit gets. `attempt` counts from 1; `environment` goes into every summary (engine-name, …)."""
 
     output: Output
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -51,24 +52,24 @@ class Context:
     action: int = 0
     states: dict[int, SnapshotState] = field(default_factory=dict)
     unneeded: dict[int, set[str]] = field(default_factory=dict)
-    """By action, files it was given and left out of the last attempt: they go when the commit succeeds."""
+    """By action, files that the last attempt left out; they are deleted when the commit succeeds."""
     only_new: bool = False
     """Actions write the manifests of their new files, which all attempts use, and change nothing."""
     looked_at: dict[int, set[str]] = field(default_factory=dict)
-    """By action, paths of manifests that it need not look at again."""
+    """By action, paths of manifests that it need not read again."""
 
     @property
     def storage(self) -> Storage:
         return self.output.storage
 
     def begin(self, action: int) -> None:
-        """The action of this index is about to be applied."""
+        """Prepare for applying the action of this index."""
         self.action = action
         if action in self.states:
             self.states[action].used = set()
 
     def state(self, metadata: TableMetadata) -> SnapshotState:
-        """The state of the action at hand; what was written for another format version or place is not used again."""
+        """Return the state of the current action; manifests written for another format version or location are not reused."""
         found = self.states.get(self.action)
         if found is None:
             snapshot_id = new_snapshot_id(metadata)

@@ -1,8 +1,8 @@
-"""Do a write once however often it is sent (exactly-once, `txn=(id, number)`): set the mark of a write, and look for it.
+"""Make writes idempotent by `txn=(id, number)`: a write that is sent again, after a retry or a restart, is committed only once.
 
-The commit that makes a write's rows visible also sets a table property, the mark: the number of the last write of this id on this branch.
-Every attempt looks for the mark in the metadata that it starts from, so that a write sent twice is found out by whichever attempt comes
-second, on whatever machine. A property outlives the snapshot: expiry and rollback, by any engine, leave the mark where it is.
+The commit that adds the rows of a write also sets a table property, the mark: the number of the last write with this id on this branch.
+Every attempt looks for the mark in the metadata that it starts from, so that of two attempts the second finds it, on any machine. The mark
+is a table property, not a part of the snapshot, so that expiry and rollback by any engine leave it in place.
 """
 
 from __future__ import annotations
@@ -26,47 +26,48 @@ LARGEST = 2**63 - 1
 
 @dataclass(frozen=True)
 class Txn:
-    """`id`: who writes (a job, a streaming query); `number`: which of its writes this is. Numbers of an id rise from write to write."""
+    """Identify a write. `id`: the writer (a job, a streaming query); `number`: the number of the write, which rises from write to write."""
 
     id: str
     number: int
 
     @property
     def summary(self) -> dict[str, str]:
-        """What the snapshot's summary tells of it. The mark decides, the summary is for people."""
+        """Return the properties for the snapshot summary, which inform people; only the mark decides whether a write was done."""
         return {f"{TXN_MARK.prefix}id": self.id, f"{TXN_MARK.prefix}number": str(self.number)}
 
 
 @dataclass(frozen=True)
 class AlreadyDone:
-    """What an action answers when its commit was done before. `snapshot_id`: where; None: it had changed no rows."""
+    """Report that a commit was done before. `snapshot_id`: the snapshot that it made; None: it changed no rows."""
 
     txn: Txn
     branch: str
     number: int
-    """The last one that was done, at least the txn's own."""
+    """The number of the last write done, which is at least the number of `txn`."""
     snapshot_id: int | None
 
 
 def txn_of(given: Any) -> Txn | None:
-    """The `txn=` of a caller. Raises InvalidInput for what is no pair of a text and a whole number from 0 to 2^63 - 1."""
+    """Parse a caller's `txn=`. Raises InvalidInput unless it is a pair of a non-empty text and a whole number from 0 to 2^63 - 1."""
     if given is None or isinstance(given, Txn):
         return given
     match given:
         case (str() as id_, int() as number) if id_ and not isinstance(number, bool) and 0 <= number <= LARGEST:
             return Txn(id_, number)
-    raise InvalidInput(f"txn is a pair of a name and a whole number, not {given!r}.", hint='For example txn=("my-app", 17).')
+    hint = 'For example txn=("my-app", 17).'
+    raise InvalidInput(f"txn must be a pair of a name and a whole number from 0 to 2^63 - 1, not {given!r}.", hint=hint)
 
 
 def mark_name(id_: str, branch: str) -> str:
-    """The table property that holds the mark of a writer on a branch."""
+    """Return the name of the table property that holds the mark of a writer on a branch."""
     return f"{TXN_MARK.prefix}{quote(id_, safe='')}@{quote(branch, safe='')}"
 
 
 def already_done(metadata: TableMetadata, txn: Txn, branch: str) -> AlreadyDone | None:
-    """Whether this state of the table has seen the write, or a later one of the same id.
+    """Look up whether this write, or a later one with the same id, was committed to the branch; None: it was not.
 
-    Raises ValidationError when the mark's property was changed into something else.
+    Raises ValidationError when the value of the mark's property is not a mark.
     """
     name = mark_name(txn.id, branch)
     text = metadata.properties.get(name)
@@ -77,13 +78,13 @@ def already_done(metadata: TableMetadata, txn: Txn, branch: str) -> AlreadyDone 
 
 
 def tell(done: AlreadyDone, table: str, metadata: TableMetadata) -> None:
-    """Log that a write was left out: loudly where that may surprise, for a later number was done or the rows are on the branch no more."""
+    """Log that a write was skipped; as a warning where a later number was done, or where the rows are no longer on the branch."""
     text = f"Table {table}: txn {done.txn.id} {done.txn.number} is done already on branch {done.branch}"
     if done.number > done.txn.number:
-        log.warning("%s, as is %d: numbers of an id must rise. Nothing was written.", text, done.number)
+        log.warning("%s, as is the later number %d; numbers of an id must rise. Nothing was written.", text, done.number)
     elif done.snapshot_id is not None and _rolled_back(metadata, done):
         log.warning(
-            "%s, in snapshot %d, but the branch was rolled back since. Nothing was written; to do it again, use another number, or remove "
+            "%s, in snapshot %d, but the branch was rolled back since. Nothing was written; to write again, use a higher number, or remove "
             "the table property %s.", text, done.snapshot_id, mark_name(done.txn.id, done.branch),
         )  # fmt: skip
     else:
@@ -91,7 +92,7 @@ def tell(done: AlreadyDone, table: str, metadata: TableMetadata) -> None:
 
 
 def _rolled_back(metadata: TableMetadata, done: AlreadyDone) -> bool:
-    """Whether the mark's snapshot is there and no ancestor of the branch. One that has expired may be either."""
+    """Tell whether the mark's snapshot exists but is not an ancestor of the branch. False for an expired one, which may be either."""
     if metadata.snapshots.by_id(done.snapshot_id or 0) is None:
         return False
     head = metadata.ref_snapshot(done.branch) if done.branch in metadata.refs else metadata.current_snapshot()
@@ -99,13 +100,13 @@ def _rolled_back(metadata: TableMetadata, done: AlreadyDone) -> bool:
 
 
 def without_marks(metadata: TableMetadata, branch: str) -> Sequence[Update]:
-    """Removes the marks of a branch that goes: one that is made under the same name later has not seen the writes."""
+    """Remove the marks of a branch that is removed: a later branch of the same name does not hold the writes."""
     names = tuple(_marks_of(metadata, branch))
     return (RemoveProperties(names),) if names else ()
 
 
 def moved_marks(metadata: TableMetadata, branch: str, new_name: str) -> Sequence[Update]:
-    """Gives the marks of a branch to its new name."""
+    """Rename the marks of a branch along with the branch."""
     marks = _marks_of(metadata, branch)
     if not marks:
         return ()
@@ -120,7 +121,7 @@ def _marks_of(metadata: TableMetadata, branch: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class DoneOnce:
-    """The first action of a commit with a txn: answers AlreadyDone where one of its branches has the mark."""
+    """Check the marks, as the first action of a commit with a txn: AlreadyDone if one of its branches has the mark."""
 
     txn: Txn
     branches: tuple[str, ...]
@@ -132,7 +133,7 @@ class DoneOnce:
 
 @dataclass(frozen=True)
 class SetMarks:
-    """The last action of a commit with a txn: sets the mark on each of its branches, also when no rows changed."""
+    """Set the marks, as the last action of a commit with a txn: one per branch, also when no rows changed."""
 
     txn: Txn
     branches: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Manifests without the files that a commit removes: those are listed once more as DELETED, the rest as EXISTING."""
+"""Rewrite data manifests without the files that a commit removes: removed files become DELETED entries, the others EXISTING."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from frazil.spec.types import IcebergType
 
 Rows = npt.NDArray[np.bool_]
 _MOST_KEYS = 1000
-"""More partitions than this are not compared with each manifest's bounds."""
+"""More partitions than this are not compared with the bounds of each manifest, which would take longer than reading the manifests."""
 
 
 class RemovesSomething(Exception):
-    """An append-only change met a file it would remove; `partition` is the path of its partition."""
+    """Raised when an append-only change would remove a file; `partition` is the path of its partition."""
 
     def __init__(self, partition: str):
         super().__init__(partition)
@@ -40,7 +40,7 @@ class RemovesSomething(Exception):
 
 @dataclass(frozen=True)
 class Removal:
-    """Which files a change takes out of the table: named ones, all of some partitions, all whose rows all match a filter."""
+    """Select the data files that a change removes: named files, all files of some partitions, files in which all rows match a filter."""
 
     files: tuple[DataFile, ...] = ()
     paths: frozenset[str] = frozenset()
@@ -49,7 +49,7 @@ class Removal:
     case_sensitive: bool = True
     zone: str = "UTC"
     required: bool = False
-    """Named files that are not there are an error."""
+    """A named file that does not exist is an error."""
     append_only: bool = False
 
     @property
@@ -59,10 +59,11 @@ class Removal:
 
 @dataclass(frozen=True)
 class DeleteRemoval:
-    """Which delete files go: named ones (`required`: must be there), and those that cannot apply to any row any more.
+    """Select the delete files that a change removes: named ones (`required`: they must exist), and those that no longer apply to any row.
 
-    These are those of dropped partitions (`row_filter`: of those it matches wholly), those older than all data, those about one data file
-    that goes (`removed`) or that gets a deletion vector (`vectors`, whose caller has merged them; another vector may not stay beside it).
+    The latter are delete files of dropped partitions (`partitions`, and those that `row_filter` matches wholly), files older than all data,
+    and files of a single data file that is removed (`removed`) or gets a new deletion vector (`vectors`, into which the caller has merged
+    the old deletes). A data file must not keep a second vector.
     """
 
     files: tuple[DataFile, ...] = ()
@@ -78,7 +79,7 @@ class DeleteRemoval:
 
 @dataclass(frozen=True)
 class Filtered:
-    """One manifest after filtering; `manifest` is the old one when nothing in it was removed."""
+    """Hold one manifest after filtering; `manifest` is the old one when nothing in it was removed."""
 
     manifest: ManifestFile
     removed: tuple[DataFile, ...] = ()
@@ -102,17 +103,19 @@ class FilterResult:
         self.replaced += filtered.manifest is not old
 
 
-def state_of(m: ManifestFile) -> tuple[str, int | None]:
-    """What an attempt's work on a manifest may be used again for: in v3 another commit can give row ids to one that had none."""
-    return m.manifest_path, m.first_row_id
+def state_of(manifest: ManifestFile) -> tuple[str, int | None]:
+    """Return the key under which the filtered manifest is cached for the next attempt. It includes the first row id, since in v3 another
+    commit can assign row ids to a manifest that had none."""
+    return manifest.manifest_path, manifest.first_row_id
 
 
 def filter_data(
     manifests: Sequence[ManifestFile], removal: Removal, schema: Schema, writer: ManifestWriter, metadata: TableMetadata, cache: FilterCache
 ) -> FilterResult:
-    """Data manifests without the files of `removal`. Results are kept in `cache` for the next attempt.
+    """Filter the files of `removal` out of data manifests. Results are kept in `cache` for the next attempt.
 
-    Raises ValidationException when a file matches the filter only in part, or a required one is missing; RemovesSomething.
+    Raises ValidationException when a file matches the filter only in part or a required file is missing, RemovesSomething when the change
+    is append-only and would remove a file.
     """
     if removal.is_empty:
         return FilterResult(list(manifests))
@@ -131,14 +134,15 @@ def filter_data(
 
 
 def check_required(wanted: set[tuple[str, int | None]], found: set[tuple[str, int | None]]) -> None:
-    """Files are told by path and place in it: many deletion vectors share one file."""
+    """Raise ValidationException if a wanted file was not found. Files are identified by path and offset, since many deletion vectors share
+    one Puffin file."""
     if missing := sorted({path for path, _ in wanted - found}):
         raise ValidationException(f"Missing required files to delete: {','.join(missing)}", files=missing)
 
 
 @dataclass
 class _Chosen:
-    """A removal made ready for the manifests at hand."""
+    """Prepare a removal for testing many manifests."""
 
     removal: Removal
     metadata: TableMetadata
@@ -160,7 +164,7 @@ class _Chosen:
 
 
 def may_hold_partition(m: ManifestFile, keys: Iterable[PartitionKey], metadata: TableMetadata) -> bool:
-    """Whether a manifest's summaries leave room for a file of one of the partitions."""
+    """Tell whether a manifest may hold a file of one of the partitions, by its partition summaries."""
     of_spec = [k for k in keys if k[0] == m.partition_spec_id]
     if not of_spec or m.partitions is None or len(of_spec) > _MOST_KEYS:
         return bool(of_spec)
@@ -184,9 +188,9 @@ def _room(bounds: tuple[Any, Any, Any], value: Any) -> bool:
         return summary.contains_nan is not False
     if lower is None or upper is None:
         return lower is not None or upper is not None
-    if lower > upper:  # a writer that was wrong about both, or Java, which orders uuids as signed numbers
+    if lower > upper:  # the writer was wrong about both bounds, or was Java, which orders uuids as signed numbers
         return True
-    if isinstance(value, bytes):  # uuids: where both bounds have the same sign, their first half bounds the first half in either order
+    if isinstance(value, bytes):  # uuids: signed and unsigned order agree on the first halves where both bounds have the same sign
         lower, value, upper = lower[:8], value[:8], upper[:8]
     return bool(lower <= value <= upper)
 
@@ -205,7 +209,7 @@ def _filter_one(m: ManifestFile, chosen: _Chosen, schema: Schema, writer: Manife
 
 
 def _marked(table: pa.Table, m: ManifestFile, chosen: _Chosen) -> Rows:
-    """Rows of named files and dropped partitions."""
+    """Mark the entries of named files and of dropped partitions."""
     found = np.zeros(len(table), dtype=bool)
     if len(chosen.paths):
         found |= pc.is_in(table["file_path"], value_set=chosen.paths).to_numpy(zero_copy_only=False)
@@ -221,7 +225,7 @@ def in_partitions(table: pa.Table, spec_id: int, wanted: Iterable[PartitionKey])
 
 
 def partitions_of(table: pa.Table) -> list[tuple[Any, ...]]:
-    """The partition values of each entry."""
+    """Return the partition values of each entry."""
     column = table["partition"]
     if column.type.num_fields == 0:
         return [()] * len(table)
@@ -249,26 +253,26 @@ def _partition_path(table: pa.Table, row: int, m: ManifestFile, metadata: TableM
 def rewrite_without(
     table: pa.Table, marked: Rows, live: Rows, m: ManifestFile, writer: ManifestWriter, metadata: TableMetadata
 ) -> Filtered:
-    """A copy of the manifest: marked entries DELETED by this snapshot, other live ones EXISTING, old DELETED ones gone."""
+    """Write a copy of the manifest: marked entries DELETED by this snapshot, other live ones EXISTING, old DELETED entries dropped."""
     rows = np.flatnonzero(live)
     entries = entries_from_table(table.take(pa.array(rows)), metadata.spec_by_id(m.partition_spec_id))
     kept, removed, seen, duplicates = [], [], set[tuple[str, int | None]](), 0
-    for e, gone in zip(entries, marked[rows], strict=True):
-        if not gone:
-            kept.append(replace(e, status=EXISTING))
+    for entry, is_removed in zip(entries, marked[rows], strict=True):
+        if not is_removed:
+            kept.append(replace(entry, status=EXISTING))
             continue
-        kept.append(replace(e, status=DELETED, snapshot_id=writer.snapshot_id))
-        name = (e.data_file.file_path, e.data_file.content_offset)
+        kept.append(replace(entry, status=DELETED, snapshot_id=writer.snapshot_id))
+        name = (entry.data_file.file_path, entry.data_file.content_offset)
         if name in seen:
             duplicates += 1
         else:
             seen.add(name)
-            removed.append(_without_metrics(e.data_file))
+            removed.append(_without_metrics(entry.data_file))
     return Filtered(writer.write(kept, m.partition_spec_id, m.content), tuple(removed), duplicates)
 
 
 def _without_metrics(f: DataFile) -> DataFile:
-    """What summaries need of a removed file; its statistics would only hold memory."""
+    """Drop the statistics of a removed file: the snapshot summary does not need them, and they would only take memory."""
     return replace(
         f, column_sizes=None, value_counts=None, null_value_counts=None, nan_value_counts=None, lower_bounds=None, upper_bounds=None
     )  # fmt: skip

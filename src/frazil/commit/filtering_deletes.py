@@ -1,4 +1,4 @@
-"""Delete manifests without the delete files that a commit removes, and those that it makes pointless (Java ManifestFilterManager)."""
+"""Rewrite delete manifests without the delete files that a commit removes or makes obsolete (Java ManifestFilterManager)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from frazil.spec.partition_key import PartitionKey, partition_key
 
 @dataclass
 class _Chosen:
-    """A removal made ready for the manifests at hand."""
+    """Prepare a removal for testing many delete manifests."""
 
     removal: DeleteRemoval
     metadata: TableMetadata
@@ -46,13 +46,13 @@ class _Chosen:
 
     @cached_property
     def keys(self) -> frozenset[PartitionKey]:
-        """Partitions in which a delete file may go, or may not stay; a delete file lies in its data file's partition."""
+        """Return the partitions in which delete files may have to be removed; a delete file is in the partition of its data file."""
         about: Iterable[DataFile] = (*self.removal.files, *self.removal.removed, *self.removal.vectors)
         return self.removal.partitions | {partition_key(f.spec_id, f.partition) for f in about}
 
     @cached_property
     def superseded(self) -> pa.Array:
-        """Data files whose own delete files go."""
+        """Return the paths of the data files whose own delete files are removed."""
         return _paths([*(f.file_path for f in self.removal.removed), *(v.referenced_data_file or "" for v in self.removal.vectors)])
 
     def may_change(self, m: ManifestFile) -> bool:
@@ -69,9 +69,9 @@ def _paths(texts: Sequence[str]) -> pa.Array:
 def filter_deletes(
     manifests: Sequence[ManifestFile], removal: DeleteRemoval, writer: ManifestWriter, metadata: TableMetadata
 ) -> FilterResult:
-    """Delete manifests without the delete files of `removal`.
+    """Filter the delete files of `removal` out of delete manifests.
 
-    Raises ValidationException when a named one is missing (if required), or when a data file would have two deletion vectors.
+    Raises ValidationException when a required delete file is missing, or when a data file would have two deletion vectors.
     """
     result = FilterResult()
     by_filter = manifests_that_may_match(
@@ -113,7 +113,8 @@ def _marked(table: pa.Table, m: ManifestFile, chosen: _Chosen) -> Rows:
 
 
 def _about(table: pa.Table, chosen: _Chosen) -> Rows:
-    """Delete files about one data file which goes; of one that gets a new vector all but vectors, which must be named."""
+    """Mark the delete files of a single data file that is removed or gets a new deletion vector. In the second case old vectors are not
+    marked: the caller has to name them, so that a vector that was not merged is never lost."""
     positional = column_of(table, "content").to_numpy() == int(DataFileContent.POSITION_DELETES)
     single = path_bounds([table], column_of(table, "referenced_data_file"), positional).single
     vector = pc.equal(column_of(table, "file_format"), "puffin").to_numpy(zero_copy_only=False)
@@ -137,5 +138,5 @@ def _refuse_second_vectors(staying: pa.Table, removal: DeleteRemoval, metadata: 
         file, other = both["referenced_data_file"][0].as_py(), both["file_path"][0].as_py()
         raise ValidationException(
             f"Cannot add a deletion vector for {file}, which has one already: {other}", file=file, table=metadata.location,
-            snapshot_id=both["snapshot_id"][0].as_py(), hint="Merge it with the one that is there, and remove that in the same commit.",
+            snapshot_id=both["snapshot_id"][0].as_py(), hint="Merge both vectors, and remove the old one in the same commit.",
         )  # fmt: skip

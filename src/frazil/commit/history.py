@@ -1,4 +1,4 @@
-"""What others did to a branch since a commit's start: the files that their snapshots added and removed (Java MergingSnapshotProducer)."""
+"""Read what concurrent commits added to and removed from a branch since a commit's start (Java MergingSnapshotProducer)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class History:
-    """The snapshots after `start` (None: all) up to the branch head `parent`, but for those of this commit itself (`own`)."""
+    """Hold the snapshots after `start` (None: all) up to the branch head `parent`, without those of this commit itself (`own`)."""
 
     metadata: TableMetadata
     storage: Storage
@@ -48,7 +48,8 @@ class History:
 
     @cached_property
     def snapshots(self) -> tuple[Snapshot, ...]:
-        """Newest first. Raises ValidationException when the start is no ancestor or some in between have expired."""
+        """List the snapshots, newest first. Raises ValidationException when the start is not an ancestor, or snapshots in between have
+        expired."""
         found: list[Snapshot] = []
         last: Snapshot | None = None
         for s in self.metadata.ancestors(self.parent):
@@ -65,18 +66,18 @@ class History:
         return tuple(found)
 
     def manifests(self, operations: Collection[str], content: ManifestContent) -> tuple[list[ManifestFile], set[int]]:
-        """The manifests that those snapshots wrote, and their ids."""
+        """Return the manifests that snapshots with these operations wrote, and the ids of these snapshots."""
         found: list[ManifestFile] = []
         ids: set[int] = set()
         for s in self.snapshots:
             if s.operation in operations:
                 ids.add(s.snapshot_id)
-                mine = manifests_of(self.metadata, s, self.storage)
-                found += [m for m in mine if m.content == content and m.added_snapshot_id == s.snapshot_id]
+                listed = manifests_of(self.metadata, s, self.storage)
+                found += [m for m in listed if m.content == content and m.added_snapshot_id == s.snapshot_id]
         return found, ids
 
     def _written(self, operations: Collection[str], content: ManifestContent, status: int, where: Predicate | None) -> Iterator[Found]:
-        """Entries with that status that those snapshots wrote, of manifests whose summaries leave room for `where`."""
+        """Yield the entries with this status that these snapshots wrote, from manifests whose summaries may match `where`."""
         manifests, ids = self.manifests(operations, content)
         schema = self.metadata.schema()
         chosen = None
@@ -91,13 +92,13 @@ class History:
                     yield m, table
 
     def data_files(self, operations: Collection[str], *, added: bool, where: Predicate | None = None) -> Iterator[Found]:
-        """Data files added (else removed) that can hold rows matching `where` (None: all)."""
+        """Yield data files that were added (or removed) and may hold rows matching `where` (None: all)."""
         for m, table in self._written(operations, ManifestContent.DATA, ADDED if added else DELETED, where):
             if (kept := table.filter(pa.array(self.may_match(m, table, where)))).num_rows:
                 yield m, kept
 
     def delete_files(self, operations: Collection[str], where: Predicate | None = None) -> Iterator[Found]:
-        """Delete files added, whose partition can hold rows matching `where` (None: all)."""
+        """Yield delete files that were added and whose partition may hold rows matching `where` (None: all)."""
         if self.parent is None or self.metadata.format_version < 2:
             return
         for m, table in self._written(operations, ManifestContent.DELETES, ADDED, where):
@@ -105,7 +106,7 @@ class History:
                 yield m, kept
 
     def may_match(self, m: ManifestFile, table: pa.Table, where: Predicate | None, *, partition_only: bool = False) -> Flags:
-        """Entries of a manifest that leave room for rows matching `where`."""
+        """Mark the entries of a manifest that may hold rows matching `where`."""
         if where is None or isinstance(where, AlwaysTrue):
             return np.ones(len(table), bool)
         found = file_outcomes(
@@ -114,7 +115,7 @@ class History:
         return np.asarray((found & TRUE) != 0)
 
     def live_data(self, partitions: Collection[PartitionKey]) -> Iterator[Found]:
-        """Data files of the head in these partitions (and maybe some in others)."""
+        """Yield the live data files of the branch head in these partitions (and possibly some of other partitions)."""
         if self.parent is None:
             return
         keys = frozenset(partitions)
@@ -123,16 +124,16 @@ class History:
                 yield m, live(read_manifest(self.storage, m))
 
     def refuse(self, message: str, files: Any, **facts: Any) -> None:
-        """Raises ValidationException, naming files as (path, snapshot that changed them), when there are any."""
+        """Raise ValidationException if there are any conflicting files, given as (path, snapshot that changed the file)."""
         found = list(files)
         if not found:
             return
         paths, ids = list(dict.fromkeys(p for p, _ in found)), list(dict.fromkeys(i for _, i in found))
         shown = ", ".join(paths[:_SHOWN]) + (f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else "")
         by = f"snapshot {ids[0]}" if len(ids) == 1 else "snapshots " + ", ".join(map(str, ids[:_SHOWN]))
-        began = "an empty table" if self.start is None else f"snapshot {self.start}"
+        start = "an empty table" if self.start is None else f"snapshot {self.start}"
         raise ValidationException(
-            f"{message}: [{shown}], committed by {by} after this operation read {began}.",
+            f"{message}: [{shown}], committed by {by} after this operation read {start}.",
             hint="Another writer committed meanwhile; read the table again and repeat the operation.",
             table=self.metadata.location, files=paths, starting_snapshot_id=self.start, snapshot_ids=ids, **facts,
         )  # fmt: skip

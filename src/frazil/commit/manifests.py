@@ -1,4 +1,4 @@
-"""Manifests of a commit: written once and used again by every attempt, read back for filtering and merging (spec, "Manifests")."""
+"""Write the manifests and the manifest list of a commit, and read manifests back for filtering and merging (spec, "Manifests")."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ADDED, EXISTING, DELETED = ManifestEntryStatus.ADDED, ManifestEntryStatus.EXISTI
 
 
 def field_summaries(types: Sequence[IcebergType], partitions: Iterable[tuple[Any, ...]]) -> tuple[FieldSummary, ...]:
-    """Per partition field whether there are nulls and NaNs, and the bounds of the rest; -0.0 is below 0.0."""
+    """Summarise partition values per field: whether there are nulls and NaNs, and the bounds of the other values; -0.0 is below 0.0."""
     columns = list(zip(*set(partitions), strict=True)) or [()] * len(types)
     return tuple(_summary(t, values) for t, values in zip(types, columns, strict=True))
 
@@ -49,22 +49,25 @@ def _float_order(value: float) -> tuple[float, float]:
 
 @dataclass
 class Output:
-    """Where one commit writes: every path is noted before its first byte, so that a certain failure takes back exactly these."""
+    """Write the files of one commit. Every path is recorded before its first byte is written, so that after certain failure exactly these
+    files can be removed."""
 
     storage: Storage
     written: list[str] = field(default_factory=list)
     sync_folder: bool = False
-    """The list is the last file of this commit in the metadata folder: a catalog elsewhere keeps the table's metadata."""
+    """True when the manifest list is the last file that the commit writes to the metadata folder, because the catalog keeps the table's
+    metadata elsewhere."""
 
     def write(self, location: str, data: bytes, *, last: bool = False) -> None:
-        """Files are synced themselves; their folder is synced by what is written there last, as a rule the catalog's metadata file."""
+        """Write and sync a file. The folder is synced by the last file written to it, usually the catalog's metadata file."""
         self.written.append(location)
         self.storage.write(location, data, durable=last and self.sync_folder)
 
 
 @dataclass
 class ManifestWriter:
-    """Writes the manifests of one snapshot: `<uuid>-m<n>.avro`. Entries are kept: merging never reads back what was just written."""
+    """Write the manifests of one snapshot: `<uuid>-m<n>.avro`. Entries are kept, so that merging need not read back what was just
+    written."""
 
     output: Output
     metadata: TableMetadata
@@ -80,7 +83,7 @@ class ManifestWriter:
         return self._store(self._encode(entries, spec_id, content), entries, spec_id, content)
 
     def write_rolling(self, entries: Sequence[ManifestEntry], spec_id: int, content: int = ManifestContent.DATA) -> list[ManifestFile]:
-        """As few manifests of about `commit.manifest.target-size-bytes` as hold the entries, in their order."""
+        """Write the entries, in their order, to as few manifests of about `commit.manifest.target-size-bytes` as possible."""
         target = max(1, MANIFEST_TARGET_SIZE.of(self.metadata.properties))
         data = self._encode(entries, spec_id, content)
         parts = min(math.ceil(len(data) / target), max(1, len(entries) // _MIN_ROWS_TO_ROLL))
@@ -109,7 +112,7 @@ class ManifestWriter:
 def described(
     entries: Sequence[ManifestEntry], path: str, length: int, spec: PartitionSpec, schema: Schema, content: int, snapshot_id: int | None
 ) -> ManifestFile:
-    """What a manifest list says of a manifest; its sequence numbers are None where the commit is still to give them."""
+    """Describe a manifest as a manifest list does; sequence numbers that the commit has yet to assign are None."""
     files, rows = [0, 0, 0], [0, 0, 0]
     for e in entries:
         files[e.status] += 1
@@ -129,7 +132,7 @@ def described(
 
 
 def with_counts(manifest: ManifestFile, table: Any) -> ManifestFile:
-    """The manifest with the counts that an old writer left out."""
+    """Add the counts that an old writer left out of a manifest's description."""
     files, rows = [0, 0, 0], [0, 0, 0]
     for status, records in zip(table["status"].to_pylist(), table["record_count"].to_pylist(), strict=True):
         files[status] += 1
@@ -144,7 +147,7 @@ def with_counts(manifest: ManifestFile, table: Any) -> ManifestFile:
 def read_entries(
     manifest: ManifestFile, metadata: TableMetadata, storage: Storage, own: Mapping[str, Sequence[ManifestEntry]]
 ) -> Sequence[ManifestEntry]:
-    """The entries of a manifest; of `own` ones, written by this commit, as they were written."""
+    """Return the entries of a manifest; `own` holds those of manifests that this commit wrote, which need not be read."""
     if manifest.manifest_path in own:
         return own[manifest.manifest_path]
     return entries_from_table(read_manifest(storage, manifest), metadata.spec_by_id(manifest.partition_spec_id))
@@ -156,7 +159,7 @@ def read_entries(
 def numbered(
     manifests: Sequence[ManifestFile], sequence_number: int, first_row_id: int | None, metadata: TableMetadata, storage: Storage
 ) -> tuple[list[ManifestFile], int | None]:
-    """Manifests with the numbers a commit gives: sequence numbers, (v3) first row ids of data manifests; and the row id after the last."""
+    """Assign sequence numbers and, in v3, first row ids to the manifests of a commit; return them and the first row id that is left."""
     found, following = [], first_row_id
     for m in manifests:
         if None in (m.added_files_count, m.existing_files_count, m.deleted_files_count, m.added_rows_count, m.existing_rows_count):
@@ -176,7 +179,7 @@ def write_list(
     writer: ManifestWriter, manifests: Sequence[ManifestFile], attempt: int, parent_id: int | None, sequence_number: int,
     first_row_id: int | None,
 ) -> str:  # fmt: skip
-    """One manifest list an attempt: `snap-<snapshot>-<attempt>-<uuid>.avro`; its location."""
+    """Write the manifest list of an attempt, `snap-<snapshot>-<attempt>-<uuid>.avro`; return its location."""
     md = writer.metadata
     location = writer.location(f"snap-{writer.snapshot_id}-{attempt}-{writer.uuid}.avro")
     data = encode_manifest_list(

@@ -1,4 +1,4 @@
-"""Which files and manifests a filter can match, asked of the planner's own rules (scan.prune)."""
+"""Find the manifests and files that a filter may match, by the pruning rules of scan planning (scan.prune)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from frazil.spec.schema import Schema
 
 Mask = npt.NDArray[np.uint8]
 TRUE = 1
-"""A mask of exactly this: every row matches. Without this bit: none does."""
+"""Bit of an outcome mask. A mask of exactly this bit: every row matches; a mask without it: no row matches."""
 _COUNTS = pa.list_(pa.struct([("key", pa.int32()), ("value", pa.int64())]))
 _BOUNDS = pa.list_(pa.struct([("key", pa.int32()), ("value", pa.binary())]))
 
@@ -30,7 +30,7 @@ def manifests_that_may_match(
     manifests: Sequence[ManifestFile], where: Predicate, schema: Schema, metadata: TableMetadata, case_sensitive: bool = True,
     zone: str = "UTC",
 ) -> set[str]:  # fmt: skip
-    """Paths of the manifests whose partition summaries leave room for rows that match."""
+    """Return the paths of the manifests that may hold matching rows, by their partition summaries."""
     if isinstance(where, AlwaysFalse) or not manifests:
         return set()
     if isinstance(where, AlwaysTrue):
@@ -47,7 +47,8 @@ def file_outcomes(
     table: pa.Table, where: Predicate, schema: Schema, metadata: TableMetadata, spec_id: int, case_sensitive: bool = True,
     zone: str = "UTC", partition_only: bool = False,
 ) -> Mask:  # fmt: skip
-    """A mask per entry: 1 TRUE, 2 FALSE, 4 NULL possible for its rows. `partition_only`: statistics are not of the rows asked about."""
+    """Return one outcome mask per entry: 1 TRUE, 2 FALSE, 4 NULL possible for its rows. `partition_only`: ignore statistics, as for delete
+    files, whose statistics are not those of the rows that they delete."""
     if isinstance(where, AlwaysTrue | AlwaysFalse):
         return np.full(len(table), TRUE if isinstance(where, AlwaysTrue) else 2, dtype=np.uint8)
     bound, spec = bind(where, schema, case_sensitive=case_sensitive, zone=zone), metadata.spec_by_id(spec_id)
@@ -58,7 +59,7 @@ def file_outcomes(
 
 
 def data_file_outcome(f: DataFile, where: Predicate, metadata: TableMetadata, case_sensitive: bool = True, zone: str = "UTC") -> int:
-    """The mask of one file that Frazil has written and that is not in a manifest yet."""
+    """Return the outcome mask of one file that Frazil has written and that is not in a manifest yet."""
     return int(file_outcomes(_as_entry(f, metadata), where, metadata.schema(), metadata, f.spec_id, case_sensitive, zone)[0])
 
 
@@ -77,7 +78,8 @@ def _as_entry(f: DataFile, metadata: TableMetadata) -> pa.Table:
         "nan_value_counts": _one(f.nan_value_counts, _COUNTS),
         "lower_bounds": _one(f.lower_bounds, _BOUNDS),
         "upper_bounds": _one(f.upper_bounds, _BOUNDS),
-        "split_offsets": pa.array([[0]], pa.list_(pa.int64())),  # as of one row group: Frazil's own bounds are those of the whole file
+        # as for one row group, so that bounds of uuids are trusted: Frazil's own bounds are those of the whole file
+        "split_offsets": pa.array([[0]], pa.list_(pa.int64())),
     })  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Small manifests merged into few: Java's bin packing (ManifestMergeManager, BinPacking with a look-back of one)."""
+"""Merge small manifests into few, with Java's bin packing (ManifestMergeManager, BinPacking with a look-back of one)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MergeCache = dict[tuple[tuple[str, int | None], ...], ManifestFile]
 
 
 def pack_end(items: Sequence[T], target: int, weight: Callable[[T], int]) -> list[list[T]]:
-    """Bins of at most `target` filled from the end, order kept, so that the first bin is the one left under-filled."""
+    """Pack items, in their order, into bins of at most `target`, filled from the end, so that the first bin is the one left underfilled."""
     bins: list[list[T]] = []
     room = -1
     for item in reversed(items):
@@ -33,9 +33,10 @@ def pack_end(items: Sequence[T], target: int, weight: Callable[[T], int]) -> lis
 def merge(
     manifests: Sequence[ManifestFile], writer: ManifestWriter, metadata: TableMetadata, cache: MergeCache
 ) -> tuple[list[ManifestFile], int]:
-    """The manifests, merged where Java would; and how many of earlier snapshots were merged away. Results are kept for the next attempt.
+    """Merge manifests where Java would; return them and how many manifests of earlier snapshots were replaced.
 
-    Per spec, bins of `commit.manifest.target-size-bytes`; the bin with the newest manifest waits for `commit.manifest.min-count-to-merge`.
+    Per spec, bins of `commit.manifest.target-size-bytes` are merged; the bin with the newest manifest only once it holds
+    `commit.manifest.min-count-to-merge` manifests. Results are kept in `cache` for the next attempt.
     """
     props = metadata.properties
     if not manifests or not MANIFEST_MERGE.of(props):
@@ -58,16 +59,17 @@ def merge(
 
 
 def _merged_entries(packed: Sequence[ManifestFile], writer: ManifestWriter, metadata: TableMetadata) -> list[ManifestEntry]:
-    """What this snapshot adds and removes stays so; all else that lives is EXISTING, what others removed is forgotten."""
+    """Merge the entries: ADDED and DELETED entries of this snapshot keep their status, other live ones become EXISTING, and DELETED entries
+    of earlier snapshots are dropped."""
     found = []
-    for m in packed:
-        for e in read_entries(m, metadata, writer.output.storage, writer.entries):
-            mine = e.snapshot_id == writer.snapshot_id
-            if e.status == DELETED:
-                if mine:
-                    found.append(e)
-            elif e.status == ADDED and mine:
-                found.append(e)
+    for manifest in packed:
+        for entry in read_entries(manifest, metadata, writer.output.storage, writer.entries):
+            is_own = entry.snapshot_id == writer.snapshot_id
+            if entry.status == DELETED:
+                if is_own:
+                    found.append(entry)
+            elif entry.status == ADDED and is_own:
+                found.append(entry)
             else:
-                found.append(e if e.status == EXISTING else replace(e, status=EXISTING))
+                found.append(entry if entry.status == EXISTING else replace(entry, status=EXISTING))
     return found

@@ -1,4 +1,4 @@
-"""Metadata of a new table, and the updates that turn a table into a new one under the same name (CREATE OR REPLACE)."""
+"""Make the metadata of a new table, and the updates that replace an existing table (CREATE OR REPLACE)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def new_metadata(
     *,
     now_ms: int | None = None,
 ) -> TableMetadata:
-    """Metadata of a table without snapshots: all ids are given afresh, from 1 (columns) and 1000 (partition fields), as Java does.
+    """Make the metadata of a table without snapshots. All ids are assigned anew, from 1 (columns) and 1000 (partition fields), as in Java.
 
     `location` "": the catalog chooses one. `format_version` None: the property `format-version`, else 2. Reserved properties are not
     stored. Raises ValidationError.
@@ -78,7 +78,7 @@ def _version_of(properties: Mapping[str, str]) -> int:
 
 
 def stored_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """What a new table stores: Java's default for new tables, then what was given, without reserved names."""
+    """Return the properties that a new table stores: Java's defaults for new tables and those given, without reserved names."""
     found = {**STORED_IN_NEW_TABLES, **{k: str(v) for k, v in properties.items() if k not in RESERVED_PROPERTIES}}
     check_values(found)
     return found
@@ -92,7 +92,7 @@ def check_metrics_properties(properties: Mapping[str, str], schema: Schema) -> N
 
 
 def _moved_ids(old: Schema, new: Schema) -> dict[int, int]:
-    """Old field id -> id of the column of the same name in the new schema."""
+    """Map each old field id to the id of the column of the same name in the new schema."""
     found = {}
     for field_id in old.by_id:
         name = old.find_column_name(field_id)
@@ -129,7 +129,7 @@ def _reorder(order: SortOrder, moved: Mapping[int, int], schema: Schema) -> Sort
 
 
 def creation_updates(metadata: TableMetadata) -> tuple[u.Update, ...]:
-    """The updates that make the metadata of a new table from nothing (what a REST catalog is sent, beside `AssertCreate`)."""
+    """Return the updates that create the metadata of a new table, as sent to a REST catalog together with `AssertCreate`."""
     return (
         *((u.AssignUUID(metadata.table_uuid),) if metadata.table_uuid else ()),
         u.UpgradeFormatVersion(metadata.format_version),
@@ -152,10 +152,8 @@ def replacement(
     location: str | None = None,
     properties: Mapping[str, str] | None = None,
 ) -> Sequence[u.Update]:
-    """The updates of CREATE OR REPLACE: new schema, spec and order, main emptied; history, uuid and other properties stay (as in Java).
-
-    A column keeps the id of the column of the same name and place; others get fresh ids.
-    """
+    """Return the updates of CREATE OR REPLACE: new schema, spec and sort order, empty main; history, uuid and other properties stay, as in
+    Java. A column that has the full name of an existing column takes its id; other columns get fresh ids."""
     given = dict(properties or {})
     version = _version_of(given) if "format-version" in given else base.format_version
     fresh_id = itertools.count(base.last_column_id + 1).__next__
@@ -168,7 +166,7 @@ def replacement(
     updates: list[u.Update] = [u.UpgradeFormatVersion(version)] if version != base.format_version else []
     if base.current_snapshot_id is not None:
         updates.append(u.RemoveSnapshotRef(MAIN_BRANCH))
-    # the spec is added after the schema it belongs to, the old default spec may not fit that any more: only the end state is checked
+    # The spec is added after its schema, which the old default spec may no longer fit; that is allowed, as only the end state is checked.
     updates += [u.AddSchema(fresh), u.SetCurrentSchema(), u.AddPartitionSpec(fresh_spec), u.SetDefaultSpec()]
     updates += [u.AddSortOrder(_reorder(sort_order, moved, fresh)), u.SetDefaultSortOrder()]
     if location is not None:
@@ -177,7 +175,7 @@ def replacement(
 
 
 def _ids_by_name(schema: Schema, base: Schema, fresh_id: Callable[[], int]) -> Schema:
-    """Ids of the base's columns of the same full name, else fresh ones; all of one struct before what is inside them."""
+    """Assign the ids of the base's columns of the same full name, else fresh ids; all columns of a struct before their inner columns."""
     renumbered: dict[int, int] = {}
 
     def level(fields: Sequence[NestedField]) -> tuple[NestedField, ...]:
@@ -198,7 +196,8 @@ def _held(base: Schema, name: str | None) -> int | None:
 
 
 def _aligned(base: TableMetadata, spec: PartitionSpec, next_id: Callable[[], int]) -> PartitionSpec:
-    """Partition field ids as the table has them: equal (source, transform) reuses an id; v1 keeps every old field, as void if need be."""
+    """Assign partition field ids: a field of the same source and transform as an earlier one takes its id; v1 keeps every old field, as
+    void if the new spec does not have it."""
     if base.format_version > 1:
         known = {(f.source_id, str(f.transform)): f.field_id for s in base.partition_specs for f in s.fields}
         return PartitionSpec(*(replace(f, field_id=known.get((f.source_id, str(f.transform))) or next_id()) for f in spec.fields))

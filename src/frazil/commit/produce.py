@@ -1,4 +1,5 @@
-"""A change of files becomes a snapshot: new manifests, old ones filtered, merged, listed, summed up (Java SnapshotProducer)."""
+"""Produce a snapshot from a change of files: write new manifests, filter and merge old ones, write the manifest list and the summary
+(Java SnapshotProducer)."""
 
 from __future__ import annotations
 
@@ -24,12 +25,13 @@ from frazil.spec.properties import SUMMARY_PARTITION_LIMIT, WAP_ENABLED, refuse_
 from frazil.spec.snapshot import MAIN_BRANCH, Snapshot, SnapshotRef, Summary
 from frazil.spec.version import VERSION, WRITER
 
-_WRITTEN_BY = {"iceberg-version": f"{WRITER} {VERSION}"}  # as Java's summaries have it; `scan.bounds.trusted` rests on it
+_WRITTEN_BY = {"iceberg-version": f"{WRITER} {VERSION}"}  # a key of Java's summaries; `scan.bounds.trusted` relies on it
 
 
 @dataclass(frozen=True)
 class SnapshotTarget:
-    """Where a snapshot goes. `stage_only`: it is added and no branch moves; so it is with a `wap_id` if the table has write.wap.enabled."""
+    """Name where a snapshot goes. `stage_only`: the snapshot is added, but no branch moves to it. A `wap_id` has the same effect if the
+    table has write.wap.enabled."""
 
     branch: str = MAIN_BRANCH
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -39,7 +41,8 @@ class SnapshotTarget:
 
 @dataclass(frozen=True)
 class Change:
-    """What a snapshot does to the files of its parent. `data_sequence_number`: of the added data files, None: the new snapshot's."""
+    """Describe what a snapshot changes in the files of its parent. `data_sequence_number`: that of added data files; None: the new
+    snapshot's."""
 
     operation: str
     added: Sequence[DataFile] = ()
@@ -50,11 +53,12 @@ class Change:
     merge: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
     even_if_empty: bool = False
-    """A snapshot is made although no file changes."""
+    """Make a snapshot even if no file changes."""
 
 
 def parent_of(metadata: TableMetadata, branch: str) -> Snapshot | None:
-    """The snapshot a new one of `branch` follows: its head; main's for a branch that is made by this write. ValidationError for a tag."""
+    """Return the parent of a new snapshot on `branch`: its head, or main's head for a branch that this write creates. Raises
+    ValidationError for a tag."""
     ref = metadata.refs.get(branch)
     if ref is not None and not ref.is_branch:
         raise ValidationError(
@@ -71,7 +75,7 @@ def is_staged(metadata: TableMetadata, target: SnapshotTarget) -> bool:
 
 
 def produce(change: Change, target: SnapshotTarget, metadata: TableMetadata, context: Context) -> Sequence[u.Update]:
-    """The updates that add the snapshot of `change` to the target; none when it changes no file (unless `even_if_empty`)."""
+    """Return the updates that add the snapshot of `change` to the target; none when it changes no file (unless `even_if_empty`)."""
     refuse_encryption(metadata)
     check_known_specs(metadata, {f.spec_id for f in (*change.added, *change.added_deletes)})
     _check_delete_files(change.added_deletes, metadata)
@@ -100,7 +104,7 @@ def produce(change: Change, target: SnapshotTarget, metadata: TableMetadata, con
 
 
 def _check_delete_files(files: Sequence[DataFile], metadata: TableMetadata) -> None:
-    """Another writer may have upgraded the table since they were written."""
+    """Check that the format version allows these delete files: another writer may have upgraded the table since they were written."""
     version, seen = metadata.format_version, set[str]()
     facts: dict[str, Any] = {"table": metadata.location, "hint": "Load the table again and repeat the operation."}
     for f in files:
@@ -111,23 +115,24 @@ def _check_delete_files(files: Sequence[DataFile], metadata: TableMetadata) -> N
         if version >= 3 and f.content == DataFileContent.POSITION_DELETES and not f.is_dv:
             raise ValidationException(f"Must use DVs for position deletes in V{version}: {f.file_path}", file=f.file_path, **facts)
         if f.is_dv:
-            about = f.referenced_data_file or ""
-            if about in seen:
-                raise ValidationError(f"Cannot add two deletion vectors for one data file: {about}", file=about, table=metadata.location)
-            seen.add(about)
+            data_file = f.referenced_data_file or ""
+            if data_file in seen:
+                text = f"Cannot add two deletion vectors for one data file: {data_file}"
+                raise ValidationError(text, file=data_file, table=metadata.location)
+            seen.add(data_file)
 
 
 def _filtered_deletes(
     manifests: Sequence[ManifestFile], data: FilterResult, change: Change, state: SnapshotState, metadata: TableMetadata
 ) -> FilterResult:
-    """Delete manifests without what is to go and what cannot apply to any row any more; a fast append leaves them as they are.
+    """Filter removed and obsolete delete files out of the delete manifests; a fast append leaves these as they are.
 
-    The results are not kept for the next attempt: what is too old depends on what others did.
+    The results are not kept for the next attempt, since other commits decide which delete files are older than all data.
     """
     if not change.merge:
         return FilterResult(list(manifests))
     known = [m.min_sequence_number for m in data.manifests if m.min_sequence_number is not None and m.has_live_files]
-    if change.added and change.data_sequence_number is not None:  # deletes that are younger reach these files, too
+    if change.added and change.data_sequence_number is not None:  # younger deletes apply to these files as well
         known.append(change.data_sequence_number)
     named, removal = change.delete_removal, change.removal
     wanted = replace(
@@ -144,7 +149,7 @@ def _filtered_deletes(
 
 
 def _write_new(change: Change, state: SnapshotState, metadata: TableMetadata) -> None:
-    """Manifests of the new files: written by the first attempt, used by all while their files are the same."""
+    """Write the manifests of the new files in the first attempt; later attempts reuse them while the files are the same."""
     if state.new_data is None:
         state.new_data = _written(change.added, change.data_sequence_number, ManifestContent.DATA, state)
     deletes = tuple((f.file_path, f.content_offset) for f in change.added_deletes)
@@ -168,11 +173,11 @@ def _written(files: Sequence[DataFile], sequence_number: int | None, content: Ma
 def _assembled(
     change: Change, state: SnapshotState, data: FilterResult, deletes: FilterResult, metadata: TableMetadata
 ) -> tuple[list[ManifestFile], int]:
-    """All manifests of the new snapshot, data before deletes, new before old; and how many old ones were merged away."""
-    mine = state.snapshot_id
+    """Return all manifests of the new snapshot, data before deletes, new before old, and how many old ones were replaced by merging."""
+    own_id = state.snapshot_id
     new_data, new_deletes = state.new_data or (), state.new_deletes or ()
-    kept = [m for m in (*new_data, *data.manifests) if m.has_live_files or m.added_snapshot_id == mine]
-    kept_deletes = [m for m in (*new_deletes, *deletes.manifests) if m.has_live_files or m.added_snapshot_id == mine]
+    kept = [m for m in (*new_data, *data.manifests) if m.has_live_files or m.added_snapshot_id == own_id]
+    kept_deletes = [m for m in (*new_deletes, *deletes.manifests) if m.has_live_files or m.added_snapshot_id == own_id]
     if not change.merge:
         return [*kept, *kept_deletes], 0
     merged, replaced = merge(kept, state.writer, metadata, state.merged)

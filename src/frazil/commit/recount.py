@@ -1,4 +1,4 @@
-"""Totals of a snapshot whose summary lacks them (old or foreign writers): counted from its manifests, once, so that the next have them."""
+"""Count the totals of a snapshot whose summary lacks them (old or other writers) from its manifests, once: the next summary has them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COLUMNS = ("status", "content", "file_format", "record_count", "file_size_in_by
 
 
 def totals_before(parent: Snapshot | None, metadata: TableMetadata, storage: Storage) -> Mapping[str, str] | None:
-    """The parent's totals: as its summary has them, those that it lacks counted. None: there is no parent."""
+    """Return the parent's totals from its summary, and count those that it lacks. None: there is no parent."""
     if parent is None:
         return None
     missing = [name for name, _, _ in TOTALS if not parent.summary.get(name, "").isdigit()]

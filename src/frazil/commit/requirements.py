@@ -1,4 +1,5 @@
-"""What must still hold when a commit swaps the table's metadata (spec of the REST catalog, "TableRequirement"; Java UpdateRequirements)."""
+"""Build and check the requirements of a commit: what must still hold when it swaps the table metadata (REST catalog spec,
+"TableRequirement"; Java UpdateRequirements)."""
 
 from __future__ import annotations
 
@@ -11,9 +12,9 @@ from frazil.spec.snapshot import MAIN_BRANCH
 
 
 def requirements_for(base: TableMetadata | None, updates: Sequence[u.Update], *, replace: bool = False) -> tuple[u.Requirement, ...]:
-    """The conditions under which `updates`, made on `base`, may be applied; base None: the table must not exist.
+    """Return the requirements under which `updates`, made on `base`, may be applied; base None: the table must not exist.
 
-    `replace`: a replaced table takes over whatever its refs and defaults are by then, only ids must not be given out twice.
+    `replace`: a table that is replaced may have changed refs and defaults, but field ids must not be assigned twice.
     """
     if base is None:
         return (u.AssertCreate(),)
@@ -60,7 +61,7 @@ def _head(base: TableMetadata, name: str) -> int | None:
 
 
 def _branches(base: TableMetadata) -> list[u.Requirement]:
-    """No branch has moved: a new snapshot could need what is being removed."""
+    """Require that no branch has moved: a new snapshot could need the spec or schema that is removed."""
     return [u.AssertRefSnapshotId(n, r.snapshot_id) for n, r in base.refs.items() if r.is_branch]
 
 
@@ -91,7 +92,7 @@ def _broken(md: TableMetadata | None, requirement: u.Requirement) -> str | None:
             return _unlike("default partition spec changed", n, md.default_spec_id)
         case u.AssertDefaultSortOrderId(default_sort_order_id=n):
             return _unlike("default sort order changed", n, md.default_sort_order_id)
-    return f"{requirement.kind} is not known"
+    return f"unknown requirement {requirement.kind}"
 
 
 def _unlike(what: str, wanted: object, found: object) -> str | None:

@@ -1,4 +1,4 @@
-"""Snapshot summaries with Java's keys: what a commit added and removed, and the totals chained from the branch head before it."""
+"""Build snapshot summaries with Java's keys: what a commit added and removed, and the totals carried on from the parent snapshot."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ PartitionPath = Callable[[int, tuple[Any, ...]], str]
 
 @dataclass
 class SummaryCounts:
-    """Counts of one partition or of all, by summary key; zero ones are left out when they are shown.
+    """Count files and rows of one partition or of all, by summary key; zeros are left out of the summary.
 
-    `trusted` False: a delete manifest was taken over whole, so sizes and counts of deletes are not known and not shown.
+    `trusted` False: a delete manifest was added as a whole, so sizes and counts of deletes are unknown and left out.
     """
 
     values: dict[str, int] = field(default_factory=dict)
@@ -37,21 +37,21 @@ class SummaryCounts:
         self.values[key] = self.values.get(key, 0) + by
 
     def file(self, f: DataFile, added: bool) -> None:
-        removed = "added" if added else "removed"
-        self.bump(f"{removed}-files-size", f.size)
+        change = "added" if added else "removed"
+        self.bump(f"{change}-files-size", f.size)
         match f.content:
             case DataFileContent.DATA:
-                gone = "added" if added else "deleted"
-                self.bump(f"{gone}-data-files")
-                self.bump(f"{gone}-records", f.record_count)
+                data_change = "added" if added else "deleted"  # Java's keys say "deleted" of data, "removed" of the rest
+                self.bump(f"{data_change}-data-files")
+                self.bump(f"{data_change}-records", f.record_count)
                 return
             case DataFileContent.POSITION_DELETES:
-                self.bump(f"{removed}-dvs" if f.is_dv else f"{removed}-position-delete-files")
-                self.bump(f"{removed}-position-deletes", f.record_count)
+                self.bump(f"{change}-dvs" if f.is_dv else f"{change}-position-delete-files")
+                self.bump(f"{change}-position-deletes", f.record_count)
             case _:
-                self.bump(f"{removed}-equality-delete-files")
-                self.bump(f"{removed}-equality-deletes", f.record_count)
-        self.bump(f"{removed}-delete-files")
+                self.bump(f"{change}-equality-delete-files")
+                self.bump(f"{change}-equality-deletes", f.record_count)
+        self.bump(f"{change}-delete-files")
 
     def shown(self) -> dict[str, str]:
         return {k: str(v) for k, v in self.values.items() if v > 0 and (self.trusted or not k.endswith(_OF_DELETES))}
@@ -59,12 +59,12 @@ class SummaryCounts:
 
 @dataclass
 class SummaryBuilder:
-    """Gathers what one snapshot adds and removes. `path` gives a partition's path from (spec id, values)."""
+    """Collect what one snapshot adds and removes. `path` returns a partition's path for (spec id, values)."""
 
     path: PartitionPath
     counts: SummaryCounts = field(default_factory=SummaryCounts)
     partitions: dict[PartitionKey, SummaryCounts] | None = field(default_factory=dict)
-    """None: a manifest was taken over whole, so the partitions are not known."""
+    """None: a manifest was added as a whole, so its partitions are unknown."""
     duplicates: int = 0
 
     def files(self, files: Iterable[DataFile], added: bool) -> None:
@@ -78,7 +78,7 @@ class SummaryBuilder:
                 part.file(f, added)
 
     def manifest(self, m: ManifestFile) -> None:
-        """A manifest of new files taken over as it is."""
+        """Count a manifest of new files that is added as it is."""
         self.partitions = None
         if m.content == ManifestContent.DATA:
             self.counts.bump("added-data-files", m.added_files_count or 0)
@@ -91,7 +91,7 @@ class SummaryBuilder:
             self.counts.trusted = False
 
     def build(self, limit: int = 0) -> dict[str, str]:
-        """`limit`: at most so many changed partitions are listed one by one (`write.summary.partition-limit`)."""
+        """Build the summary. `limit`: partitions are listed one by one if at most so many changed (`write.summary.partition-limit`)."""
         found = self.counts.shown()
         if self.duplicates:
             found["deleted-duplicate-files"] = str(self.duplicates)
@@ -116,9 +116,9 @@ class SummaryBuilder:
 
 
 def with_totals(summary: Mapping[str, str], previous: Mapping[str, str] | None) -> dict[str, str]:
-    """The summary with the table's totals: those of the branch head before (None: no head, so from 0) plus added minus removed.
+    """Add the table's totals to the summary: those of the parent snapshot (None: no parent, so 0) plus added minus removed.
 
-    A total is left out when the one before is missing or no number, or when it would be negative (as Java does).
+    As in Java, a total is left out when the parent's is missing or not a number, or when the result would be negative.
     """
     found = dict(summary)
     for total, added, removed in TOTALS:
@@ -134,7 +134,7 @@ def with_totals(summary: Mapping[str, str], previous: Mapping[str, str] | None) 
 
 
 def _long(text: str | None) -> int | None:
-    """A Java long from text, or None."""
+    """Parse a Java long; None if the text is not one."""
     if text is None or not text.lstrip("+-").isascii() or not text.lstrip("+-").isdigit():
         return None
     try:

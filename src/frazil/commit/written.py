@@ -1,4 +1,5 @@
-"""Files must mean in the table what they meant to their writer: field ids, spec and order of another commit may have come in between."""
+"""Check that files fit the table they are committed to: another commit may have changed its schema, specs or sort orders since they were
+written, or may have added the same files."""
 
 from __future__ import annotations
 
@@ -20,9 +21,12 @@ _HINT = "Load the table again and repeat the write."
 
 @dataclass(frozen=True)
 class WrittenFor:
-    """Stands before the action that adds `files`, which were written for `written`; changes nothing. At each attempt it compares what
-    the table has become. `known_columns`: the highest field id of the table when the writer loaded it; higher ones are the writer's own
-    new columns, whose ids another writer may have taken. `rewrites`: rows of the table are among the rows of `files`."""
+    """Compare, at each attempt, the table with the metadata `written` for which `files` were written. It goes before the action that adds
+    the files, and makes no updates.
+
+    `known_columns`: the highest field id of the table when the writer loaded it; higher ids are the writer's own new columns, and another
+    writer may have taken them. `rewrites`: `files` contain rows that were in the table before.
+    """
 
     written: TableMetadata
     known_columns: int
@@ -32,18 +36,18 @@ class WrittenFor:
     def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]:
         if metadata is not self.written:
             if self.rewrites and self.written.format_version < 3 <= metadata.format_version:
-                raise self._changed(metadata, "it was upgraded, and rows written again would lose the ids that they have now")
+                raise self._changed(metadata, "it was upgraded to format version 3, and the rewritten rows would lose their row ids")
             self._check_columns(metadata)
             self._check_specs(metadata)
         return ()
 
     def _check_columns(self, metadata: TableMetadata) -> None:
-        mine, now = self.written.schema(), metadata.schema()
-        if mine is now or mine.same_fields(now):
+        written, now = self.written.schema(), metadata.schema()
+        if written is now or written.same_fields(now):
             return
-        for field_id, f in mine.by_id.items():
+        for field_id, f in written.by_id.items():
             found = now.by_id.get(field_id)
-            name = mine.find_column_name(field_id) or f.name
+            name = written.find_column_name(field_id) or f.name
             if field_id > self.known_columns and (found is None or now.find_column_name(field_id) != name):
                 raise self._changed(metadata, f"column {name} was written as field {field_id}, which another writer took meanwhile")
             if found is not None and not _readable(f, found, metadata.format_version):
@@ -52,10 +56,10 @@ class WrittenFor:
     def _check_specs(self, metadata: TableMetadata) -> None:
         for spec_id in {f.spec_id for f in self.files}:
             if metadata.spec_by_id(spec_id).fields != self.written.spec_by_id(spec_id).fields:
-                raise self._changed(metadata, f"partition spec {spec_id} is another one now")
+                raise self._changed(metadata, f"partition spec {spec_id} has other fields now")
         for order_id in {f.sort_order_id for f in self.files} - {None, 0}:
             if metadata.sort_order_by_id(order_id or 0).fields != self.written.sort_order_by_id(order_id or 0).fields:
-                raise self._changed(metadata, f"sort order {order_id} is another one now")
+                raise self._changed(metadata, f"sort order {order_id} has other fields now")
 
     def _changed(self, metadata: TableMetadata, what: str) -> ValidationException:
         text = f"Table {metadata.location} changed while data was written: {what}."
@@ -64,8 +68,8 @@ class WrittenFor:
 
 @dataclass(frozen=True)
 class NotYetThere:
-    """Stands before the action that adds existing files; looks at each attempt, since others may be adding the same ones: at manifests that
-    earlier attempts have not seen."""
+    """Refuse to add existing files twice. It goes before the action that adds the files, and checks at each attempt, since another commit
+    may have added the same files; manifests that earlier attempts have read are skipped."""
 
     paths: frozenset[str]  # normalised
     branch: str
@@ -73,11 +77,11 @@ class NotYetThere:
     def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]:
         head = parent_of(metadata, self.branch)
         seen, twice = context.looked_at.setdefault(context.action, set()), set[str]()
-        for m in manifests_of(metadata, head, context.storage) if head is not None else ():
-            if is_data(m) and m.manifest_path not in seen:
-                table = live(read_manifest(context.storage, m, ("status", "file_path")))
+        for manifest in manifests_of(metadata, head, context.storage) if head is not None else ():
+            if is_data(manifest) and manifest.manifest_path not in seen:
+                table = live(read_manifest(context.storage, manifest, ("status", "file_path")))
                 twice |= self.paths & set(normalised(column_of(table, "file_path")).to_pylist())
-                seen.add(m.manifest_path)
+                seen.add(manifest.manifest_path)
         if twice:
             shown = ", ".join(sorted(twice)[:10])
             text = f"Cannot add files that are already referenced by table, files: {shown}"

@@ -1,8 +1,8 @@
-"""Predicates: one grammar, one meaning (Spark's), with and without Spark.
+"""Parse, bind and evaluate predicates and expressions with Spark's meaning, with and without Spark.
 
-Journey: text -> `parse.parse` -> unbound nodes (`nodes`, PyIceberg's names) -> `bind.bind` (columns by id, literals as internal values)
--> `prune.outcomes` over ranges of files and manifests (`ranges`, `partitions`), `residual.residual`, and `compute.compute` over rows
-(door for batches: `frazil.arrow.values.evaluate`). `nodes` and `parse` import neither pyarrow nor numpy.
+Steps: text -> `parse.parse` -> unbound nodes (`nodes`, PyIceberg's names) -> `bind.bind` (columns by id, literals as internal values) ->
+`pruning` for files and manifests, `compute.compute` for rows (for record batches: `frazil.arrow.values.evaluate`). `nodes` and `parse`
+import neither pyarrow nor numpy.
 """
 
 __all__ = [

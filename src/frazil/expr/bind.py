@@ -1,7 +1,7 @@
-"""From names to field ids: `bind` gives every node its type, casts as Spark's ANSI mode does, and folds what holds no column.
+"""Bind expressions to a schema: resolve columns to field ids, type every node, cast as Spark's ANSI mode does, fold constants.
 
-Errors: ValidationError for a column that is not there, InvalidInput for types that do not go together (it names both) and for columns in
-double quotes, Unsupported for a function that is not in `functions`, EvaluationError for a constant that breaks (`CAST('x' AS int)`).
+Errors: ValidationError for a column that does not exist, InvalidInput for types that cannot be combined (it names both) and for columns in
+double quotes, Unsupported for a function that is not in `functions`, EvaluationError for a constant that fails (`CAST('x' AS int)`).
 """
 
 from __future__ import annotations
@@ -71,15 +71,16 @@ def bind(
     predicate: n.Expression, schema: Schema, *, case_sensitive: bool = True, zone: str = "UTC", ansi: bool = True,
     column_of: ColumnOf | None = None,
 ) -> Bound:  # fmt: skip
-    """The predicate over `schema`'s columns. `zone` is that of literals without one (UTC, or the Spark session's).
+    """Bind a predicate to `schema`. `zone` is the time zone of literals without one (UTC, or that of the Spark session).
 
-    `ansi` False: it is for a session in which casts, sums and functions that fail give null; Unsupported is raised where that could tell.
-    `column_of`: what texts in double quotes are columns, where the names that were typed are not those of `schema`.
+    `ansi` False: the session has ANSI mode off, where failing casts, sums and functions give null; raises Unsupported for expressions whose
+    result could then differ. `column_of`: finds the columns that texts in double quotes may name, if users do not type the names of
+    `schema`.
     """
     try:
         check_zone(zone)
     except NoTime as e:
-        raise InvalidInput(f"{zone!r} is no time zone.") from e
+        raise InvalidInput(f"{zone!r} is not a time zone.") from e
     try:
         return _as_ansi(_Binder.of(schema, case_sensitive, zone, column_of).condition(predicate), ansi)
     except RecursionError as e:
@@ -90,13 +91,13 @@ def bind_term(
     term: n.Expression, schema: Schema, *, case_sensitive: bool = True, zone: str = "UTC", ansi: bool = True,
     column_of: ColumnOf | None = None,
 ) -> Bound:  # fmt: skip
-    """Any expression, not only predicates (the right sides of UPDATE)."""
+    """Bind any expression, not only a predicate, such as the value of an assignment in UPDATE."""
     return _as_ansi(_Binder.of(schema, case_sensitive, zone, column_of).term(term), ansi)
 
 
 def _as_ansi(bound: Bound, ansi: bool) -> Bound:
     if not ansi and any(isinstance(node, BoundCast | BoundCall) for node in walk(bound)):
-        text = "Frazil computes as Spark's ANSI mode does, and spark.sql.ansi.enabled is false."
+        text = "Frazil evaluates expressions as Spark's ANSI mode does, but spark.sql.ansi.enabled is false."
         raise Unsupported(text, hint="Set it to true, or compare columns with constants of their own types.")
     return bound
 
@@ -113,7 +114,7 @@ class _Binder:
         return cls(schema, case_sensitive, zone, column_of or columns_of(schema, case_sensitive))
 
     def condition(self, node: n.Expression) -> Bound:
-        """A node that answers TRUE, FALSE or NULL."""
+        """Bind a node that gives TRUE, FALSE or NULL."""
         match node:
             case n.AlwaysTrue():
                 return TRUE
@@ -163,7 +164,7 @@ class _Binder:
         raise InvalidInput(f"{_shown(term)} is of type {term.type}, not boolean, and cannot be a filter.")
 
     def term(self, node: n.Expression) -> Bound:
-        """A node that gives a value."""
+        """Bind a node that gives a value."""
         match node:
             case n.Reference(name=name, parts=parts):
                 return resolve(self.schema, name, parts, self.case_sensitive)
@@ -209,7 +210,7 @@ class _Binder:
         return as_constant(Comparison(op, self.cast(left, common), self.cast(right, common)))
 
     def _near(self, column: Bound, literal: BoundLiteral, common: IcebergType) -> BoundLiteral:
-        """A text literal read as what it is compared as (`id = '5'`, `ts > '2026-01-01'`)."""
+        """Cast a text literal to the type that it is compared as (`id = '5'`, `ts > '2026-01-01'`)."""
         if isinstance(literal.type, StringType) and not isinstance(common, StringType):
             cast = self.cast(literal, common)
             assert isinstance(cast, BoundLiteral)
@@ -227,7 +228,7 @@ class _Binder:
             assert isinstance(v, BoundLiteral)
             same = v.type == term.type == common
             if same or (isinstance(v.value, int) and isinstance(v.type, INTEGERS) and low <= v.value <= high):
-                direct.append(v.value)  # as `rewritten` would say, quickly: lists are long
+                direct.append(v.value)  # what `rewritten` would return, but faster, since lists can be long
                 continue
             match rewritten("eq", term, self._near(term, v, common), self.zone):
                 case Comparison(right=BoundLiteral(value=value)):
@@ -280,8 +281,8 @@ class _Binder:
         function = find_function(name)
         if function is None:
             raise Unsupported(
-                f"The function {name} is not known to Frazil's filters and values without Spark.",
-                hint=f"{SPARK_CAN} Known here: {', '.join(function_names())}.",
+                f"The function {name} is not supported in filters and values without Spark.",
+                hint=f"{SPARK_CAN} Supported here: {', '.join(function_names())}.",
                 function=name,
             )
         types = tuple(_literal_type(a, arguments) for a in arguments)
@@ -293,7 +294,7 @@ class _Binder:
 
 
 def resolve(schema: Schema, name: str, parts: Sequence[str], case_sensitive: bool = True) -> BoundReference:
-    """The column of a dotted name; steps go through structs only. A full name with dots in it is tried when the steps do not fit."""
+    """Resolve a dotted name to a column, through structs only. If the parts match no path, the whole is tried as a name with dots."""
     fields, found = schema.fields, []
     for at, part in enumerate(parts):
         near = [f for f in fields if f.name == part] or ([] if case_sensitive else [f for f in fields if f.name.lower() == part.lower()])
@@ -327,7 +328,7 @@ def _null_test(term: Bound) -> Bound:
 
 
 def _known_test(call: BoundCall) -> Bound | None:
-    """A call that is one of the tests which pruning knows."""
+    """Convert a call to the test that pruning can evaluate, if there is one."""
     match call:
         case BoundCall(function="startswith", arguments=(term, BoundLiteral(value=str() | bytes() as prefix))) if prefix:
             return PrefixTest(term, prefix)
@@ -335,7 +336,7 @@ def _known_test(call: BoundCall) -> Bound | None:
 
 
 def _literal_type(term: Bound, beside: Sequence[Bound]) -> IcebergType:
-    """Beside decimals a whole literal counts with its own digits, as in Spark: `dec * 2` is decimal times decimal(1, 0)."""
+    """Return the type of an argument. Beside decimals an integer literal has its own digits: in `dec * 2`, 2 is decimal(1, 0)."""
     if isinstance(term, BoundLiteral) and isinstance(term.type, INTEGERS) and term.value is not None:
         if any(isinstance(b.type, DecimalType) for b in beside):
             return DecimalType(len(str(abs(term.value))), 0)
@@ -343,7 +344,7 @@ def _literal_type(term: Bound, beside: Sequence[Bound]) -> IcebergType:
 
 
 def conjunction(parts: Iterable[Bound]) -> Bound:
-    """AND, flat, without TRUEs; FALSE as soon as one part is."""
+    """Join parts by AND, flattened and without TRUEs; FALSE as soon as one part is FALSE."""
     kept: list[Bound] = []
     for p in parts:
         if p == FALSE:
@@ -353,7 +354,7 @@ def conjunction(parts: Iterable[Bound]) -> Bound:
 
 
 def disjunction(parts: Iterable[Bound]) -> Bound:
-    """OR, flat, without FALSEs; TRUE as soon as one part is."""
+    """Join parts by OR, flattened and without FALSEs; TRUE as soon as one part is TRUE."""
     kept: list[Bound] = []
     for p in parts:
         if p == TRUE:
@@ -364,7 +365,7 @@ def disjunction(parts: Iterable[Bound]) -> Bound:
 
 
 def _merged(parts: list[Bound]) -> list[Bound]:
-    """`a = 1 OR a = 2 OR …` as `a IN (1, 2, …)`, which means the same and is judged in one step."""
+    """Rewrite `a = 1 OR a = 2 OR …` to `a IN (1, 2, …)`, which means the same and is evaluated in one step."""
     values: dict[BoundReference, list[Any]] = {}
     for p in parts:
         match p:
@@ -387,14 +388,14 @@ def negation(child: Bound) -> Bound:
 
 
 def fold(term: Bound) -> Bound:
-    """A term without columns as the literal that it is."""
+    """Fold a term without columns into a literal."""
     if isinstance(term, BoundLiteral) or not term.type.is_primitive or references(term):
         return term
     return BoundLiteral(evaluate_constant(term), term.type)
 
 
 def as_constant(test: Bound) -> Bound:
-    """A test without columns as TRUE, FALSE or NULL."""
+    """Fold a test without columns into TRUE, FALSE or NULL."""
     return test if references(test) else Constant(evaluate_constant(test))
 
 
@@ -403,7 +404,7 @@ def _is_null(term: Bound) -> bool:
 
 
 def _sorted(values: Iterable[Any]) -> tuple[Any, ...]:
-    """Different values in order, NaN last; -0.0 is 0.0."""
+    """Sort the distinct values, NaN last; -0.0 is 0.0."""
     found = {repr(v) if isinstance(v, float) and v != v else v: v for v in values}
     return tuple(sorted(found.values(), key=lambda v: (v != v, 0 if v != v else v)))
 

@@ -1,7 +1,7 @@
-"""Expressions bound to a schema: columns by id, literals as internal values, both sides of a comparison of one comparable type.
+"""Define bound expressions: columns by id, literals as internal values, both sides of a comparison of the same type.
 
-Few shapes, so that every walk is short: `a <> b` is Not(Comparison("eq")), NOT IN is Not(Membership), IS NOT NULL is Not(NullTest); that
-is exact in three-valued logic. `str()` is readable, not SQL.
+There are few node types, so that every walk is short: `a <> b` is Not(Comparison("eq")), NOT IN is Not(Membership), IS NOT NULL is
+Not(NullTest), which is exact in three-valued logic. `str()` is readable, but not SQL.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ TRUE, FALSE, NULL = Constant(True), Constant(False), Constant(None)
 
 
 def children(bound: Bound) -> tuple[Bound, ...]:
-    """The nodes directly inside."""
+    """Return the child nodes."""
     match bound:
         case BoundAnd(parts=parts) | BoundOr(parts=parts) | BoundCall(arguments=parts):
             return parts
@@ -222,7 +222,7 @@ def children(bound: Bound) -> tuple[Bound, ...]:
 
 
 def walk(bound: Bound) -> Iterator[Bound]:
-    """Every node, outermost first."""
+    """Yield every node, outermost first."""
     todo = [bound]
     while todo:
         node = todo.pop()
@@ -231,12 +231,12 @@ def walk(bound: Bound) -> Iterator[Bound]:
 
 
 def references(bound: Bound) -> dict[int, BoundReference]:
-    """The columns that are read, by field id."""
+    """Return the columns that an expression reads, by field id."""
     return {n.field_id: n for n in walk(bound) if isinstance(n, BoundReference)}
 
 
 def conjuncts(bound: Bound) -> tuple[Bound, ...]:
-    """The parts that must all be TRUE for a row to be kept."""
+    """Return the parts that must all be TRUE for a row to be kept."""
     match bound:
         case Constant(value=True):
             return ()

@@ -1,8 +1,8 @@
-"""Arrow arrays and scalars from Python and numpy values, and back, without pyarrow's own conversion.
+"""Convert Python and numpy values to Arrow arrays and scalars, and back, without pyarrow's own conversion.
 
-`pa.array`, `pa.scalar`, `Array.to_numpy` and kernels that are handed a Python number import pandas, where it is installed, at their first
-use: up to a second and 55 MB, which planning a scan has no use for. Here buffers are filled and read directly; only types that plans seldom
-meet are left to pyarrow.
+`pa.array`, `pa.scalar`, `Array.to_numpy` and kernels that get a Python number import pandas, if it is installed, at their first use. That
+takes up to a second and 55 MB, and planning a scan does not need it. So buffers are filled and read directly here; only types that are rare
+in plans are left to pyarrow.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CODES = {pa.int32(): "i", pa.int64(): "q", pa.uint8(): "B", pa.float32(): "f", 
 
 
 def from_numpy(values: np.ndarray[Any, Any], type_: pa.DataType | None = None, *, missing: np.ndarray[Any, Any] | None = None) -> pa.Array:
-    """Numbers or booleans; `type_` may be another of the same width, `missing` marks nulls."""
+    """Convert numbers or booleans to Arrow; `type_` may be another type of the same width, `missing` marks nulls."""
     if values.dtype == np.bool_:
         data, found = np.packbits(values, bitorder="little"), pa.bool_()
     else:
@@ -33,7 +33,7 @@ def from_numpy(values: np.ndarray[Any, Any], type_: pa.DataType | None = None, *
 
 
 def to_numpy(values: pa.Array) -> np.ndarray[Any, Any]:
-    """Numbers or booleans without nulls; what a null would be is left open."""
+    """Convert numbers or booleans to numpy; the value in place of a null is undefined."""
     _, data = values.buffers()
     begin, end = values.offset, values.offset + len(values)
     if data is None:
@@ -45,12 +45,13 @@ def to_numpy(values: pa.Array) -> np.ndarray[Any, Any]:
 
 
 def column(values: Values, type_: pa.DataType) -> pa.Array:
-    """As `pa.array(values, type_)`; a struct is a tuple of its children. Raises OverflowError, TypeError for what does not fit."""
+    """Build an array as `pa.array(values, type_)` does; a struct is given as a tuple of its children. Raises OverflowError and TypeError
+    for values that do not fit."""
     return _builder(type_)(values)
 
 
 def scalar(value: Any, type_: pa.DataType) -> pa.Scalar:
-    """As `pa.scalar(value, type_)`."""
+    """Build a scalar as `pa.scalar(value, type_)` does."""
     return column((value,), type_)[0]
 
 
@@ -59,7 +60,7 @@ def _validity(missing: np.ndarray[Any, Any] | None) -> pa.Buffer | None:
 
 
 def _split(values: Values, instead: Any) -> tuple[Values, pa.Buffer | None]:
-    """The values with something else for None, and the bits that tell."""
+    """Replace None by `instead`, and return the validity bitmap."""
     if None not in values:
         return values, None
     missing = np.fromiter((v is None for v in values), dtype=np.bool_, count=len(values))
@@ -100,7 +101,7 @@ def _decimals(type_: pa.DataType, values: Values) -> pa.Array:
         return pa.array(values, type_)
     numbers = [unscaled(v, type_.scale) for v in known]
     if any(abs(n) >= 10**type_.precision or scaled(n, type_.scale) != v for n, v in zip(numbers, known, strict=True)):
-        return pa.array(values, type_)  # says what does not fit
+        return pa.array(values, type_)  # raises the error that says which value does not fit
     words = b"".join(n.to_bytes(16, "little", signed=True) for n in numbers)
     return pa.Array.from_buffers(type_, len(values), [validity, pa.py_buffer(words)])
 

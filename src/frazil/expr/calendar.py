@@ -1,4 +1,4 @@
-"""Dates and points in time as numbers: text as Spark reads it, any year, zones with Java's choice at gaps and overlaps of a clock."""
+"""Parse dates and timestamps as Spark does, for any year, and convert time zones as Java does at gaps and overlaps."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _OFFSET = re.compile(r"(?:UTC|GMT|UT)?(?P<sign>[+-])(?P<hours>\d{1,2})(?::?(?P<m
 
 
 class NoTime(ValueError):
-    """Text that is no date, time or point in time."""
+    """Raised for text that is not a date, time or timestamp, or not a time zone."""
 
 
 def civil(days: int) -> tuple[int, int, int]:
-    """(year, month, day) of days since 1970-01-01, proleptic Gregorian, any year (datetime ends at 1 and 9999)."""
+    """Convert days since 1970-01-01 to (year, month, day), proleptic Gregorian, for any year (datetime knows 1 to 9999 only)."""
     era, doe = divmod(days + 719_468, 146_097)
     yoe = (doe - doe // 1460 + doe // 36_524 - doe // 146_096) // 365
     doy = doe - (365 * yoe + yoe // 4 - yoe // 100)
@@ -30,7 +30,7 @@ def civil(days: int) -> tuple[int, int, int]:
 
 
 def days_of(year: int, month: int, day: int) -> int:
-    """Days since 1970-01-01; the inverse of `civil`."""
+    """Convert a date to days since 1970-01-01; the inverse of `civil`."""
     year -= month <= 2
     era, yoe = divmod(year, 400)
     doy = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
@@ -38,7 +38,7 @@ def days_of(year: int, month: int, day: int) -> int:
 
 
 def parse_date(text: str) -> int:
-    """Days since the epoch of `yyyy[-m[m][-d[d]]]`; what follows after a blank or T is ignored, as Spark's cast does. Raises NoTime."""
+    """Parse `yyyy[-m[m][-d[d]]]` to days since the epoch; text after a blank or T is ignored, as in Spark's cast. Raises NoTime."""
     found = _DATE_TEXT.fullmatch(text.strip())
     if not found:
         raise NoTime(text)
@@ -53,10 +53,10 @@ def _date(found: re.Match[str]) -> int:
 
 
 def parse_moment(text: str, zone: str | None) -> int:
-    """Nanoseconds since the epoch of a date with or without a time, fraction (9 digits at most) and zone.
+    """Parse a date with or without time, fraction (9 digits at most) and zone to nanoseconds since the epoch.
 
-    Without a zone in the text it is local time of `zone`; `zone` None: the time as written, a zone in the text is ignored (timestamp_ntz).
-    Raises NoTime.
+    Text without a zone is local time in `zone`; `zone` None: the time is taken as written, and a zone in the text is ignored
+    (timestamp_ntz). Raises NoTime.
     """
     found = _DATE_TEXT.fullmatch(text.strip())
     if not found:
@@ -70,7 +70,7 @@ def parse_moment(text: str, zone: str | None) -> int:
 
 
 def _clock(text: str) -> tuple[int, str | None]:
-    """(nanoseconds of the day, zone or None)."""
+    """Parse a time of day to (nanoseconds of the day, zone or None)."""
     found = _CLOCK.fullmatch(text)
     if not found:
         raise NoTime(text)
@@ -85,14 +85,14 @@ def _clock(text: str) -> tuple[int, str | None]:
 
 
 def has_zone(text: str) -> bool:
-    """Whether a point in time is written with a zone."""
+    """Tell whether a timestamp is written with a zone."""
     found = _DATE_TEXT.fullmatch(text.strip())
     tail = (found["tail"] or "")[1:].strip() if found else ""
     return bool(tail) and _clock(tail)[1] is not None
 
 
 def parse_time(text: str) -> int:
-    """Microseconds of the day of `h[h]:m[m][:s[s][.fraction]]`. Raises NoTime."""
+    """Parse `h[h]:m[m][:s[s][.fraction]]` to microseconds of the day. Raises NoTime."""
     nanos, zone = _clock(text.strip())
     if zone is not None:
         raise NoTime(text)
@@ -100,7 +100,7 @@ def parse_time(text: str) -> int:
 
 
 def offset_of(zone: str) -> int | None:
-    """Seconds east of UTC of a fixed zone (`Z`, `UTC`, `+02:00`, `GMT+2`), None for one with rules."""
+    """Return the seconds east of UTC of a fixed zone (`Z`, `UTC`, `+02:00`, `GMT+2`); None for a zone with rules."""
     if zone.upper() in ("Z", "UTC", "GMT", "UT"):
         return 0
     found = _OFFSET.fullmatch(zone)
@@ -117,11 +117,11 @@ def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as e:
-        raise NoTime(f"{name!r} is no time zone") from e
+        raise NoTime(f"{name!r} is not a time zone") from e
 
 
 def to_utc(local_micros: int, zone: str) -> int:
-    """The instant of a local time; in a gap the clock is moved on by the gap, in an overlap the earlier instant is taken (as Java does)."""
+    """Convert local time to an instant as in Java: in a gap the time moves on by the gap, in an overlap the earlier instant counts."""
     fixed = offset_of(zone)
     if fixed is None:
         fixed = int(_naive(local_micros).replace(tzinfo=_zone(zone)).utcoffset().total_seconds())  # type: ignore[union-attr]
@@ -129,7 +129,7 @@ def to_utc(local_micros: int, zone: str) -> int:
 
 
 def to_local(utc_micros: int, zone: str) -> int:
-    """The local time of an instant."""
+    """Convert an instant to local time."""
     fixed = offset_of(zone)
     if fixed is None:
         aware = _naive(utc_micros).replace(tzinfo=dt.UTC).astimezone(_zone(zone))
@@ -138,7 +138,7 @@ def to_local(utc_micros: int, zone: str) -> int:
 
 
 def _naive(micros: int) -> dt.datetime:
-    """A datetime of the same day and clock; years beyond datetime's take the rules of a year 400 n away."""
+    """Make a datetime of the same day and time; years out of its range take the zone rules of a year that is a multiple of 400 away."""
     days, rest = divmod(micros, DAY_MICROS)
     year = civil(days)[0]
     if not 2 <= year <= 9998:
@@ -147,6 +147,6 @@ def _naive(micros: int) -> dt.datetime:
 
 
 def check_zone(zone: str) -> None:
-    """Raises NoTime for a zone that is not known."""
+    """Raise NoTime for an unknown time zone."""
     if offset_of(zone) is None:
         _zone(zone)

@@ -1,6 +1,6 @@
-"""Casts of arrays of internal values with Spark's ANSI meaning: what does not fit is an EvaluationError, or null for TRY_CAST.
+"""Cast arrays of internal values as Spark's ANSI mode does: a value that does not fit is an EvaluationError, or null for TRY_CAST.
 
-`cast_values` is the door; `castable` says which pairs there are. Numbers are cast in `casts_numbers`, text and times here.
+The entry point is `cast_values`; `castable` tells which casts exist. Numbers are cast in `casts_numbers`, text and times here.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _TRUE, _FALSE = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
 
 
 def castable(source: IcebergType, target: IcebergType) -> bool:
-    """Whether CAST(source AS target) exists here."""
+    """Tell whether CAST(source AS target) is supported."""
     if source == target or isinstance(source, UnknownType):
         return True
     if isinstance(target, StringType):
@@ -64,7 +64,7 @@ def castable(source: IcebergType, target: IcebergType) -> bool:
 
 
 def cast_values(values: pa.Array, source: IcebergType, target: IcebergType, *, zone: str = "UTC", attempt: bool = False) -> pa.Array:
-    """An array of internal values of `source` as those of `target`. Raises EvaluationError for a value that does not fit."""
+    """Cast internal values of type `source` to type `target`. Raises EvaluationError for a value that does not fit."""
     if source == target:
         return values
     if isinstance(source, UnknownType) or values.null_count == len(values):
@@ -85,7 +85,7 @@ def cast_values(values: pa.Array, source: IcebergType, target: IcebergType, *, z
 def each(
     values: pa.Array, convert: Callable[[Any], Any], to: pa.DataType, message: Callable[[Any], str] | None = None, attempt: bool = False
 ) -> pa.Array:
-    """`convert` over the different values; ValueError and ArithmeticError of one are an EvaluationError, or null."""
+    """Apply `convert` to the distinct values; its ValueError or ArithmeticError becomes an EvaluationError, or null with `attempt`."""
     encoded = values.dictionary_encode() if not pa.types.is_null(values.type) else values
     found: list[Any] = []
     for value in encoded.dictionary.to_pylist():
@@ -103,7 +103,7 @@ def _message(source: IcebergType, target: IcebergType, value: Any) -> str:
 
 
 def from_text(target: IcebergType, zone: str, text: str) -> Any:
-    """The internal value that a text is, as Spark's cast reads it. Raises ValueError."""
+    """Parse text to an internal value, as Spark's cast does. Raises ValueError."""
     text = text.strip(" \t\r\n\f\v\0") if not isinstance(target, _BYTES) else text
     match target:
         case BooleanType() if text.lower() in _TRUE + _FALSE:
@@ -141,7 +141,7 @@ def _in_bits(number: int, bits: int) -> int:
 
 
 def to_text(source: IcebergType, zone: str, value: Any) -> str:
-    """An internal value as Spark's cast writes it."""
+    """Format an internal value as text, as Spark's cast does."""
     match source:
         case BooleanType():
             return "true" if value else "false"
@@ -188,12 +188,12 @@ def _scaled_moment(values: pa.Array, source: IcebergType, target: IcebergType, a
 
 
 def floor_divide(values: pa.Array, by: int) -> pa.Array:
-    """Division that floors, of an int array; null stays null."""
+    """Divide an integer array, rounding down; null stays null."""
     return over_numpy(values, lambda n: n // by)
 
 
 def over_numpy(values: pa.Array, function: Callable[[Any], Any], to: pa.DataType | None = None) -> pa.Array:
-    """`function` over the numbers as numpy; nulls are carried around it."""
+    """Apply `function` to the numbers as numpy; nulls stay null."""
     if not values.null_count:
         return pa.array(function(values.to_numpy(zero_copy_only=False)), to or values.type)
     filled = pc.fill_null(values, pa.scalar(0, values.type)).to_numpy(zero_copy_only=False)
@@ -201,7 +201,7 @@ def over_numpy(values: pa.Array, function: Callable[[Any], Any], to: pa.DataType
 
 
 def local_values(values: pa.Array, source: IcebergType, zone: str) -> pa.Array:
-    """Points in time as local ones of the zone: those with a zone are moved, others are local already."""
+    """Convert timestamps to local time in the zone; those of a type without time zone are local already."""
     if not isinstance(source, _ZONED):
         return values
     return shift_zone(values, zone, 1000 if isinstance(source, NANOS) else 1, to_instant=False)
@@ -212,7 +212,7 @@ def to_utc_values(values: pa.Array, zone: str) -> pa.Array:
 
 
 def shift_zone(values: pa.Array, zone: str, per_micro: int, *, to_instant: bool) -> pa.Array:
-    """int64 local times to instants or back; Arrow's zone rules where they are unambiguous, value by value at gaps and overlaps."""
+    """Convert int64 local times to instants or back: by Arrow where that is unambiguous, value by value at gaps and overlaps."""
     fixed = offset_of(zone)
     if fixed is not None:
         return pc.add(values, (-fixed if to_instant else fixed) * 1_000_000 * per_micro) if fixed else values

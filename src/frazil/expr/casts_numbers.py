@@ -1,4 +1,4 @@
-"""Casts among numbers and booleans, as in Spark's ANSI mode: fractions are cut, decimals rounded half up, overflow is an error."""
+"""Cast among numbers and booleans as Spark's ANSI mode does: truncate fractions, round decimals half up, fail on overflow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WIDE = 76
 
 
 def cast_number(values: pa.Array, source: IcebergType, target: IcebergType, attempt: bool) -> pa.Array:
-    """See `casts.cast_values`."""
+    """Cast numbers and booleans, for `casts.cast_values`."""
     to = arrow_type(target)
     if isinstance(target, BooleanType):
         return pc.not_equal(values, pa.scalar(0, pa.int32()).cast(values.type) if not isinstance(source, FLOATS) else 0.0)
@@ -65,7 +65,7 @@ def _float_to_decimal(values: pa.Array, target: DecimalType) -> pa.Array:
 
 
 def rounded(number: Decimal, precision: int, scale: int) -> Decimal:
-    """Half up at the scale. Raises OverflowError beyond the precision."""
+    """Round half up to the scale. Raises OverflowError beyond the precision."""
     sign, digits, exponent = number.as_tuple()
     if not isinstance(exponent, int) or exponent + len(digits) > precision + 1:
         raise OverflowError(number)
@@ -90,7 +90,7 @@ def _from_decimal(values: pa.Array, source: DecimalType, target: IcebergType, at
 
 
 def rescale(values: pa.Array, source: DecimalType, target: DecimalType) -> pa.Array:
-    """Another precision and scale, half up. Raises ArrowInvalid when a value does not fit."""
+    """Change precision and scale, rounding half up. Raises ArrowInvalid when a value does not fit."""
     wide = values.cast(pa.decimal256(_WIDE, max(target.scale, source.scale)))  # decimal128 may round beyond its precision to 0
     if target.scale < source.scale:
         wide = pc.round(wide, target.scale, round_mode="half_towards_infinity")
@@ -98,13 +98,13 @@ def rescale(values: pa.Array, source: DecimalType, target: DecimalType) -> pa.Ar
 
 
 def unscaled_int64(values: pa.Array) -> Any:
-    """Unscaled numbers of a decimal128 array of at most 18 digits, as numpy int64; nulls are any number."""
+    """Return the unscaled values of a decimal128 array of at most 18 digits as numpy int64; the value in place of a null is undefined."""
     words = np.frombuffer(values.buffers()[1], np.int64)
     return words[2 * values.offset : 2 * (values.offset + len(values)) : 2]
 
 
 def decimal_to_double(values: pa.Array, source: DecimalType) -> pa.Array:
-    """The nearest doubles. Up to 15 digits one division is exact; beyond, one by one."""
+    """Convert decimals to the nearest doubles: up to 15 digits by one exact division, beyond that one by one."""
     if source.precision <= 15 and 0 <= source.scale <= 22:
         mask = pc.is_null(values).to_numpy(zero_copy_only=False) if values.null_count else None
         return pa.array(unscaled_int64(values) / 10.0**source.scale, mask=mask)
@@ -112,7 +112,7 @@ def decimal_to_double(values: pa.Array, source: DecimalType) -> pa.Array:
 
 
 def checked(run: Callable[[pa.Array], pa.Array], values: pa.Array, to: pa.DataType, target: IcebergType, attempt: bool) -> pa.Array:
-    """`run(values)`; when a value does not fit, an EvaluationError that names it, or null in its place with `attempt`."""
+    """Return `run(values)`. A value that does not fit raises an EvaluationError that names it, or becomes null with `attempt`."""
     try:
         return run(values)
     except (pa.ArrowInvalid, ArithmeticError):

@@ -1,4 +1,4 @@
-"""The common type of two sides, by Spark's ANSI rules."""
+"""Find the common type of two operands, by Spark's ANSI rules."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _COMPARABLE = (*NUMBERS, BooleanType, DateType, TimeType, *MOMENTS, StringType, 
 
 
 def comparable(type_: IcebergType) -> bool:
-    """Whether values of the type have an order here; structs, lists, maps, variants and geometries have none."""
+    """Tell whether values of the type can be compared; structs, lists, maps, variants and geometries cannot."""
     return isinstance(type_, _COMPARABLE)
 
 
 def common_type(a: IcebergType, b: IcebergType) -> IcebergType | None:
-    """The type to which both sides of a comparison are cast; None: they cannot be compared. uuid counts as text, fixed as binary."""
+    """Return the type to which both sides of a comparison are cast; None: they cannot be compared. uuid counts as text, fixed as binary."""
     a, b = _plain(a, b), _plain(b, a)
     if a == b or isinstance(b, UnknownType):
         return a
@@ -78,7 +78,7 @@ def _numbers(a: IcebergType, b: IcebergType) -> IcebergType:
 
 
 def as_decimal(type_: IcebergType) -> DecimalType:
-    """The decimal that holds all values of an exact number type."""
+    """Return the decimal type that holds all values of an exact number type."""
     if isinstance(type_, DecimalType):
         return type_
     return DecimalType(10 if isinstance(type_, IntegerType) else 20, 0)
@@ -93,7 +93,7 @@ def _moments(a: IcebergType, b: IcebergType) -> IcebergType:
 
 
 def bounded(precision: int, scale: int) -> DecimalType:
-    """Spark's result type of decimal arithmetic: beyond 38 digits the scale gives way, down to 6."""
+    """Return Spark's result type of decimal arithmetic: beyond 38 digits the scale is reduced, down to 6."""
     if precision <= MAX_PRECISION:
         return DecimalType(precision, scale)
     whole = precision - scale

@@ -1,4 +1,4 @@
-"""Values of bound expressions over columns of internal values (see `values`): Spark's three-valued logic, floats in Spark's order.
+"""Evaluate bound expressions over columns of internal values (see `values`), with Spark's three-valued logic and order of floats.
 
 NaN equals NaN and is above every number, -0.0 equals 0.0. AND, OR, CASE and COALESCE compute a part that can fail only for the rows that
 need it, as Spark does, so `d <> 0 AND 10 / d > 1` does not divide by zero.
@@ -42,9 +42,9 @@ _BOOL = pa.bool_()
 
 
 def compute(bound: Bound, column: Column, rows: int) -> pa.Array:
-    """The expression's value for each of `rows` rows; `column` gives a referenced column as an array of internal values.
+    """Compute an expression for each of `rows` rows; `column` returns a referenced column as an array of internal values.
 
-    Raises EvaluationError for a value that breaks the expression (overflow, division by zero, a cast that does not fit).
+    Raises EvaluationError for a value for which the expression fails (overflow, division by zero, a cast that does not fit).
     """
     match bound:
         case BoundReference():
@@ -92,7 +92,7 @@ def _test(bound: Bound, column: Column, rows: int) -> pa.Array:
 
 
 def evaluate_constant(bound: Bound) -> Any:
-    """The internal value of an expression without columns."""
+    """Compute the internal value of an expression without columns."""
     return compute(bound, _no_column, 1)[0].as_py()
 
 
@@ -115,7 +115,7 @@ def _junction(parts: Sequence[Bound], column: Column, rows: int, join: Callable[
 
 
 def can_fail(bound: Bound) -> bool:
-    """Whether a value may raise EvaluationError."""
+    """Tell whether computing the expression may raise EvaluationError."""
     for node in walk(bound):
         match node:
             case BoundCast(attempt=False):
@@ -126,7 +126,7 @@ def can_fail(bound: Bound) -> bool:
 
 
 def _on(mask: pa.Array, bound: Bound, column: Column) -> pa.Array:
-    """The value where `mask` is true, null elsewhere; other rows are not looked at."""
+    """Compute the value only for the rows where `mask` is true; null elsewhere."""
     count = mask.true_count
     if count == len(mask):
         return compute(bound, column, count)
@@ -136,7 +136,7 @@ def _on(mask: pa.Array, bound: Bound, column: Column) -> pa.Array:
 
 
 def _case(arguments: Sequence[Bound], type_: IcebergType, column: Column, rows: int) -> pa.Array:
-    """Pairs of condition and value, then maybe the value of ELSE."""
+    """Compute CASE: pairs of condition and value, then possibly the value of ELSE."""
     left = pa.repeat(pa.scalar(True), rows)
     found = pa.nulls(rows, arrow_type(type_))
     for condition, value in zip(arguments[::2], arguments[1::2], strict=False):
@@ -173,7 +173,7 @@ def _comparison(node: Comparison, column: Column, rows: int) -> pa.Array:
 
 
 def compare_with(op: str, left: pa.Array, value: Any, type_: IcebergType) -> pa.Array:
-    """`left op value`; the value is not null."""
+    """Compare an array with a constant: `left op value`; the value is not null."""
     if op == "nseq":
         return _filled(compare_with("eq", left, value, type_), False)
     if value is True and op == "eq":
@@ -181,7 +181,7 @@ def compare_with(op: str, left: pa.Array, value: Any, type_: IcebergType) -> pa.
     if isinstance(type_, FLOATS):
         if value != value:
             return _against_nan(op, left)
-        if op in ("gt", "ge"):  # NaN is above: the comparison is false for it, its opposite true
+        if op in ("gt", "ge"):  # NaN is above every number, but Arrow's gt is false for it; so the opposite is negated
             return pc.invert(_PLAIN["le" if op == "gt" else "lt"](left, scalar(value, type_)))
     return _PLAIN[op](left, scalar(value, type_))
 
@@ -199,7 +199,7 @@ def _against_nan(op: str, left: pa.Array) -> pa.Array:
 
 
 def compare_arrays(op: str, left: pa.Array, right: pa.Array, floats: bool) -> pa.Array:
-    """`left op right`, row by row."""
+    """Compare two arrays row by row: `left op right`."""
     if op == "nseq":
         both = pc.and_(left.is_null(), right.is_null())
         return pc.or_(both, _filled(compare_arrays("eq", left, right, floats), False))
@@ -220,7 +220,7 @@ def _member(found: pa.Array, values: tuple[Any, ...], has_null: bool, type_: Ice
     plain = [v for v in values if v == v]
     has_nan = len(plain) < len(values)
     if isinstance(type_, FLOATS) and 0.0 in plain:
-        plain = [*plain, -0.0, 0.0]  # a hash set tells them apart
+        plain = [*plain, -0.0, 0.0]  # both, since Arrow's hash set distinguishes them
     answer = pc.is_in(found, value_set=array(plain, type_))
     if has_nan:
         answer = pc.or_(answer, _filled(pc.is_nan(found), False))

@@ -1,4 +1,4 @@
-"""Constants as bound literals: those of the parser have a type, those of Python's own types get the one that they are."""
+"""Convert constants to bound literals: those of the parser have a type, Python values get the type that Spark gives them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SAME: dict[type, IcebergType] = {str: StringType(), bytes: BinaryType(), bool: 
 
 
 def typed_literal(value: Any, type_: IcebergType | None = None) -> BoundLiteral:
-    """A literal with its internal value. Raises InvalidInput for a value of no known type."""
+    """Make a literal with its internal value. Raises InvalidInput for a value of an unknown type."""
     if type_ is not None:
         return BoundLiteral(value, type_)
     if type(value) in (str, bytes, bool):
@@ -47,7 +47,7 @@ def typed_literal(value: Any, type_: IcebergType | None = None) -> BoundLiteral:
 
 
 def type_of(value: Any) -> IcebergType:
-    """The type that a Python value is."""
+    """Return the type of a Python value."""
     match value:
         case None:
             return UnknownType()
@@ -75,17 +75,17 @@ def type_of(value: Any) -> IcebergType:
 
 
 def whole_type(value: int) -> IcebergType:
-    """int, bigint or decimal, the first that holds the number, as Spark types whole literals."""
+    """Return int, bigint or decimal, the first that holds the number, as Spark types integer literals."""
     if -(2**31) <= value < 2**31:
         return IntegerType()
     return LongType() if -(2**63) <= value < 2**63 else decimal_type(Decimal(value))
 
 
 def decimal_type(value: Decimal) -> DecimalType:
-    """The smallest decimal that holds the digits as written: 2.50 is decimal(3, 2)."""
+    """Return the smallest decimal type that holds the digits as written: 2.50 is decimal(3, 2)."""
     _, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
-        raise InvalidInput(f"{value} is no decimal.")
+        raise InvalidInput(f"{value} is not a finite decimal.")
     scale = max(-exponent, 0)
     precision = max(len(digits) + max(exponent, 0), scale, 1)
     if precision > 38:

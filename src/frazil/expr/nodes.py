@@ -1,7 +1,7 @@
-"""Expressions as users write them, not yet bound to a schema; names as PyIceberg's.
+"""Define expressions as users write them, not yet bound to a schema, with PyIceberg's names.
 
-`&`, `|` and `~` combine them; `str()` is Spark SQL that `parse` reads back. A plain string as a term is a column name, as a literal it is
-text: `EqualTo("name", "x")` is `name = 'x'`; a column on the right side is `EqualTo("a", Reference("b"))`.
+`&`, `|` and `~` combine them; `str()` is Spark SQL that `parse` reads back. A plain string is a column name as a term, and text as a
+literal: `EqualTo("name", "x")` is `name = 'x'`; a column on the right side is `EqualTo("a", Reference("b"))`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Expression:
         return Not(self)
 
     def __bool__(self) -> bool:
-        raise InvalidInput("An expression has no truth value of its own; combine with & | ~, not with and, or, not.")
+        raise InvalidInput("An expression has no truth value; combine expressions with & | ~, not with and, or, not.")
 
 
 Predicate: TypeAlias = Expression
@@ -59,9 +59,9 @@ class Reference(Expression):
 
 @dataclass(frozen=True)
 class Literal(Expression):
-    """A constant: with a type its value is an internal value (see spec.types); without one it is a Python value whose type says it all.
+    """A constant: an internal value if a type is given (see spec.types), otherwise a Python value, whose own type counts.
 
-    `double_quoted`: a text that was typed so, which may have been meant as a column (see `quoted`).
+    `double_quoted`: the text was typed in double quotes, and may have been meant as a column (see `quoted`).
     """
 
     value: Any
@@ -286,8 +286,8 @@ class NotNaN(_Unary):
 
 @dataclass(frozen=True, init=False)
 class Like(Expression):
-    """SQL LIKE: `%` any text, `_` one character, `escape` before either means itself; `ignore_case` is ILIKE. `double_quoted`: the pattern
-    was typed so."""
+    """SQL LIKE: `%` is any text, `_` one character, and either after `escape` is itself; `ignore_case` is ILIKE. `double_quoted`: the
+    pattern was typed in double quotes."""
 
     term: Expression
     pattern: str
@@ -297,7 +297,7 @@ class Like(Expression):
 
     def __init__(self, term: Any, pattern: str, escape: str = "\\", ignore_case: bool = False, double_quoted: bool = False):
         if len(escape) != 1:
-            raise InvalidInput(f"The escape of LIKE is one character, not {escape!r}.")
+            raise InvalidInput(f"The escape of LIKE must be one character, not {escape!r}.")
         for name, value in (("term", as_term(term)), ("pattern", pattern), ("escape", escape), ("ignore_case", ignore_case)):
             object.__setattr__(self, name, value)
         object.__setattr__(self, "double_quoted", double_quoted)
@@ -323,7 +323,7 @@ def Between(term: Any, lower: Any, upper: Any) -> Expression:
 
 
 def as_term(value: Any) -> Expression:
-    """A term as users give it: an expression, or a column's name."""
+    """Convert a term as users give it, an expression or a column's name, to an expression."""
     return value if isinstance(value, Expression) else Reference(value) if isinstance(value, str) else Literal(value)
 
 
@@ -332,7 +332,7 @@ def as_literal(value: Any) -> Expression:
 
 
 def children(expression: Expression) -> tuple[Expression, ...]:
-    """The nodes directly inside."""
+    """Return the child nodes."""
     match expression:
         case And(parts=parts) | Or(parts=parts) | Call(arguments=parts):
             return parts
@@ -348,7 +348,7 @@ def children(expression: Expression) -> tuple[Expression, ...]:
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
-    """Every node, outermost first."""
+    """Yield every node, outermost first."""
     todo = [expression]
     while todo:
         node = todo.pop()
@@ -357,11 +357,11 @@ def walk(expression: Expression) -> Iterator[Expression]:
 
 
 def names(expression: Expression) -> set[str]:
-    """Full names of all columns that the expression reads, as written."""
+    """Return the full names of all columns that the expression reads, as written."""
     return {node.name for node in walk(expression) if isinstance(node, Reference)}
 
 
 def in_double_quotes(expression: Expression) -> list[str]:
-    """Texts that were typed in double quotes."""
+    """Return the texts that were typed in double quotes."""
     found = [n for n in walk(expression) if isinstance(n, Literal | Like) and n.double_quoted]
     return [n.pattern if isinstance(n, Like) else str(n.value) for n in found]

@@ -1,7 +1,7 @@
-"""Spark SQL predicates as nodes: a tokenizer (`tokens`) and a parser by precedence, nothing else.
+"""Parse Spark SQL predicates into nodes, by recursive descent over the tokens of `tokens`.
 
-From loose to tight: OR, AND, NOT, then BETWEEN IN LIKE IS, then comparisons, + - ||, * / % div, signs, `::type`. Accepted besides Spark's
-words: `IS NAN` (PyIceberg).
+Precedence, lowest first: OR, AND, NOT, then BETWEEN IN LIKE IS, then comparisons, + - ||, * / % div, signs, `::type`. PyIceberg's `IS NAN`
+is accepted as well.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ _NO_NAMES = {"and", "or", "not", "in", "is", "like", "ilike", "between", "when",
 
 
 def parse(text: str) -> n.Expression:
-    """The predicate that the text is. Raises ParseError, which shows the place."""
+    """Parse a predicate. Raises ParseError, which shows the position in the text."""
     parser = _Parser(text)
     if parser.peek().kind == "end":
-        raise ParseError("An empty text is no filter; leave the filter out, or say TRUE.")
+        raise ParseError("The filter is empty; leave it out, or write TRUE.")
     try:
         found = parser.disjunction()
-    except RecursionError as e:  # called from deep down already
+    except RecursionError as e:  # the caller's own stack is deep already
         raise ParseError("The filter is nested too deeply.") from e
     if parser.peek().kind != "end":
         raise parser.error("expected an operator or the end")
@@ -76,7 +76,7 @@ class _Parser:
         return token
 
     def take(self, *words: str) -> bool:
-        """The words one after the other, if they are next."""
+        """Consume the words, one after the other, if they come next."""
         for i, word in enumerate(words):
             token = self.peek(i)
             if token.kind not in ("word", "mark") or token.value != word:
@@ -93,7 +93,7 @@ class _Parser:
         return error(self.text, token.at, f"{what}, got {token.text!r}" if token.kind != "end" else f"{what}, got the end", hint)
 
     def beyond(self, what: str, token: Token | None = None) -> ParseError:
-        """The error for what Spark's SQL has and this grammar lacks."""
+        """Make the error for syntax that Spark SQL has and this grammar lacks."""
         return self.error(f"{what} are not supported in filters and values without Spark", token, SPARK_CAN)
 
     # predicates
@@ -154,7 +154,7 @@ class _Parser:
             token = self.peek()
             escape = self.string("the escape of LIKE")
             if len(escape) != 1:
-                raise self.error("the escape of LIKE is one character", token)
+                raise self.error("the escape of LIKE must be one character", token)
         return (n.NotLike if negated else n.Like)(term, pattern, escape, ignore_case, double_quoted)
 
     def is_(self, term: n.Expression) -> n.Expression:
@@ -302,7 +302,7 @@ class _Parser:
         return found
 
     def refuse_query(self) -> None:
-        """Raises ParseError for a sub-query, whose opening parenthesis was read."""
+        """Raise ParseError for a sub-query, whose opening parenthesis was read."""
         words = [self.peek(i).value if self.peek(i).kind == "word" else "" for i in range(3)]
         if words[0] in ("select", "from") or (words[0], words[2]) == ("with", "as"):
             raise self.beyond("sub-queries")
@@ -310,7 +310,7 @@ class _Parser:
     def argument(self) -> n.Expression:
         token, after = self.peek(), self.peek(1)
         if token.kind in ("number", "string") and after.kind == "mark" and after.value in (",", ")"):
-            return self.primary()  # lists of constants are long
+            return self.primary()  # a fast path, since lists of constants can be long
         return self.disjunction()
 
     def case(self) -> n.Expression:
@@ -351,7 +351,7 @@ class _Parser:
         try:
             found = parse_type(text)
         except FrazilError as e:
-            raise self.error(f"{self.text[start.at : end]!r} is no type", start) from e
+            raise self.error(f"{self.text[start.at : end]!r} is not a type", start) from e
         if not found.is_primitive or start.value in ("tinyint", "smallint", "byte", "short", "varchar", "char"):
             raise self.beyond(f"casts to {start.text}", start)
         return found
@@ -365,7 +365,7 @@ class _Parser:
         return found
 
     def is_double_quoted(self) -> bool:
-        """Whether a text follows that others would take for a quoted name."""
+        """Tell whether a text in double quotes follows, which other SQL dialects take for a quoted name."""
         return self.peek().text.startswith('"') and self.peek(1).kind != "string"
 
     def hex(self) -> n.Expression:
@@ -421,5 +421,5 @@ class _Parser:
                 return n.Literal(parse_moment(text, "UTC") // 1000, TimestamptzType())
             parse_moment(text, "UTC")
         except NoTime as e:
-            raise self.error(f"{text!r} is no {token.text.lower()}", text_token) from e
+            raise self.error(f"{text!r} is not a {token.text.lower()}", text_token) from e
         return n.Cast(n.Literal(text, StringType()), TimestamptzType())  # local time of the zone that `bind` is given

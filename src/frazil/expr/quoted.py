@@ -1,5 +1,5 @@
-"""Texts in double quotes that are names of columns, too: in Spark SQL `"s"` is the text s, in PyIceberg's filters and in the SQL standard
-it is the column. `"s" = 'a'` would compare two constants in silence, so such texts are refused, whichever was meant.
+"""Refuse texts in double quotes that are also names of columns: in Spark SQL `"s"` is the text s, in PyIceberg's filters and in the SQL
+standard it is the column. `"s" = 'a'` would silently compare two constants, so such texts are refused whichever was meant.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from frazil.expr.tokens import Token, tokens
 from frazil.spec.schema import Schema
 
 ColumnOf = Callable[[str], str | None]
-"""SQL for the column whose full name a text is; None: there is none."""
+"""Return the SQL for the column whose full name a text is; None: there is no such column."""
 _TYPED = ("date", "time", "timestamp", "timestamp_ntz", "timestamp_ltz", "interval", "x")
 
 
 def columns_of(schema: Schema, case_sensitive: bool) -> ColumnOf:
-    """Columns at any depth of structs, lists and maps."""
+    """Make a look-up of the columns of a schema, at any depth of structs, lists and maps."""
 
     def column_of(text: str) -> str | None:
         try:
             found = schema.get_field(text, case_sensitive)
-        except ValidationError:  # several, without case
+        except ValidationError:  # several columns have this name if case is ignored
             return back_quoted([text])
         return None if found is None else back_quoted([*(schema.by_id[i].name for i in schema.parents[found.field_id]), found.name])
 
@@ -32,7 +32,7 @@ def columns_of(schema: Schema, case_sensitive: bool) -> ColumnOf:
 
 
 def columns_of_sides(sides: Sequence[tuple[str, ColumnOf]], case_sensitive: bool) -> ColumnOf:
-    """Columns of sides that are called by an alias each: `s`, or `target.s`."""
+    """Make a look-up of the columns of several aliased sides: `s`, or `target.s`."""
 
     def column_of(text: str) -> str | None:
         for alias, of_side in sides:
@@ -46,12 +46,12 @@ def columns_of_sides(sides: Sequence[tuple[str, ColumnOf]], case_sensitive: bool
 
 
 def back_quoted(parts: Iterable[str]) -> str:
-    """A name of several parts, as Spark SQL has it whatever they hold."""
+    """Quote a name of several parts for Spark SQL, whatever characters the parts contain."""
     return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
 
 
 def refuse_column(text: str, column_of: ColumnOf) -> None:
-    """Raises InvalidInput for a text that stood in double quotes and is the name of a column."""
+    """Raise InvalidInput for a text that was typed in double quotes and is the name of a column."""
     if (column := column_of(text)) is not None:
         raise InvalidInput(
             f'"{text}" in double quotes is a text in Spark SQL, and there is a column of that name: either may be meant.',
@@ -60,7 +60,7 @@ def refuse_column(text: str, column_of: ColumnOf) -> None:
 
 
 def refuse_columns(given: Any, column_of: ColumnOf) -> None:
-    """Raises InvalidInput where an expression, or Spark SQL text that need not be of Frazil's grammar, has a column in double quotes."""
+    """Raise InvalidInput if an expression, or Spark SQL text that Frazil's grammar may not cover, has a column in double quotes."""
     texts = _of_text(given) if isinstance(given, str) else in_double_quotes(given) if isinstance(given, Expression) else ()
     for text in texts:
         refuse_column(text, column_of)
@@ -74,7 +74,7 @@ def _of_text(text: str) -> list[str]:
 
 
 def _stands_alone(every: Sequence[Token], n: int) -> bool:
-    """Not a part of a text of several pieces, nor of a constant such as DATE"2026-01-01"."""
+    """Tell whether a text is not one of several adjacent texts, nor part of a constant such as DATE"2026-01-01"."""
     before = every[n - 1] if n else None
     if before is not None and (before.kind == "string" or (before.kind == "word" and before.value in _TYPED)):
         return False

@@ -1,7 +1,7 @@
-"""`column op literal` with the literal brought into the column's own type, so that no row is cast and bounds and buckets can be used.
+"""Rewrite `column op literal` so that the literal has the column's own type: then no row is cast, and bounds and buckets can prune.
 
-`int_col < 2.5` is `int_col <= 2`, `int_col = 2.5` is false (null for null), `int_col < 3000000000` is true (null for null). Only where the
-answer is exactly that of casting the column, which is what Spark does.
+`int_col < 2.5` becomes `int_col <= 2`, `int_col = 2.5` becomes false (null for null), `int_col < 3000000000` becomes true (null for null).
+This is done only if the result is exactly that of casting the column, which is what Spark does.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ZONED = (TimestamptzType, TimestamptzNanoType)
 
 
 def rewritten(op: str, column: Bound, literal: BoundLiteral, zone: str) -> Bound | None:
-    """The comparison in the column's own type, or None when the column must be cast."""
+    """Rewrite a comparison to the column's own type; None when the column must be cast."""
     type_ = column.type
     if isinstance(type_, UUIDType) and isinstance(literal.type, StringType):
         value = as_uuid(literal.value)
@@ -49,7 +49,7 @@ def rewritten(op: str, column: Bound, literal: BoundLiteral, zone: str) -> Bound
 
 
 def as_uuid(text: str) -> bytes | None:
-    """The uuid whose text, as Spark shows it, is exactly this; texts in other case or form equal no uuid, so they compare as text."""
+    """Return the uuid whose text in Spark is exactly this; None for text in other case or form, which equals no uuid's text."""
     try:
         value = uuid.UUID(text)
     except ValueError:
@@ -58,7 +58,7 @@ def as_uuid(text: str) -> bytes | None:
 
 
 def _as_float(type_: IcebergType, literal: BoundLiteral) -> float | None:
-    """The literal as a value of the float column when that is exact (a double column takes any number, rounded as a cast does)."""
+    """Return the literal as a value of the float column, if that is exact (a double column takes any number, rounded as by a cast)."""
     if not isinstance(literal.type, NUMBERS):
         return None
     number = float(literal.value)
@@ -70,7 +70,7 @@ def _as_float(type_: IcebergType, literal: BoundLiteral) -> float | None:
 
 
 def position(type_: IcebergType, literal: BoundLiteral, zone: str) -> Fraction | None:
-    """Where the literal lies among the column's internal values (decimals: unscaled), or None when that takes a cast."""
+    """Return where the literal lies among the column's internal values (unscaled for decimals); None when the column must be cast."""
     value = literal.value
     match type_:
         case IntegerType() | LongType() | DecimalType():
@@ -88,7 +88,8 @@ def position(type_: IcebergType, literal: BoundLiteral, zone: str) -> Fraction |
 
 
 def _moment(literal: BoundLiteral, unit: int, zone: str, zoned: bool | None) -> Fraction | None:
-    """The literal in units of nanoseconds. `zoned`: the column's; None: it is a date, so local midnights are compared."""
+    """Return a date or timestamp literal in units of `unit` nanoseconds. `zoned`: whether the column has a time zone; None: the column is a
+    date, so local midnights are compared."""
     value, type_ = literal.value, literal.type
     if isinstance(type_, DateType):
         nanos = value * DAY_MICROS * 1000
@@ -107,13 +108,13 @@ def _moment(literal: BoundLiteral, unit: int, zone: str, zoned: bool | None) -> 
 
 
 def _beside_infinity(op: str, column: Bound, value: float) -> Bound:
-    """Integers against an infinity or NaN: all lie below, or all above."""
+    """Compare integers with an infinity or NaN: all of them lie below, or all above."""
     below = value > 0 or value != value
     return _never_null(op, column, op in ("lt", "le") if below else op in ("gt", "ge"))
 
 
 def _discrete(op: str, column: Bound, at: Fraction) -> Bound:
-    """Values of the column are whole numbers in its range; so is what they are compared with."""
+    """Compare whole numbers in the column's range: round the literal to one, or decide the comparison for all of them."""
     low, high = limits(column.type)
     whole = at.denominator == 1
     if op in ("eq", "nseq"):

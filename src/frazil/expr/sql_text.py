@@ -1,4 +1,4 @@
-"""Spark SQL text of names, types and constants, as `parse` reads it back."""
+"""Format names, types and constants as Spark SQL text, which `parse` reads back."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def quoted_name(part: str) -> str:
 
 
 def quoted_text(text: str) -> str:
-    # `\%` and `\_` stay as they are inside a Spark literal, so a backslash is doubled always
+    # `\%` and `\_` stay as they are inside a Spark literal, so a backslash is always doubled
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\r", "\\r").replace("\0", "\\0") + "'"
 
 
@@ -59,7 +59,7 @@ def sql_type(type_: IcebergType) -> str:
 
 
 def literal_text(value: Any, type_: IcebergType | None) -> str:
-    """SQL text of a constant. Python values without type are given the type that they are."""
+    """Format a constant as SQL. Python values without a type get the type of the value."""
     if value is None:
         return "NULL" if type_ is None else f"CAST(NULL AS {sql_type(type_)})"
     match type_:
@@ -147,12 +147,12 @@ def moment_text(nanos: int, digits: int) -> str:
 
 
 def java_double(value: float) -> str:
-    """A double as Java (and so Spark) writes it: 1.0, 1.0E10, 1.0E-4, NaN, -Infinity."""
+    """Format a double as Java (and so Spark) does: 1.0, 1.0E10, 1.0E-4, NaN, -Infinity."""
     return _java(repr(value), value)
 
 
 def java_float(value: float) -> str:
-    """The same for a float: the shortest digits that tell floats apart."""
+    """Format a float as Java does, with the shortest digits that identify the float."""
     if math.isnan(value) or math.isinf(value):
         return _java("", value)
     digits = next(t for t in (f"{value:.{n}e}" for n in range(9)) if struct.pack("<f", float(t)) == struct.pack("<f", value))

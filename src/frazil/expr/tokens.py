@@ -1,4 +1,4 @@
-"""Text of a predicate as tokens, as Spark's lexer cuts it."""
+"""Split the text of a predicate into tokens, as Spark's lexer does."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ _ESCAPE_OR_QUOTE = re.compile(r"""\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([0-3
 
 @dataclass(frozen=True)
 class Token:
-    """`kind` is word, quoted, string, hex, number, mark, other or end; `value` what it says (words in lower case), `text` as written."""
+    """Hold one token. `kind` is word, quoted, string, hex, number, mark, other or end; `value` the content (words in lower case), `text`
+    the token as written, `at` its position."""
 
     kind: str
     value: str
@@ -34,7 +35,8 @@ class Token:
 
 
 def tokens(text: str, *, lenient: bool = False) -> list[Token]:
-    """All tokens and one of kind end. Raises ParseError with the place; `lenient`: what is no token of predicates is one of kind other."""
+    """Split text into tokens, with one of kind end at the end. Raises ParseError with the position of an unknown character; `lenient`: it
+    becomes a token of kind other instead."""
     found: list[Token] = []
     at = 0
     while at < len(text):
@@ -68,7 +70,7 @@ def _token(match: re.Match[str], kind: str) -> Token:
 
 
 def unescaped(quoted: str) -> str:
-    """The text of a quoted string: backslash escapes as Spark's, a doubled quote is one. `\\%` and `\\_` keep their backslash, for LIKE."""
+    """Unescape a quoted string as Spark does; a doubled quote is one quote. `\\%` and `\\_` keep their backslash, for LIKE."""
     quote, body = quoted[0], quoted[1:-1]
 
     def one(match: re.Match[str]) -> str:
@@ -83,7 +85,7 @@ def unescaped(quoted: str) -> str:
 
 
 def error(text: str, at: int, what: str, hint: str | None = None) -> ParseError:
-    """A ParseError that shows the place."""
+    """Make a ParseError that shows the position in the text."""
     start = max(text.rfind("\n", 0, at) + 1, at - 60)
     line = text[start:].split("\n", 1)[0][:120]
     return ParseError(f"Cannot read the filter at position {at + 1}: {what}.\n  {line}\n  {' ' * (at - start)}^", hint=hint, position=at)

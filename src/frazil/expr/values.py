@@ -1,4 +1,4 @@
-"""Internal values (see spec.types) as Arrow: one storage type for each type of the format, used by bounds, partition values and kernels."""
+"""Map Iceberg types to the Arrow types of internal values (see spec.types), as used by bounds, partition values and kernels."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ _PLAIN: dict[type, pa.DataType] = {
 
 
 def arrow_type(type_: IcebergType) -> pa.DataType:
-    """Arrow type of *internal values*: int32 for int and date, int64 for long, time and timestamps, binary for uuid, fixed and geo."""
+    """Return the Arrow type of *internal values*: int32 for int and date, int64 for long, time and timestamps, binary for uuid, fixed and
+    geo."""
     if found := _PLAIN.get(type(type_)):
         return found
     if isinstance(type_, DecimalType):

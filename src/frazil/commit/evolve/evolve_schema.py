@@ -1,7 +1,7 @@
-"""Changing a schema: PyIceberg's UpdateSchema with Java's checks (SchemaUpdate).
+"""Evolve a schema: PyIceberg's UpdateSchema with Java's checks (SchemaUpdate).
 
-Calls are checked at once on the schema at hand and recorded, so that a retry replays them on fresh metadata. Names mean the columns
-before the change (or ones added by it), so that two columns can swap names in one update.
+Each call is checked at once against the current schema and recorded, so that a retry can replay it on fresh metadata. Names mean the
+columns before the change (or columns added by it), so that two columns can swap names in one update.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Path = str | tuple[str, ...]
 
 @dataclass
 class SchemaDraft:
-    """A schema while it is being changed: what goes, what changes, what is added where, what moves."""
+    """Hold a schema while it is changed: its deleted, changed, added and moved columns."""
 
     metadata: TableMetadata
     allow_incompatible_changes: bool = False
@@ -60,7 +60,7 @@ class SchemaDraft:
         return self.last_column_id
 
     def find(self, name: str) -> NestedField:
-        """The column as it stands in this draft. Raises ValidationError for one that is missing or deleted."""
+        """Return a column as it is in this draft. Raises ValidationError for one that does not exist."""
         original = self.schema.get_field(name, self.case_sensitive)
         if original is None and name in self.added_names:
             wanted = self.added_names[name]
@@ -81,7 +81,7 @@ class SchemaDraft:
         return any(f.field_id == field_id for fields in self.added.values() for f in fields)
 
     def parent_of(self, name: str) -> int:
-        """The id of the struct around a (possibly added) column; ROOT at the top."""
+        """Return the id of the struct that holds a (possibly added) column; ROOT for a top-level column."""
         found = self.find(name)
         for parent, fields in self.added.items():
             if any(f.field_id == found.field_id for f in fields):
@@ -125,12 +125,12 @@ class SchemaDraft:
 
     def _moved(self, fields: list[NestedField], parent: int) -> tuple[NestedField, ...]:
         for field_id, where, reference in self.moves:
-            mine = next((f for f in fields if f.field_id == field_id), None)
-            if mine is None:
+            moved = next((f for f in fields if f.field_id == field_id), None)
+            if moved is None:
                 continue
-            fields.remove(mine)
+            fields.remove(moved)
             at = 0 if where == "first" else next(i for i, f in enumerate(fields) if f.field_id == reference) + (where == "after")
-            fields.insert(at, mine)
+            fields.insert(at, moved)
         return tuple(fields)
 
 
@@ -139,7 +139,7 @@ def _next_schema_id(metadata: TableMetadata) -> int:
 
 
 def check_unique_names(schema: Schema) -> None:
-    """Two columns of one struct must not share a name."""
+    """Raise ValidationError if two columns of one struct share a name."""
 
     def level(fields: Sequence[NestedField], prefix: str) -> None:
         seen: set[str] = set()
@@ -153,7 +153,7 @@ def check_unique_names(schema: Schema) -> None:
 
 
 def check_kept_sources(metadata: TableMetadata, schema: Schema) -> None:
-    """Columns that the current spec or sort order uses stay, and keep a type the transform gives the same values for."""
+    """Check that columns used by the current spec or sort order stay, with a type for which the transform gives the same values."""
     for pf in metadata.spec().fields:
         new, old = schema.by_id.get(pf.source_id), metadata.schema().by_id.get(pf.source_id)
         if pf.transform.name == "void":
@@ -170,7 +170,7 @@ def check_kept_sources(metadata: TableMetadata, schema: Schema) -> None:
 
 
 class SchemaChanges:
-    """`with t.update_schema() as update: update.add_column("x", LongType())`. Every method returns self, so calls can be chained."""
+    """Update a schema: `with t.update_schema() as update: update.add_column("x", LongType())`. Every method returns self, for chaining."""
 
     def __init__(self, metadata: TableMetadata, allow_incompatible_changes: bool = False, case_sensitive: bool = True):
         self._draft = SchemaDraft(metadata, allow_incompatible_changes, case_sensitive)
@@ -188,7 +188,7 @@ class SchemaChanges:
     def add_column(
         self, path: Path, field_type: IcebergType | str, doc: str | None = None, required: bool = False, default_value: Any = None
     ) -> SchemaChanges:
-        """A new column, at any depth ("a.b" or ("a", "b")); its type may be DDL text. A required one needs a default (v3) unless
+        """Add a column at any depth ("a.b" or ("a", "b")); its type may be DDL text. A required column needs a default (v3) unless
         incompatible changes are allowed."""
         type_ = _type_of(field_type)
         return self._do(lambda d: _add(d, path, type_, doc, required, default_value))
@@ -197,7 +197,7 @@ class SchemaChanges:
         return self._do(lambda d: _delete(d, _dotted(path)))
 
     def rename_column(self, path_from: Path, new_name: str) -> SchemaChanges:
-        """`new_name` is the last part only: the column stays in its struct."""
+        """Rename a column. `new_name` is only the last part of its name: the column stays in its struct."""
         return self._do(lambda d: _rename(d, _dotted(path_from), new_name))
 
     def update_column(
@@ -210,15 +210,15 @@ class SchemaChanges:
         return self._do(lambda d: _update(d, _dotted(path), None, False, None))
 
     def require_column(self, path: Path) -> SchemaChanges:
-        """Needs allow_incompatible_changes: existing rows may hold nulls."""
+        """Make a column required. Needs allow_incompatible_changes, as existing rows may hold nulls."""
         return self._do(lambda d: _update(d, _dotted(path), None, True, None))
 
     def set_default_value(self, path: Path, default_value: Any) -> SchemaChanges:
-        """The write default (v3); what old files are read with stays as it is."""
+        """Set the write default of a column (v3); the initial default, with which old files are read, stays as it is."""
         return self._do(lambda d: _set_default(d, _dotted(path), default_value))
 
     def union_by_name(self, new_schema: Schema) -> SchemaChanges:
-        """Adds the columns that are missing, widens and loosens those that are there."""
+        """Add the columns that are missing; widen the types of existing columns, and make them optional where `new_schema` does."""
         return self._do(lambda d: _union(d, new_schema.fields, ""))
 
     def set_identifier_fields(self, *fields: str) -> SchemaChanges:
@@ -234,11 +234,11 @@ class SchemaChanges:
         return self._do(lambda d: _move(d, _dotted(path), "after", _dotted(after_name)))
 
     def schema(self) -> Schema:
-        """The schema as it would be."""
+        """Return the schema after the changes."""
         return self._draft.build()
 
     def updates(self, metadata: TableMetadata) -> Sequence[Update]:
-        """The metadata updates that make these changes on `metadata`; none when nothing changes."""
+        """Return the metadata updates that make these changes on `metadata`; none when nothing changes."""
         draft = SchemaDraft(metadata, self._draft.allow_incompatible_changes, self._case_sensitive)
         for call in self._calls:
             call(draft)
@@ -251,7 +251,7 @@ class SchemaChanges:
 
 
 def _property_updates(metadata: TableMetadata, new: Schema, draft: SchemaDraft) -> Sequence[Update]:
-    """Name mapping and metrics modes follow renamed and deleted columns."""
+    """Update name mapping and metrics modes for renamed and deleted columns."""
     changes, removals = {}, []
     if mapping := NAME_MAPPING.text(metadata.properties):
         changes[NAME_MAPPING.name] = update_name_mapping(mapping, metadata.schema(), new)
@@ -269,11 +269,12 @@ def _property_updates(metadata: TableMetadata, new: Schema, draft: SchemaDraft) 
 
 
 def _type_of(given: Any) -> IcebergType:
-    """A type as given, or DDL text ("int", "array<string>"). Raises ValidationError for anything else, ParseError."""
+    """Return the type given as an object or as DDL text ("int", "array<string>"). Raises ParseError, and ValidationError for any other
+    value."""
     if isinstance(given, str):
         return parse_type(given)
     if not isinstance(given, IcebergType):
-        raise ValidationError(f"A column's type is one of frazil.types or DDL text, not {given!r}.")
+        raise ValidationError(f"A column's type must be one of frazil.types or DDL text, not {given!r}.")
     return given
 
 
@@ -282,7 +283,7 @@ def _dotted(path: Path) -> str:
 
 
 def _parent(d: SchemaDraft, path: Path) -> tuple[int, str, str]:
-    """(id of the struct to add to, its dotted name, the new name); lists and maps stand for their element or value struct."""
+    """Resolve where to add a column: (id of the struct, its dotted name, the new name). A list or map means its element or value struct."""
     if isinstance(path, str):
         parent, _, name = path.rpartition(".")
     else:
@@ -316,7 +317,7 @@ def _add(d: SchemaDraft, path: Path, type_: IcebergType, doc: str | None, requir
 
 
 def _after(first: int, then: Callable[[], int]) -> Callable[[], int]:
-    """`first`, which is taken already, and fresh ids after it."""
+    """Return an id source that gives `first`, which is assigned already, and then fresh ids."""
     waiting = [first]
     return lambda: waiting.pop() if waiting else then()
 
@@ -335,7 +336,7 @@ def _default(d: SchemaDraft, type_: IcebergType, default: Any, name: str) -> Any
             hint="Upgrade the table with t.upgrade(format_version=3).",
         )
     if not type_.is_primitive:
-        raise ValidationError(f"Invalid default for {name}: a {type_} takes no default here; give its fields theirs.")
+        raise ValidationError(f"Invalid default for {name}: a {type_} takes no default here; set the defaults of its fields instead.")
     return internal_value(type_, default)
 
 
@@ -438,7 +439,7 @@ def _union_type(d: SchemaDraft, name: str, mine: NestedField, theirs: NestedFiel
         case (ListType(), ListType()) | (MapType(), MapType()):
             _union(d, children(theirs.field_type), name + ".")
         case (old, new) if old.is_primitive and new.is_primitive:
-            if can_promote(new, old, 2):  # narrower than ours: nothing to do
+            if can_promote(new, old, 2):  # narrower than the table's type: nothing to do
                 return
             _update(d, name, new, None, None)
         case (old, new):
@@ -446,7 +447,7 @@ def _union_type(d: SchemaDraft, name: str, mine: NestedField, theirs: NestedFiel
 
 
 def name_mapping_of(schema: Schema) -> str:
-    """A name mapping with today's names, as Java's MappingUtil.create makes it (JSON text)."""
+    """Make a name mapping of the current names, as Java's MappingUtil.create does (JSON text)."""
 
     def level(fields: Sequence[NestedField]) -> list[dict[str, Any]]:
         made = []

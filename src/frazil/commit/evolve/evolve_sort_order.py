@@ -1,4 +1,4 @@
-"""Changing the sort order: PyIceberg's UpdateSortOrder; the fields given replace the order there was (none: unsorted)."""
+"""Replace the sort order: PyIceberg's UpdateSortOrder. The fields given replace the current order (no field: unsorted)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from frazil.spec.updates import AddSortOrder, SetDefaultSortOrder, Update
 
 
 class UpdateSortOrder:
-    """`with t.update_sort_order() as update: update.asc("id").desc("ts", "day")`."""
+    """Update the sort order: `with t.update_sort_order() as update: update.asc("id").desc("ts", "day")`."""
 
     def __init__(self, metadata: TableMetadata, case_sensitive: bool = True):
         self._metadata, self._case_sensitive = metadata, case_sensitive
@@ -29,7 +29,7 @@ class UpdateSortOrder:
         return self._add(source_column_name, transform, SortDirection.DESC, null_order)
 
     def by(self, *terms: str) -> UpdateSortOrder:
-        """Fields as text: `by("id desc nulls last", "bucket(16, k)")`."""
+        """Add fields given as text: `by("id desc nulls last", "bucket(16, k)")`."""
         self._fields.extend(build_sort_order(self._metadata.schema(), terms, case_sensitive=self._case_sensitive).fields)
         return self
 

@@ -1,4 +1,4 @@
-"""Changing the partition spec: PyIceberg's UpdateSpec with Java's rules (BaseUpdatePartitionSpec)."""
+"""Evolve the partition spec: PyIceberg's UpdateSpec with Java's rules (BaseUpdatePartitionSpec)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TIME = (YearTransform, MonthTransform, DayTransform, HourTransform)
 
 @dataclass
 class SpecDraft:
-    """The current spec while fields come and go."""
+    """Hold the current spec while fields are added, removed and renamed."""
 
     metadata: TableMetadata
     case_sensitive: bool = True
@@ -39,7 +39,7 @@ class SpecDraft:
         self.last_id = max(self.metadata.last_partition_id, *(s.last_assigned_field_id for s in self.metadata.partition_specs))
 
     def field_id_for(self, source_id: int, transform: Transform, name: str | None) -> tuple[int, str | None]:
-        """The id that this field had in any earlier spec (v2 and later), with its name when none is asked for; else the next one."""
+        """Return the id and name of this field in an earlier spec (v2 and later), or the next id and None. `name` None: any name."""
         if self.metadata.format_version >= 2:
             for spec in self.metadata.partition_specs:
                 for f in spec.fields:
@@ -78,7 +78,7 @@ def same_fields(a: PartitionSpec, b: PartitionSpec) -> bool:
 
 
 class UpdateSpec:
-    """`with t.update_spec() as update: update.add_field("ts", "day")`; also `update.add_field("days(ts)")`."""
+    """Update the partition spec: `with t.update_spec() as update: update.add_field("ts", "day")`; also `update.add_field("days(ts)")`."""
 
     def __init__(self, metadata: TableMetadata, case_sensitive: bool = True):
         self._draft = SpecDraft(metadata, case_sensitive)
@@ -92,7 +92,7 @@ class UpdateSpec:
     def add_field(
         self, source_column_name: str, transform: str | Transform | None = None, partition_field_name: str | None = None
     ) -> UpdateSpec:
-        """A transform by name ("bucket[16]"), as an object, or with the column in one text ("bucket(16, id)")."""
+        """Add a partition field. The transform is given by name ("bucket[16]"), as an object, or with the column ("bucket(16, id)")."""
         return self._do(lambda d: _add(d, source_column_name, transform, partition_field_name))
 
     def add_identity(self, source_column_name: str) -> UpdateSpec:
@@ -103,14 +103,14 @@ class UpdateSpec:
         return self.add_identity(source_column_name)
 
     def remove_field(self, name: str) -> UpdateSpec:
-        """By the partition field's name, or by its transform ("days(ts)")."""
+        """Remove a partition field by its name, or by its transform ("days(ts)")."""
         return self._do(lambda d: _remove(d, name))
 
     def rename_field(self, name: str, new_name: str) -> UpdateSpec:
         return self._do(lambda d: _rename(d, name, new_name))
 
     def spec(self) -> PartitionSpec:
-        """The spec as it would be."""
+        """Return the spec after the changes."""
         return self._draft.build()
 
     def updates(self, metadata: TableMetadata) -> Sequence[Update]:
@@ -139,9 +139,9 @@ def _add(d: SpecDraft, column: str, transform: str | Transform | None, name: str
             raise ValidationError(f"Cannot add duplicate partition field {name or f.name}={known}({column}), conflicts with {f}")
         if isinstance(known, _TIME) and isinstance(f.transform, _TIME) and f in d.added:
             raise ValidationError(f"Cannot add redundant partition field: {known}({column}), conflicts with {f}")
-    gone = next((f for f in d.spec.fields if f.field_id in d.removed and f.source_id == source.field_id and f.transform == known), None)
-    if gone is not None and name in (None, gone.name):  # removed and added again: as if nothing happened
-        d.removed.discard(gone.field_id)
+    removed = next((f for f in d.spec.fields if f.field_id in d.removed and f.source_id == source.field_id and f.transform == known), None)
+    if removed is not None and name in (None, removed.name):  # removed and added again: the field just stays
+        d.removed.discard(removed.field_id)
         return
     field_id, old_name = d.field_id_for(source.field_id, known, name)
     full = name or old_name or default_name(d.schema.find_column_name(source.field_id) or column, known, with_width=True)
@@ -156,7 +156,8 @@ def _add(d: SpecDraft, column: str, transform: str | Transform | None, name: str
 def _named(text: str) -> Transform:
     found = parse_transform(text)
     if not found.is_known:
-        raise ValidationError(f"Unknown transform {text!r}; known: identity, bucket[n], truncate[w], year, month, day, hour, void.")
+        known = "identity, bucket[n], truncate[w], year, month, day, hour, void"
+        raise ValidationError(f"Unknown transform {text!r}; known transforms: {known}.")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Branches, tags, rollback, fast-forward: PyIceberg's ManageSnapshots with the checks of Java's."""
+"""Manage branches, tags, rollback and fast-forward: PyIceberg's ManageSnapshots with Java's checks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def is_ancestor(metadata: TableMetadata, snapshot_id: int, of: Snapshot | None) 
 
 
 def create_ref(snapshot_id: int | None, name: str, kind: str, replace_existing: bool = False, **retention: Any) -> Change:
-    """A new branch or tag at a snapshot (None: the current one; a branch of an empty table has none and is refused)."""
+    """Create a branch or tag at a snapshot (None: the current one). Raises ValidationError when the table has no snapshot."""
 
     def change(metadata: TableMetadata) -> Sequence[Update]:
         if name in metadata.refs and not replace_existing:
@@ -75,7 +75,7 @@ def replace_ref(name: str, snapshot_id: int, kind: str) -> Change:
 
 
 def set_retention(name: str, **retention: Any) -> Change:
-    """min_snapshots_to_keep and max_snapshot_age_ms (branches), max_ref_age_ms (both)."""
+    """Set the retention of a ref: min_snapshots_to_keep and max_snapshot_age_ms (branches only), max_ref_age_ms (branches and tags)."""
 
     def change(metadata: TableMetadata) -> Sequence[Update]:
         found = _existing(metadata, name)
@@ -110,7 +110,7 @@ def rollback_to(snapshot_id: int) -> Change:
 
 
 def rollback_to_timestamp(timestamp_ms: int) -> Change:
-    """To the newest ancestor of the current state that is older than the time."""
+    """Roll back to the newest ancestor of the current snapshot that is older than the time."""
 
     def change(metadata: TableMetadata) -> Sequence[Update]:
         older = [s for s in metadata.ancestors(metadata.current_snapshot()) if s.timestamp_ms < timestamp_ms]
@@ -122,7 +122,7 @@ def rollback_to_timestamp(timestamp_ms: int) -> Change:
 
 
 def fast_forward(branch: str, to: str) -> Change:
-    """Moves `branch` to the head of `to`, when the former is an ancestor of the latter; a missing branch is made."""
+    """Move `branch` to the head of `to`, of which it must be an ancestor; a missing branch is created."""
 
     def change(metadata: TableMetadata) -> Sequence[Update]:
         target = metadata.ref(to)
@@ -158,7 +158,7 @@ def _moved_main(metadata: TableMetadata, snapshot_id: int) -> Sequence[Update]:
 
 
 class RefChanges:
-    """`with t.manage_snapshots() as m: m.create_tag(id, "v1").create_branch(id, "audit")`: one commit."""
+    """Change refs in one commit: `with t.manage_snapshots() as ms: ms.create_tag(id, "v1").create_branch(id, "audit")`."""
 
     def __init__(self) -> None:
         self._changes: list[Change] = []
@@ -182,7 +182,7 @@ class RefChanges:
         max_snapshot_age_ms: int | None = None,
         min_snapshots_to_keep: int | None = None,
     ) -> RefChanges:
-        """snapshot_id None: the current snapshot."""
+        """Create a branch. `snapshot_id` None: at the current snapshot."""
         retention: dict[str, Any] = {
             "max_ref_age_ms": max_ref_age_ms,
             "max_snapshot_age_ms": max_snapshot_age_ms,
@@ -212,7 +212,7 @@ class RefChanges:
         max_snapshot_age_ms: int | None = None,
         max_ref_age_ms: int | None = None,
     ) -> RefChanges:
-        """How long a branch or tag and the snapshots of a branch are kept; what is not given stays."""
+        """Set how long a branch or tag and the snapshots of a branch are kept; settings that are not given stay."""
         given = {
             "min_snapshots_to_keep": min_snapshots_to_keep,
             "max_snapshot_age_ms": max_snapshot_age_ms,

@@ -1,4 +1,4 @@
-"""The functions and operators of the grammar, by name. What is not here is refused by name at every door without Spark.
+"""Look up the functions and operators of expressions by name. Any other function is refused by name where Spark is not used.
 
 operators  + - * / % div ||
 numbers    abs ceil (ceiling) floor negative positive mod pmod sign (signum) sqrt isnan
@@ -23,10 +23,10 @@ _ALIASES = {alias: f for f in FUNCTIONS.values() for alias in f.aliases}
 
 
 def find_function(name: str) -> Function | None:
-    """The function of this name or alias, in any case."""
+    """Return the function of this name or alias, in any case; None: there is none."""
     return FUNCTIONS.get(name.lower()) or _ALIASES.get(name.lower())
 
 
 def function_names() -> list[str]:
-    """All names, without operators."""
+    """Return all names and aliases, without operators."""
     return sorted(n for n in (*FUNCTIONS, *_ALIASES) if n.isidentifier())

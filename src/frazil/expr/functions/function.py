@@ -1,4 +1,4 @@
-"""What a function of the grammar is: it binds the types of its arguments (`bind`) and computes on arrays of internal values (`kernel`)."""
+"""Define functions of expressions: `bind` checks the argument types, `kernel` computes on arrays of internal values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Kernel = Callable[[Sequence[pa.Array], Sequence[IcebergType], IcebergType, str],
 
 @dataclass(frozen=True)
 class Signature:
-    """Types that the arguments are cast to, and the type of the result."""
+    """Hold the types that the arguments are cast to, and the type of the result."""
 
     arguments: tuple[IcebergType, ...]
     result: IcebergType
@@ -25,8 +25,9 @@ Bind = Callable[[tuple[IcebergType, ...]], Signature | str]
 
 @dataclass(frozen=True)
 class Function:
-    """`bind` gives a Signature, or says in words what it takes. `strict`: null exactly where an argument is null. `monotone`: the position
-    of the argument whose order the result keeps. `can_fail`: a value may raise EvaluationError."""
+    """Describe one function. `bind` returns a Signature, or a text that says what the function takes. `strict`: the result is null exactly
+    where an argument is null. `monotone`: the position of the argument whose order the result keeps, so that pruning can map its bounds.
+    `can_fail`: a value may raise EvaluationError."""
 
     name: str
     bind: Bind

@@ -1,4 +1,4 @@
-"""Arithmetic and functions of numbers with Spark's ANSI meaning: overflow and division by zero are EvaluationErrors."""
+"""Implement arithmetic and number functions as in Spark's ANSI mode: overflow and division by zero raise EvaluationError."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _binary(op: str) -> Bind:
 
 
 def _decimal_result(op: str, x: DecimalType, y: DecimalType) -> DecimalType:
-    """Spark's DecimalPrecision: enough digits for the exact result, cut to 38."""
+    """Return the result type by Spark's DecimalPrecision: enough digits for the exact result, limited to 38."""
     whole, scale = max(x.precision - x.scale, y.precision - y.scale), max(x.scale, y.scale)
     match op:
         case "+" | "-":
@@ -105,7 +105,7 @@ def _check_divisor(op: str, a: pa.Array, b: pa.Array) -> None:
 
 
 def _with_numpy(function: Callable[[Any, Any], Any]) -> Callable[[pa.Array, pa.Array], pa.Array]:
-    """A numpy function of two; where one is null the result is, whatever was computed."""
+    """Wrap a numpy function of two arguments; the result is null where an argument is null."""
 
     def run(a: pa.Array, b: pa.Array) -> pa.Array:
         null = pc.or_(a.is_null(), b.is_null()).to_numpy(zero_copy_only=False)
@@ -133,7 +133,7 @@ _FAST: dict[str, Callable[[pa.Array, pa.Array], pa.Array]] = {
 
 
 def _decimals(op: str, a: pa.Array, b: pa.Array, types: Sequence[IcebergType], result: DecimalType) -> pa.Array:
-    """Exact, then half up to the result's scale, row by row on whole numbers."""
+    """Compute decimal arithmetic exactly on unscaled integers, row by row, and round half up to the result's scale."""
     x_type, y_type = types
     assert isinstance(x_type, DecimalType) and isinstance(y_type, DecimalType)
     found: list[Any] = []
@@ -170,7 +170,7 @@ def _units(op: str, x: int, y: int, xs: int, ys: int, scale: int) -> int:
 
 
 def _half_up(x: int, y: int) -> int:
-    """x / y rounded half away from zero."""
+    """Divide x by y, rounding half away from zero."""
     sign = -1 if (x < 0) != (y < 0) else 1
     return sign * ((2 * abs(x) + abs(y)) // (2 * abs(y)))
 

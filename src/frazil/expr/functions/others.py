@@ -1,4 +1,4 @@
-"""Conditions and collections. `coalesce` and `case` are computed in `compute`, since they look at some rows only."""
+"""Implement conditional and collection functions. `coalesce` and `case` are computed in `compute`, only for the rows that need them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _size_bind(types: tuple[IcebergType, ...]) -> Signature | str:
 
 
 def _size(values: Sequence[pa.Array], types: Sequence[IcebergType], result: IcebergType, zone: str) -> pa.Array:
-    """Null for null, as Spark 4 does by default."""
+    """Return the sizes of lists or maps; null for null, as Spark 4 does by default."""
     (v,) = values
     if isinstance(v.type, pa.MapType):  # list_value_length does not know maps
         ends = v.offsets

@@ -1,4 +1,4 @@
-"""Patterns of LIKE, taken apart."""
+"""Parse patterns of LIKE."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Pieces = tuple[str | int | None, ...]
 
 
 def pattern_pieces(pattern: str, escape: str = "\\") -> Pieces:
-    """Text, None for `%` (any text) and 1 for `_` (one character). The escape goes before `%`, `_`, itself."""
+    """Split a pattern into text, None for `%` (any text) and 1 for `_` (one character). The escape may precede `%`, `_` or itself."""
     pieces: list[str | int | None] = []
     text, at = "", 0
     while at < len(pattern):
@@ -19,7 +19,9 @@ def pattern_pieces(pattern: str, escape: str = "\\") -> Pieces:
         if c == escape:
             at += 1
             if at == len(pattern) or pattern[at] not in ("%", "_", escape):
-                raise InvalidInput(f"The pattern {pattern!r} of LIKE has its escape before {pattern[at : at + 1] or 'its end'!r}.")
+                after = repr(pattern[at]) if at < len(pattern) else "the end"
+                message = f"The LIKE pattern {pattern!r} has its escape character {escape!r} before {after}."
+                raise InvalidInput(message, hint="The escape character may only precede %, _ or itself.")
             text += pattern[at]
         elif c in "%_":
             if text:
@@ -34,6 +36,6 @@ def pattern_pieces(pattern: str, escape: str = "\\") -> Pieces:
 
 
 def as_regex(pieces: Sequence[str | int | None], ignore_case: bool = False) -> str:
-    """A regular expression (RE2) for the whole text."""
+    """Convert pieces to a regular expression (RE2) that matches the whole text."""
     body = "".join(".*" if p is None else "." if p == 1 else re.escape(str(p)) for p in pieces)
     return rf"\A(?s{'i' if ignore_case else ''}:{body})\z"

@@ -1,4 +1,4 @@
-"""Functions of text, counted in code points, as Spark's UTF8String does."""
+"""Implement text functions, which count in code points as Spark's UTF8String does."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _plain(function: Callable[..., pa.Array]) -> Kernel:
 
 
 def _cased(ascii_: Callable[[pa.Array], pa.Array], full: Callable[[str], str]) -> Kernel:
-    """Arrow maps letter by letter; ß, final sigma and their like need the whole mapping."""
+    """Change case. Arrow maps letter by letter; ß, final sigma and the like need Python's full mapping."""
 
     def kernel(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str) -> pa.Array:
         (v,) = values
@@ -83,7 +83,7 @@ def _trimmed(function: Callable[..., pa.Array]) -> Kernel:
 
 
 def substring(text: Any, start: int, length: int) -> Any:
-    """Spark's: positions count from 1, negative ones from the end; a start before the text eats into the length."""
+    """Return Spark's substring: positions count from 1, negative ones from the end; a start before the text shortens the result."""
     size = len(text)
     begin = start - 1 if start > 0 else size + start if start < 0 else 0
     return text[max(begin, 0) : max(begin + length, 0)] if length > 0 else text[:0]
@@ -100,7 +100,7 @@ def _by_row(function: Callable[..., Any], to: pa.DataType, *values: pa.Array) ->
 
 
 def _tested(fast: Callable[..., pa.Array], one: Callable[[Any, Any], bool]) -> Kernel:
-    """A test of two texts: fast when the second is the same in all rows."""
+    """Make a test of two texts, with a fast path for a second text that is the same in all rows."""
 
     def kernel(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str) -> pa.Array:
         text, part = values

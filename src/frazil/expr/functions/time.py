@@ -1,4 +1,4 @@
-"""Functions of dates and points in time. Those with a zone are taken apart in the session's zone (UTC without Spark)."""
+"""Implement date and time functions. Timestamps with time zone are split in the session's time zone (UTC without Spark)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _MOST_DAYS = 30_000 * 365
 
 
 def _units(type_: IcebergType) -> int:
-    """Internal values a day."""
+    """Return the number of internal values per day."""
     return 1 if isinstance(type_, DateType) else DAY_MICROS * (1000 if isinstance(type_, NANOS) else 1)
 
 
@@ -56,12 +56,12 @@ def _within_years(local: pa.Array, type_: IcebergType) -> bool:
 
 
 def _days(local: pa.Array, type_: IcebergType) -> pa.Array:
-    """int32 days of a date or of a local point in time."""
+    """Return the int32 days of dates or local timestamps."""
     return local if isinstance(type_, DateType) else floor_divide(local, _units(type_)).cast(pa.int32())
 
 
 def _part(function: Callable[[Any], Any], fast: Callable[[pa.Array], pa.Array] | None = None) -> Kernel:
-    """A whole number from days as numpy datetime64[D]; `fast` is Arrow's own, which knows years of 16 bits only."""
+    """Make a kernel that extracts a number from days (numpy datetime64[D]). `fast`: Arrow's function, which knows 16-bit years only."""
 
     def kernel(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str) -> pa.Array:
         local = local_values(values[0], types[0], zone)
@@ -94,7 +94,7 @@ def _weekday(days: Any) -> Any:
 
 
 def _week(days: Any) -> Any:
-    """ISO 8601: the week of the year that its Thursday lies in."""
+    """Return the ISO 8601 week: that of the year in which the week's Thursday lies."""
     thursday = days - _weekday(days).astype("timedelta64[D]") + np.timedelta64(3, "D")
     return (_day_of_year(thursday) - 1) // 7 + 1
 
@@ -198,7 +198,7 @@ def _make_date(values: Sequence[pa.Array], types: Types, result: IcebergType, zo
     for row in zip(*(v.to_pylist() for v in values), strict=True):
         days = None if None in row or not 1 <= row[1] <= 12 else days_of(*row)
         if None not in row and (days is None or civil(days) != row):
-            raise EvaluationError(f"make_date({', '.join(map(str, row))}) is no date.")
+            raise EvaluationError(f"make_date({', '.join(map(str, row))}) is not a valid date.")
         found.append(days)
     return pa.array(found, pa.int32())
 

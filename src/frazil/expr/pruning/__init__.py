@@ -1,4 +1,3 @@
-"""Decide by ranges of columns and partitions which files a predicate can be TRUE for: one tri-state walk, and what is left of the
-predicate for the rows of each file (the residual)."""
+"""Prune files by ranges of columns and partition values: find the possible outcomes of a predicate per file, and its residual."""
 
 __all__ = ["partitions", "prune", "ranges"]

@@ -1,10 +1,10 @@
-"""What partition values say about their source column: a `Range` for the column out of values (per file) or summaries (per manifest).
+"""Derive the `Range` of a source column from partition values (per file) or partition summaries (per manifest).
 
-identity: the value itself. truncate, year, month, day, hour: the stretch of source values that floors to it. bucket: nothing about order,
-but `=` and IN are answered by the hash. void and transforms we do not know: nothing (a null there says nothing about the column).
+identity: the value itself. truncate, year, month, day, hour: the source values that are floored to it. bucket: no order, but `=` and IN can
+be decided by the hash. void and unknown transforms: nothing (a null there says nothing about the column).
 
-Writers of old (before Iceberg 0.12) truncated points in time before 1970 towards zero instead of flooring, so a time ordinal of 0 or less
-also allows the unit before it, as Java's projections do. Java's hours after the year 246,953 (and before -243,014) wrap around.
+Old writers (before Iceberg 0.12) truncated times before 1970 towards zero instead of flooring, so a time ordinal of 0 or less also allows
+the unit before it, as Java's projections do. Java's hours after the year 246,953 (and before -243,014) wrap around.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""One tri-state walk over ranges: which truth values can a predicate have for the rows of each file?
+"""Evaluate a predicate over the ranges of many files: which truth values can it have for the rows of each file?
 
-`outcomes` answers one byte a file: a set of bits TRUE (1), FALSE (2), NULL (4). A file can hold a row to keep iff TRUE is in the set
-(inclusive projection, file pruning); all of its rows are kept iff the set is just TRUE (strict projection); what is neither is a
-residual. An empty set (0) is a file without rows. The set may be too large, never too small.
+`outcomes` returns one byte per file: a set of the bits TRUE (1), FALSE (2), NULL (4). A file may hold matching rows if TRUE is in the set
+(inclusive projection, file pruning); all of its rows match if the set is just TRUE (strict projection); in between the predicate must be
+evaluated on the rows (residual). Keeping all three outcomes rather than a yes or no answers both questions in one walk, and keeps NOT exact
+under SQL's three-valued logic. An empty set (0) is a file without rows. The set may be too large, but never too small.
 """
 
 from __future__ import annotations
@@ -39,17 +40,17 @@ Outcomes = npt.NDArray[np.uint8]
 
 
 def outcomes(bound: Bound, ranges: Callable[[int], Sequence[Range]], rows: int) -> Outcomes:
-    """Possible truth values of `bound`, one uint8 a row. `ranges(field_id)` gives all that is known of a column, () if nothing."""
+    """Return the possible truth values of `bound`, one uint8 per file. `ranges(field_id)` returns all ranges known of a column."""
     return _walk(bound, ranges, rows)
 
 
 def may_match(found: Outcomes) -> npt.NDArray[np.bool_]:
-    """Files that may hold a row to keep."""
+    """Mark the files that may hold matching rows."""
     return np.not_equal(np.bitwise_and(found, TRUE), 0)
 
 
 def all_match(found: Outcomes) -> npt.NDArray[np.bool_]:
-    """Files whose rows are all kept."""
+    """Mark the files of which all rows match."""
     return np.equal(found, TRUE)
 
 
@@ -75,8 +76,8 @@ def _walk(bound: Bound, ranges: Ranges, rows: int) -> Outcomes:
 
 
 def _leaf(bound: Bound, ranges: Ranges, rows: int) -> Outcomes:
-    """What all that is known allows. Where one thing rules out what another one leaves, a writer was wrong about the file: nothing is
-    known of it then (Java's ORC files have times before 1970 a second late, beside the right partition)."""
+    """Intersect the outcomes that all known ranges allow. Where ranges contradict each other, a writer was wrong about the file, so nothing
+    is assumed about it (Java's ORC files have times before 1970 a second late, but the right partition value)."""
     found, empty = np.full(rows, ANY, np.uint8), np.zeros(rows, np.bool_)
     for allowed in _answers(bound, ranges):
         found &= allowed
@@ -133,7 +134,7 @@ def _bit(flag: Flag, bit: int) -> Outcomes | np.uint8:
 
 
 def _table(combine: Callable[[int, int], int]) -> npt.NDArray[np.uint8]:
-    """The 8 x 8 table of sets: all results of one value of each."""
+    """Build the 8 x 8 table of sets: the results of combining every value of one set with every value of the other."""
     table = np.zeros((8, 8), np.uint8)
     for a, b in product(range(8), range(8)):
         for x, y in product((TRUE, FALSE, NULL), repeat=2):

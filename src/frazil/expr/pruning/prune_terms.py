@@ -1,4 +1,4 @@
-"""Ranges of computed terms: casts and functions that keep order map the bounds of their argument, others say nothing but "null or not"."""
+"""Derive ranges of computed terms: casts and functions that keep order map the bounds of their argument; of others only nulls are known."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from frazil.spec.types import BinaryType, DateType, FixedType, IcebergType, Stri
 
 Ranges = Callable[[int], Sequence[Range]]
 _UTC = ("UTC", "Z", "GMT", "+00:00")
-_SLACK_SECONDS = 90_000  # more than clocks of a zone ever jumped back
+_SLACK_SECONDS = 90_000  # more than the clock of any time zone was ever set back
 
 
 def ranges_of(term: Bound, ranges: Ranges) -> list[Range]:
-    """What is known of a term's value, file by file; at least one range."""
+    """Return what is known of a term's value per file; at least one range."""
     match term:
         case BoundReference(field_id=field_id, type=type_):
             found = [_clean(r, type_) for r in ranges(field_id)] if type_.is_primitive else list(ranges(field_id))
@@ -56,7 +56,7 @@ def _cast(r: Range, cast: BoundCast) -> Range:
 
 
 def keeps_order(source: IcebergType, target: IcebergType) -> bool:
-    """Whether a <= b implies cast(a) <= cast(b)."""
+    """Tell whether a <= b implies cast(a) <= cast(b)."""
     if isinstance(source, NUMBERS) and isinstance(target, NUMBERS):
         return True
     if isinstance(source, (DateType, *MOMENTS)) and isinstance(target, (DateType, *MOMENTS)):
@@ -66,7 +66,7 @@ def keeps_order(source: IcebergType, target: IcebergType) -> bool:
 
 
 def _slack(source: IcebergType, target: IcebergType, zone: str) -> int:
-    """Seconds by which bounds are widened where a zone's clock may jump back."""
+    """Return the seconds by which bounds are widened, since a time zone's clock may be set back."""
     zoned = (TimestamptzType, TimestamptzNanoType)
     crosses = isinstance(source, zoned) != isinstance(target, zoned)
     return _SLACK_SECONDS if crosses and zone not in _UTC and isinstance(source, MOMENTS) else 0

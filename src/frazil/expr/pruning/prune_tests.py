@@ -1,4 +1,4 @@
-"""Tests of ranges against ranges: each answers three flags a file, (may be TRUE, may be FALSE, may be NULL)."""
+"""Test ranges against ranges: each test returns three flags per file, (may be TRUE, may be FALSE, may be NULL)."""
 
 from __future__ import annotations
 

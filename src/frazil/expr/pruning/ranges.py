@@ -1,4 +1,4 @@
-"""What is known of a column in many files (or manifests) at once: one `Range` holds one row a file.
+"""Hold what is known of a column in many files (or manifests) at once: a `Range` has one entry per file.
 
 A `Range` over-approximates: every value that the column really has in file i is allowed by it. It is
 
@@ -9,7 +9,7 @@ A `Range` over-approximates: every value that the column really has in file i is
   False is a promise. All three False: no rows.
 - `hashed`: for bucket partitions, the buckets in which all values lie.
 
-Several ranges of one column (from its bounds and from partition values) hold together: outcomes are cut with each other.
+Several ranges of one column (from its bounds and from partition values) hold at the same time: their outcomes are intersected.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ ONLY_NULLS = Range(nulls=True, nans=False, values=False)
 
 
 def unknown(type_: IcebergType) -> Range:
-    """Nothing is known of a column of this type."""
+    """Return the range of a column of this type of which nothing is known."""
     return Range(nans=isinstance(type_, FLOATS), values=not isinstance(type_, UnknownType))
 
 
@@ -81,7 +81,7 @@ def from_statistics(
     null_counts: pa.Array | None = None,
     nan_counts: pa.Array | None = None,
 ) -> Range:
-    """The range that a file's column statistics give. Arrays have one row a file, null or None where a statistic is missing.
+    """Derive the range from column statistics. Arrays have one value per file; null or None: the statistic is missing.
 
     Bounds are internal values. Counts are int64; value counts include nulls and NaNs. Upper bounds leave NaN out, so NaN is possible in
     a float column unless its count is known to be 0 (or all values are null).
@@ -147,7 +147,7 @@ def clean_bound(bound: Bounds, type_: IcebergType) -> Bounds:
 
 
 def flags(answer: pa.Array | pa.Scalar, otherwise: bool) -> Flag:
-    """A boolean Arrow answer as numpy; null becomes `otherwise`."""
+    """Convert a boolean Arrow result to numpy; null becomes `otherwise`."""
     if isinstance(answer, pa.Scalar):
         return bool(answer.as_py()) if answer.is_valid else otherwise
     if answer.null_count:

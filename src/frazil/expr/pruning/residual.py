@@ -1,4 +1,4 @@
-"""What is left of a predicate for the rows of a file, once ranges have decided some of its parts."""
+"""Compute the residual of a predicate: what is left to evaluate on the rows of a file once its ranges have decided some parts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DECIDED = {TRUE_BIT: TRUE, FALSE_BIT: FALSE, NULL_BIT: NULL}
 
 
 def residual(bound: Bound, known: Callable[[Bound], int]) -> Bound:
-    """`bound` with every part replaced by TRUE, FALSE or NULL that `known` (bits of `prune`, for one file) says it always is."""
+    """Replace every part that always has one outcome by TRUE, FALSE or NULL. `known` returns the outcome bits of a part for one file."""
     if (decided := _DECIDED.get(known(bound))) is not None:
         return decided
     match bound:
@@ -30,5 +30,5 @@ def residual(bound: Bound, known: Callable[[Bound], int]) -> Bound:
 
 
 def residual_of_file(bound: Bound, ranges: Callable[[int], Sequence[Range]], row: int = 0, rows: int = 1) -> Bound:
-    """The residual for one row (file) of the ranges."""
+    """Compute the residual for one file (a row of the ranges)."""
     return residual(bound, lambda part: int(outcomes(part, ranges, rows)[row]))
