@@ -280,6 +280,19 @@ RESERVED_PROPERTIES: Final = frozenset({
     "format-version", "uuid", "snapshot-count", "current-snapshot-id", "current-snapshot-summary", "current-snapshot-timestamp-ms",
     "current-schema", "default-partition-spec", "default-sort-order",
 })  # fmt: skip
+OF_OTHERS: Final = frozenset({
+    "comment", "owner", "provider", "external", "location", "identifier-fields.rely", "encryption.data-key-length",
+    "write.parquet.row-group-check-min-record-count", "write.parquet.row-group-check-max-record-count",
+    "write.parquet.row-group-size-track-uncompressed", "write.parquet.bloom-filter-adaptive-enabled",
+    "write.parquet.variant-inference-buffer-size", "write.orc.vectorized.batch-size", "write.upsert.enabled",
+    "write.spark.auto-schema-evolution.enabled", "read.split.metadata-target-size", "read.parquet.vectorization.enabled",
+    "read.parquet.vectorization.batch-size", "read.orc.vectorization.enabled", "read.orc.vectorization.batch-size",
+    "read.data-planning-mode", "read.delete-planning-mode", "history.expire.max-snapshot-age-ms",
+    "history.expire.min-snapshots-to-keep", "history.expire.max-ref-age-ms", "engine.hive.enabled", "engine.hive.lock-enabled",
+    "compatibility.snapshot-id-inheritance.enabled", "version.history.num-entries", "replace.drop-dialect.allowed",
+    "write.metadata.metrics.column", "current-snapshot-id", "cherry-pick-snapshot-id",
+})  # fmt: skip
+"""Properties of Java's (and other engines') that Frazil keeps and has no use for."""
 _NOT_OF_DELETES = (
     PARQUET_BLOOM_FILTER.prefix, PARQUET_BLOOM_FILTER_FPP.prefix, PARQUET_BLOOM_FILTER_NDV.prefix, PARQUET_BLOOM_FILTER_MAX.name,
     PARQUET_STATISTICS.prefix, PARQUET_DICTIONARY.prefix, PARQUET_SHRED_VARIANTS.name,

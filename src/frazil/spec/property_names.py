@@ -5,23 +5,9 @@ from __future__ import annotations
 import difflib
 import functools
 import re
-from typing import Final
 
-from frazil.spec.properties import COLUMN_PROPERTIES, RESERVED_PROPERTIES, TABLE_PROPERTIES
+from frazil.spec.properties import COLUMN_PROPERTIES, OF_OTHERS, RESERVED_PROPERTIES, TABLE_PROPERTIES
 
-OF_OTHERS: Final = frozenset({
-    "comment", "owner", "provider", "external", "location", "identifier-fields.rely", "encryption.data-key-length",
-    "write.parquet.row-group-check-min-record-count", "write.parquet.row-group-check-max-record-count",
-    "write.parquet.row-group-size-track-uncompressed", "write.parquet.bloom-filter-adaptive-enabled",
-    "write.parquet.variant-inference-buffer-size", "write.orc.vectorized.batch-size", "write.upsert.enabled",
-    "write.spark.auto-schema-evolution.enabled", "read.split.metadata-target-size", "read.parquet.vectorization.enabled",
-    "read.parquet.vectorization.batch-size", "read.orc.vectorization.enabled", "read.orc.vectorization.batch-size",
-    "read.data-planning-mode", "read.delete-planning-mode", "history.expire.max-snapshot-age-ms",
-    "history.expire.min-snapshots-to-keep", "history.expire.max-ref-age-ms", "engine.hive.enabled", "engine.hive.lock-enabled",
-    "compatibility.snapshot-id-inheritance.enabled", "version.history.num-entries", "replace.drop-dialect.allowed",
-    "write.metadata.metrics.column", "current-snapshot-id", "cherry-pick-snapshot-id",
-})  # fmt: skip
-"""Properties of Java's (and other engines') that Frazil keeps and has no use for."""
 _NEAR = 0.86
 
 
