@@ -77,7 +77,7 @@ def spread(spark: Any, frame: DataFrame, context: WriteContext, metadata_propert
         by_hash = mode == "hash"
         frame = rebalanced(spark, frame, names) if by_hash else frame.repartitionByRange(*(F.col(n) for n in names), *order)
         settings[ADVISORY] = str(advisory_size(spark, context, metadata_properties))
-        if names and spark.conf.get(_FEWEST, None) is None:
+        if folders and names and spark.conf.get(_FEWEST, None) is None:  # the Arrow writer holds no row groups in the JVM
             settings[_FEWEST] = str(max(_FEW, parallelism(spark)))
     if order and folders:  # the Arrow writer sorts by itself
         frame = frame.sortWithinPartitions(*(F.col(n) for n in names), *order)
