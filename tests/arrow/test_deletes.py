@@ -302,7 +302,7 @@ def test_vectors_whose_places_are_exchanged_in_the_manifest_are_noticed(tmp_path
     mine, other = vectors.values()
     assert [r["id"] for r in rows(data, [mine], PLAIN)] == [0, 2, 3, 4, 6, 7, 8, 9]
     place = {"content_offset": other.content_offset, "content_size_in_bytes": other.content_size_in_bytes}
-    refused(data, replace(mine, **place), f"says that there is the deletion vector of {data.file_path} .* says that of {path}")
+    refused(data, replace(mine, **place), f"places the deletion vector of {data.file_path} .* says that of {path}")
     both = vectors_of({f"/moved/{Path(data.file_path).name}": [1, 5], path: [2, 6]}, tmp_path)
     moved = replace(next(iter(both.values())), referenced_data_file=data.file_path)
     assert len(rows(data, [moved], PLAIN)) == 8, "a table whose manifests were rewritten to another place"
@@ -316,7 +316,7 @@ def test_a_vector_that_its_footer_describes_otherwise_is_corrupt(tmp_path: Path)
     def one(**change: Any) -> DataFile:
         return vectors_of({data.file_path: [1, 5]}, tmp_path, **change)[data.file_path]
 
-    refused(data, one(cardinality="3"), r"a deletion vector of 2 positions at 4 .* says one of 3")
+    refused(data, one(cardinality="3"), r"a deletion vector of 2 positions at offset 4 .* says one of 3")
     assert len(rows(data, [one(**{"cardinality": None, "referenced-data-file": None})], PLAIN)) == 8, "nothing is said, nothing contradicts"
     good = one()
     path = Path(good.file_path)
@@ -357,10 +357,10 @@ def test_damaged_deletion_vectors_are_corrupt_and_named(tmp_path: Path) -> None:
     path = Path(good.file_path)
     content = path.read_bytes()
     refused(data, replace(good, record_count=3), "holds 2 positions, its manifest says 3")
-    refused(data, replace(good, content_offset=None), "no place")
+    refused(data, replace(good, content_offset=None), "no valid offset and length")
     refused(data, replace(good, content_offset=5), "deletion vector")
     refused(data, replace(good, content_size_in_bytes=10**9), "ends after the end of the file")
-    refused(data, replace(good, content_size_in_bytes=-1), "no place")
+    refused(data, replace(good, content_size_in_bytes=-1), "no valid offset and length")
     at = good.content_offset or 0
     for place in range(at, at + (good.content_size_in_bytes or 0)):
         path.write_bytes(content[:place] + bytes([content[place] ^ 0x41]) + content[place + 1 :])
