@@ -7,7 +7,13 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PEERS := $(CACHE)/peers
 ARGS ?=
-SERVED := tests/services/with.sh postgres,mariadb,s3
+, := ,
+# The tests of one room wait for no server that they do not ask.
+ASKING := $(or $(if $(filter tests/%,$(ARGS)),,all),$(filter tests/catalog% tests/storage%,$(ARGS)))
+SERVED := $(if $(ASKING),PYTHON=$(abspath $(PY)) SERVICES_CACHE=$(abspath $(CACHE))/services tests/services/with.sh postgres$(,)mariadb$(,)s3)
+# All that is fetched stays in the checkout: pip's wheels, Maven's jars (tests/peers/setup.sh and tests/services have their repository there).
+export PIP_CACHE_DIR ?= $(abspath $(CACHE))/pip
+export FRAZIL_TEST_CACHE := $(abspath $(CACHE))
 export TZ := UTC
 
 .DEFAULT_GOAL := help
@@ -18,6 +24,7 @@ help:  ## this list
 
 $(VENV)/.done: requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.11 to 3.14 is needed; none was found."; exit 1; }
+	@echo "making $(VENV) from requirements.lock: some minutes the first time"
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
 	$(PY) -m pip install -q --disable-pip-version-check --no-deps -e .
@@ -26,14 +33,15 @@ $(VENV)/.done: requirements.lock pyproject.toml
 setup: $(VENV)/.done  ## make .venv from the lock file (every other word does it, too)
 
 peers: setup  ## environments of Java Iceberg, PyIceberg and the older Sparks, in .cache
-	@for what in java pyiceberg spark41 spark42; do PYTHON=$(PY) tests/peers/setup.sh $$what $(PEERS) || exit 1; done
+	@printf '%s\n' spark41 spark42 java pyiceberg worker | PYTHON=$(PY) xargs -P 2 -I{} tests/peers/setup.sh {} $(PEERS)
 
 demo: setup  ## real flights through Spark into a table that evolves, travels in time and opens in PyIceberg
 	@PYTHON=$(PY) tests/peers/setup.sh pyiceberg $(PEERS)
 	@$(PY) demo/flights.py --pyiceberg $(PEERS)/pyiceberg/bin/python $(ARGS)
 
 test: peers  ## all tests on Spark 4.3 with real servers, a short form on 4.1 and 4.2 (ARGS="tests/scan -k word" for less)
-	@$(SERVED) $(if $(ARGS),$(PY) -m pytest -q -m "not soak" --durations=15 $(ARGS),tests/side_by_side.sh $(PY) $(PEERS))
+	@NOT_RUN="$(if $(ARGS),,the long forms (make soak); the full suites on Spark 4.1 and 4.2 (make test-all))" \
+	$(SERVED) $(if $(ARGS),$(PY) -m pytest -q -m "not soak" --durations=15 $(ARGS),tests/side_by_side.sh $(PY) $(PEERS))
 
 test-all: peers  ## everything on every Spark, the house rules too
 	@status=0; $(MAKE) check || status=1; \

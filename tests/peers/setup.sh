@@ -19,6 +19,7 @@ venv() { # name, stamp, arguments of pip
     local at=$dir/$1 stamp=$2
     [ "$(cat "$at/.done" 2>/dev/null)" = "$stamp" ] && return
     rm -rf "$at"
+    echo "setting up $1 in $at: a minute or more, once" >&2
     "$python" -m venv "$at" >&2
     "$at/bin/python" -m pip install -q --disable-pip-version-check "${@:3}" >&2
     echo "$stamp" >"$at/.done"
@@ -34,6 +35,7 @@ spark() { # name, version of PySpark
     awk '/^[a-z]/ {keep = !/^(pyspark|py4j|mypy|ruff|pandas-stubs|types-)/} keep' "$root/requirements.lock" >"$lock"
     venv "$1" "$2 $(sha256sum <"$root/requirements.lock")" -r "$lock"
     [ -e "$dir/$1/.spark" ] && return
+    echo "setting up $1: PySpark $2 (400 MB)" >&2
     "$dir/$1/bin/python" -m pip install -q --disable-pip-version-check "pyspark==$2" >&2
     "$dir/$1/bin/python" -m pip install -q --disable-pip-version-check --no-deps -e "$root" >&2
     touch "$dir/$1/.spark"
@@ -44,7 +46,10 @@ worker() { # what a user would pack for a cluster: Frazil itself, no PySpark
     awk '/^[a-z]/ {keep = /^(pyarrow|numpy|msgspec|deflate|datafusion|pyroaring|pyyaml|cloudpickle|typing-extensions|sortedcontainers|pandas|python-dateutil|tzdata|pytz|six)=/} keep' \
         "$root/requirements.lock" >"$lock"
     venv worker "$(sha256sum <"$root/requirements.lock")" -r "$lock"
+    sources=$(cd "$root" && find src pyproject.toml -name __pycache__ -prune -o -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum)
+    [ "$(cat "$dir/worker/.sources" 2>/dev/null)" = "$sources" ] && return
     "$dir/worker/bin/python" -m pip install -q --disable-pip-version-check --no-deps --force-reinstall "$root" >&2
+    echo "$sources" >"$dir/worker/.sources"
 }
 
 case $what in
@@ -52,7 +57,8 @@ worker) worker ;;
 java)
     packages java pyspark==4.1.0 pyarrow==26.0.1 numpy pandas
     if [ ! -s "$jar" ]; then
-        mvn -q -B org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy \
+        echo "fetching Java Iceberg's jar through Maven" >&2
+        mvn -q -B -Dmaven.repo.local="${MAVEN_REPO:-$dir/../m2}" org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy \
             -Dartifact=org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0 -DoutputDirectory="$dir/jars" >&2
     fi
     ;;

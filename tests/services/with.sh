@@ -1,26 +1,32 @@
 #!/usr/bin/env bash
 # Starts servers, runs a command with their addresses in its environment, stops them: with.sh postgres,mariadb,s3 COMMAND...
-# A server whose program is missing (exit 77) is told and left out; any other failure ends the run.
+# A server that this machine cannot have (exit 77) is left out; any other failure ends the run.
+# The last line says what was not run: what $NOT_RUN names, and what needs a server that was left out.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 wanted=${1:?usage: with.sh SERVICE[,SERVICE] COMMAND...}
 shift
 dir=$(mktemp -d /tmp/frazil-services.XXXXXX) && chmod 755 "$dir"
-started=()
+names=${wanted//,/ } without=()
 
 finish() {
-    for name in "${started[@]}"; do "$here/$name.sh" stop "$dir/$name" >/dev/null 2>&1; done
+    for name in $names; do "$here/$name.sh" stop "$dir/$name" >/dev/null 2>&1; done
     rm -rf "$dir"
 }
 trap finish EXIT
+trap 'exit 130' INT TERM
 
-for name in ${wanted//,/ }; do
-    started+=("$name")
-    endpoint=$("$here/$name.sh" start "$dir/$name" 2>"$dir/$name.err")
-    case $? in
-    0) ;;
-    77) echo "without $name: $(tail -1 "$dir/$name.err")" >&2 && continue ;;
-    *) cat "$dir/$name.err" >&2 && exit 1 ;;
+began=$SECONDS
+echo "starting $names (the first time they are fetched)" >&2
+for name in $names; do
+    { "$here/$name.sh" start "$dir/$name" 2>&1 >/dev/null | tee "$dir/$name.err" >&2; echo "${PIPESTATUS[0]}" >"$dir/$name.status"; } &
+done
+wait
+for name in $names; do
+    case $(cat "$dir/$name.status") in
+    0) endpoint=$(cat "$dir/$name/endpoint") ;;
+    77) without+=("$name ($(tail -1 "$dir/$name.err"))") && continue ;;
+    *) echo "$name did not start" >&2 && exit 1 ;;
     esac
     case $name in
     postgres) export FRAZIL_TEST_POSTGRES=$endpoint ;;
@@ -28,4 +34,10 @@ for name in ${wanted//,/ }; do
     s3) export FRAZIL_TEST_S3=$endpoint ;;
     esac
 done
+echo "servers are up after $((SECONDS - began)) s" >&2
 "$@"
+status=$?
+told=${NOT_RUN:-}
+for one in ${without[@]+"${without[@]}"}; do told+="${told:+; }what needs $one"; done
+[ -z "$told" ] || echo "not run: $told"
+exit $status
