@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,7 @@ from frazil.errors import AlreadyExists, FileAlreadyExistsError, InvalidInput, N
 from frazil.io import load_file_io
 from frazil.io.pyarrow import PyArrowFileIO
 from frazil.storage import Storage, file_io
+from frazil.storage.memory import MemoryStorage
 
 Place = tuple[Storage, str]
 
@@ -51,6 +54,21 @@ def test_a_file_that_is_there_is_replaced_only_when_it_is_asked_for(place: Place
         stream.write(b"3")
     assert isinstance(refused.value, FileAlreadyExistsError) and isinstance(refused.value, AlreadyExists) and "a.bin" in str(refused.value)
     assert io.read(out.location) == b"2"
+
+
+class NeverLooks(MemoryStorage):
+    """As object stores: an output replaces what is there."""
+
+    def open_output(self, location: str, *, overwrite: bool = False) -> AbstractContextManager[Any]:
+        return super().open_output(location, overwrite=True)
+
+
+def test_a_store_that_never_looks_is_asked_whether_the_file_is_there() -> None:
+    out = file_io(NeverLooks()).new_output("memory://never-looks/a.bin")
+    out.create().close()
+    with pytest.raises(FileAlreadyExistsError, match=r"a\.bin"):
+        out.create()
+    out.create(overwrite=True).close()
 
 
 def test_an_error_while_writing_leaves_no_file(place: Place) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from frazil.errors import InvalidInput
+from frazil.errors import FileAlreadyExistsError, InvalidInput
 from frazil.storage.base import Storage
 from frazil.storage.locations import absolute
 from frazil.storage.routing import RoutedStorage
@@ -85,8 +85,10 @@ class OutputFile:
         return InputFile(self.location, self.storage)
 
     def create(self, overwrite: bool = False) -> OutputStream:
-        """A stream with write, tell and close. Raises FileAlreadyExistsError when there is such a file, unless it may be replaced; object
-        stores tell it when the stream is closed."""
+        """A stream with write, tell and close. Raises FileAlreadyExistsError when there is such a file, unless it may be replaced. Object
+        stores are asked before: there two writers that begin at once may both succeed, and the later one stays."""
+        if not overwrite and self.exists():
+            raise FileAlreadyExistsError(f"There is a file {self.location} already.", file=self.location)
         return OutputStream(self.storage.open_output(self.location, overwrite=overwrite))
 
 
