@@ -22,6 +22,10 @@ CACHE = Path(os.environ.get("FRAZIL_TEST_CACHE", ROOT / ".cache"))
 os.environ["TZ"] = "UTC"
 time.tzset()
 
+# Every JVM that a test starts, at whatever remove, runs small jobs for seconds: what the second compiler and the parallel collector save
+# is less than they take.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 # Two cores are shared by several processes: no deadline for a single example.
 settings.register_profile("frazil", settings(deadline=None))
 settings.load_profile("frazil")
@@ -63,8 +67,7 @@ def plain_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": f"{place}/warehouse",
-        # small tables, thousands of plans: what the second compiler and the parallel collector save is less than they take
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={place} -Duser.timezone=UTC -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={place} -Duser.timezone=UTC",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
     }
