@@ -225,7 +225,7 @@ def test_the_tables_identifier_fields_serve_when_updates_are_asked_for(catalog: 
     with pytest.raises(ValidationError, match="Cannot find column 'nope'"):
         table.changes(identifier_columns=["nope"]).to_arrow()
     nested = new(catalog, "id bigint, l array<int>")
-    with pytest.raises(InvalidInput, match="Identifier column l must be a plain value"):
+    with pytest.raises(InvalidInput, match="Identifier column l must be a primitive"):
         nested.changes(identifier_columns=["l"]).to_arrow()
 
 

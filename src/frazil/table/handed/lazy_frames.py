@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from frazil.errors import NotInstalledError
 
@@ -48,34 +48,41 @@ def narrowed(scan: Scanned, schema: pa.Schema, names: Sequence[str]) -> pa.Recor
     return scan.select(*kept).to_arrow_batch_reader()
 
 
-class ScanDataset(ds.Dataset):  # type: ignore[misc]  # DataFusion asks for an instance of it
-    """A scan as what DataFusion reads in Python: a dataset of one fragment, whose scanner applies columns and filter as it reads."""
+@functools.cache
+def _scan_dataset() -> Any:
+    """The class of datasets over scans. It is made when the first one is wanted: pyarrow.dataset imports pandas, where that is there."""
+    import pyarrow.dataset as ds
 
-    def __init__(self, scan: Scanned, schema: pa.Schema):
-        self._scan, self._schema = scan, schema
+    class ScanDataset(ds.Dataset):  # type: ignore[misc]  # DataFusion asks for an instance of it
+        """A scan as what DataFusion reads in Python: a dataset of one fragment, whose scanner applies columns and filter as it reads."""
 
-    @property
-    def schema(self) -> pa.Schema:
-        return self._schema
+        def __init__(self, scan: Scanned, schema: pa.Schema):
+            self._scan, self._schema = scan, schema
 
-    def get_fragments(self, filter: Any = None) -> Iterator[ScanDataset]:
-        return iter((self,))
+        @property
+        def schema(self) -> pa.Schema:
+            return self._schema
 
-    def scanner(
-        self, schema: pa.Schema | None = None, columns: list[str] | None = None, filter: Any = None, batch_size: int = 131_072, **_: Any
-    ) -> ds.Scanner:
-        """`schema`: what fragments are handed. The text of a filter holds the names of its columns, but for odd ones, which may be written
-        otherwise there; a column too many does no harm."""
-        names = self._schema.names
-        wanted, text = names if columns is None else columns, "" if filter is None else str(filter)
-        needed = [n for n in names if n in set(wanted) or (text and (n in text or not (n.isascii() and n.isidentifier())))]
-        kept = [self._schema.field(n) for n in needed or names[:1]]
-        batches, read = self._batches(needed), pa.schema(kept)
-        return ds.Scanner.from_batches(batches, schema=read, columns=list(wanted), filter=filter, batch_size=batch_size)
+        def get_fragments(self, filter: Any = None) -> Iterator[ScanDataset]:
+            return iter((self,))
 
-    def _batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Nothing is planned before the first batch is asked for."""
-        yield from narrowed(self._scan, self._schema, names)
+        def scanner(
+            self, schema: pa.Schema | None = None, columns: list[str] | None = None, filter: Any = None, batch_size: int = 131_072, **_: Any
+        ) -> ds.Scanner:
+            """`schema`: what fragments are handed. The text of a filter holds the names of its columns, but odd names may be written
+            otherwise there; a column too many does no harm."""
+            names = self._schema.names
+            wanted, text = names if columns is None else columns, "" if filter is None else str(filter)
+            needed = [n for n in names if n in set(wanted) or (text and (n in text or not (n.isascii() and n.isidentifier())))]
+            kept = [self._schema.field(n) for n in needed or names[:1]]
+            batches, read = self._batches(needed), pa.schema(kept)
+            return ds.Scanner.from_batches(batches, schema=read, columns=list(wanted), filter=filter, batch_size=batch_size)
+
+        def _batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+            """Nothing is planned before the first batch is asked for."""
+            yield from narrowed(self._scan, self._schema, names)
+
+    return ScanDataset
 
 
 def datafusion_table(scan: Scanned, schema: pa.Schema) -> Any:
@@ -91,5 +98,5 @@ def datafusion_table(scan: Scanned, schema: pa.Schema) -> Any:
         return functions.nanvl(column, lit(float("nan")).cast(field.type)).alias(field.name)
 
     context = SessionContext()
-    context.register_dataset("scanned", ScanDataset(scan, schema))
+    context.register_dataset("scanned", _scan_dataset()(scan, schema))
     return context.table("scanned").select(*(shown(f) for f in schema)).into_view()
