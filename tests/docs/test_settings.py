@@ -29,7 +29,7 @@ def test_every_setting_that_is_changed_for_a_while_is_in_the_table() -> None:
         *folder_write._SETTINGS,
         folder_write._MOST_WRITERS,
         layout.ADVISORY,
-        layout._FEWEST,
+        settings.FEWEST_PARTITIONS,
         settings.CASE_SENSITIVE,
         settings.ZONE,
         settings.ANSI,

@@ -64,6 +64,9 @@ def test_every_call_of_the_jvm_is_there_in_this_spark(session, tmp_path):
     session.conf.unset("spark.sql.frazil.test")
 
     jvm.set_active(session, host)
+    fewest = "spark.sql.adaptive.coalescePartitions.minPartitionNum"
+    assert jvm.put_setting(session, fewest, "7") and session.conf.get(fewest, None) == "7"
+    assert jvm.put_setting(session, fewest, None) and session.conf.get(fewest, None) is None
     assert jvm.has_jvm() and jvm.jvm_property("java.version") and jvm.jvm_property("frazil.none") is None
     assert jvm.running_context() is session.sparkContext and (jvm.spark_home() / "jars").is_dir()
     frame.createOrReplaceTempView("jvm_view")

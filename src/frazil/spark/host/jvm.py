@@ -138,6 +138,18 @@ def is_classic(frame: Any) -> bool:
     return hasattr(frame, "_jdf")
 
 
+def put_setting(spark: Any, key: str, value: str | None) -> bool:
+    """Set or remove (None) a session setting without Spark's warning that its name is deprecated; False on Spark Connect."""
+    if not hasattr(spark, "_jsparkSession"):
+        return False
+    settings = _settings(spark)
+    if value is None:
+        settings.remove(key)
+    else:
+        settings.put(key, value)
+    return True
+
+
 def written_plan(frame: DataFrame) -> Any:
     """The logical plan of a classic frame as it was written down, which is the one that a view keeps."""
     return frame._jdf.logicalPlan()

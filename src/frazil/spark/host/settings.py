@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from frazil.errors import Unsupported
-from frazil.spark.host.jvm import Jvm, SessionCopies
+from frazil.spark.host.jvm import Jvm, SessionCopies, put_setting
 
 _PREFIX = "spark.sql.iceberg."
 CASE_SENSITIVE = "spark.sql.caseSensitive"
@@ -23,6 +23,8 @@ _WRITE = (
     "check-ordering",
 )  # fmt: skip
 READ_IDS = "spark.sql.parquet.fieldId.read.enabled"
+FEWEST_PARTITIONS = "spark.sql.adaptive.coalescePartitions.minPartitionNum"
+"""Spark warns that it is deprecated whenever it is set, and has nothing that does the same in its place."""
 _LOCK = threading.RLock()  # settings are the session's: two threads that change them for a while must not meet
 
 
@@ -95,14 +97,20 @@ def temporarily(spark: Any, settings: Mapping[str, str]) -> Iterator[None]:
         before = {key: spark.conf.get(key, None) for key in settings}
         try:
             for key, value in settings.items():
-                spark.conf.set(key, value)
+                _set(spark, key, value)
             yield
         finally:
             for key, old in before.items():
-                if old is None:
-                    spark.conf.unset(key)
-                else:
-                    spark.conf.set(key, old)
+                _set(spark, key, old)
+
+
+def _set(spark: Any, key: str, value: str | None) -> None:
+    if key == FEWEST_PARTITIONS and put_setting(spark, key, value):
+        return
+    if value is None:
+        spark.conf.unset(key)
+    else:
+        spark.conf.set(key, value)
 
 
 # The session of scans -------------------------------------------------------------------------------------------------------------------

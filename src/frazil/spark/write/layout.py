@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from frazil.arrow.write.write_context import WriteContext
 from frazil.errors import InvalidInput, ValidationError
+from frazil.spark.host.settings import FEWEST_PARTITIONS
 from frazil.spark.host.workers import parallelism
 from frazil.spark.write.catalyst_transforms import as_directory, transformed
 from frazil.spec import types as i
@@ -21,7 +22,6 @@ from frazil.spec.transforms import VoidTransform
 _CONF = "spark.sql.iceberg."
 ADVISORY = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
 _WHOLE = 128 << 20
-_FEWEST = "spark.sql.adaptive.coalescePartitions.minPartitionNum"
 _FEW = 64  # tasks that Spark does not put together, so that each writes few partitions, with few writers open or little to sort
 _RATIO = 3  # bytes of a shuffle for a byte of a Parquet file, about
 KEY = "__frazil_p"
@@ -77,8 +77,8 @@ def spread(spark: Any, frame: DataFrame, context: WriteContext, metadata_propert
         by_hash = mode == "hash"
         frame = rebalanced(spark, frame, names) if by_hash else frame.repartitionByRange(*(F.col(n) for n in names), *order)
         settings[ADVISORY] = str(advisory_size(spark, context, metadata_properties))
-        if folders and names and spark.conf.get(_FEWEST, None) is None:  # the Arrow writer holds no row groups in the JVM
-            settings[_FEWEST] = str(max(_FEW, parallelism(spark)))
+        if folders and names and spark.conf.get(FEWEST_PARTITIONS, None) is None:  # the Arrow writer holds no row groups in the JVM
+            settings[FEWEST_PARTITIONS] = str(max(_FEW, parallelism(spark)))
     if order and folders:  # the Arrow writer sorts by itself
         frame = frame.sortWithinPartitions(*(F.col(n) for n in names), *order)
     return Spread(frame, keys, settings, bool(order))
