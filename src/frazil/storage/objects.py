@@ -59,8 +59,8 @@ class ObjectStorage:
         """Return the module obstore, the client of the bucket, and the key in it."""
         bucket, key = self._split(location)
         library = _obstore(self.scheme)
-        if self.vended is not None and self.scheme == "s3":
-            return library, _renewing_client(bucket, self.properties, self.vended), key
+        if self.scheme == "s3":  # its clients ask for the next credentials themselves
+            return library, _client(self.scheme, bucket, self.properties, self.vended), key
         return library, _client(self.scheme, bucket, merged(self.properties, self.vended)), key
 
     def read(self, location: str) -> bytes:
@@ -214,12 +214,16 @@ def _obstore(scheme: str) -> Any:
 
 
 @functools.lru_cache(maxsize=64)
-def _client(scheme: str, bucket: str, properties: tuple[tuple[str, str], ...]) -> Any:
-    chosen, stores = options(scheme, dict(properties)), _obstore(scheme).store
+def _client(scheme: str, bucket: str, properties: tuple[tuple[str, str], ...], vended: CredentialsSource | None = None) -> Any:
+    chosen, stores = options(scheme, dict(merged(properties, vended))), _obstore(scheme).store
     try:
         match scheme:
             case "s3":
-                return stores.S3Store(bucket, config=chosen.config, client_options=chosen.client)
+                if vended is None:
+                    return stores.S3Store(bucket, config=chosen.config, client_options=chosen.client)
+                own = {k: v for k, v in chosen.config.items() if k not in ("access_key_id", "secret_access_key", "session_token")}
+                provider = functools.partial(_s3_credential, properties, vended)
+                return stores.S3Store(bucket, config=own, client_options=chosen.client, credential_provider=provider)
             case "gs":
                 return stores.GCSStore(bucket, config=chosen.config, client_options=chosen.client)
             case _:
@@ -229,24 +233,15 @@ def _client(scheme: str, bucket: str, properties: tuple[tuple[str, str], ...]) -
         raise InvalidInput(f"The catalog's options for {scheme} are not valid for bucket {bucket}.") from None
 
 
-@functools.lru_cache(maxsize=64)
-def _renewing_client(bucket: str, properties: tuple[tuple[str, str], ...], vended: CredentialsSource) -> Any:
-    """A client of S3 that asks for credentials itself, also in the midst of an upload."""
-    first = options("s3", dict(merged(properties, vended)))
-    own = {k: v for k, v in first.config.items() if k not in ("access_key_id", "secret_access_key", "session_token")}
-
-    def provide() -> dict[str, Any]:
-        config, expires = options("s3", dict(merged(properties, vended))).config, current(vended).expires_ms
-        return {
-            "access_key_id": config.get("access_key_id", ""), "secret_access_key": config.get("secret_access_key", ""),
-            "token": config.get("session_token"),
-            "expires_at": None if expires is None else datetime.fromtimestamp(expires / 1000, UTC),
-        }  # fmt: skip
-
-    try:
-        return _obstore("s3").store.S3Store(bucket, config=own, client_options=first.client, credential_provider=provide)
-    except Exception:  # its text may show the options, which hold secrets
-        raise InvalidInput(f"The catalog's options for s3 are not valid for bucket {bucket}.") from None
+def _s3_credential(properties: tuple[tuple[str, str], ...], vended: CredentialsSource) -> dict[str, Any]:
+    """Give obstore the credentials of the moment; it asks again when they expire, also in the midst of an upload."""
+    credentials = current(vended)
+    config, expires = options("s3", {**dict(properties), **credentials.properties}).config, credentials.expires_ms
+    return {
+        "access_key_id": config.get("access_key_id", ""), "secret_access_key": config.get("secret_access_key", ""),
+        "token": config.get("session_token"),
+        "expires_at": None if expires is None else datetime.fromtimestamp(expires / 1000, UTC),
+    }  # fmt: skip
 
 
 @functools.lru_cache(maxsize=16)

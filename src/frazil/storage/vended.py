@@ -72,7 +72,7 @@ def _renew(source: CredentialsSource, held: _Held, now: float) -> None:
         raise StorageError(text, hint="Compare this machine's clock with the catalog's.")
     held.credentials = credentials
     life = float("inf") if credentials.expires_ms is None else credentials.expires_ms - now
-    held.renew_ms = now + (life if life == float("inf") else life - min(EARLY_MS, life / 2))
+    held.renew_ms = now + life - min(EARLY_MS, life / 2)
 
 
 def merged(properties: tuple[tuple[str, str], ...], source: CredentialsSource | None) -> tuple[tuple[str, str], ...]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from frazil.commit.actions import Action
-from frazil.commit.done_once import txn_of
+from frazil.commit.done_once import Txn, txn_of
 from frazil.commit.evolve.evolve_sort_order import UpdateSortOrder
 from frazil.commit.evolve.evolve_spec import UpdateSpec
 from frazil.errors import InvalidInput, ValidationException
@@ -309,9 +309,8 @@ class CommittingVerbs(TableHandle, Verbs[CommitResult, CommitResult]):
         so the newest state is read first; a write that is sent again finds itself there before it has cost anything."""
         if txn is not None:
             once = txn_of(txn)
-            with self.refresh()._begin(once) as operation:
-                operation.run(staged)
-            return operation.result
+            self.refresh()
+            return self._committed(staged, once)
         result = self._committed(staged)
         before = self._loaded.metadata_location
         if again is None or result.snapshot_id is not None or self.refresh()._loaded.metadata_location == before:
@@ -321,8 +320,8 @@ class CommittingVerbs(TableHandle, Verbs[CommitResult, CommitResult]):
             raise ValidationException(text, hint="The handle is new now: hand in the rows again.", table=self._name)
         return self._committed(staged)
 
-    def _committed(self, staged: Stage) -> CommitResult:
-        with self._begin() as operation:
+    def _committed(self, staged: Stage, txn: Txn | None = None) -> CommitResult:
+        with self._begin(txn) as operation:
             operation.run(staged)
         return operation.result
 

@@ -27,6 +27,7 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import types as s
 
+from frazil.expr.quoted import back_quoted
 from frazil.storage.base import temporary
 
 NOT_AS_KNOWN = (Py4JError, TypeError, AttributeError, NotImplementedError)
@@ -372,7 +373,7 @@ class TemporaryView:
     @property
     def quoted(self) -> str:
         """The name as SQL takes it."""
-        return ".".join("`" + part.replace("`", "``") + "`" for part in (self.database, self.name) if part is not None)
+        return back_quoted(part for part in (self.database, self.name) if part is not None)
 
     @property
     def plan(self) -> Any:
