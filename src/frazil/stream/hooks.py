@@ -1,0 +1,38 @@
+"""Define what runs with the commit of a micro-batch: extra actions in the same commit, and work after it (partition commit, upkeep)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from frazil.catalog import CatalogBackend, LoadedTable
+from frazil.commit.actions import Action
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """Identify a micro-batch of a streaming query and the table that it goes to.
+
+    `watermark_ms`: the query's event-time watermark when the batch was planned, in milliseconds since 1970-01-01 UTC; None: the query has
+    none. `last`: no further batch follows in this run (bounded input has ended).
+    """
+
+    query_id: str
+    batch_id: int
+    name: str
+    backend: CatalogBackend
+    branch: str
+    watermark_ms: int | None = None
+    last: bool = False
+
+
+class BatchHook(Protocol):
+    """Take part in the commit of each micro-batch. Every method must be safe to repeat: a batch is replayed after a crash at any point."""
+
+    def actions(self, batch: MicroBatch, table: LoadedTable) -> Sequence[Action]:
+        """Return the actions to commit after those that add the batch's rows, in the same commit."""
+
+    def committed(self, batch: MicroBatch, table: LoadedTable) -> None:
+        """Do what follows the batch's commit. Called with the table's newest state after every batch: also when the batch was committed
+        before (a replay), and when it held no rows."""
