@@ -19,10 +19,10 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def warnings(monkeypatch, caplog):
-    """What was said of insides of Spark that are not as they were."""
+    """Return the warnings about parts of Spark that differ from what Frazil expects."""
     monkeypatch.setattr(jvm, "_WARNED", set())
     caplog.set_level(logging.WARNING, "frazil")
-    return lambda: [r.getMessage() for r in caplog.records if "is not as Frazil knows it" in r.getMessage()]
+    return lambda: [r.getMessage() for r in caplog.records if "differs from what Frazil expects" in r.getMessage()]
 
 
 class Seven:
