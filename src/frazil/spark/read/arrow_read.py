@@ -20,7 +20,7 @@ from frazil.spark.host.workers import check_workers, parallelism
 from frazil.spark.tasks.numbered_groups import over_groups
 from frazil.spark.types.arrow_types import arrow_schema
 from frazil.spark.types.fitted import fitted
-from frazil.spark.types.logical import arrow_type, from_arrow
+from frazil.spark.types.logical import from_arrow, transfer_type
 from frazil.spark.types.spark_types import spark_type
 from frazil.spec.schema import Schema
 from frazil.storage import Storage
@@ -42,7 +42,7 @@ def arrow_frame(spark: Any, plan: Plan, files: Sequence[PlannedFiles], wanted: S
     groups = (c.tasks for c in combine_for(tasks, plan.options.split, parallelism(spark)))
     # Spark finds columns by name, and trips over dots and names that differ in case only: until they are named they are numbered
     schema = s.StructType(
-        [s.StructField(f"c{at}", spark_type(arrow_type(f.field_type), f.name, time=time), True) for at, f in enumerate(wanted.fields)]
+        [s.StructField(f"c{at}", spark_type(transfer_type(f.field_type), f.name, time=time), True) for at, f in enumerate(wanted.fields)]
     )
     frame = over_groups(spark, groups, schema, __name__, "read_group", context, arrow_schema(schema))
     columns = []

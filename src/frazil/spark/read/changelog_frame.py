@@ -39,7 +39,7 @@ from frazil.spark.read.native_read import has_type, projected
 from frazil.spark.tasks.numbered_groups import over_groups
 from frazil.spark.types.arrow_types import arrow_schema
 from frazil.spark.types.fitted import fitted
-from frazil.spark.types.logical import arrow_type, from_arrow
+from frazil.spark.types.logical import from_arrow, transfer_type
 from frazil.spark.types.spark_types import spark_type, time_enabled
 from frazil.spec.schema import Schema
 from frazil.spec.types import NestedField
@@ -109,7 +109,9 @@ def packed_tasks(tasks: Sequence[ChangeTask], split_size: int, open_cost: int) -
 
 def _frame(spark: Any, plan: ChangelogPlan, read: ChangeRead, tasks: Sequence[ChangeTask], time: bool, with_digests: bool) -> DataFrame:
     """Columns c0, c1, … of the projection; with digests, these behind them."""
-    fields = [s.StructField(f"c{n}", spark_type(arrow_type(f.field_type), f.name, time=time)) for n, f in enumerate(read.projection.fields)]
+    fields = [
+        s.StructField(f"c{n}", spark_type(transfer_type(f.field_type), f.name, time=time)) for n, f in enumerate(read.projection.fields)
+    ]
     schema = s.StructType([*fields, *_DIGESTS.fields] if with_digests else fields)
     split = plan.options.split
     size = adjusted_split_size(plan.total_size, parallelism(spark), split.split_size) if split.adaptive else split.split_size
@@ -117,9 +119,7 @@ def _frame(spark: Any, plan: ChangelogPlan, read: ChangeRead, tasks: Sequence[Ch
     return over_groups(spark, groups, schema, __name__, "read_group", read, arrow_schema(schema), with_digests)
 
 
-def read_group(
-    _: int, tasks: Sequence[ChangeTask], read: ChangeRead, schema: pa.Schema, with_digests: bool
-) -> Iterator[pa.RecordBatch]:
+def read_group(_: int, tasks: Sequence[ChangeTask], read: ChangeRead, schema: pa.Schema, with_digests: bool) -> Iterator[pa.RecordBatch]:
     """The worker's side: the rows of one group of tasks."""
     for task in tasks:
         for batch in _with_digests(task, read) if with_digests else _plain(task, read):
