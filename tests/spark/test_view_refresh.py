@@ -175,6 +175,6 @@ def test_an_error_of_a_view_is_no_error_of_the_commit(session, table, monkeypatc
         monkeypatch.setattr(view_refresh._Refresh, "run", lambda self: 1 / 0)
         with caplog.at_level(logging.WARNING):
             add(table, 3)
-        assert table.scan().count() == 4 and "keep the rows of before this commit" in caplog.text
+        assert table.scan().count() == 4 and "keep the rows from before this commit" in caplog.text
     finally:
         drop(session, "failing")

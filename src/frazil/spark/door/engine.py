@@ -163,9 +163,8 @@ class SparkEngine:
         plan = reading.plan(known, zone)
         with sensitivity(spark, given):  # Spark looks the filter's names up
             frame = native_read.read(
-                spark, plan, projection=reading.projection(), storage=reading.storage, where=where, case_sensitive=sensitive,
-                limit=reading.limit,
-            )  # fmt: skip
+                spark, plan, projection=reading.projection(), storage=reading.storage, where=where, limit=reading.limit
+            )
             if given is not None:
                 _ = frame.columns  # Spark Connect looks names up when it is asked
             return frame

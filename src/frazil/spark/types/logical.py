@@ -29,6 +29,11 @@ def pruned(c: Column, whole: i.IcebergType, wanted: i.IcebergType) -> Column:
     return c if whole == wanted else _rebuilt(c, wanted, whole, converted=True)
 
 
+def named_as(c: Column, f: i.NestedField) -> Column:
+    """Return a column under the name of a table's column, with its doc as the comment and no other metadata."""
+    return c.alias(f.name, metadata={"comment": f.doc} if f.doc else {})
+
+
 def _rebuilt(c: Column, wanted: i.IcebergType, whole: i.IcebergType, *, converted: bool = False, bytes_uuid: bool = True) -> Column:
     """Rebuild a nested column field by field. `converted`: leaves are as the table shows them; `bytes_uuid`: uuids are bytes, as in files,
     and variants are variants, else uuids are text and variants are JSON, as in Arrow batches."""
