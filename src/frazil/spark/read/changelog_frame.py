@@ -69,7 +69,7 @@ def changes_frame(
         refuse_memory(task.task.file.file_path, plan.metadata.location)
     check_workers(spark)
     time = time_enabled(spark)
-    wanted = projection if where is None else _wider(plan, projection, time)
+    wanted = projection if where is None else _with_filter_columns(plan, projection, time)
     read = ChangeRead.of(plan, wanted, storage, options)
     matched_together = list(batches_of_tasks(plan, options.net))
     plain = [t for tasks in matched_together if not is_mixed(tasks) for t in tasks]
@@ -85,7 +85,7 @@ def changes_frame(
     return frame if limit is None else frame.limit(limit)
 
 
-def _wider(plan: ChangelogPlan, projection: Schema, time: bool) -> Schema:
+def _with_filter_columns(plan: ChangelogPlan, projection: Schema, time: bool) -> Schema:
     """Return the columns of the projection, unpruned, and all others that a filter may refer to and Spark has types for."""
     chosen = {f.field_id for f in projection.fields}
     return Schema(*(f for f in changelog_schema(plan.schema).fields if f.field_id in chosen or has_type(f, time)))
@@ -118,17 +118,17 @@ def _frame(spark: Any, plan: ChangelogPlan, read: ChangeRead, tasks: Sequence[Ch
 def read_group(_: int, tasks: Sequence[ChangeTask], read: ChangeRead, schema: pa.Schema, with_digests: bool) -> Iterator[pa.RecordBatch]:
     """Yield, in a worker, the rows of one group of tasks."""
     for task in tasks:
-        for batch in _with_digests(task, read) if with_digests else _plain(task, read):
+        for batch in _rows_with_digests(task, read) if with_digests else _rows(task, read):
             yield fitted(batch, schema)
 
 
-def _plain(task: ChangeTask, read: ChangeRead) -> Iterator[pa.RecordBatch]:
+def _rows(task: ChangeTask, read: ChangeRead) -> Iterator[pa.RecordBatch]:
     context = read.context.with_projection(read.columns)
     for batch in change_rows(task, context):
         yield labelled(task, batch, read, read.columns, None)
 
 
-def _with_digests(task: ChangeTask, read: ChangeRead) -> Iterator[pa.RecordBatch]:
+def _rows_with_digests(task: ChangeTask, read: ChangeRead) -> Iterator[pa.RecordBatch]:
     """Yield the projected rows of a task with their digests. All columns of the table are read, since rows are equal only if all are."""
     context = with_places(read.context)
     whole = context.table_schema

@@ -19,7 +19,7 @@ from frazil.scan.plan import Plan
 from frazil.scan.tasks import PlannedFiles
 from frazil.spark.deletes.native_deletes import EQUALITY, NONE, POSITIONS, kinds
 from frazil.spark.scan.paths import is_hidden, jvm_can_open, spark_text
-from frazil.spark.scan.presence import file_schemas, in_old_calendar, lacking
+from frazil.spark.scan.presence import file_schemas, in_old_calendar, missing_columns
 from frazil.spark.scan.shape import Shape, is_readable
 from frazil.spark.types.spark_types import contains
 from frazil.spec import types as i
@@ -134,7 +134,7 @@ def _readable(
         yield from ((n, (frozenset(), None)) for n in with_ids)
         return
     top_level = {f.field_id for f in shape.fields}
-    missing = lacking(plan, storage, [paths[n] for n in with_ids], checked)
+    missing = missing_columns(plan, storage, [paths[n] for n in with_ids], checked)
     for n in with_ids:
         absent = missing.get(paths[n], frozenset())
         if absent <= constants & top_level:

@@ -254,7 +254,7 @@ def _scan(
     all_facts = facts if applied is None else facts | applied.facts
     needs_keys = bool(all_facts) or needs_positions
     numbers = by_rows(table.column("record_count").to_numpy(), with_positions) if needs_keys else None
-    files = ScannedFiles(plan.metadata.location, paths, sizes, numbers, narrowing.kept(paths, sources))
+    files = ScannedFiles(plan.metadata.location, paths, sizes, numbers, narrowing.of_scan(paths, sources))
     opened = open_files(spark, schema.add(ROW_INDEX, s.LongType()) if direct else schema, files, plan.options.split)
     scan, file_keys = opened.frame, None
     if needs_keys:

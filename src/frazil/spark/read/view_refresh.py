@@ -5,8 +5,8 @@ users expect the table's current rows, in SQL, CACHE TABLE and `spark.table`. Bu
 and with it the files of the old snapshot.
 
 How: the root of each plan that `follow` is given carries a tag that refers to a `Followed`. After a commit, the plans of all temporary
-views are searched for tags of the table, the tagged parts are replaced by plans over the new snapshot, and views that were cached by name
-are cached again.
+views are searched for tags of the table, the tagged parts are replaced by plans over the new snapshot, and the views that were in Spark's
+cache are cached again.
 """
 
 from __future__ import annotations
@@ -109,6 +109,7 @@ class _Refresh:
     frames: dict[tuple[int, int], Any] = field(default_factory=dict)
 
     def run(self) -> None:
+        """Replace the plans of the views, and then cache again those that were cached."""
         jvm = jvm_of(self.spark)
         assert jvm is not None
         views = TemporaryViews(self.spark, jvm)

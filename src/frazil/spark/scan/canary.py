@@ -2,7 +2,7 @@
 
 A scan that has no session of its own (on Spark Connect, or if the file index is not available) depends on the running session's setting
 `spark.sql.parquet.fieldId.read.enabled`. If the setting is off by then, Spark matches columns by name: columns of a table with renamed
-columns come back swapped or null, and no error tells it. The check that is added here raises one instead.
+columns come back swapped or null, without an error. The check that is added here raises one.
 """
 
 from __future__ import annotations

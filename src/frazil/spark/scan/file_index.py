@@ -12,14 +12,11 @@ import hashlib
 import logging
 import os
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
 import msgspec
-from pyspark.sql import DataFrame
-from pyspark.sql import types as s
-
 from frazil.spark.host.jvm import FILE_INDEX, Jvm, ParquetRelations, each
 from frazil.spark.scan.paths import path_text, spark_text
 from frazil.spark.scan.pushed import Pushed, filters_of
@@ -29,35 +26,31 @@ _LOG = logging.getLogger(__name__)
 FILE = "__frazil_file_key"  # the partition column that holds each file's number
 _KNOWN: weakref.WeakKeyDictionary[Jvm, ParquetRelations] = weakref.WeakKeyDictionary()
 
-Kept = Callable[[Sequence[Pushed]], Sequence[int] | None]
+Prune = Callable[[Sequence[Pushed]], Sequence[int] | None]
 """Return the places, among a scan's files, of those that may hold rows for the filters; None: all of them may."""
-
-
-def relation(spark: Any, session: Any, schema: s.StructType, index: FileIndex, options: Mapping[str, str]) -> DataFrame:
-    """Make a DataFrame of Spark's Parquet scan over the files of an index. `session`: the JVM's session whose settings the scan uses."""
-    return index.relations.scan(spark, session, schema, index, options)
 
 
 class FileIndex:
     """Hold the files of a scan, and answer the JVM's calls of Spark's interface FileIndex.
 
-    `numbers`: a number per file, which the scan shows in the column `FILE`; `kept`: prunes files by the filters of a query.
+    `numbers`: a number per file, which the scan shows in the column `FILE`; `prune`: prunes files by the filters of a query. `relations`
+    makes the scan over this index (`ParquetRelations.scan`).
     """
 
     class Java:
         implements: ClassVar = [FILE_INDEX]
 
-    def __init__(self, jvm: Jvm, root: str, paths: Sequence[str], sizes: Sequence[int], numbers: Sequence[int] | None, kept: Kept):
+    def __init__(self, jvm: Jvm, root: str, paths: Sequence[str], sizes: Sequence[int], numbers: Sequence[int] | None, prune: Prune):
         if (relations := _KNOWN.get(jvm)) is None:
             relations = _KNOWN[jvm] = ParquetRelations(jvm, FileIndex, FILE)
-        self.relations, self._jvm, self._root, self._kept = relations, jvm, root, kept
+        self.relations, self._jvm, self._root, self._prune = relations, jvm, root, prune
         self._paths, self._sizes, self._numbers = paths, sizes, numbers
 
     def listFiles(self, partition_filters: Any, data_filters: Any) -> Any:
         """Return the files to read, as Spark's partition directories: those that may hold rows for the data filters."""
         self._check(partition_filters)
         try:
-            places = self._kept(filters) if (filters := filters_of(data_filters)) else None
+            places = self._prune(filters) if (filters := filters_of(data_filters)) else None
         except Exception as e:  # a manifest cannot be read again, say: the query still returns the right rows if it reads all files
             _LOG.warning("Filters prune no files of %s: %s", self._root, e)
             places = None
@@ -106,30 +99,38 @@ class FileIndex:
         return self.relations.path(path_text(self._root))
 
     def rootPaths(self) -> Any:
+        """Return the table's location; Spark shows it in plans and opens the file system by it."""
         return self._roots
 
     def inputFiles(self) -> Any:
+        """Return all files of the scan, as `DataFrame.inputFiles` shows them."""
         return self._jvm.texts([spark_text(p) for p in self._paths])
 
     def refresh(self) -> None:
         """Do nothing: the files of a snapshot never change."""
 
     def sizeInBytes(self) -> int:
+        """Return the size of all files, by which Spark chooses join strategies."""
         return sum(self._sizes)
 
     def partitionSchema(self) -> Any:
+        """Return the StructType of the partition columns: `FILE` where files have numbers, else none."""
         return self.relations.no_columns if self._numbers is None else self.relations.numbers
 
     def metadataOpsTimeNs(self) -> Any:
+        """Return Scala's None: the time that planning took is not reported to Spark."""
         return self._jvm.none
 
     def isTimeTravel(self) -> bool:
+        """Return False: Spark need not treat the files of a snapshot in a special way."""
         return False
 
     def toString(self) -> str:
+        """Return the text by which `equals` compares."""
         return self._name
 
     def hashCode(self) -> int:
+        """Return a hash that is the same for indexes of the same files."""
         return int(self._name[7:14], 16)
 
     def equals(self, other: Any) -> bool:

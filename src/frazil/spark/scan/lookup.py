@@ -19,7 +19,7 @@ from frazil.spec.types import DateType, IcebergType, TimestampType, TimestamptzT
 _FILE, _IS_PLANNED = "__frazil_fact_of", "__frazil_found"
 
 
-def shown(values: pa.Array, type_: IcebergType) -> pa.Array:
+def spark_values(values: pa.Array, type_: IcebergType) -> pa.Array:
     """Convert internal values (`expr.values.arrow_type`) of a primitive type to the Arrow type in which Spark takes them."""
     match type_:
         case DateType():
@@ -64,5 +64,5 @@ def partition_values(table: pa.Table, fields: Iterable[tuple[int, IcebergType]])
     values = {}
     for field_id, type_ in fields:
         if (place := places.get(str(field_id))) is not None:
-            values[field_id] = shown(column.flatten()[place], type_)
+            values[field_id] = spark_values(column.flatten()[place], type_)
     return values

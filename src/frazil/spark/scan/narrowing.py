@@ -11,7 +11,7 @@ from frazil.expr.bind import bind, conjunction
 from frazil.expr.bound import Bound
 from frazil.scan.narrow import may_hold
 from frazil.scan.plan import Plan
-from frazil.spark.scan.file_index import Kept
+from frazil.spark.scan.file_index import Prune
 from frazil.spark.scan.pushed import Pushed
 from frazil.spec.schema import Schema
 
@@ -26,11 +26,11 @@ class Narrowing:
     plan: Plan
     _answers: dict[Bound, frozenset[str] | None] = field(default_factory=dict, repr=False)
 
-    def kept(self, paths: Sequence[str], sources: Mapping[int, str]) -> Kept:
+    def of_scan(self, paths: Sequence[str], sources: Mapping[int, str]) -> Prune:
         """Return the function that prunes the files of one scan. `sources`: the scan's name of each column, by field id."""
         schema = Schema(*(replace(f, name=sources[f.field_id]) for f in self.plan.schema.fields if f.field_id in sources))
 
-        def kept(filters: Sequence[Pushed]) -> list[int] | None:
+        def prune(filters: Sequence[Pushed]) -> list[int] | None:
             bound = []
             for f in filters:
                 with contextlib.suppress(FrazilError):  # a filter that cannot be bound prunes nothing; Spark still applies it to rows
@@ -38,7 +38,8 @@ class Narrowing:
             files = self._may_hold(conjunction(bound), schema)
             return None if files is None else [n for n, path in enumerate(paths) if path in files]
 
-        return kept
+        return prune
+
 
     def _may_hold(self, row_filter: Bound, schema: Schema) -> frozenset[str] | None:
         if row_filter not in self._answers:

@@ -14,7 +14,7 @@ from pyspark.sql import types as s
 from frazil.scan.options import SplitOptions
 from frazil.spark.host.jvm import NOT_AS_KNOWN, Jvm, fall_back, jvm_of
 from frazil.spark.host.settings import enable_ids, scan_session, temporarily
-from frazil.spark.scan.file_index import FileIndex, Kept, relation
+from frazil.spark.scan.file_index import FileIndex, Prune
 from frazil.spark.scan.file_keys import FileKeys, Numbers, same_files
 from frazil.spark.scan.paths import as_glob
 
@@ -34,13 +34,13 @@ _LEAST_SPLIT = 4 << 10
 @dataclass(frozen=True)
 class ScannedFiles:
     """Hold the files of one scan. `root`: the table's location; `sizes`: bytes per file; `numbers`: a distinct number per file, None if the
-    rows need no file keys; `kept`: prunes the files by the filters of a query."""
+    rows need no file keys; `prune`: prunes the files by the filters of a query."""
 
     root: str
     paths: Sequence[str] = field(repr=False)
     sizes: Sequence[int] = field(repr=False)
     numbers: Numbers | None = field(default=None, repr=False)
-    kept: Kept = field(default=lambda _: None, repr=False)
+    prune: Prune = field(default=lambda _: None, repr=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,8 +78,8 @@ def _by_index(spark: Any, jvm: Jvm, schema: s.StructType, files: ScannedFiles, s
     settings = {} if split == _USUAL else {_SPLIT: str(max(split.split_size, _LEAST_SPLIT)), _COST: str(split.open_file_cost)}
     settings |= {} if split.adaptive else {_LEAST_PARTITIONS: "1"}
     numbers = None if files.numbers is None else files.numbers.tolist()
-    index = FileIndex(jvm, files.root, files.paths, files.sizes, numbers, files.kept)
-    return relation(spark, scan_session(spark, jvm, settings), schema, index, _OPTIONS)
+    index = FileIndex(jvm, files.root, files.paths, files.sizes, numbers, files.prune)
+    return index.relations.scan(spark, scan_session(spark, jvm, settings), schema, index, _OPTIONS)
 
 
 @contextlib.contextmanager

@@ -84,7 +84,7 @@ def without_nulls(path: str, ids: Iterable[int], storage: Storage) -> frozenset[
     return frozenset(required)
 
 
-def lacking(plan: Plan, storage: Storage, paths: Sequence[str], ids: Iterable[int]) -> dict[str, frozenset[int]]:
+def missing_columns(plan: Plan, storage: Storage, paths: Sequence[str], ids: Iterable[int]) -> dict[str, frozenset[int]]:
     """Return, by path, the columns (field ids) that files lack; files that have all of `ids` are left out.
 
     A column whose values a manifest counts is in the file, so that most footers need not be read.
