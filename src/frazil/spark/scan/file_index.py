@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import msgspec
+
 from frazil.spark.host.jvm import FILE_INDEX, Jvm, ParquetRelations, each
 from frazil.spark.scan.paths import path_text, spark_text
 from frazil.spark.scan.pushed import Pushed, filters_of

@@ -40,7 +40,6 @@ class Narrowing:
 
         return prune
 
-
     def _may_hold(self, row_filter: Bound, schema: Schema) -> frozenset[str] | None:
         if row_filter not in self._answers:
             while len(self._answers) >= _MOST_ANSWERS:
