@@ -107,7 +107,7 @@ def _check_running(settings: Mapping[str, str]) -> None:
 
 def use_this_python(spark: Any) -> None:
     """Let the workers of a local master run this Python, unless another one was chosen. PySpark would start the first python3 on the PATH,
-    where a virtual environment that is not activated does not stand."""
+    which is not that of a virtual environment unless the environment is activated."""
     context = getattr(spark, "_sc", None)  # sessions of Spark Connect have none
     if context is None or not str(context.master).startswith("local") or os.environ.get(_PYTHON) not in (None, sys.executable):
         return
