@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
-import pyarrow as pa
+import pandas as pd
 import pytest
+from pyspark.sql.functions import pandas_udf
 
 from frazil.spark.host.workers import guarded
 
@@ -42,19 +42,12 @@ def test_nothing_changes_where_pandas_is_imported_already() -> None:
     assert looked("import pandas") == ["True", "1 [1]", "SourceFileLoader True []"]
 
 
-def passed_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """A task of Frazil's, after which its worker is prepared."""
-    yield from batches
-
-
 @pytest.mark.spark
 def test_pandas_functions_work_in_workers_that_have_run_a_task_of_frazils(plain_spark: Any) -> None:
-    import pandas as pd
-    from pyspark.sql.functions import pandas_udf
-
     assert plain_spark.conf.get("spark.python.worker.reuse", "true") == "true"  # so that the function below meets the worker of the task
     rows = plain_spark.range(0, 2, 1, 1)
-    assert rows.mapInArrow(guarded(__name__, "passed_on"), "id long").count() == 2
+    prepared = guarded("frazil.spark.host.workers", "answer")
+    assert [r["ok"] for r in rows.mapInArrow(prepared, "ok long").collect()] == [2]
 
     @pandas_udf("double")
     def positive(values: pd.Series) -> pd.Series:
