@@ -17,6 +17,7 @@ import pyarrow as pa
 from frazil.errors import InvalidInput, NotInstalledError
 from frazil.spark.host.interruptible import interruptible
 from frazil.spark.host.jvm import default_parallelism, largest_heap
+from frazil.spark.host.quick_arrow import without_pandas
 from frazil.spec.properties import size_in_bytes
 from frazil.storage.base import told
 
@@ -38,6 +39,7 @@ def prepare() -> None:
     PySpark 4.1 invalidates the import caches before each task. Up to Python 3.12 the directories of Spark's zip files on the path are then
     read again by Python code, which takes 0.2 s per task.
     """
+    without_pandas()
     for finder in list(sys.path_importer_cache.values()):
         if isinstance(finder, zipimport.zipimporter) and "invalidate_caches" not in vars(finder):
             setattr(finder, "invalidate_caches", partial(_invalidate_if_changed, finder, [_stamp(finder.archive)]))  # noqa: B010 - mypy: a method
