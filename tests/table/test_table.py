@@ -480,7 +480,7 @@ def test_schemas_are_taken_in_every_form_also_by_union(catalog, events):
     with events.update_schema() as update:
         update.union_by_name(pa.schema([("id", pa.int64()), ("more", pa.string())])).union_by_name("yet int")
     assert events.schema().column_names == ["id", "day", "s", "more", "yet"]
-    with pytest.raises(InvalidInput, match="format_version is the number 1, 2 or 3, not '2'"):
+    with pytest.raises(InvalidInput, match="format_version must be the number 1, 2 or 3, not '2'"):
         catalog.create_table("db.v", "id int", format_version="2")
 
 
@@ -532,7 +532,7 @@ def test_a_stream_behind_nothing_but_its_capsule_is_not_read_twice(catalog, even
 
     old = catalog.load_table("db.events")
     events.append(rows([1]))
-    with pytest.raises(ValidationException, match="hand in the rows again"):
+    with pytest.raises(ValidationException, match="pass the rows again"):
         old.upsert(Capsule(rows([1], s="new")), ["id"], when_not_matched_insert_all=False)
     assert old.upsert(Capsule(rows([1], s="new")), ["id"]).rows_updated == 1
 
