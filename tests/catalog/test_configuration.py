@@ -117,7 +117,7 @@ def test_uris_of_types_that_are_not_served_are_refused_by_name(uri: str, kind: s
         ({"type": "sql", "warehouse": "/w"}, "lacks the key uri"),
         ({"type": "path", "warehouse": "/w", "uri": "sqlite:///x"}, "uri .*is one of type sql"),
         ({"type": "sql", "uri": "thrift://h"}, "uri .*is one of type hive"),
-        ({"type": "path", "warehouse": "sqlite:///x"}, "warehouse .*no place for files"),
+        ({"type": "path", "warehouse": "sqlite:///x"}, "warehouse .*not a location for files"),
         ({"type": "path", "warehouse": "/a/../b"}, "contains '..'"),
         ({"type": "path", "catalog-impl": "org.apache.iceberg.hadoop.HadoopCatalog"}, "both type"),
         ({"uri": "gopher://x"}, "uri .*gopher"),

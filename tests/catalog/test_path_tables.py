@@ -286,7 +286,7 @@ def test_a_table_lives_at_a_bare_location(tmp_path: Path) -> None:
     newer = committed(backend.swap(table, changed(table, a="1")))
     assert backend.load(()).metadata == newer.metadata == backend.load((location,)).metadata
     assert isinstance(create_at(location, new_metadata(location)), Conflict)
-    with pytest.raises(Unsupported, match="bare location"):
+    with pytest.raises(Unsupported, match="opened by its location"):
         backend.create_namespace(("a",))
 
 
