@@ -73,19 +73,19 @@ def load_backend(
     Raises InvalidInput, which names a property that is missing, misspelt or contradictory and the places that were searched; Unsupported
     for a type or property that is not served.
     """
-    found = configuration(name, properties, spark_conf=spark_conf, environ=environ)
-    type_keys = {"type", "uri", "warehouse", "catalog-impl", "py-catalog-impl"} & set(found.properties)
-    if found.name == DEFAULT_CATALOG and type_keys <= {"warehouse"} and scheme_of(found.properties.get("warehouse", "")) == "file":
-        _check_served(found, "sql")
-        return _default(found, environ)
-    kind = catalog_type(found)
-    _check_served(found, kind)
-    _check(found, kind)
-    return _TYPES[kind].backend(found.name, found.properties)
+    config = configuration(name, properties, spark_conf=spark_conf, environ=environ)
+    type_keys = {"type", "uri", "warehouse", "catalog-impl", "py-catalog-impl"} & set(config.properties)
+    if config.name == DEFAULT_CATALOG and type_keys <= {"warehouse"} and scheme_of(config.properties.get("warehouse", "")) == "file":
+        _check_served(config, "sql")
+        return _default(config, environ)
+    kind = catalog_type(config)
+    _check_served(config, kind)
+    _check(config, kind)
+    return _TYPES[kind].backend(config.name, config.properties)
 
 
-def _check_served(found: Configuration, kind: str) -> None:
-    check_served(found.name, kind, found.properties, found.sources, _TYPES[kind].properties, _TYPES[kind].prefixes)
+def _check_served(config: Configuration, kind: str) -> None:
+    check_served(config.name, kind, config.properties, config.sources, _TYPES[kind].properties, _TYPES[kind].prefixes)
 
 
 def meanings(
@@ -123,36 +123,36 @@ def first_found(found: Sequence[tuple[str | None, Identifier]], look: Callable[[
         raise
 
 
-def _default(found: Configuration, environ: Mapping[str, str] | None) -> SqlCatalog:
-    folder = str(home(environ)) if (given := found.properties.get("warehouse")) is None else strip_slash(local_path_of(absolute(given)))
+def _default(config: Configuration, environ: Mapping[str, str] | None) -> SqlCatalog:
+    folder = str(home(environ)) if (given := config.properties.get("warehouse")) is None else strip_slash(local_path_of(absolute(given)))
     defaults = {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": folder}
     try:
         storage_for(folder).make_directory(folder)
-        return SqlCatalog(found.name, {**defaults, **found.properties})
+        return SqlCatalog(config.name, {**defaults, **config.properties})
     except (StorageError, NoSuchFileError, AlreadyExists) as e:
         e.advise(_ELSEWHERE)
         raise
 
 
-def catalog_type(found: Configuration) -> str:
+def catalog_type(config: Configuration) -> str:
     """Return the type of a catalog (path, sql or memory): as `type` or `catalog-impl` says, or as `uri` implies.
 
     Raises InvalidInput where none is given or it is unknown, Unsupported for a type or class that Frazil does not serve.
     """
-    values = found.properties
+    values = config.properties
     if "py-catalog-impl" in values:
         raise Unsupported(
-            f"{found.where('py-catalog-impl')} of catalog {found.name!r} names a class of another product.", hint="Set type instead."
+            f"{config.where('py-catalog-impl')} of catalog {config.name!r} names a class of another product.", hint="Set type instead."
         )
     if "type" in values and "catalog-impl" in values:
         raise InvalidInput(
-            f"Catalog {found.name!r} has both {found.where('type')} and {found.where('catalog-impl')}.", hint="Keep one of them."
+            f"Catalog {config.name!r} has both {config.where('type')} and {config.where('catalog-impl')}.", hint="Keep one of them."
         )
     if "catalog-impl" in values:
         kind = _JAVA.get(values["catalog-impl"], "")
         if not kind:
             raise Unsupported(
-                f"{found.where('catalog-impl')} of catalog {found.name!r} names {values['catalog-impl']}, which Frazil does not have.",
+                f"{config.where('catalog-impl')} of catalog {config.name!r} names {values['catalog-impl']}, which Frazil does not have.",
                 hint=f"There are {_types()}; set type instead.",
             )
     elif "type" in values:
@@ -161,19 +161,19 @@ def catalog_type(found: Configuration) -> str:
         kind = _SCHEMES.get(_scheme(values["uri"]), "")
     else:
         raise InvalidInput(
-            f"Catalog {found.name!r} is not configured: the key type is missing (and uri, which could imply it).", hint=found.searched()
+            f"Catalog {config.name!r} is not configured: the key type is missing (and uri, which could imply it).", hint=config.searched()
         )
     if kind in _TYPES:
         return kind
     if kind in _NOT_YET:
         raise Unsupported(
-            f"Catalogs of type {kind} are not served yet (catalog {found.name!r}).",
+            f"Catalogs of type {kind} are not served yet (catalog {config.name!r}).",
             hint=f"There are {_types()}; see KNOWN_GAPS.md.",
         )
-    key = "type" if "type" in found.properties else "uri"
-    given = redact_text(found.properties[key])
+    key = "type" if "type" in config.properties else "uri"
+    given = redact_text(config.properties[key])
     raise InvalidInput(
-        f"Catalog {found.name!r}: {found.where(key)} is {given!r}, which is not a type of catalog.", hint=f"There are {_types()}."
+        f"Catalog {config.name!r}: {config.where(key)} is {given!r}, which is not a type of catalog.", hint=f"There are {_types()}."
     )
 
 
@@ -186,26 +186,26 @@ def _types() -> str:
     return f"{', '.join(first)} and {last}"
 
 
-def _check(found: Configuration, kind: str) -> None:
+def _check(config: Configuration, kind: str) -> None:
     """Check that properties are complete and do not contradict each other. The errors name the sources of the properties."""
-    uri, warehouse = found.properties.get("uri"), found.properties.get("warehouse")
+    uri, warehouse = config.properties.get("uri"), config.properties.get("warehouse")
     implied = kind if uri is None else _SCHEMES.get(_scheme(uri), kind)
     if uri is not None and implied != kind:
         raise InvalidInput(
-            f"Catalog {found.name!r} is of type {kind}, but {found.where('uri')} is one of type {implied}: {redact_text(uri)}.",
-            hint=found.where("type") + " decides; change one of them." if "type" in found.properties else None,
+            f"Catalog {config.name!r} is of type {kind}, but {config.where('uri')} is one of type {implied}: {redact_text(uri)}.",
+            hint=config.where("type") + " decides; change one of them." if "type" in config.properties else None,
         )
     for key in _TYPES[kind].required:
-        if not found.properties.get(key):
-            raise InvalidInput(f"Catalog {found.name!r} of type {kind} lacks the key {key}.", hint=found.searched())
+        if not config.properties.get(key):
+            raise InvalidInput(f"Catalog {config.name!r} of type {kind} lacks the key {key}.", hint=config.searched())
     if warehouse is not None and _SCHEMES.get(_scheme(warehouse)):
         raise InvalidInput(
-            f"Catalog {found.name!r}: {found.where('warehouse')} is not a location for files: {redact_text(warehouse)}.",
+            f"Catalog {config.name!r}: {config.where('warehouse')} is not a location for files: {redact_text(warehouse)}.",
             hint="Give a directory or the URI of an object store, as in s3://bucket/warehouse.",
         )
     for key in ("io-impl", "py-io-impl"):
-        if key in found.properties and not is_own_io(found.properties[key]):
+        if key in config.properties and not is_own_io(config.properties[key]):
             raise Unsupported(
-                f"{found.where(key)} of catalog {found.name!r} names a class that Frazil cannot run: {found.properties[key]}.",
+                f"{config.where(key)} of catalog {config.name!r} names a class that Frazil cannot run: {config.properties[key]}.",
                 hint="Leave it out: the scheme of a location chooses the store.",
             )

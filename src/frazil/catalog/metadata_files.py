@@ -98,12 +98,12 @@ def delete_fallen(storage: Storage, metadata: TableMetadata, fallen: tuple[str, 
     """
     if not fallen or not METADATA_DELETE_AFTER_COMMIT.of(metadata.properties):
         return
-    own = (metadata.location, metadata_root(metadata.location, metadata.properties))
-    mine = [f for f in fallen if is_metadata_file(f) and any(is_inside(f, root) for root in own)]
+    directories = (metadata.location, metadata_root(metadata.location, metadata.properties))
+    inside = [f for f in fallen if is_metadata_file(f) and any(is_inside(f, root) for root in directories)]
     try:
-        failed = storage.delete_many(mine)
+        failed = storage.delete_many(inside)
     except Exception as error:
-        failed = [(f, error) for f in mine]
+        failed = [(f, error) for f in inside]
     for location, problem in failed:
         logger.warning("Could not delete the old metadata file %s: %s", location, problem)
 

@@ -72,10 +72,10 @@ class PathCatalog:
 
     def load(self, identifier: Identifier) -> LoadedTable:
         root = self.table_location(identifier)
-        found = path_files.load(self.storage, root)
-        if found is None:
+        current = path_files.load(self.storage, root)
+        if current is None:
             raise self._no_table(identifier)
-        return LoadedTable(tuple(identifier), *found, self.storage, dict(self.properties))
+        return LoadedTable(tuple(identifier), *current, self.storage, dict(self.properties))
 
     def stage_create(self, identifier: Identifier, metadata: TableMetadata) -> LoadedTable:
         if self.table_exists(identifier):
@@ -200,11 +200,11 @@ class LocationBackend:
 
     def load(self, identifier: Identifier = ()) -> LoadedTable:
         self._check(identifier)
-        found = path_files.load(self.storage, self.location)
-        if found is None:
+        current = path_files.load(self.storage, self.location)
+        if current is None:
             text = f"There is no table at {self.location}: no v<N>.metadata.json in its directory metadata."
             raise NoSuchTableError(text, hint=path_files.instead(self.storage, self.location), table=self.location)
-        return LoadedTable((), *found, self.storage, dict(self.properties))
+        return LoadedTable((), *current, self.storage, dict(self.properties))
 
     def stage_create(self, identifier: Identifier, metadata: TableMetadata) -> LoadedTable:
         if self.table_exists(identifier):

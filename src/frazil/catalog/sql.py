@@ -123,10 +123,10 @@ class SqlCatalog(SqlNamespaces):
         return place
 
     def load(self, identifier: Identifier) -> LoadedTable:
-        found = load_pointed(lambda: self._pointer(identifier), self._storage, full_name(identifier))
-        if found is None:
+        loaded = load_pointed(lambda: self._pointer(identifier), self._storage, full_name(identifier))
+        if loaded is None:
             raise self._no_table(identifier)
-        location, metadata, storage = found
+        location, metadata, storage = loaded
         return LoadedTable(tuple(identifier), location, metadata, storage, dict(self.properties))
 
     def table_exists(self, identifier: Identifier) -> bool:
@@ -225,8 +225,8 @@ class SqlCatalog(SqlNamespaces):
     def list_tables(self, namespace: Identifier) -> Identifiers:
         self._check_exists(check_namespace(namespace))
         joined = self._joined(namespace)
-        found = self.database.query(sql_statements.names(self._v1), {"catalog": self.name, "namespace": joined})
-        return sorted((*namespace, str(name)) for there, name in found if there == joined)
+        rows = self.database.query(sql_statements.names(self._v1), {"catalog": self.name, "namespace": joined})
+        return sorted((*namespace, str(name)) for stored, name in rows if stored == joined)
 
 
 def _check_length(location: str) -> None:

@@ -106,8 +106,8 @@ def _replaced(step: Step, mode: Mode, rows: InputFrame, changed: Changed, where:
     with step.nothing_left():
         new = written(rows, step.to)
     counts = {**new.metrics, "rows_deleted": deleted}
-    both = replace(changed, added=(*changed.added, *new.files))
-    staged = step.staged_change("delete", mode, both, where, counts, step.to.options.isolation_level or "snapshot")
+    replaced = replace(changed, added=(*changed.added, *new.files))
+    staged = step.staged_change("delete", mode, replaced, where, counts, step.to.options.isolation_level or "snapshot")
     return replace(staged, actions=(*new.actions, *staged.actions[-1:]))
 
 

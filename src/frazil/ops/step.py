@@ -95,14 +95,14 @@ class Step:
         where a write option asks for it, InvalidInput is raised.
         """
         options = self.to.options
-        asked = distribution_of(kind, self.metadata, options)
-        if asked in (None, "none") and options.asks_for("advisory_partition_size") and self.engine.evaluates_sql:
-            if asked == "none":
+        distribution = distribution_of(kind, self.metadata, options)
+        if distribution in (None, "none") and options.asks_for("advisory_partition_size") and self.engine.evaluates_sql:
+            if distribution == "none":
                 raise meaningless("advisory_partition_size", "where rows are not shuffled", "distribution-mode: hash or range.")
-            asked = "hash"
-        if asked == "range" and self.write.spec.unpartitioned and self.write.sort_order.is_unsorted:
-            asked = "none"  # without partitions and a sort order there is no key to make ranges of
-        if not self.engine.evaluates_sql or asked in (None, "none"):
+            distribution = "hash"
+        if distribution == "range" and self.write.spec.unpartitioned and self.write.sort_order.is_unsorted:
+            distribution = "none"  # without partitions and a sort order there is no key to make ranges of
+        if not self.engine.evaluates_sql or distribution in (None, "none"):
             return False
         for schema in (self.schema, *others):
             if (f := self.engine.lacking(schema)) is not None:

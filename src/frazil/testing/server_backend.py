@@ -73,11 +73,11 @@ class ServerBackend:
             return self._granted(self._known(identifier))
 
     def _known(self, identifier: Identifier) -> LoadedTable:
-        found = self._tables.get(check_identifier(identifier))
-        if found is None:
+        table = self._tables.get(check_identifier(identifier))
+        if table is None:
             name = f"{self.name}.{full_name(identifier)}"
             raise NoSuchTableError(f"Table does not exist: {name}.", table=name)
-        return found
+        return table
 
     def _granted(self, table: LoadedTable) -> LoadedTable:
         return replace(table, config={**self.properties, "token": f"secret-{next(self._tokens)}"})
