@@ -25,7 +25,8 @@ from frazil.storage.locations import local_path_of, scheme_of, strip_slash
 
 @dataclass(frozen=True)
 class _CatalogType:
-    """Describe a type of catalog. `properties`: those that it serves beside the ones that all types do; `prefixes`: of further ones."""
+    """Describe a type of catalog. `properties`: those that it serves in addition to the ones that all types serve; `prefixes`: the
+    beginnings of further ones; `required`: those that must be configured."""
 
     backend: Callable[[str, Mapping[str, str]], CatalogBackend]
     properties: tuple[str, ...] = ()
@@ -37,7 +38,10 @@ _TYPES = {
     # path and memory list `uri` although they do not take it, because their back ends refuse it with a message that says why.
     "path": _CatalogType(PathCatalog, ("uri",), required=("warehouse",)),
     "sql": _CatalogType(
-        SqlCatalog, ("uri", "echo", "pool-pre-ping", "schema-version", "init-catalog-tables", "unique-table-location"), ("jdbc.",), ("uri",)
+        SqlCatalog,
+        ("uri", "echo", "pool-pre-ping", "schema-version", "init-catalog-tables", "unique-table-location"),
+        prefixes=("jdbc.",),
+        required=("uri",),
     ),
     "memory": _CatalogType(MemoryCatalog, ("uri",)),
 }

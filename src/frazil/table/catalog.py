@@ -224,11 +224,14 @@ class Catalog(AbstractContextManager["Catalog"]):
         return Table(self._backend, self._backend.register_table(parts, metadata_location, overwrite=overwrite), self._full_name(parts))
 
     def list_tables(self, namespace: Identifier) -> list[Parts]:
+        """Return the identifiers of the tables in a namespace, namespace included. Raises NoSuchNamespaceError."""
         return self._backend.list_tables(self.identifier_to_tuple(namespace))
 
     # --- namespaces
 
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str] = {}) -> None:
+        """Create a namespace. `properties`: `location` is the directory of new tables. Raises NamespaceAlreadyExistsError, and Unsupported
+        for properties in a path catalog."""
         self._backend.create_namespace(self._new_name(self.identifier_to_tuple(namespace)), dict(properties))
 
     def create_namespace_if_not_exists(self, namespace: Identifier, properties: Mapping[str, str] = {}) -> None:
@@ -238,18 +241,25 @@ class Catalog(AbstractContextManager["Catalog"]):
             return
 
     def drop_namespace(self, namespace: Identifier) -> None:
+        """Drop an empty namespace. Raises NoSuchNamespaceError, NamespaceNotEmptyError."""
         self._backend.drop_namespace(self.identifier_to_tuple(namespace))
 
     def namespace_exists(self, namespace: Identifier) -> bool:
         return self._backend.namespace_exists(self.identifier_to_tuple(namespace))
 
     def list_namespaces(self, namespace: Identifier = ()) -> list[Parts]:
+        """Return the namespaces directly within a namespace; (): the top-level ones. Raises NoSuchNamespaceError."""
         return self._backend.list_namespaces(self.identifier_to_tuple(namespace) if namespace else ())
 
     def load_namespace_properties(self, namespace: Identifier) -> dict[str, str]:
+        """Return the properties of a namespace. Raises NoSuchNamespaceError."""
         return self._backend.load_namespace_properties(self.identifier_to_tuple(namespace))
 
     def update_namespace_properties(self, namespace: Identifier, removals: set[str] | None = None, updates: Mapping[str, str] = {}) -> Any:
+        """Remove and set properties of a namespace. Returns the keys by what became of them: `removed`, `updated`, `missing`.
+
+        Raises NoSuchNamespaceError, and Unsupported in a path catalog.
+        """
         return self._backend.update_namespace_properties(self.identifier_to_tuple(namespace), removals or set(), dict(updates))
 
     def _views(self) -> Unsupported:

@@ -299,26 +299,37 @@ class Verbs(ABC, Generic[R, P]):
         return self._change(lambda _: metadata_changes.set_properties({**properties, **named}))
 
     def remove_properties(self, *keys: str) -> P:
+        """Remove table properties; keys that are not set are ignored."""
         return self._change(lambda _: metadata_changes.remove_properties(keys))
 
     # Evolution: each method returns a context manager; on a Table each is one commit.
 
     def update_schema(self, allow_incompatible_changes: bool = False, case_sensitive: bool = True) -> Updating[UpdateSchema]:
+        """Add, rename, move, change and delete columns: `with t.update_schema() as update: update.add_column("x", "bigint")`.
+
+        `allow_incompatible_changes`: also allow changes that existing rows may not satisfy, such as making a column required.
+        """
         return self._updating(lambda metadata: UpdateSchema(metadata, allow_incompatible_changes, case_sensitive))
 
     def update_spec(self, case_sensitive: bool = True) -> Updating[UpdateSpec]:
+        """Change the partitioning of new files: `with t.update_spec() as update: update.add_field("ts", "day")`."""
         return self._updating(lambda metadata: UpdateSpec(metadata, case_sensitive))
 
     def update_sort_order(self, case_sensitive: bool = True) -> Updating[UpdateSortOrder]:
+        """Replace the sort order of new files: `with t.update_sort_order() as update: update.asc("id")`."""
         return self._updating(lambda metadata: UpdateSortOrder(metadata, case_sensitive))
 
     def update_properties(self) -> Updating[UpdateProperties]:
+        """Set and remove table properties in one commit: `with t.update_properties() as update: update.set("k", "v").remove("old")`."""
         return self._updating(lambda _: UpdateProperties())
 
     def update_statistics(self) -> Updating[UpdateStatistics]:
+        """Set and remove statistics files of snapshots."""
         return self._updating(lambda _: UpdateStatistics())
 
     def manage_snapshots(self) -> Updating[ManageSnapshots]:
+        """Manage branches and tags, roll back, fast-forward and cherry-pick:
+        `with t.manage_snapshots() as manage: manage.create_tag(snapshot_id, "v1")`."""
         return self._updating(lambda _: ManageSnapshots())
 
 
