@@ -393,7 +393,7 @@ def test_a_database_tells_the_names_of_the_catalogs_that_it_holds(tmp_path):
         one.create_namespace("db")
         one.create_table("db.events", "id bigint")
         for ask in (lambda: two.load_table("db.events"), lambda: two.list_tables("db"), lambda: two.create_table("db.x", "id bigint")):
-            with pytest.raises(FrazilError, match="of 'one': open it under that name"):
+            with pytest.raises(FrazilError, match="but 'one': load the catalog under that name"):
                 ask()
         with pytest.raises(FrazilError, match="Did you mean 'events'"):
             one.load_table("db.event")
