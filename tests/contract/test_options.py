@@ -14,7 +14,7 @@ import pytest
 
 import frazil
 from frazil.arrow.write.write_options import WriteOptions, write_options
-from frazil.catalog import served
+from frazil.catalog import load, served
 from frazil.errors import FrazilError, InvalidInput, ValidationException
 from frazil.spark.door import read_target
 from frazil.spec.properties import TABLE_PROPERTIES
@@ -373,8 +373,8 @@ def test_a_bad_value_of_a_table_property_is_refused_when_it_is_set(catalog):
 def test_catalog_properties_are_those_of_the_documents_and_others_are_refused(tmp_path):
     part = TEXT.split("## Catalog properties")[1].split("## Environment")[0]
     names = {n for n in listed(part) if "<" not in n}
-    for kind, own in served._OF_KIND.items():
-        for name in (*served._COMMON, *own, *served.HINTS):
+    for kind, catalog_type in load._TYPES.items():
+        for name in (*served._COMMON, *catalog_type.properties, *served.HINTS):
             assert name in names or name == "py-catalog-impl" or name == "py-io-impl", f"{name} of {kind} is not documented"
     ready = {"type": "path", "warehouse": str(tmp_path)}
     for name in ("wherehouse", "lock-impl", "metrics-reporter-impl", "view-default.x", "s3.acess-key-id", "jdbc.user", "token"):
@@ -393,7 +393,7 @@ def test_a_database_tells_the_names_of_the_catalogs_that_it_holds(tmp_path):
         one.create_namespace("db")
         one.create_table("db.events", "id bigint")
         for ask in (lambda: two.load_table("db.events"), lambda: two.list_tables("db"), lambda: two.create_table("db.x", "id bigint")):
-            with pytest.raises(FrazilError, match="of 'one': open it under that name"):
+            with pytest.raises(FrazilError, match="but 'one': load the catalog under that name"):
                 ask()
         with pytest.raises(FrazilError, match="Did you mean 'events'"):
             one.load_table("db.event")

@@ -329,5 +329,5 @@ def test_a_chosen_kind_of_snapshot_refuses_what_is_not_its_own(table: Table, tmp
         tx.update_snapshot().fast_append().delete_data_file(f)
     with pytest.raises(Unsupported, match=r"transaction\.delete"):
         tx.update_snapshot().delete().delete_by_predicate("id = 1")
-    with pytest.raises(InvalidInput, match="no data file"), tx.update_snapshot().fast_append() as update:
+    with pytest.raises(InvalidInput, match="is not a data file"), tx.update_snapshot().fast_append() as update:
         update.append_data_file("x.parquet")  # type: ignore[arg-type]

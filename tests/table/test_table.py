@@ -360,7 +360,7 @@ def test_the_directory_of_a_catalogs_table_opens_read_only_at_its_newest_metadat
         by_place.append(rows([2]))
     rival = pathlib.Path(events.metadata_location)
     rival.with_name(rival.name.split("-")[0] + "-rival.metadata.json").write_bytes(rival.read_bytes())
-    with pytest.raises(NoSuchTableError, match="only a catalog knows"):
+    with pytest.raises(NoSuchTableError, match="Only its catalog knows"):
         frazil.load_table(events.location())
 
 
@@ -423,7 +423,7 @@ def test_changes_by_an_old_handle_reach_rows_that_others_wrote_since(catalog, ev
     assert old[1].update({"s": "'y'"}, where="id = 2").rows_updated == 1
     frame = pa.table({"id": pa.array([3], pa.int64())})
     assert old[2].merge(frame, "target.id = source.id").when_matched_delete().execute().rows_deleted == 1
-    with pytest.raises(ValidationException, match="has changed since this handle read it"):
+    with pytest.raises(ValidationException, match="has changed since it was loaded"):
         old[3].merge(pa.table({"id": pa.array([2], pa.int64())}).to_reader(), "target.id = source.id").when_matched_delete().execute()
     assert [r["id"] for r in old[3].scan().to_arrow().to_pylist()] == [2]
     assert repr(old[4].delete("id = 77")) == "CommitResult(nothing changed)"
@@ -480,7 +480,7 @@ def test_schemas_are_taken_in_every_form_also_by_union(catalog, events):
     with events.update_schema() as update:
         update.union_by_name(pa.schema([("id", pa.int64()), ("more", pa.string())])).union_by_name("yet int")
     assert events.schema().column_names == ["id", "day", "s", "more", "yet"]
-    with pytest.raises(InvalidInput, match="format_version is the number 1, 2 or 3, not '2'"):
+    with pytest.raises(InvalidInput, match="format_version must be the number 1, 2 or 3, not '2'"):
         catalog.create_table("db.v", "id int", format_version="2")
 
 
@@ -532,7 +532,7 @@ def test_a_stream_behind_nothing_but_its_capsule_is_not_read_twice(catalog, even
 
     old = catalog.load_table("db.events")
     events.append(rows([1]))
-    with pytest.raises(ValidationException, match="hand in the rows again"):
+    with pytest.raises(ValidationException, match="pass the rows again"):
         old.upsert(Capsule(rows([1], s="new")), ["id"], when_not_matched_insert_all=False)
     assert old.upsert(Capsule(rows([1], s="new")), ["id"]).rows_updated == 1
 

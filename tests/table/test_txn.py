@@ -170,7 +170,7 @@ def test_a_transaction_of_properties_alone_is_done_once(table: Table) -> None:
 
 
 def test_one_change_of_a_transaction_takes_no_txn(table: Table) -> None:
-    with pytest.raises(InvalidInput, match=r"txn= is given to one change"), table.transaction() as tx:
+    with pytest.raises(InvalidInput, match=r"txn= belongs to the whole transaction"), table.transaction() as tx:
         tx.append(more(3), txn=("app", 1))
     assert ids(table) == [1, 2]
 
