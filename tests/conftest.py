@@ -31,6 +31,13 @@ settings.register_profile("frazil", settings(deadline=None))
 settings.load_profile("frazil")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse tests that take a SparkSession, through whichever fixture, and are not marked `spark`."""
+    taking = [i for i in items if "plain_spark" in getattr(i, "fixturenames", ())]
+    if unmarked := [i.nodeid for i in taking if i.get_closest_marker("spark") is None]:
+        raise pytest.UsageError(f"These tests take a SparkSession; mark them with pytest.mark.spark: {', '.join(unmarked)}")
+
+
 @pytest.fixture
 def tmp_path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     """pytest's. Where that is in memory (FRAZIL_TEST_DISK names a place that is not), tests marked `disk` get one on the disk."""
