@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from frazil.catalog import Catalog, load_catalog
 from tests import golden as golden_tables
 from tests.peers import checks
 
@@ -46,6 +47,16 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
             yield Path(folder)
     else:
         yield tmp_path
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Catalog]:
+    """The default catalog, in a folder of this test, which is the working directory too; with the namespace `db`."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FRAZIL_HOME", str(tmp_path / "home"))
+    with load_catalog() as catalog:
+        catalog.create_namespace("db")
+        yield catalog
 
 
 @pytest.fixture(scope="session")

@@ -10,27 +10,14 @@ from pyspark.sql import functions as F
 import frazil
 from frazil.dropin.tables import sql_of
 from frazil.errors import InvalidInput, NoSuchTableError, TableAlreadyExistsError, Unsupported
+from tests.builders.spark_frames import ids
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch):
-    """The default catalog in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("FRAZIL_HOME", str(tmp_path / "home"))
-    with frazil.load_catalog() as catalog:
-        catalog.create_namespace("db")
-        yield catalog
-
-
-@pytest.fixture
 def frame(spark):
     return spark.range(10).selectExpr("id", "concat('s', id) as s", "id % 2 as p")
-
-
-def ids(df):
-    return sorted(r["id"] for r in df.collect())
 
 
 def test_install_returns_the_session_and_can_be_called_again(spark):
