@@ -106,11 +106,22 @@ def test_replace_partitions_conflicts_only_within_its_partitions(memory: Catalog
 
 
 @pytest.mark.parametrize("level", ["serializable", "snapshot"])
-def test_replacing_an_unpartitioned_table_meets_any_change(memory: CatalogBackend, level: str) -> None:
+@pytest.mark.parametrize("meanwhile", ["append", "delete", "none"])
+def test_replacing_an_unpartitioned_table_meets_any_change(memory: CatalogBackend, level: str, meanwhile: str) -> None:
     begun = start(memory, data_file(1))
-    do(memory, append(2) if level == "serializable" else DeleteFiles(paths=[data_file(1).file_path]))
-    with pytest.raises(ValidationException):
-        do(memory, ReplacePartitions([data_file(3)], starting_snapshot_id=begun, isolation=level))
+    match meanwhile:
+        case "append":
+            do(memory, append(2))
+        case "delete":
+            do(memory, DeleteFiles(paths=[data_file(1).file_path]))
+    before = live(memory.load(name_in(memory)))
+    action = ReplacePartitions([data_file(3)], starting_snapshot_id=begun, isolation=level)
+    if meanwhile == "delete" or (meanwhile, level) == ("append", "serializable"):
+        with pytest.raises(ValidationException, match=r"Found conflicting (deleted )?files"):
+            do(memory, action)
+        assert live(memory.load(name_in(memory))) == before
+    else:
+        assert live(do(memory, action).table) == ["3"]
 
 
 def test_null_partitions_are_partitions(memory: CatalogBackend) -> None:

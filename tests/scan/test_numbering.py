@@ -116,7 +116,7 @@ def test_another_process_gives_the_same_numbers(backend: CatalogBackend, table: 
 import json, sys
 from frazil.catalog import load_backend
 from tests.scan.test_numbering import named, planned
-table = load_backend("n", **json.loads(sys.argv[1])).load(("db", "t"))
+table = load_backend("s", **json.loads(sys.argv[1])).load(("db", "t"))
 print(json.dumps([[str(n), p] for n, p in named(planned(table, where="id >= 20", workers=1)).items()]))
 """
     env = os.environ | {"PYTHONHASHSEED": "7"}
