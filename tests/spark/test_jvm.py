@@ -13,6 +13,7 @@ from pyspark.sql import types as s
 from frazil.spark.deletes import one_array
 from frazil.spark.host import jvm
 from frazil.spark.scan import file_index, pushed
+from tests.builders.spark_frames import ids
 
 pytestmark = pytest.mark.spark
 
@@ -107,8 +108,7 @@ def table(catalog, name="db.t", **options):
 
 
 def rows(t, session, where="id >= 5"):
-    frame = t.to_spark(session).where(where)
-    return sorted(r["id"] for r in frame.collect())
+    return ids(t.to_spark(session).where(where))
 
 
 EXPECTED = [i for i in range(5, 30) if i % 5 != 2]

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 import frazil
 from frazil.spark.read import view_refresh
+from tests.builders.spark_frames import ids
 
 pytestmark = [pytest.mark.spark, pytest.mark.versions]
 
@@ -22,10 +23,6 @@ def table(catalog):
 
 def add(table, *ids):
     table.append(pa.table({"id": list(ids), "s": ["x"] * len(ids)}))
-
-
-def ids(frame):
-    return sorted(r["id"] for r in frame.collect())
 
 
 def drop(session, *names):

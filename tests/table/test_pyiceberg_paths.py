@@ -26,6 +26,7 @@ from frazil.table.snapshots import Operation
 from frazil.table.sorting import SortField, SortOrder
 from frazil.table.statistics import BlobMetadata, PartitionStatisticsFile, StatisticsFile
 from frazil.types import IntegerType, ListType, LongType, MapType, NestedField, StringType, StructType, TimestampNanoType, TimestampType
+from tests.builders.frames import ids
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "s": ["a", None, "c"]})
 
@@ -249,11 +250,6 @@ def data_files(t: Table, folder: Path, *ids: int) -> list[Any]:
         )
         paths.append(str(path))
     return list(parquet_files_to_data_files(t.io, t.metadata, paths))
-
-
-def ids(t: Table) -> list[int]:
-    found: list[int] = sorted(t.to_arrow()["id"].to_pylist())
-    return found
 
 
 def test_a_fast_append_adds_chosen_files_as_one_snapshot(table: Table, tmp_path: Path) -> None:

@@ -28,13 +28,8 @@ from frazil.errors import (
 )
 from frazil.expressions import EqualTo, GreaterThan, IsNull
 from frazil.spec.snapshot import Snapshots
-
-
-@pytest.fixture
-def catalog(tmp_path):
-    with frazil.load_catalog("test", type="sql", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "wh")) as made:
-        made.create_namespace("db")
-        yield made
+from tests.builders.files_on_disk import data_files_below
+from tests.builders.frames import ids
 
 
 @pytest.fixture
@@ -45,11 +40,6 @@ def events(catalog):
 def rows(ids, day="2026-01-01", s="x"):
     when = dt.date.fromisoformat(day)
     return pa.table({"id": pa.array(ids, pa.int64()), "day": pa.array([when] * len(ids), pa.date32()), "s": [s] * len(ids)})
-
-
-def ids(table_or_scan):
-    scan = table_or_scan.scan() if hasattr(table_or_scan, "scan") else table_or_scan
-    return sorted(scan.to_arrow()["id"].to_pylist())
 
 
 def test_an_append_is_one_snapshot_with_its_metrics(events):
@@ -244,10 +234,10 @@ def test_a_lost_race_without_retries_leaves_no_file(catalog, events, tmp_path):
     events.set_properties(**{"commit.retry.num-retries": 0})
     other = catalog.load_table("db.events")
     events.append(rows([1]))
-    files = sorted(p for p in tmp_path.rglob("*.parquet"))
+    files = data_files_below(events)
     with pytest.raises(CommitFailedException) as caught:
         other.append(rows([2]))
-    assert caught.value.retryable and sorted(p for p in tmp_path.rglob("*.parquet")) == files
+    assert caught.value.retryable and data_files_below(events) == files
 
 
 def test_metadata_columns_say_where_a_row_lies(events):
