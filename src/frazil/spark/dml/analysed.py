@@ -42,7 +42,7 @@ def named(frame: DataFrame, parts: Sequence[str]) -> DataFrame:
 def standing_for(frame: DataFrame, like: DataFrame, alias: str = "") -> DataFrame:
     """Make the columns of a frame answer, by position, to the names and references of those of `like`; further columns stay.
 
-    References such as `like.id`, which users put into conditions, then mean the frame's columns. `alias`: the alias of `like`, if it has one.
+    References such as `like.id`, which users put into conditions, then mean the frame's columns. `alias`: the alias of `like`, if any.
     """
     if not is_classic(frame):
         renamed = frame.toDF(*like.columns, *frame.columns[len(like.columns) :])
@@ -209,8 +209,8 @@ def _conjuncts(e: Any) -> Iterator[Any]:
 
 
 def expression(value: Any) -> Column:
-    """Convert what a user gives as an expression to a Column: Spark SQL text, a Column, a predicate or term of `frazil.expressions`, or another
-    Python value as a constant. Raises InvalidInput for texts that Spark cannot parse and for dicts and sets."""
+    """Convert what a user gives as an expression to a Column: Spark SQL text, a Column, a predicate or term of `frazil.expressions`, or
+    another Python value as a constant. Raises InvalidInput for texts that Spark cannot parse and for dicts and sets."""
     if isinstance(value, Column):
         return value
     with as_input():
