@@ -63,6 +63,7 @@ class MergeIntoWriter:
             tx.do_merge(self._frame, merge, branch=self._branch or "main")
 
     def _with(self, clause: Clause) -> MergeIntoWriter:
+        """Add a clause."""
         self._clauses.append(clause)
         return self
 
@@ -78,12 +79,15 @@ class WhenMatched(_When):
     """Choose what happens to target rows that match a source row."""
 
     def updateAll(self) -> MergeIntoWriter:
+        """Update every column of the table from the source column of its name."""
         return self._writer._with(clauses.matched_update_all(self._condition))
 
     def update(self, assignments: Mapping[str, Any]) -> MergeIntoWriter:
+        """Update the named columns to Columns over both sides."""
         return self._writer._with(clauses.matched_update(assignments, self._condition))
 
     def delete(self) -> MergeIntoWriter:
+        """Delete the rows."""
         return self._writer._with(clauses.matched_delete(self._condition))
 
 
@@ -91,9 +95,11 @@ class WhenNotMatched(_When):
     """Choose what happens to source rows that match no target row."""
 
     def insertAll(self) -> MergeIntoWriter:
+        """Insert every column of the table from the source column of its name."""
         return self._writer._with(clauses.not_matched_insert_all(self._condition))
 
     def insert(self, assignments: Mapping[str, Any]) -> MergeIntoWriter:
+        """Insert the given values; other columns take their write default or null."""
         return self._writer._with(clauses.not_matched_insert(assignments, self._condition))
 
 
@@ -101,12 +107,15 @@ class WhenNotMatchedBySource(_When):
     """Choose what happens to target rows that match no source row."""
 
     def updateAll(self) -> MergeIntoWriter:
+        """Raise Unsupported: there is no source row to take values from."""
         raise Unsupported("whenNotMatchedBySource().updateAll(): there is no source row to take values from.", hint="Use update({…}).")
 
     def update(self, assignments: Mapping[str, Any]) -> MergeIntoWriter:
+        """Update the named columns to Columns over the target."""
         return self._writer._with(clauses.not_matched_by_source_update(assignments, self._condition))
 
     def delete(self) -> MergeIntoWriter:
+        """Delete the rows."""
         return self._writer._with(clauses.not_matched_by_source_delete(self._condition))
 
 

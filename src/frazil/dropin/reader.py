@@ -20,19 +20,23 @@ class IcebergReader:
         self._schema: Any = None
 
     def format(self, source: str) -> IcebergReader:
+        """Set the format, on Spark's reader as well."""
         self._format, self._spark_reader = source.lower(), self._spark_reader.format(source)
         return self
 
     def option(self, key: str, value: Any) -> IcebergReader:
+        """Set a read option, on Spark's reader as well."""
         self._given[key], self._spark_reader = value, self._spark_reader.option(key, value)
         return self
 
     def options(self, **options: Any) -> IcebergReader:
+        """Set several read options."""
         for key, value in options.items():
             self.option(key, value)
         return self
 
     def schema(self, schema: Any) -> IcebergReader:
+        """Set a schema, which only other formats take."""
         self._schema, self._spark_reader = schema, self._spark_reader.schema(schema)
         return self
 

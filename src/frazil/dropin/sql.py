@@ -44,8 +44,8 @@ class _Planless(Exception):
 
 
 def _is_refused_at_once(spark: Any, text: str, statement: Statement) -> bool:
-    """Return whether a statement must not reach Spark: it would create a table USING iceberg that nobody can read, and DROP … IF EXISTS
-    would succeed without dropping Frazil's table."""
+    """Return whether a statement must not reach Spark: Spark would create a table USING iceberg in its own catalog, without knowing the
+    format, and DROP … IF EXISTS would succeed without dropping Frazil's table."""
     if statement.kind.startswith(("CREATE TABLE", "REPLACE TABLE")):
         return _USES_ICEBERG.search(text) is not None
     return _DROPS_IF_EXISTS.match(text) is not None and _is_about_ours(spark, statement)

@@ -23,10 +23,12 @@ class IcebergWriter:
         self._layout: str | None = None
 
     def format(self, source: str) -> IcebergWriter:
+        """Set the format, on Spark's writer as well."""
         self._format, self._spark_writer = source.lower(), self._spark_writer.format(source)
         return self
 
     def mode(self, saveMode: str | None) -> IcebergWriter:
+        """Set the save mode: append, overwrite, ignore or error (the default). Raises InvalidInput for others."""
         self._spark_writer = self._spark_writer.mode(saveMode)
         if saveMode is not None:
             if saveMode.lower() not in ("append", "overwrite", "ignore", *_ERROR_MODES):
@@ -35,15 +37,18 @@ class IcebergWriter:
         return self
 
     def option(self, key: str, value: Any) -> IcebergWriter:
+        """Set a write option, on Spark's writer as well."""
         self._given[key], self._spark_writer = value, self._spark_writer.option(key, value)
         return self
 
     def options(self, **options: Any) -> IcebergWriter:
+        """Set several write options."""
         for key, value in options.items():
             self.option(key, value)
         return self
 
     def partitionBy(self, *cols: Any) -> IcebergWriter:
+        """Partition a new table by the values of columns."""
         self._partitions = list(cols[0] if len(cols) == 1 and isinstance(cols[0], list | tuple) else cols)
         self._spark_writer = self._spark_writer.partitionBy(*cols)
         return self

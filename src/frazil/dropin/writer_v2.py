@@ -23,27 +23,33 @@ class IcebergWriterV2:
         self._partitions: list[Any] = []
 
     def using(self, provider: str) -> IcebergWriterV2:
+        """Set the provider of a new table: iceberg, or the format of its data files (parquet, orc, avro)."""
         self._provider = provider.lower()
         return self._note("using", provider)
 
     def option(self, key: str, value: Any) -> IcebergWriterV2:
+        """Set a write option."""
         self._given[key] = value
         return self._note("option", key, value)
 
     def options(self, **options: Any) -> IcebergWriterV2:
+        """Set several write options."""
         for key, value in options.items():
             self.option(key, value)
         return self
 
     def tableProperty(self, property: str, value: str) -> IcebergWriterV2:
+        """Set a property of a new table."""
         self._properties[property] = value
         return self._note("tableProperty", property, value)
 
     def partitionedBy(self, col: Any, *cols: Any) -> IcebergWriterV2:
+        """Partition a new table by columns and transforms (`F.partitioning`)."""
         self._partitions = [col, *cols]
         return self._note("partitionedBy", col, *cols)
 
     def clusterBy(self, col: str, *cols: str) -> IcebergWriterV2:
+        """Cluster a new table, which Iceberg tables do not support; writing one raises Unsupported."""
         return self._note("clusterBy", col, *cols)
 
     def _note(self, name: str, *arguments: Any) -> IcebergWriterV2:

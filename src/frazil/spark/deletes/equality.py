@@ -119,6 +119,7 @@ def _hinted(deletes: DataFrame, relation: EqualityRelation) -> DataFrame:
 
 
 def _key(field_id: int) -> str:
+    """Return the name of the column of a key."""
     return f"__frazil_key_{field_id}"
 
 

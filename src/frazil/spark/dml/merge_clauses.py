@@ -99,6 +99,7 @@ class Clauses:
         return [value for value in by_column if value is not None]
 
     def _source_of(self, clause: Clause, frame: DataFrame) -> DataFrame:
+        """Return the frame with the source columns that a clause assigns by name."""
         return self.side(clause.when, frame) if clause.when is When.NOT_MATCHED else self.source
 
     def given(self, clause: Clause, source: DataFrame) -> Given:

@@ -200,10 +200,12 @@ def _origin(text: str) -> Origin:
 
 
 def _is_default(value: Any) -> bool:
+    """Return whether a value is the keyword DEFAULT."""
     return isinstance(value, str) and value.strip().upper() == "DEFAULT"
 
 
 def _name(path: Sequence[i.NestedField]) -> str:
+    """Return the full name of a column or struct member."""
     return ".".join(f.name for f in path)
 
 
@@ -223,6 +225,7 @@ def _known(have: s.DataType) -> i.IcebergType | None:
 
 
 def _assignable(have: s.DataType, want: i.IcebergType, origin: Origin) -> bool:
+    """Return whether values of a Spark type may be assigned, by the rules for how they were given."""
     known = _known(have)
     return known is not None and assignable(known, want, origin)
 

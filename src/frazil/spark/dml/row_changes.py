@@ -346,7 +346,7 @@ def _required(value: Column, f: i.NestedField, operation: Column | None) -> Colu
 
 
 def _to_arrow(value: Column, f: i.NestedField) -> Column:
-    """Return a column as the Arrow writer takes it: a variant as JSON text, since Spark hands no variant to Arrow."""
+    """Return a column as the Arrow writer takes it: a variant as JSON text, as everywhere outside Spark (docs/adr/0018)."""
     if not contains(f.field_type, i.VariantType):
         return value
     if isinstance(f.field_type, i.VariantType):

@@ -45,7 +45,7 @@ _REPORT = s.StructType([s.StructField("part", s.IntegerType()), s.StructField("r
 ORDERED = (
     s.ByteType, s.ShortType, s.IntegerType, s.LongType, s.DecimalType, s.DateType, s.TimestampType, s.TimestampNTZType, s.StringType,
 )  # fmt: skip
-"""Types whose order is the same in Spark, Arrow and Iceberg: no floats, because of NaN, and no text with a collation (a subclass)."""
+"""Types whose order is the same in Spark, Arrow and Iceberg: no floats, because of NaN."""
 
 
 @dataclass(frozen=True)

@@ -167,6 +167,7 @@ class SourceReader(DataSourceReader):
                 yield fitted(batch, self._arrow)
 
     def _metadata_rows(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a metadata table."""
         assert self._target is not None
         for batch in for_spark(self._target.metadata_rows()).to_batches():
             yield fitted(batch, self._arrow)

@@ -56,7 +56,7 @@ def write_by_arrow(spark: Any, frame: DataFrame, context: WriteContext) -> list[
 
 
 def _to_arrow(column: Any, type_: i.IcebergType) -> Any:
-    """Return a column as the Arrow writer takes it: a variant as JSON text, since Spark hands no variant to Arrow."""
+    """Return a column as the Arrow writer takes it: a variant as JSON text, as everywhere outside Spark (docs/adr/0018)."""
     if not contains(type_, i.VariantType):
         return column
     if isinstance(type_, i.VariantType):

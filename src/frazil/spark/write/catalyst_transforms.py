@@ -54,6 +54,7 @@ def transformed(transform: t.Transform, type_: i.IcebergType, c: Column) -> Colu
 
 
 def _bucket(type_: i.IcebergType, c: Column, n: int) -> Column:
+    """Return the bucket of a column, from 0 to n - 1."""
     if isinstance(type_, _BY_ARROW):
         return _arrow_udf(t.BucketTransform(n), type_, s.IntegerType())(c)
     long = F.unix_date(c).cast("long") if isinstance(type_, i.DateType) else c.cast("long") if isinstance(type_, i.IntegerType) else c
@@ -90,6 +91,7 @@ def _arrow_udf(transform: t.Transform, type_: i.IcebergType, returns: s.DataType
 
 
 def _truncate(type_: i.IcebergType, c: Column, width: int) -> Column:
+    """Return a column truncated to a width: texts and bytes to a length, numbers down to a multiple."""
     match type_:
         case i.StringType() | i.BinaryType():
             return F.substring(c, 1, width)
