@@ -197,6 +197,11 @@ def synthetic(d, name, schema, shape, paths):
     d.keep(name)
 
 
+def make_table_for_java_manifests(d):
+    """plan_100k once more: fixtures.py has Java Iceberg write its manifests anew."""
+    synthetic(d, "plan_java", wide(), d.scale.plan, [f"file://{p}" for p in plan_paths(d)])
+
+
 def make_table_to_delete_from(d):
     """plan_100k once more: fixtures.py adds the deletes."""
     synthetic(d, "plan_deletes", wide(), d.scale.plan, [f"file://{p}" for p in plan_paths(d)])
@@ -204,7 +209,7 @@ def make_table_to_delete_from(d):
 
 STEPS = [
     make_events, make_small, make_tiny, make_stream, make_changes, make_keyed, make_lineitem, make_plan_files, make_orphan_files,
-    make_metadata_tables, make_table_to_delete_from,
+    make_metadata_tables, make_table_to_delete_from, make_table_for_java_manifests,
 ]  # fmt: skip
 
 

@@ -72,6 +72,12 @@ def plan_deletes(spark, b):
     change.commit()
 
 
+def java_manifests(spark, b):
+    """The manifests of plan_100k as Java Iceberg writes them: many entries in a block, 8 MB a manifest."""
+    b.restore("plan_java")
+    java.sql(spark, "call j.system.rewrite_manifests('fix.plan_java')")
+
+
 def delete_file(spark, b, table, name, day):
     build = spark._jvm.org.apache.iceberg.FileMetadata.deleteFileBuilder(table.spec()).withPartitionPath(f"ts_day={day}")
     path = f"file://{b.fixture('plan_deletes')}/data/ts_day={day}/{name}-deletes.parquet"
@@ -99,7 +105,7 @@ def metrics_of_id(spark, low, high):
 
 STEPS = (
     (plain, ["events", "small"]), (deletes, ["mor_pos", "mor_dv", "mor_eq_few", "mor_eq_many"]), (plan_deletes, ["plan_deletes"]),
-    (snapshots, []), (expire, ["expire"]),
+    (java_manifests, ["plan_java"]), (snapshots, []), (expire, ["expire"]),
 )  # fmt: skip
 
 

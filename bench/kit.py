@@ -12,7 +12,7 @@ from pathlib import Path
 WORKLOADS = """
 scan_2col scan_all scan_filter scan_filter_unprunable
 write_plain write_part ctas_lineitem
-plan_all_100k plan_filter_100k append_latency_10 append_latency_1000
+plan_all_100k plan_filter_100k plan_all_java plan_filter_java append_latency_10 append_latency_1000
 mor_read_pos mor_read_dv mor_read_eq_100k mor_read_eq_5m
 delete_mor delete_cow update_mor merge_mor merge_cow
 upsert_keys plan_deletes

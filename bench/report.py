@@ -11,12 +11,13 @@ from pathlib import Path
 
 from kit import SAME_AS, WORKLOADS
 
-NO_NATIVE = {"rewrite_manifests", "expire_1000", "metadata_5000", "plan_deletes"}  # the reference is Java
+NO_NATIVE = {"rewrite_manifests", "expire_1000", "metadata_5000", "plan_deletes", "plan_all_java", "plan_filter_java"}  # the reference is Java
 ARROW = "arrow_"  # workloads without Spark: the reference is pyarrow
 NO_PEAK = {"cold_start"}  # a process of its own, beside the one that waits
 LAPS = {
     "plan_all_100k": ["spark_partitions", "files_table"],
     "plan_filter_100k": ["one_day", "spark_partitions"],
+    "plan_filter_java": ["one_day"],
     "plan_deletes": ["delete_files"],
     "append_latency_10": ["write"],
     "append_latency_1000": ["write"],

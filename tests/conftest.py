@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from frazil.catalog import Catalog, load_catalog
 from tests import golden as golden_tables
 from tests.peers import checks
 
@@ -31,6 +32,13 @@ settings.register_profile("frazil", settings(deadline=None))
 settings.load_profile("frazil")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse tests that take a SparkSession, through whichever fixture, and are not marked `spark`."""
+    taking = [i for i in items if "plain_spark" in getattr(i, "fixturenames", ())]
+    if unmarked := [i.nodeid for i in taking if i.get_closest_marker("spark") is None]:
+        raise pytest.UsageError(f"These tests take a SparkSession; mark them with pytest.mark.spark: {', '.join(unmarked)}")
+
+
 @pytest.fixture
 def tmp_path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     """pytest's. Where that is in memory (FRAZIL_TEST_DISK names a place that is not), tests marked `disk` get one on the disk."""
@@ -39,6 +47,16 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
             yield Path(folder)
     else:
         yield tmp_path
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Catalog]:
+    """The default catalog, in a folder of this test, which is the working directory too; with the namespace `db`."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FRAZIL_HOME", str(tmp_path / "home"))
+    with load_catalog() as catalog:
+        catalog.create_namespace("db")
+        yield catalog
 
 
 @pytest.fixture(scope="session")

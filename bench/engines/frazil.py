@@ -186,9 +186,9 @@ def arrow_scan_all(sessions, b):
 # --- planning -----------------------------------------------------------------------------------------------
 
 
-def plan(b, lap, where=None):
+def plan(b, lap, where=None, name="plan_100k"):
     with b.timed(lap):
-        return len(opened(b, "plan_100k").scan(**({"row_filter": where} if where else {})).plan_files())
+        return len(opened(b, name).scan(**({"row_filter": where} if where else {})).plan_files())
 
 
 def plan_all_100k(sessions, b):
@@ -198,10 +198,18 @@ def plan_all_100k(sessions, b):
     return {"check": [str(files)]}
 
 
-def plan_filter_100k(sessions, b):
+def plan_filter_100k(sessions, b, name="plan_100k"):
     low = b.scale.plan[0] * b.scale.plan[1] // 2 * 1000
-    one_day = plan(b, "one_day", "ts >= TIMESTAMP '2024-02-10 00:00:00Z' and ts < TIMESTAMP '2024-02-11 00:00:00Z'")
-    return {"check": [str(plan(b, "main", f"id >= {low} and id <= {low + 9999}")), str(one_day)]}
+    one_day = plan(b, "one_day", "ts >= TIMESTAMP '2024-02-10 00:00:00Z' and ts < TIMESTAMP '2024-02-11 00:00:00Z'", name)
+    return {"check": [str(plan(b, "main", f"id >= {low} and id <= {low + 9999}", name)), str(one_day)]}
+
+
+def plan_all_java(sessions, b):
+    return {"check": [str(plan(b, "main", name="plan_java"))]}
+
+
+def plan_filter_java(sessions, b):
+    return plan_filter_100k(sessions, b, "plan_java")
 
 
 def plan_deletes(sessions, b):

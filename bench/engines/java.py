@@ -116,11 +116,11 @@ def mor_read_eq_5m(spark, b):
 # --- planning -----------------------------------------------------------------------------------------------
 
 
-def plan(spark, b, lap, condition=None):
+def plan(spark, b, lap, condition=None, name="plan_100k"):
     """From the location of the table to its file tasks, counted inside the JVM."""
     size = spark._jvm.org.apache.iceberg.relocated.com.google.common.collect.Iterables.size
     with b.timed(lap):
-        scan = core(spark, b, "plan_100k").newScan()
+        scan = core(spark, b, name).newScan()
         return size((scan.filter(condition) if condition else scan).planFiles())
 
 
@@ -139,15 +139,29 @@ def plan_all_100k(spark, b):
     return {"check": [str(files)]}
 
 
-def plan_filter_100k(spark, b):
+def filtered(spark, b, name):
+    """Files planned by a range of id, and by a day."""
     ex = spark._jvm.org.apache.iceberg.expressions.Expressions
     both = getattr(ex, "and")
     low = b.scale.plan[0] * b.scale.plan[1] // 2 * 1000
-    files = plan(spark, b, "main", both(ex.greaterThanOrEqual("id", low), ex.lessThanOrEqual("id", low + 9999)))
+    files = plan(spark, b, "main", both(ex.greaterThanOrEqual("id", low), ex.lessThanOrEqual("id", low + 9999)), name)
     day = both(ex.greaterThanOrEqual("ts", "2024-02-10T00:00:00+00:00"), ex.lessThan("ts", "2024-02-11T00:00:00+00:00"))
-    one_day = plan(spark, b, "one_day", day)
+    return {"check": [str(files), str(plan(spark, b, "one_day", day, name))]}
+
+
+def plan_filter_100k(spark, b):
+    facts = filtered(spark, b, "plan_100k")
+    low = b.scale.plan[0] * b.scale.plan[1] // 2 * 1000
     plan_in_spark(spark, b, f"id between {low} and {low + 9999}")
-    return {"check": [str(files), str(one_day)]}
+    return facts
+
+
+def plan_all_java(spark, b):
+    return {"check": [str(plan(spark, b, "main", name="plan_java"))]}
+
+
+def plan_filter_java(spark, b):
+    return filtered(spark, b, "plan_java")
 
 
 def plan_deletes(spark, b):

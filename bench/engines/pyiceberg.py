@@ -131,9 +131,9 @@ arrow_scan_2col, arrow_scan_all, arrow_scan_filter = scan_2col, scan_all, scan_f
 # --- planning -----------------------------------------------------------------------------------------------
 
 
-def plan(b, lap, row_filter):
+def plan(b, lap, row_filter, name="plan_100k"):
     with b.timed(lap):
-        return sum(1 for _ in static(b, "plan_100k").scan(row_filter).plan_files())
+        return sum(1 for _ in static(b, name).scan(row_filter).plan_files())
 
 
 def plan_all_100k(catalog, b):
@@ -145,10 +145,20 @@ def plan_all_100k(catalog, b):
     return {"check": [str(files)]}
 
 
-def plan_filter_100k(catalog, b):
+def plan_filter_100k(catalog, b, name="plan_100k"):
     low = b.scale.plan[0] * b.scale.plan[1] // 2 * 1000
-    one_day = plan(b, "one_day", "ts >= '2024-02-10T00:00:00+00:00' and ts < '2024-02-11T00:00:00+00:00'")
-    return {"check": [str(plan(b, "main", f"id >= {low} and id <= {low + 9999}")), str(one_day)]}
+    one_day = plan(b, "one_day", "ts >= '2024-02-10T00:00:00+00:00' and ts < '2024-02-11T00:00:00+00:00'", name)
+    return {"check": [str(plan(b, "main", f"id >= {low} and id <= {low + 9999}", name)), str(one_day)]}
+
+
+def plan_all_java(catalog, b):
+    from pyiceberg.expressions import AlwaysTrue
+
+    return {"check": [str(plan(b, "main", AlwaysTrue(), "plan_java"))]}
+
+
+def plan_filter_java(catalog, b):
+    return plan_filter_100k(catalog, b, "plan_java")
 
 
 def plan_deletes(catalog, b):

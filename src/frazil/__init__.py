@@ -1,13 +1,14 @@
-"""Frazil: Apache Iceberg tables for PySpark, in Python, without a JVM plugin.
+"""Read and write Apache Iceberg tables with PySpark and in Python, without a JVM plugin.
 
     import frazil
-    catalog = frazil.load_catalog()                       # SQLite and files under ./warehouse
+    catalog = frazil.load_catalog()                       # SQLite and files below ./warehouse
+    catalog.create_namespace("db")
     t = catalog.create_table("db.events", "id bigint, ts timestamp", partition_by=["days(ts)"])
     t.append(frame)                                       # Spark, Arrow, pandas or polars
     spark = frazil.spark_session()                        # or frazil.install(your_session)
     t.to_spark()                                          # a DataFrame on Spark's own Parquet scan
 
-Names are loaded when they are first used, so that `import frazil` costs next to nothing.
+Names are loaded when they are first used, so that `import frazil` takes milliseconds.
 """
 
 from __future__ import annotations
@@ -82,18 +83,20 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as e:
         if (e.name or "").split(".")[0] != "pyspark":
             raise
-        return _without_pyspark(name)  # so that `from frazil import *` works without it
+        return _without_pyspark(name)  # not an error yet, so that `from frazil import *` works without PySpark
     globals()[name] = value
     return value
 
 
 def _without_pyspark(name: str) -> Any:
+    """Return a function that raises NotInstalledError when it is called."""
+
     def missing(*_: Any, **__: Any) -> Any:
         from frazil.errors import NotInstalledError
 
         raise NotInstalledError(f"frazil.{name} needs {PYSPARK}; none is installed.", hint="pip install 'frazil[spark]'")
 
-    missing.__name__, missing.__doc__ = name, "Stands for a function that needs PySpark, which is not installed."
+    missing.__name__, missing.__doc__ = name, "Raise NotInstalledError: this function needs PySpark, which is not installed."
     return missing
 
 

@@ -1,26 +1,26 @@
-"""Every error Frazil raises, drawn as one tree; each carries facts and whether trying again can help.
+"""Define every error that Frazil raises. Each tells the facts by name, and whether a retry can help.
 
 FrazilError
-├── InvalidInput (ValueError)          refused before anything was written
-│   ├── ValidationError                a schema, spec or property breaks a rule of the format
-│   │   ├── ValidationException        a commit would break what its writer assumed (conflicting files)
+├── InvalidInput (ValueError)          an argument or a change is refused; nothing was committed
+│   ├── ValidationError                a schema, spec, ref or property breaks a rule of the format
+│   │   ├── ValidationException        a concurrent change conflicts with the commit under its isolation level
 │   │   └── ResolveError               values of one type cannot be read as another
-│   ├── SchemaMismatch                 a frame does not fit the table
-│   ├── ParseError                     text that is no predicate, DDL or transform
-│   ├── EvaluationError                a row's value breaks an expression (overflow, division by zero, invalid cast)
-│   │   └── ValueMismatch              a value has no equal one in its column's type (a SchemaMismatch as well)
-│   ├── Unsupported                    right, but not done by Frazil (yet); see KNOWN_GAPS.md
+│   ├── SchemaMismatch                 a frame does not fit the table's schema
+│   ├── ParseError                     text is not a valid predicate, type, transform or identifier
+│   ├── EvaluationError                an expression fails on a value (overflow, division by zero, invalid cast)
+│   │   └── ValueMismatch              a value cannot be stored in its column's type without loss (a SchemaMismatch as well)
+│   ├── Unsupported                    a valid request that Frazil does not serve (yet); see KNOWN_GAPS.md
 │   │   └── NoSuchMethod               a method of another product; the message names Frazil's (an AttributeError as well)
 │   ├── AlreadyExists: TableAlreadyExistsError NamespaceAlreadyExistsError ViewAlreadyExistsError FileAlreadyExistsError
 │   ├── NamespaceNotEmptyError
-│   └── NotInstalledError              an extra is missing; the message holds the pip command
-├── NotFound                           not there
+│   └── NotInstalledError              an optional package is missing; the message holds the pip command
+├── NotFound                           a table, namespace, snapshot, ref or file does not exist
 │   └── NoSuchTableError NoSuchNamespaceError NoSuchViewError NoSuchSnapshotError NoSuchRefError
 │       NoSuchPropertyException NoSuchFileError
-├── CommitFailedException              lost a race: definitely not applied, retryable
+├── CommitFailedException              another writer was first: certainly not applied, retryable
 │   └── WaitingForLockException
-├── CommitStateUnknownException        may be applied: every file is kept
-├── CorruptData                        a file that cannot be what the table says it is
+├── CommitStateUnknownException        the commit may have been applied: every file is kept
+├── CorruptData                        a file is truncated, damaged or hostile
 └── StorageError                       the store refused or failed (permission, space, network)
 """
 
@@ -30,28 +30,29 @@ from typing import Any
 
 
 class FrazilError(Exception):
-    """Base of all. `facts` holds what is known by name (table, snapshot_id, file, offset, …); `hint` says what to do next."""
+    """Report an error; the base of all errors. `facts`: what is known, by name (table, snapshot_id, file, offset, …). `hint`: what to do
+    next. `retryable`: whether the same call can succeed when it is made again."""
 
     retryable = False
 
     def __init__(self, message: str = "", *, hint: str | None = None, **facts: Any):
         self.message, self.hint, self.facts = message, hint, {k: v for k, v in facts.items() if v is not None}
         super().__init__()
-        self._tell()
+        self._set_text()
 
-    def _tell(self) -> None:
+    def _set_text(self) -> None:
         self.args = (f"{self.message} {self.hint}" if self.hint else self.message,)
 
     def of_table(self, name: str, location: str) -> None:
-        """Says which table it is about, unless it does."""
+        """Name the table in the message and the facts, unless the error names one already."""
         if self.facts.setdefault("table", name) in (name, location) and name not in str(self) and location not in str(self):
             self.message = f"Table {name}: {self.message}"
-            self._tell()
+            self._set_text()
 
     def advise(self, hint: str) -> None:
-        """One more thing to do next."""
+        """Add a sentence to the hint."""
         self.hint = f"{self.hint} {hint}" if self.hint else hint
-        self._tell()
+        self._set_text()
 
     def __reduce__(self) -> Any:
         return _rebuild, (type(self), self.message, self.hint, self.facts)
@@ -62,47 +63,49 @@ def _rebuild(kind: type[FrazilError], message: str, hint: str | None, facts: dic
 
 
 class InvalidInput(FrazilError, ValueError):
-    """Refused before anything was written."""
+    """Report that an argument or a change is refused; nothing was committed."""
 
 
 class ValidationError(InvalidInput):
-    """A schema, spec, ref or property breaks a rule of the format."""
+    """Report that a schema, spec, ref or property breaks a rule of the format."""
 
 
 class ValidationException(ValidationError):
-    """A commit was refused because the table changed in a way its isolation level forbids. Nothing was applied."""
+    """Report that a commit was refused because another writer changed the table in a way that its isolation level forbids. Nothing was
+    applied."""
 
 
 class ResolveError(ValidationError):
-    """Values of a column's type cannot be read as the type that was asked for."""
+    """Report that values of a column's type cannot be read as the requested type."""
 
 
 class SchemaMismatch(InvalidInput):
-    """The frame's columns do not fit the table's schema."""
+    """Report that a frame's columns do not fit the table's schema."""
 
 
 class ParseError(InvalidInput):
-    """Text that is no predicate, type, transform or identifier."""
+    """Report that text is not a valid predicate, type, transform or identifier."""
 
 
 class EvaluationError(InvalidInput, ArithmeticError):
-    """A value breaks an expression under Spark's ANSI rules: overflow, division by zero, an invalid cast."""
+    """Report that an expression fails on a value under Spark's ANSI rules: overflow, division by zero, an invalid cast."""
 
 
 class ValueMismatch(SchemaMismatch, EvaluationError):
-    """A value has no equal one in its column's type; whether a frame or an expression brought it, callers may catch either base."""
+    """Report that a value has no equal one in its column's type. It may come from a frame or an expression, so callers may catch either
+    base class."""
 
 
 class Unsupported(InvalidInput, NotImplementedError):
-    """A right request that Frazil does not serve; the message names it."""
+    """Report a valid request that Frazil does not serve; the message names it."""
 
 
 class NoSuchMethod(Unsupported, AttributeError):
-    """A method that the object has not, known from other products; the message names the call that does the same."""
+    """Report a method of another product that the object does not have; the message names the call that does the same."""
 
 
 class AlreadyExists(InvalidInput):
-    """Something of that name is there already."""
+    """Report that a table, namespace, view or file of that name exists already."""
 
 
 class TableAlreadyExistsError(AlreadyExists):
@@ -118,7 +121,7 @@ class ViewAlreadyExistsError(AlreadyExists):
 
 
 class FileAlreadyExistsError(AlreadyExists, FileExistsError):
-    """There is a file at that location, and nobody asked for it to be replaced."""
+    """Report that a file exists at the location, and that overwriting it was not requested."""
 
 
 class NamespaceNotEmptyError(InvalidInput):
@@ -126,11 +129,11 @@ class NamespaceNotEmptyError(InvalidInput):
 
 
 class NotInstalledError(InvalidInput, ImportError):
-    """An optional dependency is missing; the message holds the pip command."""
+    """Report that an optional package is missing; the message holds the pip command."""
 
 
 class NotFound(FrazilError):
-    """What was asked for is not there."""
+    """Report that a table, namespace, view, snapshot, ref, property or file does not exist."""
 
 
 class NoSuchTableError(NotFound):
@@ -158,11 +161,11 @@ class NoSuchPropertyException(NotFound):
 
 
 class NoSuchFileError(NotFound, FileNotFoundError):
-    """A file that the table or the caller names is not in the store."""
+    """Report that a file named by the table or the caller is not in the store."""
 
 
 class CommitFailedException(FrazilError):
-    """Lost a race: definitely not applied. Trying again on fresh metadata can succeed."""
+    """Report that another writer committed first. The commit was certainly not applied; a retry on fresh metadata can succeed."""
 
     retryable = True
 
@@ -172,15 +175,15 @@ class WaitingForLockException(CommitFailedException):
 
 
 class CommitStateUnknownException(FrazilError):
-    """The commit may or may not have been applied; every file it wrote is kept. Look at the table before trying again."""
+    """Report that a commit may or may not have been applied. Every file that it wrote is kept. Look at the table before a retry."""
 
 
 class CorruptData(FrazilError):
-    """A file that cannot be what the table says it is: truncated, damaged or hostile. Facts: file, offset."""
+    """Report a file that is truncated, damaged or hostile. Facts: file, offset."""
 
 
 class StorageError(FrazilError, OSError):
-    """The store refused or failed: permission, space, network."""
+    """Report that the store refused a request or failed: permission, space, network."""
 
 
 NoSuchIcebergTableError = NoSuchTableError

@@ -1,4 +1,4 @@
-"""Errors by PyIceberg's path: `from frazil.exceptions import NoSuchTableError`. The whole tree is in `frazil.errors`."""
+"""Provide errors by PyIceberg's module path: `from frazil.exceptions import NoSuchTableError`. All errors are in `frazil.errors`."""
 
 from frazil.errors import (
     CommitFailedException,

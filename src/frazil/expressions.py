@@ -1,6 +1,7 @@
-"""Predicates as objects, with PyIceberg's names: `And(EqualTo("id", 5), NotNull("name"))`, `EqualTo("a", 1) & IsNaN("d")`.
+"""Build predicates as objects, with PyIceberg's names: `And(EqualTo("id", 5), NotNull("name"))`, `EqualTo("a", 1) & IsNaN("d")`.
 
-A `Reference` is a column, a `Literal` a constant where text would be an expression: `t.update(set={"note": Literal("it's counted")})`.
+A `Reference` names a column. A `Literal` is a constant where text would be read as an expression, as in
+`t.update(set={"note": Literal("it's counted")})`.
 """
 
 from frazil.expr.nodes import (

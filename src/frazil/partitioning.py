@@ -1,4 +1,4 @@
-"""Partition specs by PyIceberg's path: `from frazil.partitioning import PartitionField, PartitionSpec`."""
+"""Provide partition specs by PyIceberg's path: `from frazil.partitioning import PartitionField, PartitionSpec`."""
 
 from frazil.spec.partitioning import FIRST_PARTITION_FIELD_ID, UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
 

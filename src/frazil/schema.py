@@ -1,4 +1,4 @@
-"""Schema by PyIceberg's path: `from frazil.schema import Schema`."""
+"""Provide Schema by PyIceberg's path: `from frazil.schema import Schema`."""
 
 from frazil.spec.schema import Schema
 

@@ -1,4 +1,4 @@
-"""Column types by PyIceberg's path: `from frazil.types import NestedField, LongType`."""
+"""Provide column types by PyIceberg's path: `from frazil.types import NestedField, LongType`."""
 
 from frazil.spec.types import (
     BinaryType,

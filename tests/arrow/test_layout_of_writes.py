@@ -37,6 +37,7 @@ from frazil.spec.types import (
     VariantType,
 )
 from tests.arrow.support import STORAGE, arrow_table, comparable, rows_of, somewhere, values_of, written
+from tests.builders.files_on_disk import files_below
 
 N = NestedField
 SCHEMA = Schema(
@@ -150,7 +151,7 @@ def test_a_failed_write_leaves_no_file(tmp_path, spec):
     context = WriteContext(SCHEMA, spec, UNSORTED_SORT_ORDER, STORAGE, str(tmp_path), {}, memory=10, target_size=100)
     with pytest.raises(KeyboardInterrupt):
         write(batches(), context)
-    assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
+    assert files_below(tmp_path) == set()
 
 
 def test_one_bad_row_among_many_threads_leaves_no_file(tmp_path, monkeypatch):
@@ -159,7 +160,7 @@ def test_one_bad_row_among_many_threads_leaves_no_file(tmp_path, monkeypatch):
     frame = pa.table({"id": pa.array([*range(1000), None])})
     with pytest.raises(SchemaMismatch, match="id is required"):
         write(conform(frame, schema), WriteContext(schema, PartitionSpec(), UNSORTED_SORT_ORDER, STORAGE, str(tmp_path), {}, workers=3))
-    assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
+    assert files_below(tmp_path) == set()
 
 
 def test_parquet_properties_reach_the_file(tmp_path):

@@ -33,6 +33,7 @@ from frazil.scan.manifests import manifests_of, read_manifest
 from frazil.spec.data_file import DataFile
 from frazil.spec.types import LongType, StringType
 from frazil.testing.flaky_storage import FlakyStorage
+from tests.builders.frames import ids
 
 PATH, POS = 2147483546, 2147483545
 
@@ -75,10 +76,6 @@ def commit_deletes(t: Any, *deletes: DataFile) -> None:
     t.refresh()
 
 
-def ids_of(t: Any) -> list[int]:
-    return sorted(t.scan().to_arrow()["id"].to_pylist())
-
-
 def at(file: DataFile, *positions: int) -> FileDeletes:
     return FileDeletes(file, np.array(positions, np.int64))
 
@@ -100,7 +97,7 @@ def test_a_position_delete_file_is_sorted_and_names_its_one_data_file(table: Any
         assert f.value_counts is f.null_value_counts is f.nan_value_counts is f.equality_ids is None
     assert (bound(written[0], "lower_bounds", POS), bound(written[0], "upper_bounds", POS)) == (0, 9)
     commit_deletes(t, *written)
-    assert ids_of(t) == [0, 1, 2, *range(4, 10), *range(11, 19)]
+    assert ids(t) == [0, 1, 2, *range(4, 10), *range(11, 19)]
 
 
 def test_granularity_partition_gathers_the_files_of_a_partition_and_mixes_none(table: Any) -> None:
@@ -116,7 +113,7 @@ def test_granularity_partition_gathers_the_files_of_a_partition_and_mixes_none(t
     )
     assert "/p=b/" in written[0].file_path and "/p=a/" in written[1].file_path
     commit_deletes(t, *written)
-    assert ids_of(t) == [i for i in range(30) if i not in (21, 5, 12, 14)]
+    assert ids(t) == [i for i in range(30) if i not in (21, 5, 12, 14)]
 
 
 def test_the_file_says_what_java_says(table: Any) -> None:
@@ -188,7 +185,7 @@ def test_vectors_of_many_files_share_one_puffin_file(table: Any) -> None:
         assert blob.properties == {"referenced-data-file": file.file_path, "cardinality": str(len(positions))}
         assert positions_array(decode_vector(decode_blob(data, blob))).tolist() == positions
     commit_deletes(t, *written)
-    assert ids_of(t) == [0, 1, 2, *range(4, 10), *range(11, 19)]
+    assert ids(t) == [0, 1, 2, *range(4, 10), *range(11, 19)]
     assert write_vectors([at(one)], context_of(t), first=2) == []
 
 
@@ -220,7 +217,7 @@ def test_equality_deletes_hold_key_columns_only_sorted_by_partition(table: Any) 
     assert pq.read_table(written[0].file_path).to_pydict() == {"id": [3, 7]}
     assert (bound(written[1], "lower_bounds", 1), bound(written[1], "upper_bounds", 1)) == (11, 15)
     commit_deletes(t, *written)
-    assert ids_of(t) == [i for i in range(20) if i not in (3, 7, 11, 15)]
+    assert ids(t) == [i for i in range(20) if i not in (3, 7, 11, 15)]
 
 
 @pytest.mark.parametrize("format_", ["parquet", "orc", "avro"])
@@ -237,14 +234,14 @@ def test_nested_keys_and_nulls_delete_what_equals_them(table: Any, format_: str)
     written = write_equality_deletes(conform(rows, t.schema()), context_of(t, delete_format=format_), [1, k])
     assert [f.file_format for f in written] == [format_] and written[0].record_count == 2
     commit_deletes(t, *written)
-    assert ids_of(t) == [i for i in range(20) if i != 4]
+    assert ids(t) == [i for i in range(20) if i != 4]
 
 
 def test_columns_that_cannot_be_keys_are_refused(table: Any) -> None:
     t = table()
-    for ids in ([], [99], [t.schema().find_field("s").field_id], [t.schema().find_field("s.x").field_id]):
+    for keys in ([], [99], [t.schema().find_field("s").field_id], [t.schema().find_field("s.x").field_id]):
         with pytest.raises(InvalidInput, match="quality deletes"):
-            write_equality_deletes(conform(frame(1), t.schema()), context_of(t), ids)
+            write_equality_deletes(conform(frame(1), t.schema()), context_of(t), keys)
 
 
 def test_little_memory_makes_more_files_but_loses_no_key(table: Any) -> None:
@@ -253,7 +250,7 @@ def test_little_memory_makes_more_files_but_loses_no_key(table: Any) -> None:
     written = write_equality_deletes(batches, replace(context_of(t), memory=1), [1])
     assert len(written) == 20
     commit_deletes(t, *written)
-    assert ids_of(t) == []
+    assert ids(t) == []
 
 
 def test_a_failure_midway_leaves_no_delete_file(table: Any) -> None:
@@ -287,7 +284,7 @@ def test_deletes_of_files_of_an_older_spec_stay_in_its_partitions(table: Any) ->
     (f,) = write_position_deletes([at(old, 0)], context_of(t))
     assert (f.spec_id, f.partition) == (old.spec_id, old.partition) and "/p=a/" in f.file_path
     commit_deletes(t, f)
-    assert ids_of(t) == list(range(1, 24))
+    assert ids(t) == list(range(1, 24))
 
 
 def test_lineage_columns_are_written_where_batches_have_them(table: Any) -> None:

@@ -15,6 +15,7 @@ from frazil.errors import InvalidInput, Unsupported
 from frazil.spec.schema import Schema
 from frazil.spec.types import ListType, LongType, MapType, NestedField, StringType, StructType, TimestamptzType, TimeType, VariantType
 from tests.arrow.support import LEAVES, MOMENTS, arrow_table, comparable, orc_values, rows_of, tables, values_of, written
+from tests.builders.files_on_disk import files_below
 
 SLOW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
@@ -78,7 +79,7 @@ def test_orc_refuses_times_that_would_be_read_wrong(tmp_path, value, why):
     schema = Schema(NestedField(1, "t", TimestamptzType()), NestedField(2, "u", TimeType()))
     with pytest.raises(InvalidInput, match=why):
         written(arrow_table(schema, [{1: value, 2: 0}]), schema, tmp_path, format="orc")
-    assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
+    assert files_below(tmp_path) == set()
 
 
 @pytest.mark.parametrize("format_", ["parquet", "avro", "orc"])

@@ -26,5 +26,11 @@ def rows_in(t: Any, *columns: str) -> list[tuple[Any, ...]]:
     return sorted(zip(*(found[c].to_pylist() for c in columns), strict=True))
 
 
+def ids(found: Any, **asked: Any) -> list[int]:
+    """The column `id` of a table (`asked` goes to its `scan`) or of a scan, sorted."""
+    scan = found.scan(**asked) if hasattr(found, "scan") else found
+    return sorted(scan.to_arrow()["id"].to_pylist())
+
+
 def id_p_v(t: Any) -> list[IdPV]:
     return rows_in(t, "id", "p", "v")  # type: ignore[return-value]

@@ -26,8 +26,8 @@ from frazil.errors import (
 from frazil.spec.snapshot import MetadataLogEntry
 from frazil.spec.updates import SetProperties
 from frazil.storage import normalise
+from tests.builders.data_files import data_file
 from tests.catalog.conftest import TABLE, changed, column, committed, create, made, new_metadata, open_backend, set_to, swap
-from tests.commit.support import data_file
 
 PATHS = ("path", "s3")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from frazil.catalog import load_backend
+from frazil.catalog import load, load_backend
 from frazil.catalog.configuration import configuration, configured_names
 from frazil.catalog.memory import MemoryCatalog
 from frazil.catalog.path import PathCatalog
@@ -117,7 +117,7 @@ def test_uris_of_types_that_are_not_served_are_refused_by_name(uri: str, kind: s
         ({"type": "sql", "warehouse": "/w"}, "lacks the key uri"),
         ({"type": "path", "warehouse": "/w", "uri": "sqlite:///x"}, "uri .*is one of type sql"),
         ({"type": "sql", "uri": "thrift://h"}, "uri .*is one of type hive"),
-        ({"type": "path", "warehouse": "sqlite:///x"}, "warehouse .*no place for files"),
+        ({"type": "path", "warehouse": "sqlite:///x"}, "warehouse .*not a location for files"),
         ({"type": "path", "warehouse": "/a/../b"}, "contains '..'"),
         ({"type": "path", "catalog-impl": "org.apache.iceberg.hadoop.HadoopCatalog"}, "both type"),
         ({"uri": "gopher://x"}, "uri .*gopher"),
@@ -198,3 +198,16 @@ def test_a_relative_warehouse_stays_where_it_was_when_the_process_moves(tmp_path
 def test_no_secret_shows_in_the_configuration() -> None:
     found = configuration("a", {"token": "hunter2", "uri": "postgresql://u:hunter2@h/d"}, environ=NOTHING)
     assert "hunter2" not in repr(found) + str(found) + found.searched() + found.where("token")
+
+
+def test_a_type_of_catalog_is_added_in_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    shelf = load._CatalogType(MemoryCatalog, properties=("planks",), prefixes=("shelf.",), required=("planks",))
+    monkeypatch.setitem(load._TYPES, "shelf", shelf)
+    catalog = load_backend("s", environ=NOTHING, type="shelf", planks="oak", **{"shelf.height": "2"})
+    assert isinstance(catalog, MemoryCatalog) and catalog.properties["planks"] == "oak"
+    with pytest.raises(InvalidInput, match="lacks the key planks"):
+        load_backend("s", environ=NOTHING, type="shelf")
+    with pytest.raises(InvalidInput, match=r"Unknown catalog property plank .*Did you mean planks\?"):
+        load_backend("s", environ=NOTHING, type="shelf", plank="oak")
+    with pytest.raises(InvalidInput, match="path, sql, memory and shelf"):
+        load_backend("s", environ=NOTHING, type="rack")

@@ -210,15 +210,15 @@ def test_others_that_build_on_a_version_at_once_do_not_unsettle_its_writer(
     backend: CatalogBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     base = made(backend)
-    real = path_files._in_line
+    real = path_files._after_publishing
 
     def slow(*arguments: object) -> object:
-        monkeypatch.setattr(path_files, "_in_line", real)
+        monkeypatch.setattr(path_files, "_after_publishing", real)
         ahead = backend.load(TABLE)
         committed(backend.swap(ahead, changed(ahead, b="2")))
         return real(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(path_files, "_in_line", slow)
+    monkeypatch.setattr(path_files, "_after_publishing", slow)
     committed(backend.swap(base, changed(base, a="1")))
     assert backend.load(TABLE).metadata.properties == {"a": "1", "b": "2"}
 
@@ -232,7 +232,7 @@ def test_an_error_after_publishing_is_unknown_not_failed(backend: CatalogBackend
         fired.append(1)
         raise MemoryError("no memory left")
 
-    monkeypatch.setattr(path_files, "_in_line", broken)
+    monkeypatch.setattr(path_files, "_after_publishing", broken)
     outcome = backend.swap(base, changed(base, a="1"))
     assert isinstance(outcome, Unknown) and fired
     assert backend.load(TABLE).metadata.properties == {"a": "1"}
@@ -286,7 +286,7 @@ def test_a_table_lives_at_a_bare_location(tmp_path: Path) -> None:
     newer = committed(backend.swap(table, changed(table, a="1")))
     assert backend.load(()).metadata == newer.metadata == backend.load((location,)).metadata
     assert isinstance(create_at(location, new_metadata(location)), Conflict)
-    with pytest.raises(Unsupported, match="bare location"):
+    with pytest.raises(Unsupported, match="opened by its location"):
         backend.create_namespace(("a",))
 
 

@@ -23,7 +23,8 @@ from frazil.commit.actions import Append, DeleteFiles, MetadataChange, Overwrite
 from frazil.commit.transaction import commit
 from frazil.errors import CommitStateUnknownException, FrazilError
 from frazil.spec.updates import SetProperties
-from tests.commit.support import append, avro_files, backend_of, data_file, do, live, make_table, name_in, needed, stored
+from tests.builders.data_files import data_file
+from tests.commit.support import append, avro_files, backend_of, do, live, make_table, name_in, needed, stored
 
 MOST = 150
 EVENTS = {"open", "os.rename", "os.link", "os.remove", "os.mkdir", "os.listdir", "os.scandir", "os.truncate", "sqlite3.connect"}

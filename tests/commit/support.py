@@ -8,7 +8,6 @@ from typing import Any
 
 from frazil.catalog import CatalogBackend, LoadedTable, load_backend
 from frazil.catalog.path import LocationBackend
-from frazil.codec.single_value import to_bytes
 from frazil.commit.actions import Action, Append
 from frazil.commit.new_table import new_metadata
 from frazil.commit.transaction import CommitOutcome, commit, create
@@ -19,6 +18,7 @@ from frazil.spec.partitioning import build_spec
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshot
 from frazil.spec.types import LongType, NestedField, StringType
+from tests.builders.data_files import data_file
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), False), NestedField(2, "p", StringType(), False))
 NAME = ("db", "t")
@@ -51,18 +51,6 @@ def make_table(
     name = name_in(backend)
     md = new_metadata(schema, build_spec(schema, partition_by), properties=properties, format_version=version)
     return create(backend, backend.stage_create(name, md)).table
-
-
-def data_file(
-    n: int, low: int = 0, high: int = 9, *, p: Any = None, spec_id: int = 0, rows: int = 10, location: str = "/data", **more: Any
-) -> DataFile:
-    """`n` names it; its ids are low..high. `p`: its partition values, one or a tuple."""
-    partition = () if p is None else p if isinstance(p, tuple) else (p,)
-    return DataFile(
-        file_path=f"{location}/f{n:05d}.parquet", file_format="parquet", record_count=rows, file_size_in_bytes=100 + n, partition=partition, spec_id=spec_id,
-        value_counts={1: rows}, null_value_counts={1: 0}, lower_bounds={1: to_bytes(LongType(), low)}, upper_bounds={1: to_bytes(LongType(), high)},
-        **more,
-    )  # fmt: skip
 
 
 def do(backend: CatalogBackend, *actions: Action, base: LoadedTable | None = None, **more: Any) -> CommitOutcome:

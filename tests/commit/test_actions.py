@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from frazil.catalog import CatalogBackend
@@ -23,20 +21,15 @@ from frazil.commit.transaction import create
 from frazil.errors import NoSuchSnapshotError, TableAlreadyExistsError, ValidationError, ValidationException
 from frazil.expr.nodes import AlwaysTrue, EqualTo, GreaterThanOrEqual, LessThan, Reference
 from frazil.spec import updates as u
-from frazil.spec.data_file import DataFile
 from frazil.spec.partitioning import build_spec
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import SnapshotRef
 from frazil.spec.types import LongType, NestedField
-from tests.commit.support import SCHEMA, append, backend_of, data_file, do, entries, live, make_table, name_in, nothing_left_over
+from tests.builders.data_files import data_file, keys, positions, vector
+from tests.commit.support import SCHEMA, append, do, entries, live, make_table, name_in, nothing_left_over
 
 VERSIONS = pytest.mark.parametrize("version", [1, 2, 3])
 ID, P = Reference("id"), Reference("p")
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> CatalogBackend:
-    return backend_of("memory", tmp_path)
 
 
 @VERSIONS
@@ -348,29 +341,25 @@ def test_a_wap_id_means_nothing_to_a_table_without_wap(memory: CatalogBackend) -
 
 
 def test_position_deletes_are_refused_by_version(memory: CatalogBackend) -> None:
-    def deletes(fmt: str) -> DataFile:
-        return DataFile(content=1, file_path=f"/d.{fmt}", file_format=fmt, record_count=1, file_size_in_bytes=1, referenced_data_file="/data/f00001.parquet", content_offset=4, content_size_in_bytes=9)  # fmt: skip
-
     make_table(memory, 1)
     with pytest.raises(ValidationError, match="V2 and above"):
-        do(memory, RowDelta(added_deletes=[deletes("parquet")]))
+        do(memory, RowDelta(added_deletes=[positions(1)]))
     do(memory, MetadataChange(lambda md: [u.UpgradeFormatVersion(2)]), append(1))
     with pytest.raises(ValidationError, match="Must not use DVs"):
-        do(memory, RowDelta(added_deletes=[deletes("puffin")]))
-    done = do(memory, RowDelta(added_deletes=[deletes("parquet")], referenced=["/data/f00001.parquet"]))
+        do(memory, RowDelta(added_deletes=[vector(1)]))
+    done = do(memory, RowDelta(added_deletes=[positions(1)], referenced=["/data/f00001.parquet"]))
     assert done.snapshot is not None and done.snapshot.operation == "delete" and done.snapshot.summary["total-delete-files"] == "1"
     kept = do(memory, append(2))
     assert {e["content"] for e in entries(kept.table) if e["status"] != 2} == {0, 1}
     do(memory, MetadataChange(lambda md: [u.UpgradeFormatVersion(3)]))
     with pytest.raises(ValidationError, match="Must use DVs"):
-        do(memory, RowDelta(added_deletes=[deletes("parquet")]))
+        do(memory, RowDelta(added_deletes=[positions(1)]))
 
 
 def test_removing_a_data_file_removes_its_vector_in_the_same_commit(memory: CatalogBackend) -> None:
     make_table(memory, 3)
     do(memory, append(1, 2))
-    vector = DataFile(content=1, file_path="/v.puffin", file_format="puffin", record_count=1, file_size_in_bytes=50, referenced_data_file=data_file(1).file_path, content_offset=4, content_size_in_bytes=9)  # fmt: skip
-    do(memory, RowDelta(added_deletes=[vector], referenced=[data_file(1).file_path]))
+    do(memory, RowDelta(added_deletes=[vector(1)], referenced=[data_file(1).file_path]))
     done = do(memory, OverwriteFiles(removed=[data_file(1)], added=[data_file(3, rows=9)]))
     assert [e for e in entries(done.table) if e["content"] == 1 and e["status"] != 2] == [] and done.snapshot is not None
     assert done.snapshot.summary["removed-dvs"] == "1" and done.snapshot.summary["total-delete-files"] == "0"
@@ -379,7 +368,7 @@ def test_removing_a_data_file_removes_its_vector_in_the_same_commit(memory: Cata
 def test_overwriting_everything_takes_the_delete_files_along(memory: CatalogBackend) -> None:
     make_table(memory)
     do(memory, append(1))
-    do(memory, RowDelta(added_deletes=[DataFile(content=2, file_path="/e.parquet", file_format="parquet", record_count=1, file_size_in_bytes=5, equality_ids=(1,))]))  # fmt: skip
+    do(memory, RowDelta(added_deletes=[keys(0, 9)]))
     done = do(memory, OverwriteFiles(added=[data_file(2)], row_filter=AlwaysTrue()))
     assert live(done.table) == ["2"] and done.snapshot is not None and done.snapshot.summary["total-delete-files"] == "0"
 

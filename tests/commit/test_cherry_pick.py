@@ -13,7 +13,8 @@ from frazil.errors import ValidationException
 from frazil.spec import updates as u
 from frazil.spec.snapshot import SnapshotRef
 from frazil.testing import FlakyBackend
-from tests.commit.support import append, backend_of, data_file, do, live, make_table, nothing_left_over
+from tests.builders.data_files import data_file
+from tests.commit.support import append, backend_of, do, live, make_table, nothing_left_over
 
 
 @pytest.fixture

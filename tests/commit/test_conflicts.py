@@ -14,23 +14,11 @@ from frazil.commit.actions import Append, DeleteFiles, MetadataChange, Overwrite
 from frazil.errors import InvalidInput, ValidationException
 from frazil.expr.nodes import AlwaysTrue, EqualTo, GreaterThan, LessThan, Reference
 from frazil.spec import updates as u
-from frazil.spec.data_file import DataFile
-from tests.commit.support import append, backend_of, data_file, do, entries, live, make_table, name_in, nothing_left_over, start
+from tests.builders.data_files import data_file, keys, vector
+from tests.commit.support import append, backend_of, do, entries, live, make_table, name_in, nothing_left_over, start
 
 ID, P = Reference("id"), Reference("p")
 LEVELS = pytest.mark.parametrize("level", ["serializable", "snapshot", None])
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> CatalogBackend:
-    return backend_of("memory", tmp_path)
-
-
-def vector(n: int, path: str = "/v.puffin") -> DataFile:
-    return DataFile(
-        content=1, file_path=path, file_format="puffin", record_count=1, file_size_in_bytes=50, referenced_data_file=data_file(n).file_path,
-        content_offset=4, content_size_in_bytes=9,
-    )  # fmt: skip
 
 
 def vectors_of(table: LoadedTable) -> list[tuple[str, str]]:
@@ -118,11 +106,22 @@ def test_replace_partitions_conflicts_only_within_its_partitions(memory: Catalog
 
 
 @pytest.mark.parametrize("level", ["serializable", "snapshot"])
-def test_replacing_an_unpartitioned_table_meets_any_change(memory: CatalogBackend, level: str) -> None:
+@pytest.mark.parametrize("meanwhile", ["append", "delete", "none"])
+def test_replacing_an_unpartitioned_table_meets_any_change(memory: CatalogBackend, level: str, meanwhile: str) -> None:
     begun = start(memory, data_file(1))
-    do(memory, append(2) if level == "serializable" else DeleteFiles(paths=[data_file(1).file_path]))
-    with pytest.raises(ValidationException):
-        do(memory, ReplacePartitions([data_file(3)], starting_snapshot_id=begun, isolation=level))
+    match meanwhile:
+        case "append":
+            do(memory, append(2))
+        case "delete":
+            do(memory, DeleteFiles(paths=[data_file(1).file_path]))
+    before = live(memory.load(name_in(memory)))
+    action = ReplacePartitions([data_file(3)], starting_snapshot_id=begun, isolation=level)
+    if meanwhile == "delete" or (meanwhile, level) == ("append", "serializable"):
+        with pytest.raises(ValidationException, match=r"Found conflicting (deleted )?files"):
+            do(memory, action)
+        assert live(memory.load(name_in(memory))) == before
+    else:
+        assert live(do(memory, action).table) == ["3"]
 
 
 def test_null_partitions_are_partitions(memory: CatalogBackend) -> None:
@@ -173,7 +172,7 @@ def test_a_rewrite_meets_new_deletes_for_its_files(memory: CatalogBackend, keeps
 
 def test_equality_deletes_do_not_stop_a_rewrite_that_keeps_its_sequence_number(memory: CatalogBackend) -> None:
     begun = start(memory, data_file(1))
-    do(memory, RowDelta(added_deletes=[DataFile(content=2, file_path="/e.parquet", file_format="parquet", record_count=1, file_size_in_bytes=5, equality_ids=(1,))]))  # fmt: skip
+    do(memory, RowDelta(added_deletes=[keys(0, 9)]))
     with pytest.raises(ValidationException, match="found new delete for replaced data file"):
         do(memory, RewriteFiles(removed=[data_file(1)], added=[data_file(3)], starting_snapshot_id=begun))
     assert live(

@@ -9,47 +9,15 @@ from typing import Any
 import pytest
 
 from frazil.catalog import CatalogBackend, LoadedTable
-from frazil.codec.single_value import to_bytes
 from frazil.commit.actions import Append, DeleteFiles, MetadataChange, OverwriteFiles, ReplacePartitions, RewriteFiles, RowDelta
 from frazil.errors import ValidationError, ValidationException
 from frazil.expr.nodes import And, EqualTo, GreaterThan, LessThan, Predicate, Reference
 from frazil.spec import updates as u
 from frazil.spec.data_file import DataFile
-from frazil.spec.schema import DELETE_FILE_PATH_ID
-from frazil.spec.types import LongType
-from tests.commit.support import append, backend_of, data_file, do, entries, live, make_table, name_in, nothing_left_over, start
+from tests.builders.data_files import data_file, keys, positions, vector
+from tests.commit.support import append, backend_of, do, entries, live, make_table, name_in, nothing_left_over, start
 
 ID, P = Reference("id"), Reference("p")
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> CatalogBackend:
-    return backend_of("memory", tmp_path)
-
-
-def vector(n: int, path: str = "/v.puffin", offset: int = 4, p: Any = None, rows: int = 1) -> DataFile:
-    return DataFile(
-        content=1, file_path=path, file_format="puffin", record_count=rows, file_size_in_bytes=500, referenced_data_file=data_file(n).file_path,
-        content_offset=offset, content_size_in_bytes=40, partition=() if p is None else (p,),
-    )  # fmt: skip
-
-
-def positions(n: int | None, path: str = "/p.parquet", p: Any = None, rows: int = 1, by_bounds: bool = False) -> DataFile:
-    """A position delete file; of one data file (named, or told by its bounds), or of several."""
-    name = data_file(n).file_path if n is not None else None
-    low, high = (name or "/data/a").encode(), (name or "/data/z").encode()
-    return DataFile(
-        content=1, file_path=path, file_format="parquet", record_count=rows, file_size_in_bytes=50, partition=() if p is None else (p,),
-        referenced_data_file=None if by_bounds else name, lower_bounds={DELETE_FILE_PATH_ID: low}, upper_bounds={DELETE_FILE_PATH_ID: high},
-    )  # fmt: skip
-
-
-def keys(low: int, high: int, path: str = "/e.parquet", p: Any = None, spec_id: int = 0, ids: tuple[int, ...] = (1,)) -> DataFile:
-    return DataFile(
-        content=2, file_path=path, file_format="parquet", record_count=2, file_size_in_bytes=30, equality_ids=ids, sort_order_id=0, spec_id=spec_id,
-        partition=() if p is None else (p,), value_counts={1: 2}, null_value_counts={1: 0},
-        lower_bounds={1: to_bytes(LongType(), low)}, upper_bounds={1: to_bytes(LongType(), high)},
-    )  # fmt: skip
 
 
 def deletes(backend: CatalogBackend) -> list[tuple[str, int | None]]:

@@ -21,7 +21,8 @@ from frazil.errors import CommitFailedException, ValidationException
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.updates import SetProperties, Update
 from frazil.testing import FlakyBackend
-from tests.commit.support import append, backend_of, data_file, do, live, make_table, name_in, nothing_left_over, stored
+from tests.builders.data_files import data_file
+from tests.commit.support import append, backend_of, do, live, make_table, name_in, nothing_left_over, stored
 from tests.forked import Child, started
 
 KINDS = pytest.mark.parametrize("kind", ["memory", "path", "sqlite"])

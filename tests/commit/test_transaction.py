@@ -23,20 +23,8 @@ from frazil.errors import (
 )
 from frazil.spec import updates as u
 from frazil.testing import FlakyBackend, FlakyStorage
-from tests.commit.support import (
-    SCHEMA,
-    append,
-    avro_files,
-    backend_of,
-    data_file,
-    do,
-    live,
-    make_table,
-    name_in,
-    needed,
-    nothing_left_over,
-    stored,
-)
+from tests.builders.data_files import data_file
+from tests.commit.support import SCHEMA, append, avro_files, backend_of, do, live, make_table, name_in, needed, nothing_left_over, stored
 
 KINDS = pytest.mark.parametrize("kind", ["memory", "path", "sqlite"])
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from frazil.commit.actions import Append
 from frazil.commit.transaction import commit
 from frazil.errors import CommitFailedException
-from tests.commit.support import backend_of, data_file, name_in
+from tests.builders.data_files import data_file
+from tests.commit.support import backend_of, name_in
 
 
 def main(kind: str, place: Path, who: int, commits: int) -> None:

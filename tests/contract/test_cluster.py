@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession, functions as F
 master, folder = sys.argv[1:3]
 builder = SparkSession.builder.master(master).config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
 builder = builder.config("spark.executor.memory", "512m").config("spark.driver.memory", "512m").config("spark.ui.enabled", "false")
-builder = builder.config("spark.ui.showConsoleProgress", "false")
+builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.sql.shuffle.partitions", "2")
 for pair in sys.argv[3:]:
     builder = builder.config(*pair.split("=", 1))
 spark = frazil.install(builder.getOrCreate())

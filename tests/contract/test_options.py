@@ -14,7 +14,7 @@ import pytest
 
 import frazil
 from frazil.arrow.write.write_options import WriteOptions, write_options
-from frazil.catalog import served
+from frazil.catalog import load, served
 from frazil.errors import FrazilError, InvalidInput, ValidationException
 from frazil.spark.door import read_target
 from frazil.spec.properties import TABLE_PROPERTIES
@@ -191,7 +191,7 @@ def size_of(t: Any, **options: Any) -> int:
 
 
 def level(t: Any) -> None:
-    assert size_of(t, compression_level=1) != size_of(t, compression_level=15)
+    assert size_of(t, compression_level=1) > size_of(t, compression_level=15)
 
 
 def strategy(t: Any) -> None:
@@ -236,7 +236,9 @@ def conflicts(t: Any) -> None:
     with pytest.raises(ValidationException, match="conflicting"):
         t.update({"p": "'q'"}, "id = 1", validate_from_snapshot_id=start, runner="in-process")
     t.update({"p": "'q'"}, "id = 1", validate_from_snapshot_id=start, isolation_level="snapshot", runner="in-process")
+    assert [row for row in rows_at(t, newest(t)) if row[0] == 1] == [(1, "q"), (1, "q")]
     t.overwrite(ROWS, isolation_level="serializable")
+    assert rows_at(t, newest(t)) == [(n, "aaabbb"[n]) for n in range(6)]
 
 
 def branch(t: Any) -> None:
@@ -332,9 +334,12 @@ def test_read_options_are_complete_and_bad_values_told(tmp_path):
     t.append(ROWS)
     assert {*read_target._SELECTORS, *read_target._RANGE, *read_target._HINTS, *read_target.SPLIT_OPTIONS} == set(BAD_READS)
 
-    def read(options: dict[str, Any]) -> None:
-        read_target.locate(read_target.read_request({"path": t.location(), **options}), {}).reading().plan()
+    def read(options: dict[str, Any]) -> list[str]:
+        found = read_target.locate(read_target.read_request({"path": t.location(), **options}), {}).reading().plan()
+        return [task.file.file_path for task in found.tasks()]
 
+    for hint, value in zip(read_target._HINTS, ("false", "17", "true", "false"), strict=True):
+        assert read({hint: value}) == read({}) == [f.file.file_path for f in t.scan().plan_files()] != [], hint
     for name, value in BAD_READS.items():
         with pytest.raises(FrazilError) as told:
             read({name: value})
@@ -373,15 +378,15 @@ def test_a_bad_value_of_a_table_property_is_refused_when_it_is_set(catalog):
 def test_catalog_properties_are_those_of_the_documents_and_others_are_refused(tmp_path):
     part = TEXT.split("## Catalog properties")[1].split("## Environment")[0]
     names = {n for n in listed(part) if "<" not in n}
-    for kind, own in served._OF_KIND.items():
-        for name in (*served._COMMON, *own, *served.HINTS):
+    for kind, catalog_type in load._TYPES.items():
+        for name in (*served._COMMON, *catalog_type.properties, *served.HINTS):
             assert name in names or name == "py-catalog-impl" or name == "py-io-impl", f"{name} of {kind} is not documented"
     ready = {"type": "path", "warehouse": str(tmp_path)}
     for name in ("wherehouse", "lock-impl", "metrics-reporter-impl", "view-default.x", "s3.acess-key-id", "jdbc.user", "token"):
         with pytest.raises(InvalidInput, match=name):
             frazil.load_catalog("c", **ready, **{name: "x"})
-    frazil.load_catalog("c", **ready, **{"cache-enabled": "false", "table-default.write.format.default": "orc", "s3.access_key_id": "x"})
-    t = frazil.load_catalog("c", **ready, **{"table-default.write.format.default": "orc"}).create_table("db.t", "id bigint")
+    taken = {"cache-enabled": "false", "table-default.write.format.default": "orc", "s3.access_key_id": "x"}
+    t = frazil.load_catalog("c", **ready, **taken).create_table("db.t", "id bigint")
     assert t.properties["write.format.default"] == "orc"
     with pytest.raises(InvalidInput, match=r"warehouse.*location"):
         frazil.load_table(t.location(), warehouse="x")
@@ -393,7 +398,7 @@ def test_a_database_tells_the_names_of_the_catalogs_that_it_holds(tmp_path):
         one.create_namespace("db")
         one.create_table("db.events", "id bigint")
         for ask in (lambda: two.load_table("db.events"), lambda: two.list_tables("db"), lambda: two.create_table("db.x", "id bigint")):
-            with pytest.raises(FrazilError, match="of 'one': open it under that name"):
+            with pytest.raises(FrazilError, match="but 'one': load the catalog under that name"):
                 ask()
         with pytest.raises(FrazilError, match="Did you mean 'events'"):
             one.load_table("db.event")

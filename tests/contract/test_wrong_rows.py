@@ -17,6 +17,7 @@ import pytest
 import frazil
 from frazil.arrow.values.arrow_schema import to_arrow_schema
 from frazil.spec.ddl import parse_schema, parse_type
+from tests.builders.catalogs import catalog_of
 from tests.contract import doors, questions
 from tests.contract.doors import Ask
 from tests.contract.recompress import recompressed
@@ -49,8 +50,7 @@ def read(request: pytest.FixtureRequest, door: str) -> Read:
 @pytest.fixture
 def make(tmp_path: Path) -> Callable[..., str]:
     """`make(schema, *batches of rows, partition_by=…)`: a path table of one file for each batch and partition; gives its location."""
-    catalog = frazil.load_catalog("traps", type="path", warehouse=str(tmp_path / "traps"))
-    catalog.create_namespace("db")
+    catalog = catalog_of("path", tmp_path, "traps")
 
     def table(schema: str, *batches: Rows, **arguments: Any) -> str:
         name = f"db.t{len(catalog.list_tables('db'))}"

@@ -20,6 +20,7 @@ from frazil.commit.actions import RowDelta
 from frazil.commit.transaction import commit
 from frazil.errors import CorruptData, NoSuchFileError
 from frazil.spec.data_file import DataFile
+from tests.builders.catalogs import catalog_of
 from tests.contract import doors
 from tests.golden import Golden
 
@@ -38,8 +39,7 @@ def read(request: pytest.FixtureRequest) -> Read:
 @pytest.fixture
 def make(tmp_path: Path) -> Callable[..., Any]:
     """`make([(1, "a"), …], …)`: a path table of columns id and s, with a file for each batch and partition."""
-    catalog = frazil.load_catalog("gone", type="path", warehouse=str(tmp_path / "wh"))
-    catalog.create_namespace("db")
+    catalog = catalog_of("path", tmp_path, "gone")
 
     def table(*batches: list[tuple[Any, Any]], **arguments: Any) -> Any:
         made = catalog.create_table(f"db.t{len(catalog.list_tables('db'))}", "id bigint, s string", **arguments)

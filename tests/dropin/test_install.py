@@ -10,27 +10,14 @@ from pyspark.sql import functions as F
 import frazil
 from frazil.dropin.tables import sql_of
 from frazil.errors import InvalidInput, NoSuchTableError, TableAlreadyExistsError, Unsupported
+from tests.builders.spark_frames import ids
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch):
-    """The default catalog in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("FRAZIL_HOME", str(tmp_path / "home"))
-    with frazil.load_catalog() as catalog:
-        catalog.create_namespace("db")
-        yield catalog
-
-
-@pytest.fixture
 def frame(spark):
     return spark.range(10).selectExpr("id", "concat('s', id) as s", "id % 2 as p")
-
-
-def ids(df):
-    return sorted(r["id"] for r in df.collect())
 
 
 def test_install_returns_the_session_and_can_be_called_again(spark):
@@ -41,7 +28,7 @@ def test_a_configured_builder_makes_a_prepared_session(tmp_path):
     script = """
 import frazil
 from pyspark.sql import SparkSession
-spark = frazil.configure(SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")).getOrCreate()
+spark = frazil.configure(SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2")).getOrCreate()
 frazil.load_catalog().create_namespace("db")
 spark.range(3).writeTo("db.t").using("iceberg").create()
 spark.range(3, 5).write.format("iceberg").mode("append").save("db.t")
@@ -174,7 +161,10 @@ def test_sparks_own_reads_and_writes_are_untouched(spark, home, frame, tmp_path)
 def test_catalog_questions_about_our_tables_are_answered(spark, home, frame):
     home.create_table("db.c", frame)
     assert spark.catalog.tableExists("default.db.c") and not spark.catalog.tableExists("default.db.d")
+    assert spark.table("default.db.c").count() == 0
+    frazil.load_table("db.c").append(frame)
     spark.catalog.refreshTable("default.db.c")
+    assert ids(spark.table("default.db.c")) == list(range(10))
 
 
 def test_views_over_the_drop_in_doors_follow_and_refresh_table_asks_for_what_others_wrote(spark, home, frame, monkeypatch):

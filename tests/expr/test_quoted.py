@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from frazil.errors import InvalidInput
 from frazil.expr.bind import bind, bind_term
+from frazil.expr.nodes import names
 from frazil.expr.parse import parse
 from frazil.expr.quoted import columns_of, refuse_columns
-from frazil.rows.sides import sides_of
+from frazil.rows.sides import Side, sides_of
 from frazil.spec.ddl import parse_schema
 
 SCHEMA = parse_schema("s string, a struct<b: string, c: struct<d: int>>, `x.y` string, `é` string, l array<string>, d date, n int")
@@ -45,6 +48,8 @@ def test_other_texts_in_double_quotes_are_constants_as_in_spark(text: str) -> No
     bind(parse(text), SCHEMA)
     refuse_columns(text, columns_of(SCHEMA, True))
     refuse_columns(parse(text), columns_of(SCHEMA, True))
+    unquoted = re.sub(r"--.*|r?\"[^\"]*\"|'[^']*'", "", text)
+    assert names(parse(text)) == set(re.findall(r"\b[sd]\b", unquoted)), "what stands in quotes is no column"
 
 
 def test_names_are_compared_as_the_session_compares_them() -> None:
@@ -73,4 +78,4 @@ def test_values_and_merge_conditions_are_held_to_it() -> None:
         with pytest.raises(InvalidInput, match="double quotes"):
             sides.condition(text)
     for text in (""" t.s = "source" """, """ t.s = "t" """, """ t.s = "u.s" """, """ t.s = "source.s" """):
-        sides.condition(text)
+        assert sides.side_of(sides.condition(text)) is Side.TARGET, "the text is no column of the source"

@@ -210,6 +210,18 @@ def test_own_imports_stand_at_the_top() -> None:
     assert len(inner) <= 3, inner  # the lazy doors: frazil/__init__ and the one that opens spark/
 
 
+def test_tests_that_start_spark_in_a_process_of_their_own_are_marked() -> None:
+    """Those that take a session of the process are held to it when they are collected (tests/conftest.py)."""
+    starts = re.compile(r"SparkSession\.builder|spark_session\(")
+    unmarked = []
+    for path in (p for p in (ROOT / "tests").rglob("test_*.py") if p != Path(__file__)):
+        text = path.read_text()
+        scripts = [q.read_text() for q in path.parent.rglob("*.py") if f'"{q.name}"' in text or f'/{q.name}"' in text]
+        if "subprocess" in text and any(map(starts.search, [text, *scripts])) and "mark.spark" not in text:
+            unmarked.append(str(path.relative_to(ROOT)))
+    assert unmarked == []
+
+
 def test_three_doors_open_modules_of_ours_by_name() -> None:
     """`frazil.<name>` loads what it names, `table.engines` opens `spark/`, and `spec.above` what PyIceberg's nouns are asked for; everything
     else is imported where one can see it."""

@@ -24,6 +24,7 @@ from frazil.table.table import Table
 from frazil.tasks.attempts import attempts_of
 from frazil.tasks.runner import InProcess, Runner
 from frazil.testing import FlakyRunner
+from tests.builders.files_on_disk import data_files_below
 from tests.peers.rowsum import rowsum
 
 LINEAGE = ("_row_id", "_last_updated_sequence_number")
@@ -63,10 +64,6 @@ def rows(t: Table, *more: str) -> list[dict[str, Any]]:
     return sorted(t.refresh().scan(selected_fields=("*", *more)).to_arrow().to_pylist(), key=lambda r: r["id"])
 
 
-def data(t: Table) -> set[str]:
-    return {str(f) for f in (Path(t.location()) / "data").rglob("*.parquet")}
-
-
 @pytest.mark.parametrize("version", [2, 3])
 def test_rows_and_their_ids_stay_and_no_delete_applies_any_more(version: int, tmp_path: Path) -> None:
     t = made(tmp_path, version)
@@ -90,20 +87,20 @@ def test_files_of_which_no_row_is_left_go_and_leave_none(tmp_path: Path) -> None
 def test_groups_that_are_worked_on_twice_or_out_of_order_leave_each_row_once_and_no_file_more(tmp_path: Path) -> None:
     t = made(tmp_path, 3)
     t.set_properties({"read.split.target-size": "1"})
-    before, there = rows(t, *LINEAGE), data(t)
+    before, there = rows(t, *LINEAGE), data_files_below(t)
     runner = FlakyRunner(repeat={0, 2}, seed=1)
     result = rewrite(t, runner)
     assert {fault for fault, _ in runner.fired} == {"repeat", "reorder"}
-    assert rows(t, *LINEAGE) == before and len(data(t) - there) == result.files_added
+    assert rows(t, *LINEAGE) == before and len(data_files_below(t) - there) == result.files_added
 
 
 def test_an_error_in_one_group_leaves_no_new_file_and_the_table_as_it_was(tmp_path: Path) -> None:
     t = made(tmp_path, 2)
     t.set_properties({"read.split.target-size": "1"})
-    before, there, runner = rows(t), data(t), FlakyRunner(kill={1})
+    before, there, runner = rows(t), data_files_below(t), FlakyRunner(kill={1})
     with pytest.raises(Exception, match="killed after its work"):
         rewrite(t, runner)
-    assert runner.fired and rows(t) == before and data(t) == there
+    assert runner.fired and rows(t) == before and data_files_below(t) == there
 
 
 @pytest.mark.java

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from frazil.catalog import CatalogBackend, LoadedTable, load_backend
+from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.commit.actions import DeleteFiles
 from frazil.errors import CorruptData, InvalidInput
 from frazil.expr.parse import parse
@@ -23,7 +23,8 @@ from frazil.scan.manifests import clear_caches, is_data, manifests_of
 from frazil.scan.options import ScanOptions
 from frazil.scan.plan import Plan, plan
 from frazil.spec.manifest import ManifestFile
-from tests.commit.support import append, data_file, do, make_table
+from tests.builders.data_files import data_file
+from tests.commit.support import append, backend_of, do, make_table
 
 
 def named(found: Plan) -> dict[int, str]:
@@ -44,9 +45,7 @@ def planned(table: LoadedTable, files: range | None = None, where: str | None = 
 
 @pytest.fixture
 def backend(tmp_path: Path) -> CatalogBackend:
-    found = load_backend("n", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=str(tmp_path / "w"))
-    found.create_namespace(("db",))
-    return found
+    return backend_of("sqlite", tmp_path)
 
 
 @pytest.fixture
@@ -117,7 +116,7 @@ def test_another_process_gives_the_same_numbers(backend: CatalogBackend, table: 
 import json, sys
 from frazil.catalog import load_backend
 from tests.scan.test_numbering import named, planned
-table = load_backend("n", **json.loads(sys.argv[1])).load(("db", "t"))
+table = load_backend("s", **json.loads(sys.argv[1])).load(("db", "t"))
 print(json.dumps([[str(n), p] for n, p in named(planned(table, where="id >= 20", workers=1)).items()]))
 """
     env = os.environ | {"PYTHONHASHSEED": "7"}

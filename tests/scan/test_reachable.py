@@ -17,6 +17,7 @@ from frazil.spec.data_file import ManifestEntry
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.schema import Schema
 from frazil.spec.types import LongType, NestedField
+from tests.builders.catalogs import catalog_of
 from tests.scan.made import DictStorage, MadeFile, data_file, manifest, table_metadata
 
 ROWS = pa.table({"id": list(range(9)), "s": list("abcabcabc")})
@@ -25,8 +26,7 @@ ROWS = pa.table({"id": list(range(9)), "s": list("abcabcabc")})
 @pytest.fixture(params=[1, 2, 3])
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> frazil.Table:
     """Appends, deletes (of every kind that the version has), a branch, a staged snapshot, statistics, an old metadata file."""
-    catalog = frazil.load_catalog("r", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=str(tmp_path / "w"))
-    catalog.create_namespace("db")
+    catalog = catalog_of("sql", tmp_path, "r")
     t = catalog.create_table("db.t", ROWS, format_version=request.param, partition_by=["s"])
     t.append(ROWS)
     t.append(ROWS, branch="side")

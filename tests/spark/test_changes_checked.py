@@ -11,7 +11,7 @@ from frazil.errors import FrazilError, InvalidInput, ParseError, SchemaMismatch,
 from frazil.spark.dml import merge_by_sql
 from frazil.spark.door import engine
 from frazil.spark.host.quiet import REPORTS
-from tests.spark.files import leftovers
+from tests.builders.files_on_disk import leftovers
 
 pytestmark = pytest.mark.spark
 

@@ -13,6 +13,7 @@ from frazil.errors import FrazilError, StorageError
 from frazil.spark.host.failures import storage_failure
 from frazil.spark.tasks.spark_runner import SparkRunner
 from frazil.storage.base import told
+from tests.builders.files_on_disk import files_below
 
 pytestmark = [pytest.mark.spark, pytest.mark.disk]
 
@@ -32,11 +33,11 @@ def no_file_larger_than(size, spark):
 def test_files_that_spark_has_no_room_for_are_a_storage_error(catalog, session, tmp_path):
     table = catalog.create_table("db.t", "id bigint, v double")
     table.append(session.sql("select 1L id, 0.5D v"))  # what Spark unpacks for its writers, it unpacks now
-    before = {f for f in tmp_path.rglob("*") if f.is_file()}
+    before = files_below(tmp_path)
     with no_file_larger_than(50_000, session), pytest.raises(StorageError, match="File too large") as refused:
         table.append(session.range(200_000).selectExpr("id", "rand() v"))
     assert refused.value.facts["errno"] == "EFBIG" and refused.value.facts["file"].startswith(table.location())
-    assert {f for f in tmp_path.rglob("*") if f.is_file()} == before
+    assert files_below(tmp_path) == before
     assert table.refresh().to_arrow()["id"].to_pylist() == [1]
 
 

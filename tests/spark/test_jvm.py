@@ -13,16 +13,17 @@ from pyspark.sql import types as s
 from frazil.spark.deletes import one_array
 from frazil.spark.host import jvm
 from frazil.spark.scan import file_index, pushed
+from tests.builders.spark_frames import ids
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
 def warnings(monkeypatch, caplog):
-    """What was said of insides of Spark that are not as they were."""
+    """Return the warnings about parts of Spark that differ from what Frazil expects."""
     monkeypatch.setattr(jvm, "_WARNED", set())
     caplog.set_level(logging.WARNING, "frazil")
-    return lambda: [r.getMessage() for r in caplog.records if "is not as Frazil knows it" in r.getMessage()]
+    return lambda: [r.getMessage() for r in caplog.records if "differs from what Frazil expects" in r.getMessage()]
 
 
 class Seven:
@@ -107,8 +108,7 @@ def table(catalog, name="db.t", **options):
 
 
 def rows(t, session, where="id >= 5"):
-    frame = t.to_spark(session).where(where)
-    return sorted(r["id"] for r in frame.collect())
+    return ids(t.to_spark(session).where(where))
 
 
 EXPECTED = [i for i in range(5, 30) if i % 5 != 2]

@@ -26,6 +26,7 @@ from frazil.spark.deletes import bitmaps, equality, native_deletes, one_bitmap
 from frazil.spark.scan import file_keys, parquet_scan
 from frazil.spec import types as i
 from frazil.spec.data_file import DataFile, DataFileContent
+from tests.builders.spark_frames import ids
 from tests.spark.deleting import take_keys, take_positions
 
 pytestmark = pytest.mark.spark
@@ -43,10 +44,6 @@ def numbers(first, count):
 
 def table(catalog, version=2, **properties):
     return catalog.create_table("db.t", "id bigint, s string", format_version=version, properties=properties)
-
-
-def ids(frame):
-    return sorted(r["id"] for r in frame.select("id").collect())
 
 
 @pytest.mark.versions

@@ -13,7 +13,8 @@ import frazil
 from frazil.errors import EvaluationError, InvalidInput, ValidationError
 from frazil.expressions import EqualTo, Literal
 from frazil.spark.host.settings import temporarily
-from tests.spark.files import leftovers
+from tests.builders.files_on_disk import leftovers
+from tests.builders.frames import ids
 
 pytestmark = pytest.mark.spark
 
@@ -46,10 +47,6 @@ def frame(first, last):
     )
 
 
-def ids(t):
-    return sorted(t.refresh().scan().to_arrow().column("id").to_pylist())
-
-
 def by_id(t):
     return {r["id"]: r for r in t.refresh().scan().to_arrow().to_pylist()}
 
@@ -60,7 +57,7 @@ def test_a_delete_by_any_function_of_spark_takes_just_the_rows_for_which_it_is_t
     result = t.delete("levenshtein(name, 'n1') <= 1", mode=mode, spark=session)
     gone = {1, *range(11, 20), 0, 2, 4, 5, 6, 7, 8, 9}
     expected = [i for i in range(20) if i % 7 == 3 or i not in gone]
-    assert ids(t) == expected
+    assert ids(t.refresh()) == expected
     assert result.rows_deleted == 20 - len(expected) and len(t.snapshots()) == 3
     assert leftovers(t) == []
 
@@ -69,16 +66,16 @@ def test_a_delete_by_a_column_may_use_a_function_of_the_user_and_a_sub_query(tab
     t = table()
     odd = F.udf(lambda x: x % 2 == 1, "boolean")
     t.delete(odd("id") & (F.col("id") < 10), spark=session)
-    assert ids(t) == [0, 2, 4, 6, 8, *range(10, 20)]
+    assert ids(t.refresh()) == [0, 2, 4, 6, 8, *range(10, 20)]
     session.range(12, 15).createOrReplaceTempView("gone")
     t.delete("id in (select id from gone)", spark=session)
-    assert ids(t) == [0, 2, 4, 6, 8, 10, 11, 15, 16, 17, 18, 19]
+    assert ids(t.refresh()) == [0, 2, 4, 6, 8, 10, 11, 15, 16, 17, 18, 19]
 
 
 def test_a_condition_that_is_never_the_same_is_evaluated_once(table, session):
     t = table(3, rows=2000)
     result = t.delete("rand() < 0.5", mode="merge-on-read", spark=session)
-    left = ids(t)
+    left = ids(t.refresh())
     assert 700 < len(left) < 1300 and result.rows_deleted == 2000 - len(left)
 
 
@@ -91,7 +88,7 @@ def test_a_delete_that_finds_nothing_commits_nothing(table, session):
 def test_whole_files_go_without_deletes_for_their_rows(table, session):
     t = table(2)
     result = t.delete("levenshtein(cast(id as string), 'xxxxxxx') > 0 and id < 10", mode="merge-on-read", spark=session)
-    assert ids(t) == list(range(10, 20)) and result.delete_files_added == 0 and result.files_removed == 1
+    assert ids(t.refresh()) == list(range(10, 20)) and result.delete_files_added == 0 and result.files_removed == 1
 
 
 @pytest.mark.parametrize(("version", "mode"), MODES)
@@ -163,7 +160,7 @@ def test_files_are_pruned_by_what_the_grammar_knows_of_the_condition(table, sess
     os.rename(first.removeprefix("file://"), first.removeprefix("file://") + ".away")
     t.delete((F.col("id") >= 15) & (F.soundex("name") == F.lit("N000")), spark=session)
     os.rename(first.removeprefix("file://") + ".away", first.removeprefix("file://"))
-    assert ids(t) == [*range(15), 17]
+    assert ids(t.refresh()) == [*range(15), 17]
 
 
 def test_rows_deleted_before_stay_deleted(table, session):
@@ -171,7 +168,7 @@ def test_rows_deleted_before_stay_deleted(table, session):
     t.delete("id in (2, 3, 12)", mode="merge-on-read", spark=session)
     t.delete("levenshtein(cast(id as string), '1') = 0", mode="merge-on-read", spark=session)
     t.update({"name": "repeat('x', 2)"}, where="levenshtein(cast(id as string), '0') = 0", mode="merge-on-read", spark=session)
-    assert ids(t) == [0, *range(4, 12), *range(13, 20)] and by_id(t)[0]["name"] == "xx"
+    assert ids(t.refresh()) == [0, *range(4, 12), *range(13, 20)] and by_id(t)[0]["name"] == "xx"
 
 
 def test_a_transaction_sees_what_its_earlier_steps_staged(table, session):
@@ -180,7 +177,7 @@ def test_a_transaction_sees_what_its_earlier_steps_staged(table, session):
         tx.append(frame(20, 25))
         tx.delete("levenshtein(cast(id as string), '21') = 0", spark=session, mode="merge-on-read")
         tx.update({"name": "repeat('y', 2)"}, where="levenshtein(cast(id as string), '22') = 0", spark=session, mode="merge-on-read")
-    assert ids(t) == [*range(21), 22, 23, 24] and by_id(t)[22]["name"] == "yy"
+    assert ids(t.refresh()) == [*range(21), 22, 23, 24] and by_id(t)[22]["name"] == "yy"
     row_ids = t.scan(selected_fields=("_row_id",)).to_arrow().column("_row_id").to_pylist()
     assert len(set(row_ids)) == len(row_ids) and None not in row_ids
 
@@ -211,7 +208,7 @@ def test_other_formats_are_changed_alike(table, session, data_format):
     t = table(2, properties={"write.format.default": data_format})
     t.delete("levenshtein(cast(id as string), '1') = 0", mode="merge-on-read", spark=session)
     t.update({"name": "repeat('z', 2)"}, where="levenshtein(cast(id as string), '2') = 0", mode="copy-on-write", spark=session)
-    assert ids(t) == [0, *range(2, 20)] and by_id(t)[2]["name"] == "zz"
+    assert ids(t.refresh()) == [0, *range(2, 20)] and by_id(t)[2]["name"] == "zz"
 
 
 def test_a_prepared_session_is_not_needed_nor_harmed(table, session):

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.spark
+
 HERE = Path(__file__).parent
 SOURCE = HERE.parent.parent / "src"
 

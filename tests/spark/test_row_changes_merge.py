@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 import frazil
 from frazil.errors import InvalidInput, SchemaMismatch
 from frazil.spark.dml import merge_by_sql as row_changes_merge
-from tests.spark.files import leftovers
+from tests.builders.files_on_disk import leftovers
 
 pytestmark = pytest.mark.spark
 

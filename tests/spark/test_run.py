@@ -3,7 +3,6 @@
 import importlib
 import sys
 import zipfile
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,6 +12,7 @@ from pyspark.sql import functions as F
 from frazil.errors import EvaluationError, NotInstalledError
 from frazil.spark.host.workers import frazil_version, prepare
 from frazil.spark.tasks.spark_runner import SparkRunner, work_on
+from tests.builders.files_on_disk import data_files_below, known_files
 
 pytestmark = pytest.mark.spark
 ROWS = pa.table({"id": range(1000), "p": [i % 3 for i in range(1000)], "v": [float(i) for i in range(1000)]})
@@ -24,15 +24,6 @@ def made(catalog, name="db.t", files=4, **options):
     for n in range(files):
         t.append(ROWS.slice(n * 1000 // files, 1000 // files))
     return t
-
-
-def data_files(t):
-    return {str(p) for p in Path(t.location(), "data").rglob("*") if p.is_file() and not p.name.startswith(".")}
-
-
-def live_files(t):
-    files = t.inspect.all_files().to_pylist()
-    return {f["file_path"] for f in files}
 
 
 @pytest.mark.versions
@@ -47,7 +38,7 @@ def test_spark_makes_the_same_changes_as_this_process(session, catalog, mode, ve
         extra = ("_row_id", "_last_updated_sequence_number") if version == 3 else ()
         rows = t.scan(selected_fields=("*", *extra)).to_arrow().sort_by("id").to_pylist()
         found.append((deleted.rows_deleted, updated.rows_updated, rows))
-        assert data_files(t) == live_files(t)
+        assert data_files_below(t) == known_files(t)
     assert found[0] == found[1] and found[0][:2] == (90, 65)
 
 
@@ -74,19 +65,19 @@ def test_times_without_a_zone_are_in_the_session_s_zone_on_spark_and_in_utc_else
 
 def test_an_error_of_a_row_is_the_project_s_own_and_leaves_no_file(session, catalog):
     t = made(catalog)
-    before = data_files(t)
+    before = data_files_below(t)
     with pytest.raises(EvaluationError, match="Column id"):
         t.update({"id": "cast(v as int) * 10000000 * 10000000000000"}, spark=session)
-    assert data_files(t) == before
+    assert data_files_below(t) == before
 
 
 def test_a_worker_without_frazil_is_one_clear_error(session, catalog, monkeypatch):
     t = made(catalog)
-    before = data_files(t)
+    before = data_files_below(t)
     monkeypatch.setattr("frazil.spark.host.workers.frazil_version", lambda: "99.0")
     with pytest.raises(NotInstalledError, match=r"has Frazil .*, the driver has 99\.0"):
         t.delete("id = 5", spark=session)
-    assert frazil_version() != "99.0" and data_files(t) == before
+    assert frazil_version() != "99.0" and data_files_below(t) == before
 
 
 def test_groups_beyond_what_one_job_may_carry_go_with_the_next(session, monkeypatch):
@@ -115,7 +106,7 @@ def test_a_spark_frame_replaces_the_rows_of_a_filter_that_cuts_through_files(ses
     result = t.overwrite(frame, "id between 240 and 510")
     assert (result.rows_inserted, result.rows_deleted, len(t.snapshots())) == (10, 271, 5)
     assert t.scan("id >= 2000").count() == 10 and t.scan().count() == 1000 - 271 + 10
-    assert data_files(t) == live_files(t)
+    assert data_files_below(t) == known_files(t)
 
 
 def test_an_overwrite_and_an_update_take_any_sql_and_columns_of_spark(session, catalog):
@@ -123,7 +114,7 @@ def test_an_overwrite_and_an_update_take_any_sql_and_columns_of_spark(session, c
     result = t.overwrite(session.range(2000, 2002).selectExpr("id", "0L as p", "0D as v"), "soundex(cast(id as string)) = '7' and id < 10")
     assert (result.rows_inserted, result.rows_deleted, t.scan().count()) == (2, 1, 1001) and t.scan("id = 7").count() == 0
     assert t.update({"v": F.col("v") + F.lit(0.5)}, F.col("id") == 8, spark=session).rows_updated == 1
-    assert t.scan("v = 8.5").count() == 1 and data_files(t) == live_files(t)
+    assert t.scan("v = 8.5").count() == 1 and data_files_below(t) == known_files(t)
 
 
 def test_archives_on_the_path_are_read_again_only_when_they_have_changed(tmp_path, monkeypatch):

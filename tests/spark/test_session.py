@@ -74,7 +74,7 @@ def test_no_read_starts_a_session_and_what_its_user_sets_counts_or_is_refused_by
         assert refused in told["other"]
     assert "ansi" not in told["other"] and told["kept"] == "trueone"
     assert told["running"] == ["4", "memory", "true"] and told["lake"] == []
-    assert "spark.driver.memory=900m (it is 600m)" in told["jvm"] and "start Python anew" in told["jvm"]
+    assert "spark.driver.memory=900m (it is 600m)" in told["jvm"] and "restart Python" in told["jvm"]
     assert told["next"][0] == "7" and told["next"][1].endswith("/tmp/other-place") and told["next"][2] == "local[2]" and told["rows"] == 1
 
 

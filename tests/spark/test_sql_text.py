@@ -12,6 +12,7 @@ import pytest
 import frazil
 from frazil.errors import InvalidInput
 from frazil.spark.host.sql_text import null_safe
+from tests.builders.frames import ids
 
 pytestmark = pytest.mark.spark
 
@@ -30,10 +31,6 @@ def make(tmp_path: Path) -> Callable[..., Any]:
         return found
 
     return table
-
-
-def ids(table: Any) -> list[int]:
-    return sorted(table.scan().to_arrow()["id"].to_pylist())
 
 
 @pytest.mark.parametrize(

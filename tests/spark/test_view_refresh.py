@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 import frazil
 from frazil.spark.read import view_refresh
+from tests.builders.spark_frames import ids
 
 pytestmark = [pytest.mark.spark, pytest.mark.versions]
 
@@ -22,10 +23,6 @@ def table(catalog):
 
 def add(table, *ids):
     table.append(pa.table({"id": list(ids), "s": ["x"] * len(ids)}))
-
-
-def ids(frame):
-    return sorted(r["id"] for r in frame.collect())
 
 
 def drop(session, *names):
@@ -175,6 +172,6 @@ def test_an_error_of_a_view_is_no_error_of_the_commit(session, table, monkeypatc
         monkeypatch.setattr(view_refresh._Refresh, "run", lambda self: 1 / 0)
         with caplog.at_level(logging.WARNING):
             add(table, 3)
-        assert table.scan().count() == 4 and "keep the rows of before this commit" in caplog.text
+        assert table.scan().count() == 4 and "keep the rows from before this commit" in caplog.text
     finally:
         drop(session, "failing")

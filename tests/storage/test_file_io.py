@@ -68,7 +68,9 @@ def test_a_store_that_never_looks_is_asked_whether_the_file_is_there() -> None:
     out.create().close()
     with pytest.raises(FileAlreadyExistsError, match=r"a\.bin"):
         out.create()
-    out.create(overwrite=True).close()
+    with out.create(overwrite=True) as stream:
+        stream.write(b"2")
+    assert out.to_input_file().open().read() == b"2"
 
 
 def test_an_error_while_writing_leaves_no_file(place: Place) -> None:

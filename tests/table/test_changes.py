@@ -14,7 +14,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import frazil
 from frazil.arrow.deletes.write_deletes import write_equality_deletes
 from frazil.arrow.read.read_tasks import ReadContext, read
 from frazil.arrow.write.conform import conform
@@ -27,6 +26,8 @@ from frazil.scan.changelog import CHANGE_FIELDS
 from frazil.scan.plan import plan
 from frazil.spec.types import IntegerType
 from frazil.spec.updates import RemoveSnapshots
+from tests.builders.catalogs import catalog_of
+from tests.builders.frames import ids
 
 CHANGES = [f.name for f in CHANGE_FIELDS]
 _names = itertools.count()
@@ -35,9 +36,7 @@ NAN = math.nan
 
 @pytest.fixture(scope="module")
 def catalog(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    made = frazil.load_catalog("changes", type="path", warehouse=str(tmp_path_factory.mktemp("wh")))
-    made.create_namespace("db")
-    return made
+    return catalog_of("path", tmp_path_factory.mktemp("changes"), "changes")
 
 
 def new(catalog: Any, schema: str = "id bigint, s string", **arguments: Any) -> Any:
@@ -276,10 +275,6 @@ def four(catalog: Any) -> Any:
     for n in range(4):
         table.append(rows((n, "a")))
     return table
-
-
-def ids(scan: Any) -> list[int]:
-    return sorted(scan.to_arrow()["id"].to_pylist())
 
 
 def test_the_start_is_left_out_and_the_end_comes(four: Any) -> None:

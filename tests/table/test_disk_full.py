@@ -23,6 +23,7 @@ from frazil.codec.guard import reading
 from frazil.errors import CorruptData, StorageError
 from frazil.rows.index_on_disk import index_on_disk
 from frazil.rows.source import stage
+from tests.builders.files_on_disk import files_below
 
 pytestmark = pytest.mark.disk
 RNG = np.random.default_rng(7)
@@ -42,10 +43,6 @@ def no_file_larger_than(size: int) -> Iterator[None]:
 
 def frame(begin: int = 0, rows: int = ROWS) -> pa.Table:
     return pa.table({"id": pa.array(range(begin, begin + rows)), "v": RNG.random(rows), "p": pa.array(np.arange(rows) % 3)})
-
-
-def files_below(folder: Path) -> set[str]:
-    return {str(f) for f in folder.rglob("*") if f.is_file()}
 
 
 @pytest.fixture

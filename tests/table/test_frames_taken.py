@@ -10,8 +10,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-import frazil
 from frazil.errors import InvalidInput, SchemaMismatch
+from tests.builders.catalogs import catalog_of
 
 NAIVE = dt.datetime(2024, 5, 6, 7, 8, 9)
 HERE = {"runner": "in-process"}
@@ -20,8 +20,7 @@ GROUPED = pd.DataFrame({"k": ["a", "b", "a"], "v": [1, 2, 3]}).groupby("k").sum(
 
 @pytest.fixture
 def catalog(tmp_path):
-    with frazil.load_catalog("test", type="memory", warehouse=str(tmp_path)) as made:
-        made.create_namespace("db")
+    with catalog_of("memory", tmp_path) as made:
         yield made
 
 

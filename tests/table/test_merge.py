@@ -19,13 +19,6 @@ from frazil.spec.types import IntegerType
 MODES = ["copy-on-write", "merge-on-read"]
 
 
-@pytest.fixture
-def catalog(tmp_path):
-    with frazil.load_catalog("test", type="sql", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "wh")) as made:
-        made.create_namespace("db")
-        yield made
-
-
 @pytest.fixture(params=MODES)
 def mode(request):
     return request.param

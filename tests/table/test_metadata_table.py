@@ -9,11 +9,8 @@ from frazil.table.metadata_table import MetadataTable
 
 
 @pytest.fixture
-def table(tmp_path, monkeypatch):
-    monkeypatch.setenv("FRAZIL_HOME", str(tmp_path / "home"))
-    catalog = frazil.load_catalog()
-    catalog.create_namespace("db")
-    table = catalog.create_table("db.t", "id bigint, name string")
+def table(home):
+    table = home.create_table("db.t", "id bigint, name string")
     table.append(pa.table({"id": [1, 2], "name": ["a", "b"]}))
     table.append(pa.table({"id": [3], "name": ["c"]}))
     return table

@@ -26,6 +26,7 @@ from frazil.table.snapshots import Operation
 from frazil.table.sorting import SortField, SortOrder
 from frazil.table.statistics import BlobMetadata, PartitionStatisticsFile, StatisticsFile
 from frazil.types import IntegerType, ListType, LongType, MapType, NestedField, StringType, StructType, TimestampNanoType, TimestampType
+from tests.builders.frames import ids
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "s": ["a", None, "c"]})
 
@@ -251,11 +252,6 @@ def data_files(t: Table, folder: Path, *ids: int) -> list[Any]:
     return list(parquet_files_to_data_files(t.io, t.metadata, paths))
 
 
-def ids(t: Table) -> list[int]:
-    found: list[int] = sorted(t.to_arrow()["id"].to_pylist())
-    return found
-
-
 def test_a_fast_append_adds_chosen_files_as_one_snapshot(table: Table, tmp_path: Path) -> None:
     with table.transaction() as tx:
         assert tx.table_metadata == tx.metadata
@@ -329,5 +325,5 @@ def test_a_chosen_kind_of_snapshot_refuses_what_is_not_its_own(table: Table, tmp
         tx.update_snapshot().fast_append().delete_data_file(f)
     with pytest.raises(Unsupported, match=r"transaction\.delete"):
         tx.update_snapshot().delete().delete_by_predicate("id = 1")
-    with pytest.raises(InvalidInput, match="no data file"), tx.update_snapshot().fast_append() as update:
+    with pytest.raises(InvalidInput, match="is not a data file"), tx.update_snapshot().fast_append() as update:
         update.append_data_file("x.parquet")  # type: ignore[arg-type]

@@ -15,15 +15,6 @@ from frazil.storage import objects, storage_for
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("FRAZIL_HOME", str(tmp_path / "home"))
-    with frazil.load_catalog() as catalog:
-        catalog.create_namespace("db")
-        yield catalog
-
-
-@pytest.fixture
 def table(home):
     made = home.create_table("db.t", "id bigint, s string")
     made.append([{"id": 1, "s": "a"}, {"id": 2, "s": "b"}])

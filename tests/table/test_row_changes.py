@@ -12,6 +12,9 @@ import frazil
 from frazil.errors import EvaluationError, InvalidInput, ParseError, SchemaMismatch, Unsupported, ValidationError, ValidationException
 from frazil.ops.result import METRICS
 from frazil.testing import FlakyRunner, TaskKilled
+from tests.builders.catalogs import catalog_of
+from tests.builders.files_on_disk import data_files_below, known_files
+from tests.builders.frames import ids
 
 SCHEMA = "id long not null, p int, v double, s struct<a: int, b: string>"
 COW, MOR = "copy-on-write", "merge-on-read"
@@ -20,17 +23,15 @@ _names = itertools.count()
 
 @pytest.fixture
 def catalog(tmp_path):
-    found = frazil.load_catalog(f"rows{next(_names)}", type="path", warehouse=str(tmp_path))
-    found.create_namespace("db")
-    return found
+    return catalog_of("path", tmp_path, f"rows{next(_names)}")
 
 
 @pytest.fixture
 def make(catalog):
     def made(*files, name="t", format_version=2, **options):
         t = catalog.create_table(f"db.{name}", SCHEMA, format_version=format_version, **options)
-        for ids in files:
-            t.append(frame(ids))
+        for numbers in files:
+            t.append(frame(numbers))
         return t
 
     return made
@@ -44,20 +45,8 @@ def frame(ids, p=None):
     })  # fmt: skip
 
 
-def ids(t, **scan):
-    return sorted(t.scan(selected_fields=("id",), **scan).to_arrow()["id"].to_pylist())
-
-
-def on_disk(t):
-    return {str(p) for p in Path(t.location(), "data").rglob("*") if p.is_file() and not p.name.startswith(".")}
-
-
 def live(t):
     return t.inspect.files().to_pylist()
-
-
-def listed(t):
-    return {f["file_path"] for f in t.inspect.all_files().to_pylist()}
 
 
 # delete ---------------------------------------------------------------------------------------------------------------------------------
@@ -65,7 +54,7 @@ def listed(t):
 
 def test_files_that_match_as_a_whole_go_without_being_read(make):
     t = make(range(6), partition_by=["p"])
-    for path in on_disk(t):
+    for path in data_files_below(t):
         Path(path).unlink()
     result = t.delete("p = 1 or p = 2")
     assert (result.operation, result.rows_deleted, result.files_removed, result.files_added) == ("delete", 4, 2, 0)
@@ -140,11 +129,11 @@ def test_a_file_all_of_whose_rows_are_deleted_goes_instead_of_getting_deletes(ma
 
 def test_nothing_that_matches_commits_nothing_and_leaves_no_file(make):
     t = make(range(5))
-    before = on_disk(t)
+    before = data_files_below(t)
     for result in (t.delete("id = 2 and v > 3"), t.update({"v": 1}, "id = 2 and v > 3"), t.delete("false"), t.update({"v": 1}, "null")):
         assert result.snapshot_id is None and result.rows_deleted == result.rows_updated == 0
         assert set(result.metrics) == set(METRICS)
-    assert on_disk(t) == before and len(t.snapshots()) == 1
+    assert data_files_below(t) == before and len(t.snapshots()) == 1
 
 
 def test_conditions_outside_the_grammar_name_what_is_missing(make):
@@ -191,7 +180,7 @@ def test_members_of_structs_constants_and_old_values_can_be_set(make):
 
 def test_values_that_do_not_fit_name_their_column_and_leave_nothing(make):
     t = make(range(3), range(3, 6), range(6, 9))
-    before = on_disk(t)
+    before = data_files_below(t)
     with pytest.raises(EvaluationError, match="Column p"):
         t.update({"p": "cast(id as int) * 1000000000"})
     with pytest.raises(SchemaMismatch, match="Column id"):
@@ -204,7 +193,7 @@ def test_values_that_do_not_fit_name_their_column_and_leave_nothing(make):
         t.update({"nope": 1})
     with pytest.raises(InvalidInput, match="at least one column"):
         t.update({})
-    assert on_disk(t) == before and len(t.snapshots()) == 3
+    assert data_files_below(t) == before and len(t.snapshots()) == 3
 
 
 def test_a_rewritten_file_keeps_the_order_of_its_rows(make):
@@ -307,12 +296,12 @@ def test_row_ids_stay_through_several_steps_of_a_transaction(make, mode):
 
 def test_a_transaction_that_fails_leaves_no_file(make):
     t = make(range(5))
-    data, metadata = on_disk(t), set(Path(t.location(), "metadata").iterdir())
+    data, metadata = data_files_below(t), set(Path(t.location(), "metadata").iterdir())
     with pytest.raises(EvaluationError), t.transaction() as tx:
         tx.append(frame([9]))
         tx.delete("id = 1", mode=MOR)
         tx.update({"p": "p / 0"})
-    assert on_disk(t) == data and set(Path(t.location(), "metadata").iterdir()) == metadata
+    assert data_files_below(t) == data and set(Path(t.location(), "metadata").iterdir()) == metadata
 
 
 # conflicts ------------------------------------------------------------------------------------------------------------------------------
@@ -324,11 +313,11 @@ def test_of_two_writers_on_the_same_rows_exactly_one_wins(catalog, make, mode, v
     t = make(range(5))
     other = catalog.load_table("db.t")
     t.update({"v": "v + 1"}, "id = 3", mode=mode)
-    before = on_disk(t)
+    before = data_files_below(t)
     with pytest.raises(ValidationException) as caught:
         other.delete("id = 3", mode=mode) if verb == "delete" else other.update({"v": "v + 1"}, "id = 3", mode=mode)
     assert str(t.current_snapshot().snapshot_id) in str(caught.value) + repr(caught.value.facts)
-    assert on_disk(t) == before and t.scan("id = 3").to_arrow()["v"].to_pylist() == [4.0]
+    assert data_files_below(t) == before and t.scan("id = 3").to_arrow()["v"].to_pylist() == [4.0]
     assert other.refresh().delete("id = 3", mode=mode).rows_deleted == 1
 
 
@@ -339,7 +328,7 @@ def test_writers_on_different_partitions_both_succeed_and_nothing_is_written_twi
     t.delete("id = 4 and p = 1", mode=mode)
     result = other.update({"v": "v + 1"}, "p = 2 and id = 5", mode=mode)
     assert result.attempts == 2 and ids(other) == [0, 1, 2, 3, 5, 6, 7, 8]
-    assert on_disk(other) == listed(other)
+    assert data_files_below(other) == known_files(other)
 
 
 def test_an_append_conflicts_with_a_delete_of_its_rows_only_when_serializable(catalog, make):
@@ -378,16 +367,16 @@ def test_files_of_attempts_that_nobody_reports_are_removed(make, mode, version):
     assert t.update({"v": 0}, "id % 5 = 0", mode=mode, runner=runner).rows_updated == 4 and runner.repeats
     runner = FlakyRunner(repeat=[1], seed=6)
     assert t.delete("id % 5 = 1", mode=mode, runner=runner).rows_deleted == 4
-    assert on_disk(t) == listed(t) and len(ids(t)) == 16
+    assert data_files_below(t) == known_files(t) and len(ids(t)) == 16
 
 
 @pytest.mark.parametrize("mode", [COW, MOR])
 def test_a_task_that_is_killed_after_its_work_leaves_rows_and_files_as_they_were(make, mode):
     t = make(range(10), range(10, 20), partition_by=["p"])
-    before, runner = on_disk(t), FlakyRunner(kill=[1], seed=7)
+    before, runner = data_files_below(t), FlakyRunner(kill=[1], seed=7)
     with pytest.raises(TaskKilled):
         t.update({"v": 0}, "id % 5 = 0", mode=mode, runner=runner)
-    assert ("kill", 1) in runner.fired and on_disk(t) == before == listed(t) and ids(t) == list(range(20))
+    assert ("kill", 1) in runner.fired and data_files_below(t) == before == known_files(t) and ids(t) == list(range(20))
 
 
 def test_a_runner_is_a_runner(make):

@@ -3,15 +3,14 @@
 import pyarrow as pa
 import pytest
 
-import frazil
 from frazil.errors import ParseError, ValidationError
 from frazil.expressions import Literal
+from tests.builders.catalogs import catalog_of
 
 
 @pytest.fixture
 def table(tmp_path):
-    with frazil.load_catalog("test", type="memory", warehouse=str(tmp_path)) as catalog:
-        catalog.create_namespace("db")
+    with catalog_of("memory", tmp_path) as catalog:
         made = catalog.create_table("db.t", "id bigint, note string, target bigint, source struct<id: bigint>")
         made.append([{"id": 1, "note": "a", "target": 7, "source": {"id": 5}}])
         yield made

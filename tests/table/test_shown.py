@@ -9,14 +9,14 @@ import pytest
 import frazil
 from frazil.errors import InvalidInput
 from frazil.spec.snapshot import SnapshotLogEntry
+from tests.builders.catalogs import catalog_of
 
 LINES, CHARACTERS = 45, 6000
 
 
 @pytest.fixture
 def catalog(tmp_path):
-    with frazil.load_catalog("one", type="memory", warehouse=str(tmp_path)) as found:
-        found.create_namespace("db")
+    with catalog_of("memory", tmp_path, "one") as found:
         yield found
 
 

@@ -28,13 +28,8 @@ from frazil.errors import (
 )
 from frazil.expressions import EqualTo, GreaterThan, IsNull
 from frazil.spec.snapshot import Snapshots
-
-
-@pytest.fixture
-def catalog(tmp_path):
-    with frazil.load_catalog("test", type="sql", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "wh")) as made:
-        made.create_namespace("db")
-        yield made
+from tests.builders.files_on_disk import data_files_below
+from tests.builders.frames import ids
 
 
 @pytest.fixture
@@ -45,11 +40,6 @@ def events(catalog):
 def rows(ids, day="2026-01-01", s="x"):
     when = dt.date.fromisoformat(day)
     return pa.table({"id": pa.array(ids, pa.int64()), "day": pa.array([when] * len(ids), pa.date32()), "s": [s] * len(ids)})
-
-
-def ids(table_or_scan):
-    scan = table_or_scan.scan() if hasattr(table_or_scan, "scan") else table_or_scan
-    return sorted(scan.to_arrow()["id"].to_pylist())
 
 
 def test_an_append_is_one_snapshot_with_its_metrics(events):
@@ -244,10 +234,10 @@ def test_a_lost_race_without_retries_leaves_no_file(catalog, events, tmp_path):
     events.set_properties(**{"commit.retry.num-retries": 0})
     other = catalog.load_table("db.events")
     events.append(rows([1]))
-    files = sorted(p for p in tmp_path.rglob("*.parquet"))
+    files = data_files_below(events)
     with pytest.raises(CommitFailedException) as caught:
         other.append(rows([2]))
-    assert caught.value.retryable and sorted(p for p in tmp_path.rglob("*.parquet")) == files
+    assert caught.value.retryable and data_files_below(events) == files
 
 
 def test_metadata_columns_say_where_a_row_lies(events):
@@ -360,7 +350,7 @@ def test_the_directory_of_a_catalogs_table_opens_read_only_at_its_newest_metadat
         by_place.append(rows([2]))
     rival = pathlib.Path(events.metadata_location)
     rival.with_name(rival.name.split("-")[0] + "-rival.metadata.json").write_bytes(rival.read_bytes())
-    with pytest.raises(NoSuchTableError, match="only a catalog knows"):
+    with pytest.raises(NoSuchTableError, match="Only its catalog knows"):
         frazil.load_table(events.location())
 
 
@@ -423,7 +413,7 @@ def test_changes_by_an_old_handle_reach_rows_that_others_wrote_since(catalog, ev
     assert old[1].update({"s": "'y'"}, where="id = 2").rows_updated == 1
     frame = pa.table({"id": pa.array([3], pa.int64())})
     assert old[2].merge(frame, "target.id = source.id").when_matched_delete().execute().rows_deleted == 1
-    with pytest.raises(ValidationException, match="has changed since this handle read it"):
+    with pytest.raises(ValidationException, match="has changed since it was loaded"):
         old[3].merge(pa.table({"id": pa.array([2], pa.int64())}).to_reader(), "target.id = source.id").when_matched_delete().execute()
     assert [r["id"] for r in old[3].scan().to_arrow().to_pylist()] == [2]
     assert repr(old[4].delete("id = 77")) == "CommitResult(nothing changed)"
@@ -480,7 +470,7 @@ def test_schemas_are_taken_in_every_form_also_by_union(catalog, events):
     with events.update_schema() as update:
         update.union_by_name(pa.schema([("id", pa.int64()), ("more", pa.string())])).union_by_name("yet int")
     assert events.schema().column_names == ["id", "day", "s", "more", "yet"]
-    with pytest.raises(InvalidInput, match="format_version is the number 1, 2 or 3, not '2'"):
+    with pytest.raises(InvalidInput, match="format_version must be the number 1, 2 or 3, not '2'"):
         catalog.create_table("db.v", "id int", format_version="2")
 
 
@@ -532,7 +522,7 @@ def test_a_stream_behind_nothing_but_its_capsule_is_not_read_twice(catalog, even
 
     old = catalog.load_table("db.events")
     events.append(rows([1]))
-    with pytest.raises(ValidationException, match="hand in the rows again"):
+    with pytest.raises(ValidationException, match="pass the rows again"):
         old.upsert(Capsule(rows([1], s="new")), ["id"], when_not_matched_insert_all=False)
     assert old.upsert(Capsule(rows([1], s="new")), ["id"]).rows_updated == 1
 

@@ -21,25 +21,18 @@ from frazil.errors import CommitStateUnknownException, InvalidInput, ValidationE
 from frazil.spec.updates import RemoveSnapshots
 from frazil.table.table import Table
 from frazil.testing import FlakyBackend
+from tests.builders.catalogs import catalog_of
+from tests.builders.files_on_disk import data_files_below
+from tests.builders.frames import ids
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64()), "s": ["a", "b"]})
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    catalog = frazil.load_catalog("test", type="path", warehouse=str(tmp_path))
-    catalog.create_namespace("db")
-    made = catalog.create_table("db.t", "id bigint not null, s string", identifier_fields=["id"])
+    made = catalog_of("path", tmp_path).create_table("db.t", "id bigint not null, s string", identifier_fields=["id"])
     made.append(ROWS)
     return made
-
-
-def files(t: Table) -> set[str]:
-    return {str(f) for f in (Path(t.location()) / "data").rglob("*") if f.is_file()}
-
-
-def ids(t: Table, branch: str = "main") -> list[int]:
-    return sorted(r["id"] for r in t.refresh().scan(branch=branch).to_arrow().to_pylist())
 
 
 def expire(t: Table, *kept: int) -> None:
@@ -71,11 +64,11 @@ def test_every_verb_is_done_once_and_leaves_no_file_when_it_is_sent_again(verb: 
     first = VERBS[verb](table, tmp_path, {"txn": ("app", 7)})
     assert first.snapshot_id is not None and not first.skipped and first.done_in is None
     assert (first.summary["frazil.txn.id"], first.summary["frazil.txn.number"]) == ("app", "7")
-    rows, held, made = ids(table), files(table), len(table.snapshots())
+    rows, held, made = ids(table.refresh()), data_files_below(table), len(table.snapshots())
     for handle in (table, frazil.load_table(table.location())):
         again = VERBS[verb](handle, tmp_path, {"txn": ("app", 7)})
         assert (again.snapshot_id, again.skipped, again.done_in, again.attempts) == (None, True, first.snapshot_id, 0)
-        assert (ids(table), files(table), len(table.snapshots())) == (rows, held, made)
+        assert (ids(table.refresh()), data_files_below(table), len(table.snapshots())) == (rows, held, made)
     assert str(first.snapshot_id) in repr(again) and "skipped" in repr(again)
     assert not VERBS[verb](table, tmp_path, {"txn": ("another app", 7)}).skipped
 
@@ -86,7 +79,7 @@ def test_a_replay_is_skipped_after_its_snapshot_has_expired_by_hand(table: Table
     assert last.snapshot_id
     expire(table, last.snapshot_id)
     again = frazil.load_table(table.location()).append(more(3), txn=("app", 1))
-    assert (again.skipped, again.done_in, ids(table)) == (True, first.snapshot_id, [1, 2, 3, 4])
+    assert (again.skipped, again.done_in, ids(table.refresh())) == (True, first.snapshot_id, [1, 2, 3, 4])
 
 
 def test_a_replay_after_a_rollback_is_skipped_and_a_warning_says_how_to_do_it_again(table: Table, caplog: pytest.LogCaptureFixture) -> None:
@@ -95,11 +88,11 @@ def test_a_replay_after_a_rollback_is_skipped_and_a_warning_says_how_to_do_it_ag
     table.append(more(3), txn=("app", 1))
     table.manage_snapshots().rollback_to_snapshot(before.snapshot_id).commit()
     with caplog.at_level(logging.WARNING, "frazil"):
-        assert table.append(more(3), txn=("app", 1)).skipped and ids(table) == [1, 2]
+        assert table.append(more(3), txn=("app", 1)).skipped and ids(table.refresh()) == [1, 2]
     name = mark_name("app", "main")
     assert "rolled back" in caplog.text and name in caplog.text
     table.remove_properties(name)
-    assert not table.append(more(3), txn=("app", 1)).skipped and ids(table) == [1, 2, 3]
+    assert not table.append(more(3), txn=("app", 1)).skipped and ids(table.refresh()) == [1, 2, 3]
 
 
 def test_numbers_rise_and_a_lower_one_is_skipped_with_a_warning(table: Table, caplog: pytest.LogCaptureFixture) -> None:
@@ -108,7 +101,7 @@ def test_numbers_rise_and_a_lower_one_is_skipped_with_a_warning(table: Table, ca
         assert table.append(more(4), txn=("app", 4)).skipped
     assert "must rise" in caplog.text and "5" in caplog.text
     assert not table.append(more(6), txn=("app", 6)).skipped
-    assert ids(table) == [1, 2, 5, 6]
+    assert ids(table.refresh()) == [1, 2, 5, 6]
 
 
 def test_each_branch_has_marks_of_its_own_which_go_and_move_with_it(table: Table) -> None:
@@ -116,13 +109,13 @@ def test_each_branch_has_marks_of_its_own_which_go_and_move_with_it(table: Table
     table.manage_snapshots().create_branch(branch_name="audit", snapshot_id=None).commit()
     assert not table.append(more(4), branch="audit", txn=("app", 1)).skipped
     assert table.append(more(5), branch="audit", txn=("app", 1)).skipped
-    assert (ids(table), ids(table, "audit")) == ([1, 2, 3], [1, 2, 3, 4])
+    assert (ids(table.refresh()), ids(table.refresh(), branch="audit")) == ([1, 2, 3], [1, 2, 3, 4])
     table.manage_snapshots().rename_branch("audit", "checked@home").commit()
     assert table.append(more(5), branch="checked@home", txn=("app", 1)).skipped
     table.manage_snapshots().remove_branch("checked@home").commit()
     table.manage_snapshots().create_branch(branch_name="checked@home", snapshot_id=None).commit()
     assert not table.append(more(6), branch="checked@home", txn=("app", 1)).skipped
-    assert (ids(table), ids(table, "checked@home")) == ([1, 2, 3], [1, 2, 3, 6]) and table.append(more(7), txn=("app", 1)).skipped
+    assert (ids(table.refresh()), ids(table.refresh(), branch="checked@home")) == ([1, 2, 3], [1, 2, 3, 6]) and table.append(more(7), txn=("app", 1)).skipped
 
 
 def test_names_and_branches_with_the_marks_own_signs_are_told_apart(table: Table) -> None:
@@ -137,13 +130,13 @@ def test_a_delete_that_found_nothing_is_done_as_well(table: Table) -> None:
     assert (first.snapshot_id, first.skipped) == (None, False)
     table.append(more(99))
     again = table.delete("id = 99", txn=("app", 1), runner="in-process")
-    assert (again.skipped, again.done_in, ids(table)) == (True, None, [1, 2, 99])
+    assert (again.skipped, again.done_in, ids(table.refresh())) == (True, None, [1, 2, 99])
 
 
 def test_a_delete_with_a_txn_sees_what_others_wrote_since_the_handle_was_read(table: Table) -> None:
     old = frazil.load_table(table.location())
     table.append(more(99))
-    assert old.delete("id = 99", txn=("app", 1), runner="in-process").rows_deleted == 1 and ids(table) == [1, 2]
+    assert old.delete("id = 99", txn=("app", 1), runner="in-process").rows_deleted == 1 and ids(table.refresh()) == [1, 2]
 
 
 def test_a_transaction_is_done_once_as_a_whole(table: Table) -> None:
@@ -154,11 +147,11 @@ def test_a_transaction_is_done_once_as_a_whole(table: Table) -> None:
             tx.delete("id = 1", runner="in-process")
         return tx.result
 
-    first, held = send(), files(table)
-    assert first.snapshot_id is not None and ids(table) == [2, 3]
+    first, held = send(), data_files_below(table)
+    assert first.snapshot_id is not None and ids(table.refresh()) == [2, 3]
     table.set_properties(k="w")
     again = send()
-    assert again.skipped and again.done_in == first.snapshot_id and (ids(table), files(table)) == ([2, 3], held)
+    assert again.skipped and again.done_in == first.snapshot_id and (ids(table.refresh()), data_files_below(table)) == ([2, 3], held)
     assert table.properties["k"] == "w"
 
 
@@ -170,16 +163,16 @@ def test_a_transaction_of_properties_alone_is_done_once(table: Table) -> None:
 
 
 def test_one_change_of_a_transaction_takes_no_txn(table: Table) -> None:
-    with pytest.raises(InvalidInput, match=r"txn= is given to one change"), table.transaction() as tx:
+    with pytest.raises(InvalidInput, match=r"txn= belongs to the whole transaction"), table.transaction() as tx:
         tx.append(more(3), txn=("app", 1))
-    assert ids(table) == [1, 2]
+    assert ids(table.refresh()) == [1, 2]
 
 
 @pytest.mark.parametrize("wrong", [("app",), ("", 1), ("app", -1), ("app", "1"), ("app", True), ("app", 2**63), 7, "app:7", (1, "app")])
 def test_what_is_no_pair_of_a_name_and_a_number_is_refused(wrong: Any, table: Table) -> None:
     with pytest.raises(InvalidInput, match="txn must be a pair"):
         table.append(more(3), txn=wrong)
-    assert ids(table) == [1, 2]
+    assert ids(table.refresh()) == [1, 2]
 
 
 def test_a_mark_that_was_changed_by_hand_is_refused_by_its_name(table: Table) -> None:
@@ -194,11 +187,11 @@ def test_a_write_that_loses_the_race_against_its_own_replay_removes_its_files(ta
     def batches() -> Iterator[pa.RecordBatch]:
         yield from more(3).to_batches()
         assert not frazil.load_table(table.location()).append(more(3), txn=("app", 1)).skipped
-        held.update(files(table))
+        held.update(data_files_below(table))
 
     result = table.append(pa.RecordBatchReader.from_batches(more(3).schema, batches()), txn=("app", 1))
     assert result.skipped and result.done_in is not None and held
-    assert ids(table) == [1, 2, 3] and {f for f in files(table) if f not in held} == set()
+    assert ids(table.refresh()) == [1, 2, 3] and {f for f in data_files_below(table) if f not in held} == set()
 
 
 @pytest.mark.parametrize("word", ["lost", "applied", "raise", "applied-raise", "applied-conflict"])
@@ -210,7 +203,7 @@ def test_a_replay_after_an_answer_that_was_lost_makes_it_exactly_once(word: str,
     assert flaky.fired == [word]
     applied, again = word.startswith("applied"), table.append(more(3), txn=("app", 1))
     assert again.skipped is applied and table.append(more(3), txn=("app", 1)).skipped
-    assert ids(table) == [1, 2, 3]
+    assert ids(table.refresh()) == [1, 2, 3]
 
 
 SENDS = st.lists(
@@ -249,7 +242,7 @@ def test_any_order_of_writes_replays_and_lost_answers_agrees_with_a_model(sends:
             if rolls_back and branch == "main" and before is not None:
                 made.refresh().manage_snapshots().rollback_to_snapshot(before.snapshot_id).commit()
                 rows["main"].pop()
-    assert {b: ids(made, b) for b in rows} == rows
+    assert {b: ids(made.refresh(), branch=b) for b in rows} == rows
 
 
 def test_drivers_that_send_the_same_writes_at_the_same_time_make_each_exactly_once(table: Table) -> None:
@@ -267,8 +260,8 @@ def test_drivers_that_send_the_same_writes_at_the_same_time_make_each_exactly_on
         thread.start()
     for thread in threads:
         thread.join(120)
-    assert sum(skipped) == (drivers - 1) * len(numbers) and ids(table) == [1, 2, *(n + 10 for n in numbers)]
-    assert len(files(table)) == 1 + len(numbers)
+    assert sum(skipped) == (drivers - 1) * len(numbers) and ids(table.refresh()) == [1, 2, *(n + 10 for n in numbers)]
+    assert len(data_files_below(table)) == 1 + len(numbers)
 
 
 @pytest.mark.spark
@@ -286,4 +279,4 @@ def test_spark_does_no_job_for_a_write_that_is_done(spark: Any, table: Table) ->
         assert table.delete("id = 1", spark=spark, txn=("app", 2)).rows_deleted == 1 and tracker.getJobIdsForGroup(group)
     finally:
         spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
-    assert all(r.skipped and r.done_in == first.snapshot_id for r in again) and ids(table) == [2, 3]
+    assert all(r.skipped and r.done_in == first.snapshot_id for r in again) and ids(table.refresh()) == [2, 3]

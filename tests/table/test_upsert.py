@@ -6,15 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import frazil
 from frazil.errors import InvalidInput, SchemaMismatch
-
-
-@pytest.fixture
-def catalog(tmp_path):
-    with frazil.load_catalog("test", type="sql", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "wh")) as made:
-        made.create_namespace("db")
-        yield made
 
 
 @pytest.fixture(params=["copy-on-write", "merge-on-read"])

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import frazil
 from frazil.errors import EvaluationError, SchemaMismatch
 from frazil.expressions import Literal
+from tests.builders.catalogs import catalog_of
 
 HERE = {"runner": "in-process"}
 UTC = zoneinfo.ZoneInfo("UTC")
@@ -23,8 +23,7 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="module")
 def catalog(tmp_path_factory):
-    with frazil.load_catalog("test", type="memory", warehouse=str(tmp_path_factory.mktemp("agree"))) as made:
-        made.create_namespace("db")
+    with catalog_of("memory", tmp_path_factory.mktemp("agree")) as made:
         yield made
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-import frazil
 from frazil.errors import InvalidInput, SchemaMismatch
+from tests.builders.catalogs import catalog_of
 
 PAIR = "struct<a: int, b: string>"
 PARTIAL = pa.struct([("a", pa.int32())])
@@ -15,8 +15,7 @@ WHOLE = pa.struct([("a", pa.int32()), ("b", pa.string())])
 
 @pytest.fixture
 def table(tmp_path):
-    with frazil.load_catalog("test", type="memory", warehouse=str(tmp_path)) as catalog:
-        catalog.create_namespace("db")
+    with catalog_of("memory", tmp_path) as catalog:
         t = catalog.create_table("db.t", f"id bigint, s {PAIR}, l array<{PAIR}>, m map<string, {PAIR}>, other struct<a: int>")
         t.append(source(1, WHOLE, {"a": 1, "b": "x"}).append_column("other", pa.array([{"a": 9}], PARTIAL)))
         yield t

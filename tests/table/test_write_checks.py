@@ -7,13 +7,6 @@ import frazil
 from frazil.errors import InvalidInput, SchemaMismatch, Unsupported, ValidationError, ValidationException
 
 
-@pytest.fixture
-def catalog(tmp_path):
-    with frazil.load_catalog("test", type="sql", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "wh")) as made:
-        made.create_namespace("db")
-        yield made
-
-
 def files_below(catalog):
     return sum(1 for p in __import__("pathlib").Path(catalog.properties["warehouse"]).rglob("*.parquet"))
 

@@ -1,7 +1,7 @@
-"""Names to current metadata, and the one compare-and-swap.
+"""Resolve table names to their current metadata, and commit new metadata by compare-and-swap: path, SQL and in-memory catalogs.
 
-Door: `load_backend(name, **properties)`, `load_location`, and the types of `base`. A back end hands out data, never a Table. `Catalog`,
-`load_catalog` and `list_catalogs`, which users know from PyIceberg's path of this name, are those of the room `table` above.
+Start at `load_backend(name, **properties)`, `load_location`, and the types of `base`. A back end returns data (LoadedTable), never a Table.
+`Catalog`, `load_catalog` and `list_catalogs`, which PyIceberg's users import from this path, are defined in the room `table`.
 """
 
 from typing import Any

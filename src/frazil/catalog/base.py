@@ -1,4 +1,4 @@
-"""What a catalog is to the rooms above: names to current metadata, and one compare-and-swap."""
+"""Define the protocol of catalog back ends: look up a table's current metadata by name, and replace it by compare-and-swap."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Identifiers = list[Identifier]
 
 @dataclass(frozen=True)
 class LoadedTable:
-    """A table as a catalog showed it at one moment. `config` holds the catalog's properties, secrets among them: it is not shown."""
+    """Hold a table as its catalog had it at one moment. `config`: the catalog's properties, secrets among them, left out of the repr."""
 
     identifier: Identifier
     metadata_location: str
@@ -28,19 +28,21 @@ class LoadedTable:
 
 @dataclass(frozen=True)
 class Committed:
+    """Report that a commit was applied. `table`: the new state."""
+
     table: LoadedTable
 
 
 @dataclass(frozen=True)
 class Conflict:
-    """Another writer was first: definitely not applied, and nothing of the try is left."""
+    """Report that another writer was first: the commit was certainly not applied, and its metadata file is removed."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Unknown:
-    """It may be applied. Every file is kept; look at the table to tell."""
+    """Report that the commit may have been applied. Every file is kept; only loading the table can tell."""
 
     cause: Exception
 
@@ -49,12 +51,12 @@ Outcome = Committed | Conflict | Unknown
 
 
 class Unclear(StorageError):
-    """The connection or the disk failed while a catalog was being changed: the change may be applied."""
+    """Report that the connection or the disk failed while a catalog was being changed, so that the change may have been applied."""
 
 
 @dataclass(frozen=True)
 class PropertiesUpdateSummary:
-    """Keys of a namespace's properties by what became of them; `missing`: to be removed, but not there."""
+    """Report the keys of namespace properties that an update removed and set. `missing`: keys to remove that did not exist."""
 
     removed: tuple[str, ...] = ()
     updated: tuple[str, ...] = ()
@@ -62,50 +64,54 @@ class PropertiesUpdateSummary:
 
 
 class CatalogBackend(Protocol):
-    """A catalog as the rooms above use it. It hands out data, never a Table.
+    """Look up, create, commit and drop tables, and manage namespaces. A back end returns data, never a Table.
 
-    `properties` hold secrets: show them through `storage.redact`.
+    `properties` may hold secrets; show them only through `storage.redact`.
 
-    `create` and `swap` answer with an outcome; when they raise instead, nothing was applied and nothing is left. Both are told what to do
-    in two ways: as the complete new `metadata`, which a catalog that points to metadata files stores, and as the `updates` that lead to it
-    with the `requirements` under which they may be applied, which is what a REST catalog is sent. A catalog that keeps metadata itself may
-    apply the updates to a newer state than `base`, as long as the requirements hold; so what was committed is read from the outcome.
-    Views are not part of this protocol; a view of the same name makes `create` a conflict.
+    `create` and `swap` return an outcome. If they raise an error instead, nothing was applied and no file is left. Both receive the change
+    in two forms: the complete new `metadata`, which a catalog that points to metadata files stores, and the `updates` that lead to it with
+    their `requirements`, which is what a REST catalog is sent. A catalog that keeps metadata itself may apply the updates to a newer state
+    than `base` as long as the requirements hold; so callers read from the outcome what was committed. Views are not part of this protocol;
+    a view of the same name makes `create` a conflict.
     """
 
     name: str
     properties: dict[str, str]
     writes_metadata_files: bool
-    """Whether `create` and `swap` write a metadata file beside the manifests. False: a server does, or none is written."""
+    """Whether `create` and `swap` write a metadata file. False: the catalog's server writes it, or there is none."""
 
     def load(self, identifier: Identifier) -> LoadedTable:
-        """Raises NoSuchTableError, CorruptData."""
+        """Load the current state of a table. Raises NoSuchTableError, CorruptData."""
 
     def stage_create(self, identifier: Identifier, metadata: TableMetadata) -> LoadedTable:
-        """Prepare a new table before its first files are written; nothing of it is visible until `create`.
+        """Prepare a new table before its first files are written; it is not visible before `create`.
 
-        The answer says where the table's files go (`metadata.location` as given, or chosen here when it is ""), its storage and config
-        (a catalog may hand out credentials for this table) and the metadata to start from; `metadata_location` is "". Raises
-        TableAlreadyExistsError, NoSuchNamespaceError where namespaces must be made first, ValidationError for a location it cannot have.
+        The result holds the metadata to start from, with the location of the table's files (`metadata.location`; "" lets the catalog
+        choose), its storage and its config, which may include credentials for this table; its `metadata_location` is "". Raises
+        TableAlreadyExistsError, NoSuchNamespaceError where namespaces must be created first, ValidationError for a location that the
+        catalog cannot give the table.
         """
 
     def create(
         self, identifier: Identifier, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()
     ) -> Outcome:
-        """Make a table visible, in one step with its first snapshots. Need not be staged; a location "" is chosen here.
+        """Create a table, together with its first snapshots. It need not be staged before; a location "" lets the catalog choose.
 
-        `updates` make `metadata` from nothing. Conflict: a table or view of that name exists. Raises as `stage_create`.
+        `updates` build `metadata` from nothing. Conflict: a table or view of that name exists. Raises as `stage_create` does.
         """
 
     def swap(
         self, base: LoadedTable, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()
     ) -> Outcome:
-        """Make `metadata` the table's state if `base` still is. The metadata log is kept up here; `metadata` need not hold it."""
+        """Replace the table's state by `metadata` if it is still `base`. The catalog adds the entry for `base` to the metadata log."""
 
     def table_exists(self, identifier: Identifier) -> bool: ...
 
     def drop_table(self, identifier: Identifier, purge: bool = False) -> tuple[str, ...]:
-        """`purge`: with its files, as far as they lie in its own places; answers with those that stay."""
+        """Drop a table. `purge`: delete its files too, as far as they lie in its own directories; returns the paths of those that stay.
+
+        Raises NoSuchTableError.
+        """
 
     def rename_table(self, source: Identifier, target: Identifier) -> None: ...
 
@@ -131,20 +137,21 @@ class CatalogBackend(Protocol):
 
 
 def check_namespace(namespace: Sequence[str]) -> Identifier:
+    """Return a namespace as a tuple of names. Raises InvalidInput for an empty one, and for names that are not safe as directories."""
     if isinstance(namespace, str) or not namespace:
-        raise InvalidInput(f"{namespace!r} is no namespace: it is a tuple of one name or more.")
+        raise InvalidInput(f"{namespace!r} is no namespace: give a tuple of one or more names.")
     return tuple(check_name(level, "namespace") for level in namespace)
 
 
 def check_identifier(identifier: Sequence[str]) -> Identifier:
-    """A namespace and a table's name. Refuses what could climb out of the warehouse (`..`, slashes, NUL)."""
+    """Return a table identifier as a tuple. Raises InvalidInput for names that could lead out of the warehouse (`..`, slashes, NUL)."""
     if isinstance(identifier, str) or len(identifier) < 2:
-        raise InvalidInput(f"{identifier!r} is no table identifier: it has a namespace and a name, as in db.events.")
+        raise InvalidInput(f"{identifier!r} is no table identifier: give a namespace and a name, as in db.events.")
     return (*check_namespace(identifier[:-1]), check_name(identifier[-1], "table name"))
 
 
 def option(properties: Mapping[str, str], *names: str, default: str | None = None) -> str | None:
-    """The first that is set of several spellings; `-` and `_` are the same in them."""
+    """Return the value of the first property that is set, of several names; `-` and `_` are the same in them."""
     for name in names:
         for spelling in (name, name.replace("_", "-"), name.replace("-", "_")):
             if spelling in properties:
@@ -153,6 +160,7 @@ def option(properties: Mapping[str, str], *names: str, default: str | None = Non
 
 
 def flag(properties: Mapping[str, str], *names: str, default: bool) -> bool:
+    """Return a property that is true or false, by the first of several names that is set. Raises InvalidInput for another value."""
     value = option(properties, *names)
     if value is None:
         return default
@@ -162,9 +170,10 @@ def flag(properties: Mapping[str, str], *names: str, default: bool) -> bool:
 
 
 def shown(name: str, properties: Mapping[str, str]) -> str:
-    """For the repr of a back end."""
+    """Format the name and properties of a back end for its repr, without secrets."""
     return f"{name!r}, {redact(properties)!r}"
 
 
-def refuse_relocation(what: str) -> Unsupported:
-    return Unsupported(what, hint="A path table is its directory; use a catalog (type=sql) for tables that move.")
+def refuse_relocation(message: str) -> Unsupported:
+    """Return the error for renaming or registering a path table."""
+    return Unsupported(message, hint="A path table is identified by its directory. Use a catalog of type sql for tables that move.")

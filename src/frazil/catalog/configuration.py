@@ -1,8 +1,8 @@
-"""What is known of a catalog's name, and from where.
+"""Collect a catalog's properties by its name, and remember where each was found.
 
-In this order, key by key: keyword arguments; `spark.sql.catalog.<name>.*` of the session (handed in); FRAZIL_CATALOG__<NAME>__<KEY>, then
-PYICEBERG_CATALOG__… in the environment (`__` is a dot, `_` a dash); .frazil.yaml, then .pyiceberg.yaml, each in FRAZIL_HOME or
-PYICEBERG_HOME, the home directory, the current directory (the first file found counts).
+For each property the first of these sources counts: keyword arguments; `spark.sql.catalog.<name>.*` of the Spark session; the environment,
+FRAZIL_CATALOG__<NAME>__<KEY> before PYICEBERG_CATALOG__… (`__` stands for a dot, `_` for a dash); .frazil.yaml before .pyiceberg.yaml. Each
+file is looked for in FRAZIL_HOME or PYICEBERG_HOME, the home directory and the current directory; the first one found is used.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ DEFAULT_CATALOG = "default"
 SPARK_PREFIX = "spark.sql.catalog."
 _ENVIRONMENTS = ("FRAZIL", "PYICEBERG")
 _SPARK_CLASSES = ("org.apache.iceberg.spark.", "frazil")
-_TELLING = {"type", "uri", "warehouse", "catalog-impl"}
+_ICEBERG_KEYS = {"type", "uri", "warehouse", "catalog-impl"}
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """A catalog's properties; `sources` says for each key where it was found, `looked_in` where any was looked for."""
+    """Hold a catalog's properties. `sources`: where each property was found. `looked_in`: all places that were searched."""
 
     name: str
     properties: dict[str, str] = field(repr=False)
@@ -38,10 +38,11 @@ class Configuration:
         return f"{self.name}: {redact(self.properties)}"
 
     def where(self, key: str) -> str:
-        """`type (from the environment, FRAZIL_CATALOG__PROD__TYPE)`, for messages."""
+        """Format a property with its source, for messages: `type (from the environment, FRAZIL_CATALOG__PROD__TYPE)`."""
         return f"{key} (from {self.sources[key]})" if key in self.sources else key
 
     def searched(self) -> str:
+        """Format the places that were searched, for messages."""
         return "Looked in " + ", ".join(self.looked_in) + "."
 
 
@@ -52,20 +53,21 @@ def configuration(
     spark_conf: Mapping[str, str] | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Configuration:
-    """All that is configured for a name; None: the default catalog's (default-catalog in the environment or a file, else "default")."""
+    """Return the configuration of a catalog. None: the default one, whose name is default-catalog of the environment or a file, else
+    "default". Raises InvalidInput for a name that a catalog cannot have, and for values that are not text."""
     env = os.environ if environ is None else environ
     name = name or _default_name(env)
     if not name.strip() or "." in name or "\0" in name:
-        raise InvalidInput(f"{name!r} cannot be a catalog's name.")
-    found: dict[str, str] = {}
+        raise InvalidInput(f"{name!r} cannot be a catalog's name.", hint="Use a name without dots.")
+    properties: dict[str, str] = {}
     sources: dict[str, str] = {}
-    looked: list[str] = []
+    looked_in: list[str] = []
     for source, values in _sources(name, given or {}, spark_conf, env):
-        looked.append(source)
+        looked_in.append(source)
         for key, value in ((canonical(k), v) for k, v in values.items()):
-            if key not in found:
-                found[key], sources[key] = _text(key, value, source), source
-    return Configuration(name, found, sources, tuple(looked))
+            if key not in properties:
+                properties[key], sources[key] = _text(key, value, source), source
+    return Configuration(name, properties, sources, tuple(looked_in))
 
 
 def _sources(
@@ -82,10 +84,10 @@ def _sources(
 
 
 def configured_names(spark_conf: Mapping[str, str] | None = None, environ: Mapping[str, str] | None = None) -> set[str]:
-    """Names of catalogs that anything is configured for."""
+    """Return the names of all catalogs that have at least one property configured."""
     env = os.environ if environ is None else environ
     names = {key[len(SPARK_PREFIX) :].partition(".")[0] for key in spark_conf or {} if key.startswith(SPARK_PREFIX)}
-    names = {n for n in names if _is_ours(n, spark_conf or {})}
+    names = {n for n in names if _is_iceberg(n, spark_conf or {})}
     for product in _ENVIRONMENTS:
         prefix = f"{product}_CATALOG__"
         names |= {k[len(prefix) :].partition("__")[0].lower() for k in env if k.upper().startswith(prefix) and "__" in k[len(prefix) :]}
@@ -93,16 +95,16 @@ def configured_names(spark_conf: Mapping[str, str] | None = None, environ: Mappi
     return names
 
 
-def _is_ours(name: str, spark_conf: Mapping[str, str]) -> bool:
-    """Spark's catalogs may be other products': the class tells, or, without one, keys that only ours have."""
-    kind = spark_conf.get(SPARK_PREFIX + name)
-    if kind is not None:
-        return kind.startswith(_SPARK_CLASSES)
-    return any(f"{SPARK_PREFIX}{name}.{key}" in spark_conf for key in _TELLING)
+def _is_iceberg(name: str, spark_conf: Mapping[str, str]) -> bool:
+    """Tell whether a catalog of the Spark session is an Iceberg catalog: by its class or, without one, by the properties it has."""
+    implementation = spark_conf.get(SPARK_PREFIX + name)
+    if implementation is not None:
+        return implementation.startswith(_SPARK_CLASSES)
+    return any(f"{SPARK_PREFIX}{name}.{key}" in spark_conf for key in _ICEBERG_KEYS)
 
 
 def home(environ: Mapping[str, str] | None = None) -> Path:
-    """The directory of the catalog that needs no configuration."""
+    """Return the directory of the default catalog that needs no configuration: FRAZIL_HOME, else ./warehouse."""
     env = os.environ if environ is None else environ
     return Path(env.get("FRAZIL_HOME") or "warehouse").expanduser().absolute()
 
@@ -127,13 +129,13 @@ def _env_name(name: str) -> str:
 
 def _of_environment(product: str, name: str, env: Mapping[str, str]) -> dict[str, str]:
     prefix = f"{product}_CATALOG__{_env_name(name)}__"
-    found = {k[len(prefix) :]: v for k, v in env.items() if k.upper().startswith(prefix)}
-    return {k.lower().replace("__", ".").replace("_", "-"): v for k, v in found.items()}
+    values = {k[len(prefix) :]: v for k, v in env.items() if k.upper().startswith(prefix)}
+    return {k.lower().replace("__", ".").replace("_", "-"): v for k, v in values.items()}
 
 
 def _named(catalogs: Mapping[str, Mapping[str, Any]], name: str) -> Mapping[str, Any]:
-    for there, values in catalogs.items():
-        if there.lower() == name.lower():
+    for catalog, values in catalogs.items():
+        if catalog.lower() == name.lower():
             return values
     return {}
 

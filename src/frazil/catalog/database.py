@@ -1,6 +1,6 @@
-"""What the SQL catalog asks of a database, and SQLite by the standard library.
+"""Define the protocol of the SQL catalog's databases, and implement it for SQLite with the standard library.
 
-Statements use `:name` parameters. Failures come in two kinds only: refused (definitely not applied) and unclear (may be applied).
+Statements use `:name` parameters. Every failure is either certain (the change was not applied) or Unclear (it may have been applied).
 """
 
 from __future__ import annotations
@@ -25,25 +25,30 @@ Step = tuple[str, Mapping[str, Any]]
 
 
 class DuplicateKey(StorageError):
-    """A row of that key is there; nothing was applied."""
+    """Report that a row with the same key exists; nothing was applied."""
 
 
 class Contended(CommitFailedException):
-    """Others held the database for too long, or won; nothing was applied."""
+    """Report that other transactions locked the database for too long, or committed first; nothing was applied."""
 
 
 class MissingTable(StorageError):
-    """The catalog's tables are not in the database."""
+    """Report that the catalog's tables are not in the database."""
 
 
 class Database(Protocol):
+    """Run the SQL statements of a catalog."""
+
     def query(self, statement: str, parameters: Mapping[str, Any]) -> list[Row]: ...
 
     def columns(self, table: str) -> list[str]:
-        """Raises MissingTable."""
+        """Return the column names of a table. Raises MissingTable."""
 
     def execute(self, steps: Sequence[Step]) -> list[int]:
-        """All steps in one transaction, durable on return; the number of rows that each touched."""
+        """Run all steps in one transaction, durable on return. Returns the number of rows that each step changed.
+
+        Raises DuplicateKey, Contended and MissingTable when nothing was applied, Unclear when the transaction may have been.
+        """
 
     def execute_ddl(self, statements: Sequence[str]) -> None: ...
 
@@ -51,7 +56,11 @@ class Database(Protocol):
 
 
 class SqliteDatabase:
-    """One file, or ":memory:". Safe for threads, for processes, and over fork. Waits up to `timeout` seconds for other writers."""
+    """Use a SQLite database in a file or, with ":memory:", in memory. Safe for threads, for several processes and across a fork.
+
+    `timeout`: how many seconds to wait for other writers. `create`: create the file if it is missing. `echo`: log the statements. Raises
+    InvalidInput for a file or directory that does not exist.
+    """
 
     def __init__(self, path: str, *, timeout: float = 30.0, create: bool = True, echo: bool = False):
         self.path, self.timeout, self._echo = path, timeout, echo
@@ -67,22 +76,22 @@ class SqliteDatabase:
         self._finalizer = weakref.finalize(self, _close_all, self._idle)
 
     def query(self, statement: str, parameters: Mapping[str, Any]) -> list[Row]:
-        with self._connection() as connection, self._told():
+        with self._connection() as connection, self._translated_errors():
             return connection.execute(statement, dict(parameters)).fetchall()
 
     def columns(self, table: str) -> list[str]:
-        with self._connection() as connection, self._told():
-            found = [str(row[1]) for row in connection.execute(f"PRAGMA table_info({table})")]
-        if not found:
+        with self._connection() as connection, self._translated_errors():
+            names = [str(row[1]) for row in connection.execute(f"PRAGMA table_info({table})")]
+        if not names:
             raise MissingTable(f"There is no table {table} in {self.path}.")
-        return found
+        return names
 
     def execute(self, steps: Sequence[Step]) -> list[int]:
         with self._connection() as connection:
-            with self._told():
+            with self._translated_errors():
                 connection.execute("BEGIN IMMEDIATE")
             try:
-                with self._told():
+                with self._translated_errors():
                     counts = [connection.execute(statement, dict(parameters)).rowcount for statement, parameters in steps]
                 self._commit(connection)
             except BaseException:
@@ -96,12 +105,13 @@ class SqliteDatabase:
         try:
             connection.execute("COMMIT")
         except sqlite3.Error as error:
-            if connection.in_transaction and _is_locked(error):  # readers in the way (rollback journals only): still ours to take back
+            # With a rollback journal, readers can block a COMMIT. The transaction is still open then and can be rolled back.
+            if connection.in_transaction and _is_locked(error):
                 raise Contended(f"The catalog database {self.path} stayed locked for {self.timeout:g} s.") from error
             raise Unclear(f"Could not tell whether the catalog database {self.path} took a commit: {error}.", file=self.path) from error
 
     def execute_ddl(self, statements: Sequence[str]) -> None:
-        """A database that is empty so far is put into WAL mode, where readers and writers do not wait for each other."""
+        """Run DDL statements. A database that is still empty is set to WAL mode, in which readers and writers do not block each other."""
         with self._connection() as connection:
             if not self._in_memory:
                 self._use_wal(connection)
@@ -129,7 +139,7 @@ class SqliteDatabase:
 
     @contextlib.contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        if self._in_memory:  # one connection is the database
+        if self._in_memory:  # the database lives in its one connection
             with self._lock:
                 if not self._idle:
                     self._idle.append(self._connect())
@@ -147,7 +157,7 @@ class SqliteDatabase:
     def _borrow(self) -> sqlite3.Connection:
         with self._lock:
             if os.getpid() != self._owner:
-                # After a fork: the parent's connections must neither be used nor closed here, so they are put away.
+                # This is a forked process. It must neither use nor close the connections of its parent, so it keeps them unused.
                 _ABANDONED.extend(self._idle)
                 self._idle.clear()
                 self._owner = os.getpid()
@@ -156,7 +166,7 @@ class SqliteDatabase:
         return self._connect()
 
     def _connect(self) -> sqlite3.Connection:
-        with self._told("open"):
+        with self._translated_errors("open"):
             connection = sqlite3.connect(self.path, timeout=self.timeout, isolation_level=None, check_same_thread=False)
             try:
                 _make_durable(connection)
@@ -168,11 +178,12 @@ class SqliteDatabase:
         return connection
 
     @contextlib.contextmanager
-    def _told(self, doing: str = "use") -> Iterator[None]:
+    def _translated_errors(self, doing: str = "use") -> Iterator[None]:
+        """Raise SQLite's errors as errors of Frazil."""
         try:
             yield
         except sqlite3.IntegrityError as error:
-            raise DuplicateKey(f"A row of that key exists in {self.path}: {error}.") from error
+            raise DuplicateKey(f"A row with that key exists in {self.path}: {error}.") from error
         except sqlite3.OperationalError as error:
             if _is_locked(error):
                 raise Contended(f"The catalog database {self.path} stayed locked for {self.timeout:g} s.") from error
@@ -197,6 +208,7 @@ def _is_locked(error: sqlite3.Error) -> bool:
 
 
 def _make_durable(connection: sqlite3.Connection) -> None:
-    """A commit is on disk when it returns: WAL needs FULL, a rollback journal EXTRA (the directory too). Nothing is changed in the file."""
+    """Make commits durable when they return: a WAL needs `synchronous=FULL`, a rollback journal EXTRA, which syncs its directory too. The
+    setting belongs to the connection and changes nothing in the file."""
     mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
     connection.execute(f"PRAGMA synchronous={'FULL' if mode == 'wal' else 'EXTRA'}")

@@ -1,4 +1,4 @@
-"""PostgreSQL, MySQL and MariaDB by SQLAlchemy."""
+"""Use PostgreSQL, MySQL and MariaDB as databases of the SQL catalog, through SQLAlchemy."""
 
 from __future__ import annotations
 
@@ -21,12 +21,16 @@ _DRIVERS = {
 }
 _EXTRAS = {"postgresql": "frazil[postgres]", "mysql": "frazil[mysql]", "mariadb": "frazil[mysql]"}
 _TIMEOUTS = {"psycopg": "connect_timeout", "psycopg2": "connect_timeout", "pymysql": "connect_timeout", "mysqldb": "connect_timeout"}
-# deadlock, serialization failure, lock wait time-out: rolled back by the server, so surely not applied
+# Deadlocks, serialization failures and lock time-outs: the server has rolled back, so the change was certainly not applied.
 _ROLLED_BACK_STATES, _ROLLED_BACK_CODES = {"40001", "40P01", "55P03"}, {1205, 1213}
 
 
 class RemoteDatabase:
-    """A database behind a connection pool; usable from threads and over fork."""
+    """Use a database server through a connection pool; safe for threads and across a fork.
+
+    `uri`: a SQLAlchemy URL; `user` and `password` override those in it. `pre_ping`: test pooled connections before use. `echo`: log the
+    statements. Raises NotInstalledError without SQLAlchemy or a driver, InvalidInput for a URL of another kind.
+    """
 
     def __init__(self, uri: str, *, user: str | None = None, password: str | None = None, pre_ping: bool = True, echo: bool = False):
         alchemy = _sqlalchemy()
@@ -39,15 +43,15 @@ class RemoteDatabase:
         self._owner, self._lock = os.getpid(), threading.Lock()
 
     def query(self, statement: str, parameters: Mapping[str, Any]) -> list[Row]:
-        with self._told(), self._connect() as connection:
+        with self._translated_errors(), self._connect() as connection:
             return [tuple(row) for row in connection.execute(self._text(statement), dict(parameters))]
 
     def columns(self, table: str) -> list[str]:
-        with self._told(), self._connect() as connection:
+        with self._translated_errors(), self._connect() as connection:
             return list(connection.execute(self._text(f"SELECT * FROM {table} WHERE 1 = 0")).keys())
 
     def execute(self, steps: Sequence[Step]) -> list[int]:
-        with self._told(), self._connect() as connection:
+        with self._translated_errors(), self._connect() as connection:
             counts = [connection.execute(self._text(statement), dict(parameters)).rowcount for statement, parameters in steps]
             try:
                 connection.commit()
@@ -76,13 +80,14 @@ class RemoteDatabase:
         return state in _ROLLED_BACK_STATES or bool(arguments and arguments[0] in _ROLLED_BACK_CODES)
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
+    def _translated_errors(self) -> Iterator[None]:
+        """Raise SQLAlchemy's errors as errors of Frazil."""
         try:
             yield
         except FrazilError:
             raise
         except self._errors.IntegrityError as error:
-            raise DuplicateKey(f"A row of that key exists in {self.shown}.") from error
+            raise DuplicateKey(f"A row with that key exists in {self.shown}.") from error
         except self._errors.SQLAlchemyError as error:
             if self._is_rolled_back(error):
                 raise Contended(f"Another transaction in {self.shown} was first: {_reason(error)}.") from error
@@ -108,7 +113,7 @@ def _sqlalchemy() -> Any:
 def _url(alchemy: Any, uri: str, user: str | None, password: str | None) -> Any:
     try:
         url = alchemy.engine.make_url(uri)
-    except alchemy.exc.ArgumentError:  # its text may hold the password
+    except alchemy.exc.ArgumentError:  # not chained, since its text may hold the password
         raise InvalidInput(f"The property uri is no database URL: {redact_text(uri)}.") from None
     kind, _, driver = url.drivername.partition("+")
     if kind == "postgres":

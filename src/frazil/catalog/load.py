@@ -1,13 +1,14 @@
-"""Choose and make the back end of a configured catalog.
+"""Choose the type of a configured catalog, check its properties, and create its back end.
 
-A new type of catalog stands in `_MAKERS` (and in `_SCHEMES` and `_JAVA`, where a URI or a Java class implies it), what it needs to be
-configured in `_check`, and the properties that it serves in `served._OF_KIND`.
+To add a type of catalog, add an entry to `_TYPES`: its back end, and the properties that it requires and serves. Where the scheme of a URI
+or the name of a Java class implies the type, add it to `_SCHEMES` and `_JAVA`.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from frazil.catalog.base import CatalogBackend, Identifier
@@ -21,7 +22,29 @@ from frazil.errors import AlreadyExists, InvalidInput, NoSuchFileError, NoSuchTa
 from frazil.storage import absolute, is_own_io, redact_text, storage_for
 from frazil.storage.locations import local_path_of, scheme_of, strip_slash
 
-_MAKERS: dict[str, Callable[[str, Mapping[str, str]], CatalogBackend]] = {"path": PathCatalog, "sql": SqlCatalog, "memory": MemoryCatalog}
+
+@dataclass(frozen=True)
+class _CatalogType:
+    """Describe a type of catalog. `properties`: those that it serves in addition to the ones that all types serve; `prefixes`: the
+    beginnings of further ones; `required`: those that must be configured."""
+
+    backend: Callable[[str, Mapping[str, str]], CatalogBackend]
+    properties: tuple[str, ...] = ()
+    prefixes: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+
+
+_TYPES = {
+    # path and memory list `uri` although they do not take it, because their back ends refuse it with a message that says why.
+    "path": _CatalogType(PathCatalog, ("uri",), required=("warehouse",)),
+    "sql": _CatalogType(
+        SqlCatalog,
+        ("uri", "echo", "pool-pre-ping", "schema-version", "init-catalog-tables", "unique-table-location"),
+        prefixes=("jdbc.",),
+        required=("uri",),
+    ),
+    "memory": _CatalogType(MemoryCatalog, ("uri",)),
+}
 _ALIASES = {"hadoop": "path", "jdbc": "sql", "in-memory": "memory", "inmemory": "memory"}
 _NOT_YET = {"hive", "rest", "glue", "dynamodb", "bigquery", "nessie", "snowflake", "polaris", "unity", "s3tables"}
 _JAVA = {
@@ -36,58 +59,62 @@ _JAVA = {
     "org.apache.iceberg.snowflake.SnowflakeCatalog": "snowflake",
     "org.apache.iceberg.gcp.bigquery.BigQueryMetastoreCatalog": "bigquery",
 }
-# What a URI's scheme says about the type.
+# The types of catalogs that the scheme of a URI implies.
 _SCHEMES = {
     "http": "rest", "https": "rest", "thrift": "hive", "sqlite": "sql", "postgresql": "sql", "postgres": "sql", "mysql": "sql",
     "mariadb": "sql", "jdbc": "sql",
 }  # fmt: skip
-_ELSEWHERE = (
-    "The default catalog lives there: set FRAZIL_HOME to a folder that can be written, or give frazil.load_catalog(warehouse=…) one."
-)
+_ELSEWHERE = "The default catalog is kept there: set FRAZIL_HOME to a writable folder, or name one by frazil.load_catalog(warehouse=…)."
 T = TypeVar("T")
 
 
 def load_backend(
     name: str | None = None, *, spark_conf: Mapping[str, str] | None = None, environ: Mapping[str, str] | None = None, **properties: Any
 ) -> CatalogBackend:
-    """The back end of a configured catalog (order of look-up: `configuration`). With nothing configured, "default" is a SQLite file
-    and a folder under ./warehouse, or under FRAZIL_HOME, or in the `warehouse` that alone is given.
+    """Create the back end of a configured catalog; see `configuration` for the sources of its properties. If nothing is configured,
+    "default" is a SQLite database and a folder below ./warehouse, below FRAZIL_HOME, or below `warehouse` if only that is given.
 
-    Raises InvalidInput naming the key that is missing, mistyped or contradictory, and where it was looked for; Unsupported by name.
+    Raises InvalidInput, which names a property that is missing, misspelt or contradictory and the places that were searched; Unsupported
+    for a type or property that is not served.
     """
-    found = configuration(name, properties, spark_conf=spark_conf, environ=environ)
-    told = {"type", "uri", "warehouse", "catalog-impl", "py-catalog-impl"} & set(found.properties)
-    if found.name == DEFAULT_CATALOG and told <= {"warehouse"} and scheme_of(found.properties.get("warehouse", "")) == "file":
-        check_served(found.name, "sql", found.properties, found.sources)
-        return _default(found, environ)
-    kind = catalog_type(found)
-    check_served(found.name, kind, found.properties, found.sources)
-    _check(found, kind)
-    return _MAKERS[kind](found.name, found.properties)
+    config = configuration(name, properties, spark_conf=spark_conf, environ=environ)
+    type_keys = {"type", "uri", "warehouse", "catalog-impl", "py-catalog-impl"} & set(config.properties)
+    if config.name == DEFAULT_CATALOG and type_keys <= {"warehouse"} and scheme_of(config.properties.get("warehouse", "")) == "file":
+        _check_served(config, "sql")
+        return _default(config, environ)
+    kind = catalog_type(config)
+    _check_served(config, kind)
+    _check(config, kind)
+    return _TYPES[kind].backend(config.name, config.properties)
+
+
+def _check_served(config: Configuration, kind: str) -> None:
+    check_served(config.name, kind, config.properties, config.sources, _TYPES[kind].properties, _TYPES[kind].prefixes)
 
 
 def meanings(
     name: str | Sequence[str], properties: Mapping[str, Any], *, spark_conf: Mapping[str, str] | None = None
 ) -> list[tuple[str | None, Identifier]]:
-    """What a name may mean: a catalog (None: the default one) and the rest of the name, the likelier first.
+    """Return what a table's name may mean, the likelier meaning first: a catalog (None: the default one) and the rest of the name.
 
-    Its first part is a catalog only if one of that name is configured ("default" is, but "default.t" is a namespace and a table).
-    Properties that the caller gives may as well be those of the catalog that a name of three parts begins with. Raises InvalidInput.
+    The first part is a catalog only if one of that name is configured ("default" always is, but "default.t" is a namespace and a table).
+    If the caller passes properties, they may also configure the catalog that a name of three parts begins with. Raises InvalidInput for a
+    name without a namespace.
     """
     parts = identifier_parts(name) if isinstance(name, str) else tuple(name) if isinstance(name, tuple | list) else ()
     if not parts or not all(isinstance(p, str) and p for p in parts):
-        raise InvalidInput(f"{name!r} is no table identifier: it has a namespace and a name, as in db.events.")
+        raise InvalidInput(f"{name!r} is no table identifier: give a namespace and a name, as in db.events.")
     known = {*configured_names(spark_conf), *([DEFAULT_CATALOG] if len(parts) > 2 else [])}
     catalog = parts[0] if len(parts) > 1 and parts[0] in known else None
     rest = parts[1:] if catalog else parts
     if len(rest) < 2:
-        raise InvalidInput(f"{full_name(parts)!r} is no table identifier: it has a namespace and a name, as in db.events.")
+        raise InvalidInput(f"{full_name(parts)!r} is no table identifier: give a namespace and a name, as in db.events.")
     others = [(parts[0], parts[1:])] if catalog is None and len(parts) > 2 and properties else []
     return [(catalog, rest), *others]
 
 
 def first_found(found: Sequence[tuple[str | None, Identifier]], look: Callable[[str | None, Identifier], T]) -> T:
-    """What `look` finds by the first of these meanings that has it. Raises the NoSuchTableError of the last."""
+    """Return what `look` returns for the first meaning of a name under which a table exists. Raises NoSuchTableError where none exists."""
     for catalog, rest in found[:-1]:
         with contextlib.suppress(NoSuchTableError):
             return look(catalog, rest)
@@ -96,35 +123,41 @@ def first_found(found: Sequence[tuple[str | None, Identifier]], look: Callable[[
     except NoSuchTableError as e:
         catalog, rest = found[-1]
         if catalog is None and len(rest) > 2:
-            e.advise(f"No catalog is named {rest[0]!r}; frazil.list_catalogs() gives those that are configured.")
+            e.advise(f"No catalog is named {rest[0]!r}; frazil.list_catalogs() lists those that are configured.")
         raise
 
 
-def _default(found: Configuration, environ: Mapping[str, str] | None) -> SqlCatalog:
-    folder = str(home(environ)) if (given := found.properties.get("warehouse")) is None else strip_slash(local_path_of(absolute(given)))
-    own = {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": folder}
+def _default(config: Configuration, environ: Mapping[str, str] | None) -> SqlCatalog:
+    folder = str(home(environ)) if (given := config.properties.get("warehouse")) is None else strip_slash(local_path_of(absolute(given)))
+    defaults = {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": folder}
     try:
         storage_for(folder).make_directory(folder)
-        return SqlCatalog(found.name, {**own, **found.properties})
+        return SqlCatalog(config.name, {**defaults, **config.properties})
     except (StorageError, NoSuchFileError, AlreadyExists) as e:
         e.advise(_ELSEWHERE)
         raise
 
 
-def catalog_type(found: Configuration) -> str:
-    """path, sql or memory: as `type` or `catalog-impl` says, or as `uri` implies."""
-    values = found.properties
+def catalog_type(config: Configuration) -> str:
+    """Return the type of a catalog (path, sql or memory): as `type` or `catalog-impl` says, or as `uri` implies.
+
+    Raises InvalidInput where none is given or it is unknown, Unsupported for a type or class that Frazil does not serve.
+    """
+    values = config.properties
     if "py-catalog-impl" in values:
-        raise Unsupported(f"{found.where('py-catalog-impl')} of catalog {found.name!r} names a class of another product.")
+        raise Unsupported(
+            f"{config.where('py-catalog-impl')} of catalog {config.name!r} names a class of another product.", hint="Set type instead."
+        )
     if "type" in values and "catalog-impl" in values:
         raise InvalidInput(
-            f"Catalog {found.name!r} has both {found.where('type')} and {found.where('catalog-impl')}.", hint="Keep one of them."
+            f"Catalog {config.name!r} has both {config.where('type')} and {config.where('catalog-impl')}.", hint="Keep one of them."
         )
     if "catalog-impl" in values:
         kind = _JAVA.get(values["catalog-impl"], "")
         if not kind:
             raise Unsupported(
-                f"{found.where('catalog-impl')} of catalog {found.name!r} names {values['catalog-impl']}, which Frazil has not."
+                f"{config.where('catalog-impl')} of catalog {config.name!r} names {values['catalog-impl']}, which Frazil does not have.",
+                hint=f"There are {_types()}; set type instead.",
             )
     elif "type" in values:
         kind = _ALIASES.get(values["type"].strip().lower(), values["type"].strip().lower())
@@ -132,23 +165,19 @@ def catalog_type(found: Configuration) -> str:
         kind = _SCHEMES.get(_scheme(values["uri"]), "")
     else:
         raise InvalidInput(
-            f"Catalog {found.name!r} is not configured: the key type is missing (and uri, which could imply it).", hint=found.searched()
+            f"Catalog {config.name!r} is not configured: the key type is missing (and uri, which could imply it).", hint=config.searched()
         )
-    return _known(kind, found)
-
-
-def _known(kind: str, found: Configuration) -> str:
-    if kind in _MAKERS:
+    if kind in _TYPES:
         return kind
     if kind in _NOT_YET:
         raise Unsupported(
-            f"Catalogs of type {kind} are not served yet (catalog {found.name!r}).",
+            f"Catalogs of type {kind} are not served yet (catalog {config.name!r}).",
             hint=f"There are {_types()}; see KNOWN_GAPS.md.",
         )
-    key = "type" if "type" in found.properties else "uri"
-    given = redact_text(found.properties[key])
+    key = "type" if "type" in config.properties else "uri"
+    given = redact_text(config.properties[key])
     raise InvalidInput(
-        f"Catalog {found.name!r}: {found.where(key)} is {given!r}, which is no type of catalog.", hint=f"There are {_types()}."
+        f"Catalog {config.name!r}: {config.where(key)} is {given!r}, which is not a type of catalog.", hint=f"There are {_types()}."
     )
 
 
@@ -157,26 +186,30 @@ def _scheme(uri: str) -> str:
 
 
 def _types() -> str:
-    *most, last = _MAKERS
-    return f"{', '.join(most)} and {last}"
+    *first, last = _TYPES
+    return f"{', '.join(first)} and {last}"
 
 
-def _check(found: Configuration, kind: str) -> None:
-    """What contradicts itself is told with its sources."""
-    uri, warehouse = found.properties.get("uri"), found.properties.get("warehouse")
+def _check(config: Configuration, kind: str) -> None:
+    """Check that properties are complete and do not contradict each other. The errors name the sources of the properties."""
+    uri, warehouse = config.properties.get("uri"), config.properties.get("warehouse")
     implied = kind if uri is None else _SCHEMES.get(_scheme(uri), kind)
     if uri is not None and implied != kind:
         raise InvalidInput(
-            f"Catalog {found.name!r} is of type {kind}, but {found.where('uri')} is one of type {implied}: {redact_text(uri)}.",
-            hint=found.where("type") + " decides; change one of them." if "type" in found.properties else None,
+            f"Catalog {config.name!r} is of type {kind}, but {config.where('uri')} is one of type {implied}: {redact_text(uri)}.",
+            hint=config.where("type") + " decides; change one of them." if "type" in config.properties else None,
         )
-    missing = {"path": [] if warehouse else ["warehouse"], "sql": [] if uri else ["uri"]}.get(kind, [])
-    for key in missing:
-        raise InvalidInput(f"Catalog {found.name!r} of type {kind} lacks the key {key}.", hint=found.searched())
+    for key in _TYPES[kind].required:
+        if not config.properties.get(key):
+            raise InvalidInput(f"Catalog {config.name!r} of type {kind} lacks the key {key}.", hint=config.searched())
     if warehouse is not None and _SCHEMES.get(_scheme(warehouse)):
-        raise InvalidInput(f"Catalog {found.name!r}: {found.where('warehouse')} is no place for files: {redact_text(warehouse)}.")
+        raise InvalidInput(
+            f"Catalog {config.name!r}: {config.where('warehouse')} is not a location for files: {redact_text(warehouse)}.",
+            hint="Give a directory or the URI of an object store, as in s3://bucket/warehouse.",
+        )
     for key in ("io-impl", "py-io-impl"):
-        if key in found.properties and not is_own_io(found.properties[key]):
+        if key in config.properties and not is_own_io(config.properties[key]):
             raise Unsupported(
-                f"{found.where(key)} of catalog {found.name!r} names a class that Frazil cannot run: {found.properties[key]}."
+                f"{config.where(key)} of catalog {config.name!r} names a class that Frazil cannot run: {config.properties[key]}.",
+                hint="Leave it out: the scheme of a location chooses the store.",
             )

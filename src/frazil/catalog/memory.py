@@ -1,4 +1,4 @@
-"""A catalog that lives as long as the process that made it: the SQL catalog over SQLite in memory, with files in memory."""
+"""Keep a catalog in memory, until its process ends: the SQL catalog with an in-memory SQLite database, and files in memory."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from frazil.errors import InvalidInput
 
 
 class MemoryCatalog(SqlCatalog):
-    """`warehouse` may be any location (a directory keeps the files); by default files are in memory too."""
+    """Keep tables in memory. `warehouse`: where the files of tables go; by default in memory, too."""
 
     def __init__(self, name: str, properties: Mapping[str, str]):
         if "uri" in properties:
-            raise InvalidInput(f"Catalog {name!r} of type memory has no use for the property uri.")
-        place = {"warehouse": f"memory://{name}-{uuid.uuid4().hex[:8]}"}
-        super().__init__(name, place | dict(properties), SqliteDatabase(":memory:"))
+            raise InvalidInput(f"Catalog {name!r} of type memory has no use for the property uri.", hint="Leave it out.")
+        defaults = {"warehouse": f"memory://{name}-{uuid.uuid4().hex[:8]}"}
+        super().__init__(name, defaults | dict(properties), SqliteDatabase(":memory:"))

@@ -1,4 +1,4 @@
-"""Metadata files of one table: their bytes, their names, the log of earlier ones (spec, "Table Metadata and Snapshots")."""
+"""Read, name and write the metadata files of a table, and keep its metadata log (spec, "Table Metadata and Snapshots")."""
 
 from __future__ import annotations
 
@@ -25,38 +25,40 @@ _OF_CATALOG = re.compile(r"(\d{1,9})-[^/]+\.metadata\.json(?:\.gz)?")
 
 
 def is_metadata_file(location: str) -> bool:
+    """Tell whether a location names a metadata file: `….metadata.json` or `….metadata.json.gz`."""
     return _METADATA_NAME.fullmatch(location.rpartition("/")[2]) is not None
 
 
 def newest_of_catalog(storage: Storage, root: str) -> list[str] | None:
-    """The files `<number>-<uuid>.metadata.json` with the highest number under a table's directory; None: there are none."""
+    """Return the files `<number>-<uuid>.metadata.json` with the highest number below a table's directory; None: there are none."""
     numbered: dict[int, list[str]] = {}
     for name in storage.names(f"{root}/metadata"):
-        if found := _OF_CATALOG.fullmatch(name):
-            numbered.setdefault(int(found[1]), []).append(f"{root}/metadata/{name}")
+        if match := _OF_CATALOG.fullmatch(name):
+            numbered.setdefault(int(match[1]), []).append(f"{root}/metadata/{name}")
     return sorted(numbered[max(numbered)]) if numbered else None
 
 
 def wants_gzip(metadata: TableMetadata) -> bool:
-    """Table property write.metadata.compression-codec: none (default) or gzip."""
+    """Tell whether metadata files are compressed: table property write.metadata.compression-codec, none (default) or gzip."""
     return METADATA_CODEC.of(metadata.properties) == "gzip"
 
 
 def encode(metadata: TableMetadata, gzipped: bool) -> bytes:
+    """Return the bytes of a metadata file; the same metadata always gives the same bytes."""
     data = encode_metadata(metadata)
     return gzip.compress(data, 6, mtime=0) if gzipped else data
 
 
 def read(storage: Storage, location: str) -> TableMetadata:
-    """Raises NoSuchFileError, CorruptData."""
+    """Read a metadata file. Raises NoSuchFileError, CorruptData."""
     return decode_metadata(read_bytes(storage, location), file=location)
 
 
 def read_bytes(storage: Storage, location: str) -> bytes:
-    """A metadata file as it is. Raises NoSuchFileError, and CorruptData for a symbolic link that leaves the table.
+    """Read the bytes of a metadata file. Raises NoSuchFileError, and CorruptData for a symbolic link to a file outside the table.
 
-    Directories may be links (a warehouse, a table, its `metadata`), and so may a file that points to another one of its own table. A link
-    to anything else would show, and let commits follow, what is no file of this table.
+    Directories may be symbolic links (a warehouse, a table, its `metadata`), and so may a file that points to another file of its own
+    table. A link to any other file could make a reader open, and a commit continue, what does not belong to this table.
     """
     path = storage.local_path(location)
     if path is not None and os.path.islink(path):
@@ -71,41 +73,43 @@ def read_bytes(storage: Storage, location: str) -> bytes:
 
 
 def new_location(base: LoadedTable | None, metadata: TableMetadata) -> str:
-    """The next `<number>-<uuid>.metadata.json` of a table that a catalog points to."""
+    """Return the location of the next metadata file, `<number>-<uuid>.metadata.json`, of a table that a catalog points to."""
     number = 0
     if base is not None:
-        found = _NUMBER.match(base.metadata_location.rpartition("/")[2])
-        number = int(found[1]) + 1 if found else 1
+        match = _NUMBER.match(base.metadata_location.rpartition("/")[2])
+        number = int(match[1]) + 1 if match else 1
     name = f"{number:05d}-{uuid.uuid4()}{'.gz' if wants_gzip(metadata) else ''}.metadata.json"
     return metadata_location(metadata.location.rstrip("/"), metadata.properties, name)
 
 
 def with_log(base: LoadedTable, metadata: TableMetadata) -> tuple[TableMetadata, tuple[str, ...]]:
-    """`metadata` with `base`'s file at the end of its log, and the files that fell off (write.metadata.previous-versions-max, 100)."""
-    kept = max(1, METADATA_PREVIOUS_VERSIONS.of(metadata.properties))
+    """Return `metadata` with the file of `base` added to its metadata log, and the files that drop out of the log, which holds at most
+    write.metadata.previous-versions-max entries (default 100)."""
+    most = max(1, METADATA_PREVIOUS_VERSIONS.of(metadata.properties))
     log = (*base.metadata.metadata_log, MetadataLogEntry(base.metadata.last_updated_ms, base.metadata_location))
-    return replace(metadata, metadata_log=log[-kept:]), tuple(e.metadata_file for e in log[:-kept])
+    return replace(metadata, metadata_log=log[-most:]), tuple(e.metadata_file for e in log[:-most])
 
 
 def delete_fallen(storage: Storage, metadata: TableMetadata, fallen: tuple[str, ...]) -> None:
-    """After a commit, when write.metadata.delete-after-commit.enabled says so. A failure leaves files, never harms the commit.
+    """Delete the metadata files that a commit has removed from the log, if write.metadata.delete-after-commit.enabled is true. A failure is
+    logged and leaves files behind; it never fails the commit.
 
     Only metadata files inside the table's own directories go, whatever a log names.
     """
     if not fallen or not METADATA_DELETE_AFTER_COMMIT.of(metadata.properties):
         return
-    own = (metadata.location, metadata_root(metadata.location, metadata.properties))
-    mine = [f for f in fallen if is_metadata_file(f) and any(is_inside(f, root) for root in own)]
+    directories = (metadata.location, metadata_root(metadata.location, metadata.properties))
+    inside = [f for f in fallen if is_metadata_file(f) and any(is_inside(f, root) for root in directories)]
     try:
-        failed = storage.delete_many(mine)
+        failed = storage.delete_many(inside)
     except Exception as error:
-        failed = [(f, error) for f in mine]
+        failed = [(f, error) for f in inside]
     for location, problem in failed:
         logger.warning("Could not delete the old metadata file %s: %s", location, problem)
 
 
 def discard(storage: Storage, location: str) -> None:
-    """A metadata file whose commit definitely failed."""
+    """Delete a metadata file whose commit has certainly failed."""
     try:
         failed = storage.delete_many([location])
     except Exception as error:
@@ -119,5 +123,5 @@ def in_log(metadata: TableMetadata, location: str) -> bool:
 
 
 def root_of(metadata_file: str) -> str:
-    """The directory of a path table, from one of its metadata files."""
+    """Return the directory of a path table, given one of its metadata files."""
     return parent(parent(metadata_file))

@@ -1,4 +1,4 @@
-"""Tables by their place: a warehouse laid out as Java's Hadoop catalog does (`warehouse/namespace/table`), and bare locations."""
+"""Find tables by their directory: in a warehouse laid out as by Java's Hadoop catalog (`warehouse/namespace/table`), or by location."""
 
 from __future__ import annotations
 
@@ -38,11 +38,14 @@ from frazil.storage import Storage, absolute, check_location, is_inside, normali
 from frazil.storage.locations import base_name, join, parent, scheme_of
 
 log = logging.getLogger("frazil.catalog")
-_LEFTOVER = re.compile(r"\..*\.[0-9a-f]{32}\.tmp")  # of a drop that was cut off
+_LEFTOVER = re.compile(r"\..*\.[0-9a-f]{32}\.tmp")  # directories that an interrupted drop has left
 
 
 class PathCatalog:
-    """`warehouse` is the directory; each namespace level and each table is a directory in it. Namespaces need not be made first."""
+    """Keep tables in a warehouse directory: each namespace level and each table is a directory in it. Namespaces need not be created first.
+
+    Raises InvalidInput without the property warehouse, and for the property uri.
+    """
 
     writes_metadata_files = True
 
@@ -52,9 +55,7 @@ class PathCatalog:
         if not warehouse:
             raise InvalidInput(f"Catalog {name!r} of type path needs the property warehouse: the directory of its tables.")
         if "uri" in self.properties:
-            raise InvalidInput(
-                f"Catalog {name!r} of type path has no use for the property uri.", hint="Its place is the property warehouse."
-            )
+            raise InvalidInput(f"Catalog {name!r} of type path has no use for the property uri.", hint="Use the property warehouse.")
         self.warehouse = absolute(warehouse)
         self.storage: Storage = storage_for(self.warehouse, self.properties)
 
@@ -62,7 +63,7 @@ class PathCatalog:
         return f"PathCatalog({shown(self.name, self.properties)})"
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no connection is held open."""
 
     # --- tables
 
@@ -71,10 +72,10 @@ class PathCatalog:
 
     def load(self, identifier: Identifier) -> LoadedTable:
         root = self.table_location(identifier)
-        found = path_files.load(self.storage, root)
-        if found is None:
+        current = path_files.load(self.storage, root)
+        if current is None:
             raise self._no_table(identifier)
-        return LoadedTable(tuple(identifier), *found, self.storage, dict(self.properties))
+        return LoadedTable(tuple(identifier), *current, self.storage, dict(self.properties))
 
     def stage_create(self, identifier: Identifier, metadata: TableMetadata) -> LoadedTable:
         if self.table_exists(identifier):
@@ -106,8 +107,8 @@ class PathCatalog:
         return path_files.head(self.storage, self.table_location(identifier)) is not None
 
     def drop_table(self, identifier: Identifier, purge: bool = False) -> tuple[str, ...]:
-        """The directory goes in either case, for it is all there is; `purge` also deletes files in the places that the table's properties
-        name, and answers with those that lie elsewhere and stay."""
+        """Delete the directory of a table, since it is the table. `purge`: also delete files in the directories that write.data.path and
+        write.metadata.path name; returns the paths of files elsewhere, which stay. Raises NoSuchTableError."""
         root = self.table_location(identifier)
         if path_files.head(self.storage, root) is None:
             raise self._no_table(identifier)
@@ -172,7 +173,7 @@ class PathCatalog:
 
 
 class LocationBackend:
-    """One path table by its directory, without a warehouse. Its identifier is (); `(location,)` is taken as well."""
+    """Serve one path table by its directory, without a catalog. Its identifier is (); `(location,)` is accepted as well."""
 
     writes_metadata_files = True
 
@@ -185,11 +186,13 @@ class LocationBackend:
         return f"LocationBackend({self.location!r})"
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no connection is held open."""
 
     def _check(self, identifier: Identifier) -> None:
         if identifier and normalise(absolute(identifier[0])) != normalise(self.location):
-            raise InvalidInput(f"This is the table at {self.location}, not {full_name(identifier)}.")
+            raise InvalidInput(
+                f"This is the table at {self.location}, not {full_name(identifier)}.", hint="Load the other one by its own location."
+            )
 
     def table_location(self, identifier: Identifier = ()) -> str:
         self._check(identifier)
@@ -197,11 +200,11 @@ class LocationBackend:
 
     def load(self, identifier: Identifier = ()) -> LoadedTable:
         self._check(identifier)
-        found = path_files.load(self.storage, self.location)
-        if found is None:
+        current = path_files.load(self.storage, self.location)
+        if current is None:
             text = f"There is no table at {self.location}: no v<N>.metadata.json in its directory metadata."
             raise NoSuchTableError(text, hint=path_files.instead(self.storage, self.location), table=self.location)
-        return LoadedTable((), *found, self.storage, dict(self.properties))
+        return LoadedTable((), *current, self.storage, dict(self.properties))
 
     def stage_create(self, identifier: Identifier, metadata: TableMetadata) -> LoadedTable:
         if self.table_exists(identifier):
@@ -234,7 +237,7 @@ class LocationBackend:
         return _drop(self.storage, self.location, loaded if purge else None)
 
     def _no(self, what: str) -> Unsupported:
-        return Unsupported(f"A table at a bare location ({self.location}) has no {what}.", hint="Use a catalog for that.")
+        return Unsupported(f"A table that was opened by its location ({self.location}) has no {what}.", hint="Use a catalog for that.")
 
     def rename_table(self, source: Identifier, target: Identifier) -> None:
         raise self._no("name that could be changed")
@@ -266,22 +269,23 @@ class LocationBackend:
         raise self._no("namespaces")
 
 
-def _drop(storage: Storage, root: str, whole: LoadedTable | None) -> tuple[str, ...]:
-    """`whole`: the table, when its files elsewhere go, too; answers with those that stay."""
-    mine, others = purge.own_and_others(whole, root) if whole is not None else ([], [])
+def _drop(storage: Storage, root: str, purged: LoadedTable | None) -> tuple[str, ...]:
+    """Delete the directory of a table. `purged`: the table, if its files outside the directory are deleted too; returns the paths of files
+    that stay."""
+    mine, others = purge.own_and_others(purged, root) if purged is not None else ([], [])
     if scheme_of(root) == "file":
         storage.delete_tree(root)
-    else:  # no stroke takes it all: the newest version goes last of the versions, so that no older one shows meanwhile
+    else:  # Object stores delete file by file. The versions go oldest first, so that readers never see an older state meanwhile.
         for version in path_files.versions(storage, root):
             storage.delete_many([version.location])
         storage.delete_tree(root)
-    return purge.delete(whole, (f for f in mine if not is_inside(f, root)), others) if whole is not None else ()
+    return purge.delete(purged, (f for f in mine if not is_inside(f, root)), others) if purged is not None else ()
 
 
 def load_location(location: str, properties: Mapping[str, str] | None = None) -> tuple[CatalogBackend | None, LoadedTable]:
-    """A path table by its directory, or the state in one `…metadata.json` file, which is read-only (no back end). The directory of a
-    catalog's table opens read-only as well, at its newest metadata file, when one stands out as that.
+    """Load a path table by its directory, or one `…metadata.json` file read-only (the back end is None).
 
+    The directory of a table that belongs to another catalog opens read-only as well, at its newest metadata file, if that is unambiguous.
     Raises NoSuchTableError, NoSuchFileError, CorruptData.
     """
     properties = _of_store(location, properties)
@@ -298,22 +302,26 @@ def load_location(location: str, properties: Mapping[str, str] | None = None) ->
             raise
         if len(newest) > 1:
             names = ", ".join(base_name(n) for n in newest)
-            raise NoSuchTableError(f"{e.message} Of several newest metadata files only a catalog knows the current one: {names}.") from e
-        log.warning("%s is the table of a catalog; it is read as of %s, and is read-only.", location, base_name(newest[0]))
+            raise NoSuchTableError(
+                f"{e.message} Only its catalog knows which of several newest metadata files is current: {names}.",
+                hint="Load it through the catalog, or give the path of one of these files.",
+            ) from e
+        log.warning("%s is the table of a catalog; it is opened read-only, as of %s.", location, base_name(newest[0]))
         return None, LoadedTable((), newest[0], metadata_files.read(backend.storage, newest[0]), backend.storage, properties)
 
 
 def create_at(location: str, metadata: TableMetadata, properties: Mapping[str, str] | None = None) -> Outcome:
-    """A new path table at a bare location."""
+    """Create a path table at a location, without a catalog."""
     return LocationBackend(location, _of_store(location, properties)).create((), metadata)
 
 
 def _of_store(location: str, properties: Mapping[str, str] | None) -> dict[str, str]:
-    found = {canonical(k): str(v) for k, v in (properties or {}).items()}
-    check_of_location(location, found)
-    return found
+    """Return the properties of a location's store as text, checked. Raises InvalidInput."""
+    texts = {canonical(k): str(v) for k, v in (properties or {}).items()}
+    check_of_location(location, texts)
+    return texts
 
 
 def table_name_of(location: str) -> str:
-    """`namespace.table` from the last two names of a location, to show."""
+    """Format the last two names of a location as `namespace.table`, for display."""
     return f"{base_name(parent(location))}.{base_name(location)}"

@@ -1,7 +1,7 @@
-"""The files of a path table (Java's Hadoop tables): `metadata/vN.metadata.json`, published one by one, never replaced.
+"""Read and publish the metadata files of path tables (Java's Hadoop tables): `metadata/vN.metadata.json`, never replaced once published.
 
-The newest version is the highest that the directory holds; `version-hint.text` is written for other readers and never believed, so a
-missing, stale or damaged one costs nothing. A version that is torn or empty is an error, not a reason to show an older one.
+The current version is the one with the highest number in the directory. `version-hint.text` is written for other readers but not relied on,
+so a missing, stale or damaged hint does no harm. A current version that is incomplete or empty is an error; no older one is opened instead.
 """
 
 from __future__ import annotations
@@ -21,44 +21,44 @@ from frazil.storage import PublishUnclear, Storage, normalise
 from frazil.storage.locations import base_name, join
 
 _VERSION = re.compile(r"v(0|[1-9][0-9]{0,9})(\.metadata\.json|\.gz\.metadata\.json|\.metadata\.json\.gz)")
-_ENDINGS = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")  # where two are there, the first one counts, as in Java
+_ENDINGS = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")  # of two files with the same number the first counts, as in Java
 _HINT = "version-hint.text"
 _TRIES = 10
 
 
 @dataclass(frozen=True)
 class Version:
-    """One vN file."""
+    """Hold the number and location of one `vN.metadata.json` file."""
 
     number: int
     location: str
 
 
 def version_of(location: str) -> int | None:
-    found = _VERSION.fullmatch(base_name(location))
-    return int(found[1]) if found else None
+    """Return the number of a `vN.metadata.json` file; None for other names."""
+    match = _VERSION.fullmatch(base_name(location))
+    return int(match[1]) if match else None
 
 
 def versions(storage: Storage, root: str) -> list[Version]:
-    """All versions below a table's directory, oldest first."""
-    directory, best = join(root, "metadata"), dict[int, str]()
+    """Return all versions below a table's directory, oldest first."""
+    directory, names = join(root, "metadata"), dict[int, str]()
     for name in storage.names(directory, after="v"):
-        if found := _VERSION.fullmatch(name):
-            number = int(found[1])
-            rank = {number: name} if number not in best else {}
-            if number in best and _ENDINGS.index(found[2]) < _ENDINGS.index(best[number][len(f"v{number}") :]):
-                rank = {number: name}
-            best.update(rank)
-    return [Version(n, join(directory, best[n])) for n in sorted(best)]
+        if match := _VERSION.fullmatch(name):
+            number, ending = int(match[1]), match[2]
+            if number not in names or _ENDINGS.index(ending) < _ENDINGS.index(names[number][len(f"v{number}") :]):
+                names[number] = name
+    return [Version(n, join(directory, names[n])) for n in sorted(names)]
 
 
 def head(storage: Storage, root: str) -> Version | None:
-    found = versions(storage, root)
-    return found[-1] if found else None
+    """Return the current version of a table; None: there is no table."""
+    existing = versions(storage, root)
+    return existing[-1] if existing else None
 
 
 def load(storage: Storage, root: str) -> tuple[str, TableMetadata] | None:
-    """(metadata file, metadata) of the newest version; None: no table there. Raises CorruptData for a damaged newest version."""
+    """Return (metadata file, metadata) of the current version; None: there is no table. Raises CorruptData where the file is damaged."""
     missing: Exception | None = None
     for _ in range(_TRIES):
         newest = head(storage, root)
@@ -66,7 +66,7 @@ def load(storage: Storage, root: str) -> tuple[str, TableMetadata] | None:
             return None
         try:
             data = metadata_files.read_bytes(storage, newest.location)
-        except NoSuchFileError as error:  # others committed and removed it in between
+        except NoSuchFileError as error:  # another writer has committed and removed it since the directory was listed
             missing = error
             continue
         if not data.strip(b"\0 \n\r\t"):
@@ -76,10 +76,11 @@ def load(storage: Storage, root: str) -> tuple[str, TableMetadata] | None:
                 file=newest.location, offset=0,
             )  # fmt: skip
         return newest.location, decode_metadata(data, file=newest.location)
-    raise missing or NoSuchFileError(f"Metadata of {root} keeps vanishing.", file=root)
+    raise missing or NoSuchFileError(f"The metadata files of {root} were removed {_TRIES} times as they were read.", file=root)
 
 
 def check_path_table(metadata: TableMetadata, root: str) -> None:
+    """Check the properties of a path table. Raises ValidationError."""
     if METADATA_PATH.name in metadata.properties:
         raise ValidationError("A path table cannot keep its metadata elsewhere (property write.metadata.path).", table=root)
     metadata_files.wants_gzip(metadata)
@@ -89,16 +90,17 @@ def create(root: str, staged: LoadedTable) -> Outcome:
     """Publish the first version of a table."""
     storage, metadata = staged.storage, staged.metadata
     check_path_table(metadata, root)
-    if (there := head(storage, root)) is not None:
-        return Conflict(f"Table exists: {there.location}")
-    # Plain, whatever the codec: creators that wish for different codecs must meet at one name.
+    if (existing := head(storage, root)) is not None:
+        return Conflict(f"Table exists: {existing.location}")
+    # Never compressed: writers that create the table with different codecs must compete for the same file name.
     location = join(root, "metadata", "v1.metadata.json")
     fresh = replace(staged, metadata_location=location)
     return _publish(storage, root, None, fresh, metadata_files.encode(metadata, gzipped=False), 1)
 
 
 def swap(storage: Storage, root: str, base: LoadedTable, metadata: TableMetadata) -> Outcome:
-    """Publish the version after `base`. Raises ValidationError for what a path table cannot do, StorageError when nothing was done."""
+    """Publish the version after `base`. Raises ValidationError for a change that a path table does not allow, and StorageError when nothing
+    was written."""
     if normalise(base.metadata.location) != normalise(metadata.location):
         raise ValidationError("Path tables cannot be relocated: their location is their directory.", table=root)
     check_path_table(metadata, root)
@@ -108,7 +110,7 @@ def swap(storage: Storage, root: str, base: LoadedTable, metadata: TableMetadata
     if (stale := _stale(storage, root, base, number)) is not None:
         return Conflict(stale)
     complete, fallen = metadata_files.with_log(base, metadata)
-    # The ending follows from the base, not from the new properties: rivals that start from one base must meet at one name.
+    # The base decides on compression, not the new properties: writers that start from the same base must compete for the same file name.
     gzipped = metadata_files.wants_gzip(base.metadata)
     location = join(root, "metadata", f"v{number + 1}{'.gz' if gzipped else ''}.metadata.json")
     table = LoadedTable(base.identifier, location, complete, storage, base.config)
@@ -119,20 +121,20 @@ def swap(storage: Storage, root: str, base: LoadedTable, metadata: TableMetadata
 
 
 def _stale(storage: Storage, root: str, base: LoadedTable, number: int) -> str | None:
-    """Why `base` is surely not the newest version any more; None when it may be, then publishing decides.
+    """Return why `base` is certainly not the current version any more; None: it may be, and publishing decides.
 
-    That the next version's name is free does not tell: the table may have been dropped, and made anew.
+    It does not suffice that the name of the next version is free, since the table may have been dropped and created again.
     """
     try:
         if base.metadata.table_uuid is None or _holds(storage, base.metadata_location, base.metadata.table_uuid.encode()):
             return None
     except (FrazilError, OSError, EOFError, zlib.error):
         return f"Version {number} is no longer there: {base.metadata_location}"
-    return f"Another table was made in place of this one: {root}"
+    return f"Another table was created in place of this one: {root}"
 
 
 def _holds(storage: Storage, location: str, text: bytes) -> bool:
-    """Writers put the table's uuid among the first keys, so a look at the beginning is enough as a rule."""
+    """Tell whether a metadata file holds a text. Writers put the table's uuid first, so reading the beginning is usually enough."""
     with storage.open_input(location) as file:
         start = file.read(2048)
     if text in start:
@@ -149,8 +151,8 @@ def _publish(storage: Storage, root: str, base: LoadedTable | None, table: Loade
     if not won:
         return Conflict(f"Version {number} already exists: {location}")
     try:
-        outcome = _in_line(storage, root, base, table, number)
-    except Exception as error:  # it is published: from here on, no failure may read as "not applied"
+        outcome = _after_publishing(storage, root, base, table, number)
+    except Exception as error:  # the version is published, so no failure from here on means that it was not applied
         return Unknown(error)
     if isinstance(outcome, Committed):
         write_hint(storage, root, number)
@@ -164,11 +166,12 @@ def _after_unclear(storage: Storage, location: str, data: bytes, error: PublishU
     return Unknown(error)
 
 
-def _in_line(storage: Storage, root: str, base: LoadedTable | None, table: LoadedTable, number: int) -> Outcome:
-    """A version may have taken a name that is free again since others went far ahead: those left higher ones, and these tell.
+def _after_publishing(storage: Storage, root: str, base: LoadedTable | None, table: LoadedTable, number: int) -> Outcome:
+    """Check that a published version is part of the table's history.
 
-    Versions go oldest first: while the base is there and the hint tells of nothing newer, the name after it has not been freed, and
-    listing a long history is spared.
+    Its file name may have been used before, and freed by the removal of old versions, if other writers were far ahead. Then there are
+    versions with higher numbers, and the next of them tells. Old versions are removed oldest first: as long as the base exists and the hint
+    names no newer version, the name after the base has never been freed, and a long directory need not be listed.
     """
     if base is not None and storage.local_path(base.metadata_location) is not None:
         if (read_hint(storage, root) or number) <= number and storage.exists(base.metadata_location):
@@ -184,19 +187,19 @@ def _in_line(storage: Storage, root: str, base: LoadedTable | None, table: Loade
 
 
 def write_hint(storage: Storage, root: str, number: int) -> None:
-    """For readers that believe it; never lowered when it is newer, and a failure is of no consequence."""
+    """Write the version hint for readers that rely on it. A hint to a newer version that exists is kept, and failures are ignored."""
     location = join(root, "metadata", _HINT)
     with contextlib.suppress(Exception):
         if (read_hint(storage, root) or 0) > number:
             newest = head(storage, root)
             if newest is not None and newest.number > number:
                 return
-        storage.delete_many([join(root, "metadata", f".{_HINT}.crc")])  # a checksum left by Hadoop would no longer fit
+        storage.delete_many([join(root, "metadata", f".{_HINT}.crc")])  # a checksum written by Hadoop would no longer match
         storage.write(location, str(number).encode(), overwrite=True, synced=False)
 
 
 def read_hint(storage: Storage, root: str) -> int | None:
-    """What the hint says, None when it is missing or damaged."""
+    """Return the version that the hint names; None: it is missing or damaged."""
     with contextlib.suppress(FrazilError, ValueError):
         return int(storage.read(join(root, "metadata", _HINT))[:20].split(b"\n")[0])
     return None
@@ -207,10 +210,10 @@ _FILES = (".parquet", ".orc", ".avro", ".csv", ".json")
 
 
 def instead(storage: Storage, location: str) -> str:
-    """What to do where no table was found, by what is there."""
+    """Return the hint for a location without a path table, by what it holds instead."""
     for folder, product in _OF_OTHERS.items():
         if storage.is_directory(join(location, folder)):
             return f"This is a table of {product}; Frazil reads Iceberg tables."
     if location.endswith(_FILES):
-        return f"This names a file of data; read it with {location.rpartition('.')[2]}'s own reader, or take it into a table by add_files."
-    return "For the table of a catalog, load it through the catalog or give the path of its …metadata.json."
+        return f"This is a data file: read it with a reader for {location.rpartition('.')[2]} files, or add it to a table by add_files."
+    return "Load the table of a catalog through the catalog, or give the path of its …metadata.json."

@@ -1,7 +1,7 @@
-"""Whether a published version of a path table stands in the table's line of versions, or beside it.
+"""Decide whether a published version of a path table is part of the table's history.
 
-Old versions can be removed (write.metadata.delete-after-commit.enabled, orphan removal), and then their names are free again. A writer
-that was slow between its last look and publishing can take such a name: its version would be acknowledged, and no reader would see it.
+Old versions can be removed (write.metadata.delete-after-commit.enabled, orphan removal), which frees their file names. A slow writer that
+listed the directory before can then publish under such a name: its commit would be acknowledged, but no reader would ever see it.
 """
 
 from __future__ import annotations
@@ -15,37 +15,40 @@ from frazil.errors import CorruptData
 from frazil.spec.metadata import TableMetadata
 from frazil.storage.locations import base_name
 
-_KEPT_BY_EVERY_COMMIT = {"last_updated_ms", "metadata_log", "snapshot_log", "extra", "snapshots", "last_sequence_number", "next_row_id"}
+# Every commit changes these fields, so they do not tell whether a certain commit is part of the history; snapshots are compared by id.
+_NOT_COMPARED = {"last_updated_ms", "metadata_log", "snapshot_log", "extra", "snapshots", "last_sequence_number", "next_row_id"}
 
 
 def settle(base: TableMetadata | None, table: LoadedTable, later: TableMetadata, is_next: bool) -> Outcome:
-    """What became of `table`, made from `base`, seeing a later version (`is_next`: the very next one).
+    """Decide the outcome of publishing `table`, which was made from `base`, by a later version (`is_next`: the one that follows directly).
 
-    Conflict: it stands beside the line, for the next version was built on another one of its name. Unknown: nothing tells.
+    Committed: the later version holds the changes. Conflict: the next version was built on another file with the same name. Unknown:
+    neither can be told.
     """
     if is_next and later.metadata_log:
         before = later.metadata_log[-1]
         mine = base_name(table.metadata_location), table.metadata.last_updated_ms
         if (base_name(before.metadata_file), before.timestamp_ms) != mine:
-            return Conflict(f"{table.metadata_location} was made and removed by others")
-    found = list(_evidence(base, table.metadata, later))
-    if found and all(found):
+            return Conflict(f"{table.metadata_location} was written and removed by other writers before")
+    evidence = list(_evidence(base, table.metadata, later))
+    if evidence and all(evidence):
         return Committed(table)
     return Unknown(
-        CorruptData(f"It cannot be told whether {table.metadata_location} is in the table's line.", file=table.metadata_location)
+        CorruptData(f"It is not known whether {table.metadata_location} is part of the table's history.", file=table.metadata_location)
     )
 
 
 def _evidence(base: TableMetadata | None, mine: TableMetadata, later: TableMetadata) -> Iterator[bool]:
-    """For each thing that `mine` has and `base` had not: whether `later` has it. New snapshots alone decide, for their ids are unique."""
+    """Yield, for each change from `base` to `mine`, whether `later` has it. If there are new snapshots, they alone decide, since their ids
+    are unique."""
     if base is None:
         yield mine.table_uuid == later.table_uuid
         return
-    if fresh := set(mine.snapshots.ids) - set(base.snapshots.ids):
-        yield fresh <= set(later.snapshots.ids)
+    if new_ids := set(mine.snapshots.ids) - set(base.snapshots.ids):
+        yield new_ids <= set(later.snapshots.ids)
         return
     for field in fields(TableMetadata):
-        if field.name not in _KEPT_BY_EVERY_COMMIT:
+        if field.name not in _NOT_COMPARED:
             yield from _of_value(getattr(base, field.name), getattr(mine, field.name), getattr(later, field.name))
 
 

@@ -1,7 +1,7 @@
-"""The compare-and-swap of catalogs that keep a pointer to a table's metadata file (SQL rows, Hive Metastore tables).
+"""Commit by compare-and-swap in catalogs that keep a pointer to a table's metadata file (SQL rows, Hive Metastore tables).
 
-Write a new metadata file, move the pointer to it, and tell what became of it: Committed, Conflict (certainly not applied, the file is
-removed) or Unknown (it may be applied, the file stays). Only moving the pointer differs from catalog to catalog.
+A commit writes a new metadata file and moves the pointer to it. The outcome is Committed, Conflict (certainly not applied, and the file is
+removed) or Unknown (it may have been applied, and the file stays). A catalog only has to supply the function that moves its pointer.
 """
 
 from __future__ import annotations
@@ -18,24 +18,25 @@ from frazil.spec.metadata import TableMetadata
 from frazil.storage import Storage, normalise
 
 Move = Callable[[LoadedTable], bool]
-"""Make the pointer name this table's metadata file: True when it does now, False when another writer was first.
+"""Make the pointer name this table's metadata file. Returns True when it does, False when another writer was first.
 
-Raises Unclear when it may have moved; any other FrazilError says that it certainly has not.
+Raises Unclear when the pointer may have moved; any other FrazilError means that it certainly has not.
 """
 Load = Callable[[], LoadedTable]
 Check = Callable[[str], None]
 
 
 def create_pointed(staged: LoadedTable, move: Move, load: Load, check: Check | None = None) -> Outcome:
-    """Make a table visible whose name is free. `load`: the table under this name as it is by then; `check` refuses a location for the
-    metadata file before it is written."""
+    """Create a table under a name that is free. `load`: loads the current table of this name. `check`: raises for a metadata location that
+    the catalog cannot store, before the file is written."""
     table = replace(staged, metadata_location=_location(None, staged.metadata, check))
     _write(table)
     return _moved(table, f"Table or view exists: {full_name(table.identifier)}", move, load)
 
 
 def swap_pointed(base: LoadedTable, metadata: TableMetadata, move: Move, load: Load, check: Check | None = None) -> Outcome:
-    """Make `metadata` the state of the table that `base` shows, its metadata log continued, if the pointer still names base's file."""
+    """Replace the state of a table by `metadata`, with the file of `base` added to its log, if the pointer still names that file. `load`
+    and `check` are those of `create_pointed`."""
     complete, fallen = metadata_files.with_log(base, metadata)
     table = replace(base, metadata_location=_location(base, complete, check), metadata=complete)
     _write(table)
@@ -49,10 +50,10 @@ def swap_pointed(base: LoadedTable, metadata: TableMetadata, move: Move, load: L
 def load_pointed(
     pointer: Callable[[], str | None], storage_of: Callable[[str], Storage], name: str
 ) -> tuple[str, TableMetadata, Storage] | None:
-    """The metadata file that a pointer names, its contents and its storage; None: there is no pointer.
+    """Return the metadata file that a pointer names, its contents and its storage; None: there is no pointer.
 
-    Others may commit, and remove the file, between the two looks: then the pointer is read again. Raises NoSuchFileError for a pointer
-    to a file that is not there.
+    Another writer may commit and remove the file after the pointer was read; then the pointer is read again. Raises NoSuchFileError for a
+    pointer to a file that does not exist.
     """
     location = pointer()
     while location is not None:
@@ -80,8 +81,8 @@ def _write(table: LoadedTable) -> None:
     table.storage.write(table.metadata_location, metadata_files.encode(table.metadata, gzipped))
 
 
-def _moved(table: LoadedTable, lost: str, move: Move, load: Load) -> Outcome:
-    """What became of a table whose metadata file is written. A certain failure takes the file with it."""
+def _moved(table: LoadedTable, conflict: str, move: Move, load: Load) -> Outcome:
+    """Move the pointer to a written metadata file, and return the outcome. After a certain failure the file is removed."""
     try:
         won = move(table)
     except Unclear as error:
@@ -95,11 +96,12 @@ def _moved(table: LoadedTable, lost: str, move: Move, load: Load) -> Outcome:
     if won:
         return Committed(table)
     metadata_files.discard(table.storage, table.metadata_location)
-    return Conflict(lost)
+    return Conflict(conflict)
 
 
 def _after_unclear(table: LoadedTable, load: Load, error: Unclear) -> Outcome:
-    """Committed if the new file is current, or in the log of what is. Else nobody knows: the answer may still be under way."""
+    """Decide after an unclear failure: Committed if the new file is current or in the log of the current one, else Unknown, since the
+    statement may still be running."""
     with contextlib.suppress(FrazilError):
         current = load()
         if normalise(table.metadata_location) in set(_history(current)):

@@ -1,6 +1,6 @@
-"""Which files a table reaches, and their deletion when a dropped table is purged: only what lies in the table's own places.
+"""Delete the files of a dropped table: those that its metadata reaches and that lie in the table's own directories.
 
-A manifest can name any file, also one of another table, or one that `add_files` took in where it lay. Those are listed, and stay.
+A manifest can name any file, for example one of another table, or one added by `add_files`. Such files are listed in the log, and stay.
 """
 
 from __future__ import annotations
@@ -21,20 +21,18 @@ _SHOWN = 20
 
 
 def reachable(table: LoadedTable) -> Iterator[str]:
-    """Every file of every retained snapshot: data (only when gc.enabled is not false), manifests, lists, statistics, metadata.
-
-    A file that cannot be read hides what it names; it is reported in the log and passed over.
-    """
-    found = listing.reachable(
+    """Yield every file of every retained snapshot: manifest lists, manifests, statistics, metadata files, and data files unless gc.enabled
+    is false. A file that cannot be read is logged and skipped, along with the files that it names."""
+    groups = listing.reachable(
         table.metadata, table.storage, metadata_location=table.metadata_location, contents=_takes_data(table.metadata), removed=True,
         unreadable=lambda file, error: logger.warning("Purge leaves the files of %s: %s", file, error),
     )  # fmt: skip
-    for files in found:
+    for files in groups:
         yield from files.paths.to_pylist()
 
 
 def _takes_data(metadata: TableMetadata) -> bool:
-    """Whether data files go as well; not when gc.enabled says no, or what nobody can read."""
+    """Tell whether data files are deleted: not if gc.enabled is false, or neither true nor false."""
     try:
         return GC_ENABLED.of(metadata.properties)
     except ValidationError as error:
@@ -43,13 +41,14 @@ def _takes_data(metadata: TableMetadata) -> bool:
 
 
 def own_places(metadata: TableMetadata, root: str | None = None) -> tuple[str, ...]:
-    """Directories whose files are the table's: its location (or `root`, where a path table really is) and those that properties name."""
+    """Return the directories that belong to a table: its location (or `root`, the actual directory of a path table), and those that
+    properties name (write.data.path, write.metadata.path and their older names)."""
     places = (root or metadata.location, *(metadata.properties.get(place.name, "") for place in _PLACES))
-    return tuple(place for place in places if normalise(place).strip("/"))  # of "/" nothing can be told
+    return tuple(place for place in places if normalise(place).strip("/"))  # "/" holds files of anybody
 
 
 def own_and_others(table: LoadedTable, root: str | None = None) -> tuple[list[str], list[str]]:
-    """Reachable files that lie in the table's own places, and those that do not, each once."""
+    """Return the reachable files in the table's own directories, and those elsewhere; each file once."""
     unique = {normalise(f): f for f in reachable(table)}.values()
     places = own_places(table.metadata, root)
     mine = {f for f in unique if any(is_inside(f, place) for place in places)}
@@ -57,11 +56,11 @@ def own_and_others(table: LoadedTable, root: str | None = None) -> tuple[list[st
 
 
 def delete(table: LoadedTable, mine: Iterable[str], others: Sequence[str]) -> tuple[str, ...]:
-    """Delete the table's own files; answers with all that stay: the others, and those that could not be deleted. Both are in the log,
-    for the table is gone already."""
+    """Delete a dropped table's own files. Returns all files that stay: the others, and those that could not be deleted. Both are logged,
+    since the table can no longer be asked for them."""
     if others:
         shown = ", ".join(others[:_SHOWN]) + (", …" if len(others) > _SHOWN else "")
-        logger.warning("Purge of %s leaves %d files that lie outside its places: %s", table.metadata.location, len(others), shown)
+        logger.warning("Purge of %s leaves %d files outside its directories: %s", table.metadata.location, len(others), shown)
     failed = table.storage.delete_many(mine)
     for location, error in failed:
         logger.warning("Purge could not delete %s: %s", location, error)

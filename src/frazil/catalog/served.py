@@ -1,4 +1,4 @@
-"""Which catalog properties there are: each is served or refused by name, so that a misspelt one is never passed over."""
+"""Check that catalog properties are known: each is served, ignored as a hint, or refused by name, so that none is silently misspelt."""
 
 from __future__ import annotations
 
@@ -11,13 +11,9 @@ from frazil.storage.object_options import check_property
 _STORES = ("s3.", "client.", "gcs.", "adls.")
 _OF_TABLES = ("table-default.", "table-override.")
 _COMMON = ("type", "warehouse", "catalog-impl", "py-catalog-impl", "io-impl", "py-io-impl")
-_OF_KIND = {
-    "sql": ("uri", "echo", "pool-pre-ping", "schema-version", "init-catalog-tables", "unique-table-location"),
-    "path": ("uri",), "memory": ("uri",),  # which say themselves why they have no use for it
-}  # fmt: skip
-_PREFIXES = {"sql": ("jdbc.",)}
+# Hints tell Java how to cache metadata and connections. They do not change what a catalog holds, so they are accepted and have no effect.
 HINTS = ("cache-enabled", "cache.case-sensitive", "cache.expiration-interval-ms", "clients", "io.manifest.cache-enabled")
-_HINT_PREFIXES = ("io.manifest.cache.",)  # how Java keeps metadata and connections, never which tables there are
+_HINT_PREFIXES = ("io.manifest.cache.",)
 _JAVA = (
     "default-namespace", "lock-impl", "lock.", "metrics-reporter-impl", "use-nullable-query-schema", "view-default.", "view-override.",
     "encryption.", "rest-", "rest.", "scan-planning-mode", "snapshot-loading-mode", "auth.", "oauth2-", "token", "credential", "header.",
@@ -26,37 +22,46 @@ _JAVA = (
 
 
 def canonical(key: str) -> str:
-    """`s3.access_key_id` as `s3.access-key-id`; what is behind table-default. is a table property and stays as it is."""
+    """Spell a property with dashes, `s3.access_key_id` as `s3.access-key-id`. Table properties (after table-default. and table-override.)
+    stay as they are."""
     return key if key.startswith(_OF_TABLES) else key.replace("_", "-")
 
 
-def check_served(name: str, kind: str, properties: Iterable[str], sources: Mapping[str, str]) -> None:
-    """`kind`: path, sql or memory. Raises Unsupported for properties of Java's that are not served here, InvalidInput for unknown ones."""
-    known = {*_COMMON, *_OF_KIND[kind], *HINTS}
+def check_served(
+    name: str, kind: str, properties: Iterable[str], sources: Mapping[str, str], served: Iterable[str], prefixes: tuple[str, ...] = ()
+) -> None:
+    """Check the property names of the catalog `name` of type `kind`, which serves `served` and all names that start with `prefixes`.
+
+    `sources`: where each property was found, for the messages. Raises Unsupported for properties of Java's catalogs that this type does not
+    serve, InvalidInput for unknown ones.
+    """
+    known = {*_COMMON, *served, *HINTS}
     for key in properties:
-        if key in known or key.startswith((*_OF_TABLES, *_HINT_PREFIXES, *_PREFIXES.get(kind, ()))):
+        if key in known or key.startswith((*_OF_TABLES, *_HINT_PREFIXES, *prefixes)):
             continue
         if key.startswith(_STORES):
             check_property(key)
             continue
-        told = f"{key} (from {sources[key]})" if key in sources else key
+        shown = f"{key} (from {sources[key]})" if key in sources else key
         if key.startswith(_JAVA):
-            raise Unsupported(f"Catalog property {told} is not served by catalogs of type {kind} (catalog {name!r}).", hint="Leave it out.")
-        raise _unknown(f"{told} of catalog {name!r}", key, (*known, *_OF_TABLES, *_STORES))
+            raise Unsupported(
+                f"Catalog property {shown} is not served by catalogs of type {kind} (catalog {name!r}).", hint="Leave it out."
+            )
+        raise _unknown(f"{shown} of catalog {name!r}", key, (*known, *_OF_TABLES, *_STORES))
 
 
 def check_of_location(location: str, properties: Iterable[str]) -> None:
-    """A table at a bare location has no catalog: only what its store needs counts. Raises InvalidInput."""
+    """Check the properties of a table that is opened by its location. Raises InvalidInput for any but those of its store."""
     for key in properties:
         if key.startswith(_STORES):
             check_property(key)
         else:
-            hint = "At a location only the properties of its store count: s3.…, gcs.…, adls.…"
-            raise InvalidInput(f"Property {key} means nothing for a table at a location ({location}).", hint=hint, table=location)
+            hint = "A table at a location takes only the properties of its store: s3.…, gcs.…, adls.…"
+            raise InvalidInput(f"Property {key} has no effect on a table at a location ({location}).", hint=hint, table=location)
 
 
-def _unknown(told: str, key: str, known: Iterable[str]) -> InvalidInput:
-    near = difflib.get_close_matches(key, sorted(known), 1, 0.7)
-    meant = f" Did you mean {near[0]}?" if near else ""
-    shown = ", ".join(k + "<…>" if k.endswith(".") else k for k in sorted(known) if k not in HINTS)
-    return InvalidInput(f"Unknown catalog property {told}.{meant}", hint=f"Known: {shown}.")
+def _unknown(shown: str, key: str, known: Iterable[str]) -> InvalidInput:
+    similar = difflib.get_close_matches(key, sorted(known), 1, 0.7)
+    suggestion = f" Did you mean {similar[0]}?" if similar else ""
+    names = ", ".join(k + "<…>" if k.endswith(".") else k for k in sorted(known) if k not in HINTS)
+    return InvalidInput(f"Unknown catalog property {shown}.{suggestion}", hint=f"Known: {names}.")

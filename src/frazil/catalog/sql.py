@@ -1,6 +1,6 @@
-"""The SQL catalog: a row per table in a database, shared with Java's JDBC catalog and PyIceberg's SQL catalog.
+"""Keep a catalog in a SQL database, with one row per table, in the layout of Java's JDBC catalog and PyIceberg's SQL catalog.
 
-The compare-and-swap is one UPDATE that names the old metadata location; one row touched means won.
+The compare-and-swap is one UPDATE with the old metadata location in its condition; the commit succeeds if it changes one row.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ _MAX_LOCATION = 1000
 
 
 class SqlCatalog(SqlNamespaces):
-    """`uri` is the database (sqlite, postgresql, mysql, mariadb; JDBC URLs too), `warehouse` the place of new tables."""
+    """Keep tables in a SQL database. Properties: `uri` is the database (sqlite, postgresql, mysql, mariadb; JDBC URLs too), `warehouse` the
+    directory of new tables; see docs/options.md for the others."""
 
     writes_metadata_files = True
 
@@ -52,7 +53,7 @@ class SqlCatalog(SqlNamespaces):
         self.name, self.properties = name, dict(properties)
         self.warehouse = absolute(self.properties["warehouse"]) if self.properties.get("warehouse") else None
         if self.warehouse is not None:
-            storage_for(self.warehouse, self.properties)  # a scheme that has no storage is told now, not at the first table
+            storage_for(self.warehouse, self.properties)  # raises for a scheme without storage now, not at the first table
         self._strict = flag(self.properties, "jdbc.strict-mode", default=True)
         self._unique_locations = flag(self.properties, "unique-table-location", default=False)
         self.database: Database = database or open_database(name, self.properties)
@@ -71,12 +72,12 @@ class SqlCatalog(SqlNamespaces):
         return {"catalog": self.name, "namespace": self._joined(tuple(namespace)), "name": name}
 
     def _pointer(self, identifier: Identifier) -> str | None:
-        """The metadata location of a table, None when there is none (or a view)."""
+        """Return the metadata location of a table; None: there is none, or it is a view."""
         if any("." in level for level in check_identifier(identifier)[:-1]):
-            return None  # no namespace holds a dot: it is a table whose name does, and what follows that name
+            return None  # no namespace of a SQL catalog has a dot in its name, so such an identifier cannot name a table
         row = self._row(identifier)
         for location, namespace, name, kind in self.database.query(sql_statements.get(self._v1), row):
-            # MySQL compares without regard to case
+            # MySQL compares texts without regard to case, so the row may be that of another table.
             if (namespace, name) == (row["namespace"], row["name"]) and kind in (None, "TABLE") and location:
                 return str(location)
         return None
@@ -86,15 +87,15 @@ class SqlCatalog(SqlNamespaces):
         return NoSuchTableError(f"Table does not exist: {name}.", hint=self._elsewhere() or self._near(identifier), table=name)
 
     def _near(self, identifier: Identifier) -> str | None:
-        """What there is instead of a table that is missing."""
+        """Return the hint for a table that does not exist, by what its namespace holds."""
         *namespace, name = identifier
         with contextlib.suppress(FrazilError):
             if not self.namespace_exists(tuple(namespace)):
-                return f"Nor is there a namespace {full_name(namespace)}; list_namespaces() shows those that are."
+                return f"The namespace {full_name(namespace)} does not exist either; list_namespaces() lists those that do."
             names = [t[-1] for t in self.list_tables(tuple(namespace))]
-            if near := difflib.get_close_matches(name, names, 1):
-                return f"Did you mean {near[0]!r}?"
-            return f"list_tables({full_name(namespace)!r}) shows those that do."
+            if similar := difflib.get_close_matches(name, names, 1):
+                return f"Did you mean {similar[0]!r}?"
+            return f"list_tables({full_name(namespace)!r}) lists those that do."
         return None
 
     def _storage(self, location: str) -> Storage:
@@ -103,26 +104,29 @@ class SqlCatalog(SqlNamespaces):
     # --- tables
 
     def table_location(self, identifier: Identifier) -> str:
-        """`location` of the namespace, else `<warehouse>/<namespace>`, and the table's name; made unique (Java's property
-        unique-table-location) when asked for, or when another table's files are there: a renamed one keeps its place."""
+        """Choose the location of a new table: its name below the namespace's property `location`, else below `<warehouse>/<namespace>`.
+
+        A suffix makes it unique if the property unique-table-location (of Java's catalogs) is true, or if the directory holds the files of
+        another table already: a table keeps its files where they are when it is renamed.
+        """
         *namespace, name = check_identifier(identifier)
-        above = self._stored_properties(tuple(namespace)).get("location")
-        if above is None:
+        parent = self._stored_properties(tuple(namespace)).get("location")
+        if parent is None:
             if self.warehouse is None:
                 raise InvalidInput(
                     f"Catalog {self.name!r} has no property warehouse, so a new table needs a location.", hint="Set one of them."
                 )
-            above = join(self.warehouse, *namespace)
-        place = join(absolute(above), name)
+            parent = join(self.warehouse, *namespace)
+        place = join(absolute(parent), name)
         if self._unique_locations or self._storage(place).is_directory(join(place, "metadata")):
             place += f"-{uuid.uuid4().hex}"
         return place
 
     def load(self, identifier: Identifier) -> LoadedTable:
-        found = load_pointed(lambda: self._pointer(identifier), self._storage, full_name(identifier))
-        if found is None:
+        loaded = load_pointed(lambda: self._pointer(identifier), self._storage, full_name(identifier))
+        if loaded is None:
             raise self._no_table(identifier)
-        location, metadata, storage = found
+        location, metadata, storage = loaded
         return LoadedTable(tuple(identifier), location, metadata, storage, dict(self.properties))
 
     def table_exists(self, identifier: Identifier) -> bool:
@@ -167,14 +171,14 @@ class SqlCatalog(SqlNamespaces):
         return LoadedTable(tuple(identifier), "", replace(metadata, location=place), self._storage(place), dict(self.properties))
 
     def _is_taken(self, identifier: Identifier) -> bool:
-        """Whether a row of that name is there; that of a view counts as well."""
+        """Tell whether a table or view of that name exists."""
         return bool(self.database.query(sql_statements.get(self._v1), self._row(identifier)))
 
     def _check_namespace_of(self, identifier: Identifier) -> None:
-        """Raises NoSuchNamespaceError where namespaces must be made first (jdbc.strict-mode, true)."""
+        """Raise NoSuchNamespaceError if the namespace does not exist and must be created first (jdbc.strict-mode, default true)."""
         namespace = check_identifier(identifier)[:-1]
         if self._strict and not self.namespace_exists(namespace):
-            hint = self._elsewhere() or "Make it with create_namespace first."
+            hint = self._elsewhere() or "Create it with create_namespace first."
             raise NoSuchNamespaceError(f"Namespace does not exist: {full_name(namespace)}.", hint=hint, namespace=full_name(namespace))
 
     def drop_table(self, identifier: Identifier, purge: bool = False) -> tuple[str, ...]:
@@ -221,15 +225,13 @@ class SqlCatalog(SqlNamespaces):
     def list_tables(self, namespace: Identifier) -> Identifiers:
         self._check_exists(check_namespace(namespace))
         joined = self._joined(namespace)
-        found = self.database.query(sql_statements.names(self._v1), {"catalog": self.name, "namespace": joined})
-        return sorted((*namespace, str(name)) for there, name in found if there == joined)
+        rows = self.database.query(sql_statements.names(self._v1), {"catalog": self.name, "namespace": joined})
+        return sorted((*namespace, str(name)) for stored, name in rows if stored == joined)
 
 
 def _check_length(location: str) -> None:
     if len(location) > _MAX_LOCATION:
-        raise InvalidInput(
-            f"A SQL catalog holds metadata locations of at most {_MAX_LOCATION} characters; this one has {len(location)}."
-        )
+        raise InvalidInput(f"A SQL catalog holds metadata locations of at most {_MAX_LOCATION} characters; this one has {len(location)}.")
 
 
 def _purge(table: LoadedTable) -> tuple[str, ...]:

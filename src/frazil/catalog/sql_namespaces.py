@@ -1,4 +1,7 @@
-"""Namespaces of the SQL catalog. One exists when it has properties (every new one is marked `exists=true`), a table, or a child."""
+"""Manage the namespaces of the SQL catalog.
+
+A namespace exists if it has a property (each new one gets `exists=true`), a table, or a namespace within it.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +26,14 @@ _MARK, _SHOWN = "exists", 5
 
 
 class SqlNamespaces:
+    """Create, list and drop namespaces in a SQL database; a part of SqlCatalog."""
+
     name: str
     properties: dict[str, str]
     database: Database
 
     def _joined(self, namespace: Identifier) -> str:
-        """Levels joined by dots, as in the database; so a level cannot hold one."""
+        """Return a namespace as the database stores it: its levels joined by dots. Raises InvalidInput for a level that has a dot."""
         for level in check_namespace(namespace):
             if "." in level:
                 raise InvalidInput(f"A namespace of a SQL catalog cannot hold a dot: {level!r}.")
@@ -40,10 +45,10 @@ class SqlNamespaces:
         return {"catalog": self.name, "namespace": self._joined(namespace)}
 
     def _all(self) -> set[Identifier]:
-        """Every namespace, with its parents."""
+        """Return all namespaces, including their parents."""
         rows = self.database.query(sql_statements.ALL_NAMESPACES, {"catalog": self.name})
-        levels = [tuple(str(r[0]).split(".")) for r in rows if r[0]]
-        return {space[:depth] for space in levels for depth in range(1, len(space) + 1)}
+        namespaces = [tuple(str(r[0]).split(".")) for r in rows if r[0]]
+        return {namespace[:depth] for namespace in namespaces for depth in range(1, len(namespace) + 1)}
 
     def namespace_exists(self, namespace: Identifier) -> bool:
         if any("." in level for level in check_namespace(namespace)):
@@ -59,12 +64,12 @@ class SqlNamespaces:
             raise NoSuchNamespaceError(text, hint=self._elsewhere(), namespace=full_name(namespace))
 
     def _elsewhere(self) -> str | None:
-        """What to say when nothing is found: rows belong to a catalog's name, and those of other names are not seen."""
+        """Return a hint if the database holds nothing for this catalog's name but holds other catalogs, whose tables are not seen here."""
         with contextlib.suppress(FrazilError):
             names = sorted({str(r[0]) for r in self.database.query(sql_statements.CATALOGS, {})})
             if names and self.name not in names:
                 shown = ", ".join(map(repr, names[:_SHOWN])) + (", …" if len(names) > _SHOWN else "")
-                return f"The database holds nothing of a catalog named {self.name!r}, but of {shown}: open it under that name."
+                return f"The database holds no catalog named {self.name!r}, but {shown}: load the catalog under that name."
         return None
 
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str] = {}) -> None:
@@ -82,12 +87,12 @@ class SqlNamespaces:
         inside = self.database.query(sql_statements.ANY_IN_NAMESPACE, self._values(namespace))
         children = self.list_namespaces(namespace)
         if inside or children:
-            what = f"it holds {len(inside)} tables or views and {len(children)} namespaces"
-            raise NamespaceNotEmptyError(f"Namespace {full_name(namespace)} is not empty: {what}.", namespace=full_name(namespace))
+            contents = f"it holds {len(inside)} tables or views and {len(children)} namespaces"
+            raise NamespaceNotEmptyError(f"Namespace {full_name(namespace)} is not empty: {contents}.", namespace=full_name(namespace))
         self.database.execute([(sql_statements.DROP_NAMESPACE, self._values(namespace))])
 
     def list_namespaces(self, parent: Identifier = ()) -> Identifiers:
-        """The direct children."""
+        """Return the namespaces directly within a namespace; (): the top-level ones."""
         if parent:
             self._check_exists(parent)
         depth = len(parent)
@@ -116,7 +121,7 @@ class SqlNamespaces:
             try:
                 self.database.execute([*steps, *(_adding(values, k, v) for k, v in updates.items())])
                 break
-            except DuplicateKey:  # another process set the same key in between
+            except DuplicateKey:  # another process has set the same key in the meantime
                 continue
         else:
             raise CommitFailedException(f"Properties of namespace {full_name(namespace)} kept changing.", namespace=full_name(namespace))
@@ -126,9 +131,9 @@ class SqlNamespaces:
 
 
 def _placed(properties: Mapping[str, str]) -> dict[str, str]:
-    """With the property location, below which new tables go, absolute."""
-    place = properties.get("location")
-    return dict(properties) if place is None else {**properties, "location": place_of(place, "property location of a namespace")}
+    """Return namespace properties with an absolute `location`, below which new tables are created."""
+    location = properties.get("location")
+    return dict(properties) if location is None else {**properties, "location": place_of(location, "property location of a namespace")}
 
 
 def _adding(values: Mapping[str, str], key: str, value: object) -> Step:

@@ -1,4 +1,4 @@
-"""Opening the database of a SQL catalog, from SQLAlchemy's and JDBC's URLs."""
+"""Open the database of a SQL catalog, given by a SQLAlchemy or JDBC URL, and create the catalog's tables in it."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ _JDBC = re.compile(r"jdbc:(?P<kind>postgresql|mysql|mariadb):(?P<rest>//.*)")
 
 
 def open_database(name: str, properties: Mapping[str, str]) -> Database:
+    """Open the database that the property uri names. Raises InvalidInput for a URL that is missing or not a database's, Unsupported for
+    jdbc.* properties that are not served, NotInstalledError without a driver."""
     uri = properties.get("uri")
     if not uri:
         raise InvalidInput(f"Catalog {name!r} of type sql needs the property uri, as in sqlite:////data/catalog.db.")
@@ -39,7 +41,7 @@ def open_database(name: str, properties: Mapping[str, str]) -> Database:
 
 
 def sqlite_path(uri: str) -> str | None:
-    """The file of a SQLite URL (sqlite:///relative, sqlite:////absolute, jdbc:sqlite:path), ":memory:", or None for other URLs."""
+    """Return the file of a SQLite URL (sqlite:///relative, sqlite:////absolute, jdbc:sqlite:path) or ":memory:"; None for other URLs."""
     if uri.startswith("jdbc:sqlite:"):
         path = uri[len("jdbc:sqlite:") :].removeprefix("file:")
     elif found := re.match(r"sqlite(\+pysqlite)?:(//)?", uri):
@@ -56,35 +58,38 @@ def sqlite_path(uri: str) -> str | None:
     if path in ("", ":memory:"):
         return ":memory:"
     if "?" in path:
-        raise Unsupported(f"Options in the property uri are not served for SQLite: {path.partition('?')[2]}.")
+        raise Unsupported(f"Options in the property uri are not served for SQLite: {path.partition('?')[2]}.", hint="Leave them out.")
     return path
 
 
 def set_up(database: Database, properties: Mapping[str, str]) -> bool:
-    """Make the two tables if they are missing (init_catalog_tables, true); whether they are of V1.
+    """Create the catalog's two tables if they are missing and the property init_catalog_tables is true (default). Returns whether they have
+    the layout V1.
 
-    V0 tables are left as they are unless schema_version=v1 (Java: jdbc.schema-version=V1) asks for the change.
+    Tables of the layout V0 stay as they are, unless schema_version=v1 (Java: jdbc.schema-version=V1) asks to upgrade them.
     """
-    asked = (option(properties, "schema_version", "jdbc.schema-version") or "").lower()
-    if asked not in ("", "v0", "v1"):
-        raise InvalidInput(f"Catalog property schema_version must be v0 or v1, not {asked!r}.")
-    may_make = flag(properties, "init_catalog_tables", "jdbc.init-catalog-tables", default=True)
+    version = (option(properties, "schema_version", "jdbc.schema-version") or "").lower()
+    if version not in ("", "v0", "v1"):
+        raise InvalidInput(f"Catalog property schema_version must be v0 or v1, not {version!r}.")
+    may_create = flag(properties, "init_catalog_tables", "jdbc.init-catalog-tables", default=True)
     try:
         v1 = "iceberg_type" in database.columns(TABLES)
         database.columns(NAMESPACES)
     except MissingTable:
-        if not may_make:
-            raise InvalidInput("The database has no catalog tables, and init_catalog_tables=false forbids making them.") from None
+        if not may_create:
+            raise InvalidInput(
+                "The database has no catalog tables, and init_catalog_tables=false forbids creating them.", hint="Check the property uri."
+            ) from None
         _create(database)
         v1 = "iceberg_type" in database.columns(TABLES)
-    if asked == "v1" and not v1:
+    if version == "v1" and not v1:
         database.execute_ddl([UPGRADE_TO_V1])
         v1 = True
     return v1
 
 
 def _create(database: Database) -> None:
-    """Several processes may do so at once; whoever is second finds them there."""
+    """Create the catalog's tables. Several processes may do so at once; the later ones find them existing."""
     problem: FrazilError | None = None
     for _ in range(5):
         try:
@@ -97,4 +102,4 @@ def _create(database: Database) -> None:
                 return
             except MissingTable:
                 continue
-    raise problem or StorageError("The catalog's tables could not be made.")
+    raise problem or StorageError("The catalog's tables could not be created.")

@@ -1,6 +1,7 @@
-"""The two tables of Java's JDBC catalog and PyIceberg's SQL catalog, and what is asked of them.
+"""Define the SQL statements on the two tables of Java's JDBC catalog and PyIceberg's SQL catalog.
 
-V0 lacks the column iceberg_type (no views); it is served as it is. New databases get V1.
+The layout V0 lacks the column iceberg_type, and so has no views; it is served as it is. New databases get the layout V1. Each function
+takes `v1`: whether the tables have that column.
 """
 
 from __future__ import annotations
@@ -21,17 +22,20 @@ _IS_TABLE = " AND (iceberg_type = 'TABLE' OR iceberg_type IS NULL)"
 
 
 def get(v1: bool) -> str:
+    """Select a table's metadata location, namespace, name and type."""
     kind = "iceberg_type" if v1 else "NULL"
     return f"SELECT metadata_location, table_namespace, table_name, {kind} FROM {TABLES} WHERE {_ROW}"
 
 
 def insert(v1: bool) -> str:
+    """Add the row of a new table; fails with a duplicate key if a table or view of that name exists."""
     column, value = (", iceberg_type", ", 'TABLE'") if v1 else ("", "")
     columns = "catalog_name, table_namespace, table_name, metadata_location, previous_metadata_location"
     return f"INSERT INTO {TABLES} ({columns}{column}) VALUES (:catalog, :namespace, :name, :new, NULL{value})"
 
 
 def swap(v1: bool) -> str:
+    """Replace a table's metadata location if it is still the old one: the compare-and-swap of a commit."""
     return (
         f"UPDATE {TABLES} SET metadata_location = :new, previous_metadata_location = :old "
         f"WHERE {_ROW} AND metadata_location = :old{_IS_TABLE if v1 else ''}"

@@ -1,4 +1,4 @@
-""".frazil.yaml and .pyiceberg.yaml: settings, and `catalog:` with properties by name, nested keys joined by dots."""
+"""Read .frazil.yaml and .pyiceberg.yaml: settings, and properties per catalog below `catalog:`, with nested keys joined by dots."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from frazil.errors import InvalidInput
 
 
 def settings_of(product: str, env: Mapping[str, str]) -> dict[str, Any]:
-    """The top of the file; {} without one. `product`: FRAZIL or PYICEBERG."""
+    """Return the top-level settings of the file; {} without a file. `product`: FRAZIL or PYICEBERG."""
     path = _find(product, env)
     return _parse(path) if path else {}
 
 
 def catalogs_of(product: str, env: Mapping[str, str]) -> tuple[Path | None, dict[str, dict[str, Any]]]:
-    """(the file or None, properties by catalog name). Raises InvalidInput for a file that is not as it should be."""
+    """Return the file (None: there is none) and the properties per catalog name. Raises InvalidInput for a malformed file."""
     path = _find(product, env)
     if path is None:
         return None, {}
@@ -40,9 +40,9 @@ def _parse(path: Path) -> dict[str, Any]:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        mark = getattr(error, "problem_mark", None)  # the error's own text quotes the file, and that may hold secrets
+        mark = getattr(error, "problem_mark", None)  # only the line is told: the error's text quotes the file, which may hold secrets
         place = f" at line {mark.line + 1}" if mark else ""
-        raise InvalidInput(f"{path} is no YAML{place}.", file=str(path)) from None
+        raise InvalidInput(f"{path} is not valid YAML{place}.", file=str(path)) from None
     except OSError as error:
         raise InvalidInput(f"{path} cannot be read: {error.strerror}.", file=str(path)) from error
     if content is None:

@@ -282,7 +282,7 @@ class RowDelta(CheckedAction):
         if history.parent is None:
             return
         start = self.starting_snapshot_id
-        if start is not None and all(s.snapshot_id != start for s in history.metadata.ancestors(history.parent)):
+        if start is not None and not history.metadata.is_ancestor(start, history.parent):
             raise ValidationException(f"Snapshot {start} is not an ancestor of {history.parent.snapshot_id}", snapshot_id=start)
         where = AlwaysTrue() if self.conflict_filter is None else self.conflict_filter
         conflicts.data_files_exist(history, self.referenced, skip_deletes=not self.check_deleted_files)

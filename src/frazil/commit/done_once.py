@@ -93,10 +93,9 @@ def tell(done: AlreadyDone, table: str, metadata: TableMetadata) -> None:
 
 def _rolled_back(metadata: TableMetadata, done: AlreadyDone) -> bool:
     """Tell whether the mark's snapshot exists but is not an ancestor of the branch. False for an expired one, which may be either."""
-    if metadata.snapshots.by_id(done.snapshot_id or 0) is None:
+    if done.snapshot_id is None or metadata.snapshots.by_id(done.snapshot_id) is None:
         return False
-    head = metadata.ref_snapshot(done.branch) if done.branch in metadata.refs else metadata.current_snapshot()
-    return not any(s.snapshot_id == done.snapshot_id for s in metadata.ancestors(head))
+    return not metadata.is_ancestor(done.snapshot_id, metadata.branch_head(done.branch))
 
 
 def without_marks(metadata: TableMetadata, branch: str) -> Sequence[Update]:

@@ -64,7 +64,7 @@ def parent_of(metadata: TableMetadata, branch: str) -> Snapshot | None:
         raise ValidationError(
             f"{branch} is a tag, not a branch. Tags cannot be targets for producing snapshots", table=metadata.location, ref=branch
         )  # fmt: skip
-    return metadata.current_snapshot() if ref is None else metadata.snapshot_by_id(ref.snapshot_id)
+    return metadata.branch_head(branch)
 
 
 def is_staged(metadata: TableMetadata, target: SnapshotTarget) -> bool:

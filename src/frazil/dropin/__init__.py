@@ -1,7 +1,7 @@
-"""Scripts written for the Java jar run unchanged: in sessions it was called on, `install` sends Iceberg's reads and writes to Frazil.
+"""Route PySpark's reader, writer and catalog to Frazil, so that scripts written for the Iceberg jar of Java run unchanged.
 
-Door: `install(spark)`. PySpark's entry points are properties of classes, so those are hooked, once, at the first `install` of a process;
-each hook asks the session whether it was prepared, and in any other session what PySpark does is what happens.
+Entry point: `install(spark)`. PySpark's entry points are properties of its classes, so the classes are hooked, once, at the first
+`install` of a process. Each hook asks the session whether it was prepared; any other session behaves as PySpark does.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from frazil.spark.host import session
 
 
 def install(spark: Any) -> Any:
-    """Prepares a running session, classic or Connect, and returns it. Calling it again changes nothing.
+    """Prepare a running session, classic or Connect, for Iceberg tables and return it. Calling it again changes nothing.
 
-    With a local master the workers become this Python, unless another was chosen (PYSPARK_PYTHON, spark.pyspark.python).
+    With a local master, workers run this Python, unless another one was chosen (PYSPARK_PYTHON, spark.pyspark.python).
     Afterwards `spark.table`, `spark.read.format("iceberg")`, `spark.read.table`, `df.write.format("iceberg")`, `saveAsTable`,
     `insertInto`, `df.writeTo`, `df.mergeInto` and `spark.catalog.tableExists` know Frazil's catalogs. Streams and SQL text that name
-    Frazil's tables are refused by name.
+    Frazil's tables are refused by name. Raises InvalidInput for what is no session.
     """
     if not hasattr(spark, "createDataFrame"):
         raise InvalidInput(f"install takes a running SparkSession, not {spark!r}.", hint="frazil.spark_session() gives one that is ready.")
@@ -31,17 +31,20 @@ def install(spark: Any) -> Any:
 
 
 def configure(builder: Any) -> Any:
-    """A builder of your own, made ready: workers get this Python, unless PYSPARK_PYTHON is set, and what it makes is installed."""
+    """Prepare a session builder and return it: workers run this Python, unless PYSPARK_PYTHON is set, and its sessions are installed.
+
+    Raises InvalidInput for what is no builder.
+    """
     if not hasattr(builder, "getOrCreate"):
-        raise InvalidInput(f"configure takes a builder, not {builder!r}.", hint="frazil.configure(SparkSession.builder).")
-    made = session.configure(builder).getOrCreate
-    builder.getOrCreate = lambda: install(made())
+        raise InvalidInput(f"configure takes a builder, not {builder!r}.", hint="Call frazil.configure(SparkSession.builder).")
+    get_or_create = session.configure(builder).getOrCreate
+    builder.getOrCreate = lambda: install(get_or_create())
     return builder
 
 
 def spark_session(app_name: str | None = None, master: str | None = None, config: Mapping[str, Any] | None = None) -> Any:
-    """The running session or a new one, ready for Iceberg and installed. `master` defaults to what Spark itself would take; `config`
-    are settings of Spark, catalogs included (`spark.sql.catalog.<name>.<key>`)."""
+    """Return the running session or a new one, installed for Iceberg. `master` defaults to Spark's own default; `config` has settings of
+    Spark, those of catalogs included (`spark.sql.catalog.<name>.<key>`)."""
     return install(session.spark_session(app_name, master, config))
 
 

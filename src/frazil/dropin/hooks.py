@@ -1,4 +1,4 @@
-"""Where PySpark is entered: properties and methods of its session and DataFrame classes, sent on when the session was prepared."""
+"""Hook the entry points of PySpark: properties and methods of its session and DataFrame classes, routed to Frazil in prepared sessions."""
 
 from __future__ import annotations
 
@@ -18,58 +18,63 @@ _HOOKED = "_frazil_hooked"
 
 
 def mark(spark: Any) -> None:
+    """Mark a session as prepared."""
     spark.conf.set(_MARK, "true")
 
 
 def is_prepared(spark: Any) -> bool:
-    """The mark is a setting of the session itself: every Python handle of it knows, a new session does not."""
+    """Return whether a session was prepared. The mark is a setting of the session: all Python handles of the session share it, a new
+    session does not have it."""
     return str(spark.conf.get(_MARK, "false")) == "true"
 
 
 def hook_classes(spark: Any) -> None:
-    """Hooks the classes of this session (classic and Connect have their own); a second call finds them hooked."""
+    """Hook the classes of a session (classic and Connect have different ones), once per process."""
     session_class = type(spark)
     if _HOOKED in session_class.__dict__:
         return
     frame_class = type(spark.range(0))
-    _property(session_class, "read", lambda own, spark: IcebergReader(spark, own))
+    _property(session_class, "read", lambda reader, spark: IcebergReader(spark, reader))
     _property(session_class, "readStream", lambda own, spark: IcebergStreamReader(own, spark))
-    _property(session_class, "catalog", lambda own, spark: IcebergCatalog(own, spark))
+    _property(session_class, "catalog", lambda catalog, spark: IcebergCatalog(catalog, spark))
     _method(session_class, "table", read_table)
     _method(session_class, "sql", sql.run)
-    _property(frame_class, "write", lambda own, frame: IcebergWriter(frame, own))
+    _property(frame_class, "write", lambda writer, frame: IcebergWriter(frame, writer))
     _property(frame_class, "writeStream", lambda own, frame: IcebergStreamWriter(own, frame))
-    _method(frame_class, "writeTo", lambda own, frame, table: IcebergWriterV2(frame, table, own))
+    _method(frame_class, "writeTo", lambda write_to, frame, table: IcebergWriterV2(frame, table, write_to))
     _method(frame_class, "mergeInto", merge_into)
     setattr(session_class, _HOOKED, True)
 
 
 def _session(owner: Any) -> Any:
+    """Return the session of a DataFrame, or the session itself."""
     return getattr(owner, "sparkSession", owner)
 
 
 def _property(cls: type, name: str, make: Callable[[Any, Any], Any]) -> None:
-    own = getattr(cls, name)
-    if not isinstance(own, property):  # Connect caches some of them
-        original = own.func if hasattr(own, "func") else own.fget
+    """Replace a property by one that gives `make(value of the original, owner)` in prepared sessions."""
+    attribute = getattr(cls, name)
+    if not isinstance(attribute, property):  # Connect caches some of them
+        original = attribute.func if hasattr(attribute, "func") else attribute.fget
     else:
-        original = own.fget
+        original = attribute.fget
 
     def routed(self: Any) -> Any:
-        found = original(self)
-        return make(found, self) if is_prepared(_session(self)) else found
+        value = original(self)
+        return make(value, self) if is_prepared(_session(self)) else value
 
-    setattr(cls, name, property(routed, doc=getattr(own, "__doc__", None)))
+    setattr(cls, name, property(routed, doc=getattr(attribute, "__doc__", None)))
 
 
 def _method(cls: type, name: str, call: Callable[..., Any]) -> None:
+    """Replace a method by one that calls `call(original bound to the owner, owner, *arguments)` in prepared sessions."""
     original = getattr(cls, name)
 
     def routed(self: Any, *arguments: Any, **named: Any) -> Any:
-        def own(*a: Any, **n: Any) -> Any:
+        def bound(*a: Any, **n: Any) -> Any:
             return original(self, *a, **n)
 
-        return call(own, self, *arguments, **named) if is_prepared(_session(self)) else own(*arguments, **named)
+        return call(bound, self, *arguments, **named) if is_prepared(_session(self)) else bound(*arguments, **named)
 
     routed.__name__, routed.__doc__ = name, original.__doc__
     setattr(cls, name, routed)

@@ -1,4 +1,6 @@
-"""`df.mergeInto(table, condition)` of a prepared session: PySpark's builder, Frazil's merge. Merges into other tables are Spark's own."""
+"""Route `df.mergeInto(table, condition)` of a prepared session: the builder is PySpark's, the merge is Frazil's. Merges into other tables
+are left to Spark.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ from frazil.catalog.names import identifier_parts
 from frazil.dropin.names import is_ours
 from frazil.dropin.tables import open_table, split_branch
 from frazil.errors import InvalidInput, Unsupported
+from frazil.expr.quoted import back_quoted
 from frazil.rows import clauses
 from frazil.rows.assign import name_parts, typed_name
 from frazil.rows.clauses import Clause, Merge
@@ -16,15 +19,15 @@ from frazil.spark.dml.merge_text import as_texts
 from frazil.table.table import Table
 
 
-def merge_into(own: Callable[..., Any], frame: Any, table: str, condition: Any) -> Any:
-    """Spark's writer for tables that are Spark's, ours for Frazil's."""
+def merge_into(spark_merge_into: Callable[..., Any], frame: Any, table: str, condition: Any) -> Any:
+    """Return the merge builder: Frazil's for tables of Frazil's, else Spark's own."""
     name, branch = split_branch(table)
-    return MergeIntoWriter(frame, name, branch, condition) if is_ours(frame.sparkSession, name) else own(table, condition)
+    return MergeIntoWriter(frame, name, branch, condition) if is_ours(frame.sparkSession, name) else spark_merge_into(table, condition)
 
 
 class MergeIntoWriter:
-    """As pyspark.sql.MergeIntoWriter. Expressions call the target by its name (`cat.db.t.id`, `t.id`, `id`) and the source as the frame's
-    own columns are called; clauses of a kind are tried in the order given. `merge()` does it: one snapshot."""
+    """Act as pyspark.sql.MergeIntoWriter. Expressions call the target by its name (`cat.db.t.id`, `t.id`, `id`) and the source by the
+    names of the frame's columns; clauses of a kind are tried in the order given. `merge()` runs the merge and commits one snapshot."""
 
     def __init__(self, frame: Any, table: str, branch: str | None, condition: Any):
         self._frame, self._name, self._branch, self._condition = frame, table, branch, condition
@@ -32,70 +35,92 @@ class MergeIntoWriter:
         self._evolves = False
 
     def whenMatched(self, condition: Any = None) -> WhenMatched:
+        """Begin a clause for target rows that match a source row."""
         return WhenMatched(self, condition)
 
     def whenNotMatched(self, condition: Any = None) -> WhenNotMatched:
+        """Begin a clause for source rows that match no target row."""
         return WhenNotMatched(self, condition)
 
     def whenNotMatchedBySource(self, condition: Any = None) -> WhenNotMatchedBySource:
+        """Begin a clause for target rows that match no source row."""
         return WhenNotMatchedBySource(self, condition)
 
     def withSchemaEvolution(self) -> MergeIntoWriter:
+        """Add columns of the source that the table lacks."""
         self._evolves = True
         return self
 
     def merge(self) -> None:
+        """Run the merge and commit it as one snapshot. Raises InvalidInput for what Spark cannot resolve and for ambiguous matches."""
         table = open_table(self._name, {}, self._frame.sparkSession)
         parts = _parts(self._name, table)
-        done = tuple(_plain(c, parts, table) for c in self._clauses)
-        asked = Merge(self._condition, done, ".".join(f"`{p.replace('`', '``')}`" for p in parts), "", self._evolves)
-        asked.check()
-        asked = as_texts(self._frame, table.schema(), asked) or asked
+        resolved = tuple(_plain(c, parts, table) for c in self._clauses)
+        merge = Merge(self._condition, resolved, back_quoted(parts), "", self._evolves)
+        merge.check()
+        merge = as_texts(self._frame, table.schema(), merge) or merge
         with table.transaction() as tx:
-            tx.do_merge(self._frame, asked, branch=self._branch or "main")
+            tx.do_merge(self._frame, merge, branch=self._branch or "main")
 
     def _with(self, clause: Clause) -> MergeIntoWriter:
+        """Add a clause."""
         self._clauses.append(clause)
         return self
 
 
 class _When:
+    """Hold a clause that has a condition and waits for its action."""
+
     def __init__(self, writer: MergeIntoWriter, condition: Any):
         self._writer, self._condition = writer, condition
 
 
 class WhenMatched(_When):
+    """Choose what happens to target rows that match a source row."""
+
     def updateAll(self) -> MergeIntoWriter:
+        """Update every column of the table from the source column of its name."""
         return self._writer._with(clauses.matched_update_all(self._condition))
 
     def update(self, assignments: Mapping[str, Any]) -> MergeIntoWriter:
+        """Update the named columns to Columns over both sides."""
         return self._writer._with(clauses.matched_update(assignments, self._condition))
 
     def delete(self) -> MergeIntoWriter:
+        """Delete the rows."""
         return self._writer._with(clauses.matched_delete(self._condition))
 
 
 class WhenNotMatched(_When):
+    """Choose what happens to source rows that match no target row."""
+
     def insertAll(self) -> MergeIntoWriter:
+        """Insert every column of the table from the source column of its name."""
         return self._writer._with(clauses.not_matched_insert_all(self._condition))
 
     def insert(self, assignments: Mapping[str, Any]) -> MergeIntoWriter:
+        """Insert the given values; other columns take their write default or null."""
         return self._writer._with(clauses.not_matched_insert(assignments, self._condition))
 
 
 class WhenNotMatchedBySource(_When):
+    """Choose what happens to target rows that match no source row."""
+
     def updateAll(self) -> MergeIntoWriter:
+        """Raise Unsupported: there is no source row to take values from."""
         raise Unsupported("whenNotMatchedBySource().updateAll(): there is no source row to take values from.", hint="Use update({…}).")
 
     def update(self, assignments: Mapping[str, Any]) -> MergeIntoWriter:
+        """Update the named columns to Columns over the target."""
         return self._writer._with(clauses.not_matched_by_source_update(assignments, self._condition))
 
     def delete(self) -> MergeIntoWriter:
+        """Delete the rows."""
         return self._writer._with(clauses.not_matched_by_source_delete(self._condition))
 
 
 def _parts(name: str, table: Table) -> list[str]:
-    """What expressions call the target: catalog, namespace and name, as Spark does; for a location, its last part."""
+    """Return by what name expressions call the target: catalog, namespace and name, as in Spark; for a location, its last part."""
     if "/" in name:
         return [name.rstrip("/").rpartition("/")[2]]
     typed, full = list(identifier_parts(name)), list(table.name())
@@ -103,20 +128,22 @@ def _parts(name: str, table: Table) -> list[str]:
 
 
 def _plain(clause: Clause, parts: list[str], table: Table) -> Clause:
-    """Assignments by the columns' own names: `t.v`, `db.t.v` and `cat.db.t.v` are `v`, unless the table has a column of the first name."""
+    """Strip the target's name from the keys of assignments: `t.v`, `db.t.v` and `cat.db.t.v` become `v`, unless the table has a column
+    `t`, `db` or `cat`."""
     if not clause.assignments:
         return clause
-    found = []
+    assignments = []
     for key, value in clause.assignments:
         if isinstance(value, str):
             raise InvalidInput(
                 f"mergeInto takes Columns as values; {key!r} is set to the text {value!r}.", hint="Use F.col, F.lit or F.expr."
             )
-        given = name_parts(key)
+        name = name_parts(key)
         for n in range(len(parts)):
-            led = parts[n:]
-            if [p.lower() for p in given[: len(led)]] == [p.lower() for p in led] and table.schema().get_field(led[0], False) is None:
-                given = given[len(led) :] or given
+            prefix = parts[n:]
+            starts_so = [p.lower() for p in name[: len(prefix)]] == [p.lower() for p in prefix]
+            if starts_so and table.schema().get_field(prefix[0], False) is None:
+                name = name[len(prefix) :] or name
                 break
-        found.append((typed_name(given), value))
-    return Clause(clause.when, clause.do, clause.condition, tuple(found))
+        assignments.append((typed_name(name), value))
+    return Clause(clause.when, clause.do, clause.condition, tuple(assignments))

@@ -1,4 +1,4 @@
-"""Whose table a name means: Frazil's or Spark's."""
+"""Decide whether a name refers to a table or catalog of Frazil's or of Spark's."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NO_PLACE = ("SCHEMA_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "UNSUPPORTED_FEATURE
 
 
 def catalog_of(spark: Any, name: str) -> str | None:
-    """The Frazil catalog that a name begins with; None also for what is no identifier, of which Spark will say so."""
+    """Return the Frazil catalog that a name begins with, else None; None also for what is no identifier, which Spark reports."""
     try:
         first, *rest = identifier_parts(name)
     except InvalidInput:
@@ -29,7 +29,7 @@ def catalog_of(spark: Any, name: str) -> str | None:
 
 
 def is_catalog(spark: Any, name: str, default: bool = True) -> bool:
-    """Whether Frazil serves the catalog of this name. One whose JVM class can be loaded stays the JVM's (the Java jar is there).
+    """Return whether Frazil serves a catalog. A catalog whose JVM class can be loaded is left to Spark: the Iceberg jar is there.
 
     `default`: whether the name of the default catalog counts without being configured.
     """
@@ -41,7 +41,8 @@ def is_catalog(spark: Any, name: str, default: bool = True) -> bool:
 
 
 def is_ours(spark: Any, name: str) -> bool:
-    """Whether reads and writes of this name go to Frazil: its catalog is Frazil's, or Spark does not know it and Frazil's default does."""
+    """Return whether reads and writes of a name go to Frazil: a location, a name in a catalog of Frazil's, or a name that Spark does not
+    know and Frazil's default catalog does."""
     if "/" in name or catalog_of(spark, name) is not None:
         return True
     if not _has_namespace(name) or _spark_knows(spark, name) or not _default_is_there(spark):
@@ -50,6 +51,7 @@ def is_ours(spark: Any, name: str) -> bool:
 
 
 def _has_namespace(name: str) -> bool:
+    """Return whether a name has several parts."""
     try:
         return len(identifier_parts(name)) > 1
     except InvalidInput:
@@ -57,16 +59,16 @@ def _has_namespace(name: str) -> bool:
 
 
 def _default_is_there(spark: Any) -> bool:
-    """Looking for a table never makes a catalog."""
+    """Return whether the default catalog is configured or exists, since looking for a table must not create it."""
     return DEFAULT_CATALOG in configured_names(session_catalogs(spark)) or (home() / "catalog.db").exists()
 
 
 def default_has_namespace(spark: Any, namespace: Sequence[str]) -> bool:
-    """Whether Frazil's default catalog has a namespace that Spark has not."""
+    """Return whether Frazil's default catalog has a namespace that Spark does not have."""
     if not _default_is_there(spark):
         return False
     with contextlib.suppress(Exception), quietly():  # Spark's own catalog has no namespaces of several parts
-        if spark.catalog.own.databaseExists(full_name(namespace)):
+        if spark.catalog.spark_catalog.databaseExists(full_name(namespace)):
             return False
     try:
         return load_backend(None, spark_conf=session_catalogs(spark)).namespace_exists(tuple(namespace))
@@ -76,8 +78,10 @@ def default_has_namespace(spark: Any, namespace: Sequence[str]) -> bool:
 
 @contextlib.contextmanager
 def led_to_ours(spark: Any, name: str, hint: str) -> Iterator[None]:
-    """Where Spark does not find the place of a table that is written, its error says how the table becomes one of Frazil's. Raises
-    NoSuchTableError where the namespace is one of Frazil's default catalog."""
+    """Add a hint to Spark's error for a write to a table or namespace that it does not find: how to create the table in Frazil.
+
+    Raises NoSuchTableError where the namespace is one of Frazil's default catalog.
+    """
     with quietly():
         try:
             yield
@@ -85,27 +89,27 @@ def led_to_ours(spark: Any, name: str, hint: str) -> Iterator[None]:
             if any(m in str(error) for m in _NO_PLACE):
                 namespace = identifier_parts(name)[:-1]
                 if namespace and default_has_namespace(spark, namespace):
-                    told = f"Spark has no table {name}, and no namespace {full_name(namespace)}, which Frazil's default catalog has."
-                    raise NoSuchTableError(told, hint=hint, table=name) from error
+                    message = f"Spark has no table {name}, and no namespace {full_name(namespace)}, which Frazil's default catalog has."
+                    raise NoSuchTableError(message, hint=hint, table=name) from error
                 error.add_note(hint)
             raise
 
 
 def exists(spark: Any, name: str) -> bool:
-    """Whether Frazil has it: a table, one of its metadata tables, branches, tags or snapshots."""
+    """Return whether Frazil has a table of this name, or one of its metadata tables, branches, tags or snapshots."""
     try:
         locate(read_request({"path": name}), session_catalogs(spark))
     except NotFound:
         return False
-    except FrazilError:  # damaged or refused: it is Frazil's all the same, and the caller shall hear why
+    except FrazilError:  # damaged or refused: the table is Frazil's all the same, and its reader will report why
         return True
     return True
 
 
 def _spark_knows(spark: Any, name: str) -> bool:
-    """Spark's own answer."""
+    """Return whether Spark itself knows a table of this name."""
     try:
         with quietly():
-            return bool(spark.catalog.own.tableExists(name))
+            return bool(spark.catalog.spark_catalog.tableExists(name))
     except Exception:  # Spark refuses names whose catalog it does not know
         return False

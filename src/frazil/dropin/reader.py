@@ -1,4 +1,4 @@
-"""`spark.read` and `spark.table` of a prepared session."""
+"""Route `spark.read` and `spark.table` of a prepared session."""
 
 from __future__ import annotations
 
@@ -11,50 +11,56 @@ from frazil.spark.door import iceberg_read
 
 
 class IcebergReader:
-    """A DataFrameReader that takes `format("iceberg")` and Frazil's tables itself and passes on everything else."""
+    """Act as PySpark's DataFrameReader: read `format("iceberg")` and Frazil's tables, pass everything else to Spark's reader."""
 
-    def __init__(self, spark: Any, own: Any):
-        self._spark, self._own = spark, own
+    def __init__(self, spark: Any, spark_reader: Any):
+        self._spark, self._spark_reader = spark, spark_reader
         self._format = ""
         self._given: dict[str, Any] = {}
         self._schema: Any = None
 
     def format(self, source: str) -> IcebergReader:
-        self._format, self._own = source.lower(), self._own.format(source)
+        """Set the format, on Spark's reader as well."""
+        self._format, self._spark_reader = source.lower(), self._spark_reader.format(source)
         return self
 
     def option(self, key: str, value: Any) -> IcebergReader:
-        self._given[key], self._own = value, self._own.option(key, value)
+        """Set a read option, on Spark's reader as well."""
+        self._given[key], self._spark_reader = value, self._spark_reader.option(key, value)
         return self
 
     def options(self, **options: Any) -> IcebergReader:
+        """Set several read options."""
         for key, value in options.items():
             self.option(key, value)
         return self
 
     def schema(self, schema: Any) -> IcebergReader:
-        self._schema, self._own = schema, self._own.schema(schema)
+        """Set a schema, which only other formats take."""
+        self._schema, self._spark_reader = schema, self._spark_reader.schema(schema)
         return self
 
     def load(self, path: Any = None, format: str | None = None, schema: Any = None, **options: Any) -> Any:
+        """Load a table by `format("iceberg")`. Raises InvalidInput for a schema and for several paths."""
         if (format or self._format).lower() != "iceberg":
-            return self._own.load(path, format, schema, **options)
+            return self._spark_reader.load(path, format, schema, **options)
         if schema is not None or self._schema is not None:
             raise InvalidInput("An Iceberg table has its own schema: format('iceberg') takes none.", hint="Use select() or cast().")
         if isinstance(path, list | tuple):
-            raise InvalidInput("format('iceberg') reads one table at a time; load() got a list.")
+            raise InvalidInput("format('iceberg') reads one table at a time; load() got a list.", hint="Load each and use union().")
         given = {**self._given, **options}
         return iceberg_read.load(self._spark, given if path is None else {**given, "path": path})
 
     def table(self, tableName: str) -> Any:
+        """Read a table by name, with the options given."""
         if is_ours(self._spark, tableName):
             return iceberg_read.load(self._spark, {**self._given, "path": tableName})
-        return self._own.table(tableName)
+        return self._spark_reader.table(tableName)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._own, name)
+        return getattr(self._spark_reader, name)
 
 
-def read_table(own: Callable[..., Any], spark: Any, tableName: str) -> Any:
-    """`spark.table(name)`."""
-    return iceberg_read.load(spark, {"path": tableName}) if is_ours(spark, tableName) else own(tableName)
+def read_table(spark_table: Callable[..., Any], spark: Any, tableName: str) -> Any:
+    """Return the table that `spark.table(name)` asks for: Frazil's, or what Spark's own method returns."""
+    return iceberg_read.load(spark, {"path": tableName}) if is_ours(spark, tableName) else spark_table(tableName)

@@ -1,4 +1,4 @@
-"""`spark.catalog` of a prepared session: what it says of tables in Frazil's catalogs."""
+"""Route `spark.catalog` of a prepared session: answer for tables in Frazil's catalogs, pass everything else to Spark's catalog."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ _BY_CATALOG = ("setCurrentCatalog", "setCurrentDatabase", "listTables", "listDat
 
 
 class IcebergCatalog:
-    """Spark's Catalog, with answers of our own for names that begin with a catalog of Frazil."""
+    """Act as PySpark's Catalog: answer `tableExists` and `refreshTable` for Frazil's tables, refuse by name what else is asked of them."""
 
-    def __init__(self, own: Any, spark: Any):
-        self.own, self._spark = own, spark
+    def __init__(self, spark_catalog: Any, spark: Any):
+        self.spark_catalog, self._spark = spark_catalog, spark
 
     def tableExists(self, tableName: str, dbName: str | None = None) -> bool:
+        """Return whether a table exists in Frazil's catalog that the name begins with, or else in Spark's."""
         name = f"{dbName}.{tableName}" if dbName else tableName
-        return exists(self._spark, name) if catalog_of(self._spark, name) else self.own.tableExists(tableName, dbName)
+        return exists(self._spark, name) if catalog_of(self._spark, name) else self.spark_catalog.tableExists(tableName, dbName)
 
     def refreshTable(self, tableName: str) -> None:
-        """Temporary views over the table show what others have written, those in the cache too. Whoever opens a table sees it anyway."""
+        """Let temporary views over the table, cached ones included, show what others have written. Newly opened tables show it anyway."""
         if is_ours(self._spark, tableName):
             refresh_views(open_table(tableName, {}, self._spark)._loaded)
         else:
-            self.own.refreshTable(tableName)
+            self.spark_catalog.refreshTable(tableName)
 
     def _is_ours(self, given: str, names_a_table: bool) -> bool:
-        """Whether an argument names a table, or a catalog or namespace, of Frazil's."""
+        """Return whether an argument names a table (else: a catalog or namespace) of Frazil's."""
         if names_a_table:
             return catalog_of(self._spark, given) is not None
         try:
@@ -43,17 +44,17 @@ class IcebergCatalog:
         return is_catalog(self._spark, first, bool(rest))
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self.own, name)
+        attribute = getattr(self.spark_catalog, name)
         if name not in (*_BY_TABLE, *_BY_CATALOG):
-            return found
+            return attribute
 
-        def asked(*arguments: Any, **named: Any) -> Any:
+        def checked(*arguments: Any, **named: Any) -> Any:
             for given in (*arguments, *named.values()):
                 if isinstance(given, str) and self._is_ours(given, name in _BY_TABLE):
                     raise Unsupported(
                         f"spark.catalog.{name}({given!r}) is not supported yet for Frazil's catalogs.",
-                        hint="frazil.load_catalog gives the catalog itself.",
+                        hint="frazil.load_catalog returns the catalog, which has methods for this.",
                     )
-            return found(*arguments, **named)
+            return attribute(*arguments, **named)
 
-        return asked
+        return checked

@@ -1,5 +1,6 @@
-"""`spark.sql` of a prepared session. Statements are Spark's; those about Frazil's tables, or of Iceberg's own kinds, are refused by name,
-with the call that does the same."""
+"""Route `spark.sql` of a prepared session. Spark runs the statements; those about Frazil's tables, and those of Iceberg's SQL extensions,
+are refused by name, with the Python call that does the same.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +22,14 @@ _MISSING = ("TABLE_OR_VIEW_NOT_FOUND", "CATALOG_NOT_FOUND", "SCHEMA_NOT_FOUND", 
             "NESTED_DATABASE_UNSUPPORTED", "Nested databases are not supported", "Error occurred during query planning")  # fmt: skip
 
 
-def run(own: Callable[..., Any], spark: Any, sqlQuery: str, args: Any = None, **named: Any) -> Any:
-    """Spark's answer; where Spark does not know a name that is Frazil's, an error that says so, and what to call."""
+def run(spark_sql: Callable[..., Any], spark: Any, sqlQuery: str, args: Any = None, **named: Any) -> Any:
+    """Run a statement by Spark. Raises Unsupported, with the call to use instead, for statements about Frazil's tables and catalogs."""
     statement = statement_of(sqlQuery)
     if statement is not None and _is_refused_at_once(spark, sqlQuery, statement):
         raise _refused(spark, statement, uses_iceberg=_USES_ICEBERG.search(sqlQuery) is not None)
     with quietly():
         try:
-            answer = own(sqlQuery, args, **named)
+            answer = spark_sql(sqlQuery, args, **named)
         except Exception as error:
             if (refusal := _refusal(spark, sqlQuery, statement, error)) is not None:
                 raise refusal from error
@@ -39,29 +40,32 @@ def run(own: Callable[..., Any], spark: Any, sqlQuery: str, args: Any = None, **
 
 
 class _Planless(Exception):
-    """What EXPLAIN says of a statement that has no plan: Spark gives the error as its answer."""
+    """Hold what EXPLAIN answers for a statement without a plan: Spark returns the error as a row."""
 
 
 def _is_refused_at_once(spark: Any, text: str, statement: Statement) -> bool:
-    """What Spark would take for its own: it makes a table of a format that it does not know, and drops nothing without a word."""
+    """Return whether a statement must not reach Spark: Spark would create a table USING iceberg in its own catalog, without knowing the
+    format, and DROP … IF EXISTS would succeed without dropping Frazil's table."""
     if statement.kind.startswith(("CREATE TABLE", "REPLACE TABLE")):
         return _USES_ICEBERG.search(text) is not None
     return _DROPS_IF_EXISTS.match(text) is not None and _is_about_ours(spark, statement)
 
 
 def _refusal(spark: Any, text: str, statement: Statement | None, error: Exception) -> Unsupported | None:
+    """Return the refusal for a failed statement that is about a table of Frazil's; None where Spark's error stands."""
     is_missing = any(m in str(error) for m in _MISSING)
     if statement is not None:
         unknown = statement.of_iceberg and (is_missing or type(error).__name__ == "ParseException")
         if unknown or _is_about_ours(spark, statement):
             return _refused(spark, statement)
-    if is_missing and (name := _named(spark, text)):
+    if is_missing and (name := _table_in(spark, text)):
         hint = f'spark.table({name!r}).createOrReplaceTempView("v") gives SQL a name for its rows.'
         return Unsupported(f"spark.sql over table {name} is not supported yet.", hint=hint, table=name)
     return None
 
 
 def _refused(spark: Any, statement: Statement, uses_iceberg: bool = False) -> Unsupported:
+    """Return the refusal of a statement, with the call that does the same."""
     catalog, parts = _split(spark, statement)
     hint = statement.call(catalog, parts)
     if statement.of_iceberg:
@@ -73,7 +77,7 @@ def _refused(spark: Any, statement: Statement, uses_iceberg: bool = False) -> Un
 
 
 def _split(spark: Any, statement: Statement) -> tuple[str | None, tuple[str, ...]]:
-    """The catalog that the name of a statement begins with, None: the default one; and the rest of the name."""
+    """Split the name of a statement into its catalog (None: the default one) and the rest."""
     first, *rest = parts = _parts(statement.name)
     if statement.about == "table":
         return (first, tuple(rest)) if catalog_of(spark, statement.name) is not None else (None, tuple(parts))
@@ -81,6 +85,7 @@ def _split(spark: Any, statement: Statement) -> tuple[str | None, tuple[str, ...
 
 
 def _parts(name: str) -> tuple[str, ...]:
+    """Return the parts of a name; a text that is no identifier is one part."""
     try:
         return identifier_parts(name)
     except InvalidInput:
@@ -88,7 +93,7 @@ def _parts(name: str) -> tuple[str, ...]:
 
 
 def _is_about_ours(spark: Any, statement: Statement) -> bool:
-    """Whether the table or namespace of a statement is, or would be, one of Frazil's."""
+    """Return whether the table or namespace of a statement is, or would become, one of Frazil's."""
     catalog, parts = _split(spark, statement)
     if catalog is not None:
         return True
@@ -98,8 +103,8 @@ def _is_about_ours(spark: Any, statement: Statement) -> bool:
     return not statement.kind.startswith("CREATE") and default_has_namespace(spark, parts)
 
 
-def _named(spark: Any, text: str) -> str | None:
-    """A table in the text that belongs to one of Frazil's catalogs."""
+def _table_in(spark: Any, text: str) -> str | None:
+    """Return the first name in a text that is a table of Frazil's."""
     for match in _NAME.finditer(re.sub(r"'(?:[^'\\]|\\.)*'", "''", text)):
         name = re.sub(r"\s*\.\s*", ".", match[0])
         if catalog_of(spark, name) or is_ours(spark, name):

@@ -1,4 +1,4 @@
-"""SQL statements by kind: which table, namespace or procedure one is about, and the call of Frazil that does the same."""
+"""Recognise SQL statements: their kind, the table or namespace they are about, and the Python call of Frazil that does the same."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ _COMMENT = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|(--[^\n]*
 
 @dataclass(frozen=True)
 class Statement:
-    """`name`: the table or namespace that it changes or shows, as typed, without blanks around its dots; `about` says which of them.
-    `_call`: what does the same, with places for the table, the catalog, and names. `of_iceberg`: Spark's own parser does not know it."""
+    """Hold a SQL statement. `name`: the table or namespace that it changes or shows, as typed, without blanks around its dots. `about`:
+    "table" or "catalog". `_call`: the call that does the same, with `<table>`, `<catalog>`, `<rest>` and `<whole>` as placeholders.
+    `of_iceberg`: a statement of Iceberg's SQL extensions, which Spark's own parser does not know."""
 
     kind: str
     name: str
@@ -24,7 +25,7 @@ class Statement:
     of_iceberg: bool = False
 
     def call(self, catalog: str | None, parts: Sequence[str]) -> str:
-        """What to call instead. `parts`: the name within the catalog; None: the default one."""
+        """Return the call to use instead. `catalog`: None for the default catalog; `parts`: the name within the catalog."""
         whole = self.name if catalog is None else ".".join([catalog, *parts])
         opened = "frazil.load_catalog()" if catalog is None else f"frazil.load_catalog({catalog!r})"
         fill = {"table": f"frazil.load_table({whole!r})", "catalog": opened, "rest": repr(".".join(parts)), "whole": repr(whole)}
@@ -32,6 +33,7 @@ class Statement:
 
 
 def _kind(label: str, pattern: str, call: str, about: str = "table") -> tuple[str, re.Pattern[str], str, str]:
+    """Return a kind of statement with its pattern compiled: NAME stands for an identifier, a blank for any white space."""
     spaced = pattern.replace("NAME", _NAME).replace(" ", r"\s+")
     return label, re.compile(r"\s*" + spaced, re.IGNORECASE | re.DOTALL), call, about
 
@@ -119,12 +121,12 @@ _KINDS = (
     _kind(
         "ANALYZE TABLE",
         "analyze table NAME",
-        "Nothing need be gathered: manifests hold the counts and bounds of each file; <table>.count().",
+        "There is nothing to analyse: manifests hold the counts and bounds of each file; <table>.count().",
     ),
     _kind(
         "REFRESH TABLE",
         "refresh (?:table )?NAME",
-        "spark.catalog.refreshTable(<whole>) for views over it; <table>.refresh() for a table in hand.",
+        "spark.catalog.refreshTable(<whole>) for views over it; <table>.refresh() for a Table object.",
     ),
     _kind(
         "CACHE TABLE",
@@ -217,7 +219,7 @@ _PROCEDURES = {
 
 
 def statement_of(text: str) -> Statement | None:
-    """The statement that a text is, None for a query and for what is about no table. A leading EXPLAIN does not count."""
+    """Return the statement that a text is; None for a query and for statements about no table. A leading EXPLAIN is skipped."""
     text = _COMMENT.sub(lambda m: " " if m[1] else m[0], text)
     text = text[m.end() :] if (m := _EXPLAIN.match(text)) else text
     if (m := _CALL.match(text)) is not None:
@@ -230,11 +232,12 @@ def statement_of(text: str) -> Statement | None:
 
 
 def is_explained(text: str) -> bool:
+    """Return whether a text begins with EXPLAIN."""
     return _EXPLAIN.match(text) is not None
 
 
 def _procedure(name: str, text: str) -> Statement | None:
-    """A procedure of Iceberg's; its table is the first argument, if that is written as one would."""
+    """Return the statement for a CALL of an Iceberg procedure; its table is the first argument, where that is a text."""
     *_, last = parts = [p.strip("` ") for p in name.split(".")]
     if len(parts) < 2 or parts[-2].lower() != "system" or last.lower() not in _PROCEDURES:
         return None
@@ -246,4 +249,5 @@ def _procedure(name: str, text: str) -> Statement | None:
 
 
 def _plain(name: str) -> str:
+    """Return a name without blanks around its dots."""
     return re.sub(r"\s*\.\s*", ".", name)

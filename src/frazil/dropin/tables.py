@@ -1,4 +1,4 @@
-"""Opening, creating and filling Frazil's tables by what Spark's writers are told."""
+"""Open, create and fill Frazil's tables by the options that Spark's writers are given."""
 
 from __future__ import annotations
 
@@ -25,36 +25,38 @@ _CATALOG = "catalog."
 
 
 def catalog_options(options: Mapping[str, Any]) -> dict[str, str]:
-    """`.option("catalog.<key>", …)` of a reader or writer."""
+    """Return the catalog properties among options, which are given as `.option("catalog.<key>", …)`."""
     return {k[len(_CATALOG) :]: str(v) for k, v in options.items() if k.lower().startswith(_CATALOG)}
 
 
 def write_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that are write options: neither a catalog's nor the path."""
     return {k: v for k, v in options.items() if not k.lower().startswith(_CATALOG) and k.lower() != "path"}
 
 
 def split_branch(name: str) -> tuple[str, str | None]:
-    """`db.t.branch_audit` (and `/path#branch_audit`) as ("db.t", "audit"); a tag or a snapshot takes no writes."""
+    """Split `db.t.branch_audit` (or `/path#branch_audit`) into ("db.t", "audit"). Raises InvalidInput for a tag or snapshot, which cannot
+    be written to."""
     if "/" in name:
         head, _, last = name.rpartition("#")
     else:
         *above, last = identifier_parts(name)
         head = full_name(above) if len(above) > 1 else ""
-    found = selector_suffix(last) if head else None
-    if not found:
+    selector = selector_suffix(last) if head else None
+    if not selector:
         return name, None
-    if "branch" not in found:
-        raise InvalidInput(f"Cannot write to {name!r}: only branches take writes.")
-    return head, str(found["branch"])
+    if "branch" not in selector:
+        raise InvalidInput(f"Cannot write to {name!r}: only branches take writes.", hint="Write to the table, or to a branch of it.")
+    return head, str(selector["branch"])
 
 
 def open_table(name: str, options: Mapping[str, Any], spark: Any = None) -> Table:
-    """The table to write to. `spark`: the session whose catalogs count, unless it is the running one. Raises InvalidInput for a metadata
-    table."""
+    """Open the table to write to. `spark`: the session whose catalogs apply; default: the running one. Raises InvalidInput for a metadata
+    table, NoSuchTableError."""
     given = catalog_options(options)
-    ours = None if spark is None else _of_session(spark, name, given)
+    in_session = None if spark is None else _of_session(spark, name, given)
     try:
-        table = load_table(name, **given) if ours is None else ours[0].load_table(ours[1])
+        table = load_table(name, **given) if in_session is None else in_session[0].load_table(in_session[1])
     except NoSuchTableError as e:
         if is_suffix(name.rpartition("#")[2] if "/" in name else identifier_parts(name)[-1]):
             raise InvalidInput(f"Cannot write to {name!r}: it is a metadata table, or there is no such table.", table=name) from e
@@ -65,7 +67,7 @@ def open_table(name: str, options: Mapping[str, Any], spark: Any = None) -> Tabl
 
 
 def _of_session(spark: Any, name: str, given: Mapping[str, str]) -> tuple[Catalog, tuple[str, ...]] | None:
-    """The catalog of this session that a name begins with, and the rest of the name."""
+    """Return the catalog of a session that a name begins with, and the rest of the name; None where it begins with none."""
     if (catalog := catalog_of(spark, name)) is None:
         return None
     prefix = f"spark.sql.catalog.{catalog}."
@@ -76,7 +78,8 @@ def _of_session(spark: Any, name: str, given: Mapping[str, str]) -> tuple[Catalo
 def insert(
     frame: Any, table: Table, options: Mapping[str, Any], *, overwrite: bool = False, dynamic: bool = False, where: Any = None
 ) -> None:
-    """Append, overwrite by filter (everything unless `where` is given) or of the partitions that the frame touches."""
+    """Append the frame, or overwrite with it: the rows for which `where` is TRUE, every row, or (`dynamic`) the partitions it has rows
+    of."""
     given = write_options(options)
     if not overwrite:
         table.append(frame, **given)
@@ -89,8 +92,11 @@ def insert(
 
 
 def is_dynamic(spark: Any, options: Mapping[str, Any], table: Table | None = None) -> bool:
-    """The option `overwrite-mode`. `table`: of an insertInto, where the session's spark.sql.sources.partitionOverwriteMode counts as well
-    if it is partitioned; Spark's save() does not ask that setting for tables of catalogs."""
+    """Return whether an overwrite replaces partitions, by the option `overwrite-mode`. Raises InvalidInput for an unknown mode.
+
+    `table`: the table of an insertInto. If it is partitioned, the session's spark.sql.sources.partitionOverwriteMode is the default;
+    Spark's save() ignores that setting for tables of catalogs.
+    """
     asked = next((str(v).lower() for k, v in options.items() if k.lower().replace("_", "-") == "overwrite-mode"), None)
     if asked not in (None, "static", "dynamic"):
         raise InvalidInput(f"Write option 'overwrite-mode' is static or dynamic, not {asked!r}.")
@@ -109,7 +115,11 @@ def create(
     replace: bool = False,
     must_exist: bool = False,
 ) -> None:
-    """A table with the frame's schema and rows, in one commit; `replace` makes an existing one anew and keeps its history."""
+    """Create a table with the frame's schema and rows, in one commit. `replace`: an existing table is replaced and keeps its history;
+    `must_exist`: one must be there.
+
+    Raises TableAlreadyExistsError; NoSuchTableError with `must_exist`; InvalidInput for a replacement by location.
+    """
     given, stored = write_options(options), dict(properties or {})
     if "/" in name:
         _create_at(name, frame, given, catalog_options(options), partition_by, stored, replace)
@@ -137,12 +147,13 @@ def _create_at(
     properties: Mapping[str, str],
     replace: bool,
 ) -> None:
+    """Create a table at a location, and append the frame."""
     if replace:
         raise InvalidInput(f"Replacing a table by its location is not possible: {location}.", hint="Use a catalog, or mode('overwrite').")
     location = absolute(location)
     metadata = table_metadata(location, frame, None, None, properties, partition_by=list(partition_by))
     if not isinstance(create_at(location, metadata, dict(catalog)), Committed):
-        raise TableAlreadyExistsError(f"Table already exists: {location}", table=location)
+        raise TableAlreadyExistsError(f"Table already exists: {location}", hint="Use mode('append') to add rows to it.", table=location)
     at_location(location, **catalog).append(frame, **given)
 
 
@@ -150,7 +161,7 @@ _TERM = re.compile(r"Column<'(.*)'>", re.DOTALL)
 
 
 def term_of(column: Any) -> str:
-    """`F.partitioning.days("ts")`, a plain column or text as the text of a partition term."""
+    """Return a partition term as text, given as `F.partitioning.days("ts")`, as a column or as text."""
     match = _TERM.fullmatch(str(column))
     if isinstance(column, str) or match is None:
         return str(column)
@@ -158,7 +169,8 @@ def term_of(column: Any) -> str:
 
 
 def sql_of(spark: Any, table: Table, condition: Any) -> str:
-    """A condition over a table's columns as SQL text, as Spark's analyser understands it."""
+    """Return a condition over a table's columns as SQL text; a Column is resolved by Spark's analyser. Raises Unsupported for a Column on
+    Spark Connect, where plans are out of reach."""
     if isinstance(condition, str):
         return condition
     empty = spark.createDataFrame([], to_spark(table.schema(), time=time_enabled(spark)))

@@ -1,4 +1,4 @@
-"""`df.write` of a prepared session."""
+"""Route `df.write` of a prepared session."""
 
 from __future__ import annotations
 
@@ -13,48 +13,53 @@ _LAYOUTS = ("bucketBy", "sortBy", "clusterBy")
 
 
 class IcebergWriter:
-    """A DataFrameWriter that takes `format("iceberg")` and Frazil's tables itself and passes on everything else."""
+    """Act as PySpark's DataFrameWriter: write `format("iceberg")` and Frazil's tables, pass everything else to Spark's writer."""
 
-    def __init__(self, frame: Any, own: Any):
-        self._frame, self._own = frame, own
+    def __init__(self, frame: Any, spark_writer: Any):
+        self._frame, self._spark_writer = frame, spark_writer
         self._format, self._mode = "", "error"
         self._given: dict[str, Any] = {}
         self._partitions: list[str] = []
         self._layout: str | None = None
 
     def format(self, source: str) -> IcebergWriter:
-        self._format, self._own = source.lower(), self._own.format(source)
+        """Set the format, on Spark's writer as well."""
+        self._format, self._spark_writer = source.lower(), self._spark_writer.format(source)
         return self
 
     def mode(self, saveMode: str | None) -> IcebergWriter:
-        self._own = self._own.mode(saveMode)
+        """Set the save mode: append, overwrite, ignore or error (the default). Raises InvalidInput for others."""
+        self._spark_writer = self._spark_writer.mode(saveMode)
         if saveMode is not None:
             if saveMode.lower() not in ("append", "overwrite", "ignore", *_ERROR_MODES):
-                raise InvalidInput(f"Unknown save mode {saveMode!r}.", hint="append, overwrite, ignore, error.")
+                raise InvalidInput(f"Unknown save mode {saveMode!r}.", hint="Modes are append, overwrite, ignore and error.")
             self._mode = saveMode.lower()
         return self
 
     def option(self, key: str, value: Any) -> IcebergWriter:
-        self._given[key], self._own = value, self._own.option(key, value)
+        """Set a write option, on Spark's writer as well."""
+        self._given[key], self._spark_writer = value, self._spark_writer.option(key, value)
         return self
 
     def options(self, **options: Any) -> IcebergWriter:
+        """Set several write options."""
         for key, value in options.items():
             self.option(key, value)
         return self
 
     def partitionBy(self, *cols: Any) -> IcebergWriter:
+        """Partition a new table by the values of columns."""
         self._partitions = list(cols[0] if len(cols) == 1 and isinstance(cols[0], list | tuple) else cols)
-        self._own = self._own.partitionBy(*cols)
+        self._spark_writer = self._spark_writer.partitionBy(*cols)
         return self
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._own, name)
+        attribute = getattr(self._spark_writer, name)
         if name not in _LAYOUTS:
-            return found
+            return attribute
 
         def laid_out(*arguments: Any, **named: Any) -> IcebergWriter:
-            self._own, self._layout = found(*arguments, **named), name
+            self._spark_writer, self._layout = attribute(*arguments, **named), name
             return self
 
         return laid_out
@@ -64,9 +69,11 @@ class IcebergWriter:
     def save(
         self, path: str | None = None, format: str | None = None, mode: str | None = None, partitionBy: Any = None, **options: Any
     ) -> None:
-        self._also(format, mode, partitionBy, options)
+        """Write to the table of a name or location by `format("iceberg")`: `append` and `overwrite` need a table that is there,
+        without a mode a new one is created."""
+        self._apply(format, mode, partitionBy, options)
         if self._format != "iceberg":
-            self._own.save(path)
+            self._spark_writer.save(path)
             return
         name = path or self._given.get("path")
         if not name:
@@ -74,31 +81,34 @@ class IcebergWriter:
         self._write(str(name), replaces=False)
 
     def saveAsTable(self, name: str, format: str | None = None, mode: str | None = None, partitionBy: Any = None, **options: Any) -> None:
-        self._also(format, mode, partitionBy, options)
+        """Create the table or write to it; mode `overwrite` replaces the table and keeps its history."""
+        self._apply(format, mode, partitionBy, options)
         if self._format != "iceberg" and not (not self._format and is_ours(self._frame.sparkSession, name)):
             with led_to_ours(self._frame.sparkSession, name, f'df.write.format("iceberg").saveAsTable({name!r}) makes an Iceberg table.'):
-                self._own.saveAsTable(name)
+                self._spark_writer.saveAsTable(name)
             return
         self._write(name, replaces=True)
 
     def insertInto(self, tableName: str, overwrite: bool | None = None) -> None:
-        """By position, as Spark does: the frame's columns are taken as the table's, in order."""
+        """Insert by position, as Spark does: the frame's columns become the table's, in order, whatever their names."""
         if not is_ours(self._frame.sparkSession, tableName):
             hint = f'df.write.format("iceberg").saveAsTable({tableName!r}) makes an Iceberg table.'
             with led_to_ours(self._frame.sparkSession, tableName, hint):
-                self._own.insertInto(tableName, overwrite)
+                self._spark_writer.insertInto(tableName, overwrite)
             return
         table, given = self._open(tableName)
         names = [f.name for f in table.schema().fields]
         if len(names) != len(self._frame.columns):
             raise SchemaMismatch(
-                f"insertInto goes by position: {tableName} has {len(names)} columns, the frame {len(self._frame.columns)}."
+                f"insertInto goes by position: {tableName} has {len(names)} columns, the frame {len(self._frame.columns)}.",
+                hint="Select as many columns, or use writeTo(…).append(), which goes by name.",
             )
         replaces = overwrite if overwrite is not None else self._mode == "overwrite"
         dynamic = is_dynamic(self._frame.sparkSession, given, table)
         insert(self._frame.toDF(*names), table, given, overwrite=replaces, dynamic=dynamic)
 
-    def _also(self, format: str | None, mode: str | None, partition_by: Any, options: dict[str, Any]) -> None:
+    def _apply(self, format: str | None, mode: str | None, partition_by: Any, options: dict[str, Any]) -> None:
+        """Apply the arguments of `save` and `saveAsTable` as the methods of their names would."""
         if format is not None:
             self.format(format)
         if mode is not None:
@@ -108,21 +118,21 @@ class IcebergWriter:
         self.options(**options)
 
     def _open(self, name: str) -> tuple[Any, dict[str, Any]]:
-        """The table, and the options with the branch that the name says."""
+        """Open a table, and return it with the options and the branch of its name."""
         head, branch = split_branch(name)
         return open_table(head, self._given, self._frame.sparkSession), {**self._given, **({"branch": branch} if branch else {})}
 
     def _check_partitions(self, name: str, table: Any) -> None:
-        """Spark refuses a partitionBy that is not the table's; so do we, rather than leave it unheard."""
+        """Refuse, as Spark does, a partitionBy that is not the table's partitioning."""
         spec = [str(f.name) for f in table.spec().fields if str(f.transform) == "identity"]
         if self._partitions and list(self._partitions) != spec:
             raise InvalidInput(
                 f"partitionBy({', '.join(self._partitions)}) is not the partitioning of {name}, which is {table.spec()}.",
-                hint="Leave it out; the table knows its own.", table=name,
+                hint="Leave partitionBy out: rows are partitioned as the table is.", table=name,
             )  # fmt: skip
 
     def _write(self, name: str, replaces: bool) -> None:
-        """`replaces`: mode overwrite makes the table anew (saveAsTable), else it replaces rows (save)."""
+        """Write by the save mode. `replaces`: mode `overwrite` replaces the table (saveAsTable) rather than its rows (save)."""
         if self._layout:
             raise Unsupported(f"{self._layout} is not for Iceberg tables.", hint="Partition by bucket(n, column), or set a sort order.")
         if replaces and self._mode == "overwrite":
@@ -132,7 +142,7 @@ class IcebergWriter:
             table, given = self._open(name)
         except NoSuchTableError as e:
             if self._mode in ("append", "overwrite") and not replaces:
-                e.advise("save() without a mode makes the table, and so does saveAsTable.")
+                e.advise("save() without a mode creates the table, and so does saveAsTable().")
                 raise
             create(name, self._frame, self._given, partition_by=self._partitions)
             return

@@ -1,4 +1,4 @@
-"""`df.writeTo(table)` of a prepared session."""
+"""Route `df.writeTo(table)` of a prepared session."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from frazil.spec.properties import DATA_FORMAT
 
 
 class IcebergWriterV2:
-    """A DataFrameWriterV2 that writes Frazil's tables itself; for any other name the calls are repeated on Spark's own."""
+    """Act as PySpark's DataFrameWriterV2: write Frazil's tables; for any other table the calls are repeated on Spark's own writer."""
 
-    def __init__(self, frame: Any, table: str, own: Callable[..., Any]):
-        self._frame, self._table, self._own = frame, table, own
+    def __init__(self, frame: Any, table: str, spark_write_to: Callable[..., Any]):
+        self._frame, self._table, self._spark_write_to = frame, table, spark_write_to
         self._calls: list[tuple[str, tuple[Any, ...]]] = []
         self._provider: str | None = None
         self._given: dict[str, Any] = {}
@@ -23,35 +23,43 @@ class IcebergWriterV2:
         self._partitions: list[Any] = []
 
     def using(self, provider: str) -> IcebergWriterV2:
+        """Set the provider of a new table: iceberg, or the format of its data files (parquet, orc, avro)."""
         self._provider = provider.lower()
         return self._note("using", provider)
 
     def option(self, key: str, value: Any) -> IcebergWriterV2:
+        """Set a write option."""
         self._given[key] = value
         return self._note("option", key, value)
 
     def options(self, **options: Any) -> IcebergWriterV2:
+        """Set several write options."""
         for key, value in options.items():
             self.option(key, value)
         return self
 
     def tableProperty(self, property: str, value: str) -> IcebergWriterV2:
+        """Set a property of a new table."""
         self._properties[property] = value
         return self._note("tableProperty", property, value)
 
     def partitionedBy(self, col: Any, *cols: Any) -> IcebergWriterV2:
+        """Partition a new table by columns and transforms (`F.partitioning`)."""
         self._partitions = [col, *cols]
         return self._note("partitionedBy", col, *cols)
 
     def clusterBy(self, col: str, *cols: str) -> IcebergWriterV2:
+        """Cluster a new table, which Iceberg tables do not support; writing one raises Unsupported."""
         return self._note("clusterBy", col, *cols)
 
     def _note(self, name: str, *arguments: Any) -> IcebergWriterV2:
+        """Note a call, to be repeated on Spark's own writer."""
         self._calls.append((name, arguments))
         return self
 
-    def _spark(self) -> Any:
-        writer = self._own(self._table)
+    def _spark_writer(self) -> Any:
+        """Return Spark's own writer, on which all calls are repeated."""
+        writer = self._spark_write_to(self._table)
         for name, arguments in self._calls:
             writer = getattr(writer, name)(*arguments)
         return writer
@@ -59,28 +67,35 @@ class IcebergWriterV2:
     # --- ends
 
     def create(self) -> None:
+        """Create the table with the frame's rows. Raises TableAlreadyExistsError."""
         self._create("create", replace=False)
 
     def replace(self) -> None:
+        """Replace the table's schema, partitioning and rows; its history stays. Raises NoSuchTableError."""
         self._create("replace", replace=True, must_exist=True)
 
     def createOrReplace(self) -> None:
+        """Create the table, or replace it."""
         self._create("createOrReplace", replace=True)
 
     def append(self) -> None:
+        """Append the frame's rows, columns matched by name."""
         self._write("append")
 
     def overwritePartitions(self) -> None:
+        """Replace the partitions that the frame has rows of."""
         self._write("overwritePartitions", overwrite=True, dynamic=True)
 
     def overwrite(self, condition: Any) -> None:
+        """Replace the rows for which the condition (a Column, or SQL text) is TRUE."""
         self._write("overwrite", condition, overwrite=True)
 
     def _create(self, verb: str, **named: Any) -> None:
+        """Create or replace the table, in Frazil or by Spark's own writer."""
         spark = self._frame.sparkSession
         if catalog_of(spark, self._table) is None and self._provider != "iceberg" and not is_ours(spark, self._table):
             with led_to_ours(spark, self._table, f'df.writeTo({self._table!r}).using("iceberg").{verb}() makes an Iceberg table.'):
-                getattr(self._spark(), verb)()
+                getattr(self._spark_writer(), verb)()
             return
         if self._provider in ("parquet", "orc", "avro"):  # as in Java: the format of the data files
             self._properties.setdefault(DATA_FORMAT.name, self._provider)
@@ -92,22 +107,23 @@ class IcebergWriterV2:
         create(self._table, self._frame, self._given, partition_by=partitions, properties=self._properties, **named)
 
     def _check_existing(self, name: str) -> None:
-        """What only a new table takes; Spark's own writer leaves it unheard."""
-        for asked, what in ((self._properties, "tableProperty"), (self._partitions, "partitionedBy")):
-            if asked:
-                shown = ", ".join(map(str, asked))
-                raise InvalidInput(f"{what}({shown}) is for a new table: {name} is there already.", hint="Leave it out.", table=name)
+        """Refuse what applies to new tables only, which Spark's own writer would ignore."""
+        for given, call in ((self._properties, "tableProperty"), (self._partitions, "partitionedBy")):
+            if given:
+                shown = ", ".join(map(str, given))
+                raise InvalidInput(f"{call}({shown}) is for a new table: {name} is there already.", hint="Leave it out.", table=name)
         if self._provider not in (None, "iceberg"):
             raise InvalidInput(f"using({self._provider!r}) is for a new table: {name} is there already.", hint="Leave it out.", table=name)
         if any(called == "clusterBy" for called, _ in self._calls):
             raise Unsupported("clusterBy is not for Iceberg tables.", hint="Partition by bucket(n, column), or set a sort order.")
 
     def _write(self, verb: str, *condition: Any, **how: bool) -> None:
+        """Write to an existing table, in Frazil or by Spark's own writer."""
         spark = self._frame.sparkSession
         name, branch = split_branch(self._table)
         if not is_ours(spark, name):
             with led_to_ours(spark, name, f'df.writeTo({name!r}).using("iceberg").create() makes an Iceberg table.'):
-                getattr(self._spark(), verb)(*condition)
+                getattr(self._spark_writer(), verb)(*condition)
             return
         try:
             table = open_table(name, self._given, spark)

@@ -1,4 +1,5 @@
-"""Files by PyIceberg's path: `load_file_io(properties).new_input(location).open()`. The stores themselves are in `frazil.storage`."""
+"""Open files of any store, by PyIceberg's module path: `load_file_io(properties).new_input(location).open()`. The stores themselves are
+implemented in `frazil.storage`."""
 
 from __future__ import annotations
 
@@ -11,9 +12,11 @@ __all__ = ["FileIO", "InputFile", "OutputFile", "OutputStream", "load_file_io", 
 
 
 def load_file_io(properties: Mapping[str, str] = {}, location: str | None = None) -> FileIO:
-    """Files of any store that Frazil serves, with the stores' properties (`s3.…`, `gcs.…`, `adls.…`); a location's scheme chooses the
-    store, file by file. `location` (else the property `warehouse`) is one that must be served. Raises Unsupported for schemes that are
-    not, and for a `py-io-impl` of somebody else."""
+    """Return a FileIO for the stores that Frazil serves. `properties`: those of the stores (`s3.…`, `gcs.…`, `adls.…`). The scheme of each
+    file's location chooses its store; `location`, else the property `warehouse`, must be in one that is served.
+
+    Raises Unsupported for schemes that are not served, and for a `py-io-impl` of another product.
+    """
     if not is_own_io(named := properties.get("py-io-impl", "")):
         raise Unsupported(f"py-io-impl names a class that Frazil cannot run: {named}.", hint="Leave it out.")
     return file_io(storage_for(location or properties.get("warehouse") or "/", properties))

@@ -1,4 +1,4 @@
-"""Schemas to Arrow and back by PyIceberg's path: `from frazil.io.pyarrow import schema_to_pyarrow, pyarrow_to_schema`."""
+"""Convert schemas to Arrow and back, by PyIceberg's module path: `from frazil.io.pyarrow import schema_to_pyarrow, pyarrow_to_schema`."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ __all__ = ["PyArrowFileIO", "UnsupportedPyArrowTypeException", "parquet_files_to
 
 
 def schema_to_pyarrow(schema: Schema, metadata: Mapping[bytes, bytes] = {}, include_field_ids: bool = True) -> pa.Schema:
-    """The Arrow schema of the rows that a scan gives; field ids and comments are in the fields' metadata, `metadata` is the schema's."""
-    found = with_docs(to_arrow_schema(schema, field_ids=include_field_ids), schema.fields)
-    return pa.schema(found, metadata=dict(metadata) or None)
+    """Return the Arrow schema of the rows that a scan returns, with field ids and comments in the metadata of its fields. `metadata`: that
+    of the Arrow schema."""
+    arrow_schema = with_docs(to_arrow_schema(schema, field_ids=include_field_ids), schema.fields)
+    return pa.schema(arrow_schema, metadata=dict(metadata) or None)
 
 
 def pyarrow_to_schema(
@@ -34,21 +35,24 @@ def pyarrow_to_schema(
     downcast_ns_timestamp_to_us: bool = False,
     format_version: int = DEFAULT_FORMAT_VERSION,
 ) -> Schema:
-    """The Iceberg schema of an Arrow schema: with its field ids when every field has one, else with those of the name mapping (as text, or
-    parsed), else with ids from 1. Raises Unsupported for types without a counterpart, ValidationError for those of a later format
-    version and for columns that the mapping does not know."""
+    """Return the Iceberg schema of an Arrow schema.
+
+    Field ids are those of the Arrow fields if each has one, else those of the name mapping (JSON text or parsed), else numbered from 1.
+    `downcast_ns_timestamp_to_us`: give timestamps in nanoseconds a type in microseconds. Raises Unsupported for types without a
+    counterpart, ValidationError for types of a later format version and for columns that the mapping does not name.
+    """
     if name_mapping is not None:
         schema = numbered_by_names(schema, parse_name_mapping(name_mapping) if isinstance(name_mapping, str) else name_mapping)
-    found = from_arrow_schema(schema, nanoseconds=not downcast_ns_timestamp_to_us)
-    check_schema(found, format_version)
-    return found
+    converted = from_arrow_schema(schema, nanoseconds=not downcast_ns_timestamp_to_us)
+    check_schema(converted, format_version)
+    return converted
 
 
 def parquet_files_to_data_files(io: Storage, table_metadata: TableMetadata, file_paths: Iterable[str]) -> Iterator[DataFile]:
-    """Entries for Parquet files that lie somewhere, with metrics from their footers: what `update_snapshot().fast_append()` takes."""
+    """Return the entries of existing Parquet files, with metrics from their footers, as `update_snapshot().fast_append()` takes them."""
     return iter(data_files_of(file_paths, table_metadata, io))
 
 
 def PyArrowFileIO(properties: Mapping[str, str] = {}) -> FileIO:
-    """Files of any store; see `frazil.io.load_file_io`."""
+    """Return a FileIO for any store; see `frazil.io.load_file_io`."""
     return load_file_io(properties)

@@ -1,9 +1,9 @@
-"""Carry one operation from end to end: what is written or read, who does the work, and the one commit at the end.
+"""Carry out one read or write of a table from end to end, with or without Spark, up to its one commit.
 
-Whoever writes goes through here: tables and transactions, the Python data source, `format("iceberg")`. A write is a
-`operation.TableOperation`, which holds what is staged on a table as it was loaded: `target` (branch, write-audit-publish, options), then
-`stage` (frames), or `step`, `row_changes` and `merge` (rows that are there), then one commit. `reading` says what a read is about.
-Everything that an operation asks of Spark passes the protocol `engine.Engine`; `in_process` is the one without Spark.
+All writes pass through this room: those of tables and transactions, of the Python data source and of `format("iceberg")`. A write is an
+`operation.TableOperation`. It resolves where to write (`target`: branch, write-audit-publish, options), stages frames (`stage`) or changes
+to existing rows (`step`, `row_changes`, `merge`), and commits them. A read is described by `reading` or `reading_changes`. Everything that
+an operation asks of Spark passes through the protocol `engine.Engine`; `in_process` implements it without Spark.
 """
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Arguments of reads and writes as users type them, checked before anything is done; the errors name the argument and its value."""
+"""Check the arguments of reads and writes before anything is done. The errors name the argument and its value."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from frazil.errors import InvalidInput
 
 
 def names(argument: str, given: Any) -> tuple[str, ...]:
-    """Names of columns: one as text, or several. Raises InvalidInput."""
+    """Return column names as a tuple, from one name or a sequence of names. Raises InvalidInput for anything else."""
     if isinstance(given, str):
         return (given,)
     if not isinstance(given, Sequence) or isinstance(given, bytes) or not all(isinstance(n, str) for n in given):
@@ -18,26 +18,28 @@ def names(argument: str, given: Any) -> tuple[str, ...]:
 
 
 def number(argument: str, given: Any, least: int | None = None) -> int | None:
-    """A whole number, as such or as text; None stays None. Raises InvalidInput."""
+    """Return a whole number, given as such or as text; None stays None. Raises InvalidInput for anything else and for less than `least`,
+    which is 0 or None (no limit)."""
     if given is None:
         return None
     try:
-        found = int(str(given))
+        value = int(str(given))
     except ValueError:
         raise InvalidInput(f"{argument} is a whole number, not {given!r}.") from None
-    if least is not None and found < least:
+    if least is not None and value < least:
         raise InvalidInput(f"{argument} must not be negative, got {given!r}.")
-    return found
+    return value
 
 
 def flag(argument: str, given: Any) -> bool | None:
+    """Return True, False or None as given. Raises InvalidInput for anything else."""
     if given is not None and not isinstance(given, bool):
         raise InvalidInput(f"{argument} is True or False, not {given!r}.")
     return given
 
 
 def mapping(argument: str, given: Any) -> dict[str, Any]:
-    """Raises InvalidInput for what is no mapping."""
+    """Return a mapping as a dict with text keys; None gives an empty one. Raises InvalidInput for anything that is not a mapping."""
     if given is None:
         return {}
     if not isinstance(given, Mapping):

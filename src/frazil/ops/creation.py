@@ -1,4 +1,4 @@
-"""The operation that creates or replaces a table together with its first rows, as one commit."""
+"""Create or replace a table together with its first rows, as one commit (CREATE TABLE AS SELECT, CREATE OR REPLACE)."""
 
 from __future__ import annotations
 
@@ -14,20 +14,23 @@ from frazil.spec.metadata import TableMetadata
 
 
 class Creation(TableOperation):
-    """`replaced`: the table that is made anew, its history kept; None: there is none yet. An error leaves things as they were."""
+    """Stage writes on a table that does not exist yet, or that is replaced. An error leaves the catalog and the old table as they were.
+
+    `replaced`: the table to replace, which keeps its history; None: the table is new.
+    """
 
     def __init__(self, backend: CatalogBackend, parts: Parts, metadata: TableMetadata, replaced: LoadedTable | None, name: str):
         self._catalog, self._replaced = backend, replaced
         if replaced is None:
             base = backend.stage_create(parts, metadata)
         else:
-            made = self._replacement = ReplaceTable(
+            action = self._replacement = ReplaceTable(
                 schema=metadata.schema(), spec=metadata.spec(), sort_order=metadata.sort_order(), location=metadata.location,
                 properties=metadata.properties,
             )  # fmt: skip
-            changes = replacement(replaced.metadata, made.schema, made.spec, made.sort_order, made.location, made.properties)
-            as_made = apply_updates(replaced.metadata, changes)
-            base = LoadedTable(parts, replaced.metadata_location, as_made, replaced.storage, replaced.config)
+            updates = replacement(replaced.metadata, action.schema, action.spec, action.sort_order, action.location, action.properties)
+            replaced_metadata = apply_updates(replaced.metadata, updates)
+            base = LoadedTable(parts, replaced.metadata_location, replaced_metadata, replaced.storage, replaced.config)
         super().__init__(backend, base, name)
 
     @property

@@ -1,7 +1,7 @@
-"""The seam between an operation and whoever does its work: this process (`in_process`), or a Spark session (`frazil.spark.door.engine`).
+"""Define the protocol of engines: this process (`in_process`) or a Spark session (`frazil.spark.door.engine`) does an operation's work.
 
-Everything that an operation asks of a session passes here; what it asks is answered by values of Frazil, so that operations know no Spark.
-Frames and conditions are handed through as users gave them: only the engine that a frame belongs to looks inside.
+Everything that an operation asks of a Spark session passes through this protocol and is answered with Frazil's own types, so operations do
+not depend on Spark. Frames and conditions pass through as users gave them; only the engine that a frame belongs to looks inside.
 """
 
 from __future__ import annotations
@@ -31,15 +31,18 @@ from frazil.storage import Storage
 from frazil.tasks.runner import Runner
 
 Frame: TypeAlias = Any
-"""Rows as users hand them in or get them: a Spark DataFrame, or anything that has an Arrow stream."""
+"""Rows that users pass in or get back: a Spark DataFrame, or any object with an Arrow stream."""
 Planned = Callable[[Predicate], Plan]
 ContextOf = Callable[[Plan], ChangeContext]
 
 
 @dataclass(frozen=True)
 class ReadySource:
-    """The source of a MERGE, evaluated once, before anybody looks into it. `native`: how the engine itself knows it, `frame`: what it was
-    made of; both only where the engine evaluates SQL over it."""
+    """Hold the source of a MERGE after its single evaluation.
+
+    `rows`: how many rows it has. `open`: opens it for reading. `native`: the source as a frame of the engine; `frame`: the frame that the
+    caller passed. Both are None unless the engine evaluates SQL over the source.
+    """
 
     schema: Schema
     rows: int
@@ -54,10 +57,11 @@ class ReadySource:
 
 @dataclass(frozen=True)
 class RowChanges:
-    """What an operation has made, not committed yet. `changed`: as the engine-free operations give it, new rows' files among `added`.
+    """Hold the files that a DELETE, UPDATE or MERGE by an engine's SQL has written and not committed yet.
 
-    `conflict_filter`: what the plan was pruned by, hence which rows of others could matter. `counts`: rows, by operation of MERGE as in
-    the names of Spark's summary properties (`matched-updated`, …).
+    `changed`: the data and delete files, those of inserted rows included in `added`. `conflict_filter`: the filter that the plan was
+    pruned by, so that only concurrent changes to rows that match it are conflicts. `inserted`: the number of inserted rows. `counts`:
+    numbers of rows per clause of MERGE, named as in Spark's summary properties (`matched-updated`, …).
     """
 
     changed: Changed
@@ -75,10 +79,10 @@ class RowChanges:
 
 
 class Engine(Protocol):
-    """Who does the work of one operation.
+    """Do the work of one operation: read, write and change rows.
 
-    `evaluates_sql`: conditions and values beyond Frazil's grammar, rows that are shuffled before they are written. The methods of the last
-    part, rows found by any SQL, are only called where it is true. `case_sensitive` None: as the session says.
+    `evaluates_sql`: whether the engine evaluates SQL beyond Frazil's grammar and can shuffle rows before they are written. The methods of
+    the last section (`lacking` to `merge`) are only called where it is true. `case_sensitive` None: as the session's setting says.
     """
 
     @property
@@ -89,18 +93,21 @@ class Engine(Protocol):
     def settings(self, case_sensitive: bool | None = None) -> SessionSettings: ...
 
     def as_meant(self, settings: SessionSettings) -> AbstractContextManager[None]:
-        """Inside, the engine's SQL reads times and failures by these settings, also in a session that merely runs and has others."""
+        """Apply the settings to the engine's SQL within a `with` block: literals without a zone and failing casts mean the same there,
+        even where the session has other settings."""
 
     def write_audit_publish(self) -> WriteAuditPublish: ...
 
     def write_defaults(self) -> Mapping[str, str]:
-        """Write options that the session gives, below those of the caller. Raises Unsupported for one that is not served."""
+        """Return the write options that the session sets, which those of the caller override. Raises Unsupported for an option that is not
+        served."""
 
     def facts(self) -> dict[str, str]:
-        """What every snapshot's summary says of the engine that made it: engine-name, engine-version, …"""
+        """Return the properties of the snapshot summary that name the engine: engine-name, engine-version, …"""
 
     def runner(self, metadata: TableMetadata, storage: Storage) -> Runner:
-        """A runner whose workers can read and write the table. Raises NotInstalledError and InvalidInput that say what is missing."""
+        """Return a runner whose workers can read and write the table. Raises NotInstalledError where a package is missing, InvalidInput
+        where the session cannot reach the table."""
 
     # --- frames
 
@@ -109,26 +116,28 @@ class Engine(Protocol):
     def write(
         self, frame: Frame, metadata: TableMetadata, storage: Storage, options: WriteOptions, case_sensitive: bool | None = None
     ) -> list[DataFile]:
-        """The rows of a frame as data files of the table, durable and complete; after an error none is left."""
+        """Write the rows of a frame as data files of the table, and return their entries once all are durable. After an error no file is
+        left."""
 
     def stage_source(
         self, frame: Frame, write: WriteContext, like: Schema, case_sensitive: bool = True
     ) -> AbstractContextManager[ReadySource]:
-        """A frame evaluated once, where all tasks of the operation `write` can read it; gone at the end, however it ends. `like`: the
-        table's columns, by which Python values are read."""
+        """Evaluate a frame once, and store it where all tasks of the operation that `write` belongs to can read it, until the end of the
+        `with` block. `like`: the table's schema, by which Python values are converted."""
 
     def read(self, reading: RowsReading) -> Frame:
-        """The rows of a table, lazily."""
+        """Return the rows of a table as a lazy frame."""
 
-    def read_changes(self, reading: ChangesReading) -> Frame: ...
+    def read_changes(self, reading: ChangesReading) -> Frame:
+        """Return the changelog of a table as a lazy frame."""
 
     def shown(self, table: pa.Table) -> Frame:
-        """A small table, as are the metadata tables, as a frame of this engine."""
+        """Return a small Arrow table, such as a metadata table, as a frame of this engine."""
 
-    # --- rows found by any SQL: what has been made, not committed yet; after an error nothing is left
+    # --- rows found by SQL: each method writes files and commits nothing; after an error no file is left
 
     def lacking(self, schema: Schema) -> NestedField | None:
-        """The first column, if any, of a type that its SQL cannot hold."""
+        """Return the first column of a type that the engine's SQL cannot hold; None: it can hold all of them."""
 
     def delete(self, planned: Planned, where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None) -> RowChanges: ...
 
@@ -137,7 +146,7 @@ class Engine(Protocol):
     ) -> RowChanges: ...
 
     def check_merge(self, schema: Schema, frame: Frame, merge: Merge, *, case_sensitive: bool | None = None) -> None:
-        """Looks at a MERGE before its source is evaluated. Raises what the engine refuses."""
+        """Check a MERGE before its source is evaluated. Raises what the engine refuses."""
 
     def merge(
         self,
@@ -149,4 +158,4 @@ class Engine(Protocol):
         case_sensitive: bool | None = None,
         checked: bool = False,
     ) -> RowChanges:
-        """`checked`: `check_merge` has looked at it already."""
+        """Join the table with the source by SQL and apply the clauses. `checked`: `check_merge` has accepted the MERGE already."""

@@ -6,15 +6,17 @@ from typing import Any
 
 
 def is_spark_frame(frame: Any) -> bool:
-    """A Spark DataFrame, classic or Connect."""
+    """Tell whether a value is a Spark DataFrame, classic or Connect."""
     return _is_spark(frame, "DataFrame")
 
 
 def is_spark_column(value: Any) -> bool:
+    """Tell whether a value is a Spark Column, classic or Connect."""
     return _is_spark(value, "Column")
 
 
 def is_spark_type(value: Any) -> bool:
+    """Tell whether a value is a type of Spark, such as a StructType."""
     return _is_spark(value, "DataType")
 
 
@@ -23,7 +25,7 @@ def _is_spark(value: Any, name: str) -> bool:
 
 
 def is_stream(frame: Any) -> bool:
-    """Whether a frame can be read only once, as far as one can tell: what has nothing but an Arrow stream may be a stream itself."""
+    """Tell whether a frame may be readable only once: iterators, readers, and objects with an Arrow stream but no length."""
     if hasattr(frame, "__next__") or hasattr(frame, "read_next_batch"):
         return True
     return hasattr(frame, "__arrow_c_stream__") and not (hasattr(frame, "__len__") or hasattr(frame, "num_rows"))

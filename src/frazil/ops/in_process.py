@@ -1,4 +1,4 @@
-"""The engine without Spark: Arrow frames, threads of this process, and the grammar of predicates; no session is asked anything."""
+"""Implement the engine without Spark: Arrow frames, threads of this process and Frazil's own SQL expressions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from frazil.tasks.runner import InProcess, Runner
 
 @dataclass(frozen=True)
 class InProcessEngine:
-    """Implements `ops.engine.Engine`. Rows of frames are Arrow; what it reads comes as a stream of Arrow batches."""
+    """Implement `ops.engine.Engine` without Spark. Frames are Arrow data; reads return a stream of Arrow batches."""
 
     @property
     def evaluates_sql(self) -> bool:
@@ -83,15 +83,15 @@ class InProcessEngine:
         return None
 
     def delete(self, planned: Planned, where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None) -> RowChanges:
-        raise _needs_spark()
+        raise _spark_needed()
 
     def update(
         self, planned: Planned, assignments: Mapping[str, Any], where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None
     ) -> RowChanges:
-        raise _needs_spark()
+        raise _spark_needed()
 
     def check_merge(self, schema: Schema, frame: Frame, merge: Merge, *, case_sensitive: bool | None = None) -> None:
-        raise _needs_spark()
+        raise _spark_needed()
 
     def merge(
         self,
@@ -103,11 +103,11 @@ class InProcessEngine:
         case_sensitive: bool | None = None,
         checked: bool = False,
     ) -> RowChanges:
-        raise _needs_spark()
+        raise _spark_needed()
 
 
-def _needs_spark() -> Unsupported:
-    return Unsupported("A Spark Column, or SQL beyond Frazil's grammar, needs Spark.", hint="Give spark=, or strings within the grammar.")
+def _spark_needed() -> Unsupported:
+    return Unsupported("A Spark Column, or SQL beyond Frazil's grammar, needs Spark.", hint="Pass spark=, or strings within the grammar.")
 
 
 IN_PROCESS = InProcessEngine()

@@ -1,6 +1,7 @@
-"""Stage MERGE and upsert, as a step of an operation.
+"""Stage MERGE and upsert as steps of an operation.
 
-source staged once -> bound to the table -> what its keys can reach is planned -> matched file by file -> what no file matched is inserted.
+The source is evaluated once and bound to the table. Files that its keys can match are planned and joined file by file, then source rows
+that matched no file are inserted. A MERGE with conditions beyond Frazil's grammar, or with a very large source, is joined by Spark instead.
 """
 
 from __future__ import annotations
@@ -40,31 +41,35 @@ from frazil.rows.upsert import refuse_duplicates, refuse_unknown, refuse_without
 from frazil.scan.plan import Plan
 from frazil.spec.schema import Schema
 
-IN_TASKS = 4_000_000  # rows of a source up to which tasks join it themselves; Spark's own join takes more
-_TESTS = ("isnull", "isnotnull", "isnan")  # functions by name that are predicates of their own
+IN_TASKS = 4_000_000  # the most source rows that each task joins by itself; Spark's own join takes larger sources
+_TESTS = ("isnull", "isnotnull", "isnan")  # functions that the parser turns into predicates, so that find_function does not know them
 _SUMMARY = "spark.merge-into.num-target-rows-"
 
 
 def stage_merge(step: Step, rows: InputFrame, merge: Merge, mode: str | None = None, *, unique: Sequence[str] = ()) -> StagedWrite:
-    """The files of a MERGE and the action that commits them. `unique`: an upsert by these columns of the source, which must not repeat;
-    rows that it would not change are left alone."""
+    """Write the files of a MERGE, and return them with the action that commits them.
+
+    `mode`: copy-on-write or merge-on-read; None: the table's write.merge.mode. `unique`: for an upsert, its key columns. The source must
+    hold each key once, and rows that would not change are left as they are.
+    """
     chosen = mode_of("merge", step.metadata, mode, step.to.options)
     merge = replace(merge, merge_schema=merge.merge_schema or step.to.options.merge_schema)
     merge.check()
     if unique:
         _check_upsert(step)
     checked = not unique and _checked_by_sql(step, rows, merge)
-    # Whoever joins stages the source; a Spark frame is evaluated by Spark, also when the rest is done in this process.
-    stages = step.engine if step.engine.evaluates_sql else rows.engine
-    with stages.stage_source(rows.frame, step.write, step.schema, step.settings.case_sensitive) as ready:
+    # The engine that joins stages the source. A Spark frame is evaluated by Spark even if this process joins.
+    staging_engine = step.engine if step.engine.evaluates_sql else rows.engine
+    with staging_engine.stage_source(rows.frame, step.write, step.schema, step.settings.case_sensitive) as ready:
         step, before = _evolved(step, ready.schema, merge)
         if unique:
             refuse_without_key(ready.schema, unique, step.case_sensitive)
         if unique and not merge.merge_schema:
             refuse_unknown(ready.schema, step.schema, step.case_sensitive)
         bound = None
-        writes = any(x.do is not Do.DELETE for x in merge.clauses)
-        by_sql = _has_columns(merge) or (writes and not unique and step.shuffles("merge", ready.schema))
+        writes = any(clause.do is not Do.DELETE for clause in merge.clauses)
+        has_spark_columns = any(map(is_spark_column, merge.words))
+        by_sql = has_spark_columns or (writes and not unique and step.shuffles("merge", ready.schema))
         if not by_sql and (not step.engine.evaluates_sql or unique or ready.rows <= IN_TASKS):
             bound = step.in_grammar(partial(_bound, step, ready.schema, merge, bool(unique)))
         staged = _by_sql(step, ready, merge, chosen, checked) if bound is None else _in_tasks(step, ready, bound, chosen, unique)
@@ -75,7 +80,7 @@ def _check_upsert(step: Step) -> None:
     options = step.to.options
     for name in ("distribution_mode", "advisory_partition_size"):
         if options.asks_for(name) and getattr(options, name) != "none":
-            raise meaningless(name, "to an upsert: rows are written by the tasks that find them", "merge() shuffles rows as asked.")
+            raise meaningless(name, "to an upsert: rows are written by the tasks that find them", "Use merge(), which shuffles rows.")
 
 
 def _bound(step: Step, source: Schema, merge: Merge, changed_only: bool) -> BoundMerge:
@@ -87,24 +92,19 @@ def _bound(step: Step, source: Schema, merge: Merge, changed_only: bool) -> Boun
 
 
 def _in_tasks(step: Step, ready: ReadySource, bound: BoundMerge, mode: Mode, unique: Sequence[str]) -> StagedWrite:
+    """Join the source with the table's files in the tasks of the runner, then insert the source rows that matched no file."""
     source = ready.open()
     try:
-        return _joined(step, source, bound, mode, unique)
+        pairing = Pairing(bound, source)
+        if unique:
+            refuse_duplicates(pairing, unique)
+        where = bound.target_filter(reach(pairing))
+        plan = step.plan(where)
+        decider = MergeDecider(step.read(plan), bound, source, step.lineage, bool(bound.not_matched))
+        changed = step.change(list(step.tasks(plan)), step.context(plan, mode, decider), plan)
+        inserted = _inserted(step, source, bound, changed.reports) if bound.not_matched else Inserted()
     finally:
         forget(source)
-
-
-def _joined(step: Step, source: MergeSource, bound: BoundMerge, mode: Mode, unique: Sequence[str]) -> StagedWrite:
-    pairing = Pairing(bound, source)
-    if unique:
-        refuse_duplicates(pairing, unique)
-    where = bound.target_filter(reach(pairing))
-    found = step.plan(where)
-    decider = MergeDecider(step.read(found), bound, source, step.lineage, bool(bound.not_matched))
-    changed = step.change(list(step.tasks(found)), step.context(found, mode, decider), found)
-    inserted = Inserted()
-    if bound.not_matched:
-        inserted = _inserted(step, source, bound, changed.reports)
     counts = MergeCounts()
     for report in changed.reports:
         counts.add(report.counts)
@@ -112,7 +112,7 @@ def _joined(step: Step, source: MergeSource, bound: BoundMerge, mode: Mode, uniq
 
 
 def _inserted(step: Step, source: MergeSource, bound: BoundMerge, reports: Sequence[MergeReport]) -> Inserted:
-    """What no task saw matched, written by tasks of its own."""
+    """Write the source rows that no task matched, in tasks of their own."""
     matched = np.zeros(source.num_rows, bool)
     for report in reports:
         matched |= report.flags(source.num_rows)
@@ -135,60 +135,55 @@ def _finished(
 
 
 def _with_summary(action: Action, extras: Mapping[str, str]) -> Action:
-    known = getattr(action, "snapshot_properties", None)
-    return action if known is None else replace(action, snapshot_properties={**extras, **known})  # type: ignore[type-var]
+    """Add properties to the summary of the snapshot that an action makes; those of the caller take precedence."""
+    properties = getattr(action, "snapshot_properties", None)
+    return action if properties is None else replace(action, snapshot_properties={**extras, **properties})  # type: ignore[type-var]
 
 
 def _checked_by_sql(step: Step, rows: InputFrame, merge: Merge) -> bool:
-    """Has the engine look at a MERGE that only its SQL can do before the source, which may take long, is evaluated. Evolution is the
-    exception: the table's new columns are known later. Raises what the engine refuses."""
-    both = step.engine.evaluates_sql and rows.engine.evaluates_sql
-    if not both or merge.merge_schema or all(map(_is_ours, merge.words)):
+    """Let the engine check a MERGE that needs its SQL, before the source is evaluated, which may take long. Returns whether it was checked:
+    with schema evolution it is not, because the table's new columns are not known yet. Raises what the engine refuses."""
+    both_evaluate_sql = step.engine.evaluates_sql and rows.engine.evaluates_sql
+    if not both_evaluate_sql or merge.merge_schema or all(map(_is_in_grammar, merge.words)):
         return False
     step.engine.check_merge(step.schema, rows.frame, merge, case_sensitive=step.case_sensitive)
     return True
 
 
-def _is_ours(value: Any) -> bool:
-    """Whether Frazil's grammar has an expression, as far as its text tells."""
+def _is_in_grammar(value: Any) -> bool:
+    """Tell whether Frazil's grammar has an expression and all functions that it calls; types are checked later."""
     try:
-        found = parse(value) if isinstance(value, str) else value
+        expression = parse(value) if isinstance(value, str) else value
     except ParseError:
         return False
-    called = {x.function for x in walk(found) if isinstance(x, Call)} if isinstance(found, Expression) else set()
+    called = {node.function for node in walk(expression) if isinstance(node, Call)} if isinstance(expression, Expression) else set()
     return not is_spark_column(value) and all(find_function(name) or name in _TESTS for name in called)
 
 
 def _by_sql(step: Step, ready: ReadySource, merge: Merge, mode: Mode, checked: bool) -> StagedWrite:
-    """Conditions beyond the grammar, and sources too large for tasks: the engine's SQL joins."""
+    """Join by the engine's SQL: for conditions beyond the grammar, rows to shuffle, and sources too large for tasks."""
     if not step.engine.evaluates_sql:
-        raise Unsupported("A Spark Column in a MERGE needs Spark.", hint="Give spark=, or strings.")
+        raise Unsupported("A Spark Column in a MERGE needs Spark.", hint="Pass spark=, or give the condition as text.")
 
     def context_of(planned: Plan) -> ChangeContext:
         return step.context(planned, mode, DeleteDecider.of(step.read(planned)))
 
     with step.nothing_left(), step.engine.as_meant(step.settings):
-        made = step.engine.merge(step.settled_plan, ready, merge, context_of, case_sensitive=step.case_sensitive, checked=checked)
-    done = made.counts
+        changes = step.engine.merge(step.settled_plan, ready, merge, context_of, case_sensitive=step.case_sensitive, checked=checked)
+    rows = changes.counts
     counts = MergeCounts(
-        done["matched-updated"], done["matched-deleted"], done["not-matched-by-source-updated"], done["not-matched-by-source-deleted"]
+        rows["matched-updated"], rows["matched-deleted"], rows["not-matched-by-source-updated"], rows["not-matched-by-source-deleted"]
     )
     inserts = bool(merge.of(When.NOT_MATCHED))
-    return _finished(step, mode, made.changed, Inserted((), made.inserted), counts, made.conflict_filter, inserts)
-
-
-def _has_columns(merge: Merge) -> bool:
-    """Whether a condition or value is a Spark Column."""
-    return any(map(is_spark_column, merge.words))
-
+    return _finished(step, mode, changes.changed, Inserted((), changes.inserted), counts, changes.conflict_filter, inserts)
 
 
 def _evolved(step: Step, source: Schema, merge: Merge) -> tuple[Step, tuple[Action, ...]]:
-    """With `merge_schema` the table gets the source's columns that are assigned and that it lacks, in the same commit."""
+    """Add to the table the source columns that are assigned and that it lacks, if `merge_schema` asks for it, in the same commit."""
     if not merge.merge_schema:
         return step, ()
-    wanted = columns_to_add(merge, step.schema, source, step.case_sensitive)
-    update = evolve_to(wanted, step.metadata, step.case_sensitive) if wanted.fields else None
+    new_columns = columns_to_add(merge, step.schema, source, step.case_sensitive)
+    update = evolve_to(new_columns, step.metadata, step.case_sensitive) if new_columns.fields else None
     if update is None:
         return step, ()
     evolved = apply_updates(step.metadata, update.updates(step.metadata))

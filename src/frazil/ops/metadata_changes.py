@@ -1,4 +1,4 @@
-"""Actions that change a table's metadata alone: properties, location, format version."""
+"""Make the actions that change a table's metadata and no rows: properties, location, format version."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def set_properties(properties: Mapping[str, Any]) -> Action:
 
 
 def property_texts(properties: Mapping[str, Any]) -> dict[str, str]:
-    """Properties as a table stores them. A name that is nearly a known one is a warning: other engines may have properties of their own."""
+    """Return table properties as the texts that a table stores. A name that resembles a known one is logged as a warning and kept, since
+    other engines may have properties of their own."""
     for name in map(str, properties):
         if (meant := meant_by(name)) is not None:
             _log.warning("Table property %r is not known, and has no effect here. Did you mean %r?", name, meant)
@@ -38,7 +39,7 @@ def set_location(location: str) -> Action:
 
 
 def upgrade(format_version: int, metadata: TableMetadata) -> Action:
-    """To a newer format version; nothing where the table has it already."""
+    """Upgrade a table to a newer format version; a table that has the version already stays as it is."""
     if not isinstance(format_version, int):
         raise InvalidInput(f"format_version is a number, not {format_version!r}.", table=metadata.location)
     return MetadataChange(lambda m: () if m.format_version == format_version else (UpgradeFormatVersion(format_version),))

@@ -1,4 +1,4 @@
-"""Errors from deep inside say which table they are about."""
+"""Name the table in errors that are raised where its name is not known."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from frazil.errors import FrazilError
 
 @contextlib.contextmanager
 def naming(name: str, location: str) -> Iterator[None]:
-    """Errors of Frazil that leave this block name the table, if they do not yet."""
+    """Add the table's name to any FrazilError that leaves the `with` block and does not name it yet."""
     try:
         yield
     except FrazilError as e:

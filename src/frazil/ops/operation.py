@@ -1,4 +1,4 @@
-"""One operation on a table: what has been staged on it as it was loaded, and at the end one commit. Metadata is written once, then."""
+"""Collect the changes of one operation on a table, and publish them as one commit at its end. Metadata is written only then."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ from frazil.tasks.runner import Runner
 
 
 class TableOperation:
-    """As a context manager it commits at the end of the block; an error in it commits nothing and removes what was written.
+    """Stage writes and metadata changes on one table. As a context manager it commits at the end of the block; after an error it commits
+    nothing and removes the files that were written.
 
-    `metadata`: the table's, with the changes of schema, specs and properties that are staged. `engine`: whose session is asked where a
-    step has none of its own, and of which the summary tells. `on_commit` is handed the table's new state. `txn`: the operation as a whole
-    is done once (see commit.done_once).
+    `base`: the table as it was loaded. `metadata`: its metadata with the staged changes of schema, specs and properties. `engine`: the
+    engine whose session settings count where a step has no engine of its own, and which the snapshot summary names. `on_commit`: called
+    with the table's new state. `txn`: makes the operation idempotent (see commit.done_once).
     """
 
     def __init__(
@@ -60,7 +61,10 @@ class TableOperation:
     # --- staging
 
     def target(self, arguments: WriteArguments, engine: Engine) -> WriteTarget:
-        """Where a write goes. `engine`: who does it; a Spark session also decides for what comes after it in this operation."""
+        """Resolve where and how a write goes. `engine`: the engine that writes; a Spark engine stays the operation's engine from then on.
+
+        Raises InvalidInput for contradictory arguments, ValidationError for a read-only table.
+        """
         self.check_open()
         if engine.evaluates_sql:
             self.engine = engine
@@ -74,27 +78,26 @@ class TableOperation:
         self._branches[to.branch] = None
         return replace(to, properties={**to.properties, **self.txn.summary})
 
-    def step(
-        self, arguments: WriteArguments, engine: Engine, runner: Runner, rows: InputFrame | None = None, named: bool = True
-    ) -> Step:
-        """A row-level step on what is staged so far; conflicts with others count from the snapshot that was loaded. `named`: the caller
-        named the session, so that its settings count; one that merely runs does the work, but never changes what the words mean."""
+    def step(self, arguments: WriteArguments, engine: Engine, runner: Runner, rows: InputFrame | None = None, named: bool = True) -> Step:
+        """Begin a row-level change of the table as staged so far. Conflicts with other writers are looked for from the snapshot that was
+        loaded. `named`: whether the caller chose the Spark session. Only then do its settings (case, zone, ANSI) apply: a session that
+        merely happens to run does the work, but does not change what conditions mean."""
         self.check_open()
         to = self.target(arguments, rows.engine if rows is not None and rows.engine.evaluates_sql else engine)
         self._preview = self._preview or Preview(self.base.metadata, self.storage)
-        to_now = to.with_metadata(self._preview.metadata(self.actions))
+        to_staged = to.with_metadata(self._preview.metadata(self.actions))
         settings = (engine if named else IN_PROCESS).settings(arguments.case_sensitive)
-        return Step(to_now, engine, runner, settings, start_of(self.base.metadata, to), self._preview.snapshot_ids)
+        return Step(to_staged, engine, runner, settings, start_of(self.base.metadata, to), self._preview.snapshot_ids)
 
     def run(self, stage: Callable[[TableOperation], StagedWrite]) -> None:
-        """Runs a write and takes over what it has ready. Nothing is read or written where the operation's txn is done already."""
+        """Run a write and stage its result. Nothing is read or written where the operation's txn was committed before."""
         try:
             self.add(stage(self))
-        except _DoneBefore as found:
-            self._done = found.done
+        except _DoneBefore as before:
+            self._done = before.done
 
     def add(self, staged: StagedWrite) -> None:
-        """Takes over what a write has ready."""
+        """Stage the files and actions of a write, and add up its metrics."""
         self.written += staged.written
         self.seconds += staged.seconds
         for name, count in staged.metrics.items():
@@ -102,7 +105,7 @@ class TableOperation:
         self.stage(*staged.actions)
 
     def stage(self, *actions: Action) -> None:
-        """Later steps see the new schema, spec and properties."""
+        """Stage actions for the commit; later steps see the new schema, spec and properties."""
         self.check_open()
         for action in actions:
             if isinstance(action, MetadataChange):
@@ -110,6 +113,7 @@ class TableOperation:
             self.actions.append(action)
 
     def check_open(self) -> None:
+        """Raise InvalidInput when the operation has been committed or has failed."""
         if self._ended:
             raise InvalidInput("This transaction has been committed or has failed already.", hint="Start a new one with t.transaction().")
 
@@ -130,7 +134,10 @@ class TableOperation:
             self._forget_preview()
 
     def commit(self) -> CommitResult:
-        """Makes all of it visible at once; afterwards nothing can be staged any more."""
+        """Commit everything that is staged, as one new state of the table; afterwards nothing more can be staged.
+
+        Raises CommitFailedException, ValidationException, CommitStateUnknownException.
+        """
         self.check_open()
         self._ended = True
         if self._done is not None:
@@ -161,18 +168,20 @@ class TableOperation:
         if self._preview is not None:
             self._preview.remove()
 
-    # --- what creating a table does otherwise (ops.creation)
+    # --- what ops.creation overrides
 
     @property
     def has_work(self) -> bool:
+        """Tell whether there is anything to commit; a txn is marked as done even when no rows changed."""
         return bool(self.actions) or self.txn is not None
 
     @property
     def known_columns(self) -> int:
-        """The highest field id of the table as it was loaded."""
+        """Return the highest field id of the table as it was loaded."""
         return self.base.metadata.last_column_id
 
     def publish(self) -> CommitOutcome:
+        """Commit the staged actions through the catalog."""
         actions = self.actions
         if self.txn is not None:
             branches = tuple(self._branches) or (MAIN_BRANCH,)
@@ -181,7 +190,7 @@ class TableOperation:
 
 
 class _DoneBefore(Exception):
-    """Ends a write before it reads or writes anything: the table that was loaded has the mark of its txn."""
+    """End a write before it reads or writes anything, because the loaded table has the mark of its txn."""
 
     def __init__(self, done: AlreadyDone):
         super().__init__(done)
@@ -189,7 +198,7 @@ class _DoneBefore(Exception):
 
 
 def writable(backend: CatalogBackend | None, name: str) -> CatalogBackend:
-    """The catalog that takes commits to a table. Raises ValidationError for a table that is only one state of itself."""
+    """Return the catalog that takes the commits to a table. Raises ValidationError for a table that was opened from a metadata file."""
     if backend is None:
         raise ValidationError(f"{name} was opened from a metadata file and is read-only.", hint="Load it by its location or name.")
     return backend

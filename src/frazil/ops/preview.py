@@ -1,6 +1,6 @@
-"""What a transaction's table looks like before its commit: its staged actions applied, so that later steps can read what earlier ones made.
+"""Apply a transaction's staged actions before its commit, so that later steps of it can read what earlier ones wrote.
 
-The snapshots seen here are never committed: the commit applies the actions again, and the manifests written for the look are removed.
+The snapshots of a preview are never committed: the commit applies the actions again, and the preview's manifests are removed.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from frazil.storage import Storage
 
 
 class Preview:
-    """`metadata(actions)` may be called again as the list grows; each action is applied once."""
+    """Hold a table's metadata with staged actions applied. As the list of actions grows, each action is applied once."""
 
     def __init__(self, base: TableMetadata, storage: Storage):
         self._current, self._applied = base, 0
         self._context = Context(Output(storage), attempt=0)
 
     def metadata(self, actions: Sequence[Action]) -> TableMetadata:
-        """The base with these actions applied. Raises what an action raises: the commit would fail with it as well."""
+        """Return the table's metadata with these actions applied. Raises what an action raises, as the commit would."""
         for index in range(self._applied, len(actions)):
             self._context.begin(index)
             updates = actions[index].apply(self._current, self._context)
@@ -37,9 +37,9 @@ class Preview:
 
     @property
     def snapshot_ids(self) -> frozenset[int]:
-        """Snapshots that stand for those the transaction will make."""
+        """Return the ids of the preview's snapshots, which the commit replaces by snapshots of its own."""
         return frozenset(self._context.snapshot_ids())
 
     def remove(self) -> None:
-        """Its manifests: no table will ever refer to them."""
-        remove(self._context.storage, self._context.output.written, "a look at a transaction")
+        """Remove the manifests of the preview, which no table refers to."""
+        remove(self._context.storage, self._context.output.written, "the preview of a transaction")

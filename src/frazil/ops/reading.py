@@ -1,6 +1,6 @@
-"""Read a table's rows: which snapshot, branch and columns a read is about, and the files that its filter leaves.
+"""Read the rows of a table: choose the snapshot, branch and columns, and plan the files that the filter leaves.
 
-All doors to rows make a `RowsReading`: scans of a table, `format("iceberg")`, the Python data source.
+Every way to read rows makes a `RowsReading`: scans of a table, `format("iceberg")` and the Python data source.
 """
 
 from __future__ import annotations
@@ -33,11 +33,13 @@ RowFilter: TypeAlias = str | Predicate | Any
 
 @dataclass(frozen=True)
 class RowsReading:
-    """`selectors`: keyword arguments of `scan.snapshot_ref.resolve`; none: the current state. `appends`: only the rows that append
-    snapshots added after one snapshot (exclusive, None: from the first) up to another (inclusive, None: the current one).
+    """Describe a read of a table's rows.
 
-    `row_filter`: Spark SQL text, a predicate, or on Spark a Column. `case_sensitive` None: True, on Spark what the session says.
-    `options`: Java's read options (`split-size`, …).
+    `selectors`: keyword arguments of `scan.snapshot_ref.resolve` (snapshot, branch, tag or time); empty: the current snapshot. `appends`:
+    an incremental read of the rows that `append` snapshots added after one snapshot id (exclusive; None: from the first) up to another
+    (inclusive; None: the current one). `row_filter`: Spark SQL text, a predicate or, for a read by Spark, a Column. `case_sensitive` None:
+    True, and for a read by Spark the session's `spark.sql.caseSensitive`. `options`: read options as in Java Iceberg (`split-size`, …).
+    `limit`: the most rows to return.
     """
 
     metadata: TableMetadata
@@ -51,8 +53,8 @@ class RowsReading:
     limit: int | None = None
 
     def following(self, wap_branch: Callable[[], str | None]) -> RowsReading:
-        """The read in a session that is in write-audit-publish: of the session's branch in place of main, once that branch is there,
-        unless a snapshot was selected."""
+        """Return this read as a session with `spark.wap.branch` does it: from that branch instead of main, once the branch exists, unless
+        the caller selected a snapshot or the table has write-audit-publish switched off."""
         if self.appends is not None or any(v is not None for v in self.selectors.values()) or not has_write_audit_publish(self.metadata):
             return self
         branch = wap_branch()
@@ -60,23 +62,23 @@ class RowsReading:
 
     @property
     def may_follow(self) -> bool:
-        """Whether the read is of a branch or tag as it stands, and not of one snapshot, one time or a range of them."""
+        """Tell whether the read follows a branch or tag, rather than naming one snapshot, a time or a range of snapshots."""
         return self.appends is None and {k for k, v in self.selectors.items() if v is not None} <= {"branch", "tag"}
 
     def snapshot_and_schema(self) -> tuple[Snapshot | None, Schema]:
-        """The snapshot that is read, the last one of several, and the schema of its rows. Raises NoSuchSnapshotError, NoSuchRefError."""
+        """Return the snapshot to read (of a range, the last one) and the schema of its rows. Raises NoSuchSnapshotError, NoSuchRefError."""
         if self.appends is None:
             return resolve(self.metadata, **self.selectors)
         end = self.appends[1]
         return (self.metadata.current_snapshot() if end is None else self.metadata.snapshot_by_id(end)), self.metadata.schema()
 
     def projection(self) -> Schema:
-        """The schema of the rows that come out, metadata columns included."""
+        """Return the schema of the result, metadata columns included."""
         return columns.project(self.metadata, self.snapshot_and_schema()[1], self.selected_fields, self.case_sensitive is not False)
 
     def plan(self, predicate: Predicate | None = None, zone: str = "UTC") -> Plan:
-        """The files to read, with the deletes that apply to them. `predicate` replaces the filter for pruning, and `zone` is that of
-        literals without one (engines that decide the filter themselves do that)."""
+        """Plan the files to read, with the deletes that apply to them. Engines that evaluate the filter themselves pass `predicate`, which
+        replaces it for pruning, and `zone`, the time zone of literals that name none."""
         snapshot, schema = self.snapshot_and_schema()
         row_filter = predicate_of(self.row_filter) if predicate is None else predicate
         sensitive, options = self.case_sensitive is not False, ScanOptions.of(self.options, self.metadata.properties)
@@ -92,29 +94,29 @@ class RowsReading:
         )  # fmt: skip
 
     def batches(self) -> pa.RecordBatchReader:
-        """The rows in this process, as a stream of Arrow batches; memory stays bounded whatever the table's size."""
+        """Read the rows in this process, as a stream of Arrow batches. Memory use does not grow with the table's size."""
         planned = self.plan()
         return read_tasks.read(planned.tasks(), ReadContext.of(planned, self.projection(), self.storage), limit=self.limit)
 
     def count(self) -> int:
-        """How many rows: from the manifests where they tell, reading only the files they cannot decide."""
+        """Count the rows: by the manifests where their statistics suffice, else by reading the files concerned."""
         planned = self.plan()
-        known = planned.matched_records
-        if self.limit is not None and known >= self.limit:
+        rows = planned.matched_records
+        if self.limit is not None and rows >= self.limit:
             return self.limit
         undecided = planned.undecided_tasks()
         if undecided:
             context = ReadContext.of(planned, planned.filter_schema(), self.storage)
-            known += sum(batch.num_rows for batch in read_tasks.read(undecided, context))
-        return known if self.limit is None else min(known, self.limit)
+            rows += sum(batch.num_rows for batch in read_tasks.read(undecided, context))
+        return rows if self.limit is None else min(rows, self.limit)
 
 
 def predicate_of(row_filter: RowFilter) -> Predicate:
-    """Text or an expression as a predicate; a Spark Column is refused."""
+    """Return a filter as a predicate, parsing text. Raises ParseError for text outside the grammar, InvalidInput for a Spark Column."""
     if isinstance(row_filter, str):
         return parse(row_filter)
     if isinstance(row_filter, Predicate):
         return row_filter
     if is_spark_column(row_filter):
-        raise InvalidInput("A Spark Column filters only Spark reads.", hint="Give a string or a predicate of frazil.expressions here.")
+        raise InvalidInput("A Spark Column filters only Spark reads.", hint="Use a string or a predicate of frazil.expressions here.")
     raise InvalidInput(f"A filter is a string or a predicate of frazil.expressions, not {type(row_filter).__name__}.")

@@ -1,4 +1,4 @@
-"""Read a table's changelog: which snapshots and columns a read of it is about, and the files of which rows came or went."""
+"""Read a table's changelog: choose the snapshots and columns, and plan the files whose rows were inserted or deleted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from frazil.storage import Storage
 
 @dataclass(frozen=True)
 class ChangesReading:
-    """Fields as those of `RowsReading` and of the scan `t.changes(…)`."""
+    """Describe a read of a table's changelog. The fields are those of `RowsReading` and of `frazil.table.changes.ChangesScan`."""
 
     metadata: TableMetadata
     storage: Storage
@@ -41,28 +41,31 @@ class ChangesReading:
 
     @property
     def schema(self) -> Schema:
-        """All columns of the changelog: those of the table, then what became of a row."""
+        """Return all columns of the changelog: the table's, then `_change_type`, `_change_ordinal` and `_commit_snapshot_id`."""
         return changelog_schema(self.metadata.schema())
 
     def projection(self) -> Schema:
-        """The schema of the rows that come out."""
+        """Return the schema of the result: the selected columns, then those of the changelog."""
         if "*" in self.selected_fields:
             return self.schema
         return self.schema.select(*self.selected_fields, *(f.name for f in CHANGE_FIELDS), case_sensitive=self.is_sensitive)
 
     def matching(self) -> ChangeOptions:
-        """How rows that went and rows that came are matched."""
+        """Return how deleted and inserted rows are matched: net of both, and as updates of the rows with the same identifier columns."""
         columns = update_columns(self.metadata.schema(), self.net, self.identifier_columns, self.compute_updates, self.is_sensitive)
         return ChangeOptions(self.net, columns)
 
     def decided_first(self, row_filter: Predicate) -> Predicate:
-        """The part of a filter that can be decided before rows are matched."""
+        """Return the part of a filter that can be evaluated before deleted and inserted rows are matched."""
         first = split_filter(row_filter, self.metadata.schema(), self.matching().key_ids, self.is_sensitive)[0]
         return AlwaysTrue() if first is None else first
 
     def plan(self, predicate: Predicate | None = None) -> ChangelogPlan:
-        """The tasks of each snapshot. `predicate` replaces the part of the filter that is decided before rows are matched."""
-        _ = self.schema  # raises where the table has a column of the changelog's names
+        """Plan the tasks of each snapshot. `predicate` replaces the part of the filter that is evaluated before rows are matched.
+
+        Raises ValidationError where the table has a column with the name of a changelog column.
+        """
+        _ = self.schema  # computed for its check of column names
         if predicate is None:
             predicate = self.decided_first(predicate_of(self.row_filter))
         return plan_changes(
@@ -71,20 +74,20 @@ class ChangesReading:
         )  # fmt: skip
 
     def batches(self) -> pa.RecordBatchReader:
-        """The rows in this process, oldest snapshot first; memory stays bounded whatever was changed."""
+        """Read the changelog in this process, oldest snapshot first. Memory use does not grow with the number of changes."""
         plan = self.plan()
         return read_changes(plan, self.read_of(plan), limit=self.limit)
 
     def count(self) -> int:
-        """How many rows: from the manifests where files came or went whole."""
+        """Count the rows of the changelog: by the manifests for files that were added or removed as a whole, else by reading."""
         if self.limit is not None:
             return sum(b.num_rows for b in self.batches())
         plan = self.plan()
         return count_changes(plan, self.read_of(plan))
 
     def read_of(self, plan: ChangelogPlan) -> ChangeRead:
-        """What tasks that read the plan must know."""
+        """Return what the tasks that read the plan need to know."""
         matching = self.matching()
         last = split_filter(predicate_of(self.row_filter), self.metadata.schema(), matching.key_ids, self.is_sensitive)[1]
-        after = None if last is None else bind(last, self.schema, case_sensitive=self.is_sensitive)
-        return ChangeRead.of(plan, self.projection(), self.storage, matching, after)
+        after_matching = None if last is None else bind(last, self.schema, case_sensitive=self.is_sensitive)
+        return ChangeRead.of(plan, self.projection(), self.storage, matching, after_matching)

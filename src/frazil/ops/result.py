@@ -1,4 +1,4 @@
-"""What a write returns."""
+"""Hold the result of a write: the new snapshot, its summary and the counts of rows and files."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ NOTHING: Mapping[str, Any] = MappingProxyType({name: 0.0 if name.startswith("sec
 
 @dataclass(frozen=True)
 class CommitResult:
-    """The outcome of one write. `snapshot_id` is None when nothing changed, and then nothing was committed.
+    """Hold the result of one write.
 
-    `summary` is the snapshot's; `metrics` are also attributes (`result.rows_inserted`): counts of rows and files, tries, seconds.
-    `skipped`: the write's `txn` was done before, in the snapshot `done_in` (None: it had changed no rows), and nothing was written now.
+    `snapshot_id` is None when no snapshot was made: nothing changed, or only metadata did. `summary` is the summary of the snapshot.
+    `metrics` holds counts of rows and files, the number of commit attempts, and seconds; each is also an attribute, as in
+    `result.rows_inserted`. `skipped`: the write's `txn` was committed before, in the snapshot `done_in` (None: it changed no rows), and
+    nothing was written this time.
     """
 
     snapshot_id: int | None
@@ -46,15 +48,15 @@ class CommitResult:
 
 
 def skipped(done_in: int | None) -> CommitResult:
-    """The result of a write whose txn was done before."""
+    """Return the result of a write whose txn was committed before."""
     return CommitResult(None, None, {}, dict(NOTHING), skipped=True, done_in=done_in)
 
 
 def result_of(
     snapshots: Sequence[Snapshot], *, attempts: int, seconds_writing: float, seconds_committing: float, metrics: Mapping[str, int] = {}
 ) -> CommitResult:
-    """A result out of the snapshots of one commit (none: no commit). It is named by the last one; counts are the sums of all summaries,
-    but for those that are given as `metrics`."""
+    """Return the result of one commit. Its snapshot is the last of `snapshots` (none: the commit changed only metadata); its counts are
+    the sums over all their summaries, except for those that are given as `metrics`."""
     spent = {"attempts": attempts, "seconds_writing": seconds_writing, "seconds_committing": seconds_committing}
     if not snapshots:
         return CommitResult(None, None, {}, {**NOTHING, **spent})
@@ -74,7 +76,7 @@ def result_of(
         **spent,
         **metrics,
     }
-    if "rows_deleted" in metrics:  # which partition overwrites learn only as they are committed
+    if "rows_deleted" in metrics:  # a partition overwrite knows how many rows it replaces only once it is committed
         counts["rows_deleted"] += count("deleted-records", [s for s in snapshots if s.summary.get("replace-partitions") == "true"])
     last = snapshots[-1]
     return CommitResult(last.snapshot_id, last.operation, last.summary, counts)

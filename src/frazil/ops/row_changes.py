@@ -1,6 +1,7 @@
-"""Stage DELETE, UPDATE and OVERWRITE by rows, as steps of an operation.
+"""Stage DELETE, UPDATE and OVERWRITE by a filter as steps of an operation.
 
-plan -> files that match wholly (they just go) and the rest -> groups -> Runner -> Changed -> one action.
+Plan the files that may match. Files that match as a whole are removed without being read; the runner changes the others, in groups. One
+action commits both.
 """
 
 from __future__ import annotations
@@ -38,78 +39,81 @@ _DELETE_CACHE = 64 << 20
 
 
 def condition_of(where: Any) -> Predicate:
-    """A condition as typed. Raises ParseError for text outside the grammar, InvalidInput for what is no condition."""
+    """Return a caller's condition as a predicate. Raises ParseError for text outside the grammar, Unsupported for a Spark Column,
+    InvalidInput for anything that is not a condition."""
     if isinstance(where, bool):
         where = "true" if where else "false"
-    if is_spark_column(where):  # Spark may know what to do with it
-        raise Unsupported("A Spark Column is a condition for Spark only.", hint="Give spark=, or a string.")
+    if is_spark_column(where):  # Unsupported, since Spark can still evaluate it: see Step.in_grammar
+        raise Unsupported("A Spark Column as a condition needs Spark.", hint="Pass spark=, or give the condition as text.")
     return predicate_of(where)
 
 
 def delete(step: Step, where: Any, mode: str | None = None) -> StagedWrite:
-    """DELETE: whole files go by metadata alone; of the others the rows for which the condition is TRUE."""
+    """Delete the rows for which the condition is TRUE. Files whose rows all match are removed by metadata alone.
+
+    `mode`: copy-on-write or merge-on-read; None: the table's write.delete.mode.
+    """
     chosen = mode_of("delete", step.metadata, mode, step.to.options)
     bound = step.in_grammar(lambda: _bound(step, where))
     if bound is None:
         return _staged_by_sql(step, "delete", chosen, where)
-    found = step.plan(bound, to_remove=True)
-    wholly, rest = step.split(found)
+    plan = step.plan(bound, to_remove=True)
+    wholly, rest = step.split(plan)
     if not rest:
-        return _whole_files(step, bound, wholly)
-    read = step.read(found)
-    changed = step.change(rest, step.context(found, chosen, DeleteDecider.of(read)), found)
+        # As Java's metadata delete: each commit attempt evaluates the filter again, and refuses files that match only in part by then.
+        action = DeleteFiles(row_filter=bound, **step.names, **step.to.snapshot_fields)
+        metrics = {"rows_deleted": live_rows(wholly, step.storage)}
+        return StagedWrite((action,), (), time.perf_counter() - step.started, metrics)
+    changed = step.change(rest, step.context(plan, chosen, DeleteDecider.of(step.read(plan))), plan)
     deleted = changed.deleted + live_rows(wholly, step.storage)
     changed = replace(changed, removed=(*changed.removed, *(t.file for t in wholly)), deleted=deleted)
     return step.staged_change("delete", chosen, changed, bound)
 
 
 def _bound(step: Step, where: Any) -> Predicate:
-    """The condition, known to fit the table."""
+    """Return the condition as a predicate, after checking its columns and types against the table."""
     predicate = condition_of(where)
     bind(predicate, step.schema, case_sensitive=step.case_sensitive, zone=step.settings.zone, ansi=step.settings.ansi)
     return predicate
 
 
-def _whole_files(step: Step, where: Predicate, wholly: TaskSequence) -> StagedWrite:
-    """As Java's metadata delete: the filter is asked again at each attempt, files that match only in part by then are refused."""
-    action = DeleteFiles(row_filter=where, **step.names, **step.to.snapshot_fields)
-    metrics = {"rows_deleted": live_rows(wholly, step.storage)}
-    return StagedWrite((action,), (), time.perf_counter() - step.started, metrics)
-
-
 def overwrite(step: Step, rows: InputFrame, where: Any) -> StagedWrite:
-    """OVERWRITE by a filter: the rows that match go, those of the frame come. Files that match in part keep their other rows, as
-    write.delete.mode says; then at least the deletes of others are checked, as for any row-level change."""
+    """Replace the rows for which the filter is TRUE by the rows of a frame.
+
+    Files that match in part keep their other rows, copied or with deletes as write.delete.mode says. The commit then checks at least
+    for concurrent deletes in these files, as for any row-level change.
+    """
     given = COPY_ON_WRITE if isinstance(where, AlwaysTrue) else None
     check_overwrite(step.to, where)
     bound = step.in_grammar(lambda: _bound(step, where))
     if bound is None:
         chosen = mode_of("delete", step.metadata, given)
-        made = _by_sql(step, "delete", chosen, where)
-        return _replaced(step, chosen, rows, made.changed, made.conflict_filter, made.deleted)
-    found = step.plan(bound, to_remove=True)
-    wholly, rest = step.split(found)
+        changes = _by_sql(step, "delete", chosen, where)
+        return _replaced(step, chosen, rows, changes.changed, changes.conflict_filter, changes.deleted)
+    plan = step.plan(bound, to_remove=True)
+    wholly, rest = step.split(plan)
     if not rest:
         staged = overwritten(written(rows, step.to), step.to, bound, step.start, step.settings)
         return replace(staged, metrics={**staged.metrics, "rows_deleted": live_rows(wholly, step.storage)})
     chosen = mode_of("delete", step.metadata, given)
-    changed = step.change(rest, step.context(found, chosen, DeleteDecider.of(step.read(found))), found)
+    changed = step.change(rest, step.context(plan, chosen, DeleteDecider.of(step.read(plan))), plan)
     deleted = changed.deleted + live_rows(wholly, step.storage)
     return _replaced(step, chosen, rows, replace(changed, removed=(*changed.removed, *(t.file for t in wholly))), bound, deleted)
 
 
 def _replaced(step: Step, mode: Mode, rows: InputFrame, changed: Changed, where: Predicate, deleted: int) -> StagedWrite:
-    """Rows that went and the frame's, as one action."""
+    """Write the frame, and return its files and the removed rows as one action."""
     with step.nothing_left():
         new = written(rows, step.to)
     counts = {**new.metrics, "rows_deleted": deleted}
-    both = replace(changed, added=(*changed.added, *new.files))
-    staged = step.staged_change("delete", mode, both, where, counts, step.to.options.isolation_level or "snapshot")
+    replaced = replace(changed, added=(*changed.added, *new.files))
+    staged = step.staged_change("delete", mode, replaced, where, counts, step.to.options.isolation_level or "snapshot")
     return replace(staged, actions=(*new.actions, *staged.actions[-1:]))
 
 
 def live_rows(wholly: TaskSequence, storage: Storage) -> int:
-    """Rows of whole files, less those deleted by position; rows that equality deletes have deleted still count, as in Java's summaries."""
+    """Count the rows of whole files, less those deleted by position. Rows deleted by equality deletes still count, as in Java's
+    snapshot summaries."""
     total, cache = 0, DeleteCache(_DELETE_CACHE)
     for group in wholly.groups:
         total += pc.sum(group.table.column("record_count")).as_py() or 0
@@ -120,7 +124,10 @@ def live_rows(wholly: TaskSequence, storage: Storage) -> int:
 
 
 def update(step: Step, given: Mapping[str, Any], where: Any = None, mode: str | None = None) -> StagedWrite:
-    """UPDATE: new values for the rows for which the condition is TRUE (None: all rows)."""
+    """Set columns of the rows for which the condition is TRUE (None: all rows).
+
+    `given`: expressions or values by column name. `mode`: copy-on-write or merge-on-read; None: the table's write.update.mode.
+    """
     if not given:
         raise InvalidInput("update needs at least one column: set={'column': 'expression'}.")
     chosen = mode_of("update", step.metadata, mode, step.to.options)
@@ -131,7 +138,7 @@ def update(step: Step, given: Mapping[str, Any], where: Any = None, mode: str | 
             return bind_term(expression, step.schema, case_sensitive=step.case_sensitive, zone=step.settings.zone, ansi=step.settings.ansi)
 
         if any(is_spark_column(v) for v in given.values()):
-            raise Unsupported("A Spark Column is a value for Spark only.", hint="Give spark=, or an expression as text.")
+            raise Unsupported("A Spark Column as a value needs Spark.", hint="Pass spark=, or give an expression as text.")
         return _bound(step, where), bind_update(
             step.schema, given.items(), term, zone=step.settings.zone, case_sensitive=step.case_sensitive
         )
@@ -140,20 +147,20 @@ def update(step: Step, given: Mapping[str, Any], where: Any = None, mode: str | 
     if bound is None:
         return _staged_by_sql(step, "update", chosen, where, given)
     predicate, assignments = bound
-    found = step.plan(predicate)
-    decider = UpdateDecider.of(step.read(found), assignments, step.lineage)
-    changed = step.change(list(step.tasks(found)), step.context(found, chosen, decider), found)
+    plan = step.plan(predicate)
+    decider = UpdateDecider.of(step.read(plan), assignments, step.lineage)
+    changed = step.change(list(step.tasks(plan)), step.context(plan, chosen, decider), plan)
     return step.staged_change("update", chosen, changed, predicate)
 
 
 def _staged_by_sql(step: Step, kind: Kind, mode: Mode, where: Any, given: Mapping[str, Any] | None = None) -> StagedWrite:
-    made = _by_sql(step, kind, mode, where, given)
-    metrics = {"rows_updated": made.updated, "rows_deleted": made.deleted}
-    return step.staged_change(kind, mode, made.changed, made.conflict_filter, metrics)
+    changes = _by_sql(step, kind, mode, where, given)
+    metrics = {"rows_updated": changes.updated, "rows_deleted": changes.deleted}
+    return step.staged_change(kind, mode, changes.changed, changes.conflict_filter, metrics)
 
 
 def _by_sql(step: Step, kind: Kind, mode: Mode, where: Any, given: Mapping[str, Any] | None = None) -> RowChanges:
-    """The engine finds the rows by its own SQL; its tasks take them away as for any other change."""
+    """Let the engine find the rows by its own SQL; its tasks then write the change as for any other condition."""
 
     def context_of(planned: Plan) -> ChangeContext:
         return step.context(planned, mode, DeleteDecider.of(step.read(planned)))

@@ -1,4 +1,4 @@
-"""What a Spark session says of reads and writes, as values; their defaults are what holds without a session."""
+"""Hold the settings of a Spark session that reads and writes depend on. The defaults are those that hold without a session."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from frazil.spec.properties import WAP_ENABLED
 
 @dataclass(frozen=True)
 class SessionSettings:
-    """`zone`: of literals without one. `ansi`: casts and functions that fail are errors, not null."""
+    """Hold how names and expressions are read. `zone`: the time zone of literals that name none. `ansi`: whether casts and functions that
+    fail raise errors (True) or give null."""
 
     case_sensitive: bool = True
     zone: str = "UTC"
@@ -19,11 +20,12 @@ class SessionSettings:
 
 @dataclass(frozen=True)
 class WriteAuditPublish:
-    """The settings `spark.wap.id` and `spark.wap.branch`. They count for tables that have write-audit-publish switched on."""
+    """Hold the settings `spark.wap.id` and `spark.wap.branch`, which apply to tables with `write.wap.enabled=true`."""
 
     wap_id: str | None = None
     branch: str | None = None
 
 
 def has_write_audit_publish(metadata: TableMetadata) -> bool:
+    """Tell whether a table has write-audit-publish switched on (`write.wap.enabled`)."""
     return WAP_ENABLED.of(metadata.properties)

@@ -1,4 +1,4 @@
-"""Stage a frame: its rows become data files, and actions are made that will put them into the table. One call is one snapshot."""
+"""Stage frames and files: write rows as data files, and make the actions that commit them. Each call makes one snapshot."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from frazil.storage.locations import normalise
 
 @dataclass(frozen=True)
 class InputFrame:
-    """A frame that a caller handed in, and the engine that can evaluate it."""
+    """Hold a frame that a caller passed, and the engine that can evaluate it."""
 
     frame: Frame
     engine: Engine
@@ -39,7 +39,11 @@ class InputFrame:
 
 @dataclass(frozen=True)
 class StagedWrite:
-    """What one write has ready for a commit: actions, files on disk, seconds it took, counts of rows where the summary does not tell."""
+    """Hold what one write has ready for the commit.
+
+    `actions`: the changes to commit, in order. `files`: the data and delete files written for them. `seconds`: the time that writing took.
+    `metrics`: counts of rows that the snapshot summary does not tell.
+    """
 
     actions: tuple[Action, ...]
     files: tuple[DataFile, ...] = ()
@@ -48,9 +52,11 @@ class StagedWrite:
 
     @property
     def written(self) -> list[str]:
+        """Return the locations of the files that were written."""
         return [f.file_path for f in self.files]
 
     def then(self, action: Action) -> StagedWrite:
+        """Return this write with one more action at the end."""
         return replace(self, actions=(*self.actions, action))
 
 
@@ -58,17 +64,20 @@ class StagedWrite:
 
 
 def append(rows: InputFrame, to: WriteTarget) -> StagedWrite:
-    """New rows. An empty frame commits too, as in Java and PyIceberg: the snapshot says that the job ran."""
+    """Append the rows of a frame. An empty frame makes a snapshot as well, as in Java and PyIceberg: it tells that the job ran."""
     return appended(written(rows, to), to)
 
 
 def replace_partitions(rows: InputFrame, to: WriteTarget) -> StagedWrite:
-    """Dynamic overwrite: the partitions that the frame has rows for. An empty frame changes nothing."""
+    """Replace the partitions that the frame has rows for (dynamic partition overwrite). An empty frame changes nothing."""
     return partitions_replaced(written(rows, to), to, start_of(to.metadata, to))
 
 
 def add_files(paths: Sequence[str], to: WriteTarget, check_duplicates: bool) -> StagedWrite:
-    """Existing Parquet files become part of the table where they lie. `check_duplicates`: those that the table holds are refused."""
+    """Add existing Parquet files to the table at their present location. `check_duplicates`: refuse files that the table has already.
+
+    Raises InvalidInput for a path given twice, and as `data_files_of` for files that do not fit the table.
+    """
     metadata = to.metadata
     refuse_encryption(metadata)
     if len({normalise(p) for p in paths}) != len(paths):
@@ -77,7 +86,8 @@ def add_files(paths: Sequence[str], to: WriteTarget, check_duplicates: bool) -> 
     before: tuple[Action, ...] = ()
     if check_duplicates:
         before = (NotYetThere(frozenset(normalise(f.file_path) for f in files), to.branch),)
-    if NAME_MAPPING.name not in metadata.properties:  # files of others seldom hold field ids: today's names tell which column is which
+    # Files of other writers seldom hold field ids; the name mapping ties their columns to the table's, even after a rename.
+    if NAME_MAPPING.name not in metadata.properties:
         before = (*before, MetadataChange(lambda m: (SetProperties({NAME_MAPPING.name: name_mapping_of(m.schema())}),)))
     action = Append(files=files, **to.snapshot_fields)
     return StagedWrite((*before, action), metrics={"rows_inserted": sum(f.record_count for f in files)})
@@ -85,7 +95,7 @@ def add_files(paths: Sequence[str], to: WriteTarget, check_duplicates: bool) -> 
 
 @dataclass(frozen=True)
 class FileChanges:
-    """Data files to add and to remove. `merges`: whether small manifests are merged on the way."""
+    """Hold data files to add and to remove. `merges`: whether the commit also merges small manifests."""
 
     added: tuple[DataFile, ...] = ()
     removed: tuple[DataFile, ...] = ()
@@ -93,12 +103,16 @@ class FileChanges:
 
 
 def change_files(changes: FileChanges, to: WriteTarget, loaded: TableMetadata) -> StagedWrite:
-    """Files that are there already, entered and taken out by name. `loaded`: the table as it was read, since when others may have put
-    deletes on the files that go. Files are entered once only; nothing is removed from the store, whatever becomes of the commit."""
+    """Add existing data files to the table, and remove others, by their entries.
+
+    `loaded`: the metadata from which the caller took the entries to remove; deletes that others have added to these files since then are a
+    conflict. No file is removed from the store, whatever becomes of the commit. Raises InvalidInput for entries that are not data files
+    and for a file given twice.
+    """
     refuse_encryption(to.metadata)
     for f in (*changes.added, *changes.removed):
         if not isinstance(f, DataFile) or f.content != DataFileContent.DATA:
-            raise InvalidInput(f"{f!r} is no data file.", table=to.metadata.location)
+            raise InvalidInput(f"{f!r} is not a data file.", table=to.metadata.location)
     paths = [normalise(f.file_path) for f in changes.added]
     if len(set(paths)) != len(paths):
         raise InvalidInput("A data file is given twice.", table=to.metadata.location)
@@ -112,13 +126,13 @@ def change_files(changes: FileChanges, to: WriteTarget, loaded: TableMetadata) -
     return StagedWrite((*before, action), metrics={"rows_inserted": sum(f.record_count for f in changes.added)})
 
 
-# Files, and the actions for files that are written -------------------------------------------------------------------------------------
+# Written files and their actions --------------------------------------------------------------------------------------------------------
 
 
 def written(rows: InputFrame, to: WriteTarget) -> StagedWrite:
-    """The rows of a frame as data files of the table, after the schema change that `merge_schema` asks for."""
+    """Write the rows of a frame as data files of the table, with the schema change that `merge_schema` asks for staged before them."""
     metadata = to.metadata
-    rows = _read_as(rows, to)
+    rows = _as_arrow(rows, to)
     changes: tuple[Action, ...] = ()
     if (update := _evolved(rows, to)) is not None:
         metadata, changes = apply_updates(metadata, update.updates(metadata)), (MetadataChange(update.updates),)
@@ -127,8 +141,8 @@ def written(rows: InputFrame, to: WriteTarget) -> StagedWrite:
     return of_files(files, metadata, to, changes, time.perf_counter() - start)
 
 
-def _read_as(rows: InputFrame, to: WriteTarget) -> InputFrame:
-    """A frame of this process as Arrow, its Python values read by the table's schema; a Spark frame as it is."""
+def _as_arrow(rows: InputFrame, to: WriteTarget) -> InputFrame:
+    """Convert a frame of this process to Arrow, Python values by the table's schema; a Spark frame stays as it is."""
     if is_spark_frame(rows.frame):
         return rows
     return replace(rows, frame=as_arrow(rows.frame, to.metadata.schema(), case_sensitive=to.case_sensitive is not False))
@@ -137,20 +151,24 @@ def _read_as(rows: InputFrame, to: WriteTarget) -> InputFrame:
 def of_files(
     files: Sequence[DataFile], metadata: TableMetadata, to: WriteTarget, changes: tuple[Action, ...] = (), seconds: float = 0.0
 ) -> StagedWrite:
-    """Data files that were written for this state of the table: at the commit they must still mean the same."""
+    """Stage data files that were written for this state of the table. The commit checks that schema and specs still fit them."""
     files = tuple(files)
     metrics = {"rows_inserted": sum(f.record_count for f in files)}
     return StagedWrite((*changes, WrittenFor(metadata, to.known_columns, files)), files, seconds, metrics)
 
 
 def appended(staged: StagedWrite, to: WriteTarget) -> StagedWrite:
+    """Stage an append of the written files."""
     return staged.then(Append(files=staged.files, **to.snapshot_fields))
 
 
 def overwritten(
     staged: StagedWrite, to: WriteTarget, where: Predicate, start: int | None, settings: SessionSettings = SessionSettings()
 ) -> StagedWrite:
-    """The files in place of those whose rows all match. `settings`: how names and literals of `where` are read."""
+    """Stage the replacement of the files whose rows all match `where` by the written files.
+
+    `start`: the snapshot from which conflicts are looked for. `settings`: how names and literals of `where` are read.
+    """
     action = OverwriteFiles(
         added=staged.files, row_filter=where, isolation=to.options.isolation_level, starting_snapshot_id=start,
         case_sensitive=settings.case_sensitive, zone=settings.zone, **to.snapshot_fields,
@@ -159,7 +177,7 @@ def overwritten(
 
 
 def partitions_replaced(staged: StagedWrite, to: WriteTarget, start: int | None) -> StagedWrite:
-    """The files in place of the partitions that they are in; without files nothing is done, as in Java."""
+    """Stage the replacement of the partitions that the written files belong to; without files nothing is replaced, as in Java."""
     if not staged.files:
         return replace(staged, actions=())
     isolation = to.options.isolation_level
@@ -170,44 +188,48 @@ def partitions_replaced(staged: StagedWrite, to: WriteTarget, start: int | None)
 
 
 def _evolved(rows: InputFrame, to: WriteTarget) -> SchemaChanges | None:
-    """Java wants the table to accept any schema; Frazil only wants to be asked."""
+    """Return the schema change that `merge_schema` asks for. Java also requires the table property write.spark.accept-any-schema; Frazil
+    does not."""
     if not to.options.merge_schema:
         return None
     return evolve_to(rows.engine.schema_of(rows.frame), to.metadata, rows.engine.settings(to.case_sensitive).case_sensitive)
 
 
 def evolve_to(wanted: Schema, metadata: TableMetadata, case_sensitive: bool) -> SchemaChanges | None:
-    """The change that gives a table the columns of a schema that it lacks, or None when it has them all."""
+    """Return the schema change that adds the columns a table lacks; None when it has them all."""
     update = SchemaChanges(metadata, case_sensitive=case_sensitive)
     update.union_by_name(_as_required(wanted, metadata.schema(), case_sensitive))
     return update if not update.schema().same_fields(metadata.schema()) else None
 
 
 def _as_required(frame: Schema, table: Schema, case_sensitive: bool) -> Schema:
-    """Frames hardly ever say that a column has no nulls: merging one loosens no required column. Rows with nulls in it are refused.
-    What a column takes although it is of another type (uuids as text, whole numbers as doubles) changes no column either."""
+    """Return a frame's schema so that merging it relaxes no column of the table.
+
+    Frames seldom declare that a column has no nulls, so a required column stays required; rows with nulls in it are refused later. A type
+    that only needs a cast (text for uuids, whole numbers for doubles) changes no column either.
+    """
 
     def required(name: str) -> bool:
-        mine = table.get_field(name, case_sensitive)
-        return mine is not None and mine.required
+        column = table.get_field(name, case_sensitive)
+        return column is not None and column.required
 
-    def inside(given: IcebergType, name: str) -> IcebergType:
-        mine = table.get_field(name, case_sensitive)
-        if given.is_primitive and mine is not None and mine.field_type.is_primitive:
-            kept = not can_promote(mine.field_type, given, 2) and cast_for(to_arrow_type(given), mine.field_type) is not None
-            return mine.field_type if kept else given
+    def adjusted_type(given: IcebergType, name: str) -> IcebergType:
+        column = table.get_field(name, case_sensitive)
+        if given.is_primitive and column is not None and column.field_type.is_primitive:
+            only_cast = not can_promote(column.field_type, given, 2) and cast_for(to_arrow_type(given), column.field_type) is not None
+            return column.field_type if only_cast else given
         match given:
             case StructType():
-                return StructType(*(one(f, f"{name}.{f.name}") for f in given.fields))
+                return StructType(*(adjusted(f, f"{name}.{f.name}") for f in given.fields))
             case ListType():
-                element = inside(given.element_type, f"{name}.element")
+                element = adjusted_type(given.element_type, f"{name}.element")
                 return replace(given, element_type=element, element_required=required(f"{name}.element"))
             case MapType():
-                value = inside(given.value_type, f"{name}.value")
+                value = adjusted_type(given.value_type, f"{name}.value")
                 return replace(given, value_type=value, value_required=required(f"{name}.value"))
         return given
 
-    def one(f: NestedField, name: str) -> NestedField:
-        return replace(f, field_type=inside(f.field_type, name), required=required(name))
+    def adjusted(f: NestedField, name: str) -> NestedField:
+        return replace(f, field_type=adjusted_type(f.field_type, name), required=required(name))
 
-    return Schema(*(one(f, f.name) for f in frame.fields))
+    return Schema(*(adjusted(f, f.name) for f in frame.fields))

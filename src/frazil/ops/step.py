@@ -1,6 +1,7 @@
-"""One row-level step of a transaction: what it reads, who works on it, and the one action that commits it.
+"""Carry out one row-level change (DELETE, UPDATE, MERGE) of a transaction: plan, run the tasks, and make the action that commits it.
 
-A step sees what earlier steps of its transaction have staged; conflicts with others count from the snapshot that was loaded.
+A step sees what earlier steps of its transaction have staged. Conflicts with other writers are looked for from the snapshot that the
+transaction loaded.
 """
 
 from __future__ import annotations
@@ -49,9 +50,13 @@ LINEAGE = ("_row_id", "_last_updated_sequence_number")
 
 @dataclass(frozen=True)
 class Step:
-    """One row-level step. `to.metadata` holds what the transaction has staged, `start` is the snapshot others' changes count from (None:
-    the branch was empty), `staged` the ids of the transaction's own snapshots. `engine` says how names and literals are read, and finds
-    rows by SQL where it can; `runner` works on files."""
+    """Hold what one row-level change works with.
+
+    `to`: the target; `to.metadata` includes what the transaction has staged. `engine`: finds rows by SQL beyond Frazil's grammar, if it
+    can. `runner`: runs the tasks that read and write files. `settings`: how names and literals are read. `start`: the id of the snapshot
+    from which conflicts are looked for (None: the branch was empty). `staged`: the ids of the transaction's own snapshots. `started`: when
+    the step began, as a time.perf_counter() reading.
+    """
 
     to: WriteTarget
     engine: Engine
@@ -75,6 +80,7 @@ class Step:
 
     @cached_property
     def head(self) -> Snapshot | None:
+        """Return the snapshot that the step reads: the head of its branch. Raises ValidationError for a tag."""
         return parent_of(self.metadata, self.to.branch)
 
     @property
@@ -82,18 +88,21 @@ class Step:
         return self.metadata.schema()
 
     def shuffles(self, kind: Kind, *others: Schema) -> bool:
-        """Whether new rows are to be shuffled before they are written, which only Spark does: somebody asks for hash or range, or says how
-        much a task of the shuffle should hold. Else they are written by the task that found them, as are rows with columns that Spark
-        lacks (`others`: schemas of more rows that would pass through it), unless an option asks: then InvalidInput names it."""
+        """Tell whether Spark shall shuffle new rows before they are written: distribution-mode is hash or range, or
+        advisory-partition-size is given. Otherwise the task that finds a row also writes its new version.
+
+        `others`: schemas of further rows that would pass through the shuffle. Rows with columns of types that Spark lacks are not shuffled;
+        where a write option asks for it, InvalidInput is raised.
+        """
         options = self.to.options
-        asked = distribution_of(kind, self.metadata, options)
-        if asked in (None, "none") and options.asks_for("advisory_partition_size") and self.engine.evaluates_sql:
-            if asked == "none":
+        distribution = distribution_of(kind, self.metadata, options)
+        if distribution in (None, "none") and options.asks_for("advisory_partition_size") and self.engine.evaluates_sql:
+            if distribution == "none":
                 raise meaningless("advisory_partition_size", "where rows are not shuffled", "distribution-mode: hash or range.")
-            asked = "hash"
-        if asked == "range" and self.write.spec.unpartitioned and self.write.sort_order.is_unsorted:
-            asked = "none"  # nothing that ranges could be made of
-        if not self.engine.evaluates_sql or asked in (None, "none"):
+            distribution = "hash"
+        if distribution == "range" and self.write.spec.unpartitioned and self.write.sort_order.is_unsorted:
+            distribution = "none"  # without partitions and a sort order there is no key to make ranges of
+        if not self.engine.evaluates_sql or distribution in (None, "none"):
             return False
         for schema in (self.schema, *others):
             if (f := self.engine.lacking(schema)) is not None:
@@ -106,16 +115,16 @@ class Step:
     # --- reading
 
     def plan(self, predicate: Predicate, *, to_remove: bool = False) -> Plan:
-        """The files of the branch that may hold rows for which the predicate is TRUE, with the deletes that apply to them. `to_remove`:
-        those that match wholly will not be read."""
+        """Plan the files of the branch that may hold rows for which the predicate is TRUE, with the deletes that apply to them.
+        `to_remove`: files that match as a whole will be removed without being read."""
         return plan(
             self.metadata, self.storage, snapshot=self.head, schema=self.schema, row_filter=predicate, case_sensitive=self.case_sensitive,
             zone=self.settings.zone, options=ScanOptions.of({}, self.metadata.properties), to_remove=to_remove,
         )  # fmt: skip
 
     def tasks(self, plan: Plan) -> Iterator[FileScanTask]:
-        """The plan's tasks. Rows of files that this transaction adds have no lineage yet but what the files store: row ids and sequence
-        numbers shift when the commit is tried again."""
+        """Yield the plan's tasks. For files that this transaction itself adds, the first row id and the sequence number are withheld: they
+        are not settled before the commit, so rows of these files have no lineage but what the files store."""
         return self._tasks(plan.tasks(), plan.row_filter)
 
     def _tasks(self, tasks: Iterable[FileScanTask], row_filter: Bound) -> Iterator[FileScanTask]:
@@ -128,28 +137,31 @@ class Step:
                 yield task
 
     def settled_plan(self, predicate: Predicate) -> Plan:
-        """`plan`, with what `tasks` does to a file's row ids done in the plan itself."""
+        """Plan as `plan` does, with the first row ids withheld in the plan itself that `tasks` withholds."""
         planned = self.plan(predicate)
         if not (self.staged and self.lineage):
             return planned
-        own = pa.array(sorted(self.staged), pa.int64())
+        staged = pa.array(sorted(self.staged), pa.int64())
         groups = []
         for g in planned.groups:
             at, ids = g.table.column_names.index("first_row_id"), g.table.column("first_row_id")
-            mine = pc.and_(pc.is_in(g.table.column("snapshot_id"), own), ids.is_valid())
-            kept = pc.if_else(mine, pa.scalar(UNSETTLED, ids.type), ids)
-            groups.append(PlannedFiles(g.spec, g.table.set_column(at, "first_row_id", kept), g.deletes))
+            unsettled = pc.and_(pc.is_in(g.table.column("snapshot_id"), staged), ids.is_valid())
+            settled_ids = pc.if_else(unsettled, pa.scalar(UNSETTLED, ids.type), ids)
+            groups.append(PlannedFiles(g.spec, g.table.set_column(at, "first_row_id", settled_ids), g.deletes))
         return replace(planned, groups=tuple(groups))
 
     def split(self, plan: Plan) -> tuple[TaskSequence, list[FileScanTask]]:
-        """Files all of whose rows match, and those that must be read to know."""
+        """Split the planned files into those whose rows all match, and those that must be read to find the matching rows."""
         masks = [pc.equal(g.table.column("_match"), WHOLLY) for g in plan.groups]
         wholly = tuple(g.chosen(m) for g, m in zip(plan.groups, masks, strict=True))
         rest = tuple(g.chosen(pc.invert(m)) for g, m in zip(plan.groups, masks, strict=True))
         return TaskSequence(wholly, plan.row_filter), list(self._tasks(TaskSequence(rest, plan.row_filter), plan.row_filter))
 
     def in_grammar(self, bind: Callable[[], R]) -> R | None:
-        """What `bind` binds; None: it is beyond Frazil's grammar, and the engine's SQL may know it."""
+        """Return what `bind` returns; None where the expression is beyond Frazil's grammar and the engine evaluates SQL.
+
+        Raises what `bind` raises where the engine does not.
+        """
         try:
             return bind()
         except (ParseError, Unsupported):
@@ -161,17 +173,17 @@ class Step:
 
     @property
     def lineage(self) -> bool:
-        """Whether rows keep their ids (v3)."""
+        """Tell whether rows keep their row ids: format version 3 (spec, "Row Lineage")."""
         return self.metadata.format_version >= 3
 
     @cached_property
     def write(self) -> WriteContext:
         context = WriteContext.of(self.metadata, self.storage, self.to.options)
-        assert context.settings is not None  # checked before the first byte
+        assert context.settings is not None  # reading the property checks it before any file is written
         return context.keeping_lineage() if self.lineage else context
 
     def read(self, plan: Plan) -> ReadContext:
-        """All columns that a rewritten file has."""
+        """Return how to read a plan's files with all columns that a rewritten file has, those of row lineage included."""
         known = metadata_columns(self.metadata)
         extra = [known[n] for n in LINEAGE] if self.lineage else []
         return ReadContext.of(plan, Schema(*self.schema.fields, *extra), self.storage)
@@ -183,18 +195,18 @@ class Step:
         )
 
     def change(self, tasks: Sequence[FileScanTask], context: ChangeContext, plan: Plan) -> Changed:
-        """The decider's changes to these files, by the runner."""
+        """Let the runner change these files as the context's decider says, and combine the results of its tasks."""
         groups = grouped(tasks, self.runner.parallelism, plan.options.split)
         return combined(self.run(partial(change_files, context), groups))
 
     def run(self, work: Callable[[G], R], groups: Sequence[G]) -> list[R]:
-        """The results of all groups. Any error: nothing of this operation is left."""
+        """Run the work on all groups, and return its results in their order. After an error no file of this operation is left."""
         with self.nothing_left():
             return list(self.runner.run(work, groups)) if groups else []
 
     @contextmanager
     def nothing_left(self) -> Iterator[None]:
-        """An error inside removes the files that this operation has written."""
+        """Remove the files that this operation has written, if the `with` block raises an error."""
         try:
             yield
         except BaseException:
@@ -207,8 +219,11 @@ class Step:
         self, kind: Kind, mode: Mode, changed: Changed, where: Predicate, metrics: Mapping[str, int] = {}, isolation: str | None = None,
         inserts: bool = False,
     ) -> StagedWrite:  # fmt: skip
-        """The files of a change and the action that commits them; nothing when nothing changed. `where`: the rows it relied on.
-        `inserts`: rows are added because none like them was found."""
+        """Stage the files of a change with the action that commits them; nothing when no rows changed.
+
+        `where`: the filter of the rows that the change depends on, for conflict detection. `inserts`: whether rows were inserted because no
+        match was found, so that concurrently added rows that match are a conflict. `metrics`: counts that replace those of `changed`.
+        """
         attempts_of(self.write, self.runner).keep(f.file_path for f in changed.written)
         seconds = time.perf_counter() - self.started
         if changed.is_empty:
@@ -220,7 +235,7 @@ class Step:
         return StagedWrite((*before, action), changed.written, seconds, {**counts, **metrics})
 
     def _action(self, kind: Kind, mode: Mode, changed: Changed, where: Predicate, isolation: str, inserts: bool) -> Action:
-        """Validations are Java's (SparkWrite, SparkPositionDeltaWrite)."""
+        """Return the action that commits a change, with the validations of Java's SparkWrite and SparkPositionDeltaWrite."""
         common: dict[str, Any] = {
             **self.to.snapshot_fields, **self.names, "isolation": isolation, "starting_snapshot_id": self.start, "conflict_filter": where,
             "check_absent": inserts,
@@ -235,5 +250,5 @@ class Step:
 
     @property
     def names(self) -> dict[str, Any]:
-        """How predicates of an action are bound."""
+        """Return the arguments by which an action binds its predicates: case sensitivity and time zone."""
         return {"case_sensitive": self.settings.case_sensitive, "zone": self.settings.zone}

@@ -1,4 +1,4 @@
-"""Where a write goes and how: the branch (also that of write-audit-publish), summary properties, options; made from what a caller typed.
+"""Choose where and how a write goes: the branch (write-audit-publish included), the summary properties and the write options.
 
 The branch that a read takes under write-audit-publish is chosen in `reading`.
 """
@@ -25,7 +25,7 @@ from frazil.storage import Storage
 
 @dataclass(frozen=True)
 class WriteArguments:
-    """What a caller typed, beside rows and conditions; nothing is checked yet."""
+    """Hold the arguments of a write other than rows and conditions, as the caller passed them, not checked yet."""
 
     verb: Verb
     branch: str | None = MAIN_BRANCH
@@ -38,7 +38,8 @@ class WriteArguments:
 
 
 def overwrites_partitions(arguments: WriteArguments, row_filter: object) -> bool:
-    """Whether the option overwrite-mode makes a dynamic overwrite of an overwrite. Raises InvalidInput when there is a filter as well."""
+    """Tell whether the option overwrite-mode=dynamic turns an overwrite into a dynamic partition overwrite. Raises InvalidInput when there
+    is a filter as well."""
     if write_options(arguments.options).overwrite_mode != "dynamic":
         return False
     if not isinstance(row_filter, AlwaysTrue):
@@ -48,10 +49,11 @@ def overwrites_partitions(arguments: WriteArguments, row_filter: object) -> bool
 
 @dataclass(frozen=True)
 class WriteTarget:
-    """A table's state to write to, and how. `stage_only`: the snapshot is made, no branch moves.
+    """Hold the state of the table to write to, the branch and the options.
 
-    `known_columns`: the highest field id of the table as it was loaded (see WrittenFor). `case_sensitive`: how names of frames are
-    matched; None: True, for Spark frames what the session says.
+    `properties`: added to the snapshot summary. `stage_only`: make the snapshot without moving a branch. `wap_id`: stage the snapshot under
+    this id (write-audit-publish). `known_columns`: the highest field id of the table as it was loaded (see WrittenFor). `case_sensitive`:
+    how the names of a frame's columns are matched; None: True, and for Spark frames the session's `spark.sql.caseSensitive`.
     """
 
     metadata: TableMetadata
@@ -65,12 +67,12 @@ class WriteTarget:
     case_sensitive: bool | None = None
 
     def with_metadata(self, metadata: TableMetadata) -> WriteTarget:
-        """The same write to another state of the table."""
+        """Return the same write to another state of the table."""
         return replace(self, metadata=metadata)
 
     @property
     def snapshot_fields(self) -> dict[str, Any]:
-        """What every action that makes a snapshot is told of it."""
+        """Return the arguments that every action takes that makes a snapshot."""
         return {
             "branch": self.branch, "snapshot_properties": self.properties, "stage_only": self.stage_only, "wap_id": self.wap_id,
         }  # fmt: skip
@@ -79,10 +81,10 @@ class WriteTarget:
 def target(
     arguments: WriteArguments, metadata: TableMetadata, storage: Storage, known_columns: int, engine: Engine, defaults: Mapping[str, str]
 ) -> WriteTarget:
-    """Java's precedence for the branch: the option, the session's WAP branch, main. `engine`: whose session is asked. `defaults`: write
-    options that a session gives.
+    """Resolve the target of a write. The branch is, as in Java, the caller's, else the session's WAP branch, else main.
 
-    Raises InvalidInput for contradictions, and for options that cannot mean anything to the verb, to this table or without Spark.
+    `engine`: the engine whose session settings count. `defaults`: the write options that the session sets. Raises InvalidInput for
+    contradictory arguments, and for options that have no effect on the verb, on this table or without Spark.
     """
     branch, options = arguments.branch, write_options(arguments.options, arguments.verb, defaults)
     check_formats(metadata, options, arguments.verb)
@@ -91,47 +93,49 @@ def target(
     if "" in (branch, options.branch):
         raise InvalidInput("branch is empty.", hint="Leave it out for main.", table=metadata.location)
     if branch is not None and not isinstance(branch, str):
-        raise InvalidInput(f"branch is a name, not {branch!r}.", table=metadata.location)
+        raise InvalidInput(f"branch must be a name, not {branch!r}.", table=metadata.location)
     if options.branch and branch not in (None, MAIN_BRANCH, options.branch):
         raise InvalidInput(f"branch={branch!r} and the write option branch={options.branch!r} contradict each other.")
     chosen = options.branch or branch
-    audited = _write_audit_publish(metadata, options, engine)
-    if audited.branch:
+    wap = _write_audit_publish(metadata, options, engine)
+    if wap.branch:
         if chosen not in (None, MAIN_BRANCH):
-            raise InvalidInput(f"Cannot write to both branch and WAP branch, but got branch [{chosen}] and WAP branch [{audited.branch}]")
-        chosen = audited.branch
+            raise InvalidInput(f"Cannot write to both branch and WAP branch, but got branch [{chosen}] and WAP branch [{wap.branch}]")
+        chosen = wap.branch
     given = mapping("snapshot_properties", arguments.snapshot_properties)
-    # PyIceberg's branch=None: the snapshot is staged, no branch moves.
+    # As in PyIceberg, branch=None stages the snapshot without moving a branch.
     return WriteTarget(
         metadata, storage, chosen or MAIN_BRANCH,
         {**options.snapshot_properties, **{k: property_text(k, v) for k, v in given.items()}}, options,
-        stage_only=branch is None and not chosen and audited.wap_id is None, wap_id=audited.wap_id,
+        stage_only=branch is None and not chosen and wap.wap_id is None, wap_id=wap.wap_id,
         known_columns=known_columns, case_sensitive=flag("case_sensitive", arguments.case_sensitive),
     )  # fmt: skip
 
 
 def _write_audit_publish(metadata: TableMetadata, options: WriteOptions, engine: Engine) -> WriteAuditPublish:
-    """The id and the branch that count: the option's id before the session's. Sessions are asked only for tables that have it on."""
+    """Return the WAP id (the write option's before the session's) and the session's WAP branch, for a table that has write-audit-publish
+    switched on. Raises InvalidInput for an id and a branch at once, and for an id where it is switched off."""
     if not has_write_audit_publish(metadata):
         if options.wap_id:
             raise InvalidInput("wap-id is given, but the table property write.wap.enabled is not true.", table=metadata.location)
         return WriteAuditPublish()
     session = engine.write_audit_publish()
-    found = WriteAuditPublish(options.wap_id or session.wap_id, session.branch)
-    if found.wap_id and found.branch:
-        raise InvalidInput(f"Cannot set both WAP ID and branch, but got ID [{found.wap_id}] and branch [{found.branch}]")
-    return found
+    wap = WriteAuditPublish(options.wap_id or session.wap_id, session.branch)
+    if wap.wap_id and wap.branch:
+        raise InvalidInput(f"Cannot set both WAP ID and branch, but got ID [{wap.wap_id}] and branch [{wap.branch}]")
+    return wap
 
 
 def start_of(metadata: TableMetadata, to: WriteTarget) -> int | None:
-    """The snapshot from which conflicts count: the one named, else the branch's head as this write found it. `metadata`: as loaded."""
+    """Return the id of the snapshot from which conflicts are looked for: that of the option validate-from-snapshot-id, else the head of the
+    branch in `metadata`, the table as it was loaded. None: the table was empty."""
     if to.options.validate_from_snapshot_id is not None:
         return metadata.snapshot_by_id(to.options.validate_from_snapshot_id).snapshot_id
-    head = metadata.ref_snapshot(to.branch) if to.branch in metadata.refs else metadata.current_snapshot()
+    head = metadata.branch_head(to.branch)
     return head.snapshot_id if head else None
 
 
 def check_overwrite(to: WriteTarget, where: object) -> None:
-    """Raises InvalidInput, before anything is read, for options of delete files where the overwrite can write none."""
+    """Check the options of an overwrite before anything is read. Raises InvalidInput for options of delete files where it writes none."""
     if any(to.options.asks_for(name) for name in OF_DELETES):
         mode_of("delete", to.metadata, COPY_ON_WRITE if isinstance(where, AlwaysTrue) else None, to.options)

@@ -56,7 +56,7 @@ class ChangeRange:
         return metadata.snapshot_by_id(ref.snapshot_id)
 
     def _check_on_branch(self, metadata: TableMetadata, head: Snapshot, end: Snapshot) -> None:
-        if self.branch is not None and all(s.snapshot_id != end.snapshot_id for s in metadata.ancestors(head)):
+        if self.branch is not None and not metadata.is_ancestor(end.snapshot_id, head):
             raise InvalidInput(
                 f"Snapshot {end.snapshot_id} is not on branch {self.branch} of table {metadata.location}.",
                 table=metadata.location, snapshot_id=end.snapshot_id,

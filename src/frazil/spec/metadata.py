@@ -121,6 +121,11 @@ class TableMetadata(JsonModel):
             return None
         return self.snapshot_by_id(self.ref(name).snapshot_id)
 
+    def branch_head(self, branch: str) -> Snapshot | None:
+        """Return the head of a branch, or of main for a branch that does not exist yet; None for a table without snapshots."""
+        ref = self.refs.get(branch)
+        return self.current_snapshot() if ref is None else self.snapshot_by_id(ref.snapshot_id)
+
     def ancestors(self, snapshot: Snapshot | None) -> Iterator[Snapshot]:
         """A snapshot and its parents, newest first, as far as they are retained."""
         seen: set[int] = set()
@@ -128,6 +133,10 @@ class TableMetadata(JsonModel):
             seen.add(snapshot.snapshot_id)
             yield snapshot
             snapshot = self.snapshots.by_id(snapshot.parent_snapshot_id)
+
+    def is_ancestor(self, snapshot_id: int, snapshot: Snapshot | None) -> bool:
+        """Tell whether the id is that of `snapshot` or of one of its retained ancestors."""
+        return any(s.snapshot_id == snapshot_id for s in self.ancestors(snapshot))
 
     def snapshot_as_of(self, timestamp_ms: int, inclusive: bool = True) -> Snapshot | None:
         """The snapshot that was current at a time, by the snapshot log (spec, "Point in Time Reads"); None before the first."""

@@ -1,9 +1,9 @@
-"""The front hall: what users hold in their hands. It joins the rooms below, and holds no logic of the format.
+"""Provide the classes that users work with: Catalog, Table, DataScan, Transaction. This room joins the rooms below it, and holds no logic
+of the table format.
 
-Door: `load` (load_catalog, load_table), `catalog.Catalog`, `table.Table`, `scan.DataScan`, `transaction.Transaction`,
-`CommitResult` (from `ops.result`).
-The words follow PyIceberg where it has them; ours are keyword-only. What PyIceberg has in `pyiceberg.table` is here as well, some of it in
-modules of that name (`sorting`, `snapshots`, `refs`, `statistics`).
+Start at `load` (load_catalog, load_table), `catalog.Catalog`, `table.Table`, `scan.DataScan`, `transaction.Transaction` or `CommitResult`
+(from `ops.result`). Names and arguments are PyIceberg's where it has them; further arguments are keyword-only. The public names of
+`pyiceberg.table` are found here as well, some of them in modules of the same name (`sorting`, `snapshots`, `refs`, `statistics`).
 """
 
 from frazil.ops.result import CommitResult

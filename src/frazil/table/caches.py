@@ -1,4 +1,4 @@
-"""What Frazil keeps between calls: decoded manifests, bounded by bytes. Safe to drop at any time."""
+"""Clear the cache of decoded manifests, which Frazil keeps between calls within a limit of bytes. This is safe at any time."""
 
 from frazil.scan.plan import clear_caches
 

@@ -1,4 +1,4 @@
-"""Catalogs as users hold them (PyIceberg's Catalog): namespaces, and tables by name."""
+"""Provide Catalog, by which users manage namespaces and tables by name (PyIceberg's Catalog)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,11 @@ Identifier = str | tuple[str, ...]
 
 
 class Catalog(AbstractContextManager["Catalog"]):
-    """Made by `frazil.load_catalog`. Identifiers are "namespace.table" or tuples; a leading catalog name is accepted."""
+    """Manage the namespaces and tables of one catalog. `frazil.load_catalog` makes it.
+
+    Identifiers are text as in "namespace.table", or tuples of names; the catalog's own name may stand first. As a context manager it closes
+    its connections at the end of the block.
+    """
 
     def __init__(self, backend: CatalogBackend):
         self._backend = backend
@@ -41,13 +45,14 @@ class Catalog(AbstractContextManager["Catalog"]):
 
     @property
     def properties(self) -> dict[str, str]:
-        """As configured; secrets are shown as ***."""
+        """Return the catalog's properties as configured, with secrets replaced by ***."""
         return redact(self._backend.properties)
 
     def __exit__(self, *_: Any) -> None:
         self.close()
 
     def close(self) -> None:
+        """Close the catalog's connections."""
         if close := getattr(self._backend, "close", None):
             close()
 
@@ -59,7 +64,7 @@ class Catalog(AbstractContextManager["Catalog"]):
     @staticmethod
     def identifier_to_tuple(identifier: Identifier) -> Parts:
         if not isinstance(identifier, str | tuple | list):
-            raise InvalidInput(f'{identifier!r} is no identifier: it is text as in "db.events", or a tuple of names.')
+            raise InvalidInput(f'{identifier!r} is no identifier: give text as in "db.events", or a tuple of names.')
         return tuple(identifier) if isinstance(identifier, tuple | list) else identifier_parts(identifier)
 
     @classmethod
@@ -79,12 +84,12 @@ class Catalog(AbstractContextManager["Catalog"]):
         if len(parts) > 2 and parts[0] == self.name:
             parts = parts[1:]
         if len(parts) < 2 or not all(parts):
-            raise InvalidInput(f"{identifier!r} is no table identifier: it has a namespace and a name, as in db.events.")
+            raise InvalidInput(f"{identifier!r} is no table identifier: give a namespace and a name, as in db.events.")
         return parts
 
     @staticmethod
     def _new_name(parts: Parts) -> Parts:
-        """The name of what is to be made. One that is there already opens whatever it is called."""
+        """Check the name of a new table or namespace. An existing one can be opened whatever its name is."""
         if blank := [p for p in parts if not p.strip()]:
             raise InvalidInput(f"{blank[0]!r} cannot be a name: it is blank.", hint="Names are as in db.events.")
         return parts
@@ -108,9 +113,12 @@ class Catalog(AbstractContextManager["Catalog"]):
         identifier_fields: Sequence[str] | str = (),
         format_version: int | None = None,
     ) -> Table:
-        """A new, empty table. `schema`: a Schema, DDL text, a pyarrow or Spark schema, or a frame; `location`: a path or URI, of which a
-        relative one is stored absolute; `partition_by` as "days(ts)", "bucket(16, id)", "region"; `sort_by` as "id desc nulls last".
-        Format version 2 unless given.
+        """Create a new, empty table.
+
+        `schema`: a Schema, DDL text, a mapping of column names to types, a pyarrow or Spark schema, or a frame. `location`: a path or URI
+        (a relative path is made absolute); None: the catalog chooses. `partition_by`: transforms as in "days(ts)", "bucket(16, id)",
+        "region"; `sort_by`: as in "id desc nulls last"; either may be given as an object instead, `partition_spec` and `sort_order`.
+        `identifier_fields`: the columns of the primary key, which become required. `format_version`: 1, 2 or 3; None: 2.
 
         Raises TableAlreadyExistsError, NoSuchNamespaceError, ValidationError.
         """
@@ -141,13 +149,13 @@ class Catalog(AbstractContextManager["Catalog"]):
 
     def _place(self, parts: Parts, location: str | None) -> str:
         hint = "location= is the third argument; columns to partition by are given by name: partition_by=[…]. ./name is a directory here."
-        return place_of(location, hint=hint) if location else ""  # then the catalog chooses
+        return place_of(location, hint=hint) if location else ""  # "" lets the catalog choose
 
     def _prefixed(self, prefix: str) -> dict[str, str]:
         return {k[len(prefix) :]: v for k, v in self._backend.properties.items() if k.startswith(prefix)}
 
     def create_table_if_not_exists(self, identifier: Identifier, schema: Any, *arguments: Any, **named: Any) -> Table:
-        """As create_table; a table of that name that is there is returned as it is."""
+        """Create a table as `create_table` does, or return the existing one of that name unchanged."""
         try:
             return self.create_table(identifier, schema, *arguments, **named)
         except TableAlreadyExistsError:
@@ -156,13 +164,18 @@ class Catalog(AbstractContextManager["Catalog"]):
     def create_table_transaction(
         self, identifier: Identifier, schema: Any, location: str | None = None, **named: Any
     ) -> CreateTableTransaction:
-        """A table that becomes visible with its first rows: `with catalog.create_table_transaction("db.t", s) as tx: tx.append(df)`."""
+        """Create a table that becomes visible together with its first rows, as one commit:
+        `with catalog.create_table_transaction("db.t", schema) as tx: tx.append(df)`. `named`: further arguments of `create_table`.
+        """
         return self._creation(identifier, schema, location, named, replace=False, create=True)
 
     def replace_table_transaction(
         self, identifier: Identifier, schema: Any, location: str | None = None, create: bool = False, **named: Any
     ) -> CreateTableTransaction:
-        """As CREATE OR REPLACE: new schema, spec and rows in one commit, history kept; `create` makes a missing table."""
+        """Replace a table's schema, partition spec and rows in one commit that keeps its history, as CREATE OR REPLACE does.
+
+        `create`: create the table if it does not exist. `named`: further arguments of `create_table`.
+        """
         return self._creation(identifier, schema, location, named, replace=True, create=create)
 
     def _creation(
@@ -177,7 +190,7 @@ class Catalog(AbstractContextManager["Catalog"]):
         return CreateTableTransaction(self._backend, parts, metadata, base, self._full_name(parts))
 
     def load_table(self, identifier: Identifier) -> Table:
-        """Raises NoSuchTableError."""
+        """Load a table. Raises NoSuchTableError."""
         parts = self._parts(identifier)
         return Table(self._backend, self._backend.load(parts), self._full_name(parts))
 
@@ -185,29 +198,40 @@ class Catalog(AbstractContextManager["Catalog"]):
         return self._backend.table_exists(self._parts(identifier))
 
     def drop_table(self, identifier: Identifier, purge_requested: bool = False) -> None:
-        """Forgets the table; with purge_requested its files are deleted too (see `purge_table`)."""
+        """Drop a table from the catalog. Its files stay, unless `purge_requested` (see `purge_table`) or the catalog is a path catalog,
+        where the table is its directory. Raises NoSuchTableError."""
         self._backend.drop_table(self._parts(identifier), purge=purge_requested)
 
     def purge_table(self, identifier: Identifier) -> tuple[str, ...]:
-        """Drops the table and deletes its files that lie in its own places: its location and the directories that the properties
-        write.data.path and write.metadata.path name. Files elsewhere (of `add_files`, say) stay: they are returned, and in the log."""
+        """Drop a table, and delete its files below its location and below the directories that the properties write.data.path and
+        write.metadata.path name. Files elsewhere, for example those of `add_files`, stay; their paths are logged and returned.
+
+        Raises NoSuchTableError.
+        """
         return self._backend.drop_table(self._parts(identifier), purge=True)
 
     def rename_table(self, from_identifier: Identifier, to_identifier: Identifier) -> Table:
+        """Rename a table; its files stay where they are. Raises NoSuchTableError, TableAlreadyExistsError, NoSuchNamespaceError."""
         self._backend.rename_table(self._parts(from_identifier), self._new_name(self._parts(to_identifier)))
         return self.load_table(to_identifier)
 
     def register_table(self, identifier: Identifier, metadata_location: str, overwrite: bool = False) -> Table:
-        """A table that exists as files becomes known under a name."""
+        """Add an existing table to the catalog, by the location of its metadata file. `overwrite`: replace a table of that name.
+
+        Raises TableAlreadyExistsError, NoSuchFileError, CorruptData.
+        """
         parts = self._new_name(self._parts(identifier))
         return Table(self._backend, self._backend.register_table(parts, metadata_location, overwrite=overwrite), self._full_name(parts))
 
     def list_tables(self, namespace: Identifier) -> list[Parts]:
+        """Return the identifiers of the tables in a namespace, namespace included. Raises NoSuchNamespaceError."""
         return self._backend.list_tables(self.identifier_to_tuple(namespace))
 
     # --- namespaces
 
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str] = {}) -> None:
+        """Create a namespace. `properties`: `location` is the directory of new tables. Raises NamespaceAlreadyExistsError, and Unsupported
+        for properties in a path catalog."""
         self._backend.create_namespace(self._new_name(self.identifier_to_tuple(namespace)), dict(properties))
 
     def create_namespace_if_not_exists(self, namespace: Identifier, properties: Mapping[str, str] = {}) -> None:
@@ -217,18 +241,25 @@ class Catalog(AbstractContextManager["Catalog"]):
             return
 
     def drop_namespace(self, namespace: Identifier) -> None:
+        """Drop an empty namespace. Raises NoSuchNamespaceError, NamespaceNotEmptyError."""
         self._backend.drop_namespace(self.identifier_to_tuple(namespace))
 
     def namespace_exists(self, namespace: Identifier) -> bool:
         return self._backend.namespace_exists(self.identifier_to_tuple(namespace))
 
     def list_namespaces(self, namespace: Identifier = ()) -> list[Parts]:
+        """Return the namespaces directly within a namespace; (): the top-level ones. Raises NoSuchNamespaceError."""
         return self._backend.list_namespaces(self.identifier_to_tuple(namespace) if namespace else ())
 
     def load_namespace_properties(self, namespace: Identifier) -> dict[str, str]:
+        """Return the properties of a namespace. Raises NoSuchNamespaceError."""
         return self._backend.load_namespace_properties(self.identifier_to_tuple(namespace))
 
     def update_namespace_properties(self, namespace: Identifier, removals: set[str] | None = None, updates: Mapping[str, str] = {}) -> Any:
+        """Remove and set properties of a namespace. Returns the keys by what became of them: `removed`, `updated`, `missing`.
+
+        Raises NoSuchNamespaceError, and Unsupported in a path catalog.
+        """
         return self._backend.update_namespace_properties(self.identifier_to_tuple(namespace), removals or set(), dict(updates))
 
     def _views(self) -> Unsupported:

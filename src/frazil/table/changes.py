@@ -1,4 +1,4 @@
-"""The changelog scan: `t.changes(…)`, with the doors of every scan."""
+"""Scan a table's changelog: `t.changes(…)`, which reads into the same kinds of frames as every scan."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from frazil.table.scan import DataScan
 
 @dataclass(frozen=True, repr=False)
 class ChangesScan(DataScan):
-    """The rows that snapshots brought (INSERT) and took away (DELETE), each with `_change_type`, `_change_ordinal` and
-    `_commit_snapshot_id`; rows that a snapshot only moved to another file are left out.
+    """Read the rows that snapshots inserted (INSERT) and deleted (DELETE), each with `_change_type`, `_change_ordinal` and
+    `_commit_snapshot_id`. Rows that a snapshot only copied to another file are left out.
 
-    `range`: after one snapshot (exclusive) up to another. `net`: what came and went within the range is left out as well.
-    `identifier_columns`: a DELETE and an INSERT of the same values there come as UPDATE_BEFORE and UPDATE_AFTER; `compute_updates=True`
-    takes the table's identifier fields. The columns are those of the table's current schema, the three of the changelog always come.
+    `range`: from one snapshot (exclusive) to another (inclusive). `net`: leave out rows that were both inserted and deleted in the range.
+    `identifier_columns`: report a DELETE and an INSERT with the same values in these columns as UPDATE_BEFORE and UPDATE_AFTER;
+    `compute_updates=True` uses the table's identifier fields. The columns are those of the table's current schema; the three columns of the
+    changelog are always included.
     """
 
     range: ChangeRange = ChangeRange()
@@ -39,7 +40,7 @@ class ChangesScan(DataScan):
         if any(x is not None for x in (self.snapshot_id, self.tag, self.as_of_ms, self.branch)):
             raise InvalidInput("A changelog has a start and an end; it cannot be read as of one snapshot.")
 
-    # --- what will be read
+    # --- planning
 
     def _changes(self) -> ChangesReading:
         return ChangesReading(
@@ -48,44 +49,45 @@ class ChangesScan(DataScan):
         )  # fmt: skip
 
     def snapshot(self) -> Snapshot | None:
-        """The last snapshot of the range."""
+        """Return the last snapshot of the range; None: the range is empty."""
         snapshots = self.range.snapshots(self.source.metadata)
         return snapshots[-1] if snapshots else None
 
     def projection(self) -> Schema:
-        """The schema of the rows."""
+        """Return the schema of the result."""
         return self._changes().projection()
 
     def use_ref(self, name: str) -> ChangesScan:
         return replace(self, range=replace(self.range, branch=name))
 
     def plan(self, predicate: Predicate | None = None, case_sensitive: bool | None = None) -> ChangelogPlan:  # type: ignore[override]
-        """The tasks of each snapshot. `predicate` replaces the part of the filter that is decided before rows are matched."""
+        """Plan the tasks of each snapshot. `predicate` replaces the part of the filter that is evaluated before rows are matched."""
         reading = self._changes()
         with self.source.naming():
             return (reading if case_sensitive is None else replace(reading, case_sensitive=case_sensitive)).plan(predicate)
 
     def plan_files(self) -> Any:
-        """A task for each file of which rows came or went: `.inserted`, `.ordinal`, `.snapshot_id`, `.task`."""
+        """Return one task per file with inserted or deleted rows: `.inserted`, `.ordinal`, `.snapshot_id`, `.task`."""
         return self.plan().tasks
 
     def explain(self) -> Any:
         raise Unsupported("explain() of a changelog is not supported.", hint="plan_files() lists what is read.")
 
-    # --- doors
+    # --- results
 
     def to_arrow_batch_reader(self) -> pa.RecordBatchReader:
-        """Rows as a stream of Arrow batches, oldest snapshot first; memory stays bounded whatever was changed."""
+        """Return the changes as a stream of Arrow batches, oldest snapshot first. Memory use does not grow with their number."""
         with self.source.naming():
             return IN_PROCESS.read_changes(self._changes())
 
     def count(self) -> int:
-        """How many rows: from the manifests where files came or went whole."""
+        """Count the changes: by the manifests for files that were added or removed as a whole, else by reading."""
         with self.source.naming():
             return self._changes().count()
 
     def to_spark(self, spark: Any = None) -> Any:
-        """A DataFrame, planned now and read by tasks of Spark when it is used."""
+        """Return the changes as a Spark DataFrame, planned now and read by Spark's tasks when it is used. `spark`: the session; None: the
+        running one. Raises InvalidInput where none runs."""
         engine = engines.of_spark_frames(spark)
         with self.source.naming():
             return engine.read_changes(self._changes())

@@ -1,4 +1,4 @@
-"""Metadata of a new table out of what a caller types: any schema, partitioning and sort order as text or objects."""
+"""Build the metadata of a new table from a caller's schema, partitioning and sort order, given as text or as objects."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from frazil.table import engines
 
 
 def schema_of(given: Any) -> Schema:
-    """A Schema from a Schema, DDL text, a mapping of names to types' texts, a pyarrow.Schema, a Spark StructType or a frame of any kind."""
+    """Return a Schema from a Schema, DDL text, a mapping of column names to type names, a pyarrow.Schema, a Spark StructType or a frame."""
     if isinstance(given, Schema):
         return given
     if isinstance(given, str):
         return parse_schema(given)
     if isinstance(given, Mapping) and given and all(isinstance(v, str) for v in given.values()):
         return parse_schema(", ".join(f"`{str(name).replace('`', '``')}` {type_}" for name, type_ in given.items()))
-    if is_spark_frame(given):  # columns of a query are nullable, whatever Spark has found out about their values (as in Java)
+    if is_spark_frame(given):  # columns of a query become nullable, as in Java: what Spark infers about nulls is no promise
         return _all_optional(engines.spark_schema(given))
     if is_spark_type(given):
         return engines.spark_schema(given)
@@ -36,20 +36,22 @@ def schema_of(given: Any) -> Schema:
 
 
 def _all_optional(schema: Schema) -> Schema:
-    def loose(given: IcebergType) -> IcebergType:
+    """Return the schema with every column, struct member, list element and map value nullable."""
+
+    def optional_type(given: IcebergType) -> IcebergType:
         match given:
             case StructType():
-                return StructType(*(one(f) for f in given.fields))
+                return StructType(*(optional(f) for f in given.fields))
             case ListType():
-                return replace(given, element_type=loose(given.element_type), element_required=False)
+                return replace(given, element_type=optional_type(given.element_type), element_required=False)
             case MapType():
-                return replace(given, value_type=loose(given.value_type), value_required=False)
+                return replace(given, value_type=optional_type(given.value_type), value_required=False)
         return given
 
-    def one(f: NestedField) -> NestedField:
-        return replace(f, field_type=loose(f.field_type), required=False)
+    def optional(f: NestedField) -> NestedField:
+        return replace(f, field_type=optional_type(f.field_type), required=False)
 
-    return Schema(*(one(f) for f in schema.fields))
+    return Schema(*(optional(f) for f in schema.fields))
 
 
 def table_metadata(
@@ -64,20 +66,23 @@ def table_metadata(
     identifier_fields: Sequence[str] | str = (),
     format_version: int | None = None,
 ) -> TableMetadata:
-    """Complete metadata of a new table. Raises ValidationError and its kin for what the format forbids."""
-    own = property_texts(properties or {})
-    version = _version(format_version, own.pop("format-version", None))
-    sources = [f.source_id for given in (partition_spec, sort_order) if given is not None for f in given.fields]
-    asked = with_unique_ids(schema_of(schema), sources)
+    """Return the complete metadata of a new table. The arguments are those of `Catalog.create_table`.
+
+    Raises ValidationError for what the format forbids, InvalidInput for arguments that contradict each other.
+    """
+    table_properties = property_texts(properties or {})
+    version = _version(format_version, table_properties.pop("format-version", None))
+    source_ids = [f.source_id for given in (partition_spec, sort_order) if given is not None for f in given.fields]
+    columns = with_unique_ids(schema_of(schema), source_ids)
     if identifier_fields:
-        asked = _with_identifiers(asked, _listed(identifier_fields))
+        columns = _with_identifiers(columns, _listed(identifier_fields))
     if partition_spec is not None and partition_spec.fields and partition_by:
         raise InvalidInput("Give either partition_by or partition_spec, not both.")
     if sort_order is not None and sort_order.fields and sort_by:
         raise InvalidInput("Give either sort_by or sort_order, not both.")
-    spec = partition_spec if partition_spec is not None and partition_spec.fields else build_spec(asked, _listed(partition_by))
-    order = sort_order if sort_order is not None and sort_order.fields else build_sort_order(asked, _listed(sort_by))
-    return new_metadata(asked, spec, order, location, own, version)
+    spec = partition_spec if partition_spec is not None and partition_spec.fields else build_spec(columns, _listed(partition_by))
+    order = sort_order if sort_order is not None and sort_order.fields else build_sort_order(columns, _listed(sort_by))
+    return new_metadata(columns, spec, order, location, table_properties, version)
 
 
 def _listed(given: Sequence[str] | str | None) -> list[str]:
@@ -86,20 +91,20 @@ def _listed(given: Sequence[str] | str | None) -> list[str]:
 
 def _version(argument: int | None, stored: str | None) -> int:
     if argument is not None and not isinstance(argument, int):
-        raise InvalidInput(f"format_version is the number 1, 2 or 3, not {argument!r}.")
+        raise InvalidInput(f"format_version must be the number 1, 2 or 3, not {argument!r}.")
     if argument is not None and stored is not None and str(argument) != stored:
         raise InvalidInput(f"format_version={argument} and the property format-version={stored} contradict each other.")
     try:
         version = int(stored) if argument is None and stored is not None else argument or DEFAULT_FORMAT_VERSION
     except ValueError as e:
-        raise InvalidInput(f"The property format-version is 1, 2 or 3, not {stored!r}.") from e
+        raise InvalidInput(f"The property format-version must be 1, 2 or 3, not {stored!r}.") from e
     if not 1 <= version <= SUPPORTED_FORMAT_VERSION:
         raise ValidationError(f"Unsupported format version: v{version} (supported: v1 to v{SUPPORTED_FORMAT_VERSION})")
     return version
 
 
 def _with_identifiers(schema: Schema, names: Sequence[str]) -> Schema:
-    """The primary key: its columns become required, as PRIMARY KEY makes them in SQL."""
+    """Set the identifier fields; they become required, as the columns of a PRIMARY KEY do in SQL."""
     ids = [schema.find_field(n).field_id for n in names]
     fields = tuple(replace(f, required=True) if f.field_id in ids else f for f in schema.fields)
     return Schema(*fields, schema_id=schema.schema_id, identifier_field_ids=ids)

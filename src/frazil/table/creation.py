@@ -1,4 +1,4 @@
-"""A transaction on a table that it creates or replaces together with its first rows, as one commit."""
+"""Create or replace a table together with its first rows, in one transaction."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from frazil.table.transaction import Transaction
 
 
 class CreateTableTransaction(Transaction[Table]):
-    """A transaction on a table that is not there yet, or that is replaced; after the block `tx.table` is the table."""
+    """Stage writes on a table that does not exist yet, or that is replaced. After the block `tx.table` is the new table."""
 
     def __init__(self, backend: CatalogBackend, parts: Parts, metadata: TableMetadata, base: LoadedTable | None, name: str):
-        """Raises TableAlreadyExistsError, NoSuchNamespaceError for a new table that cannot be made."""
+        """Begin the transaction. `base`: the table to replace; None: the table is new.
+
+        Raises TableAlreadyExistsError, NoSuchNamespaceError for a new table that cannot be created.
+        """
         operation = Creation(backend, parts, metadata, base, name)
         table = Table(backend, operation.base, name)
         operation.on_commit = table._show

@@ -1,5 +1,7 @@
-"""Choose who works: this process, or a Spark session. This is the one place that does, and the one door to `frazil.spark`, which is
-opened only when a frame or a call needs it."""
+"""Choose the engine of an operation: this process, or a Spark session.
+
+This is the only place that chooses, and the only one from which the room `frazil.spark` is imported, once a frame or a call needs it.
+"""
 
 from __future__ import annotations
 
@@ -26,20 +28,24 @@ _CATALOGS = "spark.sql.catalog."
 
 
 def of_frame(frame: Frame) -> InputFrame:
-    """A frame with the engine that evaluates it: its own session for a Spark frame, this process for any other."""
+    """Pair a frame with the engine that evaluates it: its own session for a Spark frame, this process for any other."""
     return InputFrame(frame, on_spark(frame.sparkSession) if is_spark_frame(frame) else IN_PROCESS)
 
 
 def of_rows(metadata: TableMetadata, storage: Storage, runner: Any = None, spark: Any = None) -> tuple[Engine, Runner]:
-    """Who changes rows that are there: the runner given (a Runner or "in-process"), else Spark when a session is given or active and its
-    workers can see the table, else this process."""
+    """Choose the engine and the runner that change existing rows: the given runner (a Runner or "in-process"), else Spark if a session is
+    given or active, else this process.
+
+    Raises InvalidInput for a runner that is neither, and where the session's workers cannot reach the table; Unsupported for a session
+    with a table in memory.
+    """
     if isinstance(runner, str) and runner == "in-process":
         return IN_PROCESS, InProcess()
     if runner is not None:
         if not hasattr(runner, "run"):
-            raise InvalidInput(f"runner is 'in-process' or a Runner, not {runner!r}.")
-        own = getattr(runner, "spark", None)
-        return (IN_PROCESS if own is None else on_spark(own)), runner
+            raise InvalidInput(f"runner must be 'in-process' or a Runner, not {runner!r}.")
+        runner_session = getattr(runner, "spark", None)
+        return (IN_PROCESS if runner_session is None else on_spark(runner_session)), runner
     session = spark if spark is not None else active_session()
     if session is None or scheme_of(metadata.location) == "memory":
         if spark is not None:
@@ -50,10 +56,10 @@ def of_rows(metadata: TableMetadata, storage: Storage, runner: Any = None, spark
 
 
 def of_spark_frames(spark: Any = None) -> Engine:
-    """The session that makes frames: the one given, or the running one. None is ever started: what it would be set to is for its user to
-    say. Raises InvalidInput."""
+    """Return the engine of the session that makes DataFrames: the given one, or the running one. No session is started, since its settings
+    are for the user to choose. Raises InvalidInput where none runs, NotInstalledError where PySpark is missing."""
     if (session := spark or active_session()) is None:
-        _spark_room()  # without PySpark that is what is told
+        _spark_room()  # raises NotInstalledError, the more helpful error where PySpark is missing
         raise InvalidInput(
             "No Spark session is running.",
             hint="spark = frazil.spark_session(config={…}) starts one; to_arrow(), to_pandas() and to_polars() need none.",
@@ -62,23 +68,24 @@ def of_spark_frames(spark: Any = None) -> Engine:
 
 
 def on_spark(spark: Any) -> Engine:
-    """Raises InvalidInput for a session that was stopped, NotInstalledError when PySpark is missing."""
+    """Return the engine of a Spark session. Raises InvalidInput for a session that was stopped, NotInstalledError where PySpark is
+    missing."""
     engine: Engine = _spark_room().engine_on(spark)
     return engine
 
 
 def spark_schema(frame_or_type: Any) -> Schema:
-    """The schema of a Spark frame, or of a Spark type. No session is asked."""
+    """Return the schema of a Spark DataFrame or StructType; this needs no running session."""
     schema: Schema = _spark_room().schema_of(frame_or_type)
     return schema
 
 
 def active_session() -> Any:
-    """The running SparkSession, or None; never starts one and never imports pyspark."""
+    """Return the running SparkSession, or None. Never starts a session and never imports pyspark."""
     sql = sys.modules.get("pyspark.sql")
     if sql is None:
         return None
-    # The active session belongs to a thread; the one that this process made serves where a thread has none.
+    # The active session belongs to a thread; a thread without one uses the session that this process made.
     session = sql.SparkSession.getActiveSession() or getattr(sql.SparkSession, "_instantiatedSession", None)
     if session is not None:
         check_pyspark(sys.modules["pyspark"].__version__)
@@ -86,13 +93,13 @@ def active_session() -> Any:
 
 
 def refresh_views(loaded: LoadedTable) -> None:
-    """After a commit: temporary views of running sessions follow. Where no frame was made for Spark there is nothing to do."""
+    """Show temporary views of the running sessions the state after a commit. Does nothing where the room `frazil.spark` is not loaded."""
     if (room := sys.modules.get(_SPARK)) is not None:
         room.refresh_views(loaded)
 
 
 def session_catalogs() -> dict[str, str]:
-    """The catalog settings of the running Spark session; empty without one."""
+    """Return the settings `spark.sql.catalog.*` of the running Spark session; none without a session."""
     spark = active_session()
     if spark is None:
         return {}

@@ -1,4 +1,7 @@
-"""Evolution as context managers: `with t.update_schema() as update: update.add_column(…)`; one commit at the end of the block."""
+"""Update a table's schema, properties, statistics, branches and tags: `with t.update_schema() as update: update.add_column(…)`.
+
+Each update is a context manager that commits once, at the end of its block.
+"""
 
 from __future__ import annotations
 
@@ -30,16 +33,20 @@ from frazil.table.create import schema_of
 
 
 class UpdateSchema(SchemaChanges):
-    """Columns: `update.add_column("x", "bigint").rename_column("y", "z")`. Every method returns self, so calls can be chained."""
+    """Change the columns of a table: `update.add_column("x", "bigint").rename_column("y", "z")`. Every method returns self, so that calls
+    can be chained."""
 
     def union_by_name(self, new_schema: Any) -> UpdateSchema:
-        """Adds the columns that are missing, widens and loosens those that are there. `new_schema`: as for `create_table`."""
+        """Add the columns that the table lacks; widen the types of others and make them nullable where the new schema asks for it.
+
+        `new_schema`: as for `Catalog.create_table`.
+        """
         super().union_by_name(schema_of(new_schema))
         return self
 
 
 class UpdateProperties:
-    """`update.set("k", "v").remove("old")`."""
+    """Set and remove table properties: `update.set("k", "v").remove("old")`."""
 
     def __init__(self) -> None:
         self._updates: list[Update] = []
@@ -56,21 +63,22 @@ class UpdateProperties:
         return tuple(self._updates)
 
 
-def _at_its_place(given: StatisticsFile | PartitionStatisticsFile | dict[str, Any]) -> dict[str, Any]:
-    """As a JSON object with its path absolute."""
+def _with_absolute_path(given: StatisticsFile | PartitionStatisticsFile | dict[str, Any]) -> dict[str, Any]:
+    """Return a statistics file as a JSON object with an absolute path."""
     statistics = given if isinstance(given, dict) else given.to_object()
     path = statistics.get("statistics-path")
     return statistics if path is None else {**statistics, "statistics-path": absolute(str(path))}
 
 
 class UpdateStatistics:
-    """Statistics files of snapshots, as `frazil.table.statistics` has them or as JSON objects of the spec (`snapshot-id`, …)."""
+    """Set and remove the statistics files of snapshots, given as classes of `frazil.table.statistics` or as JSON objects of the spec
+    (`snapshot-id`, `statistics-path`, …)."""
 
     def __init__(self) -> None:
         self._updates: list[Update] = []
 
     def set_statistics(self, statistics_file: StatisticsFile | dict[str, Any]) -> UpdateStatistics:
-        self._updates.append(SetStatistics(_at_its_place(statistics_file)))
+        self._updates.append(SetStatistics(_with_absolute_path(statistics_file)))
         return self
 
     def remove_statistics(self, snapshot_id: int) -> UpdateStatistics:
@@ -78,7 +86,7 @@ class UpdateStatistics:
         return self
 
     def set_partition_statistics(self, partition_statistics_file: PartitionStatisticsFile | dict[str, Any]) -> UpdateStatistics:
-        self._updates.append(SetPartitionStatistics(_at_its_place(partition_statistics_file)))
+        self._updates.append(SetPartitionStatistics(_with_absolute_path(partition_statistics_file)))
         return self
 
     def remove_partition_statistics(self, snapshot_id: int) -> UpdateStatistics:
@@ -90,7 +98,7 @@ class UpdateStatistics:
 
 
 class ManageSnapshots(RefChanges):
-    """Branches, tags, rollback, fast-forward and cherry-pick, applied in order in one commit."""
+    """Manage branches and tags, roll back, fast-forward and cherry-pick; all calls are applied in order, in one commit."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,30 +109,30 @@ class ManageSnapshots(RefChanges):
         return self
 
     def cherrypick_snapshot(self, snapshot_id: int) -> ManageSnapshots:
-        """Applies the changes of a staged snapshot (an append or a partition overwrite) to main."""
+        """Apply the changes of a staged snapshot (an append or a partition overwrite) to main."""
         self._steps.append(CherryPick(snapshot_id=snapshot_id))
         return self
 
     def rollback_to_timestamp(self, timestamp_ms: Any) -> ManageSnapshots:
-        """To the newest ancestor older than a time (milliseconds, datetime or ISO text)."""
+        """Roll main back to its newest ancestor that is older than a time (milliseconds since the epoch, datetime or ISO text)."""
         super().rollback_to_timestamp(milliseconds(timestamp_ms))
         return self
 
     @property
     def steps(self) -> Sequence[Action]:
+        """Return the actions to commit, in order."""
         return tuple(self._steps)
 
 
 T = TypeVar("T")
 
 
-def _steps(update: Any) -> Sequence[Action]:
-    return update.steps if isinstance(update, ManageSnapshots) else (MetadataChange(update.updates),)
-
-
 class Updating(Generic[T]):
-    """An update in progress. As a context manager it commits at the end of the block; without one, its methods are those of the update
-    and `commit()` ends it: `t.update_schema().add_column("x", LongType()).commit()`."""
+    """Collect the calls of an update and commit them: at the end of the block as a context manager, or by `commit()`.
+
+    Outside a `with` block the methods of the update are called on this object:
+    `t.update_schema().add_column("x", LongType()).commit()`.
+    """
 
     def __init__(self, operation: TableOperation, update: T, commit_at_end: bool = True):
         self._operation, self._update, self._commit_at_end = operation, update, commit_at_end
@@ -139,9 +147,11 @@ class Updating(Generic[T]):
             error.of_table(self._operation.name, self._operation.metadata.location)
 
     def commit(self) -> None:
-        """Ends the update; inside a transaction it is staged, and committed with the rest."""
+        """Commit the update; inside a transaction it is staged, and committed with the rest of it."""
+        update = self._update
         with self._naming():
-            self._operation.stage(*_steps(self._update))
+            actions = update.steps if isinstance(update, ManageSnapshots) else (MetadataChange(update.updates),)  # type: ignore[attr-defined]
+            self._operation.stage(*actions)
         if self._commit_at_end:
             self._operation.commit()
 

@@ -1,4 +1,4 @@
-"""Methods that users of Delta, PyIceberg, Spark and pandas type, and the calls of Frazil that do the same."""
+"""Point users of Delta Lake, PyIceberg, Spark and pandas from a method that Frazil lacks to the call that does the same."""
 
 from __future__ import annotations
 
@@ -45,10 +45,11 @@ OF_MERGES = {
 
 
 def no_such_method(owner: Any, name: str, calls: Mapping[str, str] = {}) -> AttributeError:
-    """The error for an attribute that an object has not: a name in camel case, or of another product, is told in Frazil's words."""
-    kind, own = type(owner).__name__, re.sub(r"(?<=[a-z0-9])([A-Z]+)", r"_\1", name).lower()
-    if own != name and hasattr(type(owner), own):
-        return NoSuchMethod(f"{kind} has no {name}(): it is called {own}().")
-    if own in calls:
-        return NoSuchMethod(f"{kind} has no {name}().", hint=calls[own] if calls[own] == _LATER else f"Use {calls[own]}.")
+    """Return the error for a missing attribute. For a method in camel case, or one of another product (`calls`: Frazil's calls by the name
+    of such a method), the error names the call to use."""
+    kind, snake_case = type(owner).__name__, re.sub(r"(?<=[a-z0-9])([A-Z]+)", r"_\1", name).lower()
+    if snake_case != name and hasattr(type(owner), snake_case):
+        return NoSuchMethod(f"{kind} has no {name}(): it is called {snake_case}().")
+    if (call := calls.get(snake_case)) is not None:
+        return NoSuchMethod(f"{kind} has no {name}().", hint=call if call == _LATER else f"Use {call}.")
     return AttributeError(f"{kind!r} object has no attribute {name!r}", name=name, obj=owner)

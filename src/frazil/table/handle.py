@@ -1,6 +1,6 @@
-"""What a table in a user's hand is made of: the catalog that it came from, its state when it was last read, its name.
+"""Hold a loaded table: its catalog, its state when it was last read, and its name.
 
-Table is one; transactions and updates hold one, and show it the state that their commit made.
+Table is a handle; transactions and updates hold one, and give it the state that their commit made.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from frazil.table.engines import refresh_views
 
 
 class TableHandle:
-    """`_backend` None: the state of one metadata file, read-only. `_loaded` changes as a whole, so that threads may share a handle."""
+    """Hold a loaded table and begin operations on it. `_backend` None: the table was opened from a metadata file and is read-only.
+
+    A refresh or commit replaces `_loaded` as a whole, so that threads may share a handle.
+    """
 
     def __init__(self, backend: CatalogBackend | None, loaded: LoadedTable, name: str):
         self._backend, self._loaded, self._name = backend, loaded, name
@@ -26,11 +29,13 @@ class TableHandle:
         return self._loaded.metadata
 
     def refresh(self) -> Self:
-        """Looks for commits of others. Raises NoSuchTableError when it was dropped, ValidationError when another took its name."""
+        """Load the newest state of the table, with the commits of other writers. Raises NoSuchTableError when the table was dropped,
+        ValidationError when another table has taken its name or when this one is read-only."""
         fresh = self._writable().load(self._loaded.identifier or (self.metadata.location,))
         if fresh.metadata.table_uuid != self.metadata.table_uuid:
             raise ValidationError(
-                f"Table {self._name} was dropped and made anew: its uuid was {self.metadata.table_uuid}, is {fresh.metadata.table_uuid}.",
+                f"Table {self._name} was dropped and created again: its uuid was {self.metadata.table_uuid} and is now "
+                f"{fresh.metadata.table_uuid}.",
                 hint="Load it again.", table=self._name,
             )  # fmt: skip
         self._loaded = fresh
@@ -40,9 +45,10 @@ class TableHandle:
         return writable(self._backend, self._name)
 
     def _show(self, loaded: LoadedTable) -> None:
+        """Take over the state after a commit, and show it to the temporary views of running Spark sessions."""
         self._loaded = loaded
         refresh_views(loaded)
 
     def _begin(self, txn: Txn | None = None) -> TableOperation:
-        """An operation on the table as this handle has it."""
+        """Begin an operation on the state of the table that this handle holds."""
         return TableOperation(self._backend, self._loaded, self._name, on_commit=self._show, txn=txn)

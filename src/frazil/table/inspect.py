@@ -1,4 +1,4 @@
-"""Metadata tables as Arrow: `t.inspect.files()` and the other fifteen of Java's, with Java's columns."""
+"""Read the metadata tables as Arrow tables: `t.inspect.files()` and the other fifteen of Java Iceberg, with Java's columns."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from frazil.storage import Storage
 
 
 class InspectTable:
-    """Each method returns a pyarrow.Table; `snapshot_id` where Java allows time travel (entries, files, …, manifests, partitions)."""
+    """Return metadata tables of one table, each as a pyarrow.Table by a method of its name. `snapshot_id` chooses the snapshot for those
+    that allow time travel in Java (entries, files, …, manifests, partitions)."""
 
     def __init__(self, metadata: TableMetadata, metadata_location: str, storage: Storage):
         self._metadata, self._location, self._storage = metadata, metadata_location, storage
 
     def table(self, name: str, snapshot_id: int | None = None, **arguments: Any) -> pa.Table:
-        """A metadata table by Java's name."""
+        """Return a metadata table by its name in Java Iceberg."""
         return metadata_table(name, self._metadata, self._storage, metadata_location=self._location, snapshot_id=snapshot_id, **arguments)
 
     def __dir__(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""From a name or a location to a catalog or a table."""
+"""Load catalogs by name, and tables by name or location."""
 
 from __future__ import annotations
 
@@ -18,44 +18,49 @@ from frazil.table.table import Table
 
 
 def load_catalog(name: str | None = None, **properties: Any) -> Catalog:
-    """A catalog by name. Properties come from the keyword arguments, then `spark.sql.catalog.<name>.*` of the running session, then the
-    environment (FRAZIL_CATALOG__<NAME>__…, PYICEBERG_CATALOG__…), then .frazil.yaml and .pyiceberg.yaml. With nothing configured,
-    "default" is a SQLite file and a folder under ./warehouse (FRAZIL_HOME moves it).
+    """Load a catalog by name (None: the default one).
 
-    Raises InvalidInput naming the key that is missing or contradictory, Unsupported for a type that is not served yet.
+    Properties come from the keyword arguments, then `spark.sql.catalog.<name>.*` of the running session, then the environment
+    (FRAZIL_CATALOG__<NAME>__…, PYICEBERG_CATALOG__…), then .frazil.yaml and .pyiceberg.yaml. If nothing is configured, the catalog
+    "default" is a SQLite database and a folder below ./warehouse, or below FRAZIL_HOME.
+
+    Raises InvalidInput, which names a property that is missing or contradictory, and Unsupported for a type that is not served yet.
     """
     return Catalog(load_backend(name, spark_conf=session_catalogs(), **properties))
 
 
 def list_catalogs() -> list[str]:
-    """Names that are configured anywhere, "default" included."""
+    """Return the names of all configured catalogs, "default" included."""
     return sorted({DEFAULT_CATALOG, *configured_names(session_catalogs())})
 
 
 def load_table(identifier: str | tuple[str, ...], **properties: Any) -> Table:
-    """A table by location (anything with a `/`; a `…metadata.json` gives it read-only) or by name `[catalog.]namespace.table`, whose first
-    part is a catalog only if one of that name is configured.
+    """Load a table by location or by name.
 
-    With the name of a metadata table behind it (`db.t.files`, `/path/to/t#files`) that is a `MetadataTable`, with `changes` the changelog
-    scan, though the signature names what it nearly always is. Raises NoSuchTableError, CorruptData for damaged metadata.
+    A location is anything with a `/`; a `…metadata.json` opens the table read-only. A name is `[catalog.]namespace.table`; its first part
+    is a catalog only if one of that name is configured. With the name of a metadata table at its end (`db.t.files`, `/path/to/t#files`) the
+    result is a `MetadataTable`, with `changes` a `ChangesScan`. `properties`: those of the catalog, or of the location's store.
+
+    Raises NoSuchTableError, CorruptData for damaged metadata.
     """
     if (catalog := properties.get("catalog")) is not None:
-        raise _catalog_beside(identifier, catalog)
+        raise _catalog_argument_error(identifier, catalog)
     if isinstance(identifier, str) and ("/" in identifier or identifier.startswith("file:")):
         location, suffixes = split_location(identifier)
         table = at_location(location, **properties)
         return cast(Table, _viewed(table, location, suffixes)) if suffixes else table
-    found = meanings(identifier, properties, spark_conf=session_catalogs())
-    return first_found(found, lambda name, rest: _in_catalog(load_catalog(name, **properties), rest))
+    candidates = meanings(identifier, properties, spark_conf=session_catalogs())
+    return first_found(candidates, lambda name, rest: _in_catalog(load_catalog(name, **properties), rest))
 
 
-def _catalog_beside(identifier: Any, catalog: Any) -> InvalidInput:
+def _catalog_argument_error(identifier: Any, catalog: Any) -> InvalidInput:
+    """Return the error for `load_table(…, catalog=…)`, with the call that does it."""
     name = identifier if isinstance(identifier, str) else full_name(identifier)
     if isinstance(catalog, Catalog):
-        return InvalidInput("load_table takes no catalog=.", hint=f"A catalog in hand opens its tables: catalog.load_table({name!r}).")
+        return InvalidInput("load_table takes no catalog=.", hint=f"Use the catalog's own method: catalog.load_table({name!r}).")
     whole = full_name((str(catalog), *identifier_parts(name)))
     opened = f"frazil.load_catalog({str(catalog)!r})"
-    hint = f"The catalog stands before the name: frazil.load_table({whole!r}), or {opened}.load_table({name!r})."
+    hint = f"Put the catalog's name first, as in frazil.load_table({whole!r}), or use {opened}.load_table({name!r})."
     return InvalidInput("load_table takes no catalog=.", hint=hint)
 
 
@@ -72,31 +77,31 @@ def _in_catalog(catalog: Catalog, parts: tuple[str, ...]) -> Table:
 
 
 def _viewed(table: Table, name: str, suffixes: list[str]) -> MetadataTable | ChangesScan:
-    """What the suffixes of a table's name mean."""
-    found = read_suffixes(suffixes, name)
-    if found.view == CHANGES:
+    """Return the metadata table or changelog that the suffixes of a table's name select."""
+    selected = read_suffixes(suffixes, name)
+    if selected.view == CHANGES:
         return table.changes()
-    if found.view is None:
-        chosen = ", ".join(f"{k}={v!r}" for k, v in found.selectors.items())
-        hint = f"frazil.load_table({name!r}).scan({chosen.replace('as_of', 'as_of_timestamp')}) reads it."
-        raise Unsupported(f"{', '.join(suffixes)} selects a snapshot; load_table gives tables.", hint=hint, table=name)
-    return MetadataTable(name, found.view, table._loaded, found.selectors)
+    if selected.view is None:
+        selectors = ", ".join(f"{k}={v!r}" for k, v in selected.selectors.items())
+        hint = f"frazil.load_table({name!r}).scan({selectors.replace('as_of', 'as_of_timestamp')}) reads it."
+        raise Unsupported(f"{', '.join(suffixes)} selects a snapshot; load_table returns tables.", hint=hint, table=name)
+    return MetadataTable(name, selected.view, table._loaded, selected.selectors)
 
 
 def sql(sqlQuery: str, spark: Any = None) -> Any:
-    """Spark SQL over Frazil's catalogs: not served yet."""
+    """Run Spark SQL over Frazil's catalogs. Not supported yet: raises Unsupported."""
     raise Unsupported(
         "frazil.sql is not supported yet.", hint="spark.table(name).createOrReplaceTempView(…) gives SQL a name; see KNOWN_GAPS.md."
     )
 
 
 def at_location(location: str, **properties: Any) -> Table:
-    """The path table at a location, or the read-only state of one metadata file."""
+    """Load the path table at a location, or open one metadata file read-only."""
     backend, loaded = load_location(location, {k: str(v) for k, v in properties.items()})
     return Table(backend, loaded, location)
 
 
 def resolve(identifier: str | tuple[str, ...], **properties: Any) -> tuple[Catalog, tuple[str, ...]]:
-    """The catalog that an identifier means, and the rest of it."""
+    """Load the catalog that an identifier names, and return it with the rest of the identifier."""
     name, rest = meanings(identifier, {}, spark_conf=session_catalogs())[0]
     return load_catalog(name, **properties), rest

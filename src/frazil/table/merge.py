@@ -1,4 +1,4 @@
-"""Describe a MERGE: the builder that `t.merge(…)` returns."""
+"""Build a MERGE clause by clause: the builder that `t.merge(…)` returns."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class MergeBuilder(Generic[R]):
-    """A MERGE that is being described; every `when_…` returns a new builder, `execute` does it.
+    """Build a MERGE: every `when_…` method returns a new builder, `execute` runs it.
 
-    Clauses of a kind are tried in the order given, the first whose condition is TRUE acts. Conditions and values are Spark SQL text over
-    `target.…` and `source.…` (or the aliases given), expressions, or constants; on Spark also Columns.
+    Clauses of one kind are tried in the order given; the first one whose condition is TRUE applies. Conditions and values are Spark SQL
+    text over `target.…` and `source.…` (or the aliases given), expressions or constants, and with Spark also Columns.
     """
 
     frame: Any
@@ -29,42 +29,44 @@ class MergeBuilder(Generic[R]):
         return replace(self, merge=replace(self.merge, clauses=(*self.merge.clauses, clause)))
 
     def when_matched_update(self, set: Mapping[str, Any], condition: Any = None) -> MergeBuilder[R]:
-        """Sets columns (or members of structs, "s.x") of target rows that match."""
+        """Update columns, or struct members as in "s.x", of the target rows that match."""
         return self._with(c.matched_update(set, condition))
 
     def when_matched_update_all(self, condition: Any = None) -> MergeBuilder[R]:
-        """Sets every column to the source's of the same name."""
+        """Update every column of the target rows that match, to the source column of the same name."""
         return self._with(c.matched_update_all(condition))
 
     def when_matched_delete(self, condition: Any = None) -> MergeBuilder[R]:
+        """Delete the target rows that match."""
         return self._with(c.matched_delete(condition))
 
     def when_not_matched_insert(self, values: Mapping[str, Any], condition: Any = None) -> MergeBuilder[R]:
-        """Inserts source rows that match nothing; columns that are not named take their default, or null."""
+        """Insert the source rows that match no target row. Columns that are not named get their write default, or null."""
         return self._with(c.not_matched_insert(values, condition))
 
     def when_not_matched_insert_all(self, condition: Any = None) -> MergeBuilder[R]:
-        """Inserts source rows that match nothing, columns by name."""
+        """Insert the source rows that match no target row, with columns matched by name."""
         return self._with(c.not_matched_insert_all(condition))
 
     def when_not_matched_by_source_update(self, set: Mapping[str, Any], condition: Any = None) -> MergeBuilder[R]:
-        """Sets columns of target rows that no source row matches."""
+        """Update columns of the target rows that no source row matches."""
         return self._with(c.not_matched_by_source_update(set, condition))
 
     def when_not_matched_by_source_delete(self, condition: Any = None) -> MergeBuilder[R]:
+        """Delete the target rows that no source row matches."""
         return self._with(c.not_matched_by_source_delete(condition))
 
     def with_schema_evolution(self) -> MergeBuilder[R]:
-        """Columns that only the source has are added to the table where they are assigned; those it lacks stay as they are."""
+        """Add to the table the assigned columns that only the source has. Columns that the source lacks stay as they are."""
         return replace(self, merge=replace(self.merge, merge_schema=True))
 
     def execute(self, mode: str | None = None) -> R:
-        """Does it: one snapshot. `mode`: copy-on-write, merge-on-read, None: the table's write.merge.mode."""
+        """Run the MERGE as one snapshot. `mode`: copy-on-write or merge-on-read; None: the table's write.merge.mode."""
         self.merge.check()
         return self.run(self.frame, self.merge, mode)
 
     def __repr__(self) -> str:
-        """The statement; the frame by its kind, as rows need not be seen."""
+        """Show the clauses, and the frame by its type only."""
         clauses = "".join(f"\n  {c}" for c in self.merge.clauses) or "\n  (no clause yet)"
         return f"MergeBuilder({type(self.frame).__name__} on {self.merge.on}){clauses}"
 

@@ -1,4 +1,4 @@
-"""A metadata table as users hold it: `frazil.load_table("db.events.files")`."""
+"""Read a metadata table that was loaded by name: `frazil.load_table("db.events.files")`."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from frazil.table.shown.rows_text import first_rows
 
 @dataclass(frozen=True)
 class MetadataTable:
-    """One of the 16 metadata tables, of the table as it was when this was loaded. Read-only; nothing is read until a door is opened.
+    """Read one of the 16 metadata tables, of the table's state when it was loaded. Nothing is read before a method asks for rows.
 
-    `kind`: its name, as in "files". `selectors` choose another snapshot than the current one, where Java allows that.
+    `kind`: the name of the metadata table, as in "files". `selectors`: choose a snapshot other than the current one, where Java allows it.
     """
 
     table_name: str
@@ -35,13 +35,13 @@ class MetadataTable:
         return (*identifier_parts(self.table_name), self.kind) if "/" not in self.table_name else (f"{self.table_name}#{self.kind}",)
 
     def schema(self) -> pa.Schema:
-        """Java's columns, as Arrow."""
+        """Return the columns, which are Java's, as an Arrow schema."""
         return metadata_table_schema(self.kind, self.loaded.metadata)
 
     def to_arrow(self) -> pa.Table:
-        at, _ = resolve(self.loaded.metadata, **self.selectors) if self.selectors else (None, None)
         loaded = self.loaded
-        return metadata_table(self.kind, loaded.metadata, loaded.storage, metadata_location=loaded.metadata_location, snapshot=at)
+        snapshot, _ = resolve(loaded.metadata, **self.selectors) if self.selectors else (None, None)
+        return metadata_table(self.kind, loaded.metadata, loaded.storage, metadata_location=loaded.metadata_location, snapshot=snapshot)
 
     def to_pandas(self, **kwargs: Any) -> Any:
         return frames.pandas_of(self.to_arrow(), **kwargs)
@@ -50,15 +50,15 @@ class MetadataTable:
         return frames.polars_of(self.to_arrow())
 
     def show(self, n: int = 20, truncate: bool | int = True) -> None:
-        """Prints the first `n` rows, as Spark's show does."""
+        """Print the first `n` rows, as Spark's show does."""
         print(first_rows(self.to_arrow(), number("n", n, 0) or 0, truncate))
 
     def to_duckdb(self, table_name: str, connection: Any = None) -> Any:
-        """As a table of a DuckDB connection (a new one in memory unless given); returns the connection."""
+        """Register the rows as a table of a DuckDB connection (None: a new one, in memory), and return the connection."""
         return frames.in_duckdb(self.to_arrow(), table_name, connection)
 
     def to_spark(self, spark: Any = None) -> Any:
-        """A DataFrame of the rows, which are read now."""
+        """Return the rows, which are read now, as a Spark DataFrame. Raises InvalidInput where no session runs."""
         return engines.of_spark_frames(spark).shown(self.to_arrow())
 
     def count(self) -> int:

@@ -1,4 +1,4 @@
-"""Scans: what a user asks of a table, and the doors through which the rows come (PyIceberg's DataScan, with Spark beside Arrow)."""
+"""Scan a table's rows: PyIceberg's DataScan, with Spark DataFrames beside Arrow tables and other frames."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from frazil.table.shown.rows_text import first_rows
 
 @dataclass(frozen=True)
 class ScannedTable:
-    """The table as a scan sees it: one state of its metadata, where its files are, its name for messages."""
+    """Hold the table of a scan: one state of its metadata, its storage, and its name for messages."""
 
     name: str
     metadata: TableMetadata
@@ -47,10 +47,12 @@ class ScannedTable:
 
 @dataclass(frozen=True)
 class DataScan:
-    """A read of one snapshot. Immutable: every refinement returns a new scan. Nothing is read until a door is opened.
+    """Describe a read of one snapshot. Scans are immutable: every refinement returns a new one. Nothing is read before a `to_…` method,
+    `show` or `count` is called.
 
-    `row_filter` is Spark SQL text, a predicate of `frazil.expressions`, or (for `to_spark`) a Spark Column. `case_sensitive` None: True,
-    at Spark doors the session's `spark.sql.caseSensitive`. `options` are Java's read options (`split-size`, `lookback`, `file-open-cost`).
+    `row_filter`: Spark SQL text, a predicate of `frazil.expressions` or, for `to_spark`, a Spark Column. `case_sensitive` None: True, and
+    for `to_spark` the session's `spark.sql.caseSensitive`. `snapshot_id`, `branch`, `tag`, `as_of_ms`: the snapshot to read, at most one of
+    them; none: the current one. `options`: read options as in Java Iceberg (`split-size`, `lookback`, `file-open-cost`).
     """
 
     source: ScannedTable
@@ -69,12 +71,12 @@ class DataScan:
             raise InvalidInput(f"limit must not be negative, got {self.limit}")
 
     def __repr__(self) -> str:
-        """The table's name and what was asked of it."""
-        asked = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "source"}
+        """Show the table's name and the arguments that differ from their defaults."""
+        arguments = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "source"}
         default = type(self)(self.source)
         shown = [
             f"{name}=({listed(map(repr, value))})" if isinstance(value, tuple) else f"{name}={shortened(repr(value))}"
-            for name, value in asked.items()
+            for name, value in arguments.items()
             if is_spark_column(value) or value != getattr(default, name)
         ]
         return f"{type(self).__name__}({', '.join([self.source.name, *shown])})"
@@ -87,10 +89,11 @@ class DataScan:
     # --- refinements
 
     def select(self, *field_names: str) -> DataScan:
+        """Return a scan of these columns only; without names, of all columns."""
         return replace(self, selected_fields=tuple(field_names) or ("*",))
 
     def filter(self, expr: RowFilter) -> DataScan:
-        """Rows must match this as well as what was asked before."""
+        """Return a scan whose rows match this filter as well as the present one."""
         if isinstance(self.row_filter, AlwaysTrue):
             return replace(self, row_filter=expr)
         if isinstance(self.row_filter, str) and isinstance(expr, str):
@@ -102,9 +105,9 @@ class DataScan:
         return replace(self, row_filter=both)
 
     def use_ref(self, name: str) -> DataScan:
-        """A branch or a tag by name."""
-        found = self.source.metadata.ref(name)
-        return replace(self, branch=name) if found.is_branch else replace(self, tag=name)
+        """Return a scan of a branch or tag. Raises NoSuchRefError."""
+        ref = self.source.metadata.ref(name)
+        return replace(self, branch=name) if ref.is_branch else replace(self, tag=name)
 
     def with_case_sensitive(self, case_sensitive: bool = True) -> DataScan:
         return replace(self, case_sensitive=case_sensitive)
@@ -112,7 +115,7 @@ class DataScan:
     def update(self, **overrides: Any) -> DataScan:
         return replace(self, **overrides)
 
-    # --- what will be read
+    # --- planning
 
     def _reading(self) -> RowsReading:
         selectors = {"snapshot_id": self.snapshot_id, "branch": self.branch, "tag": self.tag, "as_of_ms": self.as_of_ms}
@@ -125,63 +128,71 @@ class DataScan:
         return self._reading().snapshot_and_schema()[0]
 
     def projection(self) -> Schema:
-        """The schema of the rows, metadata columns included."""
+        """Return the schema of the result, metadata columns included."""
         with self.source.naming():
             return self._reading().projection()
 
     def plan(self, predicate: Predicate | None = None, case_sensitive: bool | None = None, zone: str = "UTC") -> Plan:
-        """The files to read, after pruning by the filter. `predicate` replaces the filter for pruning, and `zone` is that of literals
-        without one (Spark doors do that)."""
+        """Plan the files to read, pruned by the filter. `predicate` replaces the filter for pruning; `zone` is the time zone of literals
+        that name none (Spark reads pass the session's)."""
         reading = self._reading()
         with self.source.naming():
             return (reading if case_sensitive is None else replace(reading, case_sensitive=case_sensitive)).plan(predicate, zone)
 
     def plan_files(self) -> Sequence[FileScanTask]:
-        """A task for each file: `.file`, `.delete_files`, `.residual`. The list is lazy, its length is known at once."""
+        """Return one task per file: `.file`, `.delete_files`, `.residual`. The tasks are made as they are accessed; the length is known at
+        once."""
         return self.plan().tasks()
 
     def explain(self) -> Explanation:
-        """What the filter skipped, and by what: printable, with the counters as `report`.
+        """Explain what the filter skipped, and by which statistics. The result is printable; `report` holds the counters.
 
-        `deletes` lists every delete file, the number of planned data files it applies to or the reason why it applies to none
+        `deletes` lists every delete file with the number of planned data files that it applies to, or the reason why it applies to none
         (`ExplainedDelete`); `deletes_of(file_path)` does so for one data file.
         """
         return self.plan().explain()
 
-    # --- doors
+    # --- results
 
     def to_arrow_batch_reader(self) -> pa.RecordBatchReader:
-        """Rows as a stream of Arrow batches; memory stays bounded whatever the table's size."""
+        """Return the rows as a stream of Arrow batches. Memory use does not grow with the table's size."""
         with self.source.naming():
             return IN_PROCESS.read(self._reading())
 
     def to_arrow(self) -> pa.Table:
+        """Return the rows as an Arrow table."""
         return self.to_arrow_batch_reader().read_all()
 
     def to_pandas(self, **kwargs: Any) -> Any:
+        """Return the rows as a pandas DataFrame. `kwargs`: arguments of `pyarrow.Table.to_pandas`."""
         return pandas_of(self.to_arrow(), **kwargs)
 
     def to_polars(self) -> Any:
+        """Return the rows as a polars DataFrame."""
         return polars_of(self.to_arrow())
 
     def show(self, n: int = 20, truncate: bool | int = True) -> None:
-        """Prints the first `n` rows, in no order, as Spark's show does. `truncate`: texts to 20 characters, to so many, or not at all."""
+        """Print the first `n` rows, in no particular order, as Spark's show does. `truncate`: cut texts to 20 characters (True), to a given
+        number of characters, or not at all (False)."""
         count = number("n", n, 0) or 0
         limit = count + 1 if self.limit is None else min(count + 1, self.limit)
         print(first_rows(self.update(limit=limit).to_arrow(), count, truncate))
 
     def to_duckdb(self, table_name: str, connection: Any = None) -> Any:
-        """The rows as a table of a DuckDB connection (a new one in memory unless given); returns the connection."""
+        """Register the rows as a table of a DuckDB connection (None: a new one, in memory), and return the connection."""
         return in_duckdb(self.to_arrow(), table_name, connection)
 
     def count(self) -> int:
-        """How many rows: from the manifests where they tell, reading only the files they cannot decide."""
+        """Count the rows: by the manifests where their statistics suffice, else by reading the files concerned."""
         with self.source.naming():
             return self._reading().count()
 
     def to_spark(self, spark: Any = None) -> Any:
-        """A DataFrame, planned now and read when it is used, on Spark's own scan where that is possible. It keeps the table's state; a
-        temporary view over it follows what this process writes, unless the scan names a snapshot or a time."""
+        """Return a Spark DataFrame, planned now and read when it is used, by Spark's own scan where that is possible.
+
+        The DataFrame keeps the present state of the table. A temporary view over it follows what this process writes, unless the scan names
+        a snapshot or a time. `spark`: the session; None: the running one. Raises InvalidInput where none runs.
+        """
         engine = engines.of_spark_frames(spark)
         with self.source.naming():
             return engine.read(self._reading())
@@ -189,7 +200,8 @@ class DataScan:
 
 @dataclass(frozen=True, repr=False)
 class IncrementalAppendScan(DataScan):
-    """The rows that `append` snapshots added after one snapshot (exclusive; None: from the first) up to another (inclusive; None: now)."""
+    """Describe a read of the rows that `append` snapshots added after one snapshot (exclusive; None: from the first) up to another
+    (inclusive; None: the current one)."""
 
     from_snapshot_id_exclusive: int | None = None
     to_snapshot_id_inclusive: int | None = None

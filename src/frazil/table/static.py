@@ -1,4 +1,4 @@
-"""A table's state as one metadata file holds it, read-only (PyIceberg's StaticTable)."""
+"""Open one metadata file of a table read-only (PyIceberg's StaticTable)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from frazil.table.table import Table
 
 
 class StaticTable(Table):
-    """`StaticTable.from_metadata(path)`: reads, time travel and inspection; no writes, no refresh."""
+    """Read the state of a table that one metadata file holds: scans, time travel and inspection, but no writes and no refresh."""
 
     @classmethod
     def from_metadata(cls, metadata_location: str, properties: Mapping[str, str] = {}) -> StaticTable:
-        """From a `…metadata.json`, or from the directory of a table (its current state)."""
+        """Open a `…metadata.json`, or the current state of the table in a directory. `properties`: those of the store (`s3.…`).
+
+        Raises NoSuchTableError, NoSuchFileError, CorruptData.
+        """
         _, loaded = load_location(metadata_location, dict(properties))
         return cls(None, loaded, metadata_location)

@@ -1,4 +1,4 @@
-"""Table: one Iceberg table as users hold it. Reads, writes, evolution and inspection are one call each."""
+"""Provide Table: read, write, evolve and inspect one Iceberg table, each by one call."""
 
 from __future__ import annotations
 
@@ -33,13 +33,16 @@ _LATER = "It comes with a later version; see KNOWN_GAPS.md."
 
 
 class Table(CommittingVerbs):
-    """Made by `frazil.load_table`, `catalog.load_table` or `catalog.create_table`. Safe to share between threads: metadata and its
-    location change together, and a scan keeps the state it was made from."""
+    """Read, write, evolve and inspect one Iceberg table. `frazil.load_table`, `catalog.load_table` and `catalog.create_table` make it.
+
+    A table shows the state in which it was loaded, and after its own writes the state that they made; `refresh` loads the newest one. It is
+    safe to share between threads: metadata and its location change together, and a scan keeps the state from which it was made.
+    """
 
     # --- facts
 
     def name(self) -> tuple[str, ...]:
-        """The identifier, catalog first unless the table was opened by location."""
+        """Return the identifier of the table; for a table that was opened by its location, the location."""
         return tuple(self._loaded.identifier) or (self._name,)
 
     @property
@@ -48,7 +51,8 @@ class Table(CommittingVerbs):
 
     @property
     def io(self) -> FileIO:
-        """The files of the table's store: `io.new_input(location).open()`, `io.new_output(location).create()`, `io.delete(location)`."""
+        """Return the files of the table's store: `io.new_input(location).open()`, `io.new_output(location).create()`,
+        `io.delete(location)`."""
         return file_io(self._loaded.storage)
 
     @property
@@ -91,36 +95,40 @@ class Table(CommittingVerbs):
         return self.metadata.current_snapshot()
 
     def snapshots(self) -> Sequence[Snapshot]:
-        """All that are retained, oldest first; decoded as they are looked at."""
+        """Return all retained snapshots, oldest first; each is decoded when it is accessed."""
         return self.metadata.snapshots
 
     def snapshot_by_id(self, snapshot_id: int) -> Snapshot | None:
+        """Return the snapshot with this id; None: it is not retained."""
         return self.metadata.snapshots.by_id(snapshot_id)
 
     def snapshot_by_name(self, name: str) -> Snapshot | None:
-        """The head of a branch or tag; None when there is no such ref."""
+        """Return the snapshot of a branch or tag; None: there is no such ref."""
         return self.metadata.ref_snapshot(name) if name in self.metadata.refs or name == MAIN_BRANCH else None
 
     def snapshot_as_of_timestamp(self, timestamp_ms: Any, inclusive: bool = True) -> Snapshot | None:
-        """What was current at a time (milliseconds, datetime or ISO text); None before the first snapshot."""
+        """Return the snapshot that was current at a time (milliseconds since the epoch, datetime or ISO text); None: it is before the first
+        snapshot."""
         return self.metadata.snapshot_as_of(milliseconds(timestamp_ms), inclusive)
 
     def history(self) -> list[SnapshotLogEntry]:
-        """Which snapshot was current since when, oldest first; shown with the times."""
+        """Return the history of the current snapshot: entries of an id and the time since when it was current, oldest first."""
         return SnapshotLog(self.metadata.snapshot_log)
 
     def refs(self) -> dict[str, SnapshotRef]:
+        """Return branches and tags by name; `main` is included as soon as the table has a snapshot."""
         refs = dict(self.metadata.refs)
         if self.metadata.current_snapshot_id is not None:
             refs.setdefault(MAIN_BRANCH, SnapshotRef(self.metadata.current_snapshot_id))
         return refs
 
     def name_mapping(self) -> str | None:
-        """The table's name mapping as JSON text, if it has one."""
+        """Return the table's name mapping as JSON text; None: it has none."""
         return NAME_MAPPING.text(self.metadata.properties)
 
     @property
     def inspect(self) -> InspectTable:
+        """Return the metadata tables as Arrow tables: `t.inspect.files()`, `t.inspect.snapshots()`, …"""
         return InspectTable(self.metadata, self.metadata_location, self._loaded.storage)
 
     # --- read
@@ -143,7 +151,12 @@ class Table(CommittingVerbs):
         tag: str | None = None,
         as_of: Any = None,
     ) -> DataScan:
-        """A read of the current state, or of one snapshot, branch, tag or time (`as_of`: milliseconds, datetime, ISO text)."""
+        """Return a scan of the current state, or of one snapshot, branch, tag or time.
+
+        `row_filter`: Spark SQL text, a predicate or, for `to_spark`, a Spark Column. `selected_fields`: column names, metadata columns
+        among them. `as_of`: milliseconds since the epoch, datetime or ISO text. `options`: read options, see docs/options.md. The other
+        arguments are those of `DataScan`.
+        """
         return DataScan(
             self._source,
             row_filter,
@@ -168,6 +181,8 @@ class Table(CommittingVerbs):
         options: Mapping[str, str] | None = None,
         limit: int | None = None,
     ) -> IncrementalAppendScan:
+        """Return a scan of the rows that `append` snapshots added after one snapshot (exclusive; None: from the first) up to another
+        (inclusive; None: the current one). The other arguments are those of `scan`."""
         return IncrementalAppendScan(
             self._source,
             row_filter,
@@ -196,7 +211,8 @@ class Table(CommittingVerbs):
         options: Mapping[str, str] | None = None,
         limit: int | None = None,
     ) -> ChangesScan:
-        """Rows that came and went after one snapshot (or time; None: from the first) up to another (None: now). See `ChangesScan`."""
+        """Return a scan of the changelog: the rows that were inserted and deleted after one snapshot or time (exclusive; None: from the
+        first) up to another (inclusive; None: the current one). The other arguments are those of `ChangesScan` and `scan`."""
         start, end = arguments.number("start_snapshot_id", start_snapshot_id), arguments.number("end_snapshot_id", end_snapshot_id)
         start_ms, end_ms = (None if t is None else milliseconds(t) for t in (start_timestamp, end_timestamp))
         return ChangesScan(
@@ -213,53 +229,61 @@ class Table(CommittingVerbs):
         )
 
     def to_spark(self, spark: Any = None) -> Any:
+        """Return the table as a Spark DataFrame; see `DataScan.to_spark`."""
         return self.scan().to_spark(spark)
 
     def to_arrow(self) -> Any:
+        """Return all rows as an Arrow table."""
         return self.scan().to_arrow()
 
     def to_pandas(self, **kwargs: Any) -> Any:
+        """Return all rows as a pandas DataFrame."""
         return self.scan().to_pandas(**kwargs)
 
     def to_polars(self) -> Any:
-        """A polars LazyFrame of the state that this handle has; files are planned and read when it is collected, and only the columns that
-        it needs. `t.scan(…).to_polars()` reads a DataFrame at once."""
+        """Return a polars LazyFrame of the table's present state. Files are planned and read when it is collected, with only the columns
+        that it needs. `t.scan(…).to_polars()` reads a DataFrame at once."""
         return lazy_polars(self.scan(), self.schema().as_arrow(), lambda rows: self.scan(limit=rows))
 
     @property
     def _inner(self) -> Any:
-        """What DataFusion asks a Python object for in `ctx.register_table("t", table)`: a table of its own. It has the state that this
-        handle has now, and reads when it is asked."""
+        """Return this table's present state as a table of DataFusion, which reads this attribute in `ctx.register_table("t", table)`. Files
+        are read when a query runs."""
         return datafusion_table(self.scan(), self.schema().as_arrow())._inner
 
     def count(self) -> int:
-        """How many rows the current state has: from the manifests where they tell, reading only what they cannot decide."""
+        """Count the rows: by the manifests where their statistics suffice, else by reading the files concerned."""
         return self.scan().count()
 
     def head(self, n: int = 5) -> pa.Table:
-        """The first `n` rows, in no order, as Arrow."""
+        """Return the first `n` rows, in no particular order, as an Arrow table."""
         return self.scan(limit=n).to_arrow()
 
     def show(self, n: int = 20, truncate: bool | int = True) -> None:
-        """Prints the first `n` rows, in no order, as Spark's show does. `truncate`: texts to 20 characters, to so many, or not at all."""
+        """Print the first `n` rows, in no particular order, as Spark's show does. `truncate`: cut texts to 20 characters (True), to a given
+        number of characters, or not at all (False)."""
         self.scan().show(n, truncate)
 
     @property
     def columns(self) -> list[str]:
-        """Names of the top-level columns."""
+        """Return the names of the top-level columns."""
         return [f.name for f in self.schema().fields]
 
     # --- write: the verbs are those of `verbs.Verbs`
 
     def transaction(self, *, txn: tuple[str, int] | None = None) -> Transaction[Table]:
-        """Several changes as one commit: `with t.transaction() as tx: tx.append(a); tx.set_properties(k="v")`.
+        """Begin a transaction, which makes several changes one commit: `with t.transaction() as tx: tx.append(a); tx.delete("id = 1")`.
 
-        `txn`: a name and a number, as for a single write; when it is done already, the verbs do nothing and `tx.result.skipped` is True.
+        `txn`: a name and a number, as for a single write. If it was committed before, the transaction's writes do nothing and
+        `tx.result.skipped` is True.
         """
         return Transaction(self, txn=txn)
 
     def upgrade(self, format_version: int) -> CommitResult:
-        """To a newer format version; data files stay as they are. There is no way back."""
+        """Upgrade the table to a newer format version (2 or 3). Data files stay as they are; a downgrade is not possible.
+
+        Raises ValidationError for an older or unknown version.
+        """
         return self._change(lambda metadata: metadata_changes.upgrade(format_version, metadata))
 
     def read_stream(self, **_: Any) -> Any:
@@ -272,7 +296,7 @@ class Table(CommittingVerbs):
     def maintenance(self) -> Any:
         raise Unsupported(f"Maintenance of table {self._name} is not supported yet.", hint=_LATER)
 
-    # --- looks
+    # --- display and comparison
 
     def __repr__(self) -> str:
         return overview.text(self._name, self.metadata, self.metadata_location)

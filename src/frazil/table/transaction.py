@@ -1,4 +1,4 @@
-"""Several changes to one table as one commit. Data files are written when a verb is called, metadata once, at the end."""
+"""Commit several changes to one table together. Data files are written as each method is called, metadata once, at the commit."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ U = TypeVar("U")
 
 
 class Transaction(Verbs[None, "Transaction[Any]"], Generic[T]):
-    """`with t.transaction() as tx: …` commits at the end of the block; an error in it commits nothing and removes what was written."""
+    """Stage changes to a table, and commit them together at the end of the block: `with t.transaction() as tx: …`. After an error nothing
+    is committed, and the files that were written are removed."""
 
     def __init__(self, table: T, operation: TableOperation | None = None, txn: tuple[str, int] | None = None):
         self.table = table
@@ -37,17 +38,17 @@ class Transaction(Verbs[None, "Transaction[Any]"], Generic[T]):
 
     @property
     def metadata(self) -> TableMetadata:
-        """The table's metadata with this transaction's schema, spec and property changes."""
+        """Return the table's metadata with this transaction's changes of schema, specs and properties."""
         return self._operation.metadata
 
     @property
     def table_metadata(self) -> TableMetadata:
-        """The same, by PyIceberg's name."""
+        """Return `metadata`, by the name that PyIceberg gives it."""
         return self.metadata
 
     @property
     def result(self) -> CommitResult:
-        """What the commit has done; before it, nothing."""
+        """Return the result of the commit; before the commit it is empty."""
         return self._operation.result
 
     def __enter__(self) -> Self:
@@ -57,15 +58,18 @@ class Transaction(Verbs[None, "Transaction[Any]"], Generic[T]):
         self._operation.__exit__(kind, error, trace)
 
     def commit_transaction(self) -> T:
-        """Makes all of it visible at once; afterwards the transaction cannot be used again."""
+        """Commit all staged changes together, and return the table. The transaction cannot be used afterwards.
+
+        Raises CommitFailedException, ValidationException, CommitStateUnknownException.
+        """
         self._operation.commit()
         return self.table
 
     def _apply(self, staged: Stage, txn: tuple[str, int] | None, *, again: bool | None = None) -> None:
         if txn is not None:
             raise InvalidInput(
-                "txn= is given to one change of a transaction, all of which become visible at once.",
-                hint="Give it to the transaction: t.transaction(txn=…).", table=self.table._name,
+                "txn= belongs to the whole transaction, not to one of its writes: they are committed together.",
+                hint="Use t.transaction(txn=…).", table=self.table._name,
             )  # fmt: skip
         self._operation.run(staged)
 
@@ -76,10 +80,11 @@ class Transaction(Verbs[None, "Transaction[Any]"], Generic[T]):
     def _updating(self, update: Callable[[TableMetadata], U]) -> Updating[U]:
         return Updating(self._operation, update(self.metadata), commit_at_end=False)
 
-    # --- beside the verbs of a table
+    # --- methods that a table does not have
 
     def update_snapshot(self, snapshot_properties: Mapping[str, str] = {}, branch: str | None = MAIN_BRANCH) -> UpdateSnapshot:
-        """A snapshot of data files that are there: `with tx.update_snapshot().fast_append() as files: files.append_data_file(f)`."""
+        """Add and remove existing data files by their entries:
+        `with tx.update_snapshot().fast_append() as files: files.append_data_file(f)`."""
         return UpdateSnapshot(self._operation, WriteArguments("append", branch, snapshot_properties))
 
     def do_merge(
@@ -95,12 +100,13 @@ class Transaction(Verbs[None, "Transaction[Any]"], Generic[T]):
         spark: Any = None,
         **write_options: Any,
     ) -> None:
-        """A MERGE that has been described (`merge` gives the builder)."""
+        """Stage a MERGE given as an object; `merge` returns the builder for it."""
         arguments = WriteArguments("merge", branch, snapshot_properties, write_options, case_sensitive)
         self._merged(df, merge, arguments, mode, runner, spark)
 
     def update_location(self, location: str) -> Self:
-        """Where new files go from now on; a relative path is from the current directory, and is stored absolute."""
+        """Set the table's location, below which new files are written. A relative path is taken from the current directory and made
+        absolute. Existing files stay where they are."""
         place = place_of(location)
         return self._change(lambda _: metadata_changes.set_location(place))
 
@@ -108,5 +114,5 @@ class Transaction(Verbs[None, "Transaction[Any]"], Generic[T]):
         return self._change(lambda metadata: metadata_changes.upgrade(format_version, metadata))
 
     def cherrypick_snapshot(self, snapshot_id: int) -> Self:
-        """Applies a staged (or other branch's) append or partition overwrite to main, as Java's cherrypick_snapshot does."""
+        """Apply an append or partition overwrite that was staged, or made on another branch, to main (Java's cherrypick_snapshot)."""
         return self._change(lambda _: CherryPick(snapshot_id=snapshot_id))

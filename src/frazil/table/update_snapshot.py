@@ -1,4 +1,4 @@
-"""Snapshots of data files that are there already, one by one: PyIceberg's `transaction.update_snapshot()`."""
+"""Add and remove existing data files one by one, as one snapshot: PyIceberg's `transaction.update_snapshot()`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from frazil.spec.data_file import DataFile
 
 
 class SnapshotFiles:
-    """Files to add and to remove; as a context manager, or with `commit()` at its end, they become one snapshot of the transaction."""
+    """Collect data files to add and to remove. At the end of the block, or by `commit()`, they become one snapshot of the transaction."""
 
     def __init__(self, commit: Callable[[FileChanges], None], adds: bool, removes: bool, merges: bool):
         self._commit, self._adds, self._removes, self._merges = commit, adds, removes, merges
@@ -23,24 +23,25 @@ class SnapshotFiles:
         self._removed: list[DataFile] = []
 
     def append_data_file(self, data_file: DataFile) -> Self:
-        """A data file that lies in the table's store, with its metrics; `frazil.io.pyarrow.parquet_files_to_data_files` makes them."""
+        """Add an existing data file, by its entry with metrics, as `frazil.io.pyarrow.parquet_files_to_data_files` makes it."""
         if not self._adds:
             raise InvalidInput("delete() only removes files.", hint="update_snapshot().overwrite() adds files as well.")
         self._added.append(data_file)
         return self
 
     def delete_data_file(self, data_file: DataFile) -> Self:
-        """A data file of the table, as `scan.plan_files()` gives it in `task.file`."""
+        """Remove a data file from the table, by its entry, as `scan.plan_files()` returns it in `task.file`."""
         if not self._removes:
             raise InvalidInput("An append only adds files.", hint="update_snapshot().overwrite() removes files as well.")
         self._removed.append(data_file)
         return self
 
     def delete_by_predicate(self, predicate: Any, case_sensitive: bool = True) -> Self:
-        raise Unsupported("Snapshots of chosen files take no predicates.", hint="transaction.delete(predicate) deletes rows by one.")
+        """Raise Unsupported: files are named one by one here."""
+        raise Unsupported("update_snapshot() takes files, not predicates.", hint="Use transaction.delete(predicate) to delete rows.")
 
     def commit(self) -> None:
-        """Ends the snapshot; it is committed with the rest of the transaction."""
+        """Stage the snapshot; it is committed with the rest of the transaction."""
         self._commit(FileChanges(tuple(self._added), tuple(self._removed), self._merges))
 
     def __enter__(self) -> Self:
@@ -52,7 +53,7 @@ class SnapshotFiles:
 
 
 class UpdateSnapshot:
-    """Which kind of snapshot the files make: `with tx.update_snapshot().fast_append() as files: files.append_data_file(f)`."""
+    """Choose the kind of snapshot: `with tx.update_snapshot().fast_append() as files: files.append_data_file(f)`."""
 
     def __init__(self, operation: TableOperation, arguments: WriteArguments):
         self._operation, self._arguments = operation, arguments
@@ -65,17 +66,17 @@ class UpdateSnapshot:
         return SnapshotFiles(commit, adds, removes, merges)
 
     def fast_append(self) -> SnapshotFiles:
-        """Adds files in a manifest of their own."""
+        """Add files in a manifest of their own."""
         return self._files(adds=True, removes=False, merges=False)
 
     def merge_append(self) -> SnapshotFiles:
-        """Adds files, and merges small manifests as the table's properties ask."""
+        """Add files, and merge small manifests as the properties commit.manifest.… say."""
         return self._files(adds=True, removes=False)
 
     def overwrite(self) -> SnapshotFiles:
-        """Adds files and removes others."""
+        """Add files and remove others."""
         return self._files(adds=True, removes=True)
 
     def delete(self) -> SnapshotFiles:
-        """Removes files."""
+        """Remove files."""
         return self._files(adds=False, removes=True)

@@ -1,4 +1,4 @@
-"""The verbs that change a table, each with its signature once: on a Table a verb is one commit, in a Transaction it is staged."""
+"""Define the methods that change a table, each with its signature once. On a Table each call is a commit, in a Transaction it is staged."""
 
 from __future__ import annotations
 
@@ -42,24 +42,34 @@ Stage = Callable[[TableOperation], StagedWrite]
 
 
 class Verbs(ABC, Generic[R, P]):
-    """`R`: what a verb that writes rows returns, `P`: what one that changes properties does.
+    """Change a table: write, delete, update and merge rows, set properties, evolve schema, partitioning and sort order.
 
-    `txn` of a verb that writes rows, `("my-app", 17)`: the write is done once for each name and number on a branch, however often it is
-    sent, by whom, and whether or not its snapshot has expired or been rolled back since; `CommitResult.skipped` tells that it was done
-    before. Numbers of a name rise from write to write. The mark is the table property `frazil.txn.<name>@<branch>`.
+    `R`: the result type of methods that write rows; `P`: that of methods that change properties.
+
+    Arguments that several methods share:
+    `branch`: the branch to write to; it is created from main if it does not exist. None stages the snapshot without moving a branch.
+    `snapshot_properties`: added to the summary of the snapshot. `write_options`: see docs/options.md.
+    `txn`: a name and a number, as in `("my-app", 17)`, that make a write idempotent. A write is committed once per name and number on a
+    branch, however often and by whomever it is sent, even after its snapshot has expired or was rolled back; `CommitResult.skipped` tells
+    that it was committed before. The numbers of a name must rise. The mark is the table property `frazil.txn.<name>@<branch>`.
+
+    Methods that write rows raise InvalidInput for arguments that are wrong (SchemaMismatch for frames that do not fit the table),
+    ValidationException for a conflict with another writer, CommitFailedException when a commit was not applied, and
+    CommitStateUnknownException when it may have been.
     """
 
     @abstractmethod
     def _apply(self, staged: Stage, txn: tuple[str, int] | None, *, again: bool | None = None) -> R:
-        """Runs a stage on an operation. `again`: the stage looks for rows that are there; whether it can do so a second time."""
+        """Run a write on an operation. `again`: for a write that looks for existing rows, whether it can be run a second time; None: it
+        does not look for rows."""
 
     @abstractmethod
     def _change(self, action: Callable[[TableMetadata], Action]) -> P:
-        """Does a change of metadata alone."""
+        """Apply a change of metadata alone."""
 
     @abstractmethod
     def _updating(self, update: Callable[[TableMetadata], U]) -> Updating[U]:
-        """An update that is made in several calls."""
+        """Begin an update that is made in several calls."""
 
     # --- rows of frames
 
@@ -73,8 +83,10 @@ class Verbs(ABC, Generic[R, P]):
         txn: tuple[str, int] | None = None,
         **write_options: Any,
     ) -> R:
-        """Adds the rows of a frame (Spark, Arrow, pandas, polars, anything with an Arrow stream). `case_sensitive`: how its columns are
-        matched; None: True, for Spark frames `spark.sql.caseSensitive`."""
+        """Append the rows of a frame: Spark, Arrow, pandas, polars or any object with an Arrow stream.
+
+        `case_sensitive`: how the frame's column names are matched; None: True, and for Spark frames `spark.sql.caseSensitive`.
+        """
         arguments = WriteArguments("append", branch, snapshot_properties, write_options, case_sensitive)
 
         def staged(operation: TableOperation) -> StagedWrite:
@@ -94,8 +106,8 @@ class Verbs(ABC, Generic[R, P]):
         txn: tuple[str, int] | None = None,
         **write_options: Any,
     ) -> R:
-        """Replaces the rows that match the filter (all, unless given) by those of the frame. A Spark frame's session works, else this
-        process."""
+        """Replace the rows for which the filter is TRUE (by default all rows) by the rows of a frame. The session of a Spark frame does the
+        work, for other frames this process."""
         arguments = WriteArguments("overwrite", branch, snapshot_properties, write_options, case_sensitive)
 
         def staged(operation: TableOperation) -> StagedWrite:
@@ -103,7 +115,8 @@ class Verbs(ABC, Generic[R, P]):
             if overwrites_partitions(arguments, overwrite_filter):
                 return _replaced_partitions(operation, df, arguments.for_verb("dynamic_partition_overwrite"))
             rows = engines.of_frame(df)
-            if isinstance(overwrite_filter, AlwaysTrue) or not rows.engine.evaluates_sql:  # with AlwaysTrue there is nothing to read
+            # An overwrite of all rows reads none of them, so it needs no tasks of Spark; a frame of this process brings no session.
+            if isinstance(overwrite_filter, AlwaysTrue) or not rows.engine.evaluates_sql:
                 step = operation.step(arguments, IN_PROCESS, InProcess(), rows)
             else:
                 step = _row_step(operation, arguments, None, None, rows, [overwrite_filter])
@@ -121,7 +134,7 @@ class Verbs(ABC, Generic[R, P]):
         txn: tuple[str, int] | None = None,
         **write_options: Any,
     ) -> R:
-        """Replaces the partitions that the frame has rows for."""
+        """Replace the partitions that the frame has rows for. An empty frame changes nothing."""
         arguments = WriteArguments("dynamic_partition_overwrite", branch, snapshot_properties, write_options, case_sensitive)
         return self._apply(lambda operation: _replaced_partitions(operation, df, arguments), txn)
 
@@ -134,7 +147,10 @@ class Verbs(ABC, Generic[R, P]):
         *,
         txn: tuple[str, int] | None = None,
     ) -> R:
-        """Makes existing Parquet files part of the table where they lie; only their footers are read."""
+        """Add existing Parquet files to the table at their present location. Only their footers are read.
+
+        `check_duplicate_files`: refuse files that the table has already.
+        """
         arguments = WriteArguments("append", branch, snapshot_properties)
 
         def staged(operation: TableOperation) -> StagedWrite:
@@ -161,10 +177,11 @@ class Verbs(ABC, Generic[R, P]):
         txn: tuple[str, int] | None = None,
         **write_options: Any,
     ) -> R:
-        """Deletes the rows for which the filter is TRUE; files that match as a whole go without being read.
+        """Delete the rows for which the filter is TRUE (by default all rows). Files whose rows all match are removed without being read.
 
-        `where`: the filter by the name that `update` gives it. `mode`: copy-on-write, merge-on-read, None: the table's write.delete.mode.
-        `runner`: who works; None: Spark, when a session is given or active, else this process.
+        `where`: another name for `delete_filter`, as in `update`. `mode`: copy-on-write or merge-on-read; None: the table's
+        write.delete.mode. `runner`: "in-process" or a Runner; None: Spark if a session is given or active, else this process. `spark`: the
+        session that does the work, whose settings then apply to the filter.
         """
         if where is not None and not isinstance(delete_filter, AlwaysTrue):
             raise InvalidInput("delete takes one filter: delete_filter and where= are both given.", hint="Join them by AND.")
@@ -190,10 +207,12 @@ class Verbs(ABC, Generic[R, P]):
         txn: tuple[str, int] | None = None,
         **write_options: Any,
     ) -> R:
-        """New values for the rows for which `where` is TRUE (None: all): `t.update(set={"qty": "qty + 1", "s.x": "null"}, where="id = 7")`.
+        """Set columns of the rows for which `where` is TRUE (None: all rows):
+        `t.update(set={"qty": "qty + 1", "s.x": "null"}, where="id = 7")`.
 
-        Texts are Spark SQL expressions over the old row, other Python values are constants. Values are cast as Spark's ANSI store
-        assignment does. `mode`: None: the table's write.update.mode; `runner`, `spark` as for `delete`.
+        `set`: new values by column or struct member. Texts are Spark SQL expressions over the old row, other Python values are constants.
+        Values are cast as Spark's ANSI store assignment does. `mode`: copy-on-write or merge-on-read; None: the table's write.update.mode.
+        `runner`, `spark`: as for `delete`.
         """
         arguments = WriteArguments("update", branch, snapshot_properties, write_options, case_sensitive)
 
@@ -220,17 +239,18 @@ class Verbs(ABC, Generic[R, P]):
         txn: tuple[str, int] | None = None,
         **write_options: Any,
     ) -> R:
-        """Updates the rows whose keys the frame holds, where a column differs, and inserts its others: one pass, one snapshot.
+        """Update the rows whose keys the frame holds and whose columns differ, and insert its other rows, as one snapshot.
 
-        `join_cols`: the key; None: the identifier fields. A key that the frame holds more than once is refused. `mode`: as for `merge`.
+        `join_cols`: the key columns; None: the table's identifier fields. `mode`: copy-on-write or merge-on-read; None: the table's
+        write.merge.mode. `runner`, `spark`: as for `delete`. Raises InvalidInput for a key that the frame holds more than once.
         """
         arguments = WriteArguments("merge", branch, snapshot_properties, write_options, case_sensitive)
 
         def staged(operation: TableOperation) -> StagedWrite:
             rows = engines.of_frame(df)
             step = _row_step(operation, arguments, runner, spark, rows)
-            asked, names = upsert_of(step.schema, join_cols, when_matched_update_all, when_not_matched_insert_all)
-            return stage_merge(step, rows, asked, mode, unique=names)
+            merge, key_columns = upsert_of(step.schema, join_cols, when_matched_update_all, when_not_matched_insert_all)
+            return stage_merge(step, rows, merge, mode, unique=key_columns)
 
         return self._apply(staged, txn, again=not is_stream(df))
 
@@ -249,9 +269,10 @@ class Verbs(ABC, Generic[R, P]):
         txn: tuple[str, int] | None = None,
         **write_options: Any,
     ) -> MergeBuilder[R]:
-        """A MERGE of a frame into this table, described by `.when_…` and done by `.execute()`: one snapshot.
+        """Begin a MERGE of a frame into this table. Add clauses by `.when_…`, then run it as one snapshot by `.execute()`.
 
-        `on`: the condition over `target.…` and `source.…`. `merge_schema=True`: columns that only the frame has are added where assigned.
+        `on`: the condition over `target.…` and `source.…`. `runner`, `spark`: as for `delete`. The write option `merge_schema=True` adds
+        the assigned columns that only the frame has.
         """
         arguments = WriteArguments("merge", branch, snapshot_properties, write_options, case_sensitive)
 
@@ -273,40 +294,56 @@ class Verbs(ABC, Generic[R, P]):
     # --- metadata
 
     def set_properties(self, properties: Mapping[str, Any] = {}, **named: Any) -> P:
-        """Properties as a mapping or by name; values are stored as text."""
+        """Set table properties, given as a mapping or as keyword arguments; values are stored as text. Raises InvalidInput for a value that
+        a known property does not take."""
         return self._change(lambda _: metadata_changes.set_properties({**properties, **named}))
 
     def remove_properties(self, *keys: str) -> P:
+        """Remove table properties; keys that are not set are ignored."""
         return self._change(lambda _: metadata_changes.remove_properties(keys))
 
-    # Evolution: context managers, on a Table one commit each.
+    # Evolution: each method returns a context manager; on a Table each is one commit.
 
     def update_schema(self, allow_incompatible_changes: bool = False, case_sensitive: bool = True) -> Updating[UpdateSchema]:
+        """Add, rename, move, change and delete columns: `with t.update_schema() as update: update.add_column("x", "bigint")`.
+
+        `allow_incompatible_changes`: also allow changes that existing rows may not satisfy, such as making a column required.
+        """
         return self._updating(lambda metadata: UpdateSchema(metadata, allow_incompatible_changes, case_sensitive))
 
     def update_spec(self, case_sensitive: bool = True) -> Updating[UpdateSpec]:
+        """Change the partitioning of new files: `with t.update_spec() as update: update.add_field("ts", "day")`."""
         return self._updating(lambda metadata: UpdateSpec(metadata, case_sensitive))
 
     def update_sort_order(self, case_sensitive: bool = True) -> Updating[UpdateSortOrder]:
+        """Replace the sort order of new files: `with t.update_sort_order() as update: update.asc("id")`."""
         return self._updating(lambda metadata: UpdateSortOrder(metadata, case_sensitive))
 
     def update_properties(self) -> Updating[UpdateProperties]:
+        """Set and remove table properties in one commit: `with t.update_properties() as update: update.set("k", "v").remove("old")`."""
         return self._updating(lambda _: UpdateProperties())
 
     def update_statistics(self) -> Updating[UpdateStatistics]:
+        """Set and remove statistics files of snapshots."""
         return self._updating(lambda _: UpdateStatistics())
 
     def manage_snapshots(self) -> Updating[ManageSnapshots]:
+        """Manage branches and tags, roll back, fast-forward and cherry-pick:
+        `with t.manage_snapshots() as manage: manage.create_tag(snapshot_id, "v1")`."""
         return self._updating(lambda _: ManageSnapshots())
 
 
 class CommittingVerbs(TableHandle, Verbs[CommitResult, CommitResult]):
-    """The verbs of a table: each is an operation of one step, which is committed at once."""
+    """Change a table, with one commit per call."""
 
     def _apply(self, staged: Stage, txn: tuple[str, int] | None, *, again: bool | None = None) -> CommitResult:
-        """Rows that are looked for: when this handle, as it was read, held none of them, those that others have written since are asked
-        too: nobody would tell that the handle is old, as there is nothing to commit. A txn is committed also when there is nothing else,
-        so the newest state is read first; a write that is sent again finds itself there before it has cost anything."""
+        """Run a write and commit it.
+
+        If a DELETE, UPDATE or MERGE matches no rows in the state that this handle holds, there is nothing to commit, and no commit would
+        notice that the handle is stale. So the newest state is loaded then, and if it is another one, the write runs once more on it.
+
+        With a txn the newest state is loaded first, so that a repeated write is recognised before anything is read or written.
+        """
         if txn is not None:
             once = txn_of(txn)
             self.refresh()
@@ -316,8 +353,8 @@ class CommittingVerbs(TableHandle, Verbs[CommitResult, CommitResult]):
         if again is None or result.snapshot_id is not None or self.refresh()._loaded.metadata_location == before:
             return result
         if not again:
-            text = f"Table {self._name} has changed since this handle read it, and the stream of rows is spent."
-            raise ValidationException(text, hint="The handle is new now: hand in the rows again.", table=self._name)
+            text = f"Table {self._name} has changed since it was loaded, and the stream of rows has been consumed."
+            raise ValidationException(text, hint="The table is refreshed now: pass the rows again.", table=self._name)
         return self._committed(staged)
 
     def _committed(self, staged: Stage, txn: Txn | None = None) -> CommitResult:
@@ -343,7 +380,10 @@ def _replaced_partitions(operation: TableOperation, df: Any, arguments: WriteArg
 def _row_step(
     operation: TableOperation, arguments: WriteArguments, runner: Any, spark: Any, rows: InputFrame | None = None, words: Iterable[Any] = ()
 ) -> Step:
-    """`rows`: a Spark frame brings its session. `words`: conditions and values; a Column among them is about the running session."""
+    """Begin a row-level change with the engine and runner that the arguments choose.
+
+    `rows`: a Spark frame brings its own session. `words`: the conditions and values; a Column among them brings the running session.
+    """
     operation.check_open()
     if spark is None and rows is not None and rows.engine.evaluates_sql:
         spark = rows.frame.sparkSession

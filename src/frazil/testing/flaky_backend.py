@@ -1,4 +1,4 @@
-"""A catalog back end around another one, whose swaps go wrong as a script says."""
+"""Inject faults into the commits of a catalog back end, as a script says."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ WORDS = ("ok", "conflict", "lost", "applied", "applied-conflict", "raise", "appl
 
 
 class LostAnswer(Exception):
-    """Stands for a connection that broke before the answer came."""
+    """Stand for a connection that broke before the answer came."""
 
 
 @dataclass
 class FlakyBackend:
-    """Each swap or create takes the next word of `script`; after the last one all goes well.
+    """Wrap a catalog back end (`inner`) so that each swap or create behaves as the next word of `script` says, then as "ok".
 
-    ok · conflict: refused · lost: not applied, no answer · applied: applied, no answer · applied-conflict: applied, answers conflict
-    · raise / applied-raise: `error` is raised, without or after applying it. `stale_loads`: so many loads after a swap show the state
-    before it. `unreachable_loads`: so many loads fail. `fired` lists the words that were used, so that a test can prove its fault.
+    ok: succeed. conflict: refuse. lost: do not apply, and lose the answer. applied: apply, and lose the answer. applied-conflict: apply,
+    and answer Conflict. raise, applied-raise: raise `error` without applying, or after it.
+
+    `stale_loads`: the number of loads after a swap that return the state before it. `unreachable_loads`: the number of loads that fail.
+    `fired`: the words that were used, so that a test can prove that its fault happened. `loads`: the number of loads.
     """
 
     inner: CatalogBackend
@@ -34,7 +36,7 @@ class FlakyBackend:
     fired: list[str] = field(default_factory=list)
     loads: int = 0
     before_swap: Any = None
-    """Called with the number of the swap (from 1) before it: the place to let another writer go first."""
+    """Called before each swap or create with its number, from 1; for example to let another writer commit first."""
     _before: LoadedTable | None = None
 
     def __post_init__(self) -> None:

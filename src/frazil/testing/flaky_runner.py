@@ -1,4 +1,4 @@
-"""A Runner whose groups are tried more than once, are killed and come in another order, as on a cluster that has a bad day."""
+"""Run groups of tasks with faults: repeated, killed and in another order, as on a cluster that loses workers."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ R = TypeVar("R")
 
 
 class TaskKilled(Exception):
-    """Stands for a worker that was lost for good."""
+    """Stand for a task whose worker was lost and that is not tried again."""
 
 
 @dataclass
 class FlakyRunner:
-    """Works on groups in this process, and lists in `fired` what went wrong, so that a test can prove its fault.
+    """Run groups in this process (see `frazil.tasks.runner.Runner`), with faults.
 
-    `repeat`: numbers of groups (from 0) that are worked on twice, and the first result is lost, as when a worker dies after its work or
-    speculation runs a copy. `kill`: numbers of groups after whose work `TaskKilled` is raised. `seed`: groups are worked on in the order
-    that this seed gives; results come in the order of the groups, as a Runner promises.
+    `repeat`: the numbers, from 0, of the groups that run twice with the first result lost, as when a worker dies after its work or Spark
+    speculates. `kill`: the numbers of the groups after whose work `TaskKilled` is raised. `seed`: shuffles the order in which groups run;
+    results still come in the order of the groups, as a Runner must return them. `workers`: the number of threads; None: one per core.
+    `fired`: (fault, number of group) pairs, so that a test can prove that its fault happened.
     """
 
     repeat: Collection[int] = ()
@@ -50,15 +51,15 @@ class FlakyRunner:
             random.Random(self.seed).shuffle(order)
             self.fired += [("reorder", number) for at, number in enumerate(order) if at != number]
 
-        def one(number: int) -> R:
+        def run_group(number: int) -> R:
             result = work(groups[number])
             if number in self.kill:
                 self.fired.append(("kill", number))
                 raise TaskKilled(f"group {number} was killed after its work")
             return result
 
-        doubled = [number for number in order if number in self.repeat]
-        for number, _ in zip(doubled, InProcess(self.workers).run(one, doubled), strict=True):
+        repeated = [number for number in order if number in self.repeat]
+        for number, _ in zip(repeated, InProcess(self.workers).run(run_group, repeated), strict=True):
             self.fired.append(("repeat", number))
-        results = dict(zip(order, InProcess(self.workers).run(one, order), strict=True))
+        results = dict(zip(order, InProcess(self.workers).run(run_group, order), strict=True))
         yield from (results[number] for number in range(len(groups)))

@@ -1,4 +1,4 @@
-"""A store around another one, whose n-th change fails."""
+"""Inject faults into a store: let its n-th change of a file fail."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ CHANGES = ("write", "open_output", "publish", "delete", "delete_many")
 
 @dataclass
 class FlakyStorage:
-    """The `fail_at`-th call (from 1) of one of `operations` fails with the errno `error`, and the following ones as well while `lasting`.
+    """Wrap a store (`inner`) so that the `fail_at`-th call (from 1; 0: none) of one of `operations` fails with the errno `error`.
 
-    `after`: the call is carried out first. `calls` lists (operation, location) of all counted calls, `fired` those that failed.
+    `lasting`: later calls fail, too. `after`: carry out the failing call before it fails. `calls`: (operation, location) of all counted
+    calls; `fired`: those that failed.
     """
 
     inner: Storage
@@ -76,7 +77,7 @@ class FlakyStorage:
         self.inner.delete(location)
 
     def delete_many(self, locations: Iterable[str]) -> list[tuple[str, Exception]]:
-        wanted = list(locations)
-        if wanted and self._due("delete_many", wanted[0]):
-            return [(w, self._fail(w, "delete")) for w in wanted]
-        return self.inner.delete_many(wanted)
+        to_delete = list(locations)
+        if to_delete and self._due("delete_many", to_delete[0]):
+            return [(location, self._fail(location, "delete")) for location in to_delete]
+        return self.inner.delete_many(to_delete)

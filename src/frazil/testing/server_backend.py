@@ -1,4 +1,4 @@
-"""A catalog back end that behaves as a REST server does: it keeps metadata itself, chooses places, and is sent updates to apply."""
+"""Serve a catalog in memory the way a REST catalog's server does: it keeps the metadata, chooses locations, and applies updates."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ from frazil.storage.memory import MemoryStorage
 
 @dataclass
 class ServerBackend:
-    """In memory, without one metadata file: what is committed are the updates and requirements, never the metadata that came along.
+    """Keep tables in memory and write no metadata files. Commits apply the `updates` under their `requirements`, never the `metadata`.
 
-    A commit on a stale base is taken when its requirements hold. New tables get a location and a storage of the server's choice, under a
-    scheme that only this storage serves, and a token of their own in `config`. `received` lists the kinds of updates of each commit.
+    A commit on a stale base succeeds if its requirements hold. New tables get a location and a storage that the server chooses, with a
+    scheme that only this storage serves, and each load returns a new token in `config`. `received`: the kinds of updates of each commit.
     """
 
     name: str
@@ -64,7 +64,7 @@ class ServerBackend:
         return f"ServerBackend({self.name!r})"
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no connection is held open."""
 
     # --- tables
 
@@ -73,11 +73,11 @@ class ServerBackend:
             return self._granted(self._known(identifier))
 
     def _known(self, identifier: Identifier) -> LoadedTable:
-        found = self._tables.get(check_identifier(identifier))
-        if found is None:
+        table = self._tables.get(check_identifier(identifier))
+        if table is None:
             name = f"{self.name}.{full_name(identifier)}"
             raise NoSuchTableError(f"Table does not exist: {name}.", table=name)
-        return found
+        return table
 
     def _granted(self, table: LoadedTable) -> LoadedTable:
         return replace(table, config={**self.properties, "token": f"secret-{next(self._tokens)}"})
@@ -87,19 +87,19 @@ class ServerBackend:
 
     def stage_create(self, identifier: Identifier, metadata: TableMetadata) -> LoadedTable:
         with self._lock:
-            key = self._namespace_is_there(identifier)
+            key = self._check_namespace_of(identifier)
             if key in self._tables:
                 raise TableAlreadyExistsError(f"Table already exists: {full_name(key)}.", table=full_name(key))
             placed = replace(metadata, location=metadata.location or self._place(key), table_uuid=metadata.table_uuid or str(uuid.uuid4()))
             return self._granted(LoadedTable(key, "", placed, self.storage))
 
-    def _namespace_is_there(self, identifier: Identifier) -> Identifier:
+    def _check_namespace_of(self, identifier: Identifier) -> Identifier:
         key = check_identifier(identifier)
         self._existing(key[:-1])
         return key
 
     def _place(self, identifier: Identifier) -> str:
-        """Where a new table goes: below its name, but never where another table's files are."""
+        """Choose the location of a new table: its name below the root, unless files of another table are there."""
         place = "/".join((self._root, *identifier))
         taken = any(t.metadata.location == place for t in self._tables.values()) or self.storage.is_directory(place)
         return f"{self._root}/{uuid.uuid4().hex}/{'/'.join(identifier)}" if taken else place
@@ -108,15 +108,16 @@ class ServerBackend:
         self, identifier: Identifier, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()
     ) -> Outcome:
         with self._lock:
-            key = self._namespace_is_there(identifier)
+            key = self._check_namespace_of(identifier)
             try:
                 check_requirements(self._tables[key].metadata if key in self._tables else None, requirements)
             except CommitFailedException as error:
                 return Conflict(str(error))
             self.received.append(tuple(u.kind for u in updates))
-            located = (*updates, *_location_update(updates, self._place(key)))
-            made = apply_updates(None, located)
-            return self._keep(LoadedTable(key, metadata_files.new_location(None, made), made, self.storage))
+            given_location = any(isinstance(u, SetLocation) for u in updates)
+            located = updates if given_location else (*updates, SetLocation(self._place(key)))
+            created = apply_updates(None, located)
+            return self._keep(LoadedTable(key, metadata_files.new_location(None, created), created, self.storage))
 
     def swap(
         self, base: LoadedTable, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()
@@ -133,7 +134,7 @@ class ServerBackend:
             except ValidationError as error:
                 if now.metadata_location == base.metadata_location:
                     raise
-                return Conflict(str(error))  # as a sequence number that another branch has taken meanwhile
+                return Conflict(str(error))  # for example a sequence number that a commit to another branch has taken in the meantime
             self.received.append(tuple(u.kind for u in updates))
             logged, _ = metadata_files.with_log(now, changed)
             return self._keep(replace(now, metadata_location=metadata_files.new_location(now, logged), metadata=logged))
@@ -150,7 +151,7 @@ class ServerBackend:
 
     def rename_table(self, source: Identifier, target: Identifier) -> None:
         with self._lock:
-            table, key = self._known(source), self._namespace_is_there(target)
+            table, key = self._known(source), self._check_namespace_of(target)
             if key in self._tables:
                 raise TableAlreadyExistsError(f"Table already exists: {full_name(key)}.", table=full_name(key))
             self._tables[key] = replace(self._tables.pop(table.identifier), identifier=key)
@@ -159,7 +160,7 @@ class ServerBackend:
         if not metadata_files.is_metadata_file(metadata_location):
             raise InvalidInput(f"{metadata_location} is no metadata file: its name ends in .metadata.json.", file=metadata_location)
         with self._lock:
-            key = self._namespace_is_there(identifier)
+            key = self._check_namespace_of(identifier)
             if key in self._tables and not overwrite:
                 raise TableAlreadyExistsError(f"Table already exists: {full_name(key)}.", table=full_name(key))
             metadata = metadata_files.read(self.storage, metadata_location)
@@ -216,10 +217,6 @@ class ServerBackend:
                 del held[key]
             held.update(updates)
         return PropertiesUpdateSummary(tuple(removed), tuple(sorted(updates)), tuple(missing))
-
-
-def _location_update(updates: Sequence[Update], place: str) -> Sequence[Update]:
-    return () if any(isinstance(u, SetLocation) for u in updates) else (SetLocation(place),)
 
 
 def _purge(table: LoadedTable) -> tuple[str, ...]:

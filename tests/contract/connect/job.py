@@ -18,7 +18,7 @@ from frazil.errors import InvalidInput
 from frazil.table.table import Table
 from tests.spark.deleting import take_keys, take_positions
 
-spark = frazil.install(SparkSession.builder.remote("local[2]").getOrCreate())
+spark = frazil.install(SparkSession.builder.remote("local[2]").config("spark.sql.shuffle.partitions", "2").getOrCreate())
 catalog = frazil.load_catalog("lake", type="path", warehouse=sys.argv[1])
 catalog.create_namespace("db")
 steps: dict[str, Any] = {}

@@ -9,14 +9,11 @@ from typing import Any
 from frazil.commit.done_once import moved_marks, without_marks
 from frazil.errors import NoSuchRefError, ValidationError
 from frazil.spec.metadata import TableMetadata
-from frazil.spec.snapshot import MAIN_BRANCH, Snapshot, SnapshotRef
+from frazil.spec.snapshot import MAIN_BRANCH, SnapshotRef
 from frazil.spec.updates import RemoveSnapshotRef, SetSnapshotRef, Update
 
 Change = Callable[[TableMetadata], Sequence[Update]]
 
-
-def is_ancestor(metadata: TableMetadata, snapshot_id: int, of: Snapshot | None) -> bool:
-    return any(s.snapshot_id == snapshot_id for s in metadata.ancestors(of))
 
 
 def create_ref(snapshot_id: int | None, name: str, kind: str, replace_existing: bool = False, **retention: Any) -> Change:
@@ -99,7 +96,7 @@ def set_current(snapshot_id: int | None = None, ref_name: str | None = None) -> 
 def rollback_to(snapshot_id: int) -> Change:
     def change(metadata: TableMetadata) -> Sequence[Update]:
         metadata.snapshot_by_id(snapshot_id)
-        if not is_ancestor(metadata, snapshot_id, metadata.current_snapshot()):
+        if not metadata.is_ancestor(snapshot_id, metadata.current_snapshot()):
             raise ValidationError(
                 f"Cannot roll back to snapshot, not an ancestor of the current state: {snapshot_id}",
                 hint="set_current_snapshot moves to any snapshot.", table=metadata.location, snapshot_id=snapshot_id,
@@ -131,7 +128,7 @@ def fast_forward(branch: str, to: str) -> Change:
             return (SetSnapshotRef(branch, SnapshotRef(target.snapshot_id)),)
         if not current.is_branch:
             raise ValidationError(f"Ref {branch} is a tag not a branch", table=metadata.location)
-        if not is_ancestor(metadata, current.snapshot_id, metadata.snapshot_by_id(target.snapshot_id)):
+        if not metadata.is_ancestor(current.snapshot_id, metadata.snapshot_by_id(target.snapshot_id)):
             raise ValidationError(f"Cannot fast-forward: {branch} is not an ancestor of {to}", table=metadata.location)
         return _moved(metadata, branch, replace(current, snapshot_id=target.snapshot_id))
 

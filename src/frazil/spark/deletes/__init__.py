@@ -1,3 +1,3 @@
-"""Apply row-level deletes in Spark's own plan: positions and vectors as bitmaps, equality deletes as anti joins."""
+"""Apply row-level deletes in Spark's own plan: position deletes and deletion vectors as bitmaps, equality deletes as anti joins."""
 
 __all__ = ["native_deletes"]

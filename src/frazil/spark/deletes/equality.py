@@ -1,8 +1,9 @@
-"""Equality deletes as anti joins of Spark: key columns, null-safe where nulls can meet, with the sequence number where it decides.
+"""Apply equality deletes as anti joins of Spark: on the key columns, null-safe where nulls can meet, with the sequence number where it
+decides.
 
-Keys are compared in the widest type that a column ever had. Floats are compared as text, which tells -0.0 from 0.0 and knows one NaN.
-Delete files in Parquet are read by Spark's own scan under names that no file has, so that nothing is pushed into them by name; others by
-Arrow in tasks. Small ones are broadcast, large ones joined by sorting, which spills.
+Keys are compared in the widest type that a column ever had. Floats are compared as text, which tells -0.0 from 0.0 and has a single NaN.
+Parquet delete files are read by Spark's own scan, under column names that no file has, so that Spark pushes no filter into them by name;
+other files are read by Arrow in tasks. Small delete files are broadcast, large ones joined by a sort-merge join, which spills to disk.
 """
 
 from __future__ import annotations
@@ -41,17 +42,18 @@ COMPARABLE = (
     i.BooleanType, i.IntegerType, i.LongType, i.FloatType, i.DoubleType, i.DecimalType, i.DateType, i.TimestampType, i.TimestamptzType,
     i.StringType, i.UUIDType, i.BinaryType, i.FixedType,
 )  # fmt: skip
-SEQUENCE, SCOPE = "__frazil_sequence_number", "__frazil_scope"
-_AGE, _PLACE = "__frazil_delete_sequence", "__frazil_delete_scope"
-BROADCAST = 64 * 1024 * 1024  # bytes of keys, as a hash table holds them, that are broadcast
-SORTED = 512 * 1024 * 1024  # above it Spark may not choose a broadcast by the size of the files
-_PACK = 4 * 1024 * 1024
-_FOOTERS = 64  # delete files whose footers are asked at most
+"""Types of key columns that Spark can compare."""
+SEQUENCE, SCOPE = "__frazil_sequence_number", "__frazil_scope"  # columns of data rows: sequence number of the file, scope (its partition)
+_AGE, _PLACE = "__frazil_delete_sequence", "__frazil_delete_scope"  # the same of delete files
+BROADCAST = 64 * 1024 * 1024  # bytes of keys, as a hash table holds them, that are broadcast at most
+SORTED = 512 * 1024 * 1024  # above these bytes a sort-merge join is asked for, as Spark might choose a broadcast by the size of the files
+_PACK = 4 * 1024 * 1024  # bytes of delete files per task
+_FOOTERS = 64  # delete files whose footers are read for null counts, at most
 
 
 @dataclass(frozen=True)
 class Keys:
-    """What is needed to read delete files: `schema` as `arrow.deletes.key_schema` gives it, of top-level columns."""
+    """Hold what reading delete files needs. `schema`: top-level key columns, as `arrow.deletes.key_schema` gives them."""
 
     schema: Schema
     storage: Storage
@@ -59,15 +61,17 @@ class Keys:
 
 
 def comparable(value: Column, have: i.IcebergType, wanted: i.IcebergType) -> Column:
-    """A key column of the data, of the type it has in this read, in the words of `wanted`, the widest type it ever had."""
+    """Convert a key column from its type in this read to the form in which keys are compared: its widest type ever, floats as text."""
     if isinstance(wanted, i.FloatType | i.DoubleType):
         return value.cast("double").cast("string")
     return value if have == wanted else value.cast(spark_type(wanted))
 
 
 def null_safe_only(relation: EqualityRelation, required: frozenset[int], storage: Storage) -> EqualityRelation:
-    """The relation with `nulls` only where nulls can meet: not in columns that are required, nor in keys whose footers count no null. A
-    null-safe comparison costs Spark its fast table of longs."""
+    """Return the relation with `nulls` only for columns where nulls can meet: not required, and not counted null-free by all footers.
+
+    Spark's fast hash table of longs takes plain equality only, so a null-safe comparison that is not needed slows the join down.
+    """
     nulls = relation.nulls - required
     if nulls and len(relation.deletes) <= _FOOTERS and all(d.file_format == "parquet" and not d.key_metadata for d in relation.deletes):
         nulls = frozenset(n for n in nulls if not all(n in without_nulls(d.file_path, nulls, storage) for d in relation.deletes))
@@ -75,30 +79,32 @@ def null_safe_only(relation: EqualityRelation, required: frozenset[int], storage
 
 
 def without_deleted(scan: DataFrame, relation: EqualityRelation, keys: Keys, values: Callable[[int], Column]) -> DataFrame:
-    """The rows of a scan that no delete of the relation reaches. `values`: the comparable key column of an id."""
+    """Drop the rows of a scan that the relation deletes. `values`: the comparable key column of a field id."""
     deletes = _key_frame(scan.sparkSession, relation, keys)
     return scan.join(_hinted(deletes, relation), _condition(relation, values), "left_anti")
 
 
 def with_flag(scan: DataFrame, relation: EqualityRelation, keys: Keys, values: Callable[[int], Column], flag: str) -> DataFrame:
-    """All rows, and whether one of the deletes reaches them, as column `flag`."""
+    """Keep all rows of a scan and add a column `flag` that tells whether the relation deletes the row."""
     deletes = _key_frame(scan.sparkSession, relation, keys)
     names = [_key(n) for n in relation.ids] + ([_PLACE] if relation.scopes is not None else [])
     newest = deletes.groupBy(*names).agg(F.max(_AGE if relation.sequences is not None else F.lit(0)).alias(flag))
     columns = [F.col(n).alias(f"{flag}_{n}") for n in names]
     condition = _condition(relation, values, lambda n: f"{flag}_{n}", age=None)
-    beside = scan.join(_hinted(newest.select(*columns, F.col(flag)), relation), condition, "left").drop(*(f"{flag}_{n}" for n in names))
-    found = F.col(flag).isNotNull() if relation.sequences is None else F.coalesce(F.col(SEQUENCE) < F.col(flag), F.lit(False))
-    return beside.withColumn(flag, found)
+    joined = scan.join(_hinted(newest.select(*columns, F.col(flag)), relation), condition, "left").drop(*(f"{flag}_{n}" for n in names))
+    deleted = F.col(flag).isNotNull() if relation.sequences is None else F.coalesce(F.col(SEQUENCE) < F.col(flag), F.lit(False))
+    return joined.withColumn(flag, deleted)
 
 
 def _condition(
     relation: EqualityRelation, values: Callable[[int], Column], name: Callable[[str], str] = str, age: str | None = _AGE
 ) -> Column:
+    """Return the condition under which a delete of the relation applies to a row. `name`: renames columns of the deletes; `age`: the column
+    of their sequence number, None where the newest delete of a key is compared afterwards."""
     tests = []
     for field_id in relation.ids:
-        ours, theirs = values(field_id), F.col(name(_key(field_id)))
-        tests.append(ours.eqNullSafe(theirs) if field_id in relation.nulls else ours == theirs)
+        of_data, of_delete = values(field_id), F.col(name(_key(field_id)))
+        tests.append(of_data.eqNullSafe(of_delete) if field_id in relation.nulls else of_data == of_delete)
     if relation.scopes is not None:
         tests.append(F.col(SCOPE) == F.col(name(_PLACE)))
     if relation.sequences is not None and age is not None:
@@ -107,11 +113,13 @@ def _condition(
 
 
 def _hinted(deletes: DataFrame, relation: EqualityRelation) -> DataFrame:
+    """Ask for a broadcast of few deletes and for a sort-merge join of very many; in between Spark chooses."""
     size = max(relation.rows * (32 + 16 * len(relation.ids)), 4 * sum(d.size for d in relation.deletes))
     return F.broadcast(deletes) if size <= BROADCAST else deletes.hint("merge") if size > SORTED else deletes
 
 
 def _key(field_id: int) -> str:
+    """Return the name of the column of a key."""
     return f"__frazil_key_{field_id}"
 
 
@@ -119,36 +127,37 @@ def _key(field_id: int) -> str:
 
 
 def _key_frame(spark: Any, relation: EqualityRelation, keys: Keys) -> DataFrame:
-    """The keys of a relation's delete files; beside them the sequence number and the scope of their file, where these decide."""
+    """Return the keys of a relation's delete files, with the sequence number and the scope of their file where these decide."""
     schemes: dict[str, bool] = {}
-    whole: list[int] = []
-    rest: list[int] = []
+    by_spark: list[int] = []
+    by_arrow: list[int] = []
     seen: set[str] = set()
     for n, d in enumerate(relation.deletes):
         usable = d.file_format == "parquet" and not d.key_metadata and not is_hidden(d.file_path) and d.file_path not in seen
         native = usable and jvm_can_open(spark, d.file_path, schemes, keys.storage) and _has_keys(d, relation.ids, keys)
-        (whole if native else rest).append(n)
+        (by_spark if native else by_arrow).append(n)
         seen.add(d.file_path)
     frames = []
-    if whole:
-        if (frame := _by_scan(spark, relation, whole, keys)) is not None:
+    if by_spark:
+        if (frame := _by_scan(spark, relation, by_spark, keys)) is not None:
             frames.append(frame)
         else:
-            rest = [*whole, *rest]
-    if rest:
-        frames.append(_by_arrow(spark, relation, rest, keys))
+            by_arrow = [*by_spark, *by_arrow]
+    if by_arrow:
+        frames.append(_by_arrow(spark, relation, by_arrow, keys))
     return functools.reduce(DataFrame.unionAll, frames)
 
 
 def _has_keys(delete: DataFile, ids: Sequence[int], keys: Keys) -> bool:
-    """Whether Spark's scan finds the keys by id. A file that lacks one is for Arrow, which reports it."""
+    """Return whether Spark's scan finds all keys by field id. A file that lacks one is left to Arrow, which reports it as damaged."""
     if keys.mapping is None and set(ids) <= set(delete.value_counts or ()):
         return True
-    held = {n.field_id for n in file_schemas([delete.file_path], keys.storage)[delete.file_path].children}
-    return set(ids) <= held
+    ids_in_file = {n.field_id for n in file_schemas([delete.file_path], keys.storage)[delete.file_path].children}
+    return set(ids) <= ids_in_file
 
 
 def _by_scan(spark: Any, relation: EqualityRelation, chosen: Sequence[int], keys: Keys) -> DataFrame | None:
+    """Read the keys of the chosen delete files by Spark's scan; None where rows cannot be told by file, which sequence numbers need."""
     deletes = [relation.deletes[n] for n in chosen]
     types = {n: keys.schema.by_id[n].field_type for n in relation.ids}
     schema = s.StructType([s.StructField(_key(n), read_type(t, False, _key(n)), True, {ID: n}) for n, t in types.items()])
@@ -166,6 +175,7 @@ def _by_scan(spark: Any, relation: EqualityRelation, chosen: Sequence[int], keys
 
 
 def _by_arrow(spark: Any, relation: EqualityRelation, chosen: Sequence[int], keys: Keys) -> DataFrame:
+    """Read the keys of the chosen delete files by Arrow in tasks."""
     check_workers(spark)
     types = {n: keys.schema.by_id[n].field_type for n in relation.ids}
     schema = s.StructType([s.StructField(_key(n), spark_type(t)) for n, t in types.items()])
@@ -183,14 +193,14 @@ def _by_arrow(spark: Any, relation: EqualityRelation, chosen: Sequence[int], key
         size += relation.deletes[n].size
     frame = over_groups(spark, packs, schema, __name__, "read_keys", keys, relation.ids, arrow_schema(schema))
     columns = [comparable(F.col(_key(n)), t, t).alias(_key(n)) for n, t in types.items()]
-    made: DataFrame = frame.select(*columns, *numbers)
-    return made
+    selected: DataFrame = frame.select(*columns, *numbers)
+    return selected
 
 
 def read_keys(
     _: int, deletes: Sequence[tuple[DataFile, list[int]]], keys: Keys, ids: Sequence[int], schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """The worker's side: the keys of some delete files, each beside its file's facts."""
+    """Yield in a worker the keys of some delete files, each row with the facts of its file (sequence number, scope)."""
     fields = keys.schema.project(ids).fields
     for delete, facts in deletes:
         for columns in keys_of(delete, ids, fields, keys.storage, keys.mapping):

@@ -1,8 +1,8 @@
-"""Row-level deletes on Spark's own scan: positions and vectors as bitmaps, in a sub-query when few and in a broadcast join else, equality
-deletes as anti joins.
+"""Apply row-level deletes to Spark's own Parquet scan: position deletes and deletion vectors as bitmaps (in a sub-query when there are
+few, else in a broadcast join), equality deletes as anti joins.
 
-Files without deletes are scanned apart and pay nothing. What cannot be done so is left to Arrow: keys inside structs, keys of types that
-Spark lacks, and positions beyond what a broadcast should hold.
+Files without deletes are scanned apart, without any of this. Three cases are left to the Arrow reader: equality keys inside structs, keys
+of types that Spark lacks, and more positions than a broadcast should hold.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ from frazil.spec.name_mapping import NameMapping
 from frazil.spec.schema import Schema
 from frazil.storage import Storage
 
-NONE, POSITIONS, EQUALITY = range(3)  # what applies to a file; EQUALITY: equality deletes, perhaps positions as well
-CHUNKS = 128 * 1024 * 1024 // bitmaps.BYTES  # bitmaps that one read broadcasts at most
-_WIDER = ((i.IntegerType, i.LongType), (i.FloatType, i.DoubleType), (i.DateType, i.TimestampType))
+NONE, POSITIONS, EQUALITY = range(3)  # which deletes apply to a file; EQUALITY: equality deletes, with or without positions
+CHUNKS = 128 * 1024 * 1024 // bitmaps.BYTES  # bitmaps that one read broadcasts, at most
+_PROMOTIONS = ((i.IntegerType, i.LongType), (i.FloatType, i.DoubleType), (i.DateType, i.TimestampType))
 Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class KeyColumns:
-    """The columns that equality deletes compare: `fields` as the data is read, `schema` in the widest types they ever had."""
+    """Hold the columns that equality deletes compare: `fields` as the data is read, `schema` in the widest types they ever had."""
 
     fields: tuple[i.NestedField, ...]
     schema: Schema
 
     @property
     def dropped(self) -> bool:
-        """Some columns are no longer in the table."""
+        """Return whether some of the columns were dropped from the table."""
         return any(f.name.startswith("\0") for f in self.fields)
 
 
 def key_columns(plan: Plan) -> KeyColumns | None:
-    """None: Spark cannot compare the keys of this plan's equality deletes."""
+    """Return the key columns of a plan's equality deletes; None where Spark cannot compare them."""
     known = key_schema(plan.metadata.schemas)
     tops, current = {f.field_id: f for f in known.fields}, {f.field_id: f for f in plan.schema.fields}
     fields = []
@@ -67,25 +67,26 @@ def key_columns(plan: Plan) -> KeyColumns | None:
 
 
 def _becomes(have: i.IcebergType, wanted: i.IcebergType) -> bool:
+    """Return whether a type is `wanted` or is promoted to it without loss."""
     if isinstance(have, i.DecimalType) and isinstance(wanted, i.DecimalType):
         return have.scale == wanted.scale and have.precision <= wanted.precision
-    return have == wanted or any(isinstance(have, a) and isinstance(wanted, b) for a, b in _WIDER)
+    return have == wanted or any(isinstance(have, a) and isinstance(wanted, b) for a, b in _PROMOTIONS)
 
 
 def kinds(planned: PlannedFiles) -> Numbers:
-    """What applies to each file: NONE, POSITIONS or EQUALITY; -1: more than Spark's scan is asked to do."""
+    """Return which deletes apply to each file: NONE, POSITIONS or EQUALITY; -1 where the file is left to the Arrow reader."""
     numbers, index = planned.delete_numbers, planned.deletes
     if not isinstance(index, DeleteIndex):
         return np.where(numbers < 0, NONE, -1).astype(np.int64)
-    some = numbers >= 0
-    equality = some & (index.equality_counts[numbers] > 0)
-    found = np.where(equality, EQUALITY, np.where(some, POSITIONS, NONE))
-    chunks = np.where(some, most_chunks(planned), 0)
-    return np.where(np.cumsum(chunks) * some > CHUNKS, -1, found).astype(np.int64)
+    has_deletes = numbers >= 0
+    equality = has_deletes & (index.equality_counts[numbers] > 0)
+    by_file = np.where(equality, EQUALITY, np.where(has_deletes, POSITIONS, NONE))
+    chunks = np.where(has_deletes, most_chunks(planned), 0)
+    return np.where(np.cumsum(chunks) * has_deletes > CHUNKS, -1, by_file).astype(np.int64)
 
 
 def most_chunks(planned: PlannedFiles) -> Numbers:
-    """Of each file how many bitmaps it has at most."""
+    """Return an upper bound of the number of bitmaps (chunks with deletes) of each file."""
     assert isinstance(planned.deletes, DeleteIndex)
     rows = planned.table.column("record_count").to_numpy()
     positions = planned.deletes.position_records[planned.delete_numbers]
@@ -94,16 +95,16 @@ def most_chunks(planned: PlannedFiles) -> Numbers:
 
 @dataclass(frozen=True, eq=False)
 class Applied:
-    """What is deleted from the files of one scan. `deleted`: without keys yet."""
+    """Hold the deletes that apply to the files of one scan. `deleted`: files with deleted positions, to which keys are assigned later."""
 
     index: DeleteIndex
-    rows: Numbers  # of each file its number in the index
+    rows: Numbers  # the number of each file in the index
     deleted: tuple[bitmaps.Deleted, ...]
     relations: tuple[EqualityRelation, ...]
 
     @classmethod
     def of(cls, parts: Sequence[tuple[PlannedFiles, Sequence[int]]], kind: int) -> Applied:
-        """Of these places in planned files, to all of which this kind applies."""
+        """Collect the deletes of the chosen files of each part, to all of which deletes of one kind apply."""
         index = parts[0][0].deletes
         assert isinstance(index, DeleteIndex)
         rows = np.concatenate([planned.delete_numbers[list(places)] for planned, places in parts])
@@ -112,7 +113,7 @@ class Applied:
 
     @property
     def facts(self) -> dict[str, tuple[pa.Array, i.IcebergType]]:
-        """What rows must have beside them of their files (`lookup.with_facts`)."""
+        """Return the facts of files that rows need beside them (`lookup.with_facts`): sequence number and scope, by column name."""
         facts = {}
         if any(r.sequences is not None for r in self.relations):
             facts[SEQUENCE] = self.index.reach.data_sequences[self.rows]
@@ -122,26 +123,29 @@ class Applied:
 
     @property
     def numbered(self) -> npt.NDArray[np.bool_]:
-        """Of which files positions are deleted."""
-        found = np.zeros(len(self.rows), np.bool_)
-        found[[f.key for f in self.deleted]] = True
-        return found
+        """Return, for each file, whether positions are deleted from it, so that its rows must be numbered."""
+        has_positions = np.zeros(len(self.rows), np.bool_)
+        has_positions[[f.key for f in self.deleted]] = True
+        return has_positions
 
     def finished(
         self, scan: DataFrame, file_keys: FileKeys | None, columns: KeyColumns | None, value: Callable[[i.NestedField], Column],
         flag: str | None, storage: Storage, mapping: NameMapping | None,
     ) -> DataFrame:  # fmt: skip
-        """Without deleted rows; with a `flag`, all rows and whether they are deleted. `value`: a column of the scan by its field. The scan
-        has what `numbered` and `facts` say: keys (None: nothing needs them) were added first, as no join may stand before them."""
+        """Drop the deleted rows of a scan; with a `flag`, keep all rows and add a column of that name that tells whether they are deleted.
+
+        `value`: the column of the scan for a field. The scan has the columns that `numbered` and `facts` call for. File keys (None where
+        nothing needs them) were added before, because Spark offers the metadata they come from only directly on a scan, not after a join.
+        """
         flags = []
         deleted = [] if file_keys is None else [replace(f, key=int(file_keys.numbers[f.key])) for f in self.deleted]
         if deleted and file_keys is not None and fits(deleted):
-            one = OneBitmap.of(deleted, file_keys, storage)
-            scan = one.beside(scan)
+            bitmap = OneBitmap.of(deleted, file_keys, storage)
+            scan = bitmap.beside(scan)
             if flag is None:
-                scan = scan.where(~one.is_deleted())
+                scan = scan.where(~bitmap.is_deleted())
             else:
-                flags.append(one.is_deleted())
+                flags.append(bitmap.is_deleted())
         elif deleted:
             bits = bitmaps.bitmaps(scan.sparkSession, deleted, storage)
             if flag is None:
@@ -163,22 +167,23 @@ class Applied:
                     flags.append(F.col(f"{flag}_{n}"))
         if flag is None:
             return scan
-        found = F.lit(False)
+        is_deleted = F.lit(False)
         for f in flags:
-            found = found | f
-        return scan.withColumn(flag, found)
+            is_deleted = is_deleted | f
+        return scan.withColumn(flag, is_deleted)
 
 
 def _deleted(parts: Sequence[tuple[PlannedFiles, Sequence[int]]], rows: Numbers, index: DeleteIndex) -> Iterator[bitmaps.Deleted]:
+    """Yield the files that have position deletes, with those."""
     places = ((planned, place) for planned, chosen in parts for place in chosen)
-    for at, ((planned, place), row) in enumerate(zip(places, rows.tolist(), strict=True)):
-        deletes = tuple(index.file(int(n)) for n in index.numbers_of(row, equality=False))
+    for n, ((planned, place), row) in enumerate(zip(places, rows.tolist(), strict=True)):
+        deletes = tuple(index.file(int(d)) for d in index.numbers_of(row, equality=False))
         if deletes:
-            yield bitmaps.Deleted(_bare(planned.entry(place)[0].data_file), at, deletes)
+            yield bitmaps.Deleted(_without_statistics(planned.entry(place)[0].data_file), n, deletes)
 
 
-def _bare(file: Any) -> Any:
-    """A data file without statistics: it travels to tasks."""
+def _without_statistics(file: Any) -> Any:
+    """Return a data file without statistics, since it is serialised with tasks that do not need them."""
     return replace(
         file, column_sizes=None, value_counts=None, null_value_counts=None, nan_value_counts=None, lower_bounds=None, upper_bounds=None
     )

@@ -1,6 +1,7 @@
-"""An array of longs as the value of a sub-query. PySpark's own way takes an Arrow file and some sixty calls of the JVM; this one, a dozen.
+"""Hand an array of longs to Spark tasks as the value of a scalar sub-query.
 
-No literal: Spark spells those out wherever it shows a plan.
+A literal would do as well, but Spark prints literals in full wherever it shows a plan. The frame behind the sub-query is made by a dozen
+calls of the JVM, where PySpark's `createDataFrame` takes an Arrow file and some sixty calls.
 """
 
 from __future__ import annotations
@@ -19,16 +20,17 @@ _SCHEMA = s.StructType([s.StructField("numbers", s.ArrayType(s.LongType(), False
 
 
 def one_array(spark: Any, numbers: npt.NDArray[np.int64]) -> Column:
+    """Return a column whose value in every row is this array."""
     return _frame(spark, numbers).scalar()
 
 
 def _frame(spark: Any, numbers: npt.NDArray[np.int64]) -> DataFrame:
-    """One row of one column."""
+    """Return a DataFrame of one row whose one column holds the array; on Spark Connect, or where the JVM is not as known, by PySpark."""
     if (jvm := jvm_of(spark)) is not None:
         try:
             return array_frame(spark, jvm, _SCHEMA, numbers)
         except NOT_AS_KNOWN as error:
             fall_back("A local relation", error)
-    whole = pa.ListArray.from_arrays(pa.array([0, len(numbers)], pa.int32()), pa.array(numbers))
-    made: DataFrame = spark.createDataFrame(pa.table([whole], names=["numbers"]), _SCHEMA)
-    return made
+    array = pa.ListArray.from_arrays(pa.array([0, len(numbers)], pa.int32()), pa.array(numbers))
+    frame: DataFrame = spark.createDataFrame(pa.table([array], names=["numbers"]), _SCHEMA)
+    return frame

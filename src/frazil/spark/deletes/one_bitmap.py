@@ -1,7 +1,11 @@
-"""Few deleted positions: one bitmap over all rows of the files that have any, handed to the tasks as the value of a sub-query; no join.
+"""Apply few deleted positions without a join: one bitmap over all rows of the files with deletes, handed to tasks by a sub-query.
 
-A row finds its bit from its number and from where the rows of its file begin in the bitmap. That is the file's key (`by_rows`); where keys
-are hashes it is looked up by them, modulo the length of a table in which no two files with deletes have one place.
+A look-up of one bit takes half the time of a broadcast join with bitmaps per chunk (docs/adr/0011). Every task receives the whole bitmap,
+so deletes beyond the limits below are joined (`bitmaps`).
+
+The bit of a row is found from the row's position and from the place where its file begins in the bitmap. That place is the file's key
+(`by_rows`) where keys are ours. Where keys are hashes, the place is looked up in a table by the key modulo the length of the table, which
+is chosen such that no two files with deletes share an entry.
 """
 
 from __future__ import annotations
@@ -23,13 +27,13 @@ from frazil.spark.scan.file_keys import ROW, UNIT, FileKeys, by_rows
 from frazil.storage import Storage
 
 Numbers = npt.NDArray[np.int64]
-ROWS = 1 << 26  # of the files, at most: 8 MB of bits
-FILES = 256
+ROWS = 1 << 26  # rows of all files with deletes, at most: 8 MB of bits
+FILES = 256  # files with deletes, at most
 _BITS = "__frazil_bits"
 
 
 def fits(files: Sequence[bitmaps.Deleted]) -> bool:
-    """Whether deletes are few enough to be read here, and their files to make one bitmap."""
+    """Return whether the deletes are few enough to be read on the driver, and their data files small enough for one bitmap."""
     positions, _, deletes = bitmaps.ON_DRIVER
     return (
         len(files) <= FILES
@@ -41,8 +45,11 @@ def fits(files: Sequence[bitmaps.Deleted]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class OneBitmap:
-    """`numbers`: the words of all files, then for each of `places` the row where its file begins, then the number of its file's rows, then
-    its file's key. `direct`: the key of a file is the row where it begins."""
+    """Hold the bitmap of all files with deletes and the table that finds a file in it, as one array of longs.
+
+    `numbers` has the bits (`words` longs), then three columns of the table (`places` longs each): the row where a file begins, the number
+    of its rows, its key. `direct`: the key of a file is the row where it begins, and needs no look-up.
+    """
 
     numbers: Numbers
     words: int
@@ -51,41 +58,49 @@ class OneBitmap:
 
     @classmethod
     def of(cls, files: Sequence[bitmaps.Deleted], keys: FileKeys, storage: Storage) -> OneBitmap:
-        """`keys`: of every file of the scan; where they are ours, they are `by_rows`, and these files exactly the numbered ones. A file may
-        be among `files` twice."""
-        ours = keys.text is None
-        mine = {f.key: f for f in files}
-        rows = np.array([f.file.record_count for f in mine.values()], np.int64)
-        begins = np.array(list(mine)) if ours else by_rows(rows, np.ones(len(rows), np.bool_))
+        """Read the deletes of files into a bitmap. A file may be among `files` twice.
+
+        `keys` are those of every file of the scan. Where they are ours, they were made by `by_rows`, and `files` are exactly the files that
+        have numbers there.
+        """
+        direct = keys.text is None
+        by_key = {f.key: f for f in files}
+        rows = np.array([f.file.record_count for f in by_key.values()], np.int64)
+        begins = np.array(list(by_key)) if direct else by_rows(rows, np.ones(len(rows), np.bool_))
         sizes = np.maximum(-(-rows // UNIT), 1)
-        words, length = int(sizes.sum()), places(list(mine))
+        words, length = int(sizes.sum()), places(list(by_key))
         numbers = np.zeros(words + 3 * length, np.int64)
         cache = DeleteCache(bitmaps.CACHE)
-        for (key, f), begin, size in zip(mine.items(), begins.tolist(), sizes.tolist(), strict=True):
+        for (key, f), begin, size in zip(by_key.items(), begins.tolist(), sizes.tolist(), strict=True):
             bits = np.zeros(size * UNIT, bool)
             bits[positions_of(f.file, f.deletes, storage, cache)] = True
             numbers[begin // UNIT :][:size] = np.packbits(bits, bitorder="little").view(np.int64)
             place = words + key % length
             numbers[[place, place + length, place + 2 * length]] = begin, f.file.record_count, key
-        return cls(numbers, words, length, ours)
+        return cls(numbers, words, length, direct)
 
     def beside(self, scan: DataFrame) -> DataFrame:
-        """A scan with the numbers of files and of rows, as `is_deleted` takes it."""
+        """Add the bitmap to a scan that has the numbers of files and rows, as `is_deleted` expects."""
         return scan.withColumn(_BITS, one_array(scan.sparkSession, self.numbers))
 
     def is_deleted(self) -> Column:
-        """Of a row beside the bitmap. The sub-query moves from its column into this test, which is one text, as a call of the JVM for each
-        part of it takes its time."""
+        """Return a column that tells whether a row beside the bitmap is deleted.
+
+        Spark's optimiser moves the sub-query from its column into this test. The test is one SQL text because composing it of Columns
+        takes a call of the JVM for each part.
+        """
         place = f"{self.words} + CAST(pmod({FILE}, {self.places}L) AS INT)"
         begin = FILE if self.direct else f"get({_BITS}, {place})"
         word = f"get({_BITS}, CAST(shiftright({begin} + {ROW}, 6) AS INT))"
         bit = f"getbit({word}, CAST({ROW} & 63 AS INT)) = 1"
-        # Asked of deleted rows only: the bit is another file's where this one has none, or more rows than its manifest says.
+        # The checks after the bit run for set bits only. A set bit may be another file's where this file has no deletes, or where it has
+        # more rows than its manifest says.
         rows, key = (f"get({_BITS}, {place} + {n * self.places})" for n in (1, 2))
         return F.expr(f"coalesce({bit} AND {FILE} = {key} AND {ROW} < {rows}, false)")
 
 
 def places(numbers: Sequence[int]) -> int:
-    """The length of a table in which all these numbers have places of their own."""
-    few = max(1, len(numbers))
-    return next(n for n in itertools.chain(range(few, 2 * few), itertools.count(few**2)) if len({k % n for k in numbers}) == len(numbers))
+    """Return the length of a table in which no two of these numbers have the same place (the number modulo the length)."""
+    least = max(1, len(numbers))
+    lengths = itertools.chain(range(least, 2 * least), itertools.count(least**2))
+    return next(n for n in lengths if len({k % n for k in numbers}) == len(numbers))

@@ -1,5 +1,9 @@
-"""What Spark's analyser must be told where names alone do not say it: which side an expression is about, what a table is called, that a
-frame read back stands for the one it was made of. On Spark Connect, where plans are out of reach, names must do."""
+"""Resolve expressions by Spark's analyser, and inspect its plans where names alone do not suffice.
+
+A MERGE needs to know which side an expression refers to, by what name the target is called, and that a frame read back from staged files
+stands for the frame that was staged. Catalyst's plans tell and carry all this. On Spark Connect plans are out of reach: there, aliases and
+column names are used, and what only a plan could tell (pruning by keys, conditions as text) is left out, which costs speed, not rows.
+"""
 
 from __future__ import annotations
 
@@ -14,20 +18,21 @@ from pyspark.sql import functions as F
 from frazil.catalog.names import identifier_parts
 from frazil.errors import InvalidInput, ValidationError
 from frazil.expr.nodes import Expression, Literal
+from frazil.expr.quoted import back_quoted
 from frazil.spark.host.jvm import analysed_plan, catalyst, column_of, each, frame_of, is_classic, no_option, scala_seq
 from frazil.spark.host.quiet import quietly
 from frazil.spark.host.sql_text import null_safe
 from frazil.spec.schema import Schema
 
 OWN = "__frazil_"
-"""How names of columns begin that are Frazil's own."""
+"""How the names of Frazil's helper columns begin."""
 _EQUAL = {"EqualTo": False, "EqualNullSafe": True}
-_UUID = re.compile(r"CAST\(('[0-9a-fA-F-]{36}') AS uuid\)")  # Spark has them as text; inside a constant quotes are escaped
+_UUID = re.compile(r"CAST\(('[0-9a-fA-F-]{36}') AS uuid\)")  # UUIDs are texts in Spark; quotes inside a constant are escaped
 _WHOLE_NUMBERS = ("byte", "short", "integer", "long")
 
 
 def named(frame: DataFrame, parts: Sequence[str]) -> DataFrame:
-    """The frame under a name of several parts: `cat.db.t.id`, `db.t.id`, `t.id` and `id` are its column."""
+    """Alias a frame by a name of several parts, so that `cat.db.t.id`, `db.t.id`, `t.id` and `id` all mean its column."""
     if not is_classic(frame) or len(parts) == 1:
         return frame.alias(parts[-1])
     name = catalyst(frame.sparkSession).AliasIdentifier(parts[-1], scala_seq(frame.sparkSession, parts[:-1]))
@@ -35,11 +40,13 @@ def named(frame: DataFrame, parts: Sequence[str]) -> DataFrame:
 
 
 def standing_for(frame: DataFrame, like: DataFrame, alias: str = "") -> DataFrame:
-    """A frame with the columns of another, by position, such that `like.id` and `alias.id` mean its columns; further columns stay.
-    `alias`: what `like` is called, if it is."""
+    """Make the columns of a frame answer, by position, to the names and references of those of `like`; further columns stay.
+
+    References such as `like.id`, which users put into conditions, then mean the frame's columns. `alias`: the alias of `like`, if any.
+    """
     if not is_classic(frame):
-        made = frame.toDF(*like.columns, *frame.columns[len(like.columns) :])
-        return made.alias(alias) if alias else made
+        renamed = frame.toDF(*like.columns, *frame.columns[len(like.columns) :])
+        return renamed.alias(alias) if alias else renamed
     room, plan = catalyst(frame.sparkSession), analysed_plan(frame)
     nothing = no_option(frame.sparkSession)
     columns = [
@@ -51,7 +58,7 @@ def standing_for(frame: DataFrame, like: DataFrame, alias: str = "") -> DataFram
 
 
 def bound_to(frame: DataFrame, columns: Sequence[Column]) -> list[Column]:
-    """The same expressions, their names looked up in this frame alone. Raises InvalidInput, in Spark's words, for what it lacks."""
+    """Resolve expressions against this frame alone. Raises InvalidInput, in Spark's words, for names that it lacks."""
     if not columns:
         return []
     chosen = analysed(frame, columns)
@@ -60,37 +67,37 @@ def bound_to(frame: DataFrame, columns: Sequence[Column]) -> list[Column]:
     spark = frame.sparkSession
     if not _is_row_by_row(frame, chosen):
         raise InvalidInput("Aggregate, window and generator functions are not allowed, as each row is decided by itself.")
-    found = each(analysed_plan(chosen).projectList())
-    return [column_of(spark, e.child() if e.getClass().getSimpleName() == "Alias" else e) for e in found]
+    resolved = each(analysed_plan(chosen).projectList())
+    return [column_of(spark, e.child() if e.getClass().getSimpleName() == "Alias" else e) for e in resolved]
 
 
 def _is_row_by_row(frame: DataFrame, chosen: DataFrame) -> bool:
-    """Whether expressions over a frame are computed from its columns alone, a row at a time."""
+    """Return whether the expressions selected from a frame are computed from its columns alone, row by row."""
     plan = analysed_plan(chosen)
     return bool(plan.getClass().getSimpleName() == "Project" and plan.references().subsetOf(analysed_plan(frame).outputSet()))
 
 
 def are_deterministic(chosen: DataFrame) -> list[bool]:
-    """Whether each expression that a frame was made of is the same each time it is computed."""
+    """Return, for each expression of a SELECT, whether it gives the same value each time it is computed."""
     return [bool(e.deterministic()) for e in each(analysed_plan(chosen).projectList())]
 
 
 def columns_by_id(frame: DataFrame, schema: Schema) -> dict[int, Column]:
-    """The columns of a table, by field id, in a frame that begins with them."""
+    """Return the columns of a table by field id, of a frame that begins with them."""
     return {f.field_id: at(frame, n) for n, f in enumerate(schema.fields)}
 
 
 def at(frame: DataFrame, place: int) -> Column:
-    """A column by its place, whatever its name looks like."""
-    names = frame.columns  # asked for once: each time costs as much as there are columns
+    """Return a column by its place, even where its name contains dots or back quotes, or occurs twice."""
+    names = frame.columns  # asked for once: each call costs time for every column
     alike = sum(n.lower() == names[place].lower() for n in names)
-    if alike > 1 and is_classic(frame):  # a session may take them for one name
+    if alike > 1 and is_classic(frame):  # a session that ignores case takes them for one name
         return column_of(frame.sparkSession, analysed_plan(frame).output().apply(place))
-    return frame["`" + names[place].replace("`", "``") + "`"]
+    return frame[back_quoted([names[place]])]
 
 
 def analysed(frame: DataFrame, columns: Sequence[Column]) -> DataFrame:
-    """The frame with just these columns `c0`, `c1`, …; errors of the analyser as InvalidInput."""
+    """Select columns as `c0`, `c1`, … and have Spark analyse them. Raises InvalidInput for what the analyser refuses."""
     with as_input():
         chosen = frame.select(*(c.alias(f"c{n}") for n, c in enumerate(columns)))
         assert chosen.schema is not None
@@ -99,7 +106,7 @@ def analysed(frame: DataFrame, columns: Sequence[Column]) -> DataFrame:
 
 @contextlib.contextmanager
 def as_input() -> Iterator[None]:
-    """Errors of Spark's analyser are errors of what the caller typed."""
+    """Raise errors of Spark's analyser and parser as InvalidInput, since they are about what the caller typed."""
     with quietly():
         try:
             yield
@@ -110,7 +117,7 @@ def as_input() -> Iterator[None]:
 
 
 def _as_input(error: Any) -> InvalidInput:
-    """Spark's error in Frazil's words where Frazil has them. Names of columns that are Frazil's own are not suggested."""
+    """Translate an error of the analyser; helper columns of Frazil are left out of its suggestions."""
     facts = error.getMessageParameters() or {} if str(error.getCondition()).startswith("UNRESOLVED_COLUMN") else {}
     if "objectName" not in facts:
         return InvalidInput(str(error).partition("\n\nJVM stacktrace")[0].strip().splitlines()[0])
@@ -120,28 +127,30 @@ def _as_input(error: Any) -> InvalidInput:
 
 
 def equal_columns(target: DataFrame, source: DataFrame, on: Column) -> list[tuple[int, int, bool]]:
-    """Which columns a condition equates: (place in the target, place in the source, whether null equals null), for its conjuncts that say
-    just that of columns of one type. Nothing where plans are out of reach."""
+    """Return which columns a condition equates: (place in the target, place in the source, whether null equals null) per conjunct.
+
+    Only conjuncts that are plain equalities of columns of one type count. Empty on Spark Connect, where plans are out of reach.
+    """
     if not (is_classic(target) and is_classic(source)):
         return []
     with as_input():
         condition = analysed_plan(target.join(source, on)).condition().get()
-    mine = {a.exprId().id(): n for n, a in enumerate(each(analysed_plan(target).output()))}
-    theirs = {a.exprId().id(): n for n, a in enumerate(each(analysed_plan(source).output()))}
-    found = []
+    of_target = {a.exprId().id(): n for n, a in enumerate(each(analysed_plan(target).output()))}
+    of_source = {a.exprId().id(): n for n, a in enumerate(each(analysed_plan(source).output()))}
+    pairs = []
     for e in _conjuncts(condition):
         nulls = _EQUAL.get(e.getClass().getSimpleName())
         left, right = (None, None) if nulls is None else (_attribute(e.left()), _attribute(e.right()))
         if nulls is None or left is None or right is None:
             continue
         for a, b in ((left, right), (right, left)):
-            if a in mine and b in theirs:
-                found.append((mine[a], theirs[b], nulls))
-    return found
+            if a in of_target and b in of_source:
+                pairs.append((of_target[a], of_source[b], nulls))
+    return pairs
 
 
 def _attribute(e: Any) -> int | None:
-    """The id of a column, also of a whole number made wider, which keeps its order."""
+    """Return the id of a column, also below a cast of a whole number to a wider type, which keeps its order; None for other expressions."""
     if e.getClass().getSimpleName() == "Cast":
         before, after = (
             _WHOLE_NUMBERS.index(n) if n in _WHOLE_NUMBERS else -1 for n in (e.child().dataType().typeName(), e.dataType().typeName())
@@ -151,7 +160,8 @@ def _attribute(e: Any) -> int | None:
 
 
 def conditions(frame: DataFrame, where: Column) -> list[str]:
-    """The conjuncts of a condition as SQL text, without those that are not the same each time. Raises InvalidInput for unknown names."""
+    """Return the deterministic conjuncts of a condition as SQL texts, for pruning; empty on Spark Connect. Raises InvalidInput for unknown
+    names."""
     with as_input():
         chosen = frame.filter(where)
     if not is_classic(frame):
@@ -163,31 +173,34 @@ def conditions(frame: DataFrame, where: Column) -> list[str]:
 
 
 def texts_of(frame: DataFrame, columns: Sequence[Column], sides: Mapping[str, DataFrame]) -> list[str | None]:
-    """Expressions over a frame as SQL, each column led by the name of the side it is from; None for what has no text that says it all."""
+    """Return expressions over a frame as SQL texts, columns qualified by the name of their side; None for an expression (a UDF, a random
+    function, a sub-query) that no text describes in full."""
     if not columns:
         return []
-    of = {a.exprId().id(): name for name, side in sides.items() for a in each(analysed_plan(side).output())}
+    side_of = {a.exprId().id(): name for name, side in sides.items() for a in each(analysed_plan(side).output())}
     chosen = analysed(frame, columns)
     if not _is_row_by_row(frame, chosen):
         return [None] * len(columns)
     resolved = [e.child() if e.getClass().getSimpleName() == "Alias" else e for e in each(analysed_plan(chosen).projectList())]
-    return [str(_renamed(frame, e, of).sql()) if e.deterministic() and _is_builtin(e) else None for e in resolved]
+    return [str(_qualified(frame, e, side_of).sql()) if e.deterministic() and _is_builtin(e) else None for e in resolved]
 
 
-def _renamed(frame: DataFrame, e: Any, of: Mapping[int, str]) -> Any:
+def _qualified(frame: DataFrame, e: Any, side_of: Mapping[int, str]) -> Any:
+    """Qualify each column of an expression by the name of its side."""
     if e.getClass().getSimpleName() == "AttributeReference":
-        return e.withQualifier(scala_seq(frame.sparkSession, [of[e.exprId().id()]]))
-    inside = [_renamed(frame, c, of) for c in each(e.children())]
+        return e.withQualifier(scala_seq(frame.sparkSession, [side_of[e.exprId().id()]]))
+    inside = [_qualified(frame, c, side_of) for c in each(e.children())]
     return e.withNewChildren(scala_seq(frame.sparkSession, inside)) if inside else e
 
 
 def _is_builtin(e: Any) -> bool:
-    """Whether its text says it all: a function of the user's may be called as one that Frazil knows."""
+    """Return whether an expression consists of built-in functions only: a UDF may have the name of a function that Frazil knows."""
     name = e.getClass().getSimpleName()
     return not ("UDF" in name or "Subquery" in name or "UDAF" in name) and all(_is_builtin(c) for c in each(e.children()))
 
 
 def _conjuncts(e: Any) -> Iterator[Any]:
+    """Yield the parts of a Catalyst expression that AND joins."""
     if e.getClass().getSimpleName() == "And":
         yield from _conjuncts(e.left())
         yield from _conjuncts(e.right())
@@ -196,7 +209,8 @@ def _conjuncts(e: Any) -> Iterator[Any]:
 
 
 def expression(value: Any) -> Column:
-    """What a user may give as an expression: Spark SQL text, a Column, a predicate or term of frazil.expressions, another Python value."""
+    """Convert what a user gives as an expression to a Column: Spark SQL text, a Column, a predicate or term of `frazil.expressions`, or
+    another Python value as a constant. Raises InvalidInput for texts that Spark cannot parse and for dicts and sets."""
     if isinstance(value, Column):
         return value
     with as_input():
@@ -206,5 +220,5 @@ def expression(value: Any) -> Column:
             return F.lit(list(value))
         if isinstance(value, dict | set):
             raise InvalidInput(f"{value!r} ({type(value).__name__}) cannot be a constant.", hint="Write it as SQL text.")
-        text = str(value if isinstance(value, Expression) else Literal(value))  # F.lit would read local times in Python's own zone
+        text = str(value if isinstance(value, Expression) else Literal(value))  # F.lit would take local times to be in Python's zone
         return F.expr(null_safe(_UUID.sub(r"\1", text)))

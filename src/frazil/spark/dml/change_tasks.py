@@ -1,5 +1,10 @@
-"""Row changes in tasks of Spark. First job: rows with an operation each come in; new rows go to data files, places of rows that leave
-theirs are gathered to bitmaps, one a data file. Second job: the places of a data file, from whatever task, are taken away from it."""
+"""Change rows in Spark tasks, in two jobs.
+
+First job: each row comes with an operation. New rows are written to data files; the positions of rows that are deleted or replaced are
+collected as bitmaps, one per data file and task. Second job: the positions of a data file, from whatever tasks, are removed from it, by
+rewriting the file or by delete files. There are two jobs because Spark distributes the rows of one data file over many tasks, while a data
+file must be rewritten, or get its deletion vector, once. Bitmaps keep what passes between the jobs small.
+"""
 
 from __future__ import annotations
 
@@ -30,20 +35,23 @@ from frazil.storage.base import told
 from frazil.tasks.runner import Place, place
 
 DELETED, UPDATED, INSERTED, BY_SOURCE_DELETED, BY_SOURCE_UPDATED, MATCHED = 1, 2, 3, 4, 5, 6
-"""What happens to a row; MATCHED: nothing, but its source row has found it."""
+"""What happens to a row. MATCHED: nothing, but a source row of a MERGE matches it."""
 LEAVES = (DELETED, UPDATED, BY_SOURCE_DELETED, BY_SOURCE_UPDATED)
 WRITES = (UPDATED, INSERTED, BY_SOURCE_UPDATED)
 OPERATIONS = BY_SOURCE_UPDATED + 1
 _LEAVES = pa.array([n > 0 and n in LEAVES for n in range(MATCHED + 1)])
 _WRITES = pa.array([n in WRITES for n in range(MATCHED + 1)])
 SHOWN = 3
-"""Rows that an error names."""
+"""The rows that an error names, at most."""
 
 
 @dataclass(frozen=True)
 class Sink:
-    """What tasks of the first job share. Columns that come in: operation, file, place, `_row_id` (with lineage), number of the source row
-    (with `numbered`), then those of `schema`, if there are new rows at all."""
+    """Hold what the tasks of the first job share.
+
+    Columns of incoming rows: operation, file, position, `_row_id` (with row lineage), number of the source row (with `numbered`), then
+    those of `schema`, which is None where the operation writes no new rows. `folder`: where the bitmaps are written.
+    """
 
     write: WriteContext
     folder: str
@@ -52,12 +60,13 @@ class Sink:
 
     @property
     def first_column(self) -> int:
+        """Return the place of the first column of `schema`."""
         return 3 + self.write.lineage + self.numbered
 
 
 @dataclass(frozen=True)
 class Places:
-    """A file of bitmaps: row n of it has the places of data file `paths[n]`, `counts[n]` of them."""
+    """Refer to an Arrow file of bitmaps: its row n has the `counts[n]` positions of data file `paths[n]`."""
 
     location: str
     paths: tuple[str, ...]
@@ -66,8 +75,8 @@ class Places:
 
 @dataclass(frozen=True)
 class Report:
-    """Of a task of the first job. `rows`: by operation. `twice`: some rows that left their place more than once, (path, place).
-    `matched`: numbers of source rows, a serialised bitmap."""
+    """Report what a task of the first job did. `rows`: counts by operation. `twice`: some rows, as (path, position), that were deleted or
+    replaced more than once. `matched`: numbers of the source rows that matched, a serialised bitmap. `again`: Spark repeated the task."""
 
     places: Places | None
     files: tuple[DataFile, ...]
@@ -82,17 +91,20 @@ class Report:
 
 @dataclass
 class _Gathered:
+    """Collect what the first job reports: counts by operation, positions by data file, numbers of matched source rows."""
+
     rows: list[int] = field(default_factory=lambda: [0] * (MATCHED + 1))
     bitmaps: dict[str, BitMap64] = field(default_factory=dict)
     twice: list[tuple[str, int]] = field(default_factory=list)
     matched: BitMap64 = field(default_factory=BitMap64)
 
     def count(self, operations: pa.Array) -> None:
+        """Count rows by operation."""
         for pair in pc.value_counts(operations).to_pylist():
             self.rows[pair["values"]] += pair["counts"]
 
     def leave(self, files: pa.Array, positions: pa.Array) -> None:
-        """Rows that leave their place: sorted by file, then a bitmap for each."""
+        """Add the positions of rows that are deleted or replaced: sort them by file, then add each file's to its bitmap."""
         codes = files.dictionary_encode()
         order = np.argsort(codes.indices.to_numpy(), kind="stable")
         numbers, places = codes.indices.to_numpy()[order], positions.to_numpy()[order]
@@ -101,24 +113,23 @@ class _Gathered:
             self._add(codes.dictionary[int(numbers[start])].as_py(), places[start:end])
 
     def _add(self, path: str, places: np.ndarray) -> None:
-        new, held = bitmap(places), self.bitmaps.setdefault(path, BitMap64())
-        if len(new) < len(places) or (held and held.intersect(new)):
-            self._repeated(path, places, held & new)
-        held |= new
-        self.bitmaps[path] = held
-
-    def _repeated(self, path: str, places: np.ndarray, again: BitMap64) -> None:
-        values, counts = np.unique(places, return_counts=True)
-        found = [*values[counts > 1][:SHOWN].tolist(), *list(again[:SHOWN])]
-        self.twice += [(path, p) for p in found][: SHOWN - len(self.twice)]
+        """Add positions to the bitmap of a file, and note some of those that occur twice."""
+        new, known = bitmap(places), self.bitmaps.setdefault(path, BitMap64())
+        if len(new) < len(places) or (known and known.intersect(new)):
+            values, counts = np.unique(places, return_counts=True)
+            repeated = [*values[counts > 1][:SHOWN].tolist(), *list((known & new)[:SHOWN])]
+            self.twice += [(path, p) for p in repeated][: SHOWN - len(self.twice)]
+        known |= new
+        self.bitmaps[path] = known
 
 
 def bitmap(places: np.ndarray) -> BitMap64:
+    """Return positions, or row numbers, as a bitmap."""
     return BitMap64(array.array("Q", np.ascontiguousarray(places, np.uint64).tobytes()))
 
 
 def write_changes(sink: Sink, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The worker's side of the first job: one report a task."""
+    """Run a task of the first job in a worker: write new rows and bitmaps, yield one report."""
     task = TaskContext.get()
     here = Place(task.partitionId(), task.taskAttemptId(), 1) if task is not None else Place(workers=1)
     gathered, files = _Gathered(), list[DataFile]()
@@ -133,7 +144,7 @@ def write_changes(sink: Sink, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.
                 files = write(rows, target)
             except InvalidInput as e:
                 raise RuntimeError(f"FRAZIL_INPUT: {e}") from None
-    places = _keep(f"{sink.folder}/places-{here.partition:05d}-{here.task}.arrow", sink.write.storage, gathered.bitmaps)
+    places = _write_places(f"{sink.folder}/places-{here.partition:05d}-{here.task}.arrow", sink.write.storage, gathered.bitmaps)
     again = task is not None and task.attemptNumber() > 0
     report = Report(
         places, tuple(files), tuple(gathered.rows), tuple(gathered.twice), gathered.matched.serialize() if gathered.matched else b"", again
@@ -142,7 +153,7 @@ def write_changes(sink: Sink, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.
 
 
 def _new_rows(sink: Sink, gathered: _Gathered, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows to write, while what happens to the others is noted."""
+    """Yield the rows to write; count operations and collect positions on the way."""
     schema = None if sink.schema is None else to_arrow_schema(sink.schema)
     for batch in batches:
         operations = batch.column(0)
@@ -163,17 +174,18 @@ def _new_rows(sink: Sink, gathered: _Gathered, batches: Iterator[pa.RecordBatch]
             yield rows
 
 
-def _keep(location: str, storage: Storage, bitmaps: dict[str, BitMap64]) -> Places | None:
+def _write_places(location: str, storage: Storage, bitmaps: dict[str, BitMap64]) -> Places | None:
+    """Write the bitmaps of a task to an Arrow file, one row per data file; they are freed as they are written. None: there are none."""
     if not bitmaps:
         return None
     paths = sorted(bitmaps)
     counts = []
     with storage.open_output(location) as out, pa.ipc.new_file(out, pa.schema([("places", pa.large_binary())])) as writer:
         for path in paths:
-            held = bitmaps.pop(path)
-            counts.append(len(held))
-            held.run_optimize()
-            writer.write_batch(pa.record_batch({"places": pa.array([held.serialize()], pa.large_binary())}))
+            positions = bitmaps.pop(path)
+            counts.append(len(positions))
+            positions.run_optimize()
+            writer.write_batch(pa.record_batch({"places": pa.array([positions.serialize()], pa.large_binary())}))
     return Places(location, tuple(paths), tuple(counts))
 
 
@@ -182,7 +194,7 @@ def _keep(location: str, storage: Storage, bitmaps: dict[str, BitMap64]) -> Plac
 
 @dataclass(frozen=True)
 class Touched:
-    """A data file, and where the places of its rows that leave are: (file of bitmaps, row in it); `rows`: at most so many."""
+    """Hold a data file that loses rows, and where their positions are: (file of bitmaps, row in it). `rows`: how many at most."""
 
     task: FileScanTask
     parts: tuple[tuple[str, int], ...]
@@ -190,24 +202,28 @@ class Touched:
 
 
 def take_away(context: ChangeContext, unique: bool, group: Sequence[Touched]) -> Changed:
-    """The worker's side of the second job. `reports` of what comes back: rows that left more than once where they must not (`unique`);
-    then nothing was done."""
+    """Remove in a worker the collected positions from a group of data files.
+
+    `unique`: no row may be changed twice, as in a MERGE with a WHEN MATCHED clause; where one is, the result has only `reports`, which name
+    such rows, and no file is written.
+    """
     opened: dict[str, Any] = {}
     work, twice = [], []
     for touched in group:
-        held = BitMap64()
+        positions = BitMap64()
         for location, row in touched.parts:
             part = BitMap64.deserialize(_bitmaps(context.write.storage, location, opened).get_batch(row).column(0)[0].as_py())
-            if unique and held.intersect(part):
-                twice += [(touched.task.file.file_path, p) for p in list((held & part)[:SHOWN])]
-            held |= part
-        work.append((touched.task, positions_array(held)))
+            if unique and positions.intersect(part):
+                twice += [(touched.task.file.file_path, p) for p in list((positions & part)[:SHOWN])]
+            positions |= part
+        work.append((touched.task, positions_array(positions)))
     if twice:
         return Changed(reports=tuple(twice[:SHOWN]))
     return remove_positions(context, work)
 
 
 def _bitmaps(storage: Storage, location: str, opened: dict[str, Any]) -> Any:
+    """Open a file of bitmaps, once per task."""
     if location not in opened:
         local = storage.local_path(location)
         with told(location, "read"):

@@ -1,8 +1,8 @@
-"""Expressions of DELETE, UPDATE and MERGE, checked by Spark's parser and analyser before anything is read or written.
+"""Check expressions of DELETE, UPDATE and MERGE by Spark's parser and analyser before anything is read or written.
 
-A text is one expression without an alias. Nothing in it needs other rows than the one it is about: aggregate, window and generator
-functions are refused by name. Conditions of MERGE give the same answer each time. Frames asked here hold no rows, and no columns of
-Frazil's own, so that no error names them.
+A text must be one expression without an alias. An expression must depend on its own row only: aggregate, window and generator functions
+are refused by name. Conditions of MERGE must be deterministic. The frames that are analysed here have no rows, and none of Frazil's helper
+columns, so that no error mentions them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from frazil.spark.host.expression_text import check_text
 from frazil.spark.host.jvm import is_classic
 from frazil.spark.host.quiet import quietly
 
-_KINDS = {  # what Spark's analyser says of a filter: the functions that it holds
+_KINDS = {  # the error of Spark's analyser about a filter: the kind of function that it contains
     "INVALID_WHERE_CONDITION": "aggregate",
     "WINDOW_FUNCTION_NOT_ALLOWED_IN_CLAUSE": "window",
     "_LEGACY_ERROR_TEMP_1034": "window",  # the same, on Spark 4.1
@@ -31,7 +31,7 @@ _KINDS = {  # what Spark's analyser says of a filter: the functions that it hold
 
 @dataclass(frozen=True)
 class Asked:
-    """An expression as the caller gave it. `about`: what errors call it, as in "Column z"; `column`: the one that it is assigned to."""
+    """Hold an expression as the caller gave it. `about`: what errors call it, as "Column z"; `column`: the one that it is assigned to."""
 
     value: Any
     about: str
@@ -41,7 +41,7 @@ class Asked:
         return str(self.value).removeprefix("Column<'").removesuffix("'>")
 
     def checked(self, spark: Any) -> Column:
-        """The expression for Spark. Raises ParseError for a text that is none, as `frazil.expr.parse` would."""
+        """Return the expression as a Column. Raises ParseError for a text that is no expression, as `frazil.expr.parse` would."""
         if isinstance(self.value, str):
             try:
                 check_text(spark, self.value)
@@ -51,7 +51,7 @@ class Asked:
 
 
 def checked(frame: DataFrame, asked: Sequence[Asked], *, repeatable: bool = False) -> list[Column]:
-    """The expressions for Spark, over the columns of a frame. `repeatable`: they must give the same each time they are computed.
+    """Return expressions over the columns of a frame as Columns. `repeatable`: they must be deterministic.
 
     Raises ParseError for texts that are no expression; InvalidInput for aggregate, window, generator and random functions. Names that the
     frame lacks are left to whoever computes the expression.
@@ -74,9 +74,12 @@ def checked(frame: DataFrame, asked: Sequence[Asked], *, repeatable: bool = Fals
 
 
 def _needs_other_rows(frame: DataFrame, value: Column) -> str | None:
-    """The kind of functions of many rows that an expression holds, which no filter may; None: none, or another mistake."""
+    """Return which kind of multi-row function an expression contains; None where it contains none, or is wrong in another way.
+
+    Spark's analyser tells by refusing the expression in a filter; on Spark Connect it can be asked in no other way.
+    """
     try:
-        with quietly():  # the filter in between keeps Spark from taking the next one for a HAVING of a frame that aggregates
+        with quietly():  # the first filter keeps Spark from taking the second one for the HAVING of an aggregation
             assert frame.filter(F.lit(True)).filter(F.isnull(value)).schema is not None
     except Exception as e:
         if type(e).__name__ not in ("AnalysisException", "ParseException"):
@@ -86,13 +89,14 @@ def _needs_other_rows(frame: DataFrame, value: Column) -> str | None:
 
 
 def _repeatable(frame: DataFrame, columns: Sequence[Column]) -> list[bool]:
+    """Return for each expression whether it is deterministic."""
     if is_classic(frame):
         return are_deterministic(analysed(frame, columns))
     return [not _is_random(frame, c) for c in columns]
 
 
 def _is_random(frame: DataFrame, condition: Column) -> bool:
-    """For Spark Connect, where plans are out of reach: a join takes no random condition."""
+    """Return whether a condition is random, on Spark Connect: plans are out of reach there, but Spark refuses a random join condition."""
     try:
         with quietly():
             assert frame.join(frame.sparkSession.range(0).toDF("__frazil_c_other"), condition).schema is not None

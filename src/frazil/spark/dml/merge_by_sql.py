@@ -1,7 +1,8 @@
-"""MERGE by Spark: target and source joined by its planner, every clause an expression of its own.
+"""Run a MERGE by Spark SQL: Spark's planner joins target and source, and evaluates the conditions and values of all clauses.
 
-The source is staged (evaluated once); what its keys hold prunes the target. A small source is broadcast against the target, and its rows
-that nothing has matched are inserted afterwards; a large one is one outer join.
+The source is staged first, so that it is evaluated once: a source with random or changing results would otherwise differ between the
+pruning, the matches and the inserts. The values of its keys then prune the target. A small source is broadcast against the target, and its
+rows that match nothing are inserted by a second write; a large source is joined once, by an outer join.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from frazil.spark.types.spark_types import time_enabled
 from frazil.spec.schema import Schema
 
 _SMALL = 32 << 20
-"""Bytes of a staged source that is broadcast, where the session allows broadcasts at all."""
+"""The bytes of a staged source that is broadcast, at most, where the session allows broadcasts at all."""
 _OPERATIONS = {
     (When.MATCHED, False): UPDATED, (When.MATCHED, True): DELETED, (When.NOT_MATCHED, False): INSERTED,
     (When.NOT_MATCHED_BY_SOURCE, False): BY_SOURCE_UPDATED, (When.NOT_MATCHED_BY_SOURCE, True): BY_SOURCE_DELETED,
@@ -49,9 +50,11 @@ def merge(
     like: DataFrame | None = None,
     checked: bool = False,
 ) -> RowChanges:
-    """A whole MERGE. Expressions call the target by `merge.target_alias`, which may be a name of several parts, and the source by
-    `merge.source_alias`. Where that is empty the source is called as `like` is, the frame that was staged, and `like.id` is its column.
-    `checked`: `check` was asked already.
+    """Run a MERGE and return its row changes, which are not committed yet.
+
+    Expressions call the target by `merge.target_alias`, which may be a name of several parts, and the source by `merge.source_alias`. Where
+    that is empty, the names of `like`, the frame that was staged, apply, and `like.id` is a column of the source. `checked`: `check` has
+    passed already.
 
     Raises InvalidInput for what Spark cannot resolve, and for a target row that several source rows would change.
     """
@@ -77,10 +80,10 @@ def merge(
 
 
 def check(spark: Any, schema: Schema, source: DataFrame, merge: Merge, *, case_sensitive: bool | None = None) -> None:
-    """Raises what `merge` would raise for its texts, names, types and functions, before the source or the table is read."""
+    """Check the texts, names, types and functions of a MERGE before the source or the table is read. Raises what `merge` would raise."""
     merge.check()
     if lacking(spark, schema) is not None:
-        return  # the table cannot be read by Spark, which its reader tells
+        return  # Spark cannot read the table, which its reader will report
     with sensitivity(spark, case_sensitive) as sensitive:
         names = tuple(identifier_parts(merge.target_alias))
         frame = source.alias(merge.source_alias) if merge.source_alias else source
@@ -90,7 +93,7 @@ def check(spark: Any, schema: Schema, source: DataFrame, merge: Merge, *, case_s
 
 
 def _refuse_quoted_columns(merge: Merge, schema: Schema, source: DataFrame | StagedFrame, case_sensitive: bool) -> None:
-    """Raises InvalidInput for columns of either side in double quotes, in any condition or value."""
+    """Raise InvalidInput for columns of either side in double quotes, in any condition or value."""
     names = _full_names(source.spark_schema if isinstance(source, StagedFrame) else source.schema)
     known = {n if case_sensitive else n.lower(): sql for n, sql in names}
 
@@ -105,7 +108,7 @@ def _refuse_quoted_columns(merge: Merge, schema: Schema, source: DataFrame | Sta
 
 
 def _full_names(type_: s.StructType, around: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
-    """Of all columns, members of structs among them: (full name, the name in SQL)."""
+    """Yield (full name, name in SQL) of all columns, members of structs included."""
     for f in type_.fields:
         parts = (*around, f.name)
         yield ".".join(parts), back_quoted(parts)
@@ -116,7 +119,7 @@ def _full_names(type_: s.StructType, around: tuple[str, ...] = ()) -> Iterator[t
 def _source(
     spark: Any, source: DataFrame | StagedFrame, alias: str, job: Job, like: DataFrame | None
 ) -> tuple[DataFrame, StagedFrame | None]:
-    """The source as a frame that may be evaluated again and again, and its staged form, where its types can be staged."""
+    """Return the source as a frame that can be evaluated repeatedly, and its staged form; None where a type of it cannot be staged."""
     if not isinstance(source, StagedFrame):
         like = source if like is None else like
         try:
@@ -132,7 +135,7 @@ def _source(
 def _reach(
     target: DataFrame, source: DataFrame, staged: StagedFrame | None, merge: Merge, schema: Schema
 ) -> tuple[tuple[int, ...], Predicate]:
-    """Ids of the target's key columns, and which of its rows matter: those that the source's keys can match, unless all do."""
+    """Return the field ids of the target's key columns, and a predicate for the target rows that the source's keys can match."""
     pairs = equal_columns(target, source, expression(merge.on))
     fields = [next(f for f in schema.fields if f.name == n) for n in target.columns]
     keys = tuple(fields[a].field_id for a, _, _ in pairs)
@@ -149,20 +152,20 @@ def _reach(
 
 
 def _range(name: str, values: KeyValues | None, nulls: bool) -> Predicate:
-    """`values` None: the source has only nulls in its key."""
+    """Return the predicate for the key values of the source; `values` is None where the source has only nulls in its key."""
     term = Reference(name, (name,))
     if values is None:
         return IsNull(term) if nulls else AlwaysFalse()
     if values.few is not None:
-        found: Predicate = In(term, sorted(values.few))
+        in_range: Predicate = In(term, sorted(values.few))
     else:
-        found = Between(term, values.low, values.high)
-    return Or(found, IsNull(term)) if nulls else found
+        in_range = Between(term, values.low, values.high)
+    return Or(in_range, IsNull(term)) if nulls else in_range
 
 
 @dataclass(frozen=True)
 class _Writing:
-    """The first job of a MERGE. `staged`: the source's rows, where their types can be staged."""
+    """Run the first job of a MERGE. `staged`: the staged source, None where its types cannot be staged."""
 
     job: Job
     clauses: Clauses
@@ -177,7 +180,7 @@ class _Writing:
         return self.clauses.source
 
     def write(self) -> None:
-        """Writes new rows and the places of old ones; in two parts when the source is small."""
+        """Write new rows and the positions of changed rows; a small source in two parts, matches first, then inserts."""
         job, merge = self.job, self.merge
         on = expression(merge.on)
         inserts, others = merge.of(When.NOT_MATCHED), len(merge.clauses) - len(merge.of(When.NOT_MATCHED))
@@ -192,32 +195,36 @@ class _Writing:
         else:
             how = {(False, False): "inner", (True, False): "right", (False, True): "left", (True, True): "full"}
             with as_input():
-                found = self.source.withColumn(FOUND, F.lit(True))
-                joined = job.target.join(found, on, how[bool(inserts), bool(merge.of(When.NOT_MATCHED_BY_SOURCE))])
+                marked = self.source.withColumn(FOUND, F.lit(True))
+                joined = job.target.join(marked, on, how[bool(inserts), bool(merge.of(When.NOT_MATCHED_BY_SOURCE))])
             self._write(joined, merge.clauses)
 
     @property
     def _is_small(self) -> bool:
+        """Return whether the source is broadcast."""
         allowed = str(self.job.spark.conf.get("spark.sql.autoBroadcastJoinThreshold", "10MB")) not in ("-1", "-1b")
         return self.staged is not None and self.staged.bytes <= _SMALL and allowed
 
     def _unmatched(self, matched: Sequence[bytes]) -> DataFrame:
+        """Return the source rows whose numbers no task reported as matched."""
         assert self.staged is not None
         numbers = BitMap64()
         for part in matched:
             numbers |= BitMap64.deserialize(part)
-        left = as_frame(self.job.spark, self.staged, NUMBER, numbers.serialize() if numbers else b"")
-        return standing_for(left, self.source, self.merge.source_alias)
+        unmatched = as_frame(self.job.spark, self.staged, NUMBER, numbers.serialize() if numbers else b"")
+        return standing_for(unmatched, self.source, self.merge.source_alias)
 
     def _insert(self, frame: DataFrame) -> None:
+        """Write the inserts of source rows that match nothing."""
         self._write(frame, self.merge.of(When.NOT_MATCHED), alone=True)
 
     def _write(self, frame: DataFrame, clauses: Sequence[Clause], *, numbered: bool = False, alone: bool = False) -> list[Report]:
-        """`alone`: source rows that match nothing. `numbered`: pairs stay that no clause acts on."""
+        """Write the rows of a join by these clauses. `alone`: the frame has source rows that match nothing. `numbered`: pairs on
+        which no clause acts are reported, too, as their source rows count as matched."""
         with as_input():
-            chosen = frame.withColumn(ACT, self.clauses.act(frame, clauses, alone))
+            decided = frame.withColumn(ACT, self.clauses.act(frame, clauses, alone))
             if not numbered:
-                chosen = chosen.filter(F.col(ACT).isNotNull())
+                decided = decided.filter(F.col(ACT).isNotNull())
             operation = choice([(n, F.lit(_OPERATIONS[c.when, c.do is Do.DELETE])) for n, c in enumerate(clauses)])
             assert operation is not None
             operation = F.coalesce(operation, F.lit(MATCHED)) if numbered else operation
@@ -226,6 +233,6 @@ class _Writing:
                 marks.append(F.lit(None).cast("long").alias(ROW_ID) if alone else F.col(ROW_ID))
             writing = any(c.do is not Do.DELETE for c in clauses)
             new = self.clauses.values(frame, clauses) if writing else []
-            shown = [operation.cast("byte").alias(OPERATION), *marks, *([F.col(NUMBER)] if numbered else [])]
-            rows = chosen.select(*shown, *(self.job.named(new, operation) if writing else []))
+            leading = [operation.cast("byte").alias(OPERATION), *marks, *([F.col(NUMBER)] if numbered else [])]
+            rows = decided.select(*leading, *(self.job.named(new, operation) if writing else []))
         return self.job.write(rows, new_rows=writing, numbered=numbered, inserts=alone)

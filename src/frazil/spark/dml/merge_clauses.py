@@ -1,4 +1,4 @@
-"""The clauses of a MERGE as columns over a join of both sides: which clause acts on a row, and the new values it gives."""
+"""Translate the clauses of a MERGE to columns over the join of both sides: which clause acts on a row, and the values it assigns."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from frazil.spec import types as i
 from frazil.spec.schema import Schema
 
 Named = tuple[str, s.DataType, Column]
-FOUND, ACT = "__frazil_c_found", "__frazil_c_act"
+FOUND, ACT = "__frazil_c_found", "__frazil_c_act"  # helper columns: true where there is a source row; the clause that acts
 
 
 @dataclass(frozen=True)
 class Clauses:
-    """`target`, `source`: frames that begin with the columns of the two sides, under their names; `names`: the parts of the target's."""
+    """Hold the clauses of a MERGE and its two sides, frames that begin with the columns of target and source. `names`: the parts of the
+    target's name; `time`: whether the session has the type TIME."""
 
     target: DataFrame
     source: DataFrame
@@ -37,7 +38,8 @@ class Clauses:
     time: bool
 
     def check(self) -> None:
-        """Raises InvalidInput, ParseError and SchemaMismatch for whatever no row could be merged by, whether or not any row matches."""
+        """Check all conditions and values, even of clauses that no row reaches. Raises InvalidInput, ParseError
+        or SchemaMismatch."""
         both = self.target.join(self.source)
         on = checked(both, [Asked(self.merge.on, "MERGE: ON")], repeatable=True)[0]
         with as_input():
@@ -47,6 +49,7 @@ class Clauses:
                 self._check_kind(when, clauses, self.source if when is When.NOT_MATCHED else both)
 
     def _check_kind(self, when: When, clauses: Sequence[Clause], frame: DataFrame) -> None:
+        """Check the clauses of one kind."""
         side = self.side(when, frame)
         conditions = [Asked(c.condition, f"MERGE: the condition of {c.when.value.upper()}") for c in clauses if not c.is_unconditional]
         checked(side, conditions, repeatable=True)
@@ -56,15 +59,16 @@ class Clauses:
         self.values(frame, clauses)
 
     def act(self, frame: DataFrame, clauses: Sequence[Clause], alone: bool) -> Column:
-        """The place of the clause that acts on a row; null: none does. `alone`: the frame has source rows that match nothing."""
+        """Return the index of the clause that acts on a row, null where none does. `alone`: the frame has only source rows
+        that match nothing."""
         chains: dict[When, Column] = {}
         for when in When:
-            mine = [(n, c) for n, c in enumerate(clauses) if c.when is when]
-            tests = iter(bound_to(self.side(when, frame), [expression(c.condition) for _, c in mine if not c.is_unconditional]))
+            of_kind = [(n, c) for n, c in enumerate(clauses) if c.when is when]
+            tests = iter(bound_to(self.side(when, frame), [expression(c.condition) for _, c in of_kind if not c.is_unconditional]))
             chain: Any = F
-            for n, c in mine:
+            for n, c in of_kind:
                 chain = chain.when(F.lit(True) if c.is_unconditional else next(tests), F.lit(n))
-            if mine:
+            if of_kind:
                 chains[when] = chain
         if len(chains) == 1 and (alone or FOUND not in frame.columns):
             return next(iter(chains.values()))
@@ -74,28 +78,32 @@ class Clauses:
         return both.otherwise(chains.get(When.MATCHED, nothing))
 
     def side(self, when: When, frame: DataFrame) -> DataFrame:
-        """Where the expressions of a clause find their names. On Connect a frame read anew does not stand for the source."""
+        """Return the frame against which the expressions of a clause are resolved: the join, the source or the target.
+
+        On Spark Connect a staged frame that is read again cannot stand for the source, so its own names are used.
+        """
         source = self.source if is_classic(frame) or FOUND in frame.columns else frame
         return {When.MATCHED: frame, When.NOT_MATCHED: source, When.NOT_MATCHED_BY_SOURCE: self.target}[when]
 
     def values(self, frame: DataFrame, clauses: Sequence[Clause]) -> list[Column]:
-        """Each column of the table, by the clause that acts; nothing where every clause deletes."""
+        """Return the new value of each column of the table, by the clause that acts; empty where every clause deletes."""
         by_clause = {}
         for n, clause in enumerate(clauses):
             if clause.do is Do.DELETE:
                 continue
-            own = None if clause.when is When.NOT_MATCHED else columns_by_id(self.target, self.schema)
+            old = None if clause.when is When.NOT_MATCHED else columns_by_id(self.target, self.schema)
             fills = clause.takes_all and self.merge.merge_schema and not clause.updates
-            values = NewColumns(self.side(clause.when, frame), self.schema, own, self.case_sensitive, self.time, whole=not fills)
+            values = NewColumns(self.side(clause.when, frame), self.schema, old, self.case_sensitive, self.time, whole=not fills)
             by_clause[n] = values.columns(self.given(clause, self._source_of(clause, frame)))
-        found = [choice([(n, columns[place]) for n, columns in by_clause.items()]) for place in range(len(self.schema.fields))]
-        return [value for value in found if value is not None]
+        by_column = [choice([(n, columns[place]) for n, columns in by_clause.items()]) for place in range(len(self.schema.fields))]
+        return [value for value in by_column if value is not None]
 
     def _source_of(self, clause: Clause, frame: DataFrame) -> DataFrame:
+        """Return the frame with the source columns that a clause assigns by name."""
         return self.side(clause.when, frame) if clause.when is When.NOT_MATCHED else self.source
 
     def given(self, clause: Clause, source: DataFrame) -> Given:
-        """What a clause assigns. Raises InvalidInput for columns that are not there."""
+        """Return what a clause assigns. Raises InvalidInput for columns that do not exist."""
         if clause.takes_all:
             return self._all(clause, source)
         given = Given.of(self.schema, clause.assignments, self.case_sensitive, [".".join(self.names[n:]) for n in range(len(self.names))])
@@ -104,7 +112,8 @@ class Clauses:
         return given
 
     def _all(self, clause: Clause, source: DataFrame) -> Given:
-        """Every column of the table from the source's of that name; with evolution an update leaves what the source lacks as it is."""
+        """Assign every column of the table from the source column of that name (`UPDATE *`, `INSERT *`); with schema evolution an update
+        keeps the columns that the source lacks."""
         missing: list[str] = []
         fields = [f for f in self.source.schema.fields if f.name != NUMBER]
         have = [(f.name, f.dataType, at(source, n)) for n, f in enumerate(fields)]
@@ -119,6 +128,8 @@ class Clauses:
     def _matched(
         self, want: Sequence[i.NestedField], have: Sequence[Named], path: tuple[i.NestedField, ...], missing: list[str], members: bool
     ) -> Iterator[tuple[tuple[i.NestedField, ...], Any]]:  # fmt: skip
+        """Yield (path, value) of the wanted columns that the source has; the names of others are added to `missing`. `members`: of a struct
+        only the members that the source has are assigned."""
         for f in want:
             near = [h for h in have if h[0] == f.name]
             near = near or [h for h in have if not self.case_sensitive and h[0].lower() == f.name.lower()]
@@ -141,7 +152,7 @@ class Clauses:
 
 
 def choice(values: Sequence[tuple[int, Column]]) -> Column | None:
-    """The value of the clause that acts."""
+    """Return the value of the clause that acts, of (clause, value) pairs; None without any."""
     chain: Any = F
     for n, value in values:
         chain = chain.when(F.col(ACT) == F.lit(n), value)

@@ -1,4 +1,6 @@
-"""A MERGE given by Columns as one by texts, where Frazil's own grammar has all of it: then tasks match the rows, and no row is shuffled."""
+"""Translate a MERGE given by Columns to one given by texts, where Frazil's own grammar covers all of it: then tasks match the rows, and
+Spark shuffles no row.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ TARGET, SOURCE = "target", "source"
 
 
 def as_texts(frame: DataFrame, schema: Schema, merge: Merge) -> Merge | None:
-    """The same MERGE, its columns called `target.…` and `source.…`; None where something of it is beyond the grammar, or cannot be said.
+    """Return the same MERGE with its columns called `target.…` and `source.…`; None where part of it is beyond the grammar, or has no text,
+    and on Spark Connect.
 
     Raises InvalidInput for what Spark's analyser cannot resolve.
     """
@@ -30,22 +33,22 @@ def as_texts(frame: DataFrame, schema: Schema, merge: Merge) -> Merge | None:
     with as_input():
         joined = target.join(frame, expression(merge.on))
     sides = {When.MATCHED: joined, When.NOT_MATCHED: frame, When.NOT_MATCHED_BY_SOURCE: target}
-    found = {}
+    texts_by_kind = {}
     for when in When:
         asked = [v for c in merge.of(when) for v in (c.condition, *(x for _, x in c.assignments)) if isinstance(v, Column)]
         texts = texts_of(sides[when], asked, {TARGET: target, SOURCE: frame})
-        if not all(_is_ours(t) for t in texts):
+        if not all(_is_parsed(t) for t in texts):
             return None
-        found[when] = iter(texts)
+        texts_by_kind[when] = iter(texts)
     on = texts_of(joined, [expression(merge.on)], {TARGET: target, SOURCE: frame})[0]
-    if not _is_ours(on):
+    if not _is_parsed(on):
         return None
     assert on is not None
     clauses = tuple(
         replace(
             c,
-            condition=_next(c.condition, found[c.when]),
-            assignments=tuple((k, _next(v, found[c.when])) for k, v in c.assignments),
+            condition=_next(c.condition, texts_by_kind[c.when]),
+            assignments=tuple((k, _next(v, texts_by_kind[c.when])) for k, v in c.assignments),
         )
         for c in merge.clauses
     )
@@ -53,10 +56,12 @@ def as_texts(frame: DataFrame, schema: Schema, merge: Merge) -> Merge | None:
 
 
 def _next(value: Any, texts: Any) -> Any:
+    """Return the next text in place of a Column, other values as they are."""
     return next(texts) if isinstance(value, Column) else value
 
 
-def _is_ours(text: str | None) -> bool:
+def _is_parsed(text: str | None) -> bool:
+    """Return whether Frazil's grammar can parse a text."""
     if text is None:
         return False
     try:

@@ -1,4 +1,6 @@
-"""New values of rows as Spark columns: what SET and VALUES say, made values of the table's columns by the rules of `arrow.write.store`."""
+"""Compute new values of rows as Spark columns: the expressions of SET and VALUES, converted to the types of the table's columns by the
+rules of `arrow.write.store`.
+"""
 
 from __future__ import annotations
 
@@ -24,29 +26,29 @@ from frazil.spark.write.conform_frame import absent_column, fitted_column, refus
 from frazil.spec import types as i
 from frazil.spec.schema import Schema
 
-_OF_VALUES = ("ArithmeticException", "NumberFormatException", "DateTimeException", "ArrayIndexOutOfBoundsException")
-OVERFLOW = "FRAZIL_OVERFLOW: "
+_VALUE_ERRORS = ("ArithmeticException", "NumberFormatException", "DateTimeException", "ArrayIndexOutOfBoundsException")
+OVERFLOW = "FRAZIL_OVERFLOW: "  # marks, in errors of Spark tasks, a message about a value that overflows its column
 _WIDTH = {s.ByteType: 1, s.ShortType: 2, s.IntegerType: 3, s.LongType: 4, s.FloatType: 5, s.DoubleType: 6}
 
 
 @dataclass(frozen=True)
 class Matched:
-    """The source's column that is matched with one of the target by its name."""
+    """Hold a source column that is assigned to the target column of its name (`UPDATE *`, `INSERT *`)."""
 
     column: Column
 
 
 @dataclass(frozen=True)
 class Given:
-    """What is said of some columns: (names from the top, expression), "DEFAULT" among them."""
+    """Hold assignments: (fields from the top-level column down, expression); the text "DEFAULT" is an expression, too."""
 
     pairs: tuple[tuple[tuple[i.NestedField, ...], Any], ...] = ()
 
     @classmethod
     def of(cls, schema: Schema, assignments: Sequence[tuple[str, Any]], case_sensitive: bool, prefixes: Sequence[str] = ()) -> Given:
-        """Assignments by column name, full names of struct members and names that begin with one of `prefixes` among them.
+        """Resolve assignments by column name, by the full name of a struct member, or by a name led by one of `prefixes`.
 
-        Raises InvalidInput for unknown columns and for such as are assigned twice.
+        Raises InvalidInput for unknown columns and for columns that are assigned twice.
         """
         pairs: list[tuple[tuple[i.NestedField, ...], Any]] = []
         seen: dict[int, str] = {}
@@ -55,7 +57,7 @@ class Given:
             for f in path:
                 if (other := seen.get(f.field_id)) is not None:
                     raise InvalidInput(f"Column {name} is assigned more than once (see {other}).", column=name)
-            if any(path[-1] in held for held, _ in pairs):
+            if any(path[-1] in other_path for other_path, _ in pairs):
                 raise InvalidInput(f"Column {name} is assigned together with a member of it.", column=name)
             seen[path[-1].field_id] = name
             pairs.append((path, value))
@@ -63,10 +65,11 @@ class Given:
 
 
 def _path(schema: Schema, name: str, case_sensitive: bool, prefixes: Sequence[str]) -> tuple[i.NestedField, ...]:
+    """Return the fields that lead to a column or struct member. Raises InvalidInput for unknown names and those inside lists and maps."""
     plain = name.replace("`", "")
-    tried = [plain, *(plain[len(p) + 1 :] for p in prefixes if plain.lower().startswith(f"{p.lower()}."))]
-    for t in tried:
-        if (f := schema.get_field(t, case_sensitive)) is not None:
+    candidates = [plain, *(plain[len(p) + 1 :] for p in prefixes if plain.lower().startswith(f"{p.lower()}."))]
+    for candidate in candidates:
+        if (f := schema.get_field(candidate, case_sensitive)) is not None:
             path = (*(schema.by_id[p] for p in schema.parents[f.field_id]), f)
             if all(isinstance(p.field_type, i.StructType) for p in path[:-1]):
                 return path
@@ -78,37 +81,44 @@ def _path(schema: Schema, name: str, case_sensitive: bool, prefixes: Sequence[st
 
 @dataclass
 class NewColumns:
-    """Columns of new rows. `frame`: where expressions find their names. `own`: the old rows' columns, by field id; None: there are none.
-    `whole` False: members that a new value of a struct lacks take their write default, or are null."""
+    """Compute the columns of new rows.
+
+    `frame`: resolves the names in expressions. `old`: the columns of the old rows by field id, None for inserts. `time`: whether the
+    session has the type TIME. `whole`: a new value of a struct must have all members; otherwise the missing ones take their write
+    default or null.
+    """
 
     frame: DataFrame
     schema: Schema
-    own: Mapping[int, Column] | None
+    old: Mapping[int, Column] | None
     case_sensitive: bool
     time: bool
     whole: bool = True
     problems: list[Problem] = field(default_factory=list)
 
     def columns(self, given: Given) -> list[Column]:
-        """A column for each of the table's, of its type. Raises InvalidInput, SchemaMismatch listing what does not fit."""
+        """Return a column for each column of the table, in its type.
+
+        Raises InvalidInput for wrong expressions, SchemaMismatch, which lists every mismatch, for values that do not fit.
+        """
         asked = [(path, v) for path, v in given.pairs if not _is_default(v)]
         read = [_read(v, path) for path, v in asked]
         exprs = self._bound(asked, [c for c, _ in read])
         types = [f.dataType for f in analysed(self.frame, exprs).schema.fields] if exprs else []
-        made = {
+        assigned = {
             path[-1].field_id: self._fit(c, t, path, origin)
             for (path, _), c, t, (_, origin) in zip(asked, exprs, types, read, strict=True)
         }
         for path, _ in given.pairs:
-            if path[-1].field_id not in made:
-                made[path[-1].field_id] = absent_column(path[-1], self.problems, _name(path))
-        found = [self._column(f, made, None if self.own is None else self.own[f.field_id], f.name) for f in self.schema.fields]
+            if path[-1].field_id not in assigned:
+                assigned[path[-1].field_id] = absent_column(path[-1], self.problems, _name(path))
+        columns = [self._column(f, assigned, None if self.old is None else self.old[f.field_id], f.name) for f in self.schema.fields]
         if self.problems:
             raise refused("The new values do", self.problems)
-        return found
+        return columns
 
     def _bound(self, asked: Sequence[tuple[tuple[i.NestedField, ...], Any]], columns: Sequence[Column]) -> list[Column]:
-        """The expressions over the frame. Raises InvalidInput naming the column whose value has a mistake."""
+        """Resolve the expressions against the frame. Raises InvalidInput that names the column whose value is wrong."""
         try:
             return bound_to(self.frame, columns)
         except InvalidInput:
@@ -121,24 +131,26 @@ class NewColumns:
                     raise InvalidInput(f"Column {_name(path)}: {e.message}", hint=e.hint, column=_name(path)) from e
             raise
 
-    def _column(self, f: i.NestedField, made: Mapping[int, Column], old: Column | None, name: str) -> Column:
-        if f.field_id in made:
-            return made[f.field_id]
-        if isinstance(f.field_type, i.StructType) and _touched(f.field_type, made):
+    def _column(self, f: i.NestedField, assigned: Mapping[int, Column], old: Column | None, name: str) -> Column:
+        """Return the new value of a column: assigned, rebuilt from assigned members, the old one, or the write default."""
+        if f.field_id in assigned:
+            return assigned[f.field_id]
+        if isinstance(f.field_type, i.StructType) and _is_assigned_in(f.field_type, assigned):
             inside = [
-                self._column(m, made, None if old is None else old.getField(m.name), f"{name}.{m.name}").alias(m.name)
+                self._column(m, assigned, None if old is None else old.getField(m.name), f"{name}.{m.name}").alias(m.name)
                 for m in f.field_type.fields
             ]
-            return F.struct(*inside)  # never null itself, as in Spark
+            return F.struct(*inside)  # the struct itself is not null, as in Spark
         return absent_column(f, self.problems, name) if old is None else old
 
     def _fit(self, c: Column, have: s.DataType, path: tuple[i.NestedField, ...], origin: Origin) -> Column:
+        """Convert a value to the type of its column, by the rules for how it was given; what does not fit is added to the problems."""
         want, name = path[-1], _name(path)
         if self.whole and (known := _known(have)) is not None:
             refuse_partial(known, want.field_type, name, self.case_sensitive)
         if i.children(want.field_type) or origin is Origin.BY_NAME or isinstance(have, s.NullType):
             return fitted_column(c, have, want, name, self.case_sensitive, self.problems)
-        if have == _shown(want.field_type, self.time):
+        if have == _type_in_spark(want.field_type, self.time):
             return c
         nested = isinstance(have, s.ArrayType | s.MapType | s.StructType | s.VariantType)
         if nested or not (castable(have, want.field_type) or _assignable(have, want.field_type, origin)):
@@ -149,11 +161,12 @@ class NewColumns:
 
 
 def asked_of(given: Given) -> list[Asked]:
-    """The expressions among new values, to be checked."""
+    """Return the expressions among assignments, to be checked."""
     return [Asked(v, f"Column {_name(path)}", _name(path)) for path, v in given.pairs if not _is_default(v)]
 
 
-def _shown(want: i.IcebergType, time: bool) -> s.DataType | None:
+def _type_in_spark(want: i.IcebergType, time: bool) -> s.DataType | None:
+    """Return the Spark type of a column; None where Spark has none."""
     try:
         return spark_type(want, time=time)
     except Unsupported:
@@ -161,7 +174,7 @@ def _shown(want: i.IcebergType, time: bool) -> s.DataType | None:
 
 
 def _read(value: Any, path: Sequence[i.NestedField]) -> tuple[Column, Origin]:
-    """What was given as an expression of Spark, and how it was given; Python values are made the column's at once."""
+    """Return a value as a Column, and how it was given. Python constants are converted to the type of their column here."""
     if isinstance(value, Matched):
         return value.column, Origin.BY_NAME
     if isinstance(value, Column):
@@ -172,14 +185,14 @@ def _read(value: Any, path: Sequence[i.NestedField]) -> tuple[Column, Origin]:
         literal = as_expression(value)
         origin = origin_of(value, literal)
         if origin is Origin.CONSTANT and isinstance(literal, Literal) and literal.value is not None:
-            made = constant_of(literal.value, typed_literal(literal.value).type, path[-1], _name(path))
-            return expression(Literal(made.value, made.type)), Origin.LITERAL
+            constant = constant_of(literal.value, typed_literal(literal.value).type, path[-1], _name(path))
+            return expression(Literal(constant.value, constant.type)), Origin.LITERAL
         return expression(value), origin
     return expression(value), Origin.EXPRESSION
 
 
 def _origin(text: str) -> Origin:
-    """How Frazil's grammar reads a text; what that does not know is computed by Spark."""
+    """Return whether a text is a literal or an expression by Frazil's grammar; a text beyond the grammar is an expression of Spark."""
     try:
         return origin_of(text, as_expression(text))
     except InvalidInput:
@@ -187,19 +200,24 @@ def _origin(text: str) -> Origin:
 
 
 def _is_default(value: Any) -> bool:
+    """Return whether a value is the keyword DEFAULT."""
     return isinstance(value, str) and value.strip().upper() == "DEFAULT"
 
 
 def _name(path: Sequence[i.NestedField]) -> str:
+    """Return the full name of a column or struct member."""
     return ".".join(f.name for f in path)
 
 
-def _touched(type_: i.StructType, made: Mapping[int, Column]) -> bool:
-    return any(f.field_id in made or (isinstance(f.field_type, i.StructType) and _touched(f.field_type, made)) for f in type_.fields)
+def _is_assigned_in(type_: i.StructType, assigned: Mapping[int, Column]) -> bool:
+    """Return whether a member of a struct is assigned, at any depth."""
+    return any(
+        f.field_id in assigned or (isinstance(f.field_type, i.StructType) and _is_assigned_in(f.field_type, assigned)) for f in type_.fields
+    )
 
 
 def _known(have: s.DataType) -> i.IcebergType | None:
-    """None: a type that tables cannot hold."""
+    """Return the Iceberg type for a Spark type; None where there is none."""
     try:
         return from_spark(s.StructType([s.StructField("x", have)])).fields[0].field_type
     except Exception:
@@ -207,11 +225,13 @@ def _known(have: s.DataType) -> i.IcebergType | None:
 
 
 def _assignable(have: s.DataType, want: i.IcebergType, origin: Origin) -> bool:
+    """Return whether values of a Spark type may be assigned, by the rules for how they were given."""
     known = _known(have)
     return known is not None and assignable(known, want, origin)
 
 
 def _may_overflow(have: s.DataType, to: s.DataType) -> bool:
+    """Return whether a cast between numeric types may overflow."""
     if isinstance(have, s.NumericType) and isinstance(to, s.NumericType):
         a, b = _WIDTH.get(type(have)), _WIDTH.get(type(to))
         return a is None or b is None or a > b
@@ -219,24 +239,25 @@ def _may_overflow(have: s.DataType, to: s.DataType) -> bool:
 
 
 def _checked(c: Column, to: s.DataType, name: str) -> Column:
-    """The cast, or an error that names the column; the value is computed once, whatever it is."""
+    """Cast a value, or fail with an error that names the column. The value goes through `transform` of an array of one element, so that
+    Spark computes it once although the check uses it several times."""
 
-    def one(x: Column) -> Column:
+    def cast_or_fail(x: Column) -> Column:
         text = F.concat(
             F.lit(f"{OVERFLOW}Column {name}: the value "), x.cast("string"), F.lit(f" does not fit its type {to.simpleString()}")
         )
         return F.when(x.isNotNull() & x.try_cast(to).isNull(), F.raise_error(text).cast(to)).otherwise(x.try_cast(to))
 
-    return F.transform(F.array(c), one).getItem(0)
+    return F.transform(F.array(c), cast_or_fail).getItem(0)
 
 
 def failed(error: BaseException) -> EvaluationError | SchemaMismatch | None:
-    """The error behind a failed job whose reason was a value: one that did not fit, or that could not be computed."""
+    """Return the error for a job that failed because of a value that did not fit or could not be computed; None for other failures."""
     text = str(error)
     if (wrong := misfit(text)) is not None:
         return wrong
     at = text.find(OVERFLOW)
     if at < 0:
-        return EvaluationError(text.splitlines()[0]) if type(error).__name__ in _OF_VALUES and text else None
+        return EvaluationError(text.splitlines()[0]) if type(error).__name__ in _VALUE_ERRORS and text else None
     message = text[at + len(OVERFLOW) :].split(". SQLSTATE")[0].split(" SQLSTATE")[0].splitlines()[0]
     return EvaluationError(f"{message}.")

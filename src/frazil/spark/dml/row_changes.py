@@ -1,8 +1,11 @@
-"""DELETE, UPDATE and MERGE by Spark SQL: whatever Spark can evaluate decides, sources of any size are joined by Spark.
+"""Run DELETE, UPDATE and MERGE by Spark SQL, for conditions and values of any kind that Spark can evaluate, and sources of any size.
 
-The target is read with the places of its rows. One job of Spark, evaluated once, says what happens to each row: its tasks write the new
-rows as data files and gather the places that rows leave. A second one takes the places away, as files or deletes. Only facts about files
-come to the driver. Doors: `delete`, `update`, `merge_by_sql.merge`.
+Frazil evaluates row changes itself, file by file, where its grammar covers the expressions. For everything else (functions of Spark, UDFs,
+sub-queries, large sources) Spark reads the target with the file and position of each row, and its plan decides what happens to the row. One
+job evaluates that plan: its tasks write the new rows as data files and collect the positions of rows that are deleted or replaced. A second
+job removes these positions, by rewritten files or by delete files (`change_tasks`). Only facts about files come to the driver.
+
+Entry points: `delete`, `update`, `merge_by_sql.merge`.
 """
 
 from __future__ import annotations
@@ -67,15 +70,17 @@ from frazil.tasks.attempts import Attempts
 OPERATION, FILE, POS, ROW_ID, NUMBER = (f"__frazil_c_{n}" for n in ("op", "file", "pos", "row_id", "number"))
 _NEW = "__frazil_c_new_"
 _REPORT = s.StructType([s.StructField("report", s.BinaryType())])
-_GROUP_BYTES = 128 << 20
+_GROUP_BYTES = 128 << 20  # of positions per task, at most
 
 
 # Doors ---------------------------------------------------------------------------------------------------------------------------------
 
 
 def delete(spark: Any, planned: Planned, where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None) -> RowChanges:
-    """Takes the rows away for which `where` (text, Column, predicate) is TRUE. Raises InvalidInput for what Spark cannot resolve, and for
-    columns in double quotes, which Spark takes for texts."""
+    """Delete the rows for which `where` (SQL text, Column, predicate) is TRUE, and return the changes, which are not committed yet.
+
+    Raises InvalidInput for what Spark cannot resolve, and for columns in double quotes, which Spark takes for texts.
+    """
     with sensitivity(spark, case_sensitive) as sensitive:
         schema = planned(AlwaysFalse()).schema
         refuse_columns(where, columns_of(schema, sensitive))
@@ -83,14 +88,18 @@ def delete(spark: Any, planned: Planned, where: Any, context_of: ContextOf, *, c
         plan, predicate = pruned(spark, planned, where, schema, sensitive)
         job = Job.of(spark, plan, context_of(plan), predicate, "delete", whole=False)
         with as_input():
-            gone = job.target.filter(where)
-        return job.run(gone.select(F.lit(DELETED).cast("byte").alias(OPERATION), F.col(FILE), F.col(POS)), new_rows=False, unique=False)
+            deleted = job.target.filter(where)
+        return job.run(deleted.select(F.lit(DELETED).cast("byte").alias(OPERATION), F.col(FILE), F.col(POS)), new_rows=False, unique=False)
 
 
 def update(
     spark: Any, planned: Planned, assignments: Mapping[str, Any], where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None
 ) -> RowChanges:
-    """New values for the rows for which `where` is TRUE (None: all): texts, Columns, terms, or Python values as constants."""
+    """Update the rows for which `where` is TRUE (all rows where it is None), and return the changes, which are not committed yet.
+
+    Values of `assignments` are SQL texts, Columns, terms, or Python constants. Raises InvalidInput for what Spark cannot resolve,
+    SchemaMismatch for values that do not fit their column.
+    """
     with sensitivity(spark, case_sensitive) as sensitive:
         schema = planned(AlwaysFalse()).schema
         for text in (where, *assignments.values()):
@@ -111,17 +120,17 @@ def update(
 
 
 def pruned(spark: Any, planned: Planned, where: Column, schema: Schema, case_sensitive: bool) -> tuple[Plan, Predicate]:
-    """The plan for a condition, pruned by those of its conjuncts that Frazil understands."""
-    known: Predicate = AlwaysTrue()
+    """Plan the scan for a condition, pruned by those of its conjuncts that Frazil's grammar covers; return the plan and that predicate."""
+    pruning: Predicate = AlwaysTrue()
     for text in conditions(shadow(spark, schema), where):
         predicate = understood(spark, text, schema, case_sensitive)
         if predicate is not None and not isinstance(predicate, AlwaysTrue):
-            known = predicate if isinstance(known, AlwaysTrue) else And(known, predicate)
-    return planned(known), known
+            pruning = predicate if isinstance(pruning, AlwaysTrue) else And(pruning, predicate)
+    return planned(pruning), pruning
 
 
 def has_type(f: i.NestedField, time: bool) -> bool:
-    """Whether Spark can show the column."""
+    """Return whether Spark has a type for the column. `time`: whether the session has the type TIME."""
     try:
         spark_type(f.field_type, f.name, time=time)
     except Unsupported:
@@ -130,7 +139,7 @@ def has_type(f: i.NestedField, time: bool) -> bool:
 
 
 def lacking(spark: Any, schema: Schema) -> i.NestedField | None:
-    """The first column, if any, that keeps rows from passing through Spark: of a type it lacks, or with a variant inside."""
+    """Return the first column, if any, that keeps whole rows from passing through Spark: its type is unknown there, or nests a variant."""
     time = time_enabled(spark)
     for f in schema.fields:
         if not has_type(f, time) or (not isinstance(f.field_type, i.VariantType) and contains(f.field_type, i.VariantType)):
@@ -139,7 +148,7 @@ def lacking(spark: Any, schema: Schema) -> i.NestedField | None:
 
 
 def shadow(spark: Any, schema: Schema) -> DataFrame:
-    """No rows, but the table's columns: for questions to the analyser."""
+    """Return an empty frame with the table's columns, against which Spark's analyser checks expressions without a scan."""
     time = time_enabled(spark)
     return spark.createDataFrame([], to_spark(Schema(*(f for f in schema.fields if has_type(f, time))), time=time))
 
@@ -149,7 +158,7 @@ def shadow(spark: Any, schema: Schema) -> DataFrame:
 
 @dataclass
 class Job:
-    """An operation on its way. `target`: the table's columns, and where each row is."""
+    """Hold an operation while it runs. `target`: a frame with the table's columns and the file and position of each row."""
 
     spark: Any
     plan: Plan
@@ -159,7 +168,7 @@ class Job:
     target: DataFrame
     time: bool
     keys: tuple[int, ...] = ()
-    """Columns that tell which row an error is about; unless given, all."""
+    """Field ids of the columns by which errors name rows; empty: all columns."""
     reports: list[Report] = field(default_factory=list)
 
     @classmethod
@@ -173,12 +182,14 @@ class Job:
         where: Predicate | None = None,
         whole: bool = True,
     ) -> Job:
-        """`where`: rows for which it is not TRUE are of no interest. `whole`: rows are written again, with every column.
+        """Read the target of an operation. `where`: other rows need not be read. `whole`: rows are written again, so every column is read.
 
-        Raises Unsupported for tables in memory and for types Spark lacks.
+        Raises Unsupported for tables whose location is in memory and, with `whole`, for types that Spark lacks.
         """
         if scheme_of(context.write.location) == "memory":
-            raise Unsupported("A table in memory: lives in this process; Spark's workers cannot see it.", hint="Use runner= in process.")
+            raise Unsupported(
+                "A table at a memory: location lives in this process; Spark's workers cannot see it.", hint="Use runner= in process."
+            )
         known = metadata_columns(plan.metadata)
         marks = {"_file": FILE, "_pos": POS, **({"_row_id": ROW_ID} if context.lineage else {})}
         time = time_enabled(spark)
@@ -191,38 +202,41 @@ class Job:
 
     @property
     def attempts(self) -> Attempts:
+        """Return the attempts of the operation's tasks."""
         return attempts_on(self.spark, self.context.write)
 
     def marks(self) -> list[Column]:
+        """Return the columns that tell where a row is, and its row id with row lineage."""
         return [F.col(FILE), F.col(POS), *((F.col(ROW_ID),) if self.context.lineage else ())]
 
     def named(self, new: Sequence[Column], operation: Column | None) -> list[Column]:
-        """New values under the table's names; nulls where a value is required are an error. `operation`: where rows may have none."""
+        """Name new values as the table's columns; a null in a required column fails the job. `operation`: None, or a column by which only
+        rows that are written are checked."""
         fields = self.plan.schema.fields
         return [_required(c, f, operation).alias(f.name, metadata={}) for c, f in zip(new, fields, strict=True)]
 
     def run(self, frame: DataFrame, *, new_rows: bool, unique: bool) -> RowChanges:
-        """Both jobs. `frame`: columns as `Sink` has them. `unique`: a row may leave its place only once. After an error nothing is left."""
+        """Run both jobs. `frame`: columns as `Sink` describes. `unique`: a row may be changed only once. After an error no file is left."""
         with self.cleaned():
             self.write(frame, new_rows=new_rows)
             return self.finish(unique=unique)
 
     @contextlib.contextmanager
     def cleaned(self) -> Iterator[None]:
-        """What the operation keeps for itself goes in any case, what it has written when it fails."""
+        """Delete the operation's temporary folder at the end, and after an error the files that it has written."""
         write = self.context.write
         try:
             with self.attempts.or_nothing(), clear_errors(self.plan.metadata):
                 yield
         except BaseException as e:
-            if (told := failed(e)) is not None:
-                raise told from e
+            if (value_error := failed(e)) is not None:
+                raise value_error from e
             raise
         finally:
             remove(folder_of(write), write.storage)
 
     def write(self, frame: DataFrame, *, new_rows: bool, numbered: bool = False, inserts: bool = False) -> list[Report]:
-        """The first job: what it reports. `inserts`: no row has a place."""
+        """Run the first job and return its reports. `inserts`: all rows are new, so none has a position in the table."""
         write = self.context.write
         shared(self.spark, write.storage, folder_of(write))
         settings: Mapping[str, str] = {}
@@ -232,18 +246,20 @@ class Job:
         with temporarily(self.spark, settings) if settings else contextlib.nullcontext():
             job = frame.mapInArrow(guarded(change_tasks.__name__, "write_changes", sink), _REPORT)
             rows = interruptible(self.spark, job.collect)
-        found = [cloudpickle.loads(bytes(r["report"])) for r in rows]
-        self.reports += found
-        return found
+        reports = [cloudpickle.loads(bytes(r["report"])) for r in rows]
+        self.reports += reports
+        return reports
 
     def _spread(self, frame: DataFrame, inserts: bool) -> tuple[DataFrame, Mapping[str, str]]:
-        """Rows to tasks so that files get the sizes that the table wants (`write.<kind>.distribution-mode`, hash unless given).
-        Without partitions they go by the file they were in, so that few tasks know of a file."""
+        """Distribute rows over tasks as `write.<kind>.distribution-mode` asks (default: hash), and return the session settings for that.
+
+        Without partitions rows are distributed by the file that they come from, so that the positions of a file come from few tasks.
+        """
         write = self.context.write
         names = frame.columns[: len(frame.columns) - len(self.plan.schema.fields)]
         asked = distribution_of(self.kind, self.plan.metadata, write.options) or "hash"
         fields = self.plan.schema.fields
-        by_place = Schema(*(replace(f, name=f"{_NEW}{n}") for n, f in enumerate(fields)))  # names may hold dots, or differ in case only
+        by_place = Schema(*(replace(f, name=f"{_NEW}{n}") for n, f in enumerate(fields)))  # names may contain dots or differ only in case
         frame = frame.toDF(*names, *(f.name for f in by_place.fields))
         to = replace(write, schema=by_place, options=replace(write.options, distribution_mode=asked))
         settings: Mapping[str, str] = {}
@@ -256,7 +272,7 @@ class Job:
         return rows.frame.select(*names, *new), {**settings, **rows.settings}
 
     def finish(self, *, unique: bool) -> RowChanges:
-        """The second job, and what both have made."""
+        """Run the second job and return the changes of both. Raises InvalidInput, with `unique`, for a row that was changed twice."""
         if unique and (twice := [t for r in self.reports for t in r.twice]):
             raise self.ambiguous(twice)
         runner = SparkRunner(self.spark, data_root(self.context.write.location, self.context.write.properties))
@@ -268,23 +284,23 @@ class Job:
         changes = list(runner.run(partial(take_away, self.context, unique), groups)) if groups else []
         if twice := [t for c in changes for t in c.reports]:
             raise self.ambiguous(twice)
-        made = combined(changes)
+        changed = combined(changes)
         rows = [sum(r.rows[n] for r in self.reports) for n in range(BY_SOURCE_UPDATED + 1)]
         updated = rows[UPDATED] + rows[BY_SOURCE_UPDATED]
         counts = {
-            "updated": updated, "deleted": made.deleted - updated, "inserted": rows[INSERTED], "copied": made.copied,
-            "matched-updated": rows[UPDATED], "matched-deleted": made.deleted - updated - rows[BY_SOURCE_DELETED],
+            "updated": updated, "deleted": changed.deleted - updated, "inserted": rows[INSERTED], "copied": changed.copied,
+            "matched-updated": rows[UPDATED], "matched-deleted": changed.deleted - updated - rows[BY_SOURCE_DELETED],
             "not-matched-by-source-updated": rows[BY_SOURCE_UPDATED], "not-matched-by-source-deleted": rows[BY_SOURCE_DELETED],
         }  # fmt: skip
         new = tuple(f for r in self.reports for f in r.files)
-        made = replace(made, added=(*new, *made.added), updated=updated, deleted=made.deleted - updated, reports=())
-        kept = [f.file_path for f in made.written]
+        changed = replace(changed, added=(*new, *changed.added), updated=updated, deleted=changed.deleted - updated, reports=())
         attempts = self.attempts
         attempts.repeated = runner.repeats or any(r.again for r in self.reports)
-        attempts.keep(kept)
-        return RowChanges(made, self.filter, rows[INSERTED], counts)
+        attempts.keep([f.file_path for f in changed.written])
+        return RowChanges(changed, self.filter, rows[INSERTED], counts)
 
     def _touched(self) -> list[Touched]:
+        """Return the data files that lose rows, each with the bitmaps of all tasks."""
         parts: dict[str, list[tuple[str, int]]] = {}
         rows: dict[str, int] = {}
         for places in (r.places for r in self.reports if r.places is not None):
@@ -294,32 +310,35 @@ class Job:
         if not parts:
             return []
         tasks = tasks_of(self.plan, parts)
-        return [Touched(tasks[path], tuple(held), rows[path]) for path, held in parts.items()]
+        return [Touched(tasks[path], tuple(bitmaps), rows[path]) for path, bitmaps in parts.items()]
 
     def ambiguous(self, twice: Sequence[tuple[str, int]]) -> InvalidInput:
-        """The error that names the rows, by their keys."""
-        rows = [row for path, at in twice[:SHOWN] for row in self._rows(path, at)]
+        """Return the error for target rows that several source rows would change; it names some of them by their keys."""
+        rows = [row for path, position in twice[:SHOWN] for row in self._rows(path, position)]
         shown = "; ".join(", ".join(f"{n} = {v!r}" for n, v in row.items()) for row in rows)
         return InvalidInput(
             f"MERGE is ambiguous: more than one source row would change the same target row: {shown}.",
-            hint="Make the source unique by the ON condition, or give the clauses conditions of which one row at most fulfils any.",
+            hint="Make the source unique by the ON condition, or give the clauses conditions that at most one source row per target "
+            "row meets.",
             rows=rows,
         )
 
-    def _rows(self, path: str, at: int) -> list[Any]:
+    def _rows(self, path: str, position: int) -> list[Any]:
+        """Read the key columns of the row at a position of a data file."""
         wanted = self.plan.schema.project(self.keys) if self.keys else self.plan.schema
         context = self.context.read.with_projection(wanted)
         task = tasks_of(self.plan, [path])[path]
-        return [row for batch in rows_at(task, np.array([at]), context) for row in batch.to_pylist()]
+        return [row for batch in rows_at(task, np.array([position]), context) for row in batch.to_pylist()]
 
 
 def tasks_of(plan: Plan, paths: Iterable[str]) -> dict[str, FileScanTask]:
-    """The tasks of some files, by path."""
+    """Return the scan tasks of some data files, by path."""
     wanted, every = set(paths), plan.tasks()
     return {p: every[n] for n, p in enumerate(plan.paths()) if p in wanted}
 
 
 def _required(value: Column, f: i.NestedField, operation: Column | None) -> Column:
+    """Return the value; a null in a required column fails the job. With `operation` only rows that are written are checked."""
     if not f.required:
         return value
     missing = F.raise_error(F.lit(f"{REQUIRED}column {f.name} is required, and its new value is null in a row"))
@@ -327,7 +346,7 @@ def _required(value: Column, f: i.NestedField, operation: Column | None) -> Colu
 
 
 def _to_arrow(value: Column, f: i.NestedField) -> Column:
-    """A column as the Arrow writer takes it: variant as JSON text."""
+    """Return a column as the Arrow writer takes it: a variant as JSON text, as everywhere outside Spark (docs/adr/0018)."""
     if not contains(f.field_type, i.VariantType):
         return value
     if isinstance(f.field_type, i.VariantType):
@@ -336,7 +355,7 @@ def _to_arrow(value: Column, f: i.NestedField) -> Column:
 
 
 def balanced(touched: Sequence[Touched], parallelism: int) -> list[list[Touched]]:
-    """Files to tasks that delete about as many rows."""
+    """Group files so that tasks remove about equal numbers of rows: the heaviest file goes to the lightest group."""
     weights = {t.task.file.file_path: 8 * t.rows + 4096 for t in touched}
     count = max(1, min(len(touched), max(parallelism, -(-sum(weights.values()) // _GROUP_BYTES))))
     groups: list[list[Touched]] = [[] for _ in range(count)]

@@ -1,7 +1,12 @@
-"""A DataFrame evaluated once: tasks write its rows as Arrow files into a folder of the operation; from there Spark and Arrow tasks read
-them as often as they like. Rows have numbers: n is the n-th row over the files, in their order.
+"""Stage a DataFrame: tasks write its rows once, as Arrow files in a folder of the operation, from where Spark and Arrow tasks read them any
+number of times.
 
-Failed and repeated attempts leave files that no report names; they go with the folder, which the caller removes at the end (`remove`).
+The source of a MERGE is used several times: its keys prune the target, its rows are matched, unmatched rows are inserted. A DataFrame is a
+query, which Spark would run again each time, perhaps with other results. Files are used instead of Spark's cache because cached blocks are
+computed anew when an executor is lost, and because tasks without a session can map files into memory.
+
+Rows are numbered: n is the n-th row over the files, in their order. Failed and repeated attempts leave files that no report names; these
+are deleted with the folder, which the caller removes at the end (`remove`).
 """
 
 from __future__ import annotations
@@ -19,7 +24,6 @@ from pyroaring import BitMap64
 from pyspark import TaskContext, cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql import types as s
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from frazil.arrow.write.write_context import WriteContext
 from frazil.codec.deletion_vector import positions_array
@@ -36,17 +40,17 @@ from frazil.storage.base import told
 from frazil.storage.locations import data_root, scheme_of
 
 FEW = 64
-"""Distinct values of a key column that are remembered at most."""
+"""The distinct values of a key column that are kept, at most."""
 _REPORT = s.StructType([s.StructField("part", s.IntegerType()), s.StructField("report", s.BinaryType())])
 ORDERED = (
     s.ByteType, s.ShortType, s.IntegerType, s.LongType, s.DecimalType, s.DateType, s.TimestampType, s.TimestampNTZType, s.StringType,
 )  # fmt: skip
-"""Types whose values are ordered alike everywhere: no floats, whose NaN is not, and no text with a collation (a type of its own)."""
+"""Types whose order is the same in Spark, Arrow and Iceberg: no floats, because of NaN."""
 
 
 @dataclass(frozen=True)
 class StagedFile:
-    """One Arrow IPC file: its rows, its bytes."""
+    """Refer to one Arrow IPC file, with its number of rows and bytes."""
 
     location: str
     rows: int
@@ -55,7 +59,8 @@ class StagedFile:
 
 @dataclass(frozen=True)
 class KeyValues:
-    """What a key column holds beside nulls: the least, the greatest (Python values), and all of them when they are few, else None."""
+    """Summarise the non-null values of a key column, as Python values: the least, the greatest, and all of them when they are
+    few, else None."""
 
     low: Any
     high: Any
@@ -64,7 +69,7 @@ class KeyValues:
 
 @dataclass(frozen=True)
 class StagedFrame:
-    """Frozen and picklable. `schema`: of the files; columns have the frame's names, made different where the frame repeats one."""
+    """Refer to the files of a staged frame; picklable. `schema`: of the files, whose columns have the frame's names, made unique."""
 
     folder: str
     storage: Storage = field(repr=False)
@@ -72,14 +77,16 @@ class StagedFrame:
     spark_schema: s.StructType = field(repr=False)
     files: tuple[StagedFile, ...] = ()
     values: dict[int, KeyValues] = field(default_factory=dict, hash=False)
-    """Of columns whose values have an order of one meaning, by their place; not of those of which every value is null."""
+    """By place, for the columns of the ORDERED types that have a value other than null."""
 
     @property
     def rows(self) -> int:
+        """Return the number of rows."""
         return sum(f.rows for f in self.files)
 
     @property
     def bytes(self) -> int:
+        """Return the size of the rows in Arrow's memory layout."""
         return sum(f.bytes for f in self.files)
 
 
@@ -87,56 +94,46 @@ class StagedFrame:
 
 
 def folder_of(context: WriteContext) -> str:
-    """Where an operation keeps what is not to stay: beside the table's data, which the workers reach anyway."""
+    """Return the folder for temporary files of an operation. It lies beside the table's data, because workers can reach that."""
     return f"{data_root(context.location, context.properties)}/staging-{context.operation_id}"
 
 
 def stage(frame: DataFrame, folder: str, storage: Storage) -> StagedFrame:
-    """The rows of a frame in files under a fresh folder in `folder`.
+    """Write the rows of a frame to files in a new folder under `folder`; after an error no file is left.
 
-    Raises Unsupported for a column of a type that cannot be staged and for tables in memory, NotInstalledError for workers without Frazil;
-    after an error nothing is left.
+    Raises Unsupported for a column of a type that cannot be staged and for tables whose location is in memory, NotInstalledError where
+    workers lack Frazil.
     """
     if scheme_of(folder) == "memory":
-        raise Unsupported("A table in memory: lives in this process; Spark's workers cannot write to it.", hint="Give an Arrow frame.")
+        raise Unsupported(
+            "A table at a memory: location lives in this process; Spark's workers cannot write to it.", hint="Give an Arrow frame."
+        )
     spark = frame.sparkSession
     schema = _plain(frame.schema)
     place = f"{folder}/source-{uuid.uuid4()}"
     shared(spark, storage, folder)
-    made = StagedFrame(place, storage, arrow_schema(schema), schema)
+    staged = StagedFrame(place, storage, arrow_schema(schema), schema)
     try:
-        numbered = frame.toDF(*(f"c{n}" for n in range(len(schema))))  # Spark would look for a name with a dot inside a struct
-        parts = interruptible(spark, numbered.mapInArrow(guarded(__name__, "write_part", made), _REPORT).collect)
+        by_place = frame.toDF(*(f"c{n}" for n in range(len(schema))))  # Spark would look for a name with a dot inside a struct
+        parts = interruptible(spark, by_place.mapInArrow(guarded(__name__, "write_part", staged), _REPORT).collect)
     except BaseException as e:
         settle(spark)
-        remove(made)
+        remove(staged)
         raise failure(e, folder) or e from e
     reports = [cloudpickle.loads(bytes(r["report"])) for r in sorted(parts, key=lambda r: int(r["part"]))]
-    values = {k: v for k in range(len(schema)) if (v := _joined([r[1][k] for r in reports if k in r[1]])) is not None}
-    return StagedFrame(place, storage, made.schema, schema, tuple(f for r in reports for f in r[0]), values)
-
-
-def from_files(locations: Sequence[str], storage: Storage, schema: pa.Schema) -> StagedFrame:
-    """Rows that others have staged in Arrow files; nothing is known of their values."""
-    spark_schema = _plain(from_arrow_schema(schema, prefer_timestamp_ntz=True))
-    found = []
-    for location in locations:
-        rows = _opened(storage, location)
-        found.append(StagedFile(location, rows.num_rows, rows.nbytes))
-    return StagedFrame(
-        locations[0].rpartition("/")[0] if locations else "", storage, arrow_schema(spark_schema), spark_schema, tuple(found)
-    )
+    values = {k: v for k in range(len(schema)) if (v := _combined([r[1][k] for r in reports if k in r[1]])) is not None}
+    return StagedFrame(place, storage, staged.schema, schema, tuple(f for r in reports for f in r[0]), values)
 
 
 def shared(spark: Any, storage: Storage, folder: str) -> None:
-    """Before any work: workers have this Frazil, and see the folder."""
+    """Check before any work that workers have this version of Frazil and see the folder. Raises NotInstalledError and InvalidInput."""
     check_workers(spark)
     if (local := storage.local_path(folder)) is not None:
         check_shared(spark, local.rpartition("/staging-")[0] or local)
 
 
 def remove(staged: StagedFrame | str, storage: Storage | None = None) -> None:
-    """The folder of something staged, or any folder, is gone; best effort, since what stays is an orphan and harmless."""
+    """Delete the folder of a staged frame, or any folder. Errors are ignored, since files that stay are harmless orphans."""
     folder, store = (staged.folder, staged.storage) if isinstance(staged, StagedFrame) else (staged, storage)
     assert store is not None
     with contextlib.suppress(Exception):
@@ -145,8 +142,8 @@ def remove(staged: StagedFrame | str, storage: Storage | None = None) -> None:
 
 
 def as_frame(spark: Any, staged: StagedFrame, row_number: str | None = None, without: bytes = b"") -> DataFrame:
-    """The staged rows as a DataFrame again, lazily, as often as wanted. `row_number`: name of a column with the rows' numbers.
-    `without`: a serialised bitmap of the numbers of rows to leave out."""
+    """Read the staged rows as a lazy DataFrame. `row_number`: the name of an added column with the numbers of the rows. `without`: a
+    serialised bitmap of the numbers of rows to leave out."""
     files, first = [], 0
     for f in staged.files:
         files.append((f.location, first))
@@ -158,12 +155,12 @@ def as_frame(spark: Any, staged: StagedFrame, row_number: str | None = None, wit
 
 
 def open_file(staged: StagedFrame, number: int) -> pa.Table:
-    """The rows of one file; on local disks they stay there until they are looked at."""
+    """Read the rows of one file; on local disks the file is mapped into memory, so only what is used is read."""
     return _opened(staged.storage, staged.files[number].location)
 
 
 def _plain(schema: s.StructType) -> s.StructType:
-    """Every column by a name of its own, all nullable. Raises Unsupported for types that do not go to Python."""
+    """Return a schema with unique names and nullable columns. Raises Unsupported for types that Spark does not hand to Python."""
     taken: set[str] = set()
     fields = []
     for f in schema.fields:
@@ -172,12 +169,13 @@ def _plain(schema: s.StructType) -> s.StructType:
             name = f"{name}_"
         taken.add(name)
         if isinstance(f.dataType, s.CalendarIntervalType | s.UserDefinedType):
-            raise Unsupported(f"Column {f.name} of type {f.dataType.simpleString()} cannot be staged.", hint="Cast or drop it.")
+            raise Unsupported(f"Column {f.name} of type {f.dataType.simpleString()} cannot be staged.", hint="Cast or drop the column.")
         fields.append(s.StructField(name, f.dataType, True))
     return s.StructType(fields)
 
 
-def _joined(parts: Sequence[KeyValues]) -> KeyValues | None:
+def _combined(parts: Sequence[KeyValues]) -> KeyValues | None:
+    """Combine the key values of several tasks; None where there are none."""
     if not parts:
         return None
     few: frozenset[Any] | None = frozenset()
@@ -190,7 +188,7 @@ def _joined(parts: Sequence[KeyValues]) -> KeyValues | None:
 
 
 def write_part(staged: StagedFrame, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows of one task to one file (none when there are no rows), and one report."""
+    """Write in a worker the rows of one task to one file (none when there are no rows) and yield one report."""
     task = TaskContext.get()
     part, attempt = (task.partitionId(), task.taskAttemptId()) if task is not None else (0, 0)
     location = f"{staged.folder}/{part:05d}-{attempt}.arrow"
@@ -207,18 +205,19 @@ def write_part(staged: StagedFrame, batches: Iterator[pa.RecordBatch]) -> Iterat
                     values.add(batch.column(n))
                 first = next(batches, None)
     files = (StagedFile(location, rows, size),) if rows else ()
-    report = cloudpickle.dumps((files, {n: v for n, values in seen.items() if (v := values.found()) is not None}))
+    report = cloudpickle.dumps((files, {n: v for n, values in seen.items() if (v := values.summary()) is not None}))
     yield pa.record_batch({"part": pa.array([part], pa.int32()), "report": pa.array([report], pa.binary())})
 
 
 class _Seen:
-    """Least, greatest and few values of a column, batch by batch."""
+    """Collect the least, the greatest and, while they are few, all values of a column, batch by batch."""
 
     def __init__(self) -> None:
         self._parts: list[tuple[Any, Any]] = []
         self._few: set[Any] | None = set()
 
     def add(self, column: pa.Array) -> None:
+        """Add the values of a batch."""
         column = column.drop_null()
         if not len(column):
             return
@@ -230,7 +229,8 @@ class _Seen:
             if self._few is not None and len(self._few) > FEW:
                 self._few = None
 
-    def found(self) -> KeyValues | None:
+    def summary(self) -> KeyValues | None:
+        """Return the summary of all values; None where every one is null."""
         if not self._parts:
             return None
         return KeyValues(
@@ -240,8 +240,8 @@ class _Seen:
 
 @dataclass(frozen=True)
 class StagedRead:
-    """How staged rows are read back. `numbered`: with the rows' numbers as the last column. `without`: a serialised bitmap of the numbers
-    of rows to leave out."""
+    """Say how staged rows are read back. `numbered`: with the numbers of the rows as the last column. `without`: a serialised bitmap of the
+    numbers of rows to leave out."""
 
     storage: Storage
     schema: pa.Schema
@@ -250,22 +250,23 @@ class StagedRead:
 
 
 def read_part(_: int, file: tuple[str, int], read: StagedRead) -> Iterator[pa.RecordBatch]:
-    """The rows of one staged file, of which the location and the number of its first row are given."""
+    """Read in a worker the rows of one staged file, given as (location, number of its first row)."""
     location, first = file
-    gone = positions_array(BitMap64.deserialize(read.without)) if read.without else None
+    left_out = positions_array(BitMap64.deserialize(read.without)) if read.without else None
     for batch in _opened(read.storage, location).to_batches():
         places = np.arange(first, first + batch.num_rows)
         first += batch.num_rows
         columns = [*batch.columns, pa.array(places)] if read.numbered else batch.columns
-        found = fitted(pa.RecordBatch.from_arrays(columns, names=read.schema.names), read.schema)
-        yield found if gone is None else found.filter(pa.array(~np.isin(places, gone, assume_unique=True)))
+        rows = fitted(pa.RecordBatch.from_arrays(columns, names=read.schema.names), read.schema)
+        yield rows if left_out is None else rows.filter(pa.array(~np.isin(places, left_out, assume_unique=True)))
 
 
 def _opened(storage: Storage, location: str) -> pa.Table:
+    """Open a file of staged rows. Raises InvalidInput where it is incomplete."""
     local = storage.local_path(location)
     try:
         with told(location, "read"):
             source = pa.memory_map(local) if local is not None else storage.open_input(location)
             return pa.ipc.open_file(source).read_all()
     except pa.ArrowInvalid as e:
-        raise InvalidInput(f"{location} is no whole file of staged rows: {e}", file=location) from e
+        raise InvalidInput(f"{location} is not a complete file of staged rows: {e}", file=location) from e

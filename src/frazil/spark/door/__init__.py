@@ -1,3 +1,5 @@
-"""Serve `format("iceberg")`: what a reader's or writer's options mean, and the Python data source for sessions that were not prepared."""
+"""Serve `format("iceberg")` and the operations of `frazil.ops` on a Spark session: `engine` implements `ops.engine.Engine`, `read_target`
+resolves the options of a read, `datasource` is the Python data source for sessions that were not prepared by `frazil.install`.
+"""
 
 __all__ = ["datasource", "engine", "iceberg_read", "read_target"]

@@ -1,7 +1,7 @@
-"""The Python data source behind `format("iceberg")` in sessions on which `frazil.install` was not called.
+"""Serve `format("iceberg")` by a Python data source, in sessions on which `frazil.install` was not called.
 
-PySpark runs it in processes of its own, which see options, environment and yaml files, but no session settings, and it can neither prune
-columns nor push filters there; so rows are right and whole columns are read.
+PySpark runs a data source in processes of its own. These see options, environment variables and yaml files, but no settings of the session,
+and PySpark offers them neither column pruning nor filter push-down. Reads return the same rows, but read all columns.
 """
 
 from __future__ import annotations
@@ -60,23 +60,24 @@ _HINT = (
 
 
 class IcebergSource(DataSource):
-    """`spark.read.format("iceberg")`, `df.write.format("iceberg")`."""
+    """Implement PySpark's DataSource for `spark.read.format("iceberg")` and `df.write.format("iceberg")`."""
 
     @classmethod
     def name(cls) -> str:
+        """Return the name of the format."""
         return "iceberg"
 
     def schema(self) -> s.StructType:
+        """Return the columns of the table that the options name, and log what `frazil.install` would gain."""
         _log.warning(_HINT)
-        return schema_of(self._target())
-
-    def _target(self) -> ReadTarget:
-        return _located(self.options)
+        return schema_of(_located(self.options))
 
     def reader(self, schema: s.StructType) -> DataSourceReader:
-        return SourceReader(self._target(), schema)
+        """Return the reader of the table that the options name."""
+        return SourceReader(_located(self.options), schema)
 
     def writer(self, schema: s.StructType, overwrite: bool) -> DataSourceArrowWriter:
+        """Return the writer to the table that the options name."""
         return SourceWriter(dict(self.options), schema, overwrite)
 
     def streamReader(self, schema: s.StructType) -> Any:
@@ -90,7 +91,7 @@ class IcebergSource(DataSource):
 
 
 def _located(options: Mapping[str, Any]) -> ReadTarget:
-    """The table. No session can be asked here: a name that only the session knows is not found, and the error says what to do."""
+    """Load the table of a read. The session's catalogs are unknown here, so the error for an unknown name says how to give them."""
     request = read_request(options)
     try:
         return locate(request, {})
@@ -101,17 +102,18 @@ def _located(options: Mapping[str, Any]) -> ReadTarget:
 
 
 def schema_of(target: ReadTarget) -> s.StructType:
+    """Return the columns that a read yields. Raises Unsupported for a variant inside a struct, list or map."""
     if target.metadata_table is not None and not target.is_changelog:
         return from_arrow_schema(metadata_table_schema(target.metadata_table, target.loaded.metadata), prefer_timestamp_ntz=True)
     schema = target.changes().schema if target.is_changelog else target.reading().snapshot_and_schema()[1]
     if bad := [f.name for f in schema.fields if any(contains(c.field_type, i.VariantType) for c in i.children(f.field_type))]:
         raise Unsupported(f"Columns {', '.join(bad)} hold variants inside, which the Python data source cannot hand over.", hint=_INSTALL)
-    return to_spark(schema, time=True)  # whether the session has it cannot be asked here; Spark itself says so where it does not
+    return to_spark(schema, time=True)  # whether the session has the type TIME is unknown here; Spark refuses it where it does not
 
 
 @dataclass
 class TaskGroup(InputPartition):
-    """Tasks of one partition, pickled; None: a metadata table."""
+    """Hold the pickled scan tasks of one partition; None for a metadata table."""
 
     tasks: bytes | None
 
@@ -120,7 +122,7 @@ class TaskGroup(InputPartition):
 
 
 class SourceReader(DataSourceReader):
-    """Rows as Arrow batches. Planned once, in the driver's side process."""
+    """Read rows as Arrow batches. The scan is planned once, in a Python process beside the driver, when the reader is made."""
 
     def __init__(self, target: ReadTarget, schema: s.StructType):
         self._schema, self._groups = schema, []
@@ -129,26 +131,29 @@ class SourceReader(DataSourceReader):
         self._changes: ChangeRead | None = None
         if target.is_changelog:
             reading = target.changes()
-            planned = reading.plan()
-            self._changes = reading.read_of(planned)
-            self._groups = [TaskGroup(cloudpickle.dumps(tasks)) for tasks in partitions_of(planned)] or [TaskGroup(cloudpickle.dumps([]))]
+            plan_of_changes = reading.plan()
+            self._changes = reading.read_of(plan_of_changes)
+            groups = partitions_of(plan_of_changes) or [[]]
+            self._groups = [TaskGroup(cloudpickle.dumps(tasks)) for tasks in groups]
             return
         if target.metadata_table is not None:
             self._groups = [TaskGroup(None)]
             return
-        found = target.reading().plan()
-        if to_spark(found.schema, time=True) != schema:
+        plan = target.reading().plan()
+        if to_spark(plan.schema, time=True) != schema:
             raise InvalidInput(
-                f"The columns of {target.name} are not those that were asked for.", hint="It may have changed meanwhile; load it again."
+                f"The columns of {target.name} are not those that were asked for.", hint="They may have changed meanwhile; load it again."
             )
-        self._context = ReadContext.of(found, found.schema, target.loaded.storage)
-        packed = combine_for(found.tasks(), found.options.split, 8)
+        self._context = ReadContext.of(plan, plan.schema, target.loaded.storage)
+        packed = combine_for(plan.tasks(), plan.options.split, 8)
         self._groups = [TaskGroup(cloudpickle.dumps(c.tasks)) for c in packed] or [TaskGroup(cloudpickle.dumps(()))]
 
     def partitions(self) -> Sequence[InputPartition]:
+        """Return the partitions of the read, each with scan tasks of about the split size."""
         return self._groups
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a partition, in a worker."""
         assert isinstance(partition, TaskGroup)
         if partition.tasks is None:
             yield from self._metadata_rows()
@@ -162,6 +167,7 @@ class SourceReader(DataSourceReader):
                 yield fitted(batch, self._arrow)
 
     def _metadata_rows(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a metadata table."""
         assert self._target is not None
         for batch in for_spark(self._target.metadata_rows()).to_batches():
             yield fitted(batch, self._arrow)
@@ -169,14 +175,15 @@ class SourceReader(DataSourceReader):
 
 @dataclass(frozen=True)
 class SideProcessEngine(InProcessEngine):
-    """Spark's side process: rows are Arrow, and there is no session to ask."""
+    """Implement the engine for PySpark's data source processes: rows are Arrow batches, and no session is known."""
 
     def facts(self) -> dict[str, str]:
+        """Return what a snapshot summary says about the engine."""
         return spark_facts(pyspark.__version__)
 
 
 def _write_arguments(options: Mapping[str, str], overwrite: bool) -> WriteArguments:
-    """Raises Unsupported for options that need more than this data source can do."""
+    """Check the options of a write. Raises Unsupported for options that need more than a data source can do."""
     arguments = WriteArguments("overwrite" if overwrite else "append", options=options, case_sensitive=False)
     if overwrite and overwrites_partitions(arguments, AlwaysTrue()):
         arguments = arguments.for_verb("dynamic_partition_overwrite")
@@ -189,20 +196,20 @@ def _write_arguments(options: Mapping[str, str], overwrite: bool) -> WriteArgume
 
 @dataclass
 class Written(WriterCommitMessage):
-    """Of one task. `again`: Spark has tried the task before, or may run a copy of it."""
+    """Report the data files of one task. `again`: Spark has tried the task before, or may be running a copy of it."""
 
     files: list[DataFile]
     again: bool = False
 
 
 class SourceWriter(DataSourceArrowWriter):
-    """Rows to data files in tasks, one commit on the driver's side. Files of tries that did not count are removed."""
+    """Write rows to data files in tasks, and commit them once on the driver's side. Files of attempts that did not count are removed."""
 
     def __init__(self, options: dict[str, str], schema: s.StructType, overwrite: bool):
         self._catalog = {k[8:]: v for k, v in options.items() if k.lower().startswith("catalog.")}
         self._place = options.get("path", "")
-        own = {k: v for k, v in options.items() if k.lower() != "path" and not k.lower().startswith("catalog.")}
-        arguments = _write_arguments(own, overwrite)
+        write_options_given = {k: v for k, v in options.items() if k.lower() != "path" and not k.lower().startswith("catalog.")}
+        arguments = _write_arguments(write_options_given, overwrite)
         backend, loaded = self._load()
         writable(backend, self._place)
         metadata = loaded.metadata
@@ -216,6 +223,7 @@ class SourceWriter(DataSourceArrowWriter):
         conform(arrow_schema(schema).empty_table(), self._context.schema, self._to.options, case_sensitive=False)
 
     def _load(self) -> tuple[CatalogBackend | None, LoadedTable]:
+        """Load the table by its name or location, and the catalog that commits to it."""
         if "/" in self._place:
             return load_location(self._place, self._catalog)
         target = _located({"path": self._place, **{f"catalog.{k}": v for k, v in self._catalog.items()}})
@@ -225,6 +233,7 @@ class SourceWriter(DataSourceArrowWriter):
         return load_backend(name, **properties), target.loaded
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write the rows of one task, in a worker."""
         first = next(iterator, None)
         if first is None:
             return Written([], tried_again())
@@ -240,6 +249,7 @@ class SourceWriter(DataSourceArrowWriter):
         return Written(write(frame, context), tried_again())
 
     def commit(self, messages: list[Any]) -> None:
+        """Commit the files of all tasks as one snapshot."""
         files = tuple(f for m in messages if m is not None for f in m.files)
         backend, base = self._load()
         Attempts(self._context, repeated=any(m.again for m in messages if m is not None)).keep(f.file_path for f in files)
@@ -247,6 +257,7 @@ class SourceWriter(DataSourceArrowWriter):
             operation.add(self._staged(files))
 
     def _staged(self, files: tuple[DataFile, ...]) -> StagedWrite:
+        """Return the staged write for the verb: append, overwrite, or overwrite of partitions."""
         staged = of_files(files, self._to.metadata, self._to)
         if self._verb == "append":
             return appended(staged, self._to)
@@ -255,4 +266,5 @@ class SourceWriter(DataSourceArrowWriter):
         return partitions_replaced(staged, self._to, self._start)
 
     def abort(self, messages: list[Any]) -> None:
+        """Remove the files that tasks of a failed job have written."""
         Attempts(self._context, settle=lambda: LINGER).remove_all()

@@ -1,4 +1,4 @@
-"""The engine on a Spark session: what operations ask of Spark, answered by the rooms of `frazil.spark`."""
+"""Implement `ops.engine.Engine` on a Spark session, by the modules of `frazil.spark`."""
 
 from __future__ import annotations
 
@@ -55,45 +55,48 @@ from frazil.spec.types import NestedField
 from frazil.storage import Storage
 
 WITH_TASKS = 8 << 20
-"""Bytes of a source of Arrow rows that travel with the tasks themselves; larger ones lie in a file beside the table."""
+"""The bytes of an Arrow MERGE source that is serialised with the tasks, at most; a larger source is put into a file beside the table."""
 
 
 def engine_on(spark: Any) -> Engine:
-    """The engine on a session, classic or Connect. Raises InvalidInput for one that was stopped."""
+    """Return the engine on a session, classic or Connect. Raises InvalidInput for a session that was stopped."""
     if is_stopped(spark):
-        raise InvalidInput("The Spark session was stopped.", hint="Make a new one, as by frazil.spark_session(), and frames of it.")
+        raise InvalidInput("The Spark session was stopped.", hint="Start a new one, as by frazil.spark_session(), and make frames on it.")
     return SparkEngine(spark)
 
 
 def refresh_views(loaded: LoadedTable) -> None:
-    """Let temporary views over the table's frames show this state, those in Spark's cache too."""
+    """Update temporary views over the table's frames to this state of the table, cached views included."""
     refresh(loaded)
 
 
 def schema_of(frame_or_type: Any) -> Schema:
-    """The Iceberg schema of a DataFrame or of a StructType."""
+    """Return the Iceberg schema of a DataFrame or of a StructType."""
     return from_spark(frame_or_type if is_spark_type(frame_or_type) else frame_or_type.schema)
 
 
 @dataclass(frozen=True)
 class SparkEngine:
-    """Implements `ops.engine.Engine`. Frames may be Spark's, of any session, or Arrow's (the source of a MERGE)."""
+    """Implement `ops.engine.Engine`. Frames may be DataFrames of any session, or Arrow frames (the source of a MERGE)."""
 
     spark: Any
 
     @property
     def evaluates_sql(self) -> bool:
+        """Return True: conditions and values may be any Spark SQL."""
         return True
 
     # --- the session
 
     def settings(self, case_sensitive: bool | None = None) -> SessionSettings:
+        """Return the settings of the session that decide what expressions mean: case, time zone, ANSI mode."""
         spark = self.spark
         sensitive = is_case_sensitive(spark, case_sensitive)
         return SessionSettings(sensitive, session_zone(spark), is_ansi(spark))
 
     @contextmanager
     def as_meant(self, settings: SessionSettings) -> Iterator[None]:
+        """Set the time zone and ANSI mode of the session to these settings for the time of a block."""
         changed = {}
         if session_zone(self.spark) != settings.zone:
             changed[ZONE] = settings.zone
@@ -103,30 +106,37 @@ class SparkEngine:
             yield
 
     def write_audit_publish(self) -> WriteAuditPublish:
+        """Return the session's `spark.wap.id` and `spark.wap.branch`."""
         return WriteAuditPublish(self.spark.conf.get("spark.wap.id", None), self.spark.conf.get("spark.wap.branch", None))
 
     def write_defaults(self) -> Mapping[str, str]:
+        """Return the session's defaults for write options."""
         return write_defaults(self.spark)
 
     def facts(self) -> dict[str, str]:
+        """Return what a snapshot summary says about the engine: name, version, application id."""
         return {**spark_facts(self.spark.version), "spark.app.id": self.spark.conf.get("spark.app.id", "")}
 
     def runner(self, metadata: TableMetadata, storage: Storage) -> SparkRunner:
+        """Return a runner of Spark tasks. Raises what `spark_runner.runner` raises."""
         return runner(self.spark, metadata, storage)
 
     # --- frames
 
     def schema_of(self, frame: Frame) -> Schema:
+        """Return the Iceberg schema of a frame."""
         return schema_of(frame)
 
     @quietly()
     def write(
         self, frame: Frame, metadata: TableMetadata, storage: Storage, options: WriteOptions, case_sensitive: bool | None = None
     ) -> list[DataFile]:
+        """Write the rows of a DataFrame as data files (`native_write.write`)."""
         return native_write.write(frame, metadata, storage, options, case_sensitive=case_sensitive)
 
     @contextmanager
     def stage_source(self, frame: Frame, write: WriteContext, like: Schema, case_sensitive: bool = True) -> Iterator[ReadySource]:
+        """Stage the source of a MERGE for the time of a block: DataFrames and large Arrow frames in files beside the table."""
         folder = folder_of(write)
         if is_spark_frame(frame):
             try:
@@ -143,36 +153,37 @@ class SparkEngine:
 
     @quietly()
     def read(self, reading: RowsReading) -> DataFrame:
-        """A DataFrame, planned now and read when it is used. Temporary views over it follow what this process commits."""
+        """Return a DataFrame that is planned now and read when it is used. Temporary views over it follow what this process commits."""
         frame = self._frame(reading)
         if not reading.may_follow:
             return frame
-        again = lambda loaded: self._frame(replace(reading, metadata=loaded.metadata, storage=loaded.storage))
-        followed: DataFrame = follow(self.spark, frame, reading.metadata, again)
+        reread = lambda loaded: self._frame(replace(reading, metadata=loaded.metadata, storage=loaded.storage))
+        followed: DataFrame = follow(self.spark, frame, reading.metadata, reread)
         return followed
 
     def _frame(self, reading: RowsReading) -> DataFrame:
+        """Plan a read, pruned by what Frazil understands of its filter; Spark applies the whole filter."""
         spark, given = self.spark, reading.case_sensitive
         sensitive = is_case_sensitive(spark, given)
         reading = replace(reading.following(lambda: self.write_audit_publish().branch), case_sensitive=sensitive)
         where = None if isinstance(reading.row_filter, AlwaysTrue) else reading.row_filter
-        known: Predicate = AlwaysTrue()
+        pruning: Predicate = AlwaysTrue()
         zone = "UTC"
         if where is not None:
-            known, zone = native_read.pruning(spark, where, reading.snapshot_and_schema()[1], sensitive)
-        plan = reading.plan(known, zone)
+            pruning, zone = native_read.pruning(spark, where, reading.snapshot_and_schema()[1], sensitive)
+        plan = reading.plan(pruning, zone)
         with sensitivity(spark, given):  # Spark looks the filter's names up
             frame = native_read.read(
-                spark, plan, projection=reading.projection(), storage=reading.storage, where=where, case_sensitive=sensitive,
-                limit=reading.limit,
-            )  # fmt: skip
+                spark, plan, projection=reading.projection(), storage=reading.storage, where=where, limit=reading.limit
+            )
             if given is not None:
-                _ = frame.columns  # Spark Connect looks names up when it is asked
+                _ = frame.columns  # Spark Connect resolves names only when it must: here, while the setting holds
             return frame
 
     @quietly()
     def read_changes(self, reading: ChangesReading) -> DataFrame:
-        """A DataFrame of a changelog. Spark decides the filter itself, after rows were matched; what Frazil understands of it prunes."""
+        """Return a DataFrame of a changelog. Spark applies the filter, after deleted and inserted rows were paired; what Frazil understands
+        of it prunes files."""
         spark, given = self.spark, reading.case_sensitive
         reading = replace(reading, case_sensitive=is_case_sensitive(spark, given))
         where = None if isinstance(reading.row_filter, AlwaysTrue) else reading.row_filter
@@ -185,7 +196,7 @@ class SparkEngine:
             )  # fmt: skip
 
     def shown(self, table: pa.Table) -> DataFrame:
-        """A DataFrame of a metadata table; timestamps without a zone stay that."""
+        """Return a DataFrame of a metadata table; timestamps without a zone become TIMESTAMP_NTZ."""
         table = for_spark(table)
         frame: DataFrame = self.spark.createDataFrame(table, schema=from_arrow_schema(table.schema, prefer_timestamp_ntz=True))
         return frame
@@ -193,20 +204,24 @@ class SparkEngine:
     # --- rows found by any SQL
 
     def lacking(self, schema: Schema) -> NestedField | None:
+        """Return the first column, if any, that keeps whole rows from passing through Spark."""
         return row_changes.lacking(self.spark, schema)
 
     @quietly()
     def delete(self, planned: Planned, where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None) -> RowChanges:
+        """Delete rows by any Spark SQL (`row_changes.delete`)."""
         return row_changes.delete(self.spark, planned, where, context_of, case_sensitive=case_sensitive)
 
     @quietly()
     def update(
         self, planned: Planned, assignments: Mapping[str, Any], where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None
     ) -> RowChanges:
+        """Update rows by any Spark SQL (`row_changes.update`)."""
         return row_changes.update(self.spark, planned, assignments, where, context_of, case_sensitive=case_sensitive)
 
     @quietly()
     def check_merge(self, schema: Schema, frame: Frame, merge: Merge, *, case_sensitive: bool | None = None) -> None:
+        """Check the expressions of a MERGE before its source is read (`merge_by_sql.check`)."""
         merge_by_sql.check(self.spark, schema, frame, merge, case_sensitive=case_sensitive)
 
     @quietly()
@@ -220,6 +235,7 @@ class SparkEngine:
         case_sensitive: bool | None = None,
         checked: bool = False,
     ) -> RowChanges:
+        """Merge a staged source, or a small Arrow source, by any Spark SQL (`merge_by_sql.merge`)."""
         frame = source.native if source.native is not None else self.spark.createDataFrame(source.open().table)
         return merge_by_sql.merge(
             self.spark, planned, frame, merge, context_of, case_sensitive=case_sensitive, like=source.frame, checked=checked
@@ -227,7 +243,8 @@ class SparkEngine:
 
 
 def _staged_by_spark(frame: DataFrame, folder: str, storage: Storage) -> ReadySource:
-    made = stage_by_spark(frame, folder, storage)
-    files = SourceFiles(tuple(f.location for f in made.files), storage)
-    opened = partial(open_source, files) if made.files else partial(MergeSource, made.schema.empty_table())
-    return ReadySource(iceberg_schema(made.schema), made.rows, opened, made, frame)
+    """Stage a DataFrame as the source of a MERGE, which both Spark and Frazil's own tasks can open."""
+    staged = stage_by_spark(frame, folder, storage)
+    files = SourceFiles(tuple(f.location for f in staged.files), storage)
+    opened = partial(open_source, files) if staged.files else partial(MergeSource, staged.schema.empty_table())
+    return ReadySource(iceberg_schema(staged.schema), staged.rows, opened, staged, frame)

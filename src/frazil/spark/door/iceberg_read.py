@@ -1,4 +1,4 @@
-"""`format("iceberg").load(x)` in a prepared session: a DataFrame on the fast path."""
+"""Read `format("iceberg").load(…)` in a prepared session as a DataFrame on Spark's own Parquet scan."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _CATALOGS = "spark.sql.catalog."
 
 
 def session_catalogs(spark: Any) -> dict[str, str]:
-    """The session's settings of catalogs."""
+    """Return the session's settings of catalogs (`spark.sql.catalog.…`)."""
     return {k: v for k, v in all_settings(spark).items() if k.startswith(_CATALOGS)}
 
 
 def load(spark: Any, options: Mapping[str, Any]) -> DataFrame:
-    """Reads as the options say; Java's names."""
+    """Return the DataFrame that read options ask for; options have the names of Java Iceberg. Raises as `read_request` and `locate` do."""
     return frame_of(spark, locate(read_request(options, session_zone(spark)), session_catalogs(spark)))
 
 
 def frame_of(spark: Any, target: ReadTarget) -> DataFrame:
-    """A metadata table (read now: it is small), or the table's rows or its changelog, lazily."""
+    """Return a DataFrame of a target: a metadata table is small and read at once, the table's rows and its changelog are read lazily."""
     engine = SparkEngine(spark)
     if target.is_changelog:
         return engine.read_changes(target.changes())
@@ -35,7 +35,7 @@ def frame_of(spark: Any, target: ReadTarget) -> DataFrame:
         frame = engine.shown(target.metadata_rows())
         if not target.reading().may_follow:
             return frame
-        again = lambda loaded: engine.shown(replace(target, loaded=loaded).metadata_rows())
-        followed: DataFrame = follow(spark, frame, target.loaded.metadata, again)
+        reread = lambda loaded: engine.shown(replace(target, loaded=loaded).metadata_rows())
+        followed: DataFrame = follow(spark, frame, target.loaded.metadata, reread)
         return followed
     return engine.read(target.reading())

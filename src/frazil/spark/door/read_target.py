@@ -1,4 +1,4 @@
-"""What `format("iceberg").load(x)` means: a table, one of its metadata tables, a snapshot, or the rows appended between two."""
+"""Resolve `format("iceberg").load(…)`: check its options and find the table, metadata table, changelog, snapshot or range of appends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from frazil.scan.suffixes import CHANGES, is_suffix, no_suffix, read_suffixes, s
 
 _SELECTORS = ("snapshot-id", "as-of-timestamp", "branch", "tag", "versionasof", "timestampasof")
 _RANGE = ("start-snapshot-id", "end-snapshot-id", "start-timestamp", "end-timestamp")
-_HINTS = ("vectorization-enabled", "batch-size", "locality", "aggregate-push-down-enabled")  # how Java reads, never which rows
+_HINTS = ("vectorization-enabled", "batch-size", "locality", "aggregate-push-down-enabled")  # they tune how Java reads, never which rows
 _REFUSED = {
     "stream-from-timestamp": "it belongs to streams", "file-scan-task-set-id": "it belongs to Java's compaction",
     "scan-task-set-id": "it belongs to Java's compaction",
@@ -33,7 +33,8 @@ _CATALOG = "catalog."
 
 @dataclass(frozen=True)
 class ReadRequest:
-    """Options of a read, checked. `selectors`: keyword arguments of `scan.snapshot_ref.resolve`; times are those of a changelog."""
+    """Hold the checked options of a read. `selectors`: keyword arguments of `scan.snapshot_ref.resolve`; `start` and `end`: snapshot ids;
+    `start_ms` and `end_ms`: times of a changelog, in milliseconds since 1970."""
 
     path: str
     selectors: Mapping[str, Any] = field(default_factory=dict)
@@ -47,7 +48,7 @@ class ReadRequest:
 
 @dataclass(frozen=True)
 class ReadTarget:
-    """A request resolved against a table. `metadata_table`: one of the 16, `changes` for its changelog, None for the table's rows."""
+    """Hold a request and the table that it asks for. `metadata_table`: its name (`changes` for a changelog), None for the table's rows."""
 
     name: str
     loaded: LoadedTable
@@ -57,22 +58,23 @@ class ReadTarget:
 
     @property
     def is_changelog(self) -> bool:
+        """Return whether the changelog is asked for."""
         return self.metadata_table == CHANGES
 
     def reading(self) -> RowsReading:
-        """The rows that are asked for: of one state, or those appended between two."""
+        """Return the reading of the table's rows: of one snapshot, or those appended between two."""
         loaded, request = self.loaded, self.request
         appends = None if request.start is None else (request.start, request.end)
         return RowsReading(loaded.metadata, loaded.storage, self.selectors, appends, options=request.split)
 
     def changes(self) -> ChangesReading:
-        """What the changelog's snapshots brought and took away."""
+        """Return the reading of the changelog: the rows that the chosen snapshots inserted and deleted."""
         request = self.request
         chosen = ChangeRange(request.start, request.end, request.start_ms, request.end_ms, request.selectors.get("branch"))
         return ChangesReading(self.loaded.metadata, self.loaded.storage, chosen, options=request.split)
 
     def metadata_rows(self) -> pa.Table:
-        """The rows of the metadata table that is asked for."""
+        """Return the rows of the metadata table that is asked for."""
         assert self.metadata_table is not None
         loaded = self.loaded
         snapshot = self.reading().snapshot_and_schema()[0] if self.selectors else None
@@ -83,8 +85,10 @@ class ReadTarget:
 
 
 def read_request(options: Mapping[str, Any], zone: str = "UTC") -> ReadRequest:
-    """Options of `format("iceberg")`, in any case, `_` for `-`; `zone`: of times without offset. Raises InvalidInput for unknown and
-    contradictory ones, Unsupported for Java's that are not served."""
+    """Check the options of `format("iceberg")`, whose names may be in any case and with `_` for `-`. `zone`: of times without an offset.
+
+    Raises InvalidInput for unknown and contradictory options, Unsupported for options of Java Iceberg that Frazil does not serve.
+    """
     given = _given(options)
     path = given.pop("path", "")
     if not path:
@@ -108,16 +112,17 @@ def read_request(options: Mapping[str, Any], zone: str = "UTC") -> ReadRequest:
 
 
 def _given(options: Mapping[str, Any]) -> dict[str, str]:
-    """By their names in lower case with dashes. Raises InvalidInput for one that is given twice with different values."""
-    found: dict[str, str] = {}
+    """Return options by their names in lower case with dashes. Raises InvalidInput for an option with two different values."""
+    by_name: dict[str, str] = {}
     for key, value in options.items():
         name = str(key).lower().replace("_", "-")
-        if value is not None and found.setdefault(name, str(value)) != str(value) and not name.startswith(_CATALOG):
-            raise InvalidInput(f"Read option {name!r} is given twice, as {found[name]!r} and as {str(value)!r}.")
-    return found
+        if value is not None and by_name.setdefault(name, str(value)) != str(value) and not name.startswith(_CATALOG):
+            raise InvalidInput(f"Read option {name!r} is given twice, as {by_name[name]!r} and as {str(value)!r}.", hint="Give it once.")
+    return by_name
 
 
 def _check_hints(given: Mapping[str, str]) -> None:
+    """Check the values of options that have no effect here. Raises InvalidInput."""
     for key in (k for k in _HINTS if k in given):
         if key == "batch-size":
             if not given[key].strip().isdigit() or int(given[key]) == 0:
@@ -127,7 +132,7 @@ def _check_hints(given: Mapping[str, str]) -> None:
 
 
 def _check_rows(request: ReadRequest) -> None:
-    """What the rows of a table do not take, and its changelog does."""
+    """Refuse options that only a changelog takes, and ranges that contradict each other. Raises Unsupported and InvalidInput."""
     if request.start_ms is not None or request.end_ms is not None:
         key = "end-timestamp" if request.start_ms is None else "start-timestamp"
         raise Unsupported(f"Read option {key!r} is not supported here: it belongs to changelogs, as in load('db.events.changes').")
@@ -139,6 +144,7 @@ def _check_rows(request: ReadRequest) -> None:
 
 
 def _number(given: Mapping[str, str], key: str) -> int | None:
+    """Return the whole number of an option, None where it is not given. Raises InvalidInput for another text."""
     if (text := given.get(key)) is None:
         return None
     if not text.strip().lstrip("+-").isdigit():
@@ -147,9 +153,9 @@ def _number(given: Mapping[str, str], key: str) -> int | None:
 
 
 def locate(request: ReadRequest, spark_conf: Mapping[str, str]) -> ReadTarget:
-    """The table of a request. `spark_conf`: the session's catalog settings (empty where there is no session to ask).
+    """Load the table of a request. `spark_conf`: the session's catalog settings, empty where there is no session.
 
-    Raises NoSuchTableError, InvalidInput for selectors that contradict each other.
+    Raises NoSuchTableError, and InvalidInput for selectors that contradict each other.
     """
     if "/" in request.path:
         location, suffixes = split_location(request.path)
@@ -164,7 +170,7 @@ def locate(request: ReadRequest, spark_conf: Mapping[str, str]) -> ReadTarget:
 
 
 def _in_catalog(backend: CatalogBackend, rest: tuple[str, ...], request: ReadRequest) -> ReadTarget:
-    """A table, or with the name of a metadata table, branch, … behind it what that means."""
+    """Load a table by its name; a name that is no table is tried as a table followed by a metadata table, branch, tag or snapshot."""
     try:
         return _with_suffixes(ReadTarget(request.path, backend.load(rest), request, None, request.selectors), [])
     except NoSuchTableError as e:
@@ -176,13 +182,14 @@ def _in_catalog(backend: CatalogBackend, rest: tuple[str, ...], request: ReadReq
 
 
 def _with_suffixes(target: ReadTarget, texts: list[str]) -> ReadTarget:
+    """Apply the suffixes of a name, such as `branch_audit` or `files`. Raises InvalidInput where options contradict them."""
     follows = set(target.selectors) == {"branch"} and [t.lower() for t in texts] == [CHANGES]
-    found = read_suffixes(texts, target.name, {} if follows else target.selectors)
-    if found.view != CHANGES:
+    suffixes = read_suffixes(texts, target.name, {} if follows else target.selectors)
+    if suffixes.view != CHANGES:
         _check_rows(target.request)
-        if found.view is not None and target.request.start is not None:
-            raise InvalidInput(f"The metadata table {found.view} has no incremental reads.", table=target.name)
-        if found.view is not None and (split := [k for k in SPLIT_OPTIONS if k in target.request.split]):
-            text = f"Read option {split[0]!r} means nothing to the metadata table {found.view}, which is read as a whole."
+        if suffixes.view is not None and target.request.start is not None:
+            raise InvalidInput(f"The metadata table {suffixes.view} has no incremental reads.", table=target.name)
+        if suffixes.view is not None and (split := [k for k in SPLIT_OPTIONS if k in target.request.split]):
+            text = f"Read option {split[0]!r} means nothing to the metadata table {suffixes.view}, which is read as a whole."
             raise InvalidInput(text, hint="Leave it out.", table=target.name)
-    return ReadTarget(target.name, target.loaded, target.request, found.view, found.selectors)
+    return ReadTarget(target.name, target.loaded, target.request, suffixes.view, suffixes.selectors)

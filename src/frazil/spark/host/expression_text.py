@@ -1,4 +1,8 @@
-"""Text of an expression as Spark's parser takes it, but for an alias, which Spark takes without a word and Frazil's own parser does not."""
+"""Check that a text is one expression of Spark SQL.
+
+An alias after the expression is refused. Spark's parser takes it without an error, Frazil's own parser does not, and a filter must mean the
+same with and without Spark.
+"""
 
 from __future__ import annotations
 
@@ -13,28 +17,29 @@ from frazil.expr.tokens import error, tokens
 from frazil.spark.host.jvm import parsed_kind
 from frazil.spark.host.quiet import quietly
 
-_PLACE = re.compile(r"\(line (\d+), pos (\d+)\)")
+_SPARK_POSITION = re.compile(r"\(line (\d+), pos (\d+)\)")
 
 
 def check_text(spark: Any, text: str) -> None:
-    """Raises ParseError unless the text is one expression of Spark's SQL. An alias after it is none of it, though Spark would take it."""
+    """Raise ParseError, with the position, unless the text is one expression of Spark SQL without an alias."""
     try:
         with quietly():
-            named = _has_alias(spark, text)
+            has_alias = _has_alias(spark, text)
     except Exception as e:
         if type(e).__name__ != "ParseException":
             raise
-        raise _unreadable(text, str(e).strip()) from e
-    if named:
-        raise _aliased(text)
+        raise _parse_error(text, str(e).strip()) from e
+    if has_alias:
+        raise _alias_error(text)
 
 
 def _has_alias(spark: Any, text: str) -> bool:
     if (kind := parsed_kind(spark, text)) is not None:
         return kind in ("Alias", "MultiAlias")
+    # Spark Connect does not show what its parser returns, so the text is parsed a second time where an alias is a syntax error.
     _parse_on_server(spark, text)
     try:
-        _parse_on_server(spark, f"CASE WHEN true THEN {text}\nEND")  # where an alias cannot stand
+        _parse_on_server(spark, f"CASE WHEN true THEN {text}\nEND")
     except Exception as e:
         if type(e).__name__ != "ParseException":
             raise
@@ -46,12 +51,12 @@ def _parse_on_server(spark: Any, text: str) -> None:
     try:
         assert spark.range(0).select(F.expr(text)).schema is not None
     except Exception as e:
-        if type(e).__name__ != "AnalysisException":  # that it lacks the columns tells that it was parsed
+        if type(e).__name__ != "AnalysisException":  # a column that is not found shows that the text was parsed
             raise
 
 
-def _aliased(text: str) -> ParseError:
-    """As the error of Frazil's own parser for a word too many."""
+def _alias_error(text: str) -> ParseError:
+    """Return the error that Frazil's own parser raises for a word after the expression."""
     *_, before, last, _ = [None, *tokens(text, lenient=True)]
     assert last is not None
     if before is not None and before.value == "as" and before.kind == "word":
@@ -59,21 +64,23 @@ def _aliased(text: str) -> ParseError:
     return error(text, last.at, f"expected an operator or the end, got {last.text!r}")
 
 
-def _unreadable(text: str, spark_says: str) -> ParseError:
-    """Frazil's own error for a text where it is about the same place as Spark's, which knows more words."""
-    place = _PLACE.search(spark_says)
-    at = None if place is None else sum(len(x) + 1 for x in text.split("\n")[: int(place[1]) - 1]) + int(place[2])
+def _parse_error(text: str, spark_message: str) -> ParseError:
+    """Return Frazil's own error if it is about the same position as Spark's, else Spark's: Spark's grammar has more words than Frazil's, so
+    Frazil's parser may stop at a word that is not the mistake."""
+    found = _SPARK_POSITION.search(spark_message)
+    position = None if found is None else sum(len(line) + 1 for line in text.split("\n")[: int(found[1]) - 1]) + int(found[2])
     try:
         parse(text)
-    except ParseError as own:
-        ours = own.facts.get("position")
-        if ours is None or at is None or at in (ours, _after(text, ours)):
-            return own
-    what = re.sub(r"^\[[A-Z_.]+\] ", "", spark_says.splitlines()[0]).partition(" SQLSTATE")[0].rstrip(".")
-    return ParseError(what) if at is None else error(text, min(at, len(text)), what)
+    except ParseError as own_error:
+        own_position = own_error.facts.get("position")
+        if own_position is None or position is None or position in (own_position, _next_token(text, own_position)):
+            return own_error
+    reason = re.sub(r"^\[[A-Z_.]+\] ", "", spark_message.splitlines()[0]).partition(" SQLSTATE")[0].rstrip(".")
+    return ParseError(reason) if position is None else error(text, min(position, len(text)), reason)
 
 
-def _after(text: str, at: int) -> int | None:
-    """Where the word after the one at a place begins: what Spark takes for an alias is a word too many for Frazil."""
-    found = tokens(text, lenient=True)
-    return next((b.at for a, b in zip(found, found[1:], strict=False) if a.at == at), None)
+def _next_token(text: str, position: int) -> int | None:
+    """Return where the token after the one at a position begins. Spark takes a word that Frazil refuses for an alias, and complains about
+    the token after it."""
+    every = tokens(text, lenient=True)
+    return next((b.at for a, b in zip(every, every[1:], strict=False) if a.at == position), None)

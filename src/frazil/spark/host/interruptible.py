@@ -1,7 +1,9 @@
-"""Jobs of Spark that end with a Ctrl-C: none runs on behind the prompt, takes the next one's slots and writes into a folder that is gone.
+"""Cancel the Spark jobs of a call that is interrupted with Ctrl-C, and wait until they have ended.
 
-PySpark's own signal handler asks the JVM over the very connection on which the interrupted call waits, which py4j refuses; and the call
-itself goes on in the JVM. So a job that the main thread starts (signals reach no other) waits in a thread with a connection of its own.
+A job that goes on after the prompt is back would keep the slots of the next one, and write into a folder that has been removed. PySpark's
+own signal handler does not help: it calls the JVM over the connection on which the interrupted call waits, which py4j refuses, and the call
+itself goes on in the JVM. So a job that the main thread starts (signals reach no other thread) runs in a thread with a connection of its
+own, while the main thread waits for it and can be interrupted.
 """
 
 from __future__ import annotations
@@ -18,15 +20,15 @@ from typing import Any, TypeVar
 from frazil.spark.host.jvm import jvm_of, set_active
 
 R = TypeVar("R")
-_PATIENCE = 30.0
-"""Seconds that a cancelled job gets to end."""
+_PATIENCE = 30.0  # seconds to wait for a cancelled job
 
 
 def interruptible(spark: Any, job: Callable[[], R]) -> R:
-    """The result of a call that runs jobs of Spark. Where it is interrupted, its jobs are cancelled and have ended before that goes on."""
+    """Return the result of a call that runs Spark jobs. If it is interrupted, cancel its jobs, wait until they have ended (30 seconds at
+    most), and raise the interrupt. A call from a thread other than the main one is made directly, since no signal reaches it."""
     if threading.current_thread() is not threading.main_thread():
         return job()
-    from pyspark import InheritableThread  # workers import this module, too, and have no use for it
+    from pyspark import InheritableThread  # imported here since workers import this module too, and do not need it
     from pyspark.sql import is_remote
 
     tag = f"frazil-{uuid.uuid4()}"
@@ -52,17 +54,17 @@ def interruptible(spark: Any, job: Callable[[], R]) -> R:
 
 
 def _cancel(spark: Any, tag: str, outcome: Future[Any]) -> None:
-    """Again and again, since the JVM may be between two jobs of the call, or before the first."""
+    """Cancel the jobs of a tag until the call has ended. Once is not enough: the call may be between two jobs, or before its first."""
     end = time.monotonic() + _PATIENCE
     while not outcome.done() and time.monotonic() < end:
         with contextlib.suppress(Exception):
             spark.sparkContext.cancelJobsWithTag(tag)
         wait([outcome], timeout=0.2)
-    time.sleep(0.3)  # tasks that were being started when their job was cancelled are counted by then (`workers.settle`)
+    time.sleep(0.3)  # until Spark counts the tasks that it was starting when their job was cancelled (`stragglers` waits for those)
 
 
 def _on_connect(spark: Any, tag: str, job: Callable[[], R]) -> R:
-    """There the server is asked, once: what it does between two jobs cannot be seen."""
+    """Run a call on Spark Connect, and ask the server once to interrupt it; whether the call is between two jobs cannot be seen there."""
     spark.addTag(tag)
     try:
         return job()

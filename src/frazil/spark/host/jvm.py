@@ -1,8 +1,8 @@
-"""Call Spark's JVM: every class and object of Spark, Catalyst, Hadoop, Scala and Jackson that Frazil names, and every private attribute of
-PySpark that leads to them, stands in this file.
+"""Call Spark's JVM through py4j. Every class and object of Spark, Catalyst, Hadoop, Scala and Jackson that Frazil uses, and every private
+attribute of PySpark that leads to them, is named in this file only.
 
-None of it is promised by Spark. Where a version may change it, the caller has another way that gives the same rows more slowly and says so
-once (`fall_back`); on Spark Connect, which has no JVM to call, that way is the only one.
+Spark promises to keep none of them. Where a version may change one, the caller has a slower way that returns the same rows and logs a
+warning once (`fall_back`). On Spark Connect, which has no JVM to call, that way is the only one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from frazil.expr.quoted import back_quoted
 from frazil.storage.base import temporary
 
 NOT_AS_KNOWN = (Py4JError, TypeError, AttributeError, NotImplementedError)
-"""What calls end in where a class, a constructor or a method is gone: py4j takes the name of a class that is not there for a package."""
+"""The errors that calls raise where Spark lacks a class, a constructor or a method. TypeError is among them because py4j takes the name of
+a class that does not exist for a package, which cannot be called."""
 _LOG = logging.getLogger("frazil")
 _SPARK = "org.apache.spark."
 _CATALYST = _SPARK + "sql.catalyst."
@@ -46,66 +47,67 @@ _LISTENING = threading.Lock()
 
 
 def fall_back(what: str, error: Exception) -> None:
-    """Say once a process that an inside of Spark is not as it was, and that the slower way is taken."""
+    """Log a warning, once per process and part of Spark, that Spark differs from what Frazil expects and that a slower way is used."""
     if what not in _WARNED:
         _WARNED.add(what)
-        _LOG.warning("%s of this Spark is not as Frazil knows it; rows are the same, reads are slower: %s", what, error)
+        text = "%s of this Spark version differs from what Frazil expects. Rows are the same, but reads are slower. Please report it: %s"
+        _LOG.warning(text, what, error)
 
 
 # The session ----------------------------------------------------------------------------------------------------------------------------
 
 
 def is_stopped(spark: Any) -> bool:
-    """Whether a session can no longer be used."""
-    context = getattr(spark, "_sc", None)  # Connect has none
+    """Tell whether a session has been stopped."""
+    context = getattr(spark, "_sc", None)  # sessions of Spark Connect have none
     return getattr(spark, "is_stopped", False) is True or (context is not None and getattr(context, "_jsc", context) is None)
 
 
 def default_parallelism(spark: Any) -> int | None:
-    """Tasks that a classic session runs at once; None on Spark Connect, which does not tell."""
+    """Return how many tasks a classic session runs at once; None on Spark Connect, where it is not known."""
     context = getattr(spark, "sparkContext", None) if hasattr(spark, "_jsc") else None
     return None if context is None else int(context.defaultParallelism)
 
 
 def largest_heap(spark: Any) -> int | None:
-    """Bytes that the heap of the driver's JVM, where the tasks of a local master run, may have; None on Spark Connect."""
+    """Return the maximum heap of the driver's JVM in bytes (with a local master all tasks run in it); None on Spark Connect."""
     return int(spark._jvm.java.lang.Runtime.getRuntime().maxMemory()) if hasattr(spark, "_jsc") else None
 
 
 def running_context() -> Any:
-    """The SparkContext that runs in this process, or None."""
-    found = SparkContext._active_spark_context
-    return found if found is not None and found._jsc is not None else None
+    """Return the SparkContext that runs in this process, or None."""
+    context = SparkContext._active_spark_context
+    return context if context is not None and context._jsc is not None else None
 
 
 def has_jvm() -> bool:
-    """Whether this process has started a JVM, which stays until the process ends."""
+    """Tell whether this process has started a JVM; it then runs until the process ends, also after the session is stopped."""
     return SparkContext._gateway is not None
 
 
 def jvm_property(name: str) -> str | None:
-    """A system property of the JVM that runs. Call it only where `has_jvm`."""
-    found = SparkContext._gateway.jvm.System.getProperty(name)
-    return None if found is None else str(found)
+    """Return a system property of the running JVM, or None. Call it only if `has_jvm`."""
+    value = SparkContext._gateway.jvm.System.getProperty(name)
+    return None if value is None else str(value)
 
 
 def spark_home() -> Path:
-    """The folder of the Spark that PySpark would start."""
+    """Return the folder of the Spark installation that PySpark would start."""
     return Path(_find_spark_home())
 
 
 def set_active(spark: Any, jvm: Jvm) -> None:
-    """Make a session the active one of the calling thread, in the JVM as well."""
+    """Make a session the active one of the JVM's thread that serves the calling thread."""
     getattr(jvm.view, _SPARK + "sql.classic.SparkSession").setActiveSession(spark._jsparkSession)
 
 
 def running_tasks(spark: Any) -> int:
-    """Tasks that the executors run now. Raises what py4j raises; on Spark Connect an AttributeError."""
+    """Return how many tasks the executors run at this moment. Raises the errors of py4j, and AttributeError on Spark Connect."""
     return sum(int(e.numRunningTasks()) for e in spark._jsc.sc().statusTracker().getExecutorInfos())
 
 
 def class_is_loaded(spark: Any, name: str) -> bool:
-    """Whether a class is on the session's class path; False on Spark Connect, which cannot be asked."""
+    """Tell whether a Java class is on the session's class path; False on Spark Connect, where it is not known."""
     try:
         java = spark._jvm.java.lang
         java.Class.forName(name, False, java.Thread.currentThread().getContextClassLoader())
@@ -115,7 +117,7 @@ def class_is_loaded(spark: Any, name: str) -> bool:
 
 
 def has_file_system(spark: Any, scheme: str) -> bool:
-    """Whether Hadoop knows a file system for a scheme; False on Spark Connect."""
+    """Tell whether Hadoop has a file system for a scheme such as `s3a`; False on Spark Connect."""
     try:
         spark._jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, spark._jsc.hadoopConfiguration())
     except Exception:
@@ -124,10 +126,10 @@ def has_file_system(spark: Any, scheme: str) -> bool:
 
 
 def listen(spark: Any) -> None:
-    """Let the JVM call objects of this process."""
-    from pyspark.java_gateway import ensure_callback_server_started  # not in workers, which import this module as well
+    """Start py4j's callback server, through which the JVM calls objects of this process."""
+    from pyspark.java_gateway import ensure_callback_server_started  # imported here since workers, which do not need it, import this module
 
-    with _LISTENING:  # PySpark itself lets two threads start the server
+    with _LISTENING:  # PySpark does not keep two threads from starting the server twice
         ensure_callback_server_started(spark.sparkContext._gateway)
 
 
@@ -135,12 +137,13 @@ def listen(spark: Any) -> None:
 
 
 def is_classic(frame: Any) -> bool:
-    """Whether the plan of a frame is within reach: not on Spark Connect."""
+    """Tell whether a DataFrame has a plan in this process's JVM, which is not so on Spark Connect."""
     return hasattr(frame, "_jdf")
 
 
 def put_setting(spark: Any, key: str, value: str | None) -> bool:
-    """Set or remove (None) a session setting without Spark's warning that its name is deprecated; False on Spark Connect."""
+    """Set a session setting, or remove it (None), without Spark's warning that its name is deprecated. Returns False, and sets nothing, on
+    Spark Connect."""
     if not hasattr(spark, "_jsparkSession"):
         return False
     settings = _settings(spark)
@@ -152,57 +155,59 @@ def put_setting(spark: Any, key: str, value: str | None) -> bool:
 
 
 def written_plan(frame: DataFrame) -> Any:
-    """The logical plan of a classic frame as it was written down, which is the one that a view keeps."""
+    """Return the logical plan of a classic DataFrame before analysis; a temporary view keeps this plan."""
     return frame._jdf.logicalPlan()
 
 
 def analysed_plan(frame: DataFrame) -> Any:
-    """The logical plan of a classic frame, its names resolved."""
+    """Return the analysed logical plan of a classic DataFrame, in which names are resolved."""
     return frame._jdf.queryExecution().analyzed()
 
 
 def parsed_kind(spark: Any, text: str) -> str | None:
-    """The class of Catalyst that Spark's parser makes of an expression's text; None on Spark Connect. Raises PySpark's ParseException."""
+    """Return the name of the Catalyst class that Spark's parser returns for the text of an expression; None on Spark Connect. Raises
+    PySpark's ParseException."""
     session = getattr(spark, "_jsparkSession", None)
     return None if session is None else str(session.sessionState().sqlParser().parseExpression(text).getClass().getSimpleName())
 
 
 def frame_of(spark: Any, plan: Any) -> DataFrame:
-    """A classic frame of a logical plan."""
+    """Make a classic DataFrame from a logical plan."""
     return DataFrame(spark._jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan), spark)
 
 
 def catalyst(spark: Any) -> Any:
-    """Catalyst's package: its expressions and plans are made by their constructors."""
+    """Return Catalyst's package, through which expressions and plans are constructed."""
     return spark._jvm.org.apache.spark.sql.catalyst
 
 
 def scala_seq(spark: Any, values: Sequence[Any]) -> Any:
+    """Make a Scala sequence."""
     return spark._jvm.PythonUtils.toSeq(list(values))
 
 
 def no_option(spark: Any) -> Any:
-    """Scala's None, typed for a constructor's argument."""
+    """Return Scala's None, typed as a constructor's argument needs it."""
     return spark._jvm.scala.Option.empty()
 
 
 def column_of(spark: Any, expression: Any) -> Column:
-    """A Column of one of Catalyst's expressions."""
+    """Make a Column from a Catalyst expression."""
     column: Column = _classic_column()(spark._jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
     return column
 
 
 @functools.cache
 def _classic_column() -> Any:
-    return importlib.import_module("pyspark.sql.classic.column").Column  # only where plans are within reach
+    return importlib.import_module("pyspark.sql.classic.column").Column  # imported here since it needs py4j
 
 
-# What reads need, looked up once: py4j asks the JVM for every part of a name -------------------------------------------------------------
+# Functions for reads, looked up once: py4j makes a call to the JVM for every part of a name ----------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class Jvm:
-    """Functions and values of the JVM. `no_metadata`: what a column carries that is to carry none; `none`, `nil`: Scala's."""
+    """Hold functions and values of the JVM that reads use. `no_metadata`: empty column metadata; `none`, `nil`: Scala's None and Nil."""
 
     view: Any = field(repr=False)
     col: Any
@@ -214,53 +219,56 @@ class Jvm:
     _maps: dict[tuple[tuple[str, str], ...], Any] = field(default_factory=dict, repr=False)
 
     def texts(self, texts: Sequence[str]) -> Any:
-        """An array of the JVM. One call instead of one per text: 100k paths cross in 0.2 s, not in 20. The texts hold no line ends."""
+        """Make a Java array of strings, which must contain no line ends. One call carries all of them: 100,000 paths take 0.2 s, with one
+        call per string 20 s."""
         return self._split("\n".join(texts), "\n")
 
     def map(self, pairs: Mapping[str, str]) -> Any:
-        """A map of the JVM, made once; nobody may change it."""
+        """Return a Java map of strings. Maps are reused for equal pairs, so no caller may change one."""
         key = tuple(pairs.items())
         if key not in self._maps:
-            made = self.view.java.util.HashMap()
+            java_map = self.view.java.util.HashMap()
             for k, v in key:
-                made.put(k, v)
-            self._maps[key] = made
+                java_map.put(k, v)
+            self._maps[key] = java_map
         return self._maps[key]
 
     def named_column(self, source: str, name: str, barrier: bool) -> Column:
-        """The column `source` (quoted) as `name`, without metadata; with a barrier Spark pushes no filter on it into the scan."""
-        found = self.col(source)
-        found = self.nanvl(found, found) if barrier else found
-        column: Column = _classic_column()(getattr(found, "as")(name, self.no_metadata))
+        """Return the column `source` (back-quoted) under a name and without metadata. `barrier`: Spark pushes no filter on the column into
+        the scan, as `nanvl(x, x)` is x but no plain column."""
+        java_column = self.col(source)
+        java_column = self.nanvl(java_column, java_column) if barrier else java_column
+        column: Column = _classic_column()(getattr(java_column, "as")(name, self.no_metadata))
         return column
 
 
 def jvm_of(spark: Any) -> Jvm | None:
-    """None for sessions of Spark Connect, which have no JVM to call."""
+    """Return a session's JVM; None for sessions of Spark Connect, which have none to call."""
     view = getattr(spark, "_jvm", None)
     if view is None:
         return None
-    if (found := _KNOWN.get(view)) is None:
+    if (jvm := _KNOWN.get(view)) is None:
         functions = getattr(view, _SPARK + "sql.functions")
         empty = getattr(view, _SPARK + "sql.types.Metadata").empty()
         split = getattr(view, "org.apache.commons.lang3.StringUtils").split
         none, nil = (getattr(getattr(view, f"scala.{name}$"), "MODULE$") for name in ("None", "collection.immutable.Nil"))
-        found = _KNOWN[view] = Jvm(view, functions.col, functions.nanvl, empty, none, nil, split)
-    return found
+        jvm = _KNOWN[view] = Jvm(view, functions.col, functions.nanvl, empty, none, nil, split)
+    return jvm
 
 
 class SessionCopies:
-    """Copies of a classic session with settings of their own, kept while the session's own settings stay as they are."""
+    """Hold copies of a classic session with additional settings, valid while the session's own settings do not change (`are_current`)."""
 
     def __init__(self, spark: Any, jvm: Jvm):
-        self._session, self._known = spark._jsparkSession, jvm.view.java.util.HashMap(_settings(spark))
+        self._session, self._settings_then = spark._jsparkSession, jvm.view.java.util.HashMap(_settings(spark))
         self._copies: dict[tuple[tuple[str, str], ...], Any] = {}
 
     def are_current(self, spark: Any) -> bool:
-        """Whether the session's settings are what they were when the copies were made."""
-        return bool(_settings(spark).equals(self._known))
+        """Tell whether the session's settings are those from which the copies were made."""
+        return bool(_settings(spark).equals(self._settings_then))
 
     def with_settings(self, settings: Mapping[str, str]) -> Any:
+        """Return the JVM's copy of the session with these settings, cloned at the first call for them."""
         key = tuple(sorted(settings.items()))
         if key not in self._copies:
             copy = self._session.cloneSession()
@@ -276,9 +284,10 @@ def _settings(spark: Any) -> Any:
 
 
 class ParquetRelations:
-    """Spark's own Parquet scan of an index of files, and what such an index answers with.
+    """Make Parquet scans over a file index that is implemented in Python, and the Java values that such an index returns.
 
-    Raises when it is made, where Spark's file index is not as Frazil implements it: a method that Frazil lacks, or another listing.
+    The constructor raises one of NOT_AS_KNOWN if this Spark's FileIndex differs from the one that Frazil implements: it has a method that
+    the Python class lacks, or it lists files in another form.
     """
 
     def __init__(self, jvm: Jvm, index: type, number_column: str):
@@ -294,8 +303,8 @@ class ParquetRelations:
         self._directories = find(f"[L{_DATASOURCES}PartitionDirectory;")
         mapper = getattr(view, _JACKSON + "databind.ObjectMapper")()
         mapper.registerModule(getattr(view, _JACKSON + "module.scala.DefaultScalaModule")())
-        every = find(_JACKSON + "annotation.JsonAutoDetect$Visibility").getField("ANY").get(None)
-        mapper.setVisibility(getattr(view, _JACKSON + "annotation.PropertyAccessor").FIELD, every)
+        any_visibility = find(_JACKSON + "annotation.JsonAutoDetect$Visibility").getField("ANY").get(None)
+        mapper.setVisibility(getattr(view, _JACKSON + "annotation.PropertyAccessor").FIELD, any_visibility)
         mapper.configure(find(_JACKSON + "databind.DeserializationFeature").getField("USE_LONG_FOR_INTS").get(None), True)
         rows = getattr(view, _JACKSON + "databind.module.SimpleModule")()
         rows.addAbstractTypeMapping(find(f"{_CATALYST}InternalRow"), find(f"{EXPRESSIONS}GenericInternalRow"))
@@ -305,57 +314,57 @@ class ParquetRelations:
 
     def _check(self, find: Any, index: type) -> None:
         is_abstract = self._jvm.view.java.lang.reflect.Modifier.isAbstract
-        asked = {str(m.getName()) for m in find(FILE_INDEX).getMethods() if is_abstract(m.getModifiers())}
-        if missing := sorted(name for name in asked if not hasattr(index, name)):
-            raise NotImplementedError(f"{FILE_INDEX} has methods that are not known: {', '.join(missing)}.")
-        one = '[{"values":{"values":[7]},"files":[{"fileStatus":{"path":"file:/a","length":5,"isdir":false},"metadata":{}}]}]'
-        listed = self.listing(one).apply(0)
-        if (listed.values().getLong(0), listed.files().apply(0).getLen()) != (7, 5):
-            raise NotImplementedError("A listing of files comes out otherwise than it went in.")
+        required = {str(m.getName()) for m in find(FILE_INDEX).getMethods() if is_abstract(m.getModifiers())}
+        if missing := sorted(name for name in required if not hasattr(index, name)):
+            raise NotImplementedError(f"{FILE_INDEX} has methods that Frazil does not implement: {', '.join(missing)}.")
+        one_file = '[{"values":{"values":[7]},"files":[{"fileStatus":{"path":"file:/a","length":5,"isdir":false},"metadata":{}}]}]'
+        directory = self.listing(one_file).apply(0)
+        if (directory.values().getLong(0), directory.files().apply(0).getLen()) != (7, 5):
+            raise NotImplementedError("PartitionDirectory does not return the values and files that it was made from.")
 
     def path(self, text: str) -> Any:
-        """A sequence of one Hadoop path."""
+        """Make a Scala sequence of one Hadoop path."""
         return self._nil.prepended(self._path(text))
 
     def listing(self, json: str) -> Any:
-        """Spark's partition directories out of JSON, which crosses in one call: 5,000 files take a quarter of a second, one by one six
-        times that."""
+        """Make a Scala sequence of PartitionDirectory from JSON. One call carries all of it: 5,000 files take 0.25 s, with calls per file
+        six times that."""
         return self._sequence(self._read(json, self._directories))
 
     def scan(self, spark: Any, session: Any, schema: s.StructType, index: Any, options: Mapping[str, str]) -> DataFrame:
-        """A frame over an index's files; `session`: the JVM's, by which the scan reads."""
+        """Make a DataFrame over the files of an index. `session`: the JVM's session whose settings the Parquet reader uses."""
         listen(spark)
-        own, jvm = spark._jsparkSession, self._jvm
-        columns = own.parseDataType(schema.json())
-        made = self._relation(
+        jsession, jvm = spark._jsparkSession, self._jvm
+        columns = jsession.parseDataType(schema.json())
+        relation = self._relation(
             index, index.partitionSchema(), columns, jvm.none, self._parquet(), self._scala_map(jvm.map(options)), session
         )
-        return DataFrame(own.baseRelationToDataFrame(made), spark)
+        return DataFrame(jsession.baseRelationToDataFrame(relation), spark)
 
 
 def array_frame(spark: Any, jvm: Jvm, schema: s.StructType, numbers: npt.NDArray[np.int64]) -> DataFrame:
-    """One row with one column, an array of longs, as a local relation: a dozen calls where PySpark's own way takes an Arrow file and some
-    sixty."""
-    view, own, gateway = jvm.view, spark._jsparkSession, spark.sparkContext._gateway
+    """Make a DataFrame of one row and one column, an array of longs, as a LocalRelation. It takes a dozen calls to the JVM, where PySpark's
+    createDataFrame takes some sixty and an Arrow file."""
+    view, jsession, gateway = jvm.view, spark._jsparkSession, spark.sparkContext._gateway
     longs = gateway.new_array(view.long, len(numbers))
-    with contextlib.ExitStack() as stack:  # py4j would spell the bytes as text
+    with contextlib.ExitStack() as stack:  # the numbers go through a file, since py4j encodes bytes as text
         with temporary():
             file = stack.enter_context(tempfile.NamedTemporaryFile())
             file.write(numbers.astype(">i8").tobytes())
             file.flush()
-        with contextlib.closing(view.java.io.RandomAccessFile(file.name, "r")) as opened:
+        with contextlib.closing(view.java.io.RandomAccessFile(file.name, "r")) as java_file:
             read_only = view.java.nio.channels.FileChannel.MapMode.READ_ONLY
-            opened.getChannel().map(read_only, 0, opened.length()).asLongBuffer().get(longs)
+            java_file.getChannel().map(read_only, 0, java_file.length()).asLongBuffer().get(longs)
     values = gateway.new_array(view.java.lang.Object, 1)
     values[0] = getattr(view, EXPRESSIONS + "UnsafeArrayData").fromPrimitiveArray(longs)
     row = getattr(view, EXPRESSIONS + "GenericInternalRow")(values)
-    columns = getattr(view, _CATALYST + "types.DataTypeUtils").toAttributes(own.parseDataType(schema.json()))
+    columns = getattr(view, _CATALYST + "types.DataTypeUtils").toAttributes(jsession.parseDataType(schema.json()))
     plan = getattr(view, _CATALYST + "plans.logical.LocalRelation")(columns, jvm.nil.prepended(row), False, jvm.none)
     return frame_of(spark, plan)
 
 
 def each(values: Any) -> Iterator[Any]:
-    """The items of a Scala sequence."""
+    """Iterate over a Scala sequence."""
     return (values.apply(n) for n in range(values.size()))
 
 
@@ -364,7 +373,7 @@ def each(values: Any) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class TemporaryView:
-    """A temporary view. `database`: that of global views, None for those of a session; `raw`: Catalyst's definition."""
+    """Describe a temporary view. `database`: that of global temporary views, None for those of a session; `raw`: Catalyst's definition."""
 
     name: str
     database: str | None
@@ -372,18 +381,18 @@ class TemporaryView:
 
     @property
     def quoted(self) -> str:
-        """The name as SQL takes it."""
+        """Return the name in back quotes, for SQL."""
         return back_quoted(part for part in (self.database, self.name) if part is not None)
 
     @property
     def plan(self) -> Any:
-        """The plan that the view keeps; None for one that is a text, which Spark analyses whenever it is used."""
+        """Return the logical plan that the view keeps; None for a view that keeps SQL text, which Spark analyses at each use."""
         return self.raw.plan().get() if self.raw.plan().isDefined() else None
 
 
 @dataclass(frozen=True)
 class CachedView:
-    """A view in Spark's cache. `by_name`: it came there by its name, as by CACHE TABLE, and not as a DataFrame."""
+    """Describe a view that is in Spark's cache. `by_name`: it was cached by its name, as by CACHE TABLE, and not as a DataFrame."""
 
     view: TemporaryView
     frame: Any
@@ -392,7 +401,7 @@ class CachedView:
 
 
 class TemporaryViews:
-    """The temporary views of a classic session, global ones too: their plans, and what Spark's cache holds of them."""
+    """List and replace the temporary views of a classic session, global ones included, and their entries in Spark's cache."""
 
     def __init__(self, spark: Any, jvm: Jvm):
         self._session, self._jvm = spark._jsparkSession, jvm
@@ -403,41 +412,44 @@ class TemporaryViews:
 
     def __iter__(self) -> Iterator[TemporaryView]:
         catalog = self._catalog
-        own = [(name, None, catalog.getRawTempView) for name in each(catalog.getTempViewNames())]
-        shared = each(catalog.globalTempViewManager().listViewNames("*"))
-        for name, database, look_up in [*own, *((n, catalog.globalTempDatabase(), catalog.getRawGlobalTempView) for n in shared)]:
-            if (raw := look_up(name)).isDefined():  # it may have been dropped meanwhile
+        of_session = [(name, None, catalog.getRawTempView) for name in each(catalog.getTempViewNames())]
+        global_names = each(catalog.globalTempViewManager().listViewNames("*"))
+        of_all = [(name, catalog.globalTempDatabase(), catalog.getRawGlobalTempView) for name in global_names]
+        for name, database, look_up in [*of_session, *of_all]:
+            if (raw := look_up(name)).isDefined():  # another thread may have dropped the view
                 yield TemporaryView(name, database, raw.get())
 
     def replace(self, view: TemporaryView, plan: Any) -> None:
-        """Puts another plan under the view's name."""
+        """Replace the plan of a view."""
         identifier = self._identifier(view.name, self._some(view.database))
         self._catalog.alterTempViewDefinition(identifier, view.raw.copy(view.raw.tableMeta(), self._some(plan)))
 
     @property
     def nothing_is_cached(self) -> bool:
+        """Tell whether Spark's cache is empty."""
         return bool(self._cache.isEmpty())
 
     def cached(self, view: TemporaryView) -> CachedView | None:
-        """What Spark's cache holds of a view. Raises what Spark raises of a view that is broken."""
+        """Return the entry of a view in Spark's cache, or None. Raises Spark's error for a view that cannot be analysed."""
         frame = self._session.table(view.quoted)
-        found = self._cache.lookupCachedData(frame)
-        if not found.isDefined():
+        entry = self._cache.lookupCachedData(frame)
+        if not entry.isDefined():
             return None
-        builder = found.get().cachedRepresentation().cacheBuilder()
+        builder = entry.get().cachedRepresentation().cacheBuilder()
         return CachedView(view, frame, builder.storageLevel(), builder.tableName().isDefined())
 
     def uncache(self, cached: CachedView) -> None:
+        """Remove a view's entry from Spark's cache."""
         self._cache.uncacheQuery(cached.frame, False)
 
     def cache_again(self, cached: CachedView) -> None:
-        """Caches what the view shows now, at the level it was cached at."""
+        """Cache the view's present rows, at its former storage level."""
         name = cached.view.quoted
         self._cache.cacheQuery(self._session.table(name), self._some(name), cached.level)
 
 
 class PlanTags:
-    """A tag on Catalyst's plans, under which an object of this process is found again, and plans put in the place of others."""
+    """Tag Catalyst plans with an object of this process, and exchange a plan for another one under the same column ids."""
 
     def __init__(self, jvm: Jvm, name: str):
         self._jvm = jvm
@@ -446,24 +458,24 @@ class PlanTags:
         self._project = getattr(jvm.view, _CATALYST + "plans.logical.Project")
 
     def set(self, spark: Any, plan: Any, value: Any) -> None:
-        """`value`: an object of this process that the JVM may call."""
+        """Tag a plan. `value`: a Python object that implements a Java interface."""
         listen(spark)
         plan.setTagValue(self._tag, value)
 
     def get(self, plan: Any) -> Any:
-        """The tag's value, None where the plan has none."""
-        found = plan.getTagValue(self._tag)
-        return found.get() if found.isDefined() else None
+        """Return the tag's value, None if the plan is not tagged."""
+        value = plan.getTagValue(self._tag)
+        return value.get() if value.isDefined() else None
 
     def under_columns_of(self, old: Any, new: Any) -> Any:
-        """A new plan under an old one's columns, which what stands above knows by their ids. Raises ValueError for a column that the new
-        plan lacks or has with another type."""
-        there = {a.name(): a for a in each(new.output())}
+        """Return a new plan that has an old one's columns, with their ids, by which the nodes above the old plan refer to them. Raises
+        ValueError for a column that the new plan lacks or has with another type."""
+        new_columns = {a.name(): a for a in each(new.output())}
         columns = self._jvm.nil
         for column in reversed(list(each(old.output()))):
-            found = there.get(column.name())
-            if found is None or found.dataType().catalogString() != column.dataType().catalogString():
-                raise ValueError(f"column {column.name()} {'is gone' if found is None else 'has another type'}.")
-            named = self._alias(found, column.name(), column.exprId(), column.qualifier(), self._jvm.none, self._jvm.nil)
+            replacement = new_columns.get(column.name())
+            if replacement is None or replacement.dataType().catalogString() != column.dataType().catalogString():
+                raise ValueError(f"column {column.name()} {'is gone' if replacement is None else 'has another type'}.")
+            named = self._alias(replacement, column.name(), column.exprId(), column.qualifier(), self._jvm.none, self._jvm.nil)
             columns = columns.prepended(named)
         return self._project(columns, new)

@@ -1,6 +1,6 @@
-"""Read a Spark session's settings, change some of them for a while, and keep copies of the session for scans.
+"""Read a Spark session's settings, set some of them for the time of a block, and keep copies of the session for scans.
 
-What the session says of Iceberg reads and writes (Java's `spark.sql.iceberg.*` and `spark.wap.branch`) comes under what the caller says.
+The session's settings for Iceberg reads and writes (Java's `spark.sql.iceberg.*` and `spark.wap.branch`) give way to options of the caller.
 docs/spark.md lists every setting that Frazil changes, with the reason.
 """
 
@@ -24,26 +24,27 @@ _WRITE = (
 )  # fmt: skip
 READ_IDS = "spark.sql.parquet.fieldId.read.enabled"
 FEWEST_PARTITIONS = "spark.sql.adaptive.coalescePartitions.minPartitionNum"
-"""Spark warns that it is deprecated whenever it is set, and has nothing that does the same in its place."""
-_LOCK = threading.RLock()  # settings are the session's: two threads that change them for a while must not meet
+"""The least number of partitions after adaptive coalescing. Spark warns at each use that it is deprecated, but has no replacement."""
+_LOCK = threading.RLock()  # threads share the session's settings: only one may set and restore them at a time
 
 
-# What the session says -----------------------------------------------------------------------------------------------------------------
+# Settings that are read -----------------------------------------------------------------------------------------------------------------
 
 
 def all_settings(spark: Any) -> dict[str, str]:
+    """Return the session's settings that are set explicitly, those of the SparkContext included."""
     settings = spark.conf.getAll  # a property in some versions of PySpark, a method in others
     return dict(settings() if callable(settings) else settings)
 
 
 def is_case_sensitive(spark: Any, given: bool | None = None) -> bool:
-    """How names are matched: as the caller says, else as the session does."""
+    """Tell whether column names are case-sensitive: as `given`, else by the session's `spark.sql.caseSensitive`."""
     return str(spark.conf.get(CASE_SENSITIVE, "false")).lower() == "true" if given is None else given
 
 
 @contextlib.contextmanager
 def sensitivity(spark: Any, given: bool | None) -> Iterator[bool]:
-    """How names are looked up while frames are made; None: as the session does."""
+    """Set whether Spark looks up names case-sensitively while DataFrames are made in the block; `given` None: as the session does."""
     session = is_case_sensitive(spark)
     if given is None or given == session:
         yield session
@@ -53,59 +54,64 @@ def sensitivity(spark: Any, given: bool | None) -> Iterator[bool]:
 
 
 def is_ansi(spark: Any) -> bool:
-    """Whether casts, sums and functions that fail are errors, as in Frazil's grammar, or null."""
+    """Tell whether the session is in ANSI mode, in which casts, sums and functions that fail are errors (as in Frazil) instead of null."""
     return str(spark.conf.get(ANSI)).lower() == "true"
 
 
 def session_zone(spark: Any) -> str:
-    """The zone of constants without one. Asked without a default, which Spark would give where nothing is set and the JVM's zone counts."""
+    """Return the session's time zone, which timestamp constants without a zone are in.
+
+    `conf.get` is called without a default: Spark would return that default, and not the JVM's zone, where the setting is not set.
+    """
     return str(spark.conf.get(ZONE))
 
 
 def write_defaults(spark: Any) -> dict[str, str]:
-    """Write options out of the session's settings. Raises Unsupported for shredded variants, which are not written."""
-    found = {}
+    """Return the write options among the session's settings (`spark.sql.iceberg.*`). Raises Unsupported for shredded variants."""
+    options = {}
     for key, value in all_settings(spark).items():
         name = key.removeprefix(_PREFIX)
         if name == key:
             continue
         if name == "shred-variants" and value.lower() == "true":
-            raise Unsupported(f"The setting {key}=true is not supported: variants are written unshredded.")
+            hint = "Unset it; other readers take unshredded variants too."
+            raise Unsupported(f"The setting {key}=true is not supported: variants are written unshredded.", hint=hint)
         if name in _WRITE or name.startswith("snapshot-property."):
-            found[name] = value
-    return found
+            options[name] = value
+    return options
 
 
 def spark_facts(version: str) -> dict[str, str]:
-    """What the summary of a snapshot says of the Spark that made it."""
+    """Return the properties of a snapshot's summary that name the engine and its version."""
     return {"engine-name": "spark", "engine-version": version}
 
 
-# What is changed -----------------------------------------------------------------------------------------------------------------------
+# Settings that are changed --------------------------------------------------------------------------------------------------------------
 
 
 def enable_ids(spark: Any) -> None:
-    """What a plan by field id needs when it runs, where Frazil's scans have no session of their own; set for good, as it runs later."""
+    """Set `spark.sql.parquet.fieldId.read.enabled` on the session, where scans have no session of their own (`scan_session`). It stays set,
+    since Spark reads the setting when the DataFrame is used, which is after it was made."""
     if str(spark.conf.get(READ_IDS, "false")).lower() != "true":
         spark.conf.set(READ_IDS, "true")
 
 
 @contextlib.contextmanager
 def temporarily(spark: Any, settings: Mapping[str, str]) -> Iterator[None]:
-    """Set session settings and put back what was there, whatever happens inside."""
+    """Set session settings inside the block, and restore the former values after it, also after an error."""
     with _LOCK:
-        before = {key: spark.conf.get(key, None) for key in settings}
+        former = {key: spark.conf.get(key, None) for key in settings}
         try:
             for key, value in settings.items():
                 _set(spark, key, value)
             yield
         finally:
-            for key, old in before.items():
-                _set(spark, key, old)
+            for key, value_before in former.items():
+                _set(spark, key, value_before)
 
 
 def _set(spark: Any, key: str, value: str | None) -> None:
-    if key == FEWEST_PARTITIONS and put_setting(spark, key, value):
+    if key == FEWEST_PARTITIONS and put_setting(spark, key, value):  # without a warning per write
         return
     if value is None:
         spark.conf.unset(key)
@@ -115,12 +121,13 @@ def _set(spark: Any, key: str, value: str | None) -> None:
 
 # The session of scans -------------------------------------------------------------------------------------------------------------------
 #
-# Spark asks the session of a scan, not the one that runs the query, for what concerns reading: how columns are found, how large the pieces
-# of files are, how a file system is opened. So Frazil's scans have a copy of the user's session, in which columns are found by field id
-# whatever is set later; the user's settings stay as they are, and a read may have its own sizes. Spark's reader of rows asks the running
-# session for field ids after all, so columns are read as vectors, always.
+# For reading, Spark uses the settings of the session in which a scan was made, not of the session that runs the query: how columns are
+# matched, how large the splits of files are, how file systems are opened. Frazil's scans are made in a copy of the user's session in which
+# columns are matched by field id. So a later change of the user's settings cannot swap columns, the user's session stays as it is, and each
+# read may have a split size of its own. Only the row-based Parquet reader asks the running session for field ids, so the vectorised reader
+# is always switched on.
 
-_ALWAYS = {
+_SCAN_SETTINGS = {
     READ_IDS: "true", "spark.sql.parquet.enableVectorizedReader": "true",
     "spark.sql.parquet.enableNestedColumnVectorizedReader": "true",
 }  # fmt: skip
@@ -128,9 +135,10 @@ _ALWAYS = {
 _COPIES: weakref.WeakKeyDictionary[Any, SessionCopies] = weakref.WeakKeyDictionary()
 
 
-def scan_session(spark: Any, jvm: Jvm, own: Mapping[str, str]) -> Any:
-    """The JVM's session for scans; `own`: settings of this read. Copies are kept while the session's settings stay as they are."""
+def scan_session(spark: Any, jvm: Jvm, settings: Mapping[str, str]) -> Any:
+    """Return the JVM's copy of a session in which scans are made, with the settings of one read on top. Copies are reused until the
+    session's own settings change."""
     copies = _COPIES.get(spark)
     if copies is None or not copies.are_current(spark):
         copies = _COPIES[spark] = SessionCopies(spark, jvm)
-    return copies.with_settings({**_ALWAYS, **own})
+    return copies.with_settings({**_SCAN_SETTINGS, **settings})

@@ -1,4 +1,4 @@
-"""Spark SQL that users type, as it is handed to Spark: so that it means there what it means without Spark, for rows with nulls too."""
+"""Prepare Spark SQL that users write so that it means on Spark what it means without Spark, also for rows with nulls."""
 
 from __future__ import annotations
 
@@ -12,41 +12,41 @@ from frazil.errors import InvalidInput
 from frazil.expr.literals import decimal_type
 from frazil.expr.tokens import Token, tokens
 
-_MOST = 2**63 - 1
-_MAY_BE_BEYOND = re.compile(r"\d{19}|\d[eE]\+?\d+(?:BD|bd)")
+_LARGEST_LONG = 2**63 - 1
+_MAY_EXCEED_LONG = re.compile(r"\d{19}|\d[eE]\+?\d+(?:BD|bd)")
 
 
 def filtered(frame: DataFrame, where: Any) -> DataFrame:
-    """The rows for which text, a predicate or a Column is TRUE."""
+    """Return the rows of a DataFrame for which SQL text, a predicate or a Column is TRUE."""
     return frame.filter(where if isinstance(where, Column) else null_safe(str(where)))
 
 
 def null_safe(text: str) -> str:
-    """The text with each number beyond a long as a cast of it.
+    """Return SQL text in which each number beyond the range of a long is a CAST to decimal.
 
-    Spark's analyser takes `y < 99999999999999999999` for TRUE, whatever the row holds, where y is a whole number: it answers rows in
-    which y is null. Only a literal is taken so.
+    Spark's analyser replaces `y < 99999999999999999999`, where y is an integer column, by TRUE, and so returns rows in which y is null. It
+    does so only if the number is a literal.
     """
-    if not _MAY_BE_BEYOND.search(text):
+    if not _MAY_EXCEED_LONG.search(text):
         return text
-    found, at = [], 0
+    parts, end = [], 0
     every = tokens(text, lenient=True)
     for n, token in enumerate(every):
         if token.kind == "number" and (cast := _as_cast(token, n > 0 and every[n - 1].text == "-")):
-            found += [text[at : token.at], cast]
-            at = token.at + len(token.text)
-    return "".join([*found, text[at:]])
+            parts += [text[end : token.at], cast]
+            end = token.at + len(token.text)
+    return "".join([*parts, text[end:]])
 
 
 def _as_cast(token: Token, negative: bool) -> str | None:
     digits = token.value.lower()
-    exact = digits.endswith("bd")
+    is_decimal = digits.endswith("bd")
     digits = digits.removesuffix("bd")
-    if not digits[-1:].isdigit() and not digits.endswith("."):  # of another type: 1L, 1.5F
+    if not digits[-1:].isdigit() and not digits.endswith("."):  # a suffix names another type: 1L, 1.5F
         return None
-    if ("e" in digits and not exact) or (value := Decimal(digits)) <= _MOST or (negative and value == _MOST + 1):
+    if ("e" in digits and not is_decimal) or (value := Decimal(digits)) <= _LARGEST_LONG or (negative and value == _LARGEST_LONG + 1):
         return None
     try:
         return f"CAST({token.text} AS {decimal_type(value)})"
-    except InvalidInput:  # more digits than Spark has: Spark says so
+    except InvalidInput:  # more digits than a decimal has: Spark's own error says so
         return None

@@ -1,4 +1,4 @@
-"""Python tasks on Spark's workers: the same Frazil there as here, or one clear error."""
+"""Run functions of Frazil as Python tasks on Spark's workers, and check that the workers have the driver's Frazil and see its files."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import pyarrow as pa
 from frazil.errors import InvalidInput, NotInstalledError
 from frazil.spark.host.interruptible import interruptible
 from frazil.spark.host.jvm import default_parallelism, largest_heap
+from frazil.spark.host.quick_arrow import without_pandas
 from frazil.spec.properties import size_in_bytes
 from frazil.storage.base import told
 
@@ -25,6 +26,7 @@ _checked: set[str] = set()
 
 @cache
 def frazil_version() -> str:
+    """Return the version of the installed package; "0" where it is on the path without being installed."""
     try:
         return version("frazil")
     except PackageNotFoundError:
@@ -32,32 +34,38 @@ def frazil_version() -> str:
 
 
 def prepare() -> None:
-    """In a worker: imports are quick from now on.
+    """Keep Python's import caches of zip files in a worker from one task to the next, until a zip file changes.
 
-    PySpark 4.1 has Python forget its import caches before each task. Up to Python 3.12 that reads the directories of Spark's zip files on
-    the path again, in Python: 0.2 s a task. Here they are read again when they have changed.
+    PySpark 4.1 invalidates the import caches before each task. Up to Python 3.12 the directories of Spark's zip files on the path are then
+    read again by Python code, which takes 0.2 s per task.
     """
+    without_pandas()
     for finder in list(sys.path_importer_cache.values()):
         if isinstance(finder, zipimport.zipimporter) and "invalidate_caches" not in vars(finder):
-            setattr(finder, "invalidate_caches", partial(_forget, finder, [_stamp(finder.archive)]))  # noqa: B010 - mypy: a method
+            setattr(finder, "invalidate_caches", partial(_invalidate_if_changed, finder, [_stamp(finder.archive)]))  # noqa: B010 - mypy: a method
 
 
-def _forget(finder: zipimport.zipimporter, seen: list[tuple[int, int] | None]) -> None:
-    if (now := _stamp(finder.archive)) != seen[0]:
-        seen[0] = now
+def _invalidate_if_changed(finder: zipimport.zipimporter, last_stamp: list[tuple[int, int] | None]) -> None:
+    if (stamp := _stamp(finder.archive)) != last_stamp[0]:
+        last_stamp[0] = stamp
         type(finder).invalidate_caches(finder)
 
 
 def _stamp(path: str) -> tuple[int, int] | None:
+    """Return the time of modification and the size of a file, None if it cannot be read."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size
+    return status.st_mtime_ns, status.st_size
 
 
 def guarded(module: str, function: str, *arguments: Any) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """`module.function(*arguments, batches)` as a task of mapInArrow. The task itself needs nothing of Frazil until it has checked it."""
+    """Return `module.function(*arguments, batches)` as a function for mapInArrow that first checks the worker's Frazil.
+
+    The arguments are pickled here and unpickled after the check, since a worker without Frazil, or with another version, could not load
+    them: it would fail with an error that says nothing of the reason. For the same reason the task imports Frazil only by name.
+    """
     from pyspark import cloudpickle
 
     here, payload = frazil_version(), cloudpickle.dumps(arguments)
@@ -69,15 +77,15 @@ def guarded(module: str, function: str, *arguments: Any) -> Callable[[Iterator[p
 
         try:
             workers = importlib.import_module("frazil.spark.host.workers")
-            found = workers.frazil_version()
-            call: Any = getattr(importlib.import_module(module), function) if found == here else None
+            version_there = workers.frazil_version()
+            call: Any = getattr(importlib.import_module(module), function) if version_there == here else None
         except ImportError as e:
             raise RuntimeError(
                 f"FRAZIL_WORKER: the Python of a Spark worker ({worker.executable}) cannot import Frazil {here}: {e}. "
                 "Install frazil there, or ship a packed environment (spark.archives and PYSPARK_PYTHON)."
             ) from None
-        if found != here:
-            raise RuntimeError(f"FRAZIL_WORKER: a Spark worker ({worker.executable}) has Frazil {found}, the driver has {here}.")
+        if version_there != here:
+            raise RuntimeError(f"FRAZIL_WORKER: a Spark worker ({worker.executable}) has Frazil {version_there}, the driver has {here}.")
         workers.prepare()
         yield from call(*pickle.loads(payload), batches)
 
@@ -85,9 +93,10 @@ def guarded(module: str, function: str, *arguments: Any) -> Callable[[Iterator[p
 
 
 def check_workers(spark: Any) -> None:
-    """Before any work: every worker that answers must have this Frazil. Once a session; local sessions with our own Python need no asking.
+    """Check, once per session and before other jobs, that Spark's workers can import this version of Frazil. Local sessions whose workers
+    run this Python are not checked.
 
-    Raises NotInstalledError, naming the worker's Python, when one has none or another version.
+    Raises NotInstalledError, which names the worker's Python, if one lacks Frazil or has another version.
     """
     master = _master(spark)
     python = shutil.which(_python_of(spark))
@@ -105,7 +114,8 @@ def check_workers(spark: Any) -> None:
 
 
 def _python_of(spark: Any) -> str:
-    """What workers are started with: the context knows, where there is one (`session.use_this_python` may have told it)."""
+    """Return the Python executable that workers are started with. The SparkContext is asked first: `session.use_this_python` may have
+    changed it there."""
     if (context := getattr(spark, "_sc", None)) is not None:
         return str(context.pythonExec)
     return os.environ.get("PYSPARK_PYTHON") or str(spark.conf.get("spark.pyspark.python", None) or "python3")
@@ -116,9 +126,10 @@ def _master(spark: Any) -> str:
 
 
 def check_shared(spark: Any, directory: str) -> None:
-    """Before any work on a local path: workers of a cluster must see what the driver sees there, or their files would be lost.
+    """Check that the workers of a cluster see a directory of a local path, else the files that they write would be lost. The check runs
+    once per session and directory; with a local master there is nothing to check.
 
-    Raises InvalidInput naming the directory.
+    Raises InvalidInput, which names the directory.
     """
     key = f"{spark.conf.get('spark.app.id', '')} {directory}"
     if _master(spark).startswith("local") or key in _checked:
@@ -129,30 +140,31 @@ def check_shared(spark: Any, directory: str) -> None:
         os.close(descriptor)
     try:
         slots = spark.range(0, _slots(spark), 1, _slots(spark))
-        seen = interruptible(spark, slots.mapInArrow(guarded("frazil.spark.host.workers", "sees", probe), "ok long").collect)
+        answers = interruptible(spark, slots.mapInArrow(guarded("frazil.spark.host.workers", "sees", probe), "ok long").collect)
     finally:
         os.unlink(probe)
-    if any(r["ok"] == 0 for r in seen):
+    if any(r["ok"] == 0 for r in answers):
         raise InvalidInput(
-            f"Spark's workers do not see {directory}, where the table lies.",
-            hint="A table on a local path needs a file system that driver and workers share.",
+            f"Spark's workers cannot see {directory}, which holds the table.",
+            hint="Put the table on a file system that driver and workers share, or on an object store.",
         )
     _checked.add(key)
 
 
 def sees(path: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Return, in a worker, 1 if a path exists there and else 0, per batch: the task of `check_shared`."""
     for _ in batches:
         yield pa.record_batch({"ok": pa.array([int(os.path.exists(path))], pa.int64())})
 
 
 def parallelism(spark: Any) -> int:
-    """Groups that a session can work on at once; on Spark Connect, which does not tell, the partitions of a shuffle."""
+    """Return how many tasks a session runs at once; on Spark Connect, where that is not known, its number of shuffle partitions."""
     return default_parallelism(spark) or int(spark.conf.get("spark.sql.shuffle.partitions", "200"))
 
 
 def heap_of_a_task(spark: Any) -> int:
-    """Bytes of a JVM's heap for each of the tasks that it runs at once. Where nothing tells how many these are, as many as the session
-    runs in all."""
+    """Return the bytes of a JVM's heap per task that the JVM runs at once. Where the cores of an executor are not set, the executor counts
+    as running all tasks of the session."""
     conf, master = spark.conf, _master(spark)
     if master.startswith("local") and not master.startswith("local-cluster"):
         heap = largest_heap(spark) or size_in_bytes(str(conf.get("spark.driver.memory", "1g")))
@@ -165,31 +177,34 @@ def heap_of_a_task(spark: Any) -> int:
 
 
 def _slots(spark: Any) -> int:
-    """Tasks enough that every worker gets one, as a rule."""
+    """Return a number of tasks large enough that, as a rule, every worker gets one."""
     return max(2, 2 * (default_parallelism(spark) or 1))
 
 
 def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Return, in a worker, a count of rows: the task of `check_workers`, which only asks whether it can run."""
     rows = sum(b.num_rows for b in batches)
     yield pa.record_batch({"ok": pa.array([rows], pa.int64())})
 
 
 def marked(text: str, mark: str) -> str | None:
-    """What a task said behind a mark; the traceback shows the line that raised it as well, which is not meant."""
-    found = text.find("RuntimeError: " + mark)
-    return None if found < 0 else text[found + len("RuntimeError: " + mark) :].splitlines()[0]
+    """Return the message that a task raised behind a mark, or None. The mark is looked up behind the name of the exception, since the
+    traceback also shows the line of source that raises it."""
+    prefix = "RuntimeError: " + mark
+    start = text.find(prefix)
+    return None if start < 0 else text[start + len(prefix) :].splitlines()[0]
 
 
 def worker_error(error: BaseException) -> NotInstalledError | None:
-    """The clear error behind a failed Spark job, when the job failed because of a worker's Python."""
+    """Return the error to raise if a Spark job failed because of a worker's Python, else None."""
     text = str(error)
     if (message := marked(text, "FRAZIL_WORKER: ")) is not None:
-        return NotInstalledError(message, hint="docs/spark.md has the recipe of a packed environment.")
+        return NotInstalledError(message, hint="docs/spark.md shows how to ship a packed environment.")
     for line in text.splitlines():
         if "ModuleNotFoundError" in line or "PYTHON_VERSION_MISMATCH" in line:
             hint = (
-                "With a local master frazil.install(spark) sees to it; else set PYSPARK_PYTHON to this Python before the session starts. "
-                "docs/spark.md has the recipe of a packed environment."
+                "With a local master, frazil.install(spark) makes workers run this Python; else set PYSPARK_PYTHON before Spark starts. "
+                "docs/spark.md shows how to ship a packed environment."
             )
             return NotInstalledError(f"A Spark worker cannot run Frazil: {line.strip()}", hint=hint)
     return None

@@ -1,4 +1,5 @@
-"""Files that Spark's own scan cannot read (with deletes, ORC, Avro, odd names and schemes): read by Arrow in tasks of Spark."""
+"""Read data files as a DataFrame by Arrow, in Python tasks of Spark: those that Spark's own Parquet scan cannot read (ORC, Avro, schemes
+that the JVM cannot open, deletes and names that the scan cannot handle; `groups` decides)."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
@@ -20,7 +21,7 @@ from frazil.spark.host.workers import check_workers, parallelism
 from frazil.spark.tasks.numbered_groups import over_groups
 from frazil.spark.types.arrow_types import arrow_schema
 from frazil.spark.types.fitted import fitted
-from frazil.spark.types.logical import arrow_type, from_arrow
+from frazil.spark.types.logical import from_arrow, named_as, transfer_type
 from frazil.spark.types.spark_types import spark_type
 from frazil.spec.schema import Schema
 from frazil.storage import Storage
@@ -28,32 +29,41 @@ from frazil.storage.locations import scheme_of
 
 
 def arrow_frame(spark: Any, plan: Plan, files: Sequence[PlannedFiles], wanted: Schema, storage: Storage, time: bool) -> DataFrame:
-    """A DataFrame over these files of a plan, a task of Spark for each group of about one split size."""
+    """Return a DataFrame over these files of a plan, in tasks of about one split size each. `wanted`: the columns to read.
+
+    Raises Unsupported for tables in this process's memory, and NotInstalledError for workers that cannot run Frazil.
+    """
     tasks = TaskSequence(tuple(files), plan.row_filter)
     for task in tasks[:1]:
-        if scheme_of(task.file.file_path) == "memory":
-            raise Unsupported(
-                "A table in memory: lives in this process; Spark's workers cannot see it.",
-                hint="Use to_arrow().",
-                table=plan.metadata.location,
-            )
+        refuse_memory(task.file.file_path, plan.metadata.location)
     check_workers(spark)
     context = ReadContext.of(plan, wanted, storage)
     groups = (c.tasks for c in combine_for(tasks, plan.options.split, parallelism(spark)))
-    # Spark finds columns by name, and trips over dots and names that differ in case only: until they are named they are numbered
-    schema = s.StructType(
-        [s.StructField(f"c{at}", spark_type(arrow_type(f.field_type), f.name, time=time), True) for at, f in enumerate(wanted.fields)]
-    )
+    schema = s.StructType(transfer_fields(wanted, time))
     frame = over_groups(spark, groups, schema, __name__, "read_group", context, arrow_schema(schema))
-    columns = []
-    for at, f in enumerate(wanted.fields):
-        column = from_arrow(F.col(f"c{at}"), f.field_type)
-        columns.append(column.alias(f.name, metadata={"comment": f.doc} if f.doc else {}))
-    return frame.select(*columns)
+    return frame.select(*table_columns(wanted))
 
 
 def read_group(_: int, tasks: Sequence[FileScanTask], context: ReadContext, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The worker's side: the rows of one group of tasks."""
+    """Yield, in a worker, the rows of one group of file scan tasks."""
     for task in tasks:
         for batch in read_task(task, context):
             yield fitted(batch, schema)
+
+
+def refuse_memory(file_path: str, table: str) -> None:
+    """Raise Unsupported if a file of a table has a `memory:` location, which exists in this process only."""
+    if scheme_of(file_path) == "memory":
+        text = "Spark's workers cannot read a table with a memory: location, which exists in this process only."
+        raise Unsupported(text, hint="Use to_arrow().", table=table)
+
+
+def transfer_fields(columns: Schema, time: bool) -> list[s.StructField]:
+    """Return the fields in which Python tasks hand columns to Spark: c0, c1, … They get the columns' names last (`table_columns`), since
+    Spark looks up columns by name and would fail for names with dots or that differ only in case."""
+    return [s.StructField(f"c{n}", spark_type(transfer_type(f.field_type), f.name, time=time), True) for n, f in enumerate(columns.fields)]
+
+
+def table_columns(columns: Schema) -> list[Column]:
+    """Return the columns that Python tasks handed over as `transfer_fields`, with the table's names, types and comments."""
+    return [named_as(from_arrow(F.col(f"c{n}"), f.field_type), f) for n, f in enumerate(columns.fields)]

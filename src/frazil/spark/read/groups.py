@@ -1,4 +1,11 @@
-"""Which files of a plan Spark's own scan may read, and in what company; all others take the Arrow path."""
+"""Decide which files of a plan Spark's own Parquet scan reads, and group those that one scan can read; Arrow reads the others.
+
+Why groups: a scan has one read schema and one plan above it. Files that lack a partition column, have no field ids, or have deletes of
+another kind need another schema or other joins, and files without deletes should not pay for those of the others.
+
+Why some files are left to Arrow: Spark's scan returns wrong rows for them without an error (a name that it would skip, a default that it
+would fill wrongly, columns without ids that could be taken for others), or the JVM cannot open them.
+"""
 
 from __future__ import annotations
 
@@ -12,27 +19,28 @@ from frazil.scan.plan import Plan
 from frazil.scan.tasks import PlannedFiles
 from frazil.spark.deletes.native_deletes import EQUALITY, NONE, POSITIONS, kinds
 from frazil.spark.scan.paths import is_hidden, jvm_can_open, spark_text
-from frazil.spark.scan.presence import file_schemas, in_old_calendar, lacking
+from frazil.spark.scan.presence import file_schemas, in_old_calendar, missing_columns
 from frazil.spark.scan.shape import Shape, is_readable
 from frazil.spark.types.spark_types import contains
 from frazil.spec import types as i
-from frazil.spec.name_mapping import MappedField, NameMapping, parse_name_mapping
+from frazil.spec.name_mapping import NameMapping, parse_name_mapping
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.properties import NAME_MAPPING
 from frazil.spec.transforms import IdentityTransform
 from frazil.storage import Storage
 
-_INT32, _INT64, _INT96 = 1, 2, 3
-_CONVERTED = 6  # SchemaElement.converted_type
-_UTC_MILLIS, _UTC_MICROS = 9, 10
+_INT32, _INT64, _INT96 = 1, 2, 3  # Type in parquet.thrift
+_CONVERTED_TYPE = 6  # field number in SchemaElement
+_TIMESTAMP_MILLIS, _TIMESTAMP_MICROS = 9, 10  # ConvertedType; both are in UTC
 
 
 @dataclass(frozen=True)
 class ScanGroup:
-    """Files that one Parquet scan reads alike. `rows`: their places in the planned table.
+    """Hold files of one partition spec that a single Parquet scan can read. `rows`: their places in the table of `planned`.
 
-    `constants`: columns the files lack, whose value is their identity partition's. `file_names`: for files without ids, the name of each
-    column in the files (id -> name); None: read by id. `deletes`: what applies to all of them (`native_deletes`).
+    `constants`: ids of columns that the files lack, whose values are those of their identity partitions. `file_names`: the columns' names
+    in files without field ids, as pairs (id, name); None: read by field id. `deletes`: the kind of deletes that apply to all of the files
+    (NONE, POSITIONS or EQUALITY of `native_deletes`).
     """
 
     planned: PlannedFiles
@@ -42,8 +50,11 @@ class ScanGroup:
     rows: list[int] = field(default_factory=list, compare=False, hash=False)
 
 
-def split(spark: Any, plan: Plan, shape: Shape, storage: Storage, keyed: Shape | None = None) -> tuple[list[ScanGroup], list[PlannedFiles]]:
-    """Groups for Spark's scan, and what is left for Arrow. `keyed`: the shape for files with equality deletes; None: they go to Arrow."""
+def scan_groups(
+    spark: Any, plan: Plan, shape: Shape, storage: Storage, keyed: Shape | None = None
+) -> tuple[list[ScanGroup], list[PlannedFiles]]:
+    """Return the groups of files for Spark's scan, and the files that are left for Arrow. `keyed`: the shape in which files with equality
+    deletes are read, with their keys; None: they are left for Arrow."""
     mapping = mapping_of(plan)
     native: dict[Any, ScanGroup] = {}
     arrow: list[PlannedFiles] = []
@@ -51,44 +62,46 @@ def split(spark: Any, plan: Plan, shape: Shape, storage: Storage, keyed: Shape |
     shapes = {NONE: shape, POSITIONS: shape, EQUALITY: keyed}
     for planned in plan.groups:
         paths = planned.table.column("file_path").to_pylist()
-        formats, applied = planned.table.column("file_format").to_pylist(), _kinds(planned, paths)
-        taken: set[int] = set()
+        formats, kinds_of_files = planned.table.column("file_format").to_pylist(), _kinds(planned, paths)
+        grouped: set[int] = set()
         for kind, wanted in shapes.items():
             if wanted is None or not all(is_readable(f.field_type) or isinstance(f.field_type, i.UnknownType) for f in wanted.fields):
                 continue
             possible = [
-                n for n, (path, file_format, here) in enumerate(zip(paths, formats, applied, strict=True))
-                if here == kind and file_format == "parquet" and not is_hidden(path) and jvm_can_open(spark, path, schemes, storage)
+                n for n, (path, file_format, kind_of_file) in enumerate(zip(paths, formats, kinds_of_files, strict=True))
+                if kind_of_file == kind and file_format == "parquet" and not is_hidden(path) and jvm_can_open(spark, path, schemes, storage)
             ]  # fmt: skip
-            for n, (constants, names) in _placed(plan, planned.spec, wanted, storage, mapping, paths, possible):
+            for n, (constants, names) in _readable(plan, planned.spec, wanted, storage, mapping, paths, possible):
                 if kind == EQUALITY and names is not None and any(f.name.startswith("\0") for f in wanted.fields):
-                    continue  # names of keys that were dropped since are not in the mapping
+                    continue  # a key column that was dropped from the table is not in the name mapping
                 group = native.setdefault((planned.spec_id, constants, names, kind), ScanGroup(planned, constants, names, kind))
                 group.rows.append(n)
-                taken.add(n)
-        if len(taken) < len(paths):
-            rest = [n for n in range(len(paths)) if n not in taken]
+                grouped.add(n)
+        if len(grouped) < len(paths):
+            rest = [n for n in range(len(paths)) if n not in grouped]
             arrow.append(planned.chosen(rest))
     return list(native.values()), arrow
 
 
 def _kinds(planned: PlannedFiles, paths: Sequence[str]) -> list[int]:
-    """What applies to each file; a file that is listed twice cannot be told by its path, and goes to Arrow when it has deletes."""
-    found: list[int] = kinds(planned).tolist()
+    """Return the kind of deletes per file, -1 for files that are left to Arrow. To those of `kinds` this adds files with deletes that are
+    listed twice: Spark's rows have the file's path only, which does not tell the entry whose deletes apply to them."""
+    kind_of_each: list[int] = kinds(planned).tolist()
     if planned.deletes is None:
-        return found
-    with_deletes = [n for n, kind in enumerate(found) if kind != NONE]
-    texts = Counter(spark_text(paths[n]) for n in with_deletes)
+        return kind_of_each
+    with_deletes = [n for n, kind in enumerate(kind_of_each) if kind != NONE]
+    occurrences = Counter(spark_text(paths[n]) for n in with_deletes)
     for n in with_deletes:
-        if texts[spark_text(paths[n])] > 1:
-            found[n] = -1
-    return found
+        if occurrences[spark_text(paths[n])] > 1:
+            kind_of_each[n] = -1
+    return kind_of_each
 
 
 _Key = tuple[frozenset[int], tuple[tuple[int, str], ...] | None]
+"""The constants and file names of a ScanGroup."""
 
 
-def _placed(
+def _readable(
     plan: Plan,
     spec: PartitionSpec,
     shape: Shape,
@@ -97,13 +110,14 @@ def _placed(
     paths: Sequence[str],
     possible: Sequence[int],
 ) -> Iterable[tuple[int, _Key]]:
-    """The rows that Spark may read, each with what decides its group."""
+    """Yield the places of those `possible` files that Spark's scan can read, each with the key of its group."""
     identity = {f.source_id for f in spec.fields if isinstance(f.transform, IdentityTransform)}
-    held = {x.field_id for f in shape.fields for x in _inside(f)}
-    constants, asked = identity & held & plan.schema.by_id.keys(), identity & held | shape.sensitive
+    wanted_ids = {x.field_id for f in shape.fields for x in _with_members(f)}
+    constants, checked = identity & wanted_ids & plan.schema.by_id.keys(), identity & wanted_ids | shape.sensitive
     with_ids = list(possible)
     if mapping is not None:
-        # Files that were not written for this table, among them those whose times Spark would change.
+        # A table with a name mapping may have files that were not written for it: files without field ids, and files in Spark's old
+        # calendar, whose dates and times Spark's scan would convert.
         schemas = file_schemas([paths[n] for n in possible], storage)
         times = any(contains(f.field_type, i.DateType, i.TimestampType, i.TimestamptzType) for f in shape.fields)
         changed = in_old_calendar([paths[n] for n in possible], storage) if times else set()
@@ -116,37 +130,40 @@ def _placed(
                 with_ids.append(n)
             elif (key := _by_name(root, shape, mapping, constants)) is not None:
                 yield n, key
-    if not asked:
+    if not checked:
         yield from ((n, (frozenset(), None)) for n in with_ids)
         return
-    tops = {f.field_id for f in shape.fields}
-    missing = lacking(plan, storage, [paths[n] for n in with_ids], asked)
+    top_level = {f.field_id for f in shape.fields}
+    missing = missing_columns(plan, storage, [paths[n] for n in with_ids], checked)
     for n in with_ids:
         absent = missing.get(paths[n], frozenset())
-        if absent <= constants & tops:
+        if absent <= constants & top_level:
             yield n, (absent, None)
 
 
-def _inside(f: i.NestedField) -> Iterable[i.NestedField]:
+def _with_members(f: i.NestedField) -> Iterable[i.NestedField]:
     yield f
     if isinstance(f.field_type, i.StructType):
-        for inner in f.field_type.fields:
-            yield from _inside(inner)
+        for member in f.field_type.fields:
+            yield from _with_members(member)
 
 
 def mapping_of(plan: Plan) -> NameMapping | None:
+    """Return the table's name mapping (`schema.name-mapping.default`), or None."""
     text = NAME_MAPPING.text(plan.metadata.properties)
     return parse_name_mapping(text) if text else None
 
 
 def _by_name(root: ParquetNode, shape: Shape, mapping: NameMapping, constants: set[int]) -> _Key | None:
-    """How a file without ids is read by name, or None when Spark could take a column for another or a value for another value."""
+    """Return the group's key for a file without field ids that is read by name; None if Spark could take one column for another (it ignores
+    case) or misread its values."""
     mapped = {m.field_id: m for m in mapping.fields if m.field_id is not None}
     columns = {c.name: c for c in root.children}
     lowered = [c.name.lower() for c in root.children]
     names, absent = [], set()
     for f in shape.fields:
-        name = next((x for x in _names(mapped.get(f.field_id)) if x in columns), None)
+        mapped_names = mapped[f.field_id].names if f.field_id in mapped else ()
+        name = next((x for x in mapped_names if x in columns), None)
         if name is None:
             if f.field_id in constants:
                 absent.add(f.field_id)
@@ -161,18 +178,15 @@ def _by_name(root: ParquetNode, shape: Shape, mapping: NameMapping, constants: s
     return frozenset(absent), tuple(names)
 
 
-def _names(m: MappedField | None) -> tuple[str, ...]:
-    return m.names if m is not None else ()
-
-
 def _same_by_name(column: ParquetNode, type_: i.IcebergType) -> bool:
-    """Whether Spark reads a foreign file's column as the format means it; INT96, zoneless times, nested columns are left to Arrow."""
+    """Tell whether Spark reads a column of a file without field ids as Iceberg defines it. Nested columns, INT96 and timestamps that are
+    not in UTC are left to Arrow."""
     if column.children or column.physical in (None, _INT96):
         return False
     match type_:
         case i.TimestamptzType():
-            converted = next((value[0] >> 1 for number, _, value in column.others if number == _CONVERTED), None)
-            return column.physical == _INT64 and converted in (_UTC_MILLIS, _UTC_MICROS)
+            converted = next((value[0] >> 1 for number, _, value in column.others if number == _CONVERTED_TYPE), None)  # zigzag varint
+            return column.physical == _INT64 and converted in (_TIMESTAMP_MILLIS, _TIMESTAMP_MICROS)
         case i.IntegerType() | i.LongType():
             return column.physical in (_INT32, _INT64)
         case i.BooleanType() | i.FloatType() | i.DoubleType() | i.StringType() | i.DateType() | i.BinaryType() | i.DecimalType():

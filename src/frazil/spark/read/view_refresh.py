@@ -1,8 +1,12 @@
-"""Temporary views follow the table: after a commit of this process the views over its frames are planned anew, those in Spark's cache too.
+"""Refresh temporary views after a commit of this process, so that SQL over a view sees what was written, as with tables of Java Iceberg.
 
-A DataFrame keeps the state of the table that it was made from, cached or not. A temporary view is a name: SQL over it, CACHE TABLE and
-`spark.table` see what this process has written, as with Java's tables. Spark keeps the plan of a DataFrame under a view's name; in it the
-root of each frame that may follow carries a tag, so that the frame can be found and exchanged for one of the table's new state.
+Why: a DataFrame is a value and keeps showing the snapshot that it was made from, cached or not. A temporary view is a name, from which
+users expect the table's current rows, in SQL, CACHE TABLE and `spark.table`. But Spark stores the DataFrame's plan under the view's name,
+and with it the files of the old snapshot.
+
+How: the root of each plan that `follow` is given carries a tag that refers to a `Followed`. After a commit, the plans of all temporary
+views are searched for tags of the table, the tagged parts are replaced by plans over the new snapshot, and the views that were in Spark's
+cache are cached again.
 """
 
 from __future__ import annotations
@@ -27,17 +31,20 @@ _REFRESHING = threading.RLock()
 _KNOWN: weakref.WeakKeyDictionary[Jvm, PlanTags] = weakref.WeakKeyDictionary()
 
 Make = Callable[[LoadedTable], Any]
-"""The frame again, of another state of the table."""
+"""Make the same DataFrame over another state of the table."""
 
 
 def _tags(jvm: Jvm) -> PlanTags:
-    if (found := _KNOWN.get(jvm)) is None:
-        found = _KNOWN[jvm] = PlanTags(jvm, "frazil.frame")
-    return found
+    if (tags := _KNOWN.get(jvm)) is None:
+        tags = _KNOWN[jvm] = PlanTags(jvm, "frazil.frame")
+    return tags
 
 
 class Followed:
-    """A frame that views may hold: how it is made anew, and the state of the table that it shows. The JVM's plan keeps it alive."""
+    """Hold a DataFrame's state of the table, and how to make it over another one; the value of the tag on its plan.
+
+    `_FRAMES` refers to it weakly: the plan in the JVM keeps it alive as long as a DataFrame or a view has the plan.
+    """
 
     class Java:
         implements: ClassVar = ["java.util.function.IntSupplier"]
@@ -48,9 +55,11 @@ class Followed:
         _FRAMES[self.number] = self
 
     def getAsInt(self) -> int:
+        """Return the number under which `_FRAMES` has this object (IntSupplier's method, called by way of the JVM)."""
         return self.number
 
     def is_behind(self, metadata: TableMetadata) -> bool:
+        """Tell whether metadata of the same table is newer than the state that the DataFrame shows."""
         return self.table == _table_of(metadata) and self.updated <= metadata.last_updated_ms and self.state != _state_of(metadata)
 
 
@@ -63,16 +72,20 @@ def _state_of(metadata: TableMetadata) -> Any:
 
 
 def follow(spark: Any, frame: Any, metadata: TableMetadata, make: Make) -> Any:
-    """The frame, marked as one of the table's current state. On Spark Connect, whose plans cannot be reached, nothing is marked."""
+    """Tag the plan of a DataFrame over a table's current state, and return the DataFrame. On Spark Connect, where plans cannot be reached,
+    nothing is tagged and views are not refreshed."""
     if (jvm := jvm_of(spark)) is not None:
         _tags(jvm).set(spark, written_plan(frame), Followed(spark, metadata, make))
     return frame
 
 
 def refresh(loaded: LoadedTable) -> None:
-    """Exchanges the table's frames in temporary views for those of its new state, and caches again what was cached of them. Without a
-    frame of the table that a view could hold, Spark is not asked. A commit has been made by now: an error is a warning."""
-    alive = [f for ref in _FRAMES.valuerefs() if (f := ref()) is not None]  # a list made at once: other threads make frames
+    """Plan again, over a table's new state, the temporary views over its DataFrames, and cache again those that were cached.
+
+    Spark is not asked if no DataFrame of the table exists that a view could hold. Errors are logged as warnings, since the commit has
+    succeeded by now.
+    """
+    alive = [f for ref in _FRAMES.valuerefs() if (f := ref()) is not None]  # valuerefs() is a copy: other threads may add DataFrames
     behind = [f for f in alive if f.is_behind(loaded.metadata)]
     sessions = {id(f.spark): f.spark for f in behind}
     with _REFRESHING:
@@ -82,90 +95,101 @@ def refresh(loaded: LoadedTable) -> None:
             try:
                 _Refresh(spark, loaded).run()
             except Exception as e:
-                _LOG.warning("Temporary views over %s keep the rows of before this commit: %s", loaded.metadata.location, e)
+                text = "Temporary views over %s keep the rows from before this commit; create them again to see the new ones. Reason: %s"
+                _LOG.warning(text, loaded.metadata.location, e)
 
 
 @dataclass
 class _Refresh:
-    """One session's views after one commit."""
+    """Refresh the temporary views of one session after one commit. `frames`: the DataFrames over the new state, by the number of the
+    `Followed` that they replace and its occurrence in a plan."""
 
     spark: Any
     loaded: LoadedTable
-    made: dict[tuple[int, int], Any] = field(default_factory=dict)
+    frames: dict[tuple[int, int], Any] = field(default_factory=dict)
 
     def run(self) -> None:
+        """Replace the plans of the views, and then cache again those that were cached."""
         jvm = jvm_of(self.spark)
         assert jvm is not None
         views = TemporaryViews(self.spark, jvm)
-        every = list(views)
-        cached = [] if views.nothing_is_cached else [c for view in every if (c := self._cached(jvm, views, view)) is not None]
-        for view in every:
-            if view.plan is not None and (plan := self._exchanged(jvm, view)) is not None:
+        all_views = list(views)
+        cached = [] if views.nothing_is_cached else [c for view in all_views if (c := self._cached(jvm, views, view)) is not None]
+        for view in all_views:
+            if view.plan is not None and (plan := self._new_plan(jvm, view)) is not None:
                 views.replace(view, plan)
         for c in cached:
-            if c.by_name:  # what somebody cached as a DataFrame stays: it is the value that it was
+            if c.by_name:  # what was cached as a DataFrame stays cached, since the DataFrame keeps its rows
                 views.uncache(c)
         for c in cached:
             views.cache_again(c)
 
     def _cached(self, jvm: Jvm, views: TemporaryViews, view: TemporaryView) -> CachedView | None:
-        """What Spark's cache holds of a view, when a frame that is behind is in it."""
-        with contextlib.suppress(Exception):  # a view may be broken, which is no affair of this commit
-            if (found := views.cached(view)) is not None:
-                search = _Exchange(jvm, self.loaded.metadata, None)
-                search.run(found.frame.logicalPlan())
+        """Return a view's entry in Spark's cache if its plan contains a DataFrame of an older state of the table, else None."""
+        with contextlib.suppress(Exception):  # a view may have become invalid for reasons that have nothing to do with this commit
+            if (cached := views.cached(view)) is not None:
+                search = _Replacement(jvm, self.loaded.metadata, None)
+                search.run(cached.frame.logicalPlan())
                 if search.count:
-                    return found
+                    return cached
         return None
 
-    def _exchanged(self, jvm: Jvm, view: TemporaryView) -> Any:
-        """The plan over the table's new state; None: it holds no frame that is behind, or cannot follow."""
-        exchange = _Exchange(jvm, self.loaded.metadata, self._again)
-        found = exchange.run(view.plan)
-        if exchange.error is not None:
-            hint = "Create the view again."
-            _LOG.warning("The temporary view %s keeps the rows of before this commit: %s %s", view.name, exchange.error, hint)
+    def _new_plan(self, jvm: Jvm, view: TemporaryView) -> Any:
+        """Return a view's plan over the table's new state; None if it does not show the table, or cannot be made over the new state."""
+        replacement = _Replacement(jvm, self.loaded.metadata, self._plan_of)
+        plan = replacement.run(view.plan)
+        if replacement.error is not None:
+            text = "The temporary view %s keeps the rows from before this commit; create it again to see the new ones. Reason: %s"
+            _LOG.warning(text, view.name, replacement.error)
             return None
-        return found if exchange.count else None
+        return plan if replacement.count else None
 
-    def _again(self, followed: Followed, which: int) -> Any:
-        """The plan of a frame's new state. `which`: a frame may stand in a plan twice, and plans that meet have columns of their own."""
-        key = (followed.number, which)
-        if key not in self.made:
-            self.made[key] = followed.make(self.loaded)
-        return written_plan(self.made[key])
+    def _plan_of(self, followed: Followed, occurrence: int) -> Any:
+        """Return the plan of a DataFrame over the table's new state. A DataFrame that occurs twice in a plan (a self-join) gets a plan per
+        occurrence, as the columns of both sides need different ids."""
+        key = (followed.number, occurrence)
+        if key not in self.frames:
+            self.frames[key] = followed.make(self.loaded)
+        return written_plan(self.frames[key])
 
 
-class _Exchange:
-    """Finds the frames that are behind in a plan, sub-queries included, and puts new ones in their places (`again` None: only finds)."""
+class _Replacement:
+    """Replace the tagged parts of a plan, sub-queries included, that show an older state of a table; with `plan_of` None, only count them.
+
+    An error ends the replacement and is kept in `error`: raised into the JVM, it would come back as an error of py4j.
+    """
 
     class Java:
         implements: ClassVar = ["scala.PartialFunction"]
 
-    def __init__(self, jvm: Jvm, metadata: TableMetadata, again: Callable[[Followed, int], Any] | None):
-        self._metadata, self._again, self._tags = metadata, again, _tags(jvm)
-        self._times: dict[int, int] = {}
+    def __init__(self, jvm: Jvm, metadata: TableMetadata, plan_of: Callable[[Followed, int], Any] | None):
+        self._metadata, self._plan_of, self._tags = metadata, plan_of, _tags(jvm)
+        self._occurrences: dict[int, int] = {}
         self.error: Exception | None = None
 
     @property
     def count(self) -> int:
-        return sum(self._times.values())
+        """Return how many parts of the plan show an older state of the table."""
+        return sum(self._occurrences.values())
 
     def run(self, plan: Any) -> Any:
+        """Return the plan with its parts replaced."""
         return plan.transformDownWithSubqueries(self)
 
-    # Called by the JVM for every node of a plan.
+    # The methods of scala.PartialFunction, which the JVM calls for every node of a plan.
 
     def applyOrElse(self, node: Any, _: Any) -> Any:
         tag = self._tags.get(node)
         followed = None if tag is None else _FRAMES.get(tag.getAsInt())
         if followed is None or self.error is not None or not followed.is_behind(self._metadata):
             return node
-        which = self._times[followed.number] = self._times.get(followed.number, 0) + 1
-        if self._again is None:
+        occurrence = self._occurrences[followed.number] = self._occurrences.get(followed.number, 0) + 1
+        if self._plan_of is None:
             return node
         try:
-            return self._in_place_of(node, self._again(followed, which), followed)
+            plan = self._tags.under_columns_of(node, self._plan_of(followed, occurrence))
+            self._tags.set(followed.spark, plan, Followed(followed.spark, self._metadata, followed.make))
+            return plan
         except Exception as e:
             self.error = e
             return node
@@ -175,8 +199,3 @@ class _Exchange:
 
     def apply(self, node: Any) -> Any:
         return self.applyOrElse(node, None)
-
-    def _in_place_of(self, node: Any, plan: Any, followed: Followed) -> Any:
-        made = self._tags.under_columns_of(node, plan)
-        self._tags.set(followed.spark, made, Followed(followed.spark, self._metadata, followed.make))
-        return made

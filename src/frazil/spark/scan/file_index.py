@@ -1,7 +1,8 @@
-"""Spark's `FileIndex`, in Python: which files a scan reads is asked of us when the scan is about to run, with the filters it will apply.
+"""Implement Spark's `FileIndex` in Python: when a scan is about to run, Spark passes it the query's filters and gets the files to read.
 
-So files are pruned by filters that were put on a DataFrame later, nothing is listed, and each file may carry a number that costs its rows
-nothing: it is the value of a partition column, of which every file is a partition of its own.
+Why not `spark.read.parquet(*files)`: with an index of our own, filters that are put on a DataFrame after it was made still prune files by
+Iceberg's metadata; Spark lists no directories; and every file can have a number that is read at no cost per row. The number is the value of
+a partition column, each file being a partition of its own. Deletes and facts of files are joined to rows by it (`file_keys`).
 """
 
 from __future__ import annotations
@@ -11,13 +12,11 @@ import hashlib
 import logging
 import os
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
 import msgspec
-from pyspark.sql import DataFrame
-from pyspark.sql import types as s
 
 from frazil.spark.host.jvm import FILE_INDEX, Jvm, ParquetRelations, each
 from frazil.spark.scan.paths import path_text, spark_text
@@ -25,64 +24,66 @@ from frazil.spark.scan.pushed import Pushed, filters_of
 from frazil.storage.locations import local_path_of, scheme_of
 
 _LOG = logging.getLogger(__name__)
-FILE = "__frazil_file_key"  # the column of numbers
+FILE = "__frazil_file_key"  # the partition column that holds each file's number
 _KNOWN: weakref.WeakKeyDictionary[Jvm, ParquetRelations] = weakref.WeakKeyDictionary()
 
-Kept = Callable[[Sequence[Pushed]], Sequence[int] | None]
-
-
-def relation(spark: Any, session: Any, schema: s.StructType, index: FileIndex, options: Mapping[str, str]) -> DataFrame:
-    """Spark's own Parquet scan of an index's files. `session`: the JVM's, by which it reads."""
-    return index.relations.scan(spark, session, schema, index, options)
+Prune = Callable[[Sequence[Pushed]], Sequence[int] | None]
+"""Return the places, among a scan's files, of those that may hold rows for the filters; None: all of them may."""
 
 
 class FileIndex:
-    """Files; with `numbers`, a column `FILE` says of each row its file's. `kept`: the places of those that filters leave, None: all.
+    """Hold the files of a scan, and answer the JVM's calls of Spark's interface FileIndex.
 
-    The methods are those of Spark's interface, and are called by the JVM.
+    `numbers`: a number per file, which the scan shows in the column `FILE`; `prune`: prunes files by the filters of a query. `relations`
+    makes the scan over this index (`ParquetRelations.scan`).
     """
 
     class Java:
         implements: ClassVar = [FILE_INDEX]
 
-    def __init__(self, jvm: Jvm, root: str, paths: Sequence[str], sizes: Sequence[int], numbers: Sequence[int] | None, kept: Kept):
+    def __init__(self, jvm: Jvm, root: str, paths: Sequence[str], sizes: Sequence[int], numbers: Sequence[int] | None, prune: Prune):
         if (relations := _KNOWN.get(jvm)) is None:
             relations = _KNOWN[jvm] = ParquetRelations(jvm, FileIndex, FILE)
-        self.relations, self._host, self._root, self._kept = relations, jvm, root, kept
+        self.relations, self._jvm, self._root, self._prune = relations, jvm, root, prune
         self._paths, self._sizes, self._numbers = paths, sizes, numbers
 
-    def listFiles(self, of_partitions: Any, of_rows: Any) -> Any:
-        self._check(of_partitions)
+    def listFiles(self, partition_filters: Any, data_filters: Any) -> Any:
+        """Return the files to read, as Spark's partition directories: those that may hold rows for the data filters."""
+        self._check(partition_filters)
         try:
-            found = self._kept(filters) if (filters := filters_of(of_rows)) else None
-        except Exception as e:  # a query that can read all files does not end because a manifest could not be read once more
+            places = self._prune(filters) if (filters := filters_of(data_filters)) else None
+        except Exception as e:  # a manifest cannot be read again, say: the query still returns the right rows if it reads all files
             _LOG.warning("Filters prune no files of %s: %s", self._root, e)
-            found = None
-        return self._all if found is None or len(found) == len(self._paths) else self._listing(found)
+            places = None
+        return self._all if places is None or len(places) == len(self._paths) else self._listing(places)
 
     @cached_property
     def _all(self) -> Any:
         return self._listing(range(len(self._paths)))
 
-    def _check(self, of_partitions: Any) -> None:
-        """Spark leaves filters of partition columns to the index. Ours is in no filter by itself; a join may add that it is not null.
-        Filters without any column are handed over as well, and Spark evaluates them after the scan all the same."""
-        for one in each(of_partitions):
-            if (kind := one.getClass().getSimpleName()) != "IsNotNull" and not one.references().isEmpty():
-                raise AssertionError(f"Spark filters the files of {self._root} by their numbers ({kind}), which is not foreseen.")
+    def _check(self, partition_filters: Any) -> None:
+        """Raise AssertionError for a filter on the column of numbers: Spark leaves filters on partition columns to the index, and this one
+        does not apply them. Frazil puts no filter on the column; a join may add IsNotNull, which is always true. Spark also passes filters
+        without any column here, but evaluates those after the scan."""
+        for condition in each(partition_filters):
+            if (kind := condition.getClass().getSimpleName()) != "IsNotNull" and not condition.references().isEmpty():
+                raise AssertionError(f"Spark filters the files of {self._root} by the internal column {FILE} ({kind}): not supported.")
 
     def _listing(self, places: Sequence[int]) -> Any:
-        same = {"isdir": False, "block_replication": 1, "blocksize": 128 * 1024 * 1024, "access_time": 0, "modification_time": 0}
-        files = [same | {"path": path_text(self._paths[n]), "length": self._length(n)} for n in places]
-        partitions: list[tuple[list[int], list[dict[str, Any]]]] = [([], files)]
+        common = {"isdir": False, "block_replication": 1, "blocksize": 128 * 1024 * 1024, "access_time": 0, "modification_time": 0}
+        statuses = [common | {"path": path_text(self._paths[n]), "length": self._length(n)} for n in places]
+        partitions: list[tuple[list[int], list[dict[str, Any]]]] = [([], statuses)]
         if self._numbers is not None:
-            partitions = [([self._numbers[n]], [f]) for n, f in zip(places, files, strict=True)]
-        told = [{"values": {"values": values}, "files": [{"fileStatus": f, "metadata": {}} for f in of]} for values, of in partitions]
-        return self.relations.listing(msgspec.json.encode(told).decode())
+            partitions = [([self._numbers[n]], [status]) for n, status in zip(places, statuses, strict=True)]
+        directories = [
+            {"values": {"values": values}, "files": [{"fileStatus": status, "metadata": {}} for status in of_directory]}
+            for values, of_directory in partitions
+        ]
+        return self.relations.listing(msgspec.json.encode(directories).decode())
 
     def _length(self, place: int) -> int:
-        """Of local files what they have, which is quickly asked: some writers put other sizes into manifests. Elsewhere, as for Java, the
-        manifest counts."""
+        """Return a file's length in bytes: of local files the real one, since some writers record another size in manifests and the look-up
+        is quick; else the one in the manifest, as Java Iceberg does."""
         if scheme_of(self._paths[place]) == "file":
             with contextlib.suppress(OSError):
                 return os.path.getsize(local_path_of(self._paths[place]))
@@ -90,40 +91,49 @@ class FileIndex:
 
     @cached_property
     def _name(self) -> str:
-        told = "\n".join((self._root, *self._paths, *map(str, self._numbers or ()))).encode()
-        return f"Frazil({hashlib.sha256(told).hexdigest()})"
+        """Return a text that is the same for indexes of the same files, by which Spark recognises equal scans."""
+        content = "\n".join((self._root, *self._paths, *map(str, self._numbers or ()))).encode()
+        return f"Frazil({hashlib.sha256(content).hexdigest()})"
 
     @cached_property
     def _roots(self) -> Any:
         return self.relations.path(path_text(self._root))
 
     def rootPaths(self) -> Any:
+        """Return the table's location; Spark shows it in plans and opens the file system by it."""
         return self._roots
 
     def inputFiles(self) -> Any:
-        return self._host.texts([spark_text(p) for p in self._paths])
+        """Return all files of the scan, as `DataFrame.inputFiles` shows them."""
+        return self._jvm.texts([spark_text(p) for p in self._paths])
 
     def refresh(self) -> None:
-        """Files of Iceberg do not change."""
+        """Do nothing: the files of a snapshot never change."""
 
     def sizeInBytes(self) -> int:
+        """Return the size of all files, by which Spark chooses join strategies."""
         return sum(self._sizes)
 
     def partitionSchema(self) -> Any:
+        """Return the StructType of the partition columns: `FILE` where files have numbers, else none."""
         return self.relations.no_columns if self._numbers is None else self.relations.numbers
 
     def metadataOpsTimeNs(self) -> Any:
-        return self._host.none
+        """Return Scala's None: the time that planning took is not reported to Spark."""
+        return self._jvm.none
 
     def isTimeTravel(self) -> bool:
+        """Return False: Spark need not treat the files of a snapshot in a special way."""
         return False
 
     def toString(self) -> str:
+        """Return the text by which `equals` compares."""
         return self._name
 
     def hashCode(self) -> int:
+        """Return a hash that is the same for indexes of the same files."""
         return int(self._name[7:14], 16)
 
     def equals(self, other: Any) -> bool:
-        """Another object of the JVM, whose text tells it: one of ours answers through `toString`."""
+        """Compare by `toString`: an object of this class arrives as a Java proxy, which answers with this class's text."""
         return other is not None and str(other.toString()) == self._name

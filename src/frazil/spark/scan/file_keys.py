@@ -1,9 +1,9 @@
-"""Files as one long number each, so that Spark finds what belongs to a file without comparing texts.
+"""Give each file of a scan a key, a long, by which Spark joins deletes and facts to its rows. To join by path, Spark would compare strings.
 
-Files of our own index have the numbers that we give them. On Spark Connect, which has no such index, a file's number is
-`xxhash64(_metadata.file_path)`: the driver knows all paths of a scan and computes the same (XXH64 with seed 42, as Spark's function has
-it). Such a number is the first of a span of `SPAN`, one for each 65,536 rows of the file; where two spans meet, or one would pass the
-largest long, another salt is taken.
+Files of a `FileIndex` have the numbers that Frazil gives them. On Spark Connect, which has no such index, the key is
+`xxhash64(_metadata.file_path)`: the driver knows all paths of a scan and computes the same hashes (XXH64 with seed 42, as in Spark). Each
+key begins a span of `SPAN` keys, one per 65,536 rows of the file (`chunk_key`). If two spans overlap, or one would pass the largest long,
+the paths are hashed again with a salt.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from frazil.spark.scan.paths import spark_text
 Numbers = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 ROW = "__frazil_row"
-ROW_INDEX = "_tmp_metadata_row_index"  # the column behind `_metadata.row_index`, which Spark would hand over in a struct made for each row
-UNIT = 64  # rows of a word of a bitmap
-SPAN = 1 << 20  # chunks of 65,536 rows: 68 billion rows a file
+ROW_INDEX = "_tmp_metadata_row_index"  # the column behind `_metadata.row_index`; reading it saves a struct per row
+UNIT = 64  # rows per word of a bitmap
+SPAN = 1 << 20  # keys per file, one per 65,536 rows: up to 68 billion rows
 _SEED = 42
 _P1, _P2, _P3, _P4, _P5 = (
     np.uint64(p) for p in (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5)
@@ -35,49 +35,52 @@ _P1, _P2, _P3, _P4, _P5 = (
 
 @dataclass(frozen=True, eq=False)
 class FileKeys:
-    """`numbers[i]` is the key of the i-th file; `text` gives a row's, None: it has it already, as the numbers are ours and no hashes."""
+    """Hold the keys of a scan's files. `numbers[i]`: the key of the i-th file; `text`: the SQL of a row's key, None if the scan has the
+    column `FILE` already."""
 
     numbers: Numbers
     text: str | None
 
     @classmethod
     def given(cls, numbers: Numbers) -> FileKeys:
-        """Of the files of an index of ours (`FileIndex`) that has these numbers."""
+        """Return the keys of files that a `FileIndex` has given these numbers."""
         return cls(numbers, None)
 
     @classmethod
     def of(cls, paths: Sequence[str]) -> FileKeys:
-        """Of locations; two names of one file have one key."""
+        """Return the keys of files, hashed from their locations; two spellings of one location have one key."""
         texts = [spark_text(p) for p in paths]
-        for n in itertools.count():
-            salt = f"{n}" if n else ""
+        for attempt in itertools.count():
+            salt = f"{attempt}" if attempt else ""
             numbers = xxhash64([salt + t for t in texts])
             if apart(xxhash64([salt + t for t in set(texts)]) if len(set(texts)) < len(texts) else numbers):
                 return cls(numbers, f"xxhash64(concat('{salt}', _metadata.file_path))" if salt else "xxhash64(_metadata.file_path)")
         raise AssertionError
 
     def added(self, scan: DataFrame, rows: bool = False, direct: bool = False) -> DataFrame:
-        """The scan with the key of each row's file, and with `rows` the row's number in it. `direct`: the scan has `ROW_INDEX`."""
-        row = ROW_INDEX if direct else "_metadata.row_index"
-        numbered = f"coalesce({row}, CAST(raise_error('Spark gave no row numbers.') AS BIGINT)) AS {ROW}"
-        return scan.selectExpr("*", *([f"{self.text} AS {FILE}"] if self.text else []), *([numbered] if rows else []))
+        """Return a scan with each row's file key as `FILE`, and if `rows` the row's position in its file as `ROW`. `direct`: the scan has
+        the column `ROW_INDEX`. A row without a position fails the query, since its deletes could not be applied."""
+        row_index = ROW_INDEX if direct else "_metadata.row_index"
+        row = f"coalesce({row_index}, CAST(raise_error('Spark did not return the position of a row in its file.') AS BIGINT)) AS {ROW}"
+        return scan.selectExpr("*", *([f"{self.text} AS {FILE}"] if self.text else []), *([row] if rows else []))
 
 
 def counted(count: int) -> Numbers:
-    """Numbers for files of which nothing is asked but to be told apart."""
+    """Return the keys 0, 1, 2, … for files that only have to be distinguished."""
     return np.arange(count, dtype=np.int64)
 
 
 def by_rows(rows: Numbers, numbered: npt.NDArray[np.bool_]) -> Numbers:
-    """Keys for files of so many rows: the place of a file's first row among the rows of all `numbered` files, a multiple of `UNIT`. The
-    others come behind them."""
+    """Return keys for files with these numbers of rows: the position of the file's first row when the rows of all `numbered` files are
+    counted through, each file beginning at a multiple of `UNIT`. So one bitmap can hold the deletes of all these files. The keys of the
+    other files follow."""
     units = np.where(numbered, np.maximum(-(-rows // UNIT), 1), 0)
-    begins = np.cumsum(units) - units
-    return np.where(numbered, begins, units.sum() + np.cumsum(~numbered) - 1) * UNIT
+    first_units = np.cumsum(units) - units
+    return np.where(numbered, first_units, units.sum() + np.cumsum(~numbered) - 1) * UNIT
 
 
 def apart(numbers: Numbers) -> bool:
-    """Whether spans that begin at these numbers neither meet nor overflow (an overflow is an error in Spark)."""
+    """Tell whether the spans of keys that begin at these numbers neither overlap nor exceed a long (which would be an error in Spark)."""
     ascending = np.sort(numbers)
     if not len(ascending):
         return True
@@ -86,25 +89,25 @@ def apart(numbers: Numbers) -> bool:
 
 
 def chunk_key() -> Column:
-    """Of a row of a scan that has keys: the number of its file and its 65,536 rows."""
+    """Return the key of a row's chunk: its file's key plus the number of the chunk of 65,536 rows in which the row lies."""
     return F.col(FILE) + F.shiftright(F.col(ROW), 16)
 
 
 def same_files(scan: DataFrame, paths: Sequence[str]) -> bool:
-    """Whether Spark tells the files of a scan in the words that `spark_text` foresees; else nothing would be found by their hashes."""
+    """Tell whether Spark spells the files of a scan as `spark_text` expects. If not, the hashes differ, and no delete would be applied."""
     return {re.sub("^file://(?=/)", "file:", t) for t in scan.inputFiles()} == {spark_text(p) for p in paths}
 
 
 def xxhash64(texts: Sequence[str]) -> Numbers:
-    """Spark's `xxhash64` of each text."""
+    """Compute Spark's `xxhash64` of each text. Texts of equal length are hashed together, vectorised."""
     raw = [t.encode() for t in texts]
     lengths = np.array([len(b) for b in raw], np.int64)
-    found = np.zeros(len(raw), np.uint64)
+    hashes = np.zeros(len(raw), np.uint64)
     with np.errstate(over="ignore"):
         for length in np.unique(lengths):
-            at = np.flatnonzero(lengths == length)
-            found[at] = _hashed(np.frombuffer(b"".join(raw[i] for i in at), np.uint8).reshape(len(at), int(length)))
-    return found.view(np.int64)
+            places = np.flatnonzero(lengths == length)
+            hashes[places] = _hashed(np.frombuffer(b"".join(raw[i] for i in places), np.uint8).reshape(len(places), int(length)))
+    return hashes.view(np.int64)
 
 
 def _rotated(x: Words, bits: int) -> Words:
@@ -112,31 +115,31 @@ def _rotated(x: Words, bits: int) -> Words:
 
 
 def _hashed(data: npt.NDArray[np.uint8]) -> Words:
-    """XXH64 of rows of equal length."""
+    """Compute XXH64 of byte strings of equal length, one per row of `data`."""
     count, length = data.shape
-    seed, whole = np.uint64(_SEED), length // 8
-    words = np.ascontiguousarray(data[:, : whole * 8]).view(np.uint64).reshape(count, whole)
+    seed, word_count = np.uint64(_SEED), length // 8
+    words = np.ascontiguousarray(data[:, : word_count * 8]).view(np.uint64).reshape(count, word_count)
     at = 0
     if length >= 32:
         lanes = [np.full(count, s, np.uint64) for s in (seed + _P1 + _P2, seed + _P2, seed, seed - _P1)]
-        while at + 4 <= whole:
+        while at + 4 <= word_count:
             lanes = [_rotated(v + words[:, at + i] * _P2, 31) * _P1 for i, v in enumerate(lanes)]
             at += 4
-        found = sum((_rotated(v, r) for v, r in zip(lanes, (1, 7, 12, 18), strict=True)), np.zeros(count, np.uint64))
+        hashes = sum((_rotated(v, r) for v, r in zip(lanes, (1, 7, 12, 18), strict=True)), np.zeros(count, np.uint64))
         for v in lanes:
-            found = (found ^ (_rotated(v * _P2, 31) * _P1)) * _P1 + _P4
+            hashes = (hashes ^ (_rotated(v * _P2, 31) * _P1)) * _P1 + _P4
     else:
-        found = np.full(count, seed + _P5, np.uint64)
-    found = found + np.uint64(length)
-    for i in range(at, whole):
-        found = _rotated(found ^ (_rotated(words[:, i] * _P2, 31) * _P1), 27) * _P1 + _P4
-    rest = data[:, whole * 8 :]
+        hashes = np.full(count, seed + _P5, np.uint64)
+    hashes = hashes + np.uint64(length)
+    for i in range(at, word_count):
+        hashes = _rotated(hashes ^ (_rotated(words[:, i] * _P2, 31) * _P1), 27) * _P1 + _P4
+    rest = data[:, word_count * 8 :]
     if rest.shape[1] >= 4:
         four = np.ascontiguousarray(rest[:, :4]).view(np.uint32).reshape(count).astype(np.uint64)
-        found = _rotated(found ^ (four * _P1), 23) * _P2 + _P3
+        hashes = _rotated(hashes ^ (four * _P1), 23) * _P2 + _P3
         rest = rest[:, 4:]
     for i in range(rest.shape[1]):
-        found = _rotated(found ^ (rest[:, i].astype(np.uint64) * _P5), 11) * _P1
-    found = (found ^ (found >> np.uint64(33))) * _P2
-    found = (found ^ (found >> np.uint64(29))) * _P3
-    return found ^ (found >> np.uint64(32))
+        hashes = _rotated(hashes ^ (rest[:, i].astype(np.uint64) * _P5), 11) * _P1
+    hashes = (hashes ^ (hashes >> np.uint64(33))) * _P2
+    hashes = (hashes ^ (hashes >> np.uint64(29))) * _P3
+    return hashes ^ (hashes >> np.uint64(32))

@@ -1,4 +1,4 @@
-"""Facts of files beside their rows: partition values, sequence numbers and first row ids, joined to the scan by the file's key."""
+"""Join facts of files (partition values, sequence numbers, first row ids) to the rows of a scan, by the files' keys."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from frazil.spark.scan.file_keys import Numbers
 from frazil.spark.types.spark_types import spark_type
 from frazil.spec.types import DateType, IcebergType, TimestampType, TimestamptzType, TimeType, UnknownType, UUIDType
 
-_FILE, _FOUND = "__frazil_fact_of", "__frazil_found"
+_FILE, _IS_PLANNED = "__frazil_fact_of", "__frazil_found"
 
 
-def shown(values: pa.Array, type_: IcebergType) -> pa.Array:
-    """Internal values (arrow_value_type) as Spark's column of the type takes them."""
+def spark_values(values: pa.Array, type_: IcebergType) -> pa.Array:
+    """Convert internal values (`expr.values.arrow_type`) of a primitive type to the Arrow type in which Spark takes them."""
     match type_:
         case DateType():
             return values.cast(pa.int32()).cast(pa.date32())
@@ -38,26 +38,31 @@ def shown(values: pa.Array, type_: IcebergType) -> pa.Array:
 
 
 def with_facts(scan: DataFrame, keys: Numbers, columns: Mapping[str, tuple[pa.Array, IcebergType]], time: bool = False) -> DataFrame:
-    """A scan with keys, each row beside the facts of its file. A file that is not among them fails the read: no row is guessed."""
+    """Return a scan that has the column `FILE` with more columns, by name, that hold a fact of each row's file.
+
+    `keys`: the key of each planned file; `columns`: per name the facts of these files, in the same order, and their type. The query fails
+    if a row's file is not among them, since its rows would otherwise have nulls in place of facts.
+    """
     numbers, first = np.unique(keys, return_index=True)
-    fields = [s.StructField(_FILE, s.LongType()), s.StructField(_FOUND, s.BooleanType())]
+    fields = [s.StructField(_FILE, s.LongType()), s.StructField(_IS_PLANNED, s.BooleanType())]
     arrays: list[pa.Array] = [pa.array(numbers), pa.repeat(True, len(numbers))]
     for name, (values, type_) in columns.items():
         fields.append(s.StructField(name, s.StringType() if isinstance(type_, UnknownType) else spark_type(type_, name, time=time)))
         arrays.append(values.take(pa.array(first)))
-    made = pa.Table.from_arrays(arrays, names=[f.name for f in fields])
-    facts = scan.sparkSession.createDataFrame(made, schema=s.StructType(fields))
-    beside = scan.join(F.broadcast(facts), F.col(FILE) == F.col(_FILE), "left")
-    unknown = F.raise_error(F.lit("A file of the scan was not planned by Frazil."))
-    return beside.withColumns({n: F.when(F.col(_FOUND), F.col(n)).otherwise(unknown) for n in columns}).drop(_FILE, _FOUND)
+    table = pa.Table.from_arrays(arrays, names=[f.name for f in fields])
+    facts = scan.sparkSession.createDataFrame(table, schema=s.StructType(fields))
+    joined = scan.join(F.broadcast(facts), F.col(FILE) == F.col(_FILE), "left")
+    unplanned = F.raise_error(F.lit("Spark read a file that Frazil did not plan for this scan."))
+    return joined.withColumns({n: F.when(F.col(_IS_PLANNED), F.col(n)).otherwise(unplanned) for n in columns}).drop(_FILE, _IS_PLANNED)
 
 
 def partition_values(table: pa.Table, fields: Iterable[tuple[int, IcebergType]]) -> dict[int, pa.Array]:
-    """Partition values of a plan's table by partition field id, as Spark shows them."""
+    """Return the partition values of planned files, as Spark shows them, by partition field id. `fields`: ids and types that are wanted;
+    those that no file has are left out."""
     column = table.column("partition").combine_chunks()
-    children = {column.type.field(n).name: n for n in range(column.type.num_fields)}
-    found = {}
+    places = {column.type.field(n).name: n for n in range(column.type.num_fields)}
+    values = {}
     for field_id, type_ in fields:
-        if (at := children.get(str(field_id))) is not None:
-            found[field_id] = shown(column.flatten()[at], type_)
-    return found
+        if (place := places.get(str(field_id))) is not None:
+            values[field_id] = spark_values(column.flatten()[place], type_)
+    return values

@@ -1,4 +1,4 @@
-"""Which files of a read are left by filters that Spark hands down when the read runs."""
+"""Prune the files of a scan by the filters that Spark passes to it when the query runs."""
 
 from __future__ import annotations
 
@@ -11,37 +11,38 @@ from frazil.expr.bind import bind, conjunction
 from frazil.expr.bound import Bound
 from frazil.scan.narrow import may_hold
 from frazil.scan.plan import Plan
-from frazil.spark.scan.file_index import Kept
+from frazil.spark.scan.file_index import Prune
 from frazil.spark.scan.pushed import Pushed
 from frazil.spec.schema import Schema
 
-_KEPT = 8
+_MOST_ANSWERS = 8
 
 
 @dataclass(frozen=True, eq=False)
 class Narrowing:
-    """Of one read, which may be several scans; what was asked last is known."""
+    """Prune the files of one read, which may consist of several scans. The last answers are kept: the scans of a read get the same filters,
+    and a DataFrame is often used more than once."""
 
     plan: Plan
-    _known: dict[Bound, frozenset[str] | None] = field(default_factory=dict, repr=False)
+    _answers: dict[Bound, frozenset[str] | None] = field(default_factory=dict, repr=False)
 
-    def kept(self, paths: Sequence[str], sources: Mapping[int, str]) -> Kept:
-        """Of a scan of these files that calls columns as `sources` says, by their ids."""
+    def of_scan(self, paths: Sequence[str], sources: Mapping[int, str]) -> Prune:
+        """Return the function that prunes the files of one scan. `sources`: the scan's name of each column, by field id."""
         schema = Schema(*(replace(f, name=sources[f.field_id]) for f in self.plan.schema.fields if f.field_id in sources))
 
-        def kept(filters: Sequence[Pushed]) -> list[int] | None:
+        def prune(filters: Sequence[Pushed]) -> list[int] | None:
             bound = []
             for f in filters:
-                with contextlib.suppress(FrazilError):
+                with contextlib.suppress(FrazilError):  # a filter that cannot be bound prunes nothing; Spark still applies it to rows
                     bound.append(bind(f.predicate, schema, zone=f.zone))
-            found = self._may_hold(conjunction(bound), schema)
-            return None if found is None else [n for n, path in enumerate(paths) if path in found]
+            files = self._may_hold(conjunction(bound), schema)
+            return None if files is None else [n for n, path in enumerate(paths) if path in files]
 
-        return kept
+        return prune
 
     def _may_hold(self, row_filter: Bound, schema: Schema) -> frozenset[str] | None:
-        if row_filter not in self._known:
-            while len(self._known) >= _KEPT:
-                self._known.pop(next(iter(self._known)), None)
-            self._known[row_filter] = may_hold(self.plan, row_filter, schema)
-        return self._known.get(row_filter)
+        if row_filter not in self._answers:
+            while len(self._answers) >= _MOST_ANSWERS:
+                self._answers.pop(next(iter(self._answers)), None)
+            self._answers[row_filter] = may_hold(self.plan, row_filter, schema)
+        return self._answers.get(row_filter)

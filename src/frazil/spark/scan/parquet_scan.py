@@ -1,4 +1,5 @@
-"""Spark's Parquet scan of given files."""
+"""Open Spark's Parquet scan over a list of files, by field id: over a `FileIndex`, or where there is none (on Spark Connect, or if Spark's
+FileIndex has changed) by `spark.read` with the files' paths."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from pyspark.sql import types as s
 from frazil.scan.options import SplitOptions
 from frazil.spark.host.jvm import NOT_AS_KNOWN, Jvm, fall_back, jvm_of
 from frazil.spark.host.settings import enable_ids, scan_session, temporarily
-from frazil.spark.scan.file_index import FileIndex, Kept, relation
+from frazil.spark.scan.file_index import FileIndex, Prune
 from frazil.spark.scan.file_keys import FileKeys, Numbers, same_files
 from frazil.spark.scan.paths import as_glob
 
@@ -24,34 +25,34 @@ _OPTIONS = {
 }  # fmt: skip
 _USUAL = SplitOptions()
 _SPLIT, _COST = "spark.sql.files.maxPartitionBytes", "spark.sql.files.openCostInBytes"
-_AT_LEAST = "spark.sql.files.minPartitionNum"  # partitions: Spark makes its pieces smaller where there are fewer
+_LEAST_PARTITIONS = "spark.sql.files.minPartitionNum"  # if there would be fewer, Spark makes splits smaller than asked
 _THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
-_LEAST_PIECE = 4 << 10
-"""Bytes. Spark would cut files by bytes, into pieces of which most hold no row group; others cut by row groups only."""
+_LEAST_SPLIT = 4 << 10
+"""The smallest split in bytes. Iceberg splits files at row groups, but Spark at any byte: smaller splits would mostly hold no row group."""
 
 
 @dataclass(frozen=True)
 class ScannedFiles:
-    """Some files of a table. `numbers`: of each file one that no other has, where rows must be told by their files. `kept`: which of them
-    filters leave that are put on later."""
+    """Hold the files of one scan. `root`: the table's location; `sizes`: bytes per file; `numbers`: a distinct number per file, None if the
+    rows need no file keys; `prune`: prunes the files by the filters of a query."""
 
     root: str
     paths: Sequence[str] = field(repr=False)
     sizes: Sequence[int] = field(repr=False)
     numbers: Numbers | None = field(default=None, repr=False)
-    kept: Kept = field(default=lambda _: None, repr=False)
+    prune: Prune = field(default=lambda _: None, repr=False)
 
 
 @dataclass(frozen=True, eq=False)
 class OpenedScan:
-    """A scan. `by_id`: it finds columns by field id whatever the session is set to."""
+    """Hold an opened scan. `by_id`: it was opened over a `FileIndex`, and so reads by field id whatever is set on the running session."""
 
     frame: DataFrame
     files: ScannedFiles
     by_id: bool
 
     def keys(self) -> FileKeys | None:
-        """The files' keys, where they have numbers; None, on Spark Connect: it calls files as it should not."""
+        """Return the keys of files that have numbers; None if keys must be hashed from paths and Spark spells the paths in another way."""
         if self.by_id:
             assert self.files.numbers is not None
             return FileKeys.given(self.files.numbers)
@@ -59,8 +60,8 @@ class OpenedScan:
 
 
 def open_files(spark: Any, schema: s.StructType, files: ScannedFiles, split: SplitOptions = _USUAL) -> OpenedScan:
-    """Spark's Parquet scan of exactly these files. `split`: how they are cut, unless it is the usual; then, and on Spark Connect, the
-    session's settings count."""
+    """Open Spark's Parquet scan of exactly these files. `split`: the size of splits and the cost of opening a file; by default, and always
+    without a `FileIndex`, the session's settings apply."""
     if (jvm := jvm_of(spark)) is not None:
         try:
             return OpenedScan(_by_index(spark, jvm, schema, files, split), files, True)
@@ -68,21 +69,22 @@ def open_files(spark: Any, schema: s.StructType, files: ScannedFiles, split: Spl
             fall_back("The file index", error)
     enable_ids(spark)
     globs = list(map(as_glob, files.paths))
-    with _no_listing_job(spark, len(globs)):
+    with _without_listing_job(spark, len(globs)):
         return OpenedScan(spark.read.format("parquet").schema(schema).options(**_OPTIONS).load(globs), files, False)
 
 
 def _by_index(spark: Any, jvm: Jvm, schema: s.StructType, files: ScannedFiles, split: SplitOptions) -> DataFrame:
-    """The scan that asks for its files when it runs."""
-    sizes = {} if split == _USUAL else {_SPLIT: str(max(split.split_size, _LEAST_PIECE)), _COST: str(split.open_file_cost)}
-    sizes |= {} if split.adaptive else {_AT_LEAST: "1"}
+    """Open the scan over a `FileIndex`, which Spark asks for the files when the query runs."""
+    settings = {} if split == _USUAL else {_SPLIT: str(max(split.split_size, _LEAST_SPLIT)), _COST: str(split.open_file_cost)}
+    settings |= {} if split.adaptive else {_LEAST_PARTITIONS: "1"}
     numbers = None if files.numbers is None else files.numbers.tolist()
-    index = FileIndex(jvm, files.root, files.paths, files.sizes, numbers, files.kept)
-    return relation(spark, scan_session(spark, jvm, sizes), schema, index, _OPTIONS)
+    index = FileIndex(jvm, files.root, files.paths, files.sizes, numbers, files.prune)
+    return index.relations.scan(spark, scan_session(spark, jvm, settings), schema, index, _OPTIONS)
 
 
 @contextlib.contextmanager
-def _no_listing_job(spark: Any, count: int) -> Iterator[None]:
+def _without_listing_job(spark: Any, count: int) -> Iterator[None]:
+    """Keep Spark from starting a job that lists so many paths: 5,000 files then take 10 s to open instead of 0.6 s."""
     if count <= int(spark.conf.get(_THRESHOLD)):
         yield
         return

@@ -1,4 +1,5 @@
-"""Locations as Spark takes and tells them: glob patterns going in, `_metadata.file_path` (a URI) coming out."""
+"""Spell locations of files for Spark, which takes glob patterns as paths and returns `_metadata.file_path` as a URI, and tell which files
+Spark's own scan can open."""
 
 from __future__ import annotations
 
@@ -11,33 +12,34 @@ from frazil.storage import Storage, has_vended_credentials
 from frazil.storage.locations import local_path_of, scheme_of
 
 _GLOB = re.compile(r"([*?\[\]{}\\])")
-_PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.!~'()*:@&=+$,;/")
+_UNENCODED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.!~'()*:@&=+$,;/")
 _LINE_ENDS = re.compile(r"[\n\r]")
 
 
 def as_glob(location: str) -> str:
-    """The location so that Spark takes it for itself and for no pattern."""
+    """Escape a location so that Spark does not take characters such as `*` and `[` in it for a glob pattern."""
     return _GLOB.sub(r"\\\1", location)
 
 
 def is_hidden(location: str) -> bool:
-    """Whether Spark's file index drops the file because of its name, or cannot be handed it."""
+    """Tell whether Spark's scan would skip a file because of its name, or could not be given its path."""
     name = location.rpartition("/")[2]
     return name.startswith(("_", ".")) or name.endswith("._COPYING_") or bool(_LINE_ENDS.search(location)) or "\\" in location
 
 
 def spark_text(location: str) -> str:
-    """What `_metadata.file_path` says for a location: Hadoop's Path, percent-encoded as java.net.URI does."""
-    store, path = _parted(location)
-    return store + _quoted(path)
+    """Return what `_metadata.file_path` holds for a location: Hadoop's Path, percent-encoded as by java.net.URI."""
+    file_system, path = _split(location)
+    return file_system + _percent_encoded(path)
 
 
 def path_text(location: str) -> str:
-    """A location as Hadoop's Path takes it: with its file system, and nothing encoded."""
-    return "".join(_parted(location))
+    """Return a location as Hadoop's Path takes it: with its scheme, and without percent-encoding."""
+    return "".join(_split(location))
 
 
-def _parted(location: str) -> tuple[str, str]:
+def _split(location: str) -> tuple[str, str]:
+    """Split a location into scheme and authority, and path; doubled slashes of the path become one, as in Hadoop's Path."""
     if scheme_of(location) == "file":
         return "file:", re.sub("/{2,}", "/", local_path_of(location))
     scheme, _, rest = location.partition("://")
@@ -45,11 +47,11 @@ def _parted(location: str) -> tuple[str, str]:
     return f"{scheme}://{authority}", re.sub("/{2,}", "/", slash + path)
 
 
-def _quoted(path: str) -> str:
+def _percent_encoded(path: str) -> str:
     out = []
     for c in path:
         if ord(c) < 128:
-            out.append(c if ord(c) in _PLAIN else f"%{ord(c):02X}")
+            out.append(c if ord(c) in _UNENCODED else f"%{ord(c):02X}")
         elif unicodedata.category(c) in ("Zs", "Zl", "Zp", "Cc"):
             out.append("".join(f"%{b:02X}" for b in c.encode()))
         else:
@@ -58,8 +60,10 @@ def _quoted(path: str) -> str:
 
 
 def jvm_can_open(spark: Any, location: str, known: dict[str, bool], storage: Storage) -> bool:
-    """Whether the JVM has a Hadoop file system for the location's scheme; answers are kept in `known`. Not where the catalog vends
-    credentials: a Hadoop file system keeps those it began with, and a scan may last longer than they live."""
+    """Tell whether the JVM can open a location, that is, has a Hadoop file system for its scheme. `known` keeps the answers per scheme.
+
+    False where the catalog vends credentials: a Hadoop file system keeps those it was opened with, and they may expire during a scan.
+    """
     if scheme_of(location) == "file":
         return True
     if has_vended_credentials(storage):

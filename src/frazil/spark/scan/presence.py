@@ -1,5 +1,5 @@
-"""What data files hold: columns, asked of manifests first (a column that was counted is there), of footers where they do not tell; and
-whether Spark would take their dates for those of its old calendar."""
+"""Find out which columns data files hold, from manifests where they count the column's values, else from Parquet footers; and whether Spark
+would convert a file's dates from its old calendar."""
 
 from __future__ import annotations
 
@@ -21,45 +21,40 @@ from frazil.scan.plan import Plan
 from frazil.storage import Storage
 
 _THREADS = 16
-_KEPT = 20_000
-_footers: OrderedDict[str, _Held] = OrderedDict()  # data files never change; schemas are small
+_MOST_FOOTERS = 20_000
+_footers: OrderedDict[str, _FooterFacts] = OrderedDict()  # by path; they stay valid, since data files never change
 _lock = threading.Lock()
 
 
 @dataclass(frozen=True)
-class _Held:
+class _FooterFacts:
     root: ParquetNode
     old_calendar: bool
 
 
-def clear_caches() -> None:
-    with _lock:
-        _footers.clear()
-
-
 def file_schemas(paths: Sequence[str], storage: Storage) -> dict[str, ParquetNode]:
-    """The Parquet schema of each file, from its footer; the last 20,000 are remembered."""
-    return {path: held.root for path, held in _held(paths, storage).items()}
+    """Return the Parquet schema of each file, by path, from its footer. Footers are read by 16 threads; the last 20,000 are cached."""
+    return {path: facts.root for path, facts in _facts_of(paths, storage).items()}
 
 
 def in_old_calendar(paths: Sequence[str], storage: Storage) -> set[str]:
-    """Those of the files whose dates Spark's scan would change as it reads them (`spark_calendar`), as nobody else does."""
-    return {path for path, held in _held(paths, storage).items() if held.old_calendar}
+    """Return those files whose dates and timestamps Spark would convert from its old calendar (`spark_calendar`); no other reader does."""
+    return {path for path, facts in _facts_of(paths, storage).items() if facts.old_calendar}
 
 
-def _held(paths: Sequence[str], storage: Storage) -> dict[str, _Held]:
+def _facts_of(paths: Sequence[str], storage: Storage) -> dict[str, _FooterFacts]:
     with _lock:
-        found = {p: _footers[p] for p in paths if p in _footers}
-    missing = [p for p in paths if p not in found]
+        facts = {p: _footers[p] for p in paths if p in _footers}
+    missing = [p for p in paths if p not in facts]
     if missing:
         with ThreadPoolExecutor(min(_THREADS, len(missing))) as pool:
             for path, footer in zip(missing, pool.map(lambda p: _footer_of(p, storage), missing), strict=True):
-                found[path] = _Held(footer.root, may_be_marked(footer.after))
+                facts[path] = _FooterFacts(footer.root, may_be_marked(footer.after))
                 with _lock:
-                    _footers[path] = found[path]
-                    while len(_footers) > _KEPT:
+                    _footers[path] = facts[path]
+                    while len(_footers) > _MOST_FOOTERS:
                         _footers.popitem(last=False)
-    return found
+    return facts
 
 
 def _footer_of(path: str, storage: Storage) -> Footer:
@@ -69,55 +64,58 @@ def _footer_of(path: str, storage: Storage) -> Footer:
             with open(local, "rb", buffering=0) as f:
                 return read_footer(f, f.seek(0, 2), path)
         except OSError:
-            pass  # the storage tells the same failure in the project's words
+            pass  # opened through the storage, the file raises Frazil's error for the same reason
     with storage.open_input(path) as source:
         return read_footer(source, source.size(), path)
 
 
 def without_nulls(path: str, ids: Iterable[int], storage: Storage) -> frozenset[int]:
-    """Of these top-level columns of a Parquet file those that its footer knows to hold no null."""
+    """Return which of these top-level columns (field ids) hold no null in a Parquet file, by the statistics in its footer."""
     with reading(path, "parquet"), storage.open_input(path) as source:
         footer = pq.read_metadata(source)
     names = {f.field_id: f.name for f in file_schemas([path], storage)[path].children}
-    columns = {footer.schema.column(n).path: n for n in range(footer.num_columns)}
-    found = set()
+    places = {footer.schema.column(n).path: n for n in range(footer.num_columns)}
+    required = set()
     for field_id in ids:
-        if (at := columns.get(names.get(field_id, ""))) is not None:
-            chunks = [footer.row_group(g).column(at) for g in range(footer.num_row_groups)]
+        if (place := places.get(names.get(field_id, ""))) is not None:
+            chunks = [footer.row_group(g).column(place) for g in range(footer.num_row_groups)]
             if all(c.is_stats_set and c.statistics.has_null_count and c.statistics.null_count == 0 for c in chunks):
-                found.add(field_id)
-    return frozenset(found)
+                required.add(field_id)
+    return frozenset(required)
 
 
-def lacking(plan: Plan, storage: Storage, paths: Sequence[str], ids: Iterable[int]) -> dict[str, frozenset[int]]:
-    """Of these files, those that lack some of the columns, and which."""
+def missing_columns(plan: Plan, storage: Storage, paths: Sequence[str], ids: Iterable[int]) -> dict[str, frozenset[int]]:
+    """Return, by path, the columns (field ids) that files lack; files that have all of `ids` are left out.
+
+    A column whose values a manifest counts is in the file, so that most footers need not be read.
+    """
     wanted = sorted(ids)
     counted = _counted(plan, storage, paths, wanted)
-    unsure = [p for p, has in zip(paths, counted, strict=True) if len(has) < len(wanted)]
+    unsure = [path for path, ids_of_file in zip(paths, counted, strict=True) if len(ids_of_file) < len(wanted)]
     schemas = file_schemas(unsure, storage)
-    found = {}
+    missing = {}
     for path in unsure:
-        held = {n.field_id for n in schemas[path].walk()}
-        if missing := frozenset(i for i in wanted if i not in held):
-            found[path] = missing
-    return found
+        present = {n.field_id for n in schemas[path].walk()}
+        if absent := frozenset(i for i in wanted if i not in present):
+            missing[path] = absent
+    return missing
 
 
 def _counted(plan: Plan, storage: Storage, paths: Sequence[str], ids: Sequence[int]) -> list[set[int]]:
-    """For each path the ids whose values its manifest entry counts."""
-    found: list[set[int]] = [set() for _ in paths]
-    known = pa.array(paths, pa.string())
+    """Return per path the field ids whose values its manifest entry counts."""
+    counted: list[set[int]] = [set() for _ in paths]
+    known_paths = pa.array(paths, pa.string())
     if plan.snapshot is None or not ids:
-        return found
+        return counted
     for manifest in manifests_of(plan.metadata, plan.snapshot, storage):
         if not is_data(manifest):
             continue
         table = read_manifest(storage, manifest, ("file_path", "value_counts"))
-        places = pc.index_in(table.column("file_path").combine_chunks(), known)
+        places = pc.index_in(table.column("file_path").combine_chunks(), known_paths)
         counts = table.column("value_counts").combine_chunks()
         keys, parents = counts.flatten().field("key"), pc.list_parent_indices(counts)
         for field_id in ids:
             rows = parents.filter(pc.equal(keys, field_id))
             for place in places.take(rows).drop_null().to_pylist():
-                found[place].add(field_id)
-    return found
+                counted[place].add(field_id)
+    return counted

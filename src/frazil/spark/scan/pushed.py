@@ -1,8 +1,8 @@
-"""Filters that Spark hands to a scan, as predicates that planning can use.
+"""Convert the filters that Spark pushes into a scan from Catalyst expressions to predicates with which planning can prune files.
 
-A filter comes as a tree of Catalyst. It is read node by node: its text would not do, as it tells instants in a local time, columns named
-`null` like constants, and functions that somebody registered like Spark's own. What is not listed here prunes nothing: Spark evaluates
-every filter itself.
+A filter is converted node by node from Catalyst's JSON. Its SQL text would be ambiguous: it prints timestamps in local time, a column named
+`null` like the constant, and a user's function like the built-in one of that name. A filter that contains anything not listed here prunes
+no files, which is safe: Spark applies every filter to the rows itself.
 """
 
 from __future__ import annotations
@@ -24,64 +24,67 @@ _PAIRS: dict[str, Callable[..., n.Predicate]] = {
     "GreaterThanOrEqual": n.GreaterThanOrEqual, "LessThan": n.LessThan, "LessThanOrEqual": n.LessThanOrEqual, "StartsWith": n.StartsWith,
 }  # fmt: skip
 _SINGLE: dict[str, Callable[..., n.Predicate]] = {"Not": n.Not, "IsNull": n.IsNull, "IsNotNull": n.NotNull, "IsNaN": n.IsNaN}
-_MOST = 10_000  # constants of a list
+_MOST_CONSTANTS = 10_000  # of an IN list; a longer one prunes no files
 
 
 @dataclass(frozen=True)
 class Pushed:
-    """A filter; names are those of the scan. `zone`: that of its casts of instants to dates, which Spark settled when it was written."""
+    """Hold a pushed filter, with the scan's names of columns. `zone`: the time zone of its casts from timestamp to date, which Spark fixed
+    when it analysed the query."""
 
     predicate: n.Predicate
     zone: str = "UTC"
 
 
 class _Unknown(Exception):
-    pass
+    """Raised for an expression that has no equal among Frazil's predicates."""
 
 
-def filters_of(trees: Any) -> list[Pushed]:
-    """Those of a sequence of Catalyst's expressions that are understood."""
-    found = []
-    for place in range(trees.length()):
-        tree = trees.apply(place)
+def filters_of(expressions: Any) -> list[Pushed]:
+    """Return the filters among a Scala sequence of Catalyst expressions that can be converted; the others prune no files."""
+    filters = []
+    for place in range(expressions.length()):
+        expression = expressions.apply(place)
         try:
-            reader = _Reader(tree, msgspec.json.decode(tree.toJSON()))
+            reader = _Reader(expression, msgspec.json.decode(expression.toJSON()))
             predicate = reader.node(())
         except _Unknown:
             continue
-        except Exception as error:  # another form of the JSON: Spark evaluates the filter, and no file is left out by it
-            fall_back("The form in which pushed filters are told", error)
+        except Exception as error:  # this Spark has another form of JSON: the filter prunes no files, and Spark applies it to the rows
+            fall_back("The JSON form of pushed filters", error)
             continue
-        if len(reader.zones) < 2:
-            found.append(Pushed(predicate, next(iter(reader.zones), "UTC")))
-    return found
+        if len(reader.zones) < 2:  # a predicate is bound in one zone
+            filters.append(Pushed(predicate, next(iter(reader.zones), "UTC")))
+    return filters
 
 
 @dataclass(eq=False)
 class _Reader:
-    """Nodes come in the order of the text, each before its children; `tree` is asked for what the text tells in words of its own."""
+    """Convert one Catalyst expression. `nodes`: its JSON, a list in which each node stands before its children. `expression`: the JVM's
+    object, which is used where the JSON is ambiguous: dates and timestamps, and the values of InSet."""
 
-    tree: Any
-    rest: list[dict[str, Any]]
+    expression: Any
+    nodes: list[dict[str, Any]]
     zones: set[str] = field(default_factory=set)
-    at: int = 0
+    next_node: int = 0
 
     def node(self, path: Sequence[int]) -> n.Expression:
-        """The next node, which lies on this path of children."""
-        told = self.rest[self.at]
-        self.at += 1
-        kind, count = str(told["class"]).removeprefix(EXPRESSIONS), told["num-children"]
+        """Convert the next node of the list. `path`: the positions of children that lead to it from the root."""
+        node = self.nodes[self.next_node]
+        self.next_node += 1
+        kind, count = str(node["class"]).removeprefix(EXPRESSIONS), node["num-children"]
         if kind == "AttributeReference":
-            return n.Reference(told["name"], (told["name"],))
+            return n.Reference(node["name"], (node["name"],))
         if kind == "Literal":
-            return self._literal(told, path)
+            type_ = node["dataType"]
+            return _constant(self._object(path).value() if type_ in ("date", "timestamp") else node["value"], type_)
         if kind == "Cast":
-            return self._date(told, path)
+            return self._date(node, path)
         if kind not in (*_PAIRS, *_SINGLE, "In", "InSet", "GetStructField"):
             raise _Unknown
         children = [self.node((*path, place)) for place in range(count)]
         if kind == "GetStructField":
-            return _inside(children[0], told.get("name"))
+            return _member(children[0], node.get("name"))
         if kind == "In":
             return n.In(children[0], children[1:])
         if kind == "InSet":
@@ -89,47 +92,44 @@ class _Reader:
         return (_PAIRS.get(kind) or _SINGLE[kind])(*children)
 
     def _object(self, path: Sequence[int]) -> Any:
-        found = self.tree
+        """Return the JVM's object of the node at a path."""
+        expression = self.expression
         for place in path:
-            found = found.children().apply(place)
-        return found
-
-    def _literal(self, told: dict[str, Any], path: Sequence[int]) -> n.Expression:
-        type_ = told["dataType"]
-        return _constant(self._object(path).value() if type_ in ("date", "timestamp") else told["value"], type_)
+            expression = expression.children().apply(place)
+        return expression
 
     def _constants(self, path: Sequence[int]) -> list[n.Expression]:
-        tree = self._object(path)
-        type_, values = tree.child().dataType().typeName(), tree.hset()
-        if type_ not in ("byte", "short", "integer", "long", "date", "timestamp", "timestamp_ntz") or values.size() > _MOST:
+        in_set = self._object(path)
+        type_, values = in_set.child().dataType().typeName(), in_set.hset()
+        if type_ not in ("byte", "short", "integer", "long", "date", "timestamp", "timestamp_ntz") or values.size() > _MOST_CONSTANTS:
             raise _Unknown
         return [_constant(None if text == "null" else int(text), type_) for text in values.mkString(",").split(",")]
 
-    def _date(self, told: dict[str, Any], path: Sequence[int]) -> n.Expression:
-        """The day of an instant or a local time; other casts depend on how strict Spark is."""
-        of = self.rest[self.at]
+    def _date(self, cast: dict[str, Any], path: Sequence[int]) -> n.Expression:
+        """Convert a cast of a timestamp column to date. Other casts are not converted: what they return depends on ANSI mode."""
+        child = self.nodes[self.next_node]
         if (
-            told["dataType"] != "date"
-            or of["class"] != EXPRESSIONS + "AttributeReference"
-            or of["dataType"] not in ("timestamp", "timestamp_ntz")
+            cast["dataType"] != "date"
+            or child["class"] != EXPRESSIONS + "AttributeReference"
+            or child["dataType"] not in ("timestamp", "timestamp_ntz")
         ):
             raise _Unknown
-        if of["dataType"] == "timestamp":
-            if not told.get("timeZoneId"):
+        if child["dataType"] == "timestamp":
+            if not cast.get("timeZoneId"):
                 raise _Unknown
-            self.zones.add(told["timeZoneId"])
+            self.zones.add(cast["timeZoneId"])
         return n.Cast(self.node((*path, 0)), i.DateType())
 
 
-def _inside(child: n.Expression, name: Any) -> n.Expression:
-    if not isinstance(child, n.Reference) or not isinstance(name, str):
+def _member(struct_column: n.Expression, name: Any) -> n.Expression:
+    if not isinstance(struct_column, n.Reference) or not isinstance(name, str):
         raise _Unknown
-    parts = (*child.parts, name)
+    parts = (*struct_column.parts, name)
     return n.Reference(".".join(parts), parts)
 
 
 def _constant(value: Any, type_: Any) -> n.Expression:
-    """`value`: as text, or as Spark has it inside."""
+    """Convert a constant of a Catalyst type. `value`: its text, or Spark's internal value (days, microseconds)."""
     if value is None:
         return n.Literal(None)
     match type_:

@@ -1,5 +1,5 @@
-"""Columns of a scan under the table's names, in few calls of the JVM: PySpark's own functions take some fifteen a column, to keep track of
-the caller's line, which adds up where a table is wide or the JVM is cold."""
+"""Select the columns of a scan under the table's names with few calls to the JVM: PySpark's own functions make some fifteen per column
+to record the caller's line, which takes time where a table is wide or the JVM has just started."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from pyspark.sql import Column
 from frazil.spark.host.jvm import jvm_of
 
 Shown = Callable[[str, str, bool], Column]
+"""Return the column `source` (back-quoted) as `name`, without metadata; with `barrier`, Spark pushes no filter on it into the scan."""
 
 
 def shown_columns(spark: Any) -> Shown | None:
-    """`shown(source, name, barrier)`: the column `source` (quoted) as `name`, without metadata; with a barrier, nothing is pushed for it.
-
-    None where there is no JVM to call.
-    """
+    """Return the function that selects a column by source, name and barrier (`Jvm.named_column`); None on Spark Connect."""
     jvm = jvm_of(spark)
     return None if jvm is None else jvm.named_column

@@ -1,16 +1,18 @@
-"""What Spark's Parquet scan is asked for: read types with field ids, and names under which it cannot go wrong.
+"""Make the read schema for Spark's Parquet scan: types with field ids, and names with which Spark reads the right columns.
 
-Spark projects by field id and pushes filters by name. A column whose name (or the name of something inside it, in any case) ever belonged
-to another id is therefore read under an invented name, which no file has: nothing is pushed for it, and its rows are right. So are floats,
-as Parquet compares -0.0 with 0.0 otherwise than Spark does.
-Spark also forgets the ids of a nested column, its own included, when a query needs only parts of it; then it matches by name. So a nested
-column that has an invented name, or in which anything was renamed, is taken whole (`opaque`): a cast that changes nothing but the ids in
-its type keeps Spark from pruning it.
+Spark selects columns by field id, but pushes filters into Parquet by name. If a column's name (or that of a field nested in it, in any
+case) ever belonged to another id, a pushed filter could be applied to the other column of a file. Such a column is read under an invented
+name, which no file has, so that Spark pushes nothing for it. The same is done for floats and doubles, since Parquet takes -0.0 and 0.0 for
+different values and Spark does not.
+
+If a query needs only a part of a nested column, Spark drops the column's field ids from the read schema, and matches by name. So a nested
+column that has an invented name, or in which a field was renamed, is read whole (`opaque`): a cast that changes nothing but the ids in the
+type keeps Spark from pruning it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
 from pyspark.sql import types as s
@@ -35,16 +37,16 @@ from frazil.spec.types import (
 )
 
 ID = "parquet.field.id"
-_TAKEN = ("_metadata", "_tmp_metadata_row_index", "__frazil_")  # names that Spark's scan and ours have for themselves, or how they begin
+_RESERVED = ("_metadata", "_tmp_metadata_row_index", "__frazil_")  # the scan's own columns have these names, or names that begin so
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Columns to read, `names` in the read schema by id. `by_name_too`: matching by name would give the same rows, as
-    all have the names that files give them.
+    """Hold the columns to read and their `names` in the read schema, by field id.
 
-    `opaque`: nested columns that must not be pruned. `sensitive`: ids whose absence from a file Spark's scan would answer wrongly (defaults
-    inside structs, defaults of binary types).
+    `by_name_too`: matching by name would return the same rows, since no name ever changed. `sensitive`: ids of columns that Spark's scan
+    would fill wrongly in files that lack them (defaults inside structs, defaults of binary types). `opaque`: ids of nested columns that
+    Spark must not prune.
     """
 
     fields: tuple[NestedField, ...]
@@ -54,11 +56,12 @@ class Shape:
     opaque: frozenset[int] = frozenset()
 
     def read_schema(self, time: bool) -> s.StructType:
+        """Return the schema to give to Spark's scan. `time`: whether the session has Spark's TIME type switched on."""
         return s.StructType([read_field(f, self.names[f.field_id], time) for f in self.fields if not isinstance(f.field_type, UnknownType)])
 
 
 def shape_of(metadata: TableMetadata, fields: Iterable[NestedField], complete: bool = True) -> Shape:
-    """How to read these top-level columns of a table. `complete`: no schema of the table's history is missing."""
+    """Decide how to read these top-level columns of a table. `complete`: the metadata lists every schema that files were written with."""
     wanted = Schema(*fields)
     ids_of, names_of = _history(metadata)
     complete = complete and history_is_complete(metadata)
@@ -67,25 +70,26 @@ def shape_of(metadata: TableMetadata, fields: Iterable[NestedField], complete: b
     for field_id in wanted.by_id:
         path = (wanted.find_column_name(field_id) or "").lower()
         top = (wanted.parents[field_id] or (field_id,))[0]
-        if not complete or ids_of.get(path, set()) - {field_id} or path.startswith(_TAKEN) or _is_float(wanted, field_id):
+        if not complete or ids_of.get(path, set()) - {field_id} or path.startswith(_RESERVED) or _is_pushed_float(wanted, field_id):
             unsafe.add(top)
         if not complete or len(names_of.get(field_id, ())) > 1:
             renamed.add(top)
-    taken = {path.partition(".")[0] for path in ids_of}
-    names = {f.field_id: _invented(f.field_id, taken) if f.field_id in unsafe else f.name for f in wanted.fields}
+    used_names = {path.partition(".")[0] for path in ids_of}
+    names = {f.field_id: _invented(f.field_id, used_names) if f.field_id in unsafe else f.name for f in wanted.fields}
     nested = {f.field_id for f in wanted.fields if children(f.field_type)}
     opaque = frozenset(nested & (unsafe | renamed))
     return Shape(wanted.fields, names, not (unsafe or renamed), frozenset(_sensitive(wanted)), opaque)
 
 
-def _is_float(schema: Schema, field_id: int) -> bool:
-    """Pushed into Parquet, a filter on it would take -0.0 for another number than 0.0. What lists and maps hold is never pushed."""
-    around = (schema.by_id[p].field_type for p in schema.parents[field_id])
-    return isinstance(schema.by_id[field_id].field_type, FloatType | DoubleType) and all(isinstance(t, StructType) for t in around)
+def _is_pushed_float(schema: Schema, field_id: int) -> bool:
+    """Tell whether a field is a float or double for which Spark pushes filters; it pushes none for fields inside lists and maps."""
+    parents = (schema.by_id[p].field_type for p in schema.parents[field_id])
+    return isinstance(schema.by_id[field_id].field_type, FloatType | DoubleType) and all(isinstance(t, StructType) for t in parents)
 
 
 def history_is_complete(metadata: TableMetadata) -> bool:
-    """Whether every schema that files may have been written with is still listed: no gap in the ids of schemas or of columns."""
+    """Tell whether the metadata still lists every schema that files may have been written with: the ids of schemas and columns have no gap,
+    and the oldest snapshot names its schema."""
     known = {x.schema_id for x in metadata.schemas}
     columns = {i for x in metadata.schemas for i in x.by_id}
     oldest = metadata.snapshots[0] if len(metadata.snapshots) else None
@@ -97,20 +101,21 @@ def history_is_complete(metadata: TableMetadata) -> bool:
 
 
 def _history(metadata: TableMetadata) -> tuple[dict[str, set[int]], dict[int, set[str]]]:
-    """Ids by lower-cased full name, and names by id, over all schemas; names as files may spell them included."""
+    """Return field ids by lower-cased full name, and full names by id, of all schemas, with names as files spell them (`file_name`)."""
     ids_of: dict[str, set[int]] = {}
     names_of: dict[int, set[str]] = {}
     for schema in metadata.schemas:
         for field_id in schema.by_id:
-            segments = [schema.by_id[p].name for p in (*schema.parents[field_id], field_id)]
-            for path in {".".join(segments), ".".join(map(file_name, segments))}:
+            parts = [schema.by_id[p].name for p in (*schema.parents[field_id], field_id)]
+            for path in {".".join(parts), ".".join(map(file_name, parts))}:
                 ids_of.setdefault(path.lower(), set()).add(field_id)
                 names_of.setdefault(field_id, set()).add(path)
     return ids_of, names_of
 
 
 def file_name(name: str) -> str:
-    """A column's name as Java Iceberg spells it in files: what Avro does not allow becomes `_x` and its code (a dot is `_x2E`)."""
+    """Return a column's name as Java Iceberg spells it in files: a character that Avro does not allow becomes `_x` and its code (a dot is
+    `_x2E`)."""
     out = []
     for at, c in enumerate(name):
         if c == "_" or (c.isalpha() or (at and c.isdigit())):
@@ -122,9 +127,13 @@ def file_name(name: str) -> str:
     return "".join(out)
 
 
-def _invented(field_id: int, taken: set[str]) -> str:
-    name = f"_f{field_id}"
-    while name.lower() in taken:
+def _invented(field_id: int, used_names: set[str]) -> str:
+    return unused_name(f"_f{field_id}", used_names)
+
+
+def unused_name(name: str, used_names: Container[str]) -> str:
+    """Return a name with underscores before it until it is not among `used_names`, which are in lower case."""
+    while name.lower() in used_names:
         name = "_" + name
     return name
 
@@ -138,6 +147,7 @@ def _sensitive(wanted: Schema) -> Iterable[int]:
 
 
 def read_field(field: NestedField, name: str, time: bool, top: bool = True) -> s.StructField:
+    """Return a field of the read schema, with its field id and, for a top-level column, its initial default."""
     metadata: dict[str, object] = {ID: field.field_id}
     if top and field.initial_default is not None and (text := default_sql(field.field_type, field.initial_default)) is not None:
         metadata["EXISTS_DEFAULT"] = text
@@ -145,11 +155,12 @@ def read_field(field: NestedField, name: str, time: bool, top: bool = True) -> s
 
 
 def read_type(type_: IcebergType, time: bool, column: str) -> s.DataType:
-    """The type in which Spark's scan reads a column: uuid as its bytes, `unknown` left out of structs, ids on fields of structs."""
+    """Return the type in which Spark's scan reads a column: uuid as binary, structs without fields of type `unknown` and with field ids.
+    `column`: its name, for errors."""
     match type_:
         case StructType():
-            inner = [f for f in type_.fields if not isinstance(f.field_type, UnknownType)]
-            return s.StructType([read_field(f, f.name, time, top=False) for f in inner])
+            fields = [f for f in type_.fields if not isinstance(f.field_type, UnknownType)]
+            return s.StructType([read_field(f, f.name, time, top=False) for f in fields])
         case ListType():
             return s.ArrayType(read_type(type_.element_type, time, column))
         case MapType():
@@ -160,7 +171,7 @@ def read_type(type_: IcebergType, time: bool, column: str) -> s.DataType:
 
 
 def without_ids(type_: s.DataType) -> s.DataType:
-    """The same type as Spark reads it, without what the fields carry."""
+    """Return a Spark type without the metadata of its fields, which holds their field ids."""
     match type_:
         case s.StructType():
             return s.StructType([s.StructField(f.name, without_ids(f.dataType)) for f in type_.fields])
@@ -172,11 +183,11 @@ def without_ids(type_: s.DataType) -> s.DataType:
 
 
 def is_readable(type_: IcebergType) -> bool:
-    """Whether Spark's scan can express the type: `unknown` inside lists or maps, or alone in a struct, it cannot."""
+    """Tell whether Spark's scan can read a type. It cannot read `unknown` inside lists and maps, nor structs that have no other fields."""
     match type_:
         case StructType():
-            kept = [f for f in type_.fields if not isinstance(f.field_type, UnknownType)]
-            return bool(kept) and all(is_readable(f.field_type) for f in kept)
+            fields = [f for f in type_.fields if not isinstance(f.field_type, UnknownType)]
+            return bool(fields) and all(is_readable(f.field_type) for f in fields)
         case ListType():
             return not isinstance(type_.element_type, UnknownType) and is_readable(type_.element_type)
         case MapType():

@@ -1,4 +1,5 @@
-"""Run groups of work as tasks of Spark (`mapInArrow`): the Runner on Spark, and waiting for tasks that still run
-(`stragglers`). What tasks that were tried twice leave is removed by `frazil.tasks.attempts`."""
+"""Run groups of work as Spark tasks: `spark_runner` is the Runner on Spark, `numbered_groups` spreads groups over tasks by `mapInArrow`,
+`stragglers` waits for tasks that outlive their job. Files that repeated tasks leave are removed by `frazil.tasks.attempts`.
+"""
 
 __all__ = ["numbered_groups", "spark_runner", "stragglers"]

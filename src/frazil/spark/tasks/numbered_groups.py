@@ -1,7 +1,9 @@
-"""Run a function over groups of work in tasks of Spark, one task per group: the rows of a small DataFrame are the groups' numbers, and
-`mapInArrow` hands each number to a worker, which finds its group among those that travel with the function.
+"""Run a function over groups of work in Spark tasks, one task per group: the rows of a small DataFrame are the numbers of the groups, and
+`mapInArrow` hands each number to a worker, which looks up the group among those that are serialised with the function.
 
-What travels with one function is bounded: every task receives all groups of its function, so many groups are spread over several functions.
+Numbers, not groups, are the rows, because `mapInArrow` ships one serialised function to every task of a job: groups (file tasks, delete
+files) are Python objects for which Spark has no column type, and parallelising them as an RDD would not work on Spark Connect. As every
+task receives all groups of its function, the size of one function is bounded, and many groups become several functions.
 """
 
 from __future__ import annotations
@@ -20,13 +22,13 @@ from pyspark.sql import types as s
 from frazil.spark.host.workers import guarded
 
 PAYLOAD_BYTES = 16 << 20
-"""Packed groups that travel with one function at most (one group may be larger)."""
+"""The bytes of compressed groups that are serialised with one function, at most; a single group may be larger."""
 
 
 def over_groups(spark: Any, groups: Iterable[Any], schema: s.StructType | str, module: str, function: str, *shared: Any) -> DataFrame:
-    """Make a DataFrame of the batches that `module.function(number, group, *shared)` yields for each group, lazily and in no order.
+    """Return a lazy DataFrame of the batches that `module.function(number, group, *shared)` yields for each group, in no order.
 
-    `groups` and `shared` are picklable, and the batches have exactly the columns of `schema`; no groups give no rows.
+    `groups` and `shared` must be picklable, and the batches must have exactly the columns of `schema`. Without groups there are no rows.
     """
     frames = [f for f, _ in jobs_over_groups(spark, groups, schema, module, function, *shared)]
     if not frames:
@@ -38,7 +40,7 @@ def over_groups(spark: Any, groups: Iterable[Any], schema: s.StructType | str, m
 def jobs_over_groups(
     spark: Any, groups: Iterable[Any], schema: s.StructType | str, module: str, function: str, *shared: Any
 ) -> Iterator[tuple[DataFrame, int]]:
-    """As `over_groups`, but a DataFrame for each payload, with the number of groups it holds, to be run one after the other."""
+    """Yield, for `over_groups` or to be run one after the other, one DataFrame per payload with the number of its groups."""
     first = 0
     for packed in _payloads(groups):
         task = guarded(__name__, "work_on_numbers", module, function, shared, first, packed)
@@ -47,24 +49,24 @@ def jobs_over_groups(
 
 
 def _payloads(groups: Iterable[Any]) -> Iterator[list[bytes]]:
-    """Groups packed, in as few lists as their size allows."""
-    held: list[bytes] = []
+    """Yield lists of compressed groups, each of at most PAYLOAD_BYTES."""
+    payload: list[bytes] = []
     size = 0
     for group in groups:
-        one = zlib.compress(cloudpickle.dumps(group), 1)
-        if held and size + len(one) > PAYLOAD_BYTES:
-            yield held
-            held, size = [], 0
-        held.append(one)
-        size += len(one)
-    if held:
-        yield held
+        packed = zlib.compress(cloudpickle.dumps(group), 1)
+        if payload and size + len(packed) > PAYLOAD_BYTES:
+            yield payload
+            payload, size = [], 0
+        payload.append(packed)
+        size += len(packed)
+    if payload:
+        yield payload
 
 
 def work_on_numbers(
     module: str, function: str, shared: tuple[Any, ...], first: int, packed: Sequence[bytes], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """The worker's side: each number that comes in stands for a group."""
+    """Run the function in a worker for each group whose number arrives as a row."""
     work = getattr(importlib.import_module(module), function)
     for numbers in batches:
         for number in numbers.column(0).to_pylist():

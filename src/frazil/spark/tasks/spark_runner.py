@@ -1,7 +1,7 @@
-"""A Runner whose groups are tasks of Spark: files to files by Arrow, scheduled, retried and placed by Spark; no row passes the JVM.
+"""Run groups of work as Spark tasks: Spark schedules, places and retries them, Arrow reads and writes the files, no row passes the JVM.
 
-Groups travel with the job, results come back pickled. An error that trying again cannot help comes back as a result, so that Spark does not
-try; any other lets Spark try the task again. Attempts are told apart by the task's id, which the names of files carry.
+Groups are serialised with the job, and results come back pickled. An error that a retry cannot help is returned as a result, so that Spark
+does not retry the task; any other error makes Spark retry it. File names carry the task's id, which tells attempts apart.
 """
 
 from __future__ import annotations
@@ -28,32 +28,35 @@ from frazil.tasks.runner import Place, place
 G = TypeVar("G")
 R = TypeVar("R")
 REPORT = "number long, result binary, again boolean"
-_FINAL = (InvalidInput, CorruptData)
+_FINAL = (InvalidInput, CorruptData)  # errors that a retry cannot help
 
 
 @dataclass
 class SparkRunner:
-    """`repeats` and `linger` are known once `run` has given its results, or has failed."""
+    """Implement `frazil.tasks.runner.Runner` on a Spark session. `repeats` (whether a task may have run twice) and `linger` (for how many
+    seconds ended tasks may still write) are known once `run` has yielded its results or has failed."""
 
     spark: Any
-    directory: str = ""  # where the tasks write, for errors that name no file
+    directory: str = ""  # the folder that tasks write to, for errors that name no file
     repeats: bool = field(default=False, init=False)
     linger: float = field(default=0.0, init=False)
 
     @property
     def parallelism(self) -> int:
+        """Return the number of tasks that the session runs at the same time."""
         return parallelism(self.spark)
 
     def run(self, work: Callable[[G], R], groups: Sequence[G]) -> Iterator[R]:
-        """The results in the order of the groups. Raises what `work` raised where that is Frazil's own, else Spark's error."""
+        """Yield the results in the order of the groups. Raises the error of `work` where it is one of Frazil's, else Spark's error."""
         check_workers(self.spark)
         self.repeats = self.repeats or speculates(self.spark)
         for frame, count in jobs_over_groups(self.spark, groups, REPORT, __name__, "work_on", cloudpickle.dumps(work)):
             yield from self._job(frame, count)
-        if speculates(self.spark):  # copies that were not needed may write on until they are ended, and a little longer
+        if speculates(self.spark):  # speculative copies that were not needed may write until they are ended, and a little longer
             self.linger = settle(self.spark)
 
     def _job(self, frame: DataFrame, count: int) -> list[Any]:
+        """Run one job of `count` groups and return their results in order."""
         try:
             rows = interruptible(self.spark, frame.collect)
         except BaseException as error:
@@ -71,9 +74,9 @@ class SparkRunner:
 
 
 def runner(spark: Any, metadata: TableMetadata, storage: Storage) -> SparkRunner:
-    """A runner whose workers have been asked whether they can: this Frazil, and a local table's folder in their sight.
+    """Return a runner after a check that its workers have this version of Frazil and see the folder of a local table.
 
-    Raises NotInstalledError and InvalidInput that say what is missing.
+    Raises NotInstalledError where workers lack Frazil, InvalidInput where they do not see the folder.
     """
     check_workers(spark)
     if (root := storage.local_path(data_root(metadata.location, metadata.properties))) is not None:
@@ -82,18 +85,14 @@ def runner(spark: Any, metadata: TableMetadata, storage: Storage) -> SparkRunner
 
 
 def work_on(number: int, group: Any, payload: bytes) -> Iterator[pa.RecordBatch]:
-    """The worker's side: the result of one group, or the error that trying again cannot help."""
+    """Compute the result of one group in a worker; an error that a retry cannot help is returned as the result."""
     task = TaskContext.get()
     attempt, again = (0, False) if task is None else (task.taskAttemptId(), task.attemptNumber() > 0)
     work = cloudpickle.loads(payload)
     with place(Place(number, attempt, 1)):
-        outcome = _outcome(work, group)
-    result = pa.array([cloudpickle.dumps(outcome)], pa.binary())
-    yield pa.record_batch({"number": pa.array([number]), "result": result, "again": pa.array([again])})
-
-
-def _outcome(work: Callable[[Any], Any], group: Any) -> tuple[bool, Any]:
-    try:
-        return False, work(group)
-    except _FINAL as error:
-        return True, error
+        try:
+            failed, result = False, work(group)
+        except _FINAL as error:
+            failed, result = True, error
+    pickled = pa.array([cloudpickle.dumps((failed, result))], pa.binary())
+    yield pa.record_batch({"number": pa.array([number]), "result": pickled, "again": pa.array([again])})

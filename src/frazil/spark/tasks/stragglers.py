@@ -1,4 +1,4 @@
-"""Wait for tasks of Spark that still run after their job has ended: copies made by speculation, and tasks of a job that failed."""
+"""Wait for Spark tasks that outlive their job: speculative copies, and the other tasks of a failed job."""
 
 from __future__ import annotations
 
@@ -13,32 +13,36 @@ from frazil.spark.host.jvm import running_tasks
 from frazil.tasks.attempts import Attempts, Operation
 
 LINGER = 2.5
-"""Seconds for which the Python of a task that Spark has ended may still write: spark.python.task.killTimeout, and some more."""
-_SETTLE = 15.0  # seconds; Spark ends a killed task's Python after two
+"""The seconds for which the Python worker of a killed task may still write: spark.python.task.killTimeout, and some more."""
+_SETTLE = 15.0  # seconds to wait at most; Spark ends the Python worker of a killed task after two
 
 
 def attempts_on(spark: Any, operation: Operation) -> Attempts:
-    """The attempts of an operation whose tasks run in this session."""
+    """Return the attempts of an operation whose tasks run in this session."""
     return Attempts(operation, speculates(spark), partial(settle, spark))
 
 
 def speculates(spark: Any) -> bool:
-    """Whether Spark may run a task twice at the same time."""
+    """Return whether Spark may run two copies of a task at the same time (spark.speculation)."""
     return str(spark.conf.get("spark.speculation", "false")).lower() == "true"
 
 
 def settle(spark: Any) -> float:
-    """After a failed job, or copies that speculation made: wait until the other tasks have ended, some seconds at most, since a task that
-    still runs may write on after what was written has been removed. Returns the seconds for which the Python of such a task may."""
+    """Wait until no task of the session runs, 15 seconds at most, and return for how many seconds killed tasks may still write.
+
+    Called after a job that failed or was speculated: a task that still runs may write files after the operation's files were removed.
+    """
     end = time.monotonic() + _SETTLE
-    with contextlib.suppress(Exception):  # Connect has no such facts; then what such a task leaves is an orphan
+    with contextlib.suppress(Exception):  # Spark Connect does not list running tasks; files that one leaves there are orphans
         while running_tasks(spark) and time.monotonic() < end:
             time.sleep(0.05)
     return LINGER
 
 
 def tried_again() -> bool:
-    """In a task: whether Spark has tried this task before, or may be running a copy of it now (settings of a session travel with the tasks
-    of its queries as local properties)."""
+    """Return, in a task, whether Spark has tried this task before or may be running a copy of it now.
+
+    Workers see no session; the settings of a session reach the tasks of its queries as local properties.
+    """
     task = TaskContext.get()
     return task is not None and (task.attemptNumber() > 0 or task.getLocalProperty("spark.speculation") == "true")

@@ -1,4 +1,7 @@
-"""Arrow batches as Spark's Python doors take them. Our own mapping: PySpark's helper changed its arguments between 4.1 and 4.2."""
+"""Convert Spark types to the Arrow types of batches that Python tasks exchange with Spark, and Arrow tables to what Spark can hold.
+
+The mapping is written here since PySpark's own function for it has other arguments on 4.2 than on 4.1.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +27,12 @@ _VARIANT = pa.struct(
 
 
 def arrow_schema(schema: s.StructType) -> pa.Schema:
-    """The schema of batches for a StructType. Raises Unsupported for types that Frazil has no use for."""
+    """Return the Arrow schema of batches for a StructType. Raises Unsupported for types that Iceberg lacks, such as intervals."""
     return pa.schema([pa.field(f.name, arrow_type(f.dataType), f.nullable) for f in schema.fields])
 
 
 def arrow_type(type_: s.DataType) -> pa.DataType:
+    """Return the Arrow type of a Spark type. Raises Unsupported for types that Iceberg lacks, such as intervals."""
     match type_:
         case s.StructType():
             return pa.struct([pa.field(f.name, arrow_type(f.dataType), f.nullable) for f in type_.fields])
@@ -44,50 +48,47 @@ def arrow_type(type_: s.DataType) -> pa.DataType:
     for kind, make in _PLAIN.items():
         if isinstance(type_, kind):
             return make()
-    raise Unsupported(f"Type {type_.simpleString()} cannot cross between Spark and Arrow here.")
+    raise Unsupported(f"The Spark type {type_.simpleString()} cannot be exchanged as Arrow.", hint="Cast the column first.")
 
 
 def for_spark(table: pa.Table) -> pa.Table:
-    """A metadata table as Spark can hold it: nanoseconds cut to the microsecond before, and null for what a decimal has no digits for, as
-    in Java (`truncate` of a negative number may need one digit more than its column has)."""
-    columns = [pa.chunked_array([_held(chunk) for chunk in c.chunks], _held(pa.nulls(0, c.type)).type) for c in table.columns]
+    """Convert a metadata table to types and values that Spark can hold: timestamps in nanoseconds are rounded down to microseconds, and
+    decimals with more digits than their type become null, as in Java (`truncate` of a negative number may give one digit more)."""
+    columns = [pa.chunked_array([_converted(chunk) for chunk in c.chunks], _converted(pa.nulls(0, c.type)).type) for c in table.columns]
     fields = [f.with_type(c.type) for f, c in zip(table.schema, columns, strict=True)]
     return pa.Table.from_arrays(columns, schema=pa.schema(fields, table.schema.metadata))
 
 
-def _held(values: pa.Array) -> pa.Array:
+def _converted(values: pa.Array) -> pa.Array:
     type_ = values.type
-    if not _differs(type_):
+    if not _needs_conversion(type_):
         return values
     if pa.types.is_timestamp(type_):
-        numbers = values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-        return pa.array(np.floor_divide(numbers, 1000), pa.int64(), mask=_nulls(values)).cast(pa.timestamp("us", type_.tz))
+        nanos = values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+        is_null = np.asarray(values.is_null().to_numpy(zero_copy_only=False))
+        return pa.array(np.floor_divide(nanos, 1000), pa.int64(), mask=is_null).cast(pa.timestamp("us", type_.tz))
     if pa.types.is_decimal(type_):
         wide = values.cast(pa.decimal256(76, type_.scale))
         fits = pc.less(pc.abs(wide), pa.scalar(Decimal(10) ** (type_.precision - type_.scale), pa.decimal256(76, type_.scale)))
         return pc.if_else(fits, values, pa.scalar(None, type_))
     if pa.types.is_struct(type_):
-        parts = [_held(part) for part in values.flatten()]
-        return pa.StructArray.from_arrays(parts, fields=_fields(type_.fields, parts), mask=values.is_null())
-    whole = pa.concat_arrays([values])  # of a slice the offsets would not begin at nothing
+        members = [_converted(member) for member in values.flatten()]
+        return pa.StructArray.from_arrays(members, fields=_fields(type_.fields, members), mask=values.is_null())
+    whole = pa.concat_arrays([values])  # copied, since the offsets of a slice do not begin at 0
     if pa.types.is_map(type_):
-        keys, items = _held(whole.keys), _held(whole.items)
+        keys, items = _converted(whole.keys), _converted(whole.items)
         key, item = _fields([type_.key_field, type_.item_field], [keys, items])
         return pa.MapArray.from_arrays(whole.offsets, keys, items, pa.map_(key, item), mask=whole.is_null())
-    inside = _held(whole.values)
-    (element,) = _fields([type_.value_field], [inside])
-    return pa.ListArray.from_arrays(whole.offsets, inside, pa.list_(element), mask=whole.is_null())
+    elements = _converted(whole.values)
+    (element,) = _fields([type_.value_field], [elements])
+    return pa.ListArray.from_arrays(whole.offsets, elements, pa.list_(element), mask=whole.is_null())
 
 
-def _differs(type_: pa.DataType) -> bool:
+def _needs_conversion(type_: pa.DataType) -> bool:
     if pa.types.is_nested(type_):
-        return any(_differs(type_.field(at).type) for at in range(type_.num_fields))
+        return any(_needs_conversion(type_.field(n).type) for n in range(type_.num_fields))
     return bool(pa.types.is_decimal(type_) or (pa.types.is_timestamp(type_) and type_.unit == "ns"))
 
 
 def _fields(fields: list[pa.Field], values: list[pa.Array]) -> list[pa.Field]:
     return [f.with_type(v.type) for f, v in zip(fields, values, strict=True)]
-
-
-def _nulls(values: pa.Array) -> np.ndarray:
-    return np.asarray(values.is_null().to_numpy(zero_copy_only=False))

@@ -1,4 +1,4 @@
-"""Initial defaults as the SQL text that Spark keeps in a column's metadata (`EXISTS_DEFAULT`)."""
+"""Express a column's default as the Spark SQL text (`EXISTS_DEFAULT`) by which Spark fills files that lack the column."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from frazil.spec import types as i
 
 
 def default_sql(type_: i.IcebergType, value: Any) -> str | None:
-    """SQL of a default (an internal value); None for types whose default Spark's vectorised reader refuses (binary and nested ones)."""
+    """Return the SQL text of a default, which is given as an internal value. None for binary and nested types, for which Spark's vectorised
+    reader refuses a default."""
     match type_:
         case i.BooleanType():
             return "true" if value else "false"

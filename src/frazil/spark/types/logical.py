@@ -1,64 +1,65 @@
-"""Columns as read from files turned into the columns of the table: uuid bytes to text, JSON to variant, names back, sub-fields chosen."""
+"""Convert columns as scans read them to the table's columns: uuids from bytes to text, variants from JSON, structs cut to chosen fields."""
 
 from __future__ import annotations
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from frazil.spark.types.spark_types import contains, spark_type
+from frazil.spark.types.spark_types import contains
 from frazil.spec import types as i
 
 
-def uuid_text(c: Column) -> Column:
-    h = F.lower(F.hex(c))
-    return F.concat_ws(
-        "-", F.substring(h, 1, 8), F.substring(h, 9, 4), F.substring(h, 13, 4), F.substring(h, 17, 4), F.substring(h, 21, 12)
-    )
-
-
 def from_file(c: Column, type_: i.IcebergType) -> Column:
-    """A column of Spark's scan (`shape.read_type`) as the table shows it."""
+    """Return a column of Spark's Parquet scan, read as `shape.read_type`, as the table shows it."""
     return _rebuilt(c, type_, type_) if is_rebuilt(type_) else c
 
 
 def is_rebuilt(type_: i.IcebergType) -> bool:
-    """Whether `from_file` changes a column of the type."""
+    """Tell whether `from_file` changes columns of a type."""
     return contains(type_, i.UUIDType, i.UnknownType)
 
 
 def from_arrow(c: Column, type_: i.IcebergType) -> Column:
-    """A column that came from Arrow batches, where a variant is JSON text."""
+    """Return a column of Arrow batches, transferred as `transfer_type`, as the table shows it."""
     return _rebuilt(c, type_, type_, bytes_uuid=False) if contains(type_, i.VariantType, i.UnknownType) else c
 
 
 def pruned(c: Column, whole: i.IcebergType, wanted: i.IcebergType) -> Column:
-    """The same column with only the sub-fields of `wanted`; a null stays null at every level."""
+    """Return a column of the type `whole` with only the nested fields of `wanted`; null structs stay null at every level."""
     return c if whole == wanted else _rebuilt(c, wanted, whole, converted=True)
 
 
+def named_as(c: Column, f: i.NestedField) -> Column:
+    """Return a column under the name of a table's column, with its doc as the comment and no other metadata."""
+    return c.alias(f.name, metadata={"comment": f.doc} if f.doc else {})
+
+
 def _rebuilt(c: Column, wanted: i.IcebergType, whole: i.IcebergType, *, converted: bool = False, bytes_uuid: bool = True) -> Column:
-    def again(inner: Column, a: i.IcebergType, b: i.IcebergType) -> Column:
-        return _rebuilt(inner, a, b, converted=converted, bytes_uuid=bytes_uuid)
+    """Rebuild a nested column field by field. `converted`: leaves are as the table shows them; `bytes_uuid`: uuids are bytes, as in files,
+    and variants are variants, else uuids are text and variants are JSON, as in Arrow batches."""
+
+    def rebuilt(nested: Column, wanted_type: i.IcebergType, whole_type: i.IcebergType) -> Column:
+        return _rebuilt(nested, wanted_type, whole_type, converted=converted, bytes_uuid=bytes_uuid)
 
     match wanted, whole:
         case i.StructType(), i.StructType():
-            inside = {f.field_id: f for f in whole.fields}
-            parts = []
+            by_id = {f.field_id: f for f in whole.fields}
+            members = []
             for f in wanted.fields:
                 if isinstance(f.field_type, i.UnknownType):
-                    parts.append(F.lit(None).alias(f.name))
+                    members.append(F.lit(None).alias(f.name))
                 else:
-                    parts.append(again(c.getField(f.name), f.field_type, inside[f.field_id].field_type).alias(f.name))
-            return F.when(c.isNotNull(), F.struct(*parts))
+                    members.append(rebuilt(c.getField(f.name), f.field_type, by_id[f.field_id].field_type).alias(f.name))
+            return F.when(c.isNotNull(), F.struct(*members))
         case i.ListType(), i.ListType():
-            return F.transform(c, lambda e: again(e, wanted.element_type, whole.element_type))
+            return F.transform(c, lambda e: rebuilt(e, wanted.element_type, whole.element_type))
         case i.MapType(), i.MapType():
-            values = F.transform_values(c, lambda _, v: again(v, wanted.value_type, whole.value_type))
+            values = F.transform_values(c, lambda _, v: rebuilt(v, wanted.value_type, whole.value_type))
             if contains(wanted.key_type, i.UUIDType, i.VariantType) or wanted.key_type != whole.key_type:
-                return F.transform_keys(values, lambda k, _: again(k, wanted.key_type, whole.key_type))
+                return F.transform_keys(values, lambda k, _: rebuilt(k, wanted.key_type, whole.key_type))
             return values
         case i.UUIDType(), _ if not converted and bytes_uuid:
-            return F.when(c.isNotNull(), uuid_text(c))
+            return F.when(c.isNotNull(), _uuid_text(c))
         case i.VariantType(), _ if not converted and not bytes_uuid:
             return F.parse_json(c)
         case i.UnknownType(), _:
@@ -66,16 +67,17 @@ def _rebuilt(c: Column, wanted: i.IcebergType, whole: i.IcebergType, *, converte
     return c
 
 
-def arrow_type(type_: i.IcebergType) -> i.IcebergType:
-    """The type of a column in the batches that cross from Python to Spark: variant as text, `unknown` as a text that is always null."""
+def _uuid_text(c: Column) -> Column:
+    hexadecimal = F.lower(F.hex(c))
+    return F.concat_ws("-", *(F.substring(hexadecimal, start, length) for start, length in ((1, 8), (9, 4), (13, 4), (17, 4), (21, 12))))
+
+
+def transfer_type(type_: i.IcebergType) -> i.IcebergType:
+    """Return the type in which Python tasks hand a column to Spark: variant as JSON text, and `unknown` as a text that is always null."""
     match type_:
         case i.VariantType() | i.UnknownType():
             return i.StringType()
-    inside = i.children(type_)
-    if not inside:
+    fields = i.children(type_)
+    if not fields:
         return type_
-    return i.with_children(type_, tuple(i.NestedField(f.field_id, f.name, arrow_type(f.field_type), f.required) for f in inside))
-
-
-def empty_column(type_: i.IcebergType, column: str, time: bool) -> Column:
-    return F.lit(None).cast(spark_type(type_, column, time=time))
+    return i.with_children(type_, tuple(i.NestedField(f.field_id, f.name, transfer_type(f.field_type), f.required) for f in fields))

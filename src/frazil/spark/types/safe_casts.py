@@ -1,7 +1,8 @@
-"""The rule of `arrow.values.casts` for Spark's columns: the same types and values go into a column, whichever engine brings them.
+"""Cast Spark columns to the types of a table by the rule of `arrow.values.casts`, so that a column takes the same types and values from
+Spark as from Arrow.
 
-A cast of Spark's own would wrap, round or give null where a session is not in ANSI mode; here a value without an equal one in the column's
-type fails the job, with the mark that `misfit` looks for.
+Outside ANSI mode Spark's own casts wrap around, round or return null. Here a value that has no equal in the table's type fails the job,
+with a mark in the message by which `misfit` recognises it.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ _DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
 
 
 def _arrow(have: s.DataType) -> pa.DataType | None:
+    """Return the Arrow type of a Spark type, None where there is none."""
     try:
         return arrow_type(have)
     except Unsupported:
@@ -32,26 +34,27 @@ def _arrow(have: s.DataType) -> pa.DataType | None:
 
 
 def castable(have: s.DataType, want: i.IcebergType) -> bool:
-    """Whether a column of an Iceberg type takes values of a Spark type; which of them, `safe_cast` checks."""
+    """Tell whether a column of an Iceberg type takes values of a Spark type at all; `safe_cast` then checks each value."""
     if isinstance(want, i.VariantType):
         return isinstance(have, s.VariantType | s.NullType)
     if i.children(want) or isinstance(have, s.VariantType):
         return isinstance(have, s.NullType)
-    if isinstance(want, i.TimestampNanoType | i.TimestamptzNanoType):  # which Spark cannot show either
+    if isinstance(want, i.TimestampNanoType | i.TimestamptzNanoType):  # Spark has no such type, so nothing but null can be written
         return isinstance(have, s.NullType)
-    known = _arrow(have)
-    return known is not None and cast_for(known, want) is not None
+    arrow = _arrow(have)
+    return arrow is not None and cast_for(arrow, want) is not None
 
 
 def not_taken(have: s.DataType, want: i.IcebergType, path: str, verb: str) -> Problem:
-    """Values of a type that a column does not take, and what to do about it."""
-    known = _arrow(have)
-    hint = (advice(known, want) if known is not None else "") or CAST
+    """Describe, with a hint, a column of a type that the table's column does not take. `verb`: such as "cannot be written as"."""
+    arrow = _arrow(have)
+    hint = (advice(arrow, want) if arrow is not None else "") or CAST
     return Problem(path, have.simpleString(), str(want), f"{have.simpleString()} {verb} {want}", hint)
 
 
 def safe_cast(c: Column, have: s.DataType, to: s.DataType, path: str) -> Column:
-    """The cast between types of which `castable` is true; values without an equal one are errors while rows are taken."""
+    """Return a column cast to the Spark type of the table's column, for types that are `castable`. A value that has no equal in that type
+    fails the job when the row is read. `path`: the column's name, for the message."""
     bits, target = _BITS.get(type(have)), _BITS.get(type(to))
     if bits is not None and isinstance(to, s.FloatType | s.DoubleType):
         narrow = isinstance(to, s.FloatType)
@@ -67,25 +70,29 @@ def safe_cast(c: Column, have: s.DataType, to: s.DataType, path: str) -> Column:
 
 
 def _is_exact(whole: Column, floating: Column) -> Column:
-    """Whether a whole number and what it became are equal. 2^63 itself is no bigint, though casts may take it for the largest."""
+    """Tell, per row, whether an integer and the floating-point number that it was cast to are equal. 2^63 is excluded: it is not a bigint,
+    but a cast may turn it into the largest one."""
     return (floating < F.lit(2.0**63)) & (floating.try_cast("bigint") == whole)
 
 
 def _checked(c: Column, to: s.DataType, path: str, fits: Callable[[Column], Column] | None = None) -> Column:
-    """The cast, or an error that names the column; the value is computed once, whatever it is."""
+    """Return the cast that fails the job, with the column's name, for values that do not fit. Without `fits`, those that `try_cast` makes
+    null do not fit."""
 
-    def one(x: Column) -> Column:
-        good = fits(x) if fits is not None else x.try_cast(to).isNotNull()
-        text = F.concat(F.lit(f"{MISFIT}A value of column {path} does not fit its type {to.simpleString()}: "), x.cast("string"))
-        return F.when(x.isNull() | F.coalesce(good, F.lit(False)), x.try_cast(to)).otherwise(F.raise_error(text).cast(to))
+    def cast_value(value: Column) -> Column:
+        is_exact = fits(value) if fits is not None else value.try_cast(to).isNotNull()
+        text = F.concat(F.lit(f"{MISFIT}A value of column {path} does not fit its type {to.simpleString()}: "), value.cast("string"))
+        return F.when(value.isNull() | F.coalesce(is_exact, F.lit(False)), value.try_cast(to)).otherwise(F.raise_error(text).cast(to))
 
-    return F.transform(F.array(c), one).getItem(0)
+    # The value is an element of an array so that Spark computes it once, although the cast refers to it several times: it may be expensive,
+    # or differ at each evaluation.
+    return F.transform(F.array(c), cast_value).getItem(0)
 
 
 def misfit(text: str) -> ValueMismatch | None:
-    """The error behind a failed job whose reason was a value that a column does not take."""
-    at = text.find(MISFIT)
-    if at < 0:
+    """Return the error to raise if the text of a failed job's error reports a value that does not fit its column, else None."""
+    start = text.find(MISFIT)
+    if start < 0:
         return None
-    message = text[at + len(MISFIT) :].split(". SQLSTATE")[0].split(" SQLSTATE")[0].splitlines()[0]
-    return ValueMismatch(f"{message}.", hint="Make the table's column wider, or cast the frame's, which rounds or fails.")
+    message = text[start + len(MISFIT) :].split(". SQLSTATE")[0].split(" SQLSTATE")[0].splitlines()[0]
+    return ValueMismatch(f"{message}.", hint="Make the table's column wider, or change the values before they are written.")

@@ -1,4 +1,4 @@
-"""Spark's types and Iceberg's, both ways (Java Iceberg: TypeToSparkType, SparkTypeToType)."""
+"""Convert Iceberg types and schemas to Spark's and back (in Java Iceberg: TypeToSparkType and SparkTypeToType)."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _BACK: dict[type[s.DataType], i.IcebergType] = {
 }  # fmt: skip
 _TIME_SETTING = "spark.sql.timeType.enabled"
 _LEAVE_OUT = "leave the column out: t.scan(selected_fields=(…)).to_spark()."
-_NAMELESS = f"Spark has no such type; read it with to_arrow(), or {_LEAVE_OUT}"
+_NO_SUCH_TYPE = f"Spark has no such type; read it with to_arrow(), or {_LEAVE_OUT}"
 
 
 def spark_type(type_: i.IcebergType, column: str = "", *, time: bool = False) -> s.DataType:
-    """The type a DataFrame shows for an Iceberg type: uuid is a string, fixed is binary. Everything inside is nullable.
+    """Return the Spark type in which a DataFrame shows an Iceberg type: uuid as string, fixed as binary, all that is nested as nullable.
 
-    `time`: whether the session has `spark.sql.timeType.enabled`. Raises Unsupported, naming type and column, for what Spark lacks.
+    `time`: whether the session has `spark.sql.timeType.enabled`. Raises Unsupported, which names type and column, for types Spark lacks.
     """
     match type_:
         case i.StructType():
@@ -54,28 +54,31 @@ def spark_type(type_: i.IcebergType, column: str = "", *, time: bool = False) ->
             return s.TimeType(6)
     make = _PLAIN.get(type(type_))
     if make is None:
-        raise Unsupported(f"Column {column!r} has the type {type_}.", hint=_NAMELESS, column=column)
+        raise Unsupported(f"Column {column!r} has the type {type_}.", hint=_NO_SUCH_TYPE, column=column)
     return make()
 
 
 def spark_field(field: i.NestedField, column: str = "", *, time: bool = False) -> s.StructField:
+    """Return the StructField of a column, nullable and with its doc as the comment. `column`: its full name, for errors."""
     comment = {"comment": field.doc} if field.doc else {}
     return s.StructField(field.name, spark_type(field.field_type, column or field.name, time=time), True, comment)
 
 
 def to_spark(schema: Schema, *, time: bool = False) -> s.StructType:
-    """The StructType of a schema. Raises Unsupported for nanosecond timestamps and geo types, and for time while Spark has it off."""
+    """Return the StructType of a schema. Raises Unsupported for timestamps in nanoseconds and geo types, and for time unless `time`."""
     return s.StructType([spark_field(f, time=time) for f in schema.fields])
 
 
 def time_enabled(spark: Any) -> bool:
+    """Tell whether a session has Spark's TIME type switched on."""
     return str(spark.conf.get(_TIME_SETTING, "false")).lower() == "true"
 
 
 def from_spark(struct: s.StructType) -> Schema:
-    """The schema of a StructType with fresh ids; `nullable=False` becomes required, a comment the doc.
+    """Return the Iceberg schema of a StructType, with fresh ids; `nullable=False` becomes required, and a comment the doc.
 
-    Raises Unsupported for intervals, user-defined types and others that Iceberg lacks.
+    Raises Unsupported for types that Iceberg lacks, such as intervals and user-defined types, and ValidationError for decimals whose scale
+    Iceberg does not allow.
     """
     counter = itertools.count(1).__next__
     return assign_fresh_ids(Schema(*(_field(f, f.name, counter) for f in struct.fields)))
@@ -103,14 +106,16 @@ def _iceberg_type(type_: s.DataType, column: str, next_id: Callable[[], int]) ->
             return i.DecimalType(type_.precision, type_.scale)
         case s.TimeType():
             return i.TimeType()
-    found = next((t for k, t in _BACK.items() if type(type_) is k), None) or (i.StringType() if isinstance(type_, s.StringType) else None)
-    if found is None:
+    primitive = next((t for k, t in _BACK.items() if type(type_) is k), None)
+    if primitive is None and isinstance(type_, s.StringType):  # a string with a collation
+        primitive = i.StringType()
+    if primitive is None:
         raise Unsupported(
             f"Column {column!r} has the Spark type {type_.simpleString()}, which Iceberg lacks.", hint="Cast it first.", column=column
         )
-    return found
+    return primitive
 
 
 def contains(type_: i.IcebergType, *kinds: type[i.IcebergType]) -> bool:
-    """Whether a type is, or holds at any depth, one of these."""
+    """Tell whether a type is one of these kinds, or contains one at any depth."""
     return isinstance(type_, kinds) or any(contains(c.field_type, *kinds) for c in i.children(type_))

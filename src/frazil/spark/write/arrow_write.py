@@ -1,4 +1,6 @@
-"""A DataFrame written by Arrow in tasks of Spark: every type, format and store. Each task reports its files to the driver."""
+"""Write a DataFrame by Arrow in Spark tasks, for the types, file formats and stores that Spark's Parquet writer does not serve. Each task
+reports its files to the driver.
+"""
 
 from __future__ import annotations
 
@@ -31,17 +33,21 @@ REPORT = s.StructType([s.StructField("files", s.BinaryType()), s.StructField("ag
 
 
 def write_by_arrow(spark: Any, frame: DataFrame, context: WriteContext) -> list[DataFile]:
-    """Files of the frame, written in place by tasks. What tasks wrote that failed or ran twice is removed; after an error all is."""
+    """Write the rows of a conformed frame in tasks and return the data files, which lie in their final places.
+
+    Files of attempts that failed or were repeated are removed; after an error every file is. Raises Unsupported for a table whose location
+    is in memory, and for a variant inside a struct, list or map.
+    """
     if scheme_of(context.location) == "memory":
         raise Unsupported(
-            "A table in memory: lives in this process; Spark's workers cannot write to it.", hint="Append Arrow frames instead."
+            "A table at a memory: location lives in this process; Spark's workers cannot write to it.", hint="Append Arrow frames instead."
         )
     rows = spread(spark, frame, context, context.properties, folders=False)
-    numbered = rows.frame.toDF(*(f"c{n}" for n in range(len(rows.frame.columns))))  # names may hold dots, or differ in case only
-    shown = numbered.select(*(_to_arrow(F.col(f"c{n}"), f.field_type).alias(f"c{n}") for n, f in enumerate(context.schema.fields)))
+    by_place = rows.frame.toDF(*(f"c{n}" for n in range(len(rows.frame.columns))))  # names may contain dots or differ only in case
+    columns = by_place.select(*(_to_arrow(F.col(f"c{n}"), f.field_type).alias(f"c{n}") for n, f in enumerate(context.schema.fields)))
     attempts = attempts_on(spark, context)
     with attempts.or_nothing(), temporarily(spark, rows.settings):
-        job = shown.mapInArrow(guarded(__name__, "write_part", context), REPORT)
+        job = columns.mapInArrow(guarded(__name__, "write_part", context), REPORT)
         reports = interruptible(spark, job.collect)
     files = [f for r in reports for f in cloudpickle.loads(bytes(r["files"]))]
     attempts.repeated = any(r["again"] for r in reports)
@@ -50,16 +56,19 @@ def write_by_arrow(spark: Any, frame: DataFrame, context: WriteContext) -> list[
 
 
 def _to_arrow(column: Any, type_: i.IcebergType) -> Any:
-    """A column as the Arrow writer takes it: variant as JSON text."""
+    """Return a column as the Arrow writer takes it: a variant as JSON text, as everywhere outside Spark (docs/adr/0018)."""
     if not contains(type_, i.VariantType):
         return column
     if isinstance(type_, i.VariantType):
         return F.to_json(column)
-    raise Unsupported("A variant inside a struct, list or map cannot be written together with types that need the Arrow writer.")
+    raise Unsupported(
+        "A variant inside a struct, list or map cannot be written together with types that need the Arrow writer.",
+        hint="Make the variant a column of its own.",
+    )
 
 
 def write_part(context: WriteContext, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The worker's side: the rows of one task to files, and one report."""
+    """Write in a worker the rows of one task to data files and yield one report."""
     task = TaskContext.get()
     again = False
     if task is not None:

@@ -1,4 +1,8 @@
-"""Partition transforms as Catalyst columns, equal to `spec.transform_values`; strings, decimals and bytes are bucketed by an Arrow UDF."""
+"""Compute partition transforms as Spark columns, with the values of `spec.transform_values`.
+
+Transforms are built of Spark's own functions, so that Catalyst compiles them and no row leaves the JVM. Buckets of strings, decimals and
+bytes are computed by an Arrow UDF, because Spark's hash of these differs from Iceberg's.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +21,18 @@ from frazil.spec import transforms as t
 from frazil.spec import types as i
 from frazil.spec.transform_values import hours_beyond_an_int
 
-_SEED_ZERO = -1693959553  # Spark hashes with seed 42; this int hashes to 0, which then is the seed
+_SEED_ZERO = -1693959553  # Iceberg hashes with seed 0, Spark with 42; this int hashes to 0, which is the seed of what is hashed next
 _DAY, _HOUR = 86_400_000_000, 3_600_000_000
-_MOST_DIGITS = 38
-INPUT = "FRAZIL_INPUT: "  # before what is wrong with a value, in errors of Spark's tasks
+_MOST_DIGITS = 38  # of a decimal in Spark
+INPUT = "FRAZIL_INPUT: "  # marks, in errors of Spark tasks, a message about a value that cannot be written
 _BY_ARROW = (i.StringType, i.DecimalType, i.BinaryType, i.FixedType, i.UUIDType)
 
 
 def transformed(transform: t.Transform, type_: i.IcebergType, c: Column) -> Column:
-    """The partition value of a column, in the transform's result type (`day` as a number of days). Null stays null."""
+    """Return the partition value of a column, in the transform's result type (`day` as a number of days). Null stays null.
+
+    Raises Unsupported for a transform that Frazil does not know.
+    """
     match transform:
         case t.IdentityTransform():
             return c
@@ -47,6 +54,7 @@ def transformed(transform: t.Transform, type_: i.IcebergType, c: Column) -> Colu
 
 
 def _bucket(type_: i.IcebergType, c: Column, n: int) -> Column:
+    """Return the bucket of a column, from 0 to n - 1."""
     if isinstance(type_, _BY_ARROW):
         return _arrow_udf(t.BucketTransform(n), type_, s.IntegerType())(c)
     long = F.unix_date(c).cast("long") if isinstance(type_, i.DateType) else c.cast("long") if isinstance(type_, i.IntegerType) else c
@@ -55,47 +63,53 @@ def _bucket(type_: i.IcebergType, c: Column, n: int) -> Column:
 
 
 def _arrow_udf(transform: t.Transform, type_: i.IcebergType, returns: s.DataType) -> Any:
-    """The transform as workers compute it with Arrow."""
-    here, text, named = frazil_version(), str(type_), str(transform)
+    """Return a UDF that computes the transform with Arrow.
+
+    The function imports what it needs when it runs in a worker, because Spark serialises it by value: workers then report a missing or a
+    different version of Frazil by name, rather than fail to unpickle the function.
+    """
+    version, type_text, transform_text = frazil_version(), str(type_), str(transform)
 
     def transform_values(values: Any) -> Any:
         import importlib
 
         try:
-            if importlib.import_module("frazil.spark.host.workers").frazil_version() != here:
-                raise RuntimeError(f"FRAZIL_WORKER: a Spark worker has another Frazil than the driver's {here}.")
+            if importlib.import_module("frazil.spark.host.workers").frazil_version() != version:
+                raise RuntimeError(f"FRAZIL_WORKER: a Spark worker has another Frazil than the driver's {version}.")
             apply = importlib.import_module("frazil.arrow.values.transforms").apply_arrow
         except ImportError as e:
-            raise RuntimeError(f"FRAZIL_WORKER: a Spark worker cannot import Frazil {here}: {e}.") from None
-        kind = importlib.import_module("frazil.spec.types").parse_primitive(text)
+            raise RuntimeError(f"FRAZIL_WORKER: a Spark worker cannot import Frazil {version}: {e}.") from None
+        kind = importlib.import_module("frazil.spec.types").parse_primitive(type_text)
         parse = importlib.import_module("frazil.spec.transforms").parse_transform
         try:
-            return apply(parse(named), kind, values)
+            return apply(parse(transform_text), kind, values)
         except importlib.import_module("frazil.errors").InvalidInput as e:
             raise RuntimeError(f"FRAZIL_INPUT: {e}") from None
 
-    transform_values.__annotations__ = {"values": pa.Array, "return": pa.Array}  # Spark reads the kind of function from its hints
+    transform_values.__annotations__ = {"values": pa.Array, "return": pa.Array}  # Spark takes the kind of UDF from its type hints
     return F.arrow_udf(transform_values, returnType=returns)
 
 
 def _truncate(type_: i.IcebergType, c: Column, width: int) -> Column:
+    """Return a column truncated to a width: texts and bytes to a length, numbers down to a multiple."""
     match type_:
         case i.StringType() | i.BinaryType():
             return F.substring(c, 1, width)
         case i.DecimalType(precision=p, scale=scale):
-            if p >= _MOST_DIGITS or width >= 10**p:  # Spark rounds, or gives null for, decimals that need more digits than it has
+            if p >= _MOST_DIGITS or width >= 10**p:  # Spark rounds decimals of more than 38 digits, or makes them null
                 return _arrow_udf(t.TruncateTransform(width), type_, s.DecimalType(p, scale))(c)
             step = F.lit(Decimal(width).scaleb(-scale))
-            return (c - F.pmod(c, step)).cast(s.DecimalType(p + 1, scale))  # near the least value one digit more, as in Java
+            return (c - F.pmod(c, step)).cast(s.DecimalType(p + 1, scale))  # a value near the least one gets one digit more, as in Java
     kind, bits = ("int", 31) if isinstance(type_, i.IntegerType) else ("long", 63)
     rest = F.pmod(c, F.lit(width).cast(kind))
     exact = c.cast("decimal(20,0)") - rest.cast("decimal(20,0)")
-    wrapped = (exact + F.lit(Decimal(2 ** (bits + 1)))).cast("decimal(20,0)").cast(kind)  # past the least, as Java's numbers do
+    wrapped = (exact + F.lit(Decimal(2 ** (bits + 1)))).cast("decimal(20,0)").cast(kind)  # below the least number, as in Java
     least = F.lit(Decimal(-(2**bits)))
     return F.when(exact < least, wrapped).otherwise(F.try_subtract(c, rest))
 
 
 def _utc_date(type_: i.IcebergType, c: Column) -> Column:
+    """Return the date of a date or timestamp column; that of a timestamptz is in UTC, whatever the session's zone."""
     match type_:
         case i.DateType():
             return c
@@ -105,6 +119,7 @@ def _utc_date(type_: i.IcebergType, c: Column) -> Column:
 
 
 def _hours(type_: i.IcebergType, c: Column) -> Column:
+    """Return the hours since 1970 as an int; a value beyond an int makes the task fail with a message that says so."""
     if isinstance(type_, i.TimestampType):
         hours = F.unix_date(c.cast("date")).cast("long") * 24 + F.hour(c)
     else:
@@ -115,13 +130,13 @@ def _hours(type_: i.IcebergType, c: Column) -> Column:
 
 
 def _floor_div(c: Column, by: int) -> Column:
-    """Whole numbers, towards minus infinity. Exact: no double is involved, and no number is less than `c`, which may be the least."""
+    """Divide longs, rounding towards minus infinity. No double is involved, and nothing below `c` is computed, which might overflow."""
     divisor = F.lit(by).cast("long")
     return F.call_function("div", c, divisor) - F.when(c % divisor < 0, 1).otherwise(0)
 
 
 def as_directory(type_: i.IcebergType, c: Column) -> Column:
-    """A partition value as a text that Spark can put into a folder's name and `from_directory` reads back exactly; null stays null."""
+    """Return a partition value in a form that Spark puts into a folder's name and `from_directory` reads back exactly. Null stays null."""
     match type_:
         case i.StringType() | i.UUIDType():
             return F.concat(F.lit("s"), c)
@@ -141,7 +156,7 @@ def as_directory(type_: i.IcebergType, c: Column) -> Column:
 
 
 def from_directory(type_: i.IcebergType, text: str) -> Any:
-    """The internal value that a folder's name holds."""
+    """Return the internal partition value for the text that `as_directory` put into a folder's name, percent-encoded by Spark."""
     text = re.sub("%([0-9A-Fa-f]{2})", lambda m: chr(int(m[1], 16)), text)
     match type_:
         case i.StringType():

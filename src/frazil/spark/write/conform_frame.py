@@ -1,4 +1,4 @@
-"""A Spark frame made to fit a table: columns by name, safe casts, defaults for what is missing, nulls refused where a value is required."""
+"""Conform a Spark DataFrame to a table's schema: match columns by name, cast safely, fill in defaults, refuse nulls in required columns."""
 
 from __future__ import annotations
 
@@ -18,33 +18,34 @@ from frazil.spark.types.spark_types import spark_type
 from frazil.spec import types as i
 from frazil.spec.schema import Schema
 
-REQUIRED = "FRAZIL_REQUIRED: "
+REQUIRED = "FRAZIL_REQUIRED: "  # marks, in errors of Spark tasks, a message about a null in a required column
 
 
 def conform(df: DataFrame, schema: Schema, options: WriteOptions, *, case_sensitive: bool) -> DataFrame:
-    """The frame with exactly the table's columns, in its order and types.
+    """Return the frame with exactly the table's columns, in the table's order and types.
 
-    Raises SchemaMismatch, listing every mismatch, for unsafe casts, columns the table lacks, and required ones that are missing.
+    Raises SchemaMismatch, which lists every mismatch: unsafe casts, columns that the table lacks, required columns that are missing. A
+    null in a required column makes the job fail (unless `check_nullability` is off).
     """
     problems: list[Problem] = []
     checks = options.check_nullability
     columns = _matched(df.schema, schema.fields, case_sensitive, "", problems)
-    made = []
-    numbered = df.toDF(*(f"c{n}" for n in range(len(df.columns))))  # names may hold dots, or differ in case only
+    conformed = []
+    by_place = df.toDF(*(f"c{n}" for n in range(len(df.columns))))  # names may contain dots or differ only in case
     for f, at in columns:
         column = (
-            _missing(f, problems, f.name)
+            absent_column(f, problems, f.name)
             if at is None
             else _fit(F.col(f"c{at}"), df.schema.fields[at].dataType, f, f.name, checks, case_sensitive, problems)
         )
-        made.append(column.alias(f.name, metadata={}))
+        conformed.append(column.alias(f.name, metadata={}))
     if problems:
         raise refused("The frame does", problems)
-    return numbered.select(*made)
+    return by_place.select(*conformed)
 
 
 def refused(what: str, problems: Sequence[Problem]) -> SchemaMismatch:
-    """`what`: "The frame does", "The new values do"."""
+    """Return a SchemaMismatch with a line per problem. `what`: how the message begins, "The frame does" or "The new values do"."""
     lines = "\n".join(f"  {p.column}: {p.text}" for p in problems)
     return SchemaMismatch(f"{what} not fit the table:\n{lines}\n", hint=hints(problems), columns=[p.column for p in problems])
 
@@ -52,29 +53,30 @@ def refused(what: str, problems: Sequence[Problem]) -> SchemaMismatch:
 def _matched(
     have: s.StructType, want: tuple[i.NestedField, ...], case_sensitive: bool, path: str, problems: list[Problem]
 ) -> list[tuple[i.NestedField, int | None]]:
-    """Each wanted field with the place of the frame's column, None when it is missing."""
+    """Pair each wanted field with the place of the frame's column, None where it is missing; report names that are ambiguous or unknown."""
 
     def places(name: str) -> Iterator[int]:
         exact = [n for n, f in enumerate(have.fields) if f.name == name]
         yield from exact or ([] if case_sensitive else [n for n, f in enumerate(have.fields) if f.name.lower() == name.lower()])
 
-    found: list[tuple[i.NestedField, int | None]] = []
+    pairs: list[tuple[i.NestedField, int | None]] = []
     used: set[int] = set()
     for f in want:
         at = [n for n in places(f.name) if n not in used or have.fields[n].name == f.name]
         if len(at) > 1:
             text = f"{len(at)} columns of the frame have this name"
             problems.append(Problem(path + f.name, "", str(f.field_type), text, "Rename all but one of them."))
-        found.append((f, at[0] if at else None))
+        pairs.append((f, at[0] if at else None))
         used.update(at)
     for n, other in enumerate(have.fields):
         if n not in used:
             near = no_such_column(path + other.name, other.dataType.simpleString(), [f.name for f in want])
             problems.append(replace(near, text=near.text.replace("is no column of the table", "the table has no such column")))
-    return found
+    return pairs
 
 
-def _missing(f: i.NestedField, problems: list[Problem], path: str) -> Column:
+def absent_column(f: i.NestedField, problems: list[Problem], path: str) -> Column:
+    """Return the write default of a column that gets no value, else null. A required column without a default is a problem."""
     if f.write_default is not None and (text := default_sql(f.field_type, f.write_default)) is not None:
         return F.expr(text)
     if isinstance(f.write_default, bytes):
@@ -85,23 +87,21 @@ def _missing(f: i.NestedField, problems: list[Problem], path: str) -> Column:
     return F.lit(None).cast(_type(f.field_type, path))
 
 
-def absent_column(f: i.NestedField, problems: list[Problem], path: str) -> Column:
-    """The write default of a column that gets no value, else null; a required one without is a problem."""
-    return _missing(f, problems, path)
-
-
 def fitted_column(c: Column, have: s.DataType, f: i.NestedField, path: str, case_sensitive: bool, problems: list[Problem]) -> Column:
-    """A column in the type of a table's; whether it may be null is not asked. What does not fit is a problem."""
+    """Convert a column to the type of a table's column, without a check that the column itself is not null. A type that does not fit is a
+    problem."""
     return _fit_type(c, have, f.field_type, path, True, case_sensitive, problems)
 
 
 def _uuid(value: bytes) -> str:
+    """Return the text of a UUID."""
     h = value.hex()
     return "-".join((h[:8], h[8:12], h[12:16], h[16:20], h[20:]))
 
 
 def _type(type_: i.IcebergType, path: str) -> s.DataType:
-    """Types Spark lacks can only be missing, hence null; they travel as what Arrow casts nulls from."""
+    """Return the Spark type of a column. A column of a type that Spark lacks can only be absent, hence null; it gets a type whose nulls
+    Arrow casts to the column's."""
     match type_:
         case i.TimestampNanoType():
             return s.TimestampNTZType()
@@ -121,6 +121,7 @@ def _type(type_: i.IcebergType, path: str) -> s.DataType:
 
 
 def _fit(c: Column, have: s.DataType, f: i.NestedField, path: str, checks: bool, case_sensitive: bool, problems: list[Problem]) -> Column:
+    """Convert a column to the type of a field; a null fails the job where the field is required and `checks` is set."""
     fitted = _fit_type(c, have, f.field_type, path, checks, case_sensitive, problems)
     if f.required and checks:
         return F.coalesce(fitted, F.raise_error(F.lit(f"{REQUIRED}column {path} is required, and a row has null in it")))
@@ -130,6 +131,7 @@ def _fit(c: Column, have: s.DataType, f: i.NestedField, path: str, checks: bool,
 def _fit_type(
     c: Column, have: s.DataType, want: i.IcebergType, path: str, checks: bool, case_sensitive: bool, problems: list[Problem]
 ) -> Column:
+    """Convert a column to a type, member by member and element by element; columns that need no change are passed as they are."""
     match want, have:
         case i.StructType(), s.StructType():
             pairs = _matched(have, want.fields, case_sensitive, f"{path}.", problems)
@@ -138,7 +140,7 @@ def _fit_type(
             inside = []
             for f, at in pairs:
                 name = f"{path}.{f.name}"
-                part = _missing(f, problems, name) if at is None else None
+                part = absent_column(f, problems, name) if at is None else None
                 if at is not None:
                     held = have.fields[at]
                     part = _fit(c.getField(held.name), held.dataType, f, name, checks, case_sensitive, problems)
@@ -149,7 +151,7 @@ def _fit_type(
             if _unchanged(have, want) and not (checks and _requires(want)):
                 return c
             element = want.element_field
-            _fit(F.lit(None), have.elementType, element, f"{path}.element", checks, case_sensitive, problems)  # tells what does not fit
+            _fit(F.lit(None), have.elementType, element, f"{path}.element", checks, case_sensitive, problems)  # reports what does not fit
             return F.transform(c, lambda e: _fit(e, have.elementType, element, f"{path}.element", checks, case_sensitive, []))
         case i.MapType(), s.MapType():
             if _unchanged(have, want) and not (checks and _requires(want)):
@@ -169,6 +171,7 @@ def _fit_type(
 
 
 def _unchanged(have: s.DataType, want: i.IcebergType) -> bool:
+    """Return whether values need no conversion: same names of members in the same order, same types."""
     match want, have:
         case i.StructType(), s.StructType():
             same = [f.name for f in have.fields] == [f.name for f in want.fields]
@@ -181,5 +184,6 @@ def _unchanged(have: s.DataType, want: i.IcebergType) -> bool:
 
 
 def _requires(type_: i.IcebergType) -> bool:
+    """Return whether a type has required members, elements or map values, which must be checked for nulls."""
     inside = i.children(type_)[1:] if isinstance(type_, i.MapType) else i.children(type_)
     return any(f.required or _requires(f.field_type) for f in inside)

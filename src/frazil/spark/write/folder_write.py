@@ -1,4 +1,9 @@
-"""Spark's Parquet writer into a folder of its own; then each file gets its ids, its Java name, its place, and is synced (docs/adr/0006)."""
+"""Write a DataFrame by Spark's Parquet writer into a staging folder, then adopt the files: put field ids into each footer, give each file
+the name that Java Iceberg would give it, move it to its place and sync it to disk (docs/adr/0006).
+
+Spark's writer is faster than handing rows to Python, but it knows neither field ids nor Iceberg's layout. Adopting a file
+rewrites its footer only.
+"""
 
 from __future__ import annotations
 
@@ -74,17 +79,18 @@ _SETTINGS = {
     "spark.sql.variant.writeShredding.enabled": "false",
     "spark.sql.files.maxRecordsPerFile": "0",
 }  # fmt: skip
-_COMMITTER = {  # version 1: a task's files count when the job ends, so one that is tried again leaves none behind
+_COMMITTER = {  # version 1: files of a task count when the job ends, so a task that is tried again leaves no files behind
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false", "mapreduce.fileoutputcommitter.algorithm.version": "1",
 }  # fmt: skip
 _ZLIB = ("NO_COMPRESSION", "BEST_SPEED", "TWO", "THREE", "FOUR", "FIVE", "SIX", "SEVEN", "EIGHT", "BEST_COMPRESSION")
 _MOST_WRITERS = "spark.sql.maxConcurrentOutputFileWriters"
 _OPEN_WRITERS = 128
-_THREADS = 8
+_THREADS = 8  # that adopt files
 
 
 def can_write(context: WriteContext) -> bool:
-    """Whether Spark's writer can: Parquet on a local disk, types it has, a codec it has, names that differ in more than case."""
+    """Return whether Spark's writer can write the table: Parquet on a local disk, types and a codec that it has, names that differ in more
+    than case."""
     codec = (context.options.compression_codec or PARQUET_CODEC.of(context.properties)).lower()
     return (
         context.format == "parquet"
@@ -97,17 +103,18 @@ def can_write(context: WriteContext) -> bool:
 
 
 def _differ_by_case(fields: Sequence[i.NestedField]) -> bool:
-    """Whether names that stand beside each other, at any depth, are one name to a session that does not mind case."""
-    one = len({f.name.lower() for f in fields}) < len(fields)
-    return one or any(_differ_by_case(i.children(f.field_type)) for f in fields)
+    """Return whether sibling names, at any depth, differ only in case, which most sessions take for the same name."""
+    same = len({f.name.lower() for f in fields}) < len(fields)
+    return same or any(_differ_by_case(i.children(f.field_type)) for f in fields)
 
 
 def _nested_unknown(type_: i.IcebergType) -> bool:
+    """Return whether a type contains `unknown`, which can be left out of a file only as a whole column."""
     return any(contains(c.field_type, i.UnknownType) for c in i.children(type_))
 
 
 def write_by_folder(spark: Any, frame: DataFrame, context: WriteContext) -> list[DataFile]:
-    """Files of the frame in their places. Raises whatever the job raises; then nothing is left."""
+    """Write the rows of a conformed frame and return the data files, which lie in their final places. After an error no file is left."""
     root = data_root(context.location, context.properties)
     staging = f"{root}/staging-{context.operation_id}"
     local = context.storage.local_path(staging)
@@ -121,24 +128,25 @@ def write_by_folder(spark: Any, frame: DataFrame, context: WriteContext) -> list
     try:
         with temporarily(spark, {**_SETTINGS, **rows.settings, **_fanout(spark, context, rows)}):
             interruptible(spark, lambda: writer.save("file://" + local))
-        return _take(local, context, rows, moved)
+        return _adopt_all(local, context, rows, moved)
     except BaseException:
-        settle(spark)  # a task that still runs would make the folder again
+        settle(spark)  # a task that still runs would create the folder again
         for path in moved:
             with contextlib.suppress(OSError):
                 os.unlink(path)
         raise
     finally:
-        with contextlib.suppress(StorageError):  # what stays is an orphan; an error that came before is the one to tell
+        with contextlib.suppress(StorageError):  # what stays is an orphan; an earlier error is the one to raise
             if os.path.isdir(local):
                 context.storage.delete_tree(staging)
 
 
 def _fanout(spark: Any, context: WriteContext, rows: Spread) -> dict[str, str]:
-    """Open writers for many partitions spare the sort by partition; rows that are sorted already need one at a time.
+    """Return the setting for how many partition writers a task keeps open.
 
-    Each writer may come to hold a row group, so a task opens as many as half of its memory has room for, and sorts the rows that are left
-    (by one writer more). The other half is Spark's: at 0.95 of the heap Parquet would warn, and cut row groups short.
+    Open writers spare the sort by partition; rows that are sorted already need one writer at a time. Each writer may hold a row group in
+    memory, so a task opens as many as half of its share of the heap has room for, then sorts the remaining rows, which one more writer
+    writes. The other half is left to Spark: at 0.95 of the heap Parquet would warn and cut row groups short.
     """
     if not rows.key_names or rows.is_sorted:
         return {_MOST_WRITERS: "0"}
@@ -152,40 +160,41 @@ def _fanout(spark: Any, context: WriteContext, rows: Spread) -> dict[str, str]:
 
 
 def write_settings(context: WriteContext) -> dict[str, str]:
-    """Table properties and options as parquet-mr knows them."""
+    """Translate table properties and write options to the settings of Spark's Parquet writer (parquet-mr)."""
     properties: Mapping[str, str] = context.properties
     codec = (context.options.compression_codec or PARQUET_CODEC.of(properties)).lower()
-    found = {"compression": _CODECS[codec], "partitionOverwriteMode": "static", **_COMMITTER}
+    settings = {"compression": _CODECS[codec], "partitionOverwriteMode": "static", **_COMMITTER}
     level = context.options.compression_level or PARQUET_LEVEL.of(properties)
     number = check_level(codec, level, PARQUET_LEVEL.name) if level is not None and codec in LEVELS else None
     if number is not None and codec == "zstd":
-        found["parquet.compression.codec.zstd.level"] = str(number)
+        settings["parquet.compression.codec.zstd.level"] = str(number)
     if number is not None and codec == "gzip":
-        found["zlib.compress.level"] = _ZLIB[number]
-    for key, one in _HADOOP.items():
-        if (value := one.given(properties)) is not None:
-            found[key] = str(value)
+        settings["zlib.compress.level"] = _ZLIB[number]
+    for key, table_property in _HADOOP.items():
+        if (value := table_property.given(properties)) is not None:
+            settings[key] = str(value)
     paths = leaf_paths(context.schema)
-    for key, of_columns in _PER_COLUMN.items():
-        for column, value in of_columns.of(properties).items():
-            found[f"{key}#{paths.get(column, column)}"] = str(value).lower()
-    return found
+    for key, column_property in _PER_COLUMN.items():
+        for column, value in column_property.of(properties).items():
+            settings[f"{key}#{paths.get(column, column)}"] = str(value).lower()
+    return settings
 
 
 @dataclass(frozen=True)
 class _Written:
-    """A file that Spark wrote: where, by which task, and its folders' values."""
+    """Hold a file that Spark wrote: its path, the number of its task, and the partition values that its folders name."""
 
     path: str
     part: int
     values: tuple[Any, ...]
 
 
-def _take(local: str, context: WriteContext, rows: Spread, moved: list[str]) -> list[DataFile]:
-    found = sorted(_written(local, rows), key=lambda w: (w.part, w.path))
+def _adopt_all(local: str, context: WriteContext, rows: Spread, moved: list[str]) -> list[DataFile]:
+    """Adopt all files of the staging folder, in the order of their tasks. The final paths of files that were moved are added to `moved`."""
+    written = sorted(_written(local, rows), key=lambda w: (w.part, w.path))
     numbers: dict[int, int] = {}
     jobs = []
-    for w in found:
+    for w in written:
         numbers[w.part] = numbers.get(w.part, 0) + 1
         name = f"{w.part:05d}-{w.part}-{context.operation_id}-{numbers[w.part]:05d}.parquet"
         folder = partition_path(context.spec, context.schema, w.values) if context.spec.fields else ""
@@ -196,14 +205,15 @@ def _take(local: str, context: WriteContext, rows: Spread, moved: list[str]) -> 
             os.makedirs(directory, exist_ok=True)
     order_id = context.sort_order.order_id if rows.is_sorted else 0
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="frazil-files") as pool:
-        taken = list(pool.map(lambda j: _placed(j[0], j[1], targets[j[1]], context, order_id, moved), jobs))
-    files = [f for f in taken if f is not None]
+        adopted = list(pool.map(lambda j: _adopt(j[0], j[1], targets[j[1]], context, order_id, moved), jobs))
+    files = [f for f in adopted if f is not None]
     _sync_directories({os.path.dirname(targets[f.file_path]) for f in files}, context)
     return files
 
 
 def _written(local: str, rows: Spread) -> list[_Written]:
-    found = []
+    """List the files that Spark wrote into the staging folder."""
+    written = []
     for directory, folders, names in os.walk(local):
         folders[:] = [f for f in folders if not f.startswith(("_", ".")) or "=" in f]
         for name in names:
@@ -213,30 +223,26 @@ def _written(local: str, rows: Spread) -> list[_Written]:
             values = tuple(
                 None if k.name is None or texts[k.name] == _NULL_FOLDER else from_directory(k.type, texts[k.name]) for k in rows.keys
             )
-            found.append(_Written(os.path.join(directory, name), int(match[1]), values))
-    return found
+            written.append(_Written(os.path.join(directory, name), int(match[1]), values))
+    return written
 
 
-def _placed(w: _Written, location: str, target: str, context: WriteContext, order_id: int, moved: list[str]) -> DataFile | None:
+def _adopt(w: _Written, location: str, target: str, context: WriteContext, order_id: int, moved: list[str]) -> DataFile | None:
+    """Add field ids to the footer of a file, sync it and move it to its place; None where the file has no rows."""
     with told(location, "write"):
-        return _place(w, location, target, context, order_id, moved)
-
-
-def _place(w: _Written, location: str, target: str, context: WriteContext, order_id: int, moved: list[str]) -> DataFile | None:
-    """One file: ids into its footer, to disk, to its place; None when it holds no row."""
-    footer = pq.read_metadata(w.path)
-    if footer.num_rows == 0:
-        return None
-    add_field_ids(w.path, context.schema)
-    descriptor = os.open(w.path, os.O_RDWR)
-    try:
-        os.fsync(descriptor)
-        size = os.fstat(descriptor).st_size
-    finally:
-        os.close(descriptor)
-    metrics = footer_metrics(pq.read_metadata(w.path), context.schema, context.metrics)
-    moved.append(target)
-    os.rename(w.path, target)
+        footer = pq.read_metadata(w.path)
+        if footer.num_rows == 0:
+            return None
+        add_field_ids(w.path, context.schema)
+        descriptor = os.open(w.path, os.O_RDWR)
+        try:
+            os.fsync(descriptor)
+            size = os.fstat(descriptor).st_size
+        finally:
+            os.close(descriptor)
+        metrics = footer_metrics(pq.read_metadata(w.path), context.schema, context.metrics)
+        moved.append(target)
+        os.rename(w.path, target)
     return DataFile(
         file_path=location, file_format="parquet", partition=w.values, file_size_in_bytes=size, spec_id=context.spec.spec_id,
         sort_order_id=order_id, **metrics,
@@ -244,13 +250,13 @@ def _place(w: _Written, location: str, target: str, context: WriteContext, order
 
 
 def _sync_directories(directories: set[str], context: WriteContext) -> None:
-    """The directories and those above them up to the table's data folder: a new folder is an entry of the one above."""
+    """Sync directories and their parents up to the table's data folder, since a new folder is durable only as an entry of its parent."""
     root = context.storage.local_path(data_root(context.location, context.properties)) or "/"
-    every = set(directories)
+    to_sync = set(directories)
     for directory in directories:
         while len(directory) > len(root):
             directory = os.path.dirname(directory)
-            every.add(directory)
-    for directory in every:
+            to_sync.add(directory)
+    for directory in to_sync:
         with told(directory, "sync the directory"):
             sync_directory(directory)

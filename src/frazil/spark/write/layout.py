@@ -1,4 +1,8 @@
-"""Spread rows over tasks and sort them in each before they are written (write.distribution-mode), for both ways of writing."""
+"""Distribute rows over Spark tasks and sort them within each before they are written, for both writers.
+
+Honours write.distribution-mode, the table's sort order and the advisory partition size. Without a shuffle every task would write a file
+into each partition that it has rows of.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from pyspark.sql import functions as F
 
 from frazil.arrow.write.write_context import WriteContext
 from frazil.errors import InvalidInput, ValidationError
+from frazil.expr.quoted import back_quoted
 from frazil.spark.host.settings import FEWEST_PARTITIONS
 from frazil.spark.host.workers import parallelism
 from frazil.spark.write.catalyst_transforms import as_directory, transformed
@@ -21,15 +26,15 @@ from frazil.spec.transforms import VoidTransform
 
 _CONF = "spark.sql.iceberg."
 ADVISORY = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
-_WHOLE = 128 << 20
-_FEW = 64  # tasks that Spark does not put together, so that each writes few partitions, with few writers open or little to sort
-_RATIO = 3  # bytes of a shuffle for a byte of a Parquet file, about
-KEY = "__frazil_p"
+_WHOLE = 128 << 20  # bytes of a file that a task should fill
+_FEW = 64  # tasks that Spark does not coalesce, so that each writes few partitions, with few open writers or little to sort
+_RATIO = 3  # about so many bytes of a shuffle become one byte of a Parquet file
+KEY = "__frazil_p"  # how the names of helper columns begin
 
 
 @dataclass(frozen=True)
 class PartitionColumn:
-    """A partition field as a helper column: `name` in the frame; None: void, it has no column."""
+    """Hold the helper column of a partition field: its name in the frame (None for a void field, which has no column) and its type."""
 
     name: str | None
     type: i.IcebergType
@@ -37,7 +42,8 @@ class PartitionColumn:
 
 @dataclass(frozen=True)
 class Spread:
-    """The frame with its helper columns, and what its plan wants of the session. `is_sorted`: rows of a file are in the table's order."""
+    """Hold a distributed frame with its helper columns, and the session settings that its job needs. `is_sorted`: the rows of each file are
+    in the table's sort order."""
 
     frame: DataFrame
     keys: tuple[PartitionColumn, ...]
@@ -46,25 +52,23 @@ class Spread:
 
     @property
     def key_names(self) -> list[str]:
+        """Return the names of the helper columns."""
         return [k.name for k in self.keys if k.name is not None]
 
 
-def column(name: str) -> Column:
-    return F.col("`" + name.replace("`", "``") + "`")
-
-
 def path_column(context: WriteContext, field_id: int) -> Column:
-    """A column at any depth of structs."""
+    """Return the column of a field, at any depth of structs."""
     schema = context.schema
-    names = [schema.by_id[p].name for p in (*schema.parents[field_id], field_id)]
-    found = column(names[0])
-    for name in names[1:]:
-        found = found.getField(name)
-    return found
+    top, *members = [schema.by_id[p].name for p in (*schema.parents[field_id], field_id)]
+    column = F.col(back_quoted([top]))
+    for name in members:
+        column = column.getField(name)
+    return column
 
 
 def spread(spark: Any, frame: DataFrame, context: WriteContext, metadata_properties: Mapping[str, str], *, folders: bool) -> Spread:
-    """Shuffle and sort as mode and order ask. `folders`: helper columns are wanted in any case, as texts for names of folders."""
+    """Shuffle and sort a frame as distribution mode and sort order ask. `folders`: Spark's writer will put partition values into names
+    of folders, so the helper columns are added even without a shuffle, and rows are sorted here."""
     mode = distribution_mode(spark, context, metadata_properties)
     keys, columns = _keys(context)
     needs_keys = bool(columns) and (folders or mode != "none")
@@ -77,7 +81,7 @@ def spread(spark: Any, frame: DataFrame, context: WriteContext, metadata_propert
         by_hash = mode == "hash"
         frame = rebalanced(spark, frame, names) if by_hash else frame.repartitionByRange(*(F.col(n) for n in names), *order)
         settings[ADVISORY] = str(advisory_size(spark, context, metadata_properties))
-        if folders and names and spark.conf.get(FEWEST_PARTITIONS, None) is None:  # the Arrow writer holds no row groups in the JVM
+        if folders and names and spark.conf.get(FEWEST_PARTITIONS, None) is None:  # the Arrow writer keeps no row groups in the JVM
             settings[FEWEST_PARTITIONS] = str(max(_FEW, parallelism(spark)))
     if order and folders:  # the Arrow writer sorts by itself
         frame = frame.sortWithinPartitions(*(F.col(n) for n in names), *order)
@@ -85,15 +89,21 @@ def spread(spark: Any, frame: DataFrame, context: WriteContext, metadata_propert
 
 
 def rebalanced(spark: Any, frame: DataFrame, names: Sequence[str]) -> DataFrame:
-    """Rows with the same values of these columns to as few tasks as sizes allow (no columns: to few tasks). Without adaptive execution,
-    which Spark's hint needs, to one."""
+    """Shuffle rows with the same values of the named columns to as few tasks as the advisory size allows; without columns, to few tasks.
+
+    Without adaptive execution, on which Spark's REBALANCE hint relies, rows with the same values go to one task.
+    """
     if str(spark.conf.get("spark.sql.adaptive.enabled", "true")).lower() == "true":
         return frame.hint("rebalance", *names)
     return frame.repartition(*map(F.col, names)) if names else frame
 
 
 def distribution_mode(spark: Any, context: WriteContext, properties: Mapping[str, str]) -> str:
-    """none, hash or range: option, session, table property, then range for sorted tables, hash for partitioned ones, else none."""
+    """Return the distribution mode: none, hash or range.
+
+    Taken from the write option, the session, the table property, in this order; by default range for sorted tables, hash for partitioned
+    ones, else none. Raises ValidationError for another mode.
+    """
     partitioned, is_sorted = not context.spec.unpartitioned, not context.sort_order.is_unsorted
     if not context.options.use_table_distribution_and_ordering:
         return "none"
@@ -109,7 +119,11 @@ def distribution_mode(spark: Any, context: WriteContext, properties: Mapping[str
 
 
 def advisory_size(spark: Any, context: WriteContext, properties: Mapping[str, str]) -> int:
-    """Bytes of a shuffle that make one task: what was asked for, or as much as fills a file of the target size, 384 MB at most."""
+    """Return how many bytes of a shuffle make one task: what was asked for, else enough to fill a file of the target size.
+
+    The default is 384 MB (the session's advisory size, where that is larger), less where the target file size is below 128 MB. Raises
+    InvalidInput for what is no size.
+    """
     named = (
         ("Write option advisory-partition-size", context.options.advisory_partition_size),
         (f"The setting {_CONF}advisory-partition-size", spark.conf.get(_CONF + "advisory-partition-size", None)),
@@ -123,13 +137,15 @@ def advisory_size(spark: Any, context: WriteContext, properties: Mapping[str, st
 
 
 def parse_size(text: str, name: str = "The size") -> int:
+    """Parse a size in bytes, as in 64MB. Raises InvalidInput that calls the size by `name`."""
     try:
         return size_in_bytes(text)
     except ValueError:
-        raise InvalidInput(f"{name} is a size in bytes, not {text!r}.") from None
+        raise InvalidInput(f"{name} is a size in bytes, not {text!r}.", hint="Write it as 134217728, or with a unit, as 128MB.") from None
 
 
 def _keys(context: WriteContext) -> tuple[tuple[PartitionColumn, ...], dict[str, Column]]:
+    """Return the helper columns of the partition fields, and their expressions by name."""
     keys, columns = [], {}
     taken = {f.name.lower() for f in context.schema.fields}
     for field in context.spec.fields:
@@ -150,6 +166,7 @@ def _keys(context: WriteContext) -> tuple[tuple[PartitionColumn, ...], dict[str,
 
 
 def _order(context: WriteContext, field: SortField) -> Column:
+    """Return a field of the sort order as an ordering of Spark."""
     value = path_column(context, field.source_id)
     value = transformed(field.transform, context.schema.by_id[field.source_id].field_type, value)
     first = field.null_order is NullOrder.NULLS_FIRST

@@ -1,7 +1,8 @@
-"""A DataFrame as data files of a table: Spark's own Parquet writer into a private folder, from there to Java's names; or Arrow tasks.
+"""Write a DataFrame as data files of a table: by Spark's Parquet writer into a staging folder, whose files are adopted, or by Arrow
+in tasks.
 
-Nothing of the rows comes to the driver. A job that fails leaves nothing; tasks that are tried again or run twice leave no second copy,
-since Spark's committer keeps one attempt's files in the private folder, and the Arrow tasks' files count only when they are reported.
+No row comes to the driver. A job that fails leaves no files. Tasks that are retried or speculated leave no second copy: Spark's committer
+keeps the files of one attempt in the staging folder, and files of Arrow tasks count only when they are reported.
 """
 
 from __future__ import annotations
@@ -31,17 +32,17 @@ from frazil.spec.partitioning import check_source
 from frazil.storage import Storage
 from frazil.storage.locations import data_root
 
-_WHOLE_TARGET = 128 << 20  # from here on a task of Spark does not fill a file
+_WHOLE_TARGET = 128 << 20  # a task of Spark does not fill a file of this target size or more
 
 
 def write(
     df: DataFrame, metadata: TableMetadata, storage: Storage, options: WriteOptions | None = None, *, case_sensitive: bool | None = None
 ) -> list[DataFile]:
-    """Write the rows of a frame as data files of the table and list them, durable and complete; after an error none is left.
-    `case_sensitive` None: the session's spark.sql.caseSensitive.
+    """Write the rows of a frame as data files of the table, synced to disk, and return the files; after an error no file is left.
 
-    Raises InvalidInput for options that mean nothing here, SchemaMismatch when the frame does not fit, ValidationError for nulls in
-    required columns, NotInstalledError when workers lack this Frazil and are needed.
+    `case_sensitive` defaults to the session's spark.sql.caseSensitive. Raises InvalidInput for options that have no effect here,
+    SchemaMismatch for a frame that does not fit, ValidationError for nulls in required columns, NotInstalledError where workers are needed
+    and lack this version of Frazil.
     """
     options = options or WriteOptions()
     spark = df.sparkSession
@@ -64,23 +65,24 @@ def write(
 
 
 def _needs_rolling(spark: Any, context: WriteContext, metadata: TableMetadata) -> bool:
-    """Whether files must end before their task does: a small target size, and no shuffle that could cut tasks to it."""
+    """Return whether a task must write several files: the target size is small, and no shuffle cuts tasks to it. Spark's writer would
+    write a single file of any size."""
     return context.target_size < _WHOLE_TARGET and distribution_mode(spark, context, metadata.properties) == "none"
 
 
 def _raised(text: str) -> str | None:
-    """What an expression of Spark refused (`raise_error`)."""
+    """Return the message with which an expression made the job fail (`raise_error`), None where no expression of ours did."""
     mark = "[USER_RAISED_EXCEPTION] " + INPUT
     at = text.find(mark)
     return None if at < 0 else re.split(r"\.? SQLSTATE", text[at + len(mark) :])[0].splitlines()[0]
 
 
-_TOO_LONG = re.compile(r"File name too long|Mkdirs failed to create [^\n]*/[^/\n]{255}")  # Hadoop's local file system tells no reason
+_TOO_LONG = re.compile(r"File name too long|Mkdirs failed to create [^\n]*/[^/\n]{255}")  # Hadoop's local file system gives no reason
 
 
 @contextlib.contextmanager
 def clear_errors(metadata: TableMetadata) -> Iterator[None]:
-    """What a failed Spark job says, in the project's words where it was the project that made it fail."""
+    """Translate the error of a failed Spark job to an error of Frazil, where Frazil's own checks or its files made the job fail."""
     try:
         yield
     except Exception as error:
@@ -91,14 +93,14 @@ def clear_errors(metadata: TableMetadata) -> Iterator[None]:
             raise ValidationError(f"Cannot write to {metadata.location}: {message}.", table=metadata.location) from error
         if (wrong := misfit(text)) is not None:
             raise wrong from error
-        if (told := marked(text, INPUT) or _raised(text)) is not None:
-            raise InvalidInput(told, table=metadata.location) from error
+        if (refusal := marked(text, INPUT) or _raised(text)) is not None:
+            raise InvalidInput(refusal, table=metadata.location) from error
         if _TOO_LONG.search(text):
             fields = ", ".join(f.name for f in metadata.spec().fields)
             raise StorageError(
                 f"Cannot write to {metadata.location}: a partition's value is too long for the name of a folder (partitioned by {fields}).",
-                hint="File systems take some 255 bytes: partition by truncate or bucket.", table=metadata.location, errno="ENAMETOOLONG",
+                hint="File systems allow about 255 bytes: partition by truncate or bucket.", table=metadata.location, errno="ENAMETOOLONG",
             ) from error  # fmt: skip
-        if not isinstance(error, FrazilError) and (found := failure(error, data_root(metadata.location, metadata.properties))) is not None:
-            raise found from error
+        if not isinstance(error, FrazilError) and (known := failure(error, data_root(metadata.location, metadata.properties))) is not None:
+            raise known from error
         raise

@@ -1,3 +1,3 @@
-"""Hand rows to other libraries: as their frames, or as lazy frames that read when they run."""
+"""Convert rows to the frames of other libraries: pandas, polars and DuckDB, and lazy frames of polars and DataFusion."""
 
 __all__ = ["frames", "lazy_frames"]

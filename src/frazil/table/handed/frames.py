@@ -1,4 +1,4 @@
-"""Hand out an Arrow table as a frame of another library, which is imported only then."""
+"""Convert an Arrow table to pandas, polars or DuckDB. The other library is imported only when it is needed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from frazil.errors import NotInstalledError
 
 
 def pandas_of(table: Any, **kwargs: Any) -> Any:
-    """An Arrow table as a pandas frame. Raises NotInstalledError."""
+    """Convert an Arrow table to a pandas DataFrame. Raises NotInstalledError."""
     try:
         return table.to_pandas(**kwargs)
     except ModuleNotFoundError as e:
@@ -18,7 +18,7 @@ def pandas_of(table: Any, **kwargs: Any) -> Any:
 
 
 def polars_of(table: Any) -> Any:
-    """An Arrow table as a polars frame. Raises NotInstalledError."""
+    """Convert an Arrow table to a polars DataFrame. Raises NotInstalledError."""
     try:
         import polars
     except ModuleNotFoundError as e:
@@ -27,7 +27,8 @@ def polars_of(table: Any) -> Any:
 
 
 def in_duckdb(table: Any, name: str, connection: Any = None) -> Any:
-    """An Arrow table under a name in a DuckDB connection (without one: new, in memory), which is returned. Raises NotInstalledError."""
+    """Register an Arrow table by a name in a DuckDB connection (None: a new one, in memory), and return the connection. Raises
+    NotInstalledError."""
     try:
         import duckdb
     except ModuleNotFoundError as e:

@@ -1,4 +1,4 @@
-"""Hand a scan to engines that plan by themselves, polars' LazyFrame and DataFusion: they ask for columns and rows when they run."""
+"""Convert a scan to a polars LazyFrame or a DataFusion table, which read only the columns and rows that a query needs, when it runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from frazil.errors import NotInstalledError
 
 
 class Scanned(Protocol):
-    """A read that can still be narrowed (DataScan)."""
+    """Read a table, with the columns still to be chosen: what this module needs of DataScan."""
 
     def select(self, *field_names: str) -> Scanned: ...
 
@@ -20,8 +20,8 @@ class Scanned(Protocol):
 
 
 def lazy_polars(scan: Scanned, schema: pa.Schema, limited: Callable[[int], Scanned]) -> Any:
-    """A LazyFrame that reads when it is collected, the columns that it needs. `limited`: the scan of so many rows. Raises
-    NotInstalledError."""
+    """Convert a scan to a LazyFrame, which reads the columns that it needs when it is collected. `limited`: returns the scan with a limit
+    of rows. Raises NotInstalledError."""
     try:
         import polars
         from polars.io.plugins import register_io_source
@@ -29,32 +29,32 @@ def lazy_polars(scan: Scanned, schema: pa.Schema, limited: Callable[[int], Scann
         raise NotInstalledError("to_polars needs polars.", hint="pip install 'frazil[polars]'") from e
 
     def batches(names: list[str] | None, predicate: Any, rows: int | None, _: int | None) -> Iterator[Any]:
-        wanted = schema.names if names is None else names
-        needed = wanted if predicate is None else [*wanted, *(n for n in predicate.meta.root_names() if n not in wanted)]
-        rest = rows
+        selected = schema.names if names is None else names
+        needed = selected if predicate is None else [*selected, *(n for n in predicate.meta.root_names() if n not in selected)]
+        rows_left = rows
         for batch in narrowed(scan if rows is None or predicate is not None else limited(rows), schema, needed):
             frame = polars.from_arrow(batch)
-            frame = (frame if predicate is None else frame.filter(predicate)).select(wanted)
-            yield frame if rest is None else frame.head(rest)
-            if rest is not None and (rest := rest - frame.height) <= 0:
+            frame = (frame if predicate is None else frame.filter(predicate)).select(selected)
+            yield frame if rows_left is None else frame.head(rows_left)
+            if rows_left is not None and (rows_left := rows_left - frame.height) <= 0:
                 return
 
     return register_io_source(batches, schema=dict(polars.from_arrow(schema.empty_table()).schema), is_pure=True)
 
 
 def narrowed(scan: Scanned, schema: pa.Schema, names: Sequence[str]) -> pa.RecordBatchReader:
-    """The rows with only these columns, in the schema's order. Where none is asked for, any one tells how many rows there are."""
-    kept = [n for n in schema.names if n in set(names)] or schema.names[:1]
-    return scan.select(*kept).to_arrow_batch_reader()
+    """Read only these columns, in the schema's order. If none is asked for, one column is read, so that rows can be counted."""
+    columns = [n for n in schema.names if n in set(names)] or schema.names[:1]
+    return scan.select(*columns).to_arrow_batch_reader()
 
 
 @functools.cache
 def _scan_dataset() -> Any:
-    """The class of datasets over scans. It is made when the first one is wanted: pyarrow.dataset imports pandas, where that is there."""
+    """Define the class of datasets over scans. It is defined at its first use, since pyarrow.dataset imports pandas if it is installed."""
     import pyarrow.dataset as ds
 
-    class ScanDataset(ds.Dataset):  # type: ignore[misc]  # DataFusion asks for an instance of it
-        """A scan as what DataFusion reads in Python: a dataset of one fragment, whose scanner applies columns and filter as it reads."""
+    class ScanDataset(ds.Dataset):  # type: ignore[misc]  # DataFusion requires an instance of Dataset
+        """Present a scan as a pyarrow dataset of one fragment, whose scanner applies DataFusion's columns and filter as it reads."""
 
         def __init__(self, scan: Scanned, schema: pa.Schema):
             self._scan, self._schema = scan, schema
@@ -69,25 +69,29 @@ def _scan_dataset() -> Any:
         def scanner(
             self, schema: pa.Schema | None = None, columns: list[str] | None = None, filter: Any = None, batch_size: int = 131_072, **_: Any
         ) -> ds.Scanner:
-            """`schema`: what fragments are handed. The text of a filter holds the names of its columns, but odd names may be written
-            otherwise there; a column too many does no harm."""
+            """Scan the columns, filtered. `schema` is part of pyarrow's interface and not used."""
             names = self._schema.names
-            wanted, text = names if columns is None else columns, "" if filter is None else str(filter)
-            needed = [n for n in names if n in set(wanted) or (text and (n in text or not (n.isascii() and n.isidentifier())))]
-            kept = [self._schema.field(n) for n in needed or names[:1]]
-            batches, read = self._batches(needed), pa.schema(kept)
-            return ds.Scanner.from_batches(batches, schema=read, columns=list(wanted), filter=filter, batch_size=batch_size)
+            selected, text = names if columns is None else columns, "" if filter is None else str(filter)
+            # pyarrow tells the columns of a filter only as text, in which unusual names may be written differently. So columns with such
+            # names are read whenever there is a filter; a column too many does no harm.
+            needed = [n for n in names if n in set(selected) or (text and (n in text or not (n.isascii() and n.isidentifier())))]
+            read_schema = pa.schema([self._schema.field(n) for n in needed or names[:1]])
+            batches = self._batches(needed)
+            return ds.Scanner.from_batches(batches, schema=read_schema, columns=list(selected), filter=filter, batch_size=batch_size)
 
         def _batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-            """Nothing is planned before the first batch is asked for."""
+            """Read the columns; a generator, so that nothing is planned before the first batch is asked for."""
             yield from narrowed(self._scan, self._schema, names)
 
     return ScanDataset
 
 
 def datafusion_table(scan: Scanned, schema: pa.Schema) -> Any:
-    """A scan as a table of DataFusion, which hands filters to pyarrow where it can, and there NaN is not above all numbers: so it sees
-    floating columns through a function that changes nothing, and keeps their filters to itself."""
+    """Convert a scan to a table of DataFusion.
+
+    DataFusion passes filters to pyarrow where it can, and pyarrow does not order NaN above all other numbers as DataFusion does. So
+    floating-point columns are wrapped in a function that changes no value, which makes DataFusion evaluate their filters itself.
+    """
     from datafusion import SessionContext, functions, lit
     from datafusion.expr import Expr
 

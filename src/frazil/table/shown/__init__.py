@@ -1,3 +1,3 @@
-"""Show tables and rows as text for a terminal and as HTML for a notebook."""
+"""Format tables and rows as text for a terminal, and as HTML for a notebook."""
 
 __all__ = ["overview", "rows_text"]

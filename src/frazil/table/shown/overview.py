@@ -1,4 +1,4 @@
-"""Tables as one likes to see them: text for a terminal, HTML for a notebook."""
+"""Format the overview of a table: name, location, partitioning, snapshot and columns, as text or HTML."""
 
 from __future__ import annotations
 
@@ -11,21 +11,16 @@ from frazil.spec.snapshot import Summary
 
 
 def facts(name: str, metadata: TableMetadata, metadata_location: str) -> list[tuple[str, str]]:
-    """(label, text) pairs, most wanted first."""
+    """Return (label, text) pairs that describe a table, the most important first."""
     snapshot = metadata.current_snapshot()
     summary = Summary() if snapshot is None else snapshot.summary
     schema, spec, order = metadata.schema(), metadata.spec(), metadata.sort_order()
     names = {i: schema.find_column_name(i) or f"#{i}" for i in schema.by_id}
-    partition = ", ".join(
-        names.get(f.source_id, f"#{f.source_id}")
-        if str(f.transform) == "identity"
-        else f"{f.transform}({names.get(f.source_id, f.source_id)})"
-        for f in spec.fields
-    )
+    partition = ", ".join(_term(names.get(f.source_id, f"#{f.source_id}"), str(f.transform)) for f in spec.fields)
     sort = ", ".join(f"{names.get(f.source_id, f.source_id)} {f.direction.value}" for f in order.fields)
     when = time_text(snapshot.timestamp_ms) if snapshot else ""
     rows, files = summary.get("total-records", ""), summary.get("total-data-files", "0")
-    told = [
+    pairs = [
         ("table", f"{name}  (Iceberg v{metadata.format_version})"),
         ("location", metadata.location),
         ("partitioned by", partition or "nothing"),
@@ -36,7 +31,7 @@ def facts(name: str, metadata: TableMetadata, metadata_location: str) -> list[tu
         *([("refs", listed(sorted(metadata.refs)))] if len(metadata.refs) > 1 else []),
         ("metadata", metadata_location.rsplit("/", 1)[-1]),
     ]
-    return [(label, shortened(value, 200)) for label, value in told]
+    return [(label, shortened(value, 200)) for label, value in pairs]
 
 
 def _term(column: str, transform: str) -> str:
@@ -44,7 +39,7 @@ def _term(column: str, transform: str) -> str:
 
 
 def columns(metadata: TableMetadata) -> list[tuple[str, str, str]]:
-    """(name, type, remark) of the top-level columns, as many as fit on a screen; how many more there are stands last."""
+    """Return (name, type, remark) of the top-level columns, as many as fit on a screen; the last entry tells how many more there are."""
     fields = metadata.schema().fields
     shown = []
     for f in fields[:LINES]:
@@ -54,6 +49,7 @@ def columns(metadata: TableMetadata) -> list[tuple[str, str, str]]:
 
 
 def text(name: str, metadata: TableMetadata, metadata_location: str) -> str:
+    """Format the overview as text for a terminal."""
     lines = [f"{label:>14}  {value}" for label, value in facts(name, metadata, metadata_location)]
     rows = columns(metadata)
     width = max((len(n) for n, _, _ in rows), default=0)
@@ -62,6 +58,8 @@ def text(name: str, metadata: TableMetadata, metadata_location: str) -> str:
 
 
 def as_html(name: str, metadata: TableMetadata, metadata_location: str) -> str:
+    """Format the overview as HTML for a notebook."""
+
     def table(rows: Sequence[Sequence[str]]) -> str:
         cells = "".join("<tr>" + "".join(f"<td style='text-align:left'>{html.escape(c)}</td>" for c in row) + "</tr>" for row in rows)
         return f"<table>{cells}</table>"

@@ -1,4 +1,4 @@
-"""Rows as text in a frame of lines, as Spark's `show` prints them."""
+"""Format rows as a text table, as Spark's `show` prints them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pyarrow.compute as pc
 
 
 def first_rows(table: pa.Table, n: int = 20, truncate: bool | int = True) -> str:
-    """The first rows of a table; that there are more is said below. `truncate`: texts to 20 characters, to so many, or (False) not."""
+    """Format the first rows of a table, with a last line that tells if there are more. `truncate`: cut texts to 20 characters (True), to a
+    given number of characters, or not at all (False)."""
     most = 20 if truncate is True else int(truncate)
     rows = table.slice(0, n)
     columns = [[_cut(name, most), *(_cut(text, most) for text in _texts(rows.column(at)))] for at, name in enumerate(table.column_names)]
@@ -32,7 +33,8 @@ def _texts(column: pa.ChunkedArray) -> list[str]:
     t = column.type
     if isinstance(t, pa.BaseExtensionType):
         return [_text(v.as_py()) for v in column]
-    if pa.types.is_temporal(t) or pa.types.is_decimal(t):  # Python's types hold neither nanoseconds nor years beyond 9999
+    # Arrow formats these: Python's types hold neither nanoseconds nor years beyond 9999.
+    if pa.types.is_temporal(t) or pa.types.is_decimal(t):
         return ["NULL" if v is None else v for v in pc.cast(column, pa.string()).to_pylist()]
     try:
         return [_text(v) for v in column.to_pylist()]
