@@ -65,7 +65,7 @@ class FileStream:
 
     def times(self, value: str | None) -> int:
         found = folder.done_mark(self.folder, folder.Partition(0, (value,)))
-        return 0 if found is None else found[0].times
+        return 0 if found is None else found.times
 
 
 def stage(rows: dict[str, Any], staging: str) -> None:
@@ -76,6 +76,7 @@ def stage(rows: dict[str, Any], staging: str) -> None:
         mine = [i for i, v in enumerate(rows["dt"]) if v == value]
         table = pa.table({k: [v[i] for i in mine] for k, v in rows.items() if k != "dt"})
         pq.write_table(table, place / f"part-{n:05d}-abc.c000.snappy.parquet")
+    Path(staging).mkdir(parents=True, exist_ok=True)
     (Path(staging) / "_SUCCESS").write_text("")
 
 

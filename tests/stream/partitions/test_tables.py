@@ -328,12 +328,11 @@ def test_an_archive_whose_commit_fails_is_removed_again(tmp_path, monkeypatch):
     assert list((tmp_path / "db" / "t" / "metadata" / "_partition_commits").iterdir()) == [] and s.times == {"dt=a": 1, "dt=b": 1}
 
 
-def test_a_thousand_partitions_keep_the_property_small(tmp_path):
+def test_many_partitions_keep_the_property_small(tmp_path):
     s = stream(tmp_path, {KIND: "custom"}, (lambda c: None,))
-    for number in range(10):
-        s.batch(number, rows(range(100), [f"{number:02d}-{n:03d}" for n in range(100)]))
+    s.batch(0, rows(range(600), [f"2026-{n:03d}" for n in range(600)]))
     text = s.table.properties[property_name("main")]
-    assert len(s.times) == 1000 and len(text) < 60_000 and json.loads(text)["version"] == 1
+    assert len(s.times) == 600 and len(text) < 60_000 and json.loads(text)["version"] == 1
 
 
 def test_marking_by_hand_announces_a_partition_whatever_its_trigger_says(tmp_path):

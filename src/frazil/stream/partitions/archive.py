@@ -21,7 +21,7 @@ from frazil.errors import CommitStateUnknownException, FrazilError, NoSuchFileEr
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.updates import Update
 from frazil.storage import Storage
-from frazil.storage.locations import metadata_location
+from frazil.storage.locations import join, metadata_location, parent
 from frazil.stream.partitions.fields import Partition
 from frazil.stream.partitions.state import Archive, Done, PartitionState, decode_done, encode_done, key, state_of, updates_to
 
@@ -57,7 +57,7 @@ class ArchiveReader:
 
 
 def _location(metadata: TableMetadata, file: str) -> str:
-    return metadata_location(metadata.location, metadata.properties, f"_partition_commits/{file}")
+    return join(parent(metadata_location(metadata.location, metadata.properties, file)), "_partition_commits", file)
 
 
 def _read(location: str, storage: Storage) -> dict[Partition, Done]:

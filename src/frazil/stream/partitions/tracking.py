@@ -53,9 +53,9 @@ def with_written(state: PartitionState, touched: Touched, find: FindDone, now_ms
             pending[partition] = pending[partition].again(now_ms)
         elif partition in touched.data or record is not None:
             pending[partition] = Pending(now_ms, now_ms)
-        if record is not None and record.late_ms is None:
+        if record is not None:
             done.pop(partition, None)
-            done[partition] = replace(record, late_ms=now_ms)
+            done[partition] = record if record.late_ms is not None else replace(record, late_ms=now_ms)
     known = [w for w in (state.watermark_ms, watermark_ms) if w is not None]
     return replace(state, pending=pending, done=done, watermark_ms=max(known, default=None))
 

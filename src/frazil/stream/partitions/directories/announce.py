@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from frazil.errors import InvalidInput, Unsupported
 from frazil.stream.partitions.commit_hook import PolicyFailure, announce, texts_of
-from frazil.stream.partitions.directories.folder import STORAGE, Folder, done_mark, read_state, write_done_mark, write_state
+from frazil.stream.partitions.directories.folder import STORAGE, Folder, read_state, write_done_mark, write_state
 from frazil.stream.partitions.directories.merge import check_exchange, merge_folder
 from frazil.stream.partitions.directories.publish import recover
 from frazil.stream.partitions.extractor import TimeExtractor, UnparsablePartition
@@ -105,18 +105,13 @@ class FolderCommit:
         now = state.partitions.pending.get(partition)
         if now is None:
             return
-        more = now.commits > seen.commits
-        before = done_mark(self.folder, partition)
-        times = 0 if before is None else before[0].times
-        of = seen.first_ms * 1_000_000 + seen.commits  # tells this announcement from others of the partition
-        if before is None or before[1] != of:
-            done = Done(self.clock(), watermark_ms, None, times + 1, now.last_ms if more else None)
-            write_done_mark(self.folder, partition, done, of)
+        more, before = now.commits > seen.commits, state.partitions.done.get(partition)
+        times = 1 if before is None else before.times + 1  # not from the folder: that one may be of this announcement already
+        done = Done(self.clock(), watermark_ms, None, times, now.last_ms if more else None)
+        write_done_mark(self.folder, partition, done)
         pending = {p: s for p, s in state.partitions.pending.items() if p != partition}
         late = {p: d for p, d in state.partitions.done.items() if p != partition}
         if more:
             pending[partition] = Pending(now.last_ms, now.last_ms, now.commits - seen.commits)
-            found = done_mark(self.folder, partition)
-            assert found is not None
-            late[partition] = found[0]
+            late[partition] = done
         write_state(self.folder, replace(state, partitions=replace(state.partitions, pending=pending, done=late)))

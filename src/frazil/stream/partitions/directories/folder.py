@@ -116,12 +116,12 @@ def write_state(folder: Folder, state: FolderState) -> None:
     STORAGE.write(folder.place("state.json"), json.dumps(body, separators=(",", ":")).encode(), overwrite=True)
 
 
-def done_mark(folder: Folder, partition: Partition) -> tuple[Done, int] | None:
-    """Read when a partition was done, and the number by which its announcement is recognised; None: it never was."""
+def done_mark(folder: Folder, partition: Partition) -> Done | None:
+    """Read when a partition was done; None: it never was."""
     where = os.path.join(folder.partition_path(partition), MARK)
     try:
         found = json.loads(STORAGE.read(where))
-        return next(iter(decode_done([found["done"]]).values())), int(found["of"])
+        return next(iter(decode_done([found["done"]]).values()))
     except NoSuchFileError:
         return None
     except (ValueError, KeyError, TypeError, StopIteration) as e:
@@ -129,9 +129,9 @@ def done_mark(folder: Folder, partition: Partition) -> tuple[Done, int] | None:
         raise CorruptData(f"The mark {where} is damaged: {e!r}.", file=where, hint=hint) from e
 
 
-def write_done_mark(folder: Folder, partition: Partition, done: Done, of: int) -> None:
+def write_done_mark(folder: Folder, partition: Partition, done: Done) -> None:
     """Write when a partition was done into its folder."""
-    body = {"done": encode_done({partition: done})[0], "of": of}
+    body = {"done": encode_done({partition: done})[0]}
     STORAGE.write(os.path.join(folder.partition_path(partition), MARK), json.dumps(body).encode(), overwrite=True)
 
 

@@ -17,6 +17,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time, tzinfo
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -38,7 +39,6 @@ from frazil.stream.partitions.directories.merge import finish_merges
 from frazil.stream.partitions.extractor import TimeExtractor, UnparsablePartition
 from frazil.stream.partitions.fields import Partition
 from frazil.stream.partitions.options import PARTITION_TIME, PartitionCommitOptions
-from frazil.stream.partitions.state import Done
 from frazil.stream.partitions.tracking import Touched, with_written
 from frazil.stream.partitions.zones import instant_ms
 
@@ -179,13 +179,8 @@ def _rename(staged: str, final: str) -> str:
 
 def _with_batch(folder: Folder, state: FolderState, intent: Mapping[str, Any]) -> FolderState:
     untracked = {Partition(0, tuple(values)) for values in intent["untracked"]}
-
-    def find(partition: Partition) -> Done | None:
-        found = done_mark(folder, partition)
-        return None if found is None else found[0]
-
     touched = Touched(_partitions(folder, intent) - untracked)
-    partitions = with_written(state.partitions, touched, find, intent["time"], intent["watermark"])
+    partitions = with_written(state.partitions, touched, partial(done_mark, folder), intent["time"], intent["watermark"])
     batches = {**state.batches, str(intent["query"]): int(intent["batch"])}
     return replace(state, batches=batches, partitions=partitions)
 
