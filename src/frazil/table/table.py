@@ -279,9 +279,9 @@ class Table(CommittingVerbs):
     ) -> None:
         """Announce a partition as complete by hand, `t.mark_partition_done({"dt": "2026-01-01"})`: see `t.inspect.partition_commits()`.
 
-        `partition`: a value for each partition field, as texts in the form of the folders' names (`{"ts_day": "2026-01-01"}`); None is null.
-        `policies`, `options`: what announces it, as for streams, like `**{"sink.partition-commit.policy.kind": "merge,success-file"}`;
-        without them it is recorded in the table alone.
+        `partition`: a value for each partition field, as in folders' names (`{"ts_day": "2026-01-01"}`); None is null.
+        `policies`, `options`: what announces it, as for streams, like `sink_partition_commit_policy_kind="merge,success-file"`; without
+        them it is recorded in the table alone.
         """
         self._show(mark_done(self._writable(), self._loaded, self._name, partition, branch, policies, options))
 

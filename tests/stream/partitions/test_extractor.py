@@ -133,7 +133,7 @@ def test_what_is_no_time_is_an_error_that_names_partition_and_pattern(values, op
         ({FORMAT: "yyyy-MM"}, "does not give a date"),
         ({FORMAT: "yyyy-MM-dd h"}, "need each other"),
         ({FORMAT: "yyyy-MM-ddTHH"}, "T in the pattern .* not supported"),
-        ({FORMAT: "yyyy-MM-dd XXX"}, "XXX in the pattern .* not supported"),
+        ({FORMAT: "yyyy-MM-dd XX"}, "XX in the pattern .* not supported"),
         ({FORMAT: "yyyy-MM-dd dd"}, "names the day twice"),
         ({FORMAT: "yyyy-MM-dd[ HH"}, "brackets"),
         ({FORMAT: "yyyy-MM-dd'T"}, "quote"),

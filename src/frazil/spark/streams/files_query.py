@@ -35,7 +35,7 @@ def batch_watermark(spark: Any, query_id: str) -> int | None:
     return None if text is None else int(datetime.fromisoformat(text).timestamp() * 1000) or None
 
 
-class FilesStreamWriter(DataStreamWriter):
+class FilesStreamWriter(DataStreamWriter):  # type: ignore[misc]
     """Start the query of `write_stream_files` (Spark's DataStreamWriter, which wants a checkpoint).
 
     With `sink.partition-commit.end-input`, the partitions that are left are committed when a query with trigger availableNow or once has
@@ -77,15 +77,15 @@ def _commit_at_the_end(query: StreamingQuery, commit: FolderCommit) -> None:
     wait = query.awaitTermination
 
     def awaited(timeout: int | None = None) -> bool | None:
-        ended = wait() if timeout is None else wait(timeout)
+        ended: bool | None = wait() if timeout is None else wait(timeout)
         if ended is not False and query.exception() is None:
             commit.commit_due(None, last=True)
         return ended
 
-    query.awaitTermination = awaited  # type: ignore[method-assign]
+    query.awaitTermination = awaited
 
 
-class _Listener(StreamingQueryListener):
+class _Listener(StreamingQueryListener):  # type: ignore[misc]
     """Announce the partitions of an idle query, and those that are left when it ends."""
 
     def __init__(self, spark: Any, query_id: str, commit: FolderCommit, ends: bool):

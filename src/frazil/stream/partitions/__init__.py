@@ -5,4 +5,4 @@
 plain folders of Parquet files.
 """
 
-__all__ = ["by_hand", "commit_hook", "directories", "options", "policies", "state"]
+__all__ = ["by_hand", "commit_hook", "directories", "options", "policies", "state", "zones"]

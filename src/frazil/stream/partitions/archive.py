@@ -6,12 +6,11 @@ all the same costs the history that it held, with a warning, and nothing else: p
 
 from __future__ import annotations
 
-import functools
 import json
 import logging
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.commit.actions import MetadataChange
@@ -27,15 +26,15 @@ from frazil.stream.partitions.state import Archive, Done, PartitionState, decode
 
 log = logging.getLogger(__name__)
 MOST_DONE, KEPT = 512, 128
+MOST_ARCHIVES = 64  # that a reader keeps in memory
 _LOST = "The archive of partition commits %s is %s: the partitions that it held count as never committed."
 
 
 @dataclass
 class ArchiveReader:
-    """Look up done partitions in archive files. They never change, so each is read once."""
+    """Look up done partitions in archive files. They never change, so each is read once; the last ones read are kept."""
 
-    def __post_init__(self) -> None:
-        self._read = functools.lru_cache(maxsize=64)(_read)
+    kept: dict[str, dict[Partition, Done]] = field(default_factory=dict)
 
     def find(self, partition: Partition, state: PartitionState, metadata: TableMetadata, storage: Storage) -> Done | None:
         """Find the newest record of a partition in the archives of a state; None: it was never done, or nobody knows."""
@@ -53,7 +52,12 @@ class ArchiveReader:
         return found | dict(state.done)
 
     def _of(self, archive: Archive, metadata: TableMetadata, storage: Storage) -> dict[Partition, Done]:
-        return self._read(_location(metadata, archive.file), storage)
+        location = _location(metadata, archive.file)
+        found = self.kept.pop(location, None)
+        self.kept[location] = found = _read(location, storage) if found is None else found
+        if len(self.kept) > MOST_ARCHIVES:
+            self.kept.pop(next(iter(self.kept)), None)
+        return found
 
 
 def _location(metadata: TableMetadata, file: str) -> str:

@@ -112,14 +112,13 @@ def _made(compiled: re.Pattern[str], text: str) -> datetime:
         if hour > 11:
             raise ValueError(text)
         hour += 12 * (part["ampm"].lower() == "pm")
-    time = {"hour": hour, "minute": int(part.get("minute", 0)), "second": int(part.get("second", 0))}
-    time["microsecond"] = _micros(part.get("fraction"))
+    time = hour, int(part.get("minute", 0)), int(part.get("second", 0)), _micros(part.get("fraction"))
     if "day_of_year" in part and "day" not in part:
-        made = datetime(year, 1, 1, **time) + timedelta(days=int(part["day_of_year"]) - 1)
+        made = datetime(year, 1, 1, *time) + timedelta(days=int(part["day_of_year"]) - 1)
         if made.year != year:
             raise ValueError(text)
         return made
-    return datetime(year, _month(part["month"]), int(part["day"]), **time)
+    return datetime(year, _month(part["month"]), int(part["day"]), *time)
 
 
 def _clock(hour: int, hours: int) -> int:

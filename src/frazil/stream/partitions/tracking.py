@@ -31,20 +31,22 @@ from frazil.stream.partitions.zones import instant_ms, zone_of
 
 log = logging.getLogger(__name__)
 _TIMES = (DateType, TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)
-_PER_MS = {TimestampType: 1000, TimestamptzType: 1000, TimestampNanoType: 1_000_000, TimestamptzNanoType: 1_000_000}
+_PER_MS: dict[type, int] = {TimestampType: 1000, TimestamptzType: 1000, TimestampNanoType: 1_000_000, TimestamptzNanoType: 1_000_000}
 _EPOCH = datetime(1970, 1, 1)
 FindDone = Callable[[Partition], Done | None]
 
 
 @dataclass(frozen=True)
-class Touched:
+class WrittenPartitions:
     """Name the partitions that a batch writes to: those that get data, and those that only lose rows."""
 
     data: frozenset[Partition]
     deletes: frozenset[Partition] = frozenset()
 
 
-def with_written(state: PartitionState, touched: Touched, find: FindDone, now_ms: int, watermark_ms: int | None = None) -> PartitionState:
+def with_written(
+    state: PartitionState, touched: WrittenPartitions, find: FindDone, now_ms: int, watermark_ms: int | None = None
+) -> PartitionState:
     """Return the state after a batch. Data, or a delete, in a done partition makes it pending again, and its record says since when."""
     pending, done = dict(state.pending), dict(state.done)
     for partition in sorted(touched.data | touched.deletes, key=lambda p: (p.spec_id, [(v is not None, v or "") for v in p.values])):
@@ -112,7 +114,7 @@ class TrackPartitions:
         after = with_written(before, touched, find, context.now_ms, watermark)
         return () if after == before else stored(after, self.branch)
 
-    def _judgeable(self, touched: Touched, metadata: TableMetadata) -> Touched:
+    def _judgeable(self, touched: WrittenPartitions, metadata: TableMetadata) -> WrittenPartitions:
         """Leave out the partitions whose time cannot be told, where the options say warn. Raises UnparsablePartition otherwise."""
         if self.options.trigger != PARTITION_TIME:
             return touched
@@ -126,17 +128,17 @@ class TrackPartitions:
                     raise
                 wrong.add(partition)
                 log.warning("Partition %s is not tracked: %s", path_of(partition, fields, self.options.default_name), e)
-        return Touched(touched.data - wrong, touched.deletes - wrong)
+        return WrittenPartitions(touched.data - wrong, touched.deletes - wrong)
 
 
-def touched_partitions(metadata: TableMetadata, states: Sequence[SnapshotState]) -> Touched:
+def touched_partitions(metadata: TableMetadata, states: Sequence[SnapshotState]) -> WrittenPartitions:
     """List the partitions that the snapshots of a commit added data files and delete files to; those of unpartitioned specs do not
     count."""
     found: list[frozenset[Partition]] = []
     for deletes in (False, True):
         places = {(f.spec_id, f.partition) for f in _added(states, deletes) if f.partition}
         found.append(frozenset(partition_of(metadata, spec_id, values) for spec_id, values in places))
-    return Touched(found[0], found[1] - found[0])
+    return WrittenPartitions(found[0], found[1] - found[0])
 
 
 def _added(states: Sequence[SnapshotState], deletes: bool) -> Iterator[DataFile]:

@@ -39,7 +39,7 @@ from frazil.stream.partitions.directories.merge import finish_merges
 from frazil.stream.partitions.extractor import TimeExtractor, UnparsablePartition
 from frazil.stream.partitions.fields import Partition
 from frazil.stream.partitions.options import PARTITION_TIME, PartitionCommitOptions
-from frazil.stream.partitions.tracking import Touched, with_written
+from frazil.stream.partitions.tracking import WrittenPartitions, with_written
 from frazil.stream.partitions.zones import instant_ms
 
 log = logging.getLogger(__name__)
@@ -179,7 +179,7 @@ def _rename(staged: str, final: str) -> str:
 
 def _with_batch(folder: Folder, state: FolderState, intent: Mapping[str, Any]) -> FolderState:
     untracked = {Partition(0, tuple(values)) for values in intent["untracked"]}
-    touched = Touched(_partitions(folder, intent) - untracked)
+    touched = WrittenPartitions(_partitions(folder, intent) - untracked)
     partitions = with_written(state.partitions, touched, partial(done_mark, folder), intent["time"], intent["watermark"])
     batches = {**state.batches, str(intent["query"]): int(intent["batch"])}
     return replace(state, batches=batches, partitions=partitions)
