@@ -104,7 +104,11 @@ def stream(
     **rest: Any,
 ) -> Stream:
     """A stream into a new table `db.t`."""
-    catalog = catalog_at(place)
+    catalog = rest.pop("catalog", None)
+    if catalog is None:
+        catalog = catalog_at(place)
+    else:
+        catalog.create_namespace("db")
     properties = rest.pop("properties", {})
     catalog.create_table("db.t", columns, partition_by=list(by), properties=properties, format_version=rest.pop("format_version", 2))
     return Stream(catalog, "db.t", options, policies, **rest)

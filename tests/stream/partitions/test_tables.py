@@ -14,7 +14,8 @@ from frazil.stream.partitions.extractor import UnparsablePartition
 from frazil.stream.partitions.options import PartitionCommitOptions
 from frazil.stream.partitions.state import Pending, property_name, state_of
 from frazil.stream.partitions.triggers import is_due
-from frazil.testing import FlakyBackend
+from frazil.table.catalog import Catalog
+from frazil.testing import FlakyBackend, ServerBackend
 from tests.stream.partitions.support import DAY, DELAY, HOUR, KIND, TRIGGER, Killed, Stream, ms, rows, stream
 
 BY_TIME = {KIND: "property", TRIGGER: "partition-time"}
@@ -193,6 +194,34 @@ def test_data_that_comes_while_policies_run_keeps_the_partition_pending_and_late
     assert s.times["dt=2026-01-01"] == 2 and s.pending == {"dt=2026-01-02"}
 
 
+def test_a_failing_record_of_what_was_announced_is_reported_and_made_again_without_stopping_the_stream(tmp_path):
+    told = []
+    s = stream(tmp_path, {}, (told.append,), properties={"commit.retry.num-retries": "0"})
+    backend = FlakyBackend(s.table._backend, ["ok", "conflict"])
+    racing = s.restarted(backend=backend)
+    racing.batch(0, rows([1], "a"))
+    (failure,) = racing.hook.failures
+    assert backend.fired == ["ok", "conflict"] and (failure.partition, failure.policy) == ("dt=a", "(record)")
+    assert s.pending == {"dt=a"} and s.times == {} and s.table.count() == 1
+    racing.batch(1, None)
+    assert s.pending == set() and s.times == {"dt=a": 1} and len(told) == 2 and racing.hook.failures == ()
+
+
+def test_a_catalog_that_checks_requirements_only_loses_no_pending_partition_to_a_race(tmp_path):
+    backend = ServerBackend("server")
+    s = stream(tmp_path, {KIND: "custom"}, (lambda c: None,), catalog=Catalog(backend))
+    other = s.restarted(query_id="other", options={**BY_TIME}, policies=())
+    fired = []
+
+    def first(swap):
+        if swap == 2:  # the one that records what was announced
+            fired.append(swap)
+            other.batch(0, rows([9], "2026-01-03"), JAN1)
+
+    s.restarted(backend=FlakyBackend(backend, before_swap=first)).batch(0, rows([1], "2026-01-01"))
+    assert fired == [2] and s.times == {"dt=2026-01-01": 1} and s.pending == {"dt=2026-01-03"} and s.table.count() == 2
+
+
 def test_every_branch_has_a_state_of_its_own_which_goes_and_moves_with_it(tmp_path):
     s = stream(tmp_path, {**BY_TIME})
     s.batch(0, rows([1], "2026-01-01"), JAN1)
@@ -322,8 +351,9 @@ def test_an_archive_whose_commit_fails_is_removed_again(tmp_path, monkeypatch):
     s = stream(tmp_path, {KIND: "property"}, properties={"commit.retry.num-retries": "0"})
     s.batch(0, rows([1], "a"))
     backend = FlakyBackend(s.table._backend, ["ok", "ok", "ok", "conflict"])
-    with pytest.raises(CommitFailedException):
-        s.restarted(backend=backend).batch(1, rows([2], "b"))
+    racing = s.restarted(backend=backend)
+    racing.batch(1, rows([2], "b"))
+    assert isinstance(racing.hook.failures[0].error, CommitFailedException)
     assert backend.fired == ["ok", "ok", "ok", "conflict"]
     assert list((tmp_path / "db" / "t" / "metadata" / "_partition_commits").iterdir()) == [] and s.times == {"dt=a": 1, "dt=b": 1}
 

@@ -29,6 +29,9 @@ log = logging.getLogger(__name__)
 Judged = Mapping[Partition, Pending | None]
 
 
+RECORD = "(record)"  # stands for the name of a policy where the commit failed that records announced partitions
+
+
 @dataclass(frozen=True)
 class PolicyFailure:
     """Report a policy that failed; the partition stays pending and is announced with the next batch."""
@@ -84,7 +87,11 @@ class PartitionCommit:
         site = TableSite(batch.backend, address_of(table), batch.name, batch.branch, table.storage, self.runner)
         contexts = {p: context_of(p, state, table, site, self.options, watermark, self.archives) for p in due}
         announced, self.failures = announce(contexts, table_chain(self.options, site))
-        mark(site, {p: due[p] for p in announced}, watermark, self.archives)
+        try:
+            mark(site, {p: due[p] for p in announced}, watermark, self.archives)
+        except Exception as e:  # the rows are committed: the stream goes on, and the partitions are announced again
+            log.exception("Could not record the partitions of %s that were announced; they are announced again.", batch.name)
+            self.failures += tuple(PolicyFailure(_shown(contexts[p]), RECORD, e) for p in announced)
 
     def _due(self, state: PartitionState, metadata: TableMetadata, watermark_ms: int | None, last: bool) -> dict[Partition, Pending]:
         now, times = self.clock(), TimeExtractor(self.options)
@@ -140,13 +147,17 @@ def announce(contexts: Mapping[Partition, PartitionContext], chain: Chain) -> tu
             try:
                 policy(context)
             except Exception as e:  # whatever a caller's function raises: the stream goes on, and the policy is tried again
-                path = "/".join(f"{k}={v}" for k, v in context.partition_spec.items())
+                path = _shown(context)
                 failures.append(PolicyFailure(path, kind, e))
                 log.exception("Policy %s failed for partition %s of %s; it is tried again at the next batch.", kind, path, context.table)
                 break
         else:
             announced.append(partition)
     return announced, tuple(failures)
+
+
+def _shown(context: PartitionContext) -> str:
+    return "/".join(f"{k}={v}" for k, v in context.partition_spec.items())
 
 
 def mark(site: TableSite, judged: Judged, watermark_ms: int | None, archives: ArchiveReader) -> LoadedTable:
