@@ -113,6 +113,19 @@ def test_a_driver_that_dies_amid_the_renames_of_a_batch_ends_with_every_row_once
     assert ids(session, tmp_path / "out") == [1, 2, 3]
 
 
+def test_a_replayed_batch_still_moves_sparks_watermark(session, tmp_path):
+    source, told = Source(session, tmp_path / "in"), []
+    frame = source.frame().withWatermark("at", "0 seconds")
+    options = {"sink.partition-commit.trigger": "partition-time"}
+    source.put((1, "2026-01-01 10:00:00", "2026-01-01"))
+    run(frame, tmp_path / "out", tmp_path / "cp", [told.append], **options)
+    (tmp_path / "cp" / "commits" / "0").unlink()
+    (tmp_path / "cp" / "commits" / ".0.crc").unlink()
+    source.put((2, "2026-01-01 10:00:00", "2026-01-01"))
+    run(frame, tmp_path / "out", tmp_path / "cp", [told.append], **options)
+    assert ids(session, tmp_path / "out") == [1, 2] and [c.watermark for c in told] == [1767261600000]
+
+
 def test_nulls_blanks_and_signs_in_partition_values_are_read_back_by_spark(session, tmp_path):
     source, told = Source(session, tmp_path / "in"), []
     values = [None, "a b", "x/y:z=1%", "ü"]

@@ -85,6 +85,14 @@ def test_without_a_delay_process_time_commits_every_partition_of_a_batch(tmp_pat
     assert s.times == {"dt=a": 1, "dt=b": 1, "dt=null": 1} and s.pending == set()
 
 
+def test_the_first_batch_of_a_query_has_no_watermark_yet_and_its_partitions_wait(tmp_path):
+    s = stream(tmp_path, BY_TIME)
+    s.batch(0, rows([1], "2026-01-01"), None)
+    assert s.pending == {"dt=2026-01-01"} and s.hook.options.needs_watermark
+    s.batch(1, None, JAN1 + 1)
+    assert s.times == {"dt=2026-01-01": 1}
+
+
 def test_idle_partitions_are_committed_when_no_data_came_for_the_delay_without_new_data(tmp_path):
     s = stream(tmp_path, {KIND: "property", TRIGGER: "idle", DELAY: "1 h"})
     s.batch(0, rows([1, 2], ["a", "b"]))
@@ -304,7 +312,6 @@ def test_a_partition_without_a_time_stops_the_batch_before_its_rows_are_committe
     ("by", "options", "watermark", "said"),
     [
         ([], {KIND: "tag"}, None, "needs a partitioned table"),
-        (["dt"], BY_TIME, None, "has none"),
         (["dt"], {**BY_TIME, "watermark-column": "gone"}, None, "column gone does not exist"),
         (["dt"], {**BY_TIME, "watermark-column": "id"}, None, "is of type long"),
         (["dt"], {**BY_TIME, "partition.time-extractor.timestamp-pattern": "$day"}, 1, "not a partition field"),

@@ -13,9 +13,9 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from frazil.errors import InvalidInput, Unsupported
 from frazil.spark.host import jvm
-from frazil.spark.streams.files_query import FilesStreamWriter, batch_watermark
+from frazil.spark.streams.files_query import FilesStreamWriter, batch_watermark, require_watermark
 from frazil.stream.partitions.directories import announce, folder, publish
-from frazil.stream.partitions.options import PARTITION_TIME, PartitionCommitOptions, is_partition_option, partition_commit_options
+from frazil.stream.partitions.options import PartitionCommitOptions, is_partition_option, partition_commit_options
 from frazil.stream.partitions.zones import zone_of
 
 _WRITER_OPTIONS = {"compression": "compression", "compression-codec": "compression", "max-records-per-file": "maxRecordsPerFile"}
@@ -68,9 +68,7 @@ def _check_watermark(frame: DataFrame, options: PartitionCommitOptions, columns:
         what = "is a partition column" if name in columns else "is no column"
         hint = f"Name a column of times; there are: {', '.join(c for c in frame.columns if c not in columns)}."
         raise InvalidInput(f"watermark-column: {name} {what}.", hint=hint, option="watermark-column")
-    if options.enabled and options.trigger == PARTITION_TIME and name is None and not jvm.has_watermark(frame):
-        text = f"sink.partition-commit.trigger={PARTITION_TIME} needs a watermark, and the stream has none."
-        raise InvalidInput(text, hint="Call withWatermark on it, or give watermark-column (and watermark-delay).")
+    require_watermark(frame, options)
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,9 @@ class _Batches:
         if not query_id:
             raise InvalidInput("The id of the streaming query is not known.", hint="Start the writer that write_stream_files returns.")
         watermark = batch_watermark(self.frame.sparkSession, query_id)
-        if not publish.is_published(place, query_id, batch_id):
+        if publish.is_published(place, query_id, batch_id):
+            rows.write.format("noop").mode("append").save()  # Spark learns the watermark from rows that it has seen only
+        else:
             self._publish(rows, query_id, batch_id, watermark)
         self.commit.commit_due(watermark)
 

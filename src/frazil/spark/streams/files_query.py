@@ -13,6 +13,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from frazil.errors import InvalidInput
 from frazil.spark.host import jvm
 from frazil.stream.partitions.directories.announce import FolderCommit
+from frazil.stream.partitions.options import PartitionCommitOptions
 
 _CHECKPOINT = "spark.sql.streaming.checkpointLocation"
 log = logging.getLogger(__name__)
@@ -33,6 +34,14 @@ def batch_watermark(spark: Any, query_id: str) -> int | None:
     progress = query.lastProgress
     text = ((progress or {}).get("eventTime") or {}).get("watermark")
     return None if text is None else int(datetime.fromisoformat(text).timestamp() * 1000) or None
+
+
+def require_watermark(frame: DataFrame, options: PartitionCommitOptions) -> None:
+    """Check, before a query starts, that a stream has the watermark that partition commit needs. Raises InvalidInput."""
+    if options.needs_watermark and not jvm.has_watermark(frame):
+        text = "sink.partition-commit.trigger=partition-time needs a watermark, and the stream has none."
+        hint = "Call withWatermark on it, or give watermark-column (and watermark-delay)."
+        raise InvalidInput(text, hint=hint, option="sink.partition-commit.trigger")
 
 
 class FilesStreamWriter(DataStreamWriter):  # type: ignore[misc]

@@ -57,7 +57,7 @@ class PartitionCommit:
 
     def actions(self, batch: MicroBatch, table: LoadedTable) -> Sequence[Action]:
         """Return the action that records, in the batch's commit, which partitions it wrote to. Raises InvalidInput for options that do not
-        fit the table or the query."""
+        fit the table. (That a query has a watermark is checked when it starts: its first batch has none yet.)"""
         self.check(table.metadata, batch)
         return (TrackPartitions(batch.branch, self.options, batch.watermark_ms, self.archives),)
 
@@ -70,10 +70,6 @@ class PartitionCommit:
             TimeExtractor(options).check(fields)
             if options.watermark_column is not None:
                 watermark_field(metadata, options.watermark_column)
-            elif batch.watermark_ms is None:
-                hint = "Call withWatermark on the stream, or give watermark-column (and watermark-delay)."
-                text = f"sink.partition-commit.trigger={PARTITION_TIME} needs a watermark, and the query into {batch.name} has none."
-                raise InvalidInput(text, hint=hint, option="sink.partition-commit.trigger", table=batch.name)
 
     def committed(self, batch: MicroBatch, table: LoadedTable) -> None:
         """Announce the partitions that are due. Nothing happens for a batch that is replayed after its partitions were announced."""

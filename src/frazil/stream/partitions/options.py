@@ -68,6 +68,11 @@ class PartitionCommitOptions:
     def enabled(self) -> bool:
         return bool(self.policies)
 
+    @property
+    def needs_watermark(self) -> bool:
+        """Tell whether the streaming query must have a watermark."""
+        return self.enabled and self.trigger == PARTITION_TIME and self.watermark_column is None
+
 
 def _folded(name: str) -> str:
     return name.lower().replace("_", "-").replace(".", "-")
