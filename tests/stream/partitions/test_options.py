@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from frazil.errors import InvalidInput, Unsupported
+from frazil.stream.partitions.commit_hook import partition_commit_of
 from frazil.stream.partitions.durations import duration_ms
 from frazil.stream.partitions.options import is_partition_option, partition_commit_options
 
@@ -104,3 +105,9 @@ def test_auto_compaction_is_refused_in_favour_of_merge_and_its_absence_is_taken(
         partition_commit_options({KIND: "tag", "auto-compaction": "true"})
     assert "merge" in caught.value.hint
     assert partition_commit_options({KIND: "tag", "auto-compaction": "false"}).policies == ("tag",)
+
+
+def test_the_options_of_a_streaming_write_are_told_apart():
+    hook, others = partition_commit_of({KIND: "tag", "sink_partition_commit_delay": "1 h", "write-mode": "append", "branch": "b"})
+    assert others == {"write-mode": "append", "branch": "b"} and hook.options.policies == ("tag",) and hook.options.delay_ms == 3_600_000
+    assert partition_commit_of({"write-mode": "upsert"}) == (None, {"write-mode": "upsert"})

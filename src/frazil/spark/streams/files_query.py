@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -75,30 +77,34 @@ class FilesStreamWriter(DataStreamWriter):  # type: ignore[misc]
         query = super().start(*arguments, **options)
         if self._commit.options.enabled:
             ends = self._ends and self._commit.options.end_input
-            self._spark.streams.addListener(_Listener(self._spark, query.id, self._commit, ends))
+            announce = partial(self._commit.commit_due, None)
+            self._spark.streams.addListener(PartitionListener(self._spark, query.id, announce, ends))
             if ends:
-                _commit_at_the_end(query, self._commit)
+                announce_before_it_returns(query, announce)
         return query
 
 
-def _commit_at_the_end(query: StreamingQuery, commit: FolderCommit) -> None:
-    """Let awaitTermination return only when the last partitions of a query that has ended are committed."""
+def announce_before_it_returns(query: StreamingQuery, announce: Callable[[bool], object]) -> None:
+    """Let awaitTermination return only when the last partitions of a query that has ended are announced."""
     wait = query.awaitTermination
 
     def awaited(timeout: int | None = None) -> bool | None:
         ended: bool | None = wait() if timeout is None else wait(timeout)
         if ended is not False and query.exception() is None:
-            commit.commit_due(None, last=True)
+            announce(True)
         return ended
 
     query.awaitTermination = awaited
 
 
-class _Listener(StreamingQueryListener):  # type: ignore[misc]
-    """Announce the partitions of an idle query, and those that are left when it ends."""
+class PartitionListener(StreamingQueryListener):  # type: ignore[misc]
+    """Announce the due partitions of a query when it is idle, and those that are left when its input ends.
 
-    def __init__(self, spark: Any, query_id: str, commit: FolderCommit, ends: bool):
-        self._spark, self._query_id, self._commit, self._ends = spark, query_id, commit, ends
+    `announce`: called with whether the input has ended. `ends`: whether it does when the query ends without an error.
+    """
+
+    def __init__(self, spark: Any, query_id: str, announce: Callable[[bool], object], ends: bool):
+        self._spark, self._query_id, self._announce, self._ends = spark, query_id, announce, ends
 
     def onQueryStarted(self, event: Any) -> None: ...
 
@@ -106,17 +112,17 @@ class _Listener(StreamingQueryListener):  # type: ignore[misc]
 
     def onQueryIdle(self, event: Any) -> None:
         if str(event.id) == self._query_id:
-            self._announce(last=False)
+            self._call(last=False)
 
     def onQueryTerminated(self, event: Any) -> None:
         if str(event.id) != self._query_id:
             return
         if self._ends and event.exception is None:
-            self._announce(last=True)
+            self._call(last=True)
         self._spark.streams.removeListener(self)
 
-    def _announce(self, last: bool) -> None:
+    def _call(self, last: bool) -> None:
         try:
-            self._commit.commit_due(None, last=last)
+            self._announce(last)
         except Exception:  # raised here it would end in the log of the JVM
-            log.exception("Could not commit the partitions of %s.", self._commit.folder.path)
+            log.exception("Could not commit the partitions of streaming query %s.", self._query_id)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from frazil.catalog import LoadedTable
 from frazil.commit.actions import Action
@@ -16,9 +18,9 @@ from frazil.stream.hooks import MicroBatch
 from frazil.stream.partitions.archive import ArchiveReader, archive_old
 from frazil.stream.partitions.extractor import TimeExtractor, UnparsablePartition
 from frazil.stream.partitions.fields import Fields, Partition, fields_of, path_of
-from frazil.stream.partitions.options import PARTITION_TIME, PartitionCommitOptions
+from frazil.stream.partitions.options import PARTITION_TIME, PartitionCommitOptions, is_partition_option, partition_commit_options
 from frazil.stream.partitions.policies.chain import Chain, table_chain
-from frazil.stream.partitions.policies.context import PartitionContext, TableSite, address_of
+from frazil.stream.partitions.policies.context import PartitionContext, Policy, TableSite, address_of
 from frazil.stream.partitions.policies.success_file import now_ms
 from frazil.stream.partitions.state import PartitionState, Pending, state_of
 from frazil.stream.partitions.tracking import MarkDone, TrackPartitions, watermark_field
@@ -41,6 +43,17 @@ class PolicyFailure:
     error: Exception
 
 
+def partition_commit_of(
+    options: Mapping[str, Any], policies: Sequence[Policy] = (), runner: Runner | None = None
+) -> tuple[PartitionCommit | None, dict[str, Any]]:
+    """Make the hook of a streaming write from all its options, and return the options that are not partition commit's; None: no policy is
+    named. Raises InvalidInput, Unsupported."""
+    ours = {k: v for k, v in options.items() if is_partition_option(k)}
+    chosen = partition_commit_options(ours, policies)
+    hook = PartitionCommit(chosen, runner=runner or InProcess()) if chosen.enabled else None
+    return hook, {k: v for k, v in options.items() if k not in ours}
+
+
 @dataclass
 class PartitionCommit:
     """Commit the partitions of a stream into a table (a `stream.hooks.BatchHook`).
@@ -54,6 +67,7 @@ class PartitionCommit:
     runner: Runner = field(default_factory=InProcess)
     failures: tuple[PolicyFailure, ...] = ()
     archives: ArchiveReader = field(default_factory=ArchiveReader, repr=False)
+    _turn: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
 
     def actions(self, batch: MicroBatch, table: LoadedTable) -> Sequence[Action]:
         """Return the action that records, in the batch's commit, which partitions it wrote to. Raises InvalidInput for options that do not
@@ -73,6 +87,15 @@ class PartitionCommit:
 
     def committed(self, batch: MicroBatch, table: LoadedTable) -> None:
         """Announce the partitions that are due. Nothing happens for a batch that is replayed after its partitions were announced."""
+        waited = not self._turn.acquire(blocking=False)
+        if waited:  # an idle query's listener, or a batch, announces partitions in another thread
+            self._turn.acquire()
+        try:
+            self._committed(batch, batch.backend.load(address_of(table)) if waited else table)
+        finally:
+            self._turn.release()
+
+    def _committed(self, batch: MicroBatch, table: LoadedTable) -> None:
         self.failures = ()
         state = state_of(table.metadata, batch.branch)
         by_column = self.options.watermark_column is not None or batch.watermark_ms is None

@@ -74,7 +74,7 @@ def with_done(
     pending, done = dict(state.pending), dict(state.done)
     for partition, seen in judged.items():
         now = pending.get(partition)
-        if now is None and seen is not None:
+        if seen is not None and (now is None or now.first_ms != seen.first_ms):
             continue
         record = done.pop(partition, None) or find(partition)
         more = now is not None and seen is not None and now.commits > seen.commits
