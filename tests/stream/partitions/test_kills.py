@@ -6,7 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from frazil.arrow.deletes.write_deletes import write_equality_deletes
+from frazil.arrow.write.conform import conform
+from frazil.arrow.write.write_rows import write
+from frazil.commit.actions import RowDelta
+from frazil.commit.transaction import commit
 from frazil.testing import FlakyBackend, FlakyStorage
+from tests.commit.row_changes import context_of
 from tests.stream.partitions.support import KIND, Killed, rows, stream
 
 IDS = list(range(6))
@@ -137,6 +143,35 @@ def test_a_merge_that_another_writer_deletes_under_is_given_up_and_done_with_the
     assert sorted(s.table.to_arrow()["id"].to_pylist()) == IDS[1:]
     s.restarted().batch(1, None)
     assert s.pending == set() and sorted(s.table.to_arrow()["id"].to_pylist()) == IDS[1:]
+
+
+@pytest.mark.parametrize("when", ["before the merge reads", "while it writes"])
+def test_equality_deletes_of_another_stream_hold_after_a_merge_and_take_no_newer_rows(tmp_path, when):
+    s = stream(tmp_path, {KIND: "merge"})
+    given = three(s)
+
+    def upserted():
+        """As Flink's sink commits an upsert of id 0: an equality delete, and the new row, in one snapshot."""
+        table = s.table
+        base = table._loaded
+        deletes = write_equality_deletes(conform(rows([0], "a"), base.metadata.schema()), context_of(base), (1,))
+        added = write(conform(rows([0], "a"), base.metadata.schema()), context_of(base))
+        commit(table._backend, base, [RowDelta(added=tuple(added), added_deletes=tuple(deletes))])
+
+    fired = []
+
+    def first(swap):
+        if swap == (1 if when == "before the merge reads" else 2):
+            fired.append(swap)
+            upserted()
+
+    s.restarted(backend=FlakyBackend(s.table._backend, before_swap=first)).batch(0, given)
+    assert len(fired) == 1 and "replace" in [x.operation for x in s.table.snapshots()]
+    ended_well(s)
+    s.restarted().batch(1, rows([], []))
+    s.table.mark_partition_done({"dt": "a"}, sink_partition_commit_policy_kind="merge")
+    ended_well(s)
+    assert sum("dt=a" in f for f in s.table.inspect.data_files()["file_path"].to_pylist()) == 1
 
 
 def test_what_a_killed_merge_has_written_is_an_orphan_and_in_no_table(tmp_path, monkeypatch):
