@@ -29,6 +29,7 @@ _HOMES = {
     "frazil.table.caches": ("clear_caches",),
     "frazil.tasks.runner": ("InProcess",),
     "frazil.dropin": ("configure", "install", "spark_session"),
+    "frazil.spark.streams.files": ("write_stream_files",),
     "frazil.spec.schema": ("Schema",),
     "frazil.spec.types": (
         "BooleanType", "IntegerType", "LongType", "FloatType", "DoubleType", "DecimalType", "DateType", "TimeType", "TimestampType",
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from frazil.dropin import install as install
     from frazil.dropin import spark_session as spark_session
     from frazil.ops.result import CommitResult as CommitResult
+    from frazil.spark.streams.files import write_stream_files as write_stream_files
     from frazil.spec.partitioning import UNPARTITIONED_PARTITION_SPEC as UNPARTITIONED_PARTITION_SPEC
     from frazil.spec.partitioning import PartitionField as PartitionField
     from frazil.spec.partitioning import PartitionSpec as PartitionSpec

@@ -17,7 +17,7 @@ from urllib.parse import quote
 from frazil.commit.context import Context
 from frazil.errors import InvalidInput
 from frazil.spec.metadata import TableMetadata
-from frazil.spec.properties import TXN_MARK
+from frazil.spec.properties import PARTITION_COMMIT, TXN_MARK
 from frazil.spec.updates import RemoveProperties, SetProperties, Update
 
 log = logging.getLogger(__name__)
@@ -99,7 +99,7 @@ def _rolled_back(metadata: TableMetadata, done: AlreadyDone) -> bool:
 
 
 def without_marks(metadata: TableMetadata, branch: str) -> Sequence[Update]:
-    """Remove the marks of a branch that is removed: a later branch of the same name does not hold the writes."""
+    """Remove the marks of a branch that is removed: a later branch of the same name does not hold the writes, nor their partitions."""
     names = tuple(_marks_of(metadata, branch))
     return (RemoveProperties(names),) if names else ()
 
@@ -115,7 +115,8 @@ def moved_marks(metadata: TableMetadata, branch: str, new_name: str) -> Sequence
 
 def _marks_of(metadata: TableMetadata, branch: str) -> dict[str, str]:
     ending = f"@{quote(branch, safe='')}"
-    return {n: text for n, text in metadata.properties.items() if n.startswith(TXN_MARK.prefix) and n.endswith(ending)}
+    ours = (TXN_MARK.prefix, PARTITION_COMMIT.prefix)
+    return {n: text for n, text in metadata.properties.items() if n.startswith(ours) and n.endswith(ending)}
 
 
 @dataclass(frozen=True)

@@ -129,11 +129,18 @@ TEXT = Kind(str, "text")
 LOCATION = _matching(r"(/|file:/|(?!file:)[a-z][a-z0-9+.-]*:).*", "an absolute location (/… or a scheme)", str)
 METRICS = _matching(r"none|counts|full|truncate\([1-9]\d*\)", "a metrics mode: none, counts, truncate(n), full", str.lower)
 MAPPING = Kind(parse_name_mapping, "a name mapping in JSON")
+OBJECT = Kind(lambda text: _object(text), "an object in JSON")
 MARK = Kind(lambda text: _mark(text), 'the mark of a write, {"number": n, "snapshot-id": id or null}')
 
 
 def _truth(text: str) -> bool:
     if (found := _TRUTHS.get(text.lower())) is None:
+        raise ValueError(text)
+    return found
+
+
+def _object(text: str) -> dict[str, Any]:
+    if not isinstance(found := json.loads(text), dict):
         raise ValueError(text)
     return found
 
@@ -267,6 +274,8 @@ COMMIT_RETRY = _waits("commit.retry", 4, 100, 60_000, 1_800_000)
 COMMIT_STATUS_CHECK = _waits("commit.status-check", 3, 1_000, 60_000, 1_800_000)
 
 TXN_MARK = _of_columns("frazil.txn.", MARK)
+PARTITION_COMMIT = _of_columns("frazil.partition-commit.", OBJECT)
+"""Partition commit: `state@<branch>`, and `done/<partition>@<branch>` of the policy property."""
 
 # How files are read.
 SPLIT_SIZE = _property("read.split.target-size", POSITIVE, 134_217_728)

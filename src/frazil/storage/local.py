@@ -26,7 +26,7 @@ from frazil.storage.locations import local_path_of
 
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 _DISK = {errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG, errno.EROFS}
-_AT_FDCWD, _RENAME_NOREPLACE = -100, 1
+_AT_FDCWD, _RENAME_NOREPLACE, _RENAME_EXCHANGE = -100, 1, 2
 
 
 @dataclass(frozen=True)
@@ -269,6 +269,23 @@ def _rename_no_replace(temporary: str, path: str, why: OSError) -> bool:
         f"The file system of {path} has neither hard links nor an atomic rename that keeps an existing file, so commits could get lost.",
         hint="Use a catalog of type sql for tables at this location, or another file system.",
         file=path, errno=errno.errorcode.get(why.errno or 0),
+    )  # fmt: skip
+
+
+def exchange(first: str, second: str) -> None:
+    """Exchange two directories (or files) in one step: whoever looks finds the one or the other, never none.
+
+    Raises StorageError where the file system or the operating system cannot do it.
+    """
+    rename = _renameat2()
+    number = errno.ENOSYS
+    if rename is not None:
+        if rename(_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second), _RENAME_EXCHANGE) == 0:
+            return
+        number = ctypes.get_errno()
+    raise StorageError(
+        f"The file system of {first} cannot exchange it with {second} in one step: {os.strerror(number)}.",
+        hint="Linux can, on ext4, XFS, Btrfs and tmpfs.", file=first, errno=errno.errorcode.get(number),
     )  # fmt: skip
 
 

@@ -9,7 +9,9 @@ import pyarrow as pa
 
 from frazil.scan.inspect import METADATA_TABLES, metadata_table
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.storage import Storage
+from frazil.stream.partitions.by_hand import partition_commits
 
 
 class InspectTable:
@@ -22,6 +24,13 @@ class InspectTable:
     def table(self, name: str, snapshot_id: int | None = None, **arguments: Any) -> pa.Table:
         """Return a metadata table by its name in Java Iceberg."""
         return metadata_table(name, self._metadata, self._storage, metadata_location=self._location, snapshot_id=snapshot_id, **arguments)
+
+    def partition_commits(self, branch: str = MAIN_BRANCH) -> pa.Table:
+        """The partitions that a stream's partition commit, or mark_partition_done, has announced, and those that are pending.
+
+        A partition is complete when it has a `committed_at` and no `late_data_since`; `times_committed`: more than once after late data.
+        """
+        return partition_commits(self._metadata, self._storage, branch)
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *METADATA_TABLES]

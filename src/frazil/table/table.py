@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from frazil.spec.snapshot import MAIN_BRANCH, Snapshot, SnapshotLog, SnapshotLog
 from frazil.spec.sorting import SortOrder
 from frazil.spec.values import milliseconds
 from frazil.storage import FileIO, file_io
+from frazil.stream.partitions.by_hand import mark_done
 from frazil.table.changes import ChangesScan
 from frazil.table.habits import OF_TABLES, no_such_method
 from frazil.table.handed.lazy_frames import datafusion_table, lazy_polars
@@ -291,6 +292,22 @@ class Table(CommittingVerbs):
 
     def write_stream(self, *_: Any, **__: Any) -> Any:
         raise Unsupported(f"write_stream() on table {self._name} is not supported yet.", hint=_LATER)
+
+    def mark_partition_done(
+        self,
+        partition: Mapping[str, Any],
+        branch: str = MAIN_BRANCH,
+        *,
+        policies: Sequence[Callable[[Any], object]] = (),
+        **options: Any,
+    ) -> None:
+        """Announce a partition as complete by hand, `t.mark_partition_done({"dt": "2026-01-01"})`: see `t.inspect.partition_commits()`.
+
+        `partition`: a value for each partition field, as in folders' names (`{"ts_day": "2026-01-01"}`); None is null.
+        `policies`, `options`: what announces it, as for streams, like `sink_partition_commit_policy_kind="merge,success-file"`; without
+        them it is recorded in the table alone.
+        """
+        self._show(mark_done(self._writable(), self._loaded, self._name, partition, branch, policies, options))
 
     @property
     def maintenance(self) -> Any:

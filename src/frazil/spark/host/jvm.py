@@ -164,6 +164,16 @@ def analysed_plan(frame: DataFrame) -> Any:
     return frame._jdf.queryExecution().analyzed()
 
 
+def has_watermark(frame: DataFrame) -> bool:
+    """Whether withWatermark was called on a streaming frame, or on one that it is made of; True where that cannot be told (Connect)."""
+    return not is_classic(frame) or "EventTimeWatermark" in analysed_plan(frame).toString()
+
+
+def batch_watermark_ms(query: Any) -> int:
+    """The watermark that the batch which a streaming query runs was planned with. Raises one of NOT_AS_KNOWN."""
+    return int(query._jsq.streamingQuery().lastExecution().offsetSeqMetadata().batchWatermarkMs())
+
+
 def parsed_kind(spark: Any, text: str) -> str | None:
     """Return the name of the Catalyst class that Spark's parser returns for the text of an expression; None on Spark Connect. Raises
     PySpark's ParseException."""

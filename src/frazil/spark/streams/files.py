@@ -1,0 +1,120 @@
+"""Write a stream to plain folders of Parquet files with Spark's own writer, each batch exactly once, and commit their partitions."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from frazil.errors import InvalidInput, Unsupported
+from frazil.spark.host import jvm
+from frazil.spark.streams.files_query import FilesStreamWriter, batch_watermark, require_watermark
+from frazil.stream.partitions.directories import announce, folder, publish
+from frazil.stream.partitions.options import PartitionCommitOptions, is_partition_option, partition_commit_options
+from frazil.stream.partitions.zones import zone_of
+
+_WRITER_OPTIONS = {"compression": "compression", "compression-codec": "compression", "max-records-per-file": "maxRecordsPerFile"}
+_TIMESTAMPS = ("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+
+
+def write_stream_files(
+    frame: DataFrame, path: Any, format: str = "parquet", partition_by: Sequence[str] = (),
+    policies: Sequence[Callable[[Any], object]] = (), **options: Any,
+) -> DataStreamWriter:  # fmt: skip
+    """Write a streaming frame into folders, `path/dt=2026-01-01/part-….parquet`: `frazil.write_stream_files(…).option(
+    "checkpointLocation", …).start()`.
+
+    Each batch's rows are written once, however often it is replayed. `policies`: functions of a PartitionContext that announce complete
+    partitions; `options`: those of partition commit (`sink.partition-commit.trigger`, …, with `_` for `-` and `.`), `compression` and
+    `max-records-per-file`. See docs/partition-commit.md. Raises InvalidInput, Unsupported before the query starts.
+    """
+    if format.lower() != "parquet":
+        raise Unsupported(f"write_stream_files writes Parquet, not {format}.", hint="Leave format out.", option="format")
+    if not jvm.is_classic(frame):
+        raise Unsupported("write_stream_files does not work on Spark Connect.", hint="Use a session that is not remote.")
+    if not frame.isStreaming:
+        raise InvalidInput("write_stream_files takes a streaming frame.", hint="frame.write.partitionBy(…).parquet(path) writes others.")
+    of_writer = {k: v for k, v in options.items() if k.replace("_", "-").lower() in _WRITER_OPTIONS}
+    others = {k: v for k, v in options.items() if k not in of_writer}
+    if unknown := [k for k in others if not is_partition_option(k)]:
+        hint = "There are compression, max-records-per-file and those of partition commit, like sink.partition-commit.policy.kind."
+        raise InvalidInput(f"Unknown option of write_stream_files: {unknown[0]}.", hint=hint, option=unknown[0])
+    chosen = partition_commit_options(others, policies)
+    place = folder.folder_at(path, _columns(frame, partition_by))
+    _check_watermark(frame, chosen, place.columns)
+    commit = announce.FolderCommit(place, chosen)
+    commit.check()
+    batches = _Batches(frame, commit, {_WRITER_OPTIONS[k.replace("_", "-").lower()]: v for k, v in of_writer.items()})
+    return FilesStreamWriter(frame, commit).foreachBatch(batches.write)
+
+
+def _columns(frame: DataFrame, partition_by: Sequence[str]) -> tuple[str, ...]:
+    names = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+    if missing := [n for n in names if n not in frame.columns]:
+        raise InvalidInput(f"partition_by names {missing[0]}, which is no column.", hint=f"Columns: {', '.join(frame.columns)}.")
+    if names and len(names) == len(frame.columns):
+        raise InvalidInput("partition_by names all columns: no column would be left for the files.")
+    return names
+
+
+def _check_watermark(frame: DataFrame, options: PartitionCommitOptions, columns: Sequence[str]) -> None:
+    name = options.watermark_column
+    if name is not None and (name not in frame.columns or name in columns):
+        what = "is a partition column" if name in columns else "is no column"
+        hint = f"Name a column of times; there are: {', '.join(c for c in frame.columns if c not in columns)}."
+        raise InvalidInput(f"watermark-column: {name} {what}.", hint=hint, option="watermark-column")
+    require_watermark(frame, options)
+
+
+@dataclass(frozen=True)
+class _Batches:
+    """Write the batches of a query (the function for foreachBatch)."""
+
+    frame: DataFrame
+    commit: announce.FolderCommit
+    writer_options: Mapping[str, Any] = field(default_factory=dict)
+
+    def write(self, rows: DataFrame, batch_id: int) -> None:
+        place = self.commit.folder
+        query_id = rows.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+        if not query_id:
+            raise InvalidInput("The id of the streaming query is not known.", hint="Start the writer that write_stream_files returns.")
+        watermark = batch_watermark(self.frame.sparkSession, query_id)
+        if publish.is_published(place, query_id, batch_id):
+            rows.write.format("noop").mode("append").save()  # Spark learns the watermark from rows that it has seen only
+        else:
+            self._publish(rows, query_id, batch_id, watermark)
+        self.commit.commit_due(watermark)
+
+    def _publish(self, rows: DataFrame, query_id: str, batch_id: int, watermark: int | None) -> None:
+        place, options = self.commit.folder, self.commit.options
+        staging = publish.staging_of(place, query_id, batch_id)
+        try:
+            with _microseconds(rows.sparkSession):
+                rows.write.options(**self.writer_options).partitionBy(*place.columns).parquet(staging)
+            if options.watermark_column is not None:
+                zone = zone_of(options.zone)
+                assert zone is not None
+                newest = publish.newest_value_ms(staging, options.watermark_column, zone)
+                watermark = None if newest is None else newest - options.watermark_delay_ms
+        except BaseException:
+            shutil.rmtree(staging, ignore_errors=True)
+            raise
+        publish.publish(place, publish.StagedBatch(query_id, batch_id, staging, watermark), options, self.commit.clock)
+
+
+@contextmanager
+def _microseconds(spark: Any) -> Iterator[None]:
+    """Let Spark write timestamps of microseconds, not of the deprecated INT96, which have no statistics."""
+    key, wanted = _TIMESTAMPS
+    before = spark.conf.get(key, None)
+    spark.conf.set(key, wanted)
+    try:
+        yield
+    finally:
+        spark.conf.set(key, before) if before is not None else spark.conf.unset(key)

@@ -1,0 +1,101 @@
+"""Move old done partitions out of the table property into immutable files, so that metadata stays small however long a stream runs.
+
+Files lie in `metadata/_partition_commits/`: clean-ups of orphan files pass over names that begin with an underscore. A file that is gone
+all the same costs the history that it held, with a warning, and nothing else: pending partitions are never archived.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from frazil.catalog import CatalogBackend, LoadedTable
+from frazil.commit.actions import MetadataChange
+from frazil.commit.cleanup import remove
+from frazil.commit.transaction import commit
+from frazil.errors import CommitStateUnknownException, FrazilError, NoSuchFileError
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.updates import Update
+from frazil.storage import Storage
+from frazil.storage.locations import join, metadata_location, parent
+from frazil.stream.partitions.fields import Partition
+from frazil.stream.partitions.state import Archive, Done, PartitionState, decode_done, encode_done, key, state_of, updates_to
+
+log = logging.getLogger(__name__)
+MOST_DONE, KEPT = 512, 128
+MOST_ARCHIVES = 64  # that a reader keeps in memory
+_LOST = "The archive of partition commits %s is %s: the partitions that it held count as never committed."
+
+
+@dataclass
+class ArchiveReader:
+    """Look up done partitions in archive files. They never change, so each is read once; the last ones read are kept."""
+
+    kept: dict[str, dict[Partition, Done]] = field(default_factory=dict)
+
+    def find(self, partition: Partition, state: PartitionState, metadata: TableMetadata, storage: Storage) -> Done | None:
+        """Find the newest record of a partition in the archives of a state; None: it was never done, or nobody knows."""
+        wanted = key(partition)
+        for archive in reversed(state.archives):
+            if archive.low <= wanted <= archive.high and (done := self._of(archive, metadata, storage).get(partition)) is not None:
+                return done
+        return None
+
+    def all(self, state: PartitionState, metadata: TableMetadata, storage: Storage) -> dict[Partition, Done]:
+        """Collect all done partitions, each as of its newest record."""
+        found: dict[Partition, Done] = {}
+        for archive in state.archives:
+            found |= self._of(archive, metadata, storage)
+        return found | dict(state.done)
+
+    def _of(self, archive: Archive, metadata: TableMetadata, storage: Storage) -> dict[Partition, Done]:
+        location = _location(metadata, archive.file)
+        found = self.kept.pop(location, None)
+        self.kept[location] = found = _read(location, storage) if found is None else found
+        if len(self.kept) > MOST_ARCHIVES:
+            self.kept.pop(next(iter(self.kept)), None)
+        return found
+
+
+def _location(metadata: TableMetadata, file: str) -> str:
+    return join(parent(metadata_location(metadata.location, metadata.properties, file)), "_partition_commits", file)
+
+
+def _read(location: str, storage: Storage) -> dict[Partition, Done]:
+    try:
+        return decode_done(json.loads(storage.read(location)))
+    except NoSuchFileError:
+        log.warning(_LOST, location, "gone")
+    except (ValueError, TypeError) as e:
+        log.warning(_LOST, location, f"damaged ({e})")
+    return {}
+
+
+def archive_old(backend: CatalogBackend, table: LoadedTable, branch: str) -> LoadedTable:
+    """Move the oldest done partitions to an archive file when the property holds many; return the table's newest state."""
+    state = state_of(table.metadata, branch)
+    if len(state.done) <= MOST_DONE:
+        return table
+    old = dict(list(state.done.items())[:-KEPT])
+    keys = sorted(map(key, old))
+    archive = Archive(f"{uuid.uuid4()}.json", keys[0], keys[-1])
+    location = _location(table.metadata, archive.file)
+    table.storage.write(location, json.dumps(encode_done(old), separators=(",", ":")).encode())
+
+    def moved(metadata: TableMetadata) -> Sequence[Update]:
+        now = state_of(metadata, branch)
+        kept = {p: d for p, d in now.done.items() if old.get(p) != d}
+        if len(kept) == len(now.done):
+            return ()
+        return updates_to(replace(now, done=kept, archives=(*now.archives, archive)), metadata, branch)
+
+    try:
+        return commit(backend, table, [MetadataChange(moved)]).table
+    except CommitStateUnknownException:
+        raise
+    except FrazilError:
+        remove(table.storage, [location], "an archive of partition commits")
+        raise

@@ -1,0 +1,188 @@
+"""Take part in the commits of a stream's batches: record partitions with the rows, announce the due ones after the commit."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from frazil.catalog import LoadedTable
+from frazil.commit.actions import Action
+from frazil.commit.transaction import commit
+from frazil.errors import InvalidInput
+from frazil.spec.metadata import TableMetadata
+from frazil.storage.locations import data_root, join
+from frazil.stream.hooks import MicroBatch
+from frazil.stream.partitions.archive import ArchiveReader, archive_old
+from frazil.stream.partitions.extractor import TimeExtractor, UnparsablePartition
+from frazil.stream.partitions.fields import Fields, Partition, fields_of, path_of
+from frazil.stream.partitions.options import PARTITION_TIME, PartitionCommitOptions, is_partition_option, partition_commit_options
+from frazil.stream.partitions.policies.chain import Chain, table_chain
+from frazil.stream.partitions.policies.context import PartitionContext, Policy, TableSite, address_of
+from frazil.stream.partitions.policies.success_file import now_ms
+from frazil.stream.partitions.state import PartitionState, Pending, state_of
+from frazil.stream.partitions.tracking import MarkDone, TrackPartitions, watermark_field
+from frazil.stream.partitions.triggers import is_due
+from frazil.tasks.runner import InProcess, Runner
+
+log = logging.getLogger(__name__)
+Judged = Mapping[Partition, Pending | None]
+
+
+RECORD = "(record)"  # stands for the name of a policy where the commit failed that records announced partitions
+
+
+@dataclass(frozen=True)
+class PolicyFailure:
+    """Report a policy that failed; the partition stays pending and is announced with the next batch."""
+
+    partition: str
+    policy: str
+    error: Exception
+
+
+def partition_commit_of(
+    options: Mapping[str, Any], policies: Sequence[Policy] = (), runner: Runner | None = None
+) -> tuple[PartitionCommit | None, dict[str, Any]]:
+    """Make the hook of a streaming write from all its options, and return the options that are not partition commit's; None: no policy is
+    named. Raises InvalidInput, Unsupported."""
+    ours = {k: v for k, v in options.items() if is_partition_option(k)}
+    chosen = partition_commit_options(ours, policies)
+    hook = PartitionCommit(chosen, runner=runner or InProcess()) if chosen.enabled else None
+    return hook, {k: v for k, v in options.items() if k not in ours}
+
+
+@dataclass
+class PartitionCommit:
+    """Commit the partitions of a stream into a table (a `stream.hooks.BatchHook`).
+
+    `clock`: milliseconds now. `failures`: policies that failed after the last batch. `committed` may be called at any time, for instance
+    when a query is idle.
+    """
+
+    options: PartitionCommitOptions
+    clock: Callable[[], int] = now_ms
+    runner: Runner = field(default_factory=InProcess)
+    failures: tuple[PolicyFailure, ...] = ()
+    archives: ArchiveReader = field(default_factory=ArchiveReader, repr=False)
+    _turn: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
+
+    def actions(self, batch: MicroBatch, table: LoadedTable) -> Sequence[Action]:
+        """Return the action that records, in the batch's commit, which partitions it wrote to. Raises InvalidInput for options that do not
+        fit the table. (That a query has a watermark is checked when it starts: its first batch has none yet.)"""
+        self.check(table.metadata, batch)
+        return (TrackPartitions(batch.branch, self.options, batch.watermark_ms, self.archives),)
+
+    def check(self, metadata: TableMetadata, batch: MicroBatch) -> None:
+        options, fields = self.options, fields_of(metadata, metadata.default_spec_id)
+        if not fields:
+            hint = "Partition the table, or leave sink.partition-commit.policy.kind out."
+            raise InvalidInput(f"Partition commit needs a partitioned table: {batch.name} is not.", hint=hint, table=batch.name)
+        if options.trigger == PARTITION_TIME:
+            TimeExtractor(options).check(fields)
+            if options.watermark_column is not None:
+                watermark_field(metadata, options.watermark_column)
+
+    def committed(self, batch: MicroBatch, table: LoadedTable) -> None:
+        """Announce the partitions that are due. Nothing happens for a batch that is replayed after its partitions were announced."""
+        waited = not self._turn.acquire(blocking=False)
+        if waited:  # an idle query's listener, or a batch, announces partitions in another thread
+            self._turn.acquire()
+        try:
+            self._committed(batch, batch.backend.load(address_of(table)) if waited else table)
+        finally:
+            self._turn.release()
+
+    def _committed(self, batch: MicroBatch, table: LoadedTable) -> None:
+        self.failures = ()
+        state = state_of(table.metadata, batch.branch)
+        by_column = self.options.watermark_column is not None or batch.watermark_ms is None
+        watermark = state.watermark_ms if by_column else batch.watermark_ms
+        due = self._due(state, table.metadata, watermark, batch.last)
+        if not due:
+            return
+        site = TableSite(batch.backend, address_of(table), batch.name, batch.branch, table.storage, self.runner)
+        contexts = {p: context_of(p, state, table, site, self.options, watermark, self.archives) for p in due}
+        announced, self.failures = announce(contexts, table_chain(self.options, site))
+        try:
+            mark(site, {p: due[p] for p in announced}, watermark, self.archives)
+        except Exception as e:  # the rows are committed: the stream goes on, and the partitions are announced again
+            log.exception("Could not record the partitions of %s that were announced; they are announced again.", batch.name)
+            self.failures += tuple(PolicyFailure(_shown(contexts[p]), RECORD, e) for p in announced)
+
+    def _due(self, state: PartitionState, metadata: TableMetadata, watermark_ms: int | None, last: bool) -> dict[Partition, Pending]:
+        now, times = self.clock(), TimeExtractor(self.options)
+
+        def time_ms(partition: Partition) -> int | None:
+            try:
+                return times.time_ms(partition, fields_of(metadata, partition.spec_id))
+            except UnparsablePartition:
+                if self.options.on_unparsable == "fail":
+                    raise
+                return None
+
+        ends = last and self.options.end_input
+        return {
+            p: seen for p, seen in state.pending.items()
+            if ends or is_due(self.options, seen, now, watermark_ms, lambda p=p: time_ms(p))  # type: ignore[misc]
+        }  # fmt: skip
+
+
+def context_of(
+    partition: Partition, state: PartitionState, table: LoadedTable, site: TableSite, options: PartitionCommitOptions,
+    watermark_ms: int | None, archives: ArchiveReader,
+) -> PartitionContext:  # fmt: skip
+    """Describe a partition to its policies."""
+    metadata = table.metadata
+    fields = fields_of(metadata, partition.spec_id)
+    record = state.done.get(partition) or archives.find(partition, state, metadata, table.storage)
+    *database, name = table.identifier or (metadata.location,)
+    return PartitionContext(
+        catalog=site.backend.name, database=".".join(database), table=name, partition_keys=tuple(f.name for f in fields),
+        partition_values=texts_of(partition, options), path=folder_of(metadata, partition, fields), watermark=watermark_ms,
+        late=record is not None and record.late_ms is not None, branch=site.branch, partition=partition,
+    )  # fmt: skip
+
+
+def texts_of(partition: Partition, options: PartitionCommitOptions) -> tuple[str, ...]:
+    """Return the values as texts; a null is partition.default-name, as in Flink."""
+    return tuple(options.default_name if v is None else v for v in partition.values)
+
+
+def folder_of(metadata: TableMetadata, partition: Partition, fields: Fields) -> str:
+    """Return the folder of a partition, `<data>/dt=2026-01-01`: the same with and without object-store layout, so that marks can be
+    found."""
+    return join(data_root(metadata.location, metadata.properties), path_of(partition, fields))
+
+
+def announce(contexts: Mapping[Partition, PartitionContext], chain: Chain) -> tuple[list[Partition], tuple[PolicyFailure, ...]]:
+    """Run the policies for each partition, in the order written; the first one that fails ends the chain of its partition. Returns the
+    partitions for which all went well, and the failures, which are in the log too."""
+    announced, failures = [], []
+    for partition, context in contexts.items():
+        for kind, policy in chain:
+            try:
+                policy(context)
+            except Exception as e:  # whatever a caller's function raises: the stream goes on, and the policy is tried again
+                path = _shown(context)
+                failures.append(PolicyFailure(path, kind, e))
+                log.exception("Policy %s failed for partition %s of %s; it is tried again at the next batch.", kind, path, context.table)
+                break
+        else:
+            announced.append(partition)
+    return announced, tuple(failures)
+
+
+def _shown(context: PartitionContext) -> str:
+    return "/".join(f"{k}={v}" for k, v in context.partition_spec.items())
+
+
+def mark(site: TableSite, judged: Judged, watermark_ms: int | None, archives: ArchiveReader) -> LoadedTable:
+    """Record partitions as done in a commit of its own; return the table's newest state."""
+    table = site.load()
+    if not judged:
+        return table
+    table = commit(site.backend, table, [MarkDone(site.branch, judged, watermark_ms, archives)]).table
+    return archive_old(site.backend, table, site.branch)

@@ -1,0 +1,117 @@
+"""Announce the partitions of a plain folder when they are complete: the same triggers and policies as for tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from frazil.errors import InvalidInput, Unsupported
+from frazil.stream.partitions.commit_hook import PolicyFailure, announce, texts_of
+from frazil.stream.partitions.directories.folder import STORAGE, Folder, read_state, write_done_mark, write_state
+from frazil.stream.partitions.directories.merge import check_exchange, merge_folder
+from frazil.stream.partitions.directories.publish import recover
+from frazil.stream.partitions.extractor import TimeExtractor, UnparsablePartition
+from frazil.stream.partitions.fields import Partition
+from frazil.stream.partitions.options import MERGE, PARTITION_TIME, PROPERTY, SUCCESS_FILE, TAG, PartitionCommitOptions
+from frazil.stream.partitions.policies.chain import chain_of
+from frazil.stream.partitions.policies.context import PartitionContext
+from frazil.stream.partitions.policies.success_file import now_ms, success_file
+from frazil.stream.partitions.state import Done, PartitionState, Pending
+from frazil.stream.partitions.triggers import is_due
+
+
+@dataclass(frozen=True)
+class FolderCommit:
+    """Commit the partitions of a folder. `clock`: milliseconds now."""
+
+    folder: Folder
+    options: PartitionCommitOptions
+    clock: Callable[[], int] = now_ms
+
+    def check(self) -> None:
+        """Check the options before the query starts. Raises InvalidInput, Unsupported, StorageError."""
+        if of_tables := [k for k in self.options.policies if k in (TAG, PROPERTY)]:
+            hint = "Plain folders have success-file, merge and custom."
+            raise Unsupported(f"The policy {of_tables[0]} is for Iceberg tables.", hint=hint, option="sink.partition-commit.policy.kind")
+        name = self.options.success_file
+        if SUCCESS_FILE in self.options.policies and not name.startswith(("_", ".")):
+            raise InvalidInput(
+                f"sink.partition-commit.success-file.name must begin with _ or . in a plain folder, not be {name!r}.",
+                hint="Readers would take it for data.", option="sink.partition-commit.success-file.name",
+            )  # fmt: skip
+        if self.options.trigger == PARTITION_TIME:
+            TimeExtractor(self.options).check(self.folder.fields)
+        if MERGE in self.options.policies:
+            check_exchange(self.folder)
+
+    def commit_due(self, watermark_ms: int | None, last: bool = False) -> tuple[PolicyFailure, ...]:
+        """Announce the partitions that are due; may be called at any time, also when a query is idle. Returns the policies that failed.
+
+        `watermark_ms` None: that of the last batch with rows.
+        """
+        if not self.options.enabled:
+            return ()
+        with self.folder.locked("announce.lock"):
+            return self._commit_due(watermark_ms, last)
+
+    def _commit_due(self, watermark_ms: int | None, last: bool) -> tuple[PolicyFailure, ...]:
+        with self.folder.locked():
+            recover(self.folder)
+            state = read_state(self.folder).partitions
+        if self.options.watermark_column is not None or watermark_ms is None:
+            watermark_ms = state.watermark_ms
+        due = self._due(state, watermark_ms, last)
+        if not due:
+            return ()
+        chain = chain_of(self.options, {
+            SUCCESS_FILE: lambda: success_file(STORAGE, self.options.success_file, self.clock),
+            MERGE: lambda: merge_folder(self.folder, self.options.merge_target),
+        })  # fmt: skip
+        announced, failures = announce({p: self._context(p, state, watermark_ms) for p in due}, chain)
+        with self.folder.locked():
+            recover(self.folder)
+            for partition in announced:
+                self._mark(partition, due[partition], watermark_ms)
+        return failures
+
+    def _due(self, state: PartitionState, watermark_ms: int | None, last: bool) -> dict[Partition, Pending]:
+        now, times, ends = self.clock(), TimeExtractor(self.options), last and self.options.end_input
+
+        def time_ms(partition: Partition) -> int | None:
+            try:
+                return times.time_ms(partition, self.folder.fields)
+            except UnparsablePartition:
+                if self.options.on_unparsable == "fail":
+                    raise
+                return None
+
+        return {
+            p: seen for p, seen in state.pending.items()
+            if ends or is_due(self.options, seen, now, watermark_ms, lambda p=p: time_ms(p))  # type: ignore[misc]
+        }  # fmt: skip
+
+    def _context(self, partition: Partition, state: PartitionState, watermark_ms: int | None) -> PartitionContext:
+        path = self.folder.path.rstrip("/")
+        database, _, name = path.rpartition("/")
+        return PartitionContext(
+            catalog="", database=database, table=name, partition_keys=self.folder.columns,
+            partition_values=texts_of(partition, self.options), path=self.folder.partition_path(partition), watermark=watermark_ms,
+            late=partition in state.done, partition=partition,
+        )  # fmt: skip
+
+    def _mark(self, partition: Partition, seen: Pending, watermark_ms: int | None) -> None:
+        """Record a partition as done: first in its folder, then in the state. Repeated after a crash in between, it counts once."""
+        state = read_state(self.folder)
+        now = state.partitions.pending.get(partition)
+        if now is None:
+            return
+        more, before = now.commits > seen.commits, state.partitions.done.get(partition)
+        times = 1 if before is None else before.times + 1  # not from the folder: that one may be of this announcement already
+        done = Done(self.clock(), watermark_ms, None, times, now.last_ms if more else None)
+        write_done_mark(self.folder, partition, done)
+        pending = {p: s for p, s in state.partitions.pending.items() if p != partition}
+        late = {p: d for p, d in state.partitions.done.items() if p != partition}
+        if more:
+            pending[partition] = Pending(now.last_ms, now.last_ms, now.commits - seen.commits)
+            late[partition] = done
+        write_state(self.folder, replace(state, partitions=replace(state.partitions, pending=pending, done=late)))

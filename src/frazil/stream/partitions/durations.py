@@ -1,0 +1,26 @@
+"""Parse durations as Flink writes them in options: `0 s`, `1 h`, `30 min`, `1d`, `500ms`; a number alone is milliseconds."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any
+
+from frazil.errors import InvalidInput
+
+_UNITS = {
+    "d": 86_400_000, "day": 86_400_000, "h": 3_600_000, "hour": 3_600_000, "m": 60_000, "min": 60_000, "minute": 60_000, "s": 1000,
+    "sec": 1000, "second": 1000, "ms": 1, "milli": 1, "millisecond": 1, "": 1,
+}  # fmt: skip
+_PLURALS = {f"{unit}s": ms for unit, ms in _UNITS.items() if len(unit) > 2 and unit != "min"}
+
+
+def duration_ms(name: str, given: Any) -> int:
+    """Parse the duration of an option into milliseconds; a timedelta is taken as well. Raises InvalidInput naming the option."""
+    if isinstance(given, timedelta):
+        given = str(given // timedelta(milliseconds=1))
+    found = re.fullmatch(r"(\d+)\s*([a-z]*)", str(given).strip().lower())
+    unit = None if found is None else _UNITS.get(found[2], _PLURALS.get(found[2]))
+    if found is None or unit is None:
+        raise InvalidInput(f"{name} must be a duration, not {given!r}.", hint="For example 0 s, 30 min, 1 h or 1 d.", option=name)
+    return int(found[1]) * unit

@@ -1,0 +1,142 @@
+"""Extract the time of a partition from its values, as Flink's PartitionTimeExtractor does."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, datetime, tzinfo
+from functools import cached_property
+from typing import Any
+
+from frazil.errors import FrazilError, InvalidInput
+from frazil.stream.partitions.fields import Fields, Partition, path_of
+from frazil.stream.partitions.options import PartitionCommitOptions
+from frazil.stream.partitions.patterns import Parser, java_parser, parse_default
+from frazil.stream.partitions.zones import instant_ms, zone_of
+
+_REFERENCE = re.compile(r"\$\{([^}]*)\}|\$([^\W\d]\w*)")
+_FORMATTER = "partition.time-extractor.timestamp-formatter"
+_PATTERN = "partition.time-extractor.timestamp-pattern"
+_OF_TIME = {"hour": r"(\d{4,})-(\d\d)-(\d\d)-(\d\d)", "day": r"(\d{4,})-(\d\d)-(\d\d)", "month": r"(\d{4,})-(\d\d)", "year": r"(\d{4,})"}
+
+
+class UnparsablePartition(FrazilError, ValueError):
+    """The time of a partition cannot be told from its values."""
+
+
+@dataclass(frozen=True)
+class TimeExtractor:
+    """Extract the times of partitions by the options partition.time-extractor.*.
+
+    Without a pattern, the time of a field with a transform (`hour`, else `day`, `month`, `year`) is the partition's; else the first field's
+    value is parsed, as in Flink.
+    """
+
+    options: PartitionCommitOptions
+
+    @cached_property
+    def _zone(self) -> tzinfo:
+        zone = zone_of(self.options.zone)
+        assert zone is not None  # checked when the options were parsed
+        return zone
+
+    @cached_property
+    def _parser(self) -> Parser:
+        formatter = self.options.timestamp_formatter
+        return parse_default if formatter is None else java_parser(formatter, _FORMATTER)
+
+    @cached_property
+    def _custom(self) -> Callable[..., Any] | None:
+        name = self.options.extractor_class
+        return None if name is None else loaded(name, "partition.time-extractor.class", "extract")
+
+    def check(self, fields: Fields) -> None:
+        """Check the options against the partition fields before the first batch. Raises InvalidInput."""
+        if self._custom is None and self._parser is not None and self.options.timestamp_pattern is not None:
+            self._referenced(self.options.timestamp_pattern, fields)
+
+    def time_ms(self, partition: Partition, fields: Fields) -> int:
+        """Extract the time of a partition, in milliseconds since 1970 UTC. Raises UnparsablePartition naming partition and pattern."""
+        try:
+            if self._custom is not None:
+                return self._custom_time(partition, fields)
+            if self.options.timestamp_pattern is None and (found := _time_field(fields)) is not None:
+                return self._transformed(fields[found].transform, fields[found].zoned, partition.values[found])
+            return instant_ms(self._parser(self._text(partition, fields)), self._zone)
+        except InvalidInput:
+            raise
+        except (ValueError, TypeError, OverflowError) as e:
+            pattern = self.options.timestamp_pattern or f"${fields[0].name}"
+            formatter = self.options.timestamp_formatter or "y-M-d[ H:m:s[.f]]"
+            path = path_of(partition, fields, self.options.default_name)
+            raise UnparsablePartition(
+                f"The time of partition {path} cannot be told by the pattern {pattern!r} and the format {formatter!r}: {e}",
+                hint="Mend the pattern, or leave such partitions out with partition.time-extractor.on-unparsable=warn.",
+                partition=path, pattern=pattern,
+            ) from e  # fmt: skip
+
+    def _text(self, partition: Partition, fields: Fields) -> str:
+        values = {f.name: self.options.default_name if v is None else v for f, v in zip(fields, partition.values, strict=True)}
+        pattern = self.options.timestamp_pattern
+        if pattern is None:
+            return next(iter(values.values()))
+        self._referenced(pattern, fields)
+        return _REFERENCE.sub(lambda m: values[m[1] or m[2]], pattern)
+
+    def _referenced(self, pattern: str, fields: Fields) -> None:
+        names = [f.name for f in fields]
+        wrong = [m[0] for m in _REFERENCE.finditer(pattern) if (m[1] or m[2]) not in names]
+        if wrong:
+            hint = f"The partition fields are {', '.join(names)}; where letters follow a name, write ${{name}}."
+            raise InvalidInput(f"{_PATTERN}: {wrong[0]} in {pattern!r} is not a partition field.", hint=hint, option=_PATTERN)
+
+    def _transformed(self, transform: str, zoned: bool, text: str | None) -> int:
+        found = re.fullmatch(_OF_TIME[transform], text or "")
+        if found is None:
+            raise ValueError(f"the value is {'null' if text is None else repr(text)}")
+        year, month, day, hour = (*map(int, found.groups()), *(1, 1, 1, 0)[len(found.groups()) :])
+        utc = zone_of("UTC")
+        assert utc is not None
+        return instant_ms(datetime(year, month, day, hour), utc if zoned else self._zone)
+
+    def _custom_time(self, partition: Partition, fields: Fields) -> int:
+        assert self._custom is not None
+        texts = [self.options.default_name if v is None else v for v in partition.values]
+        made = self._custom([f.name for f in fields], texts)
+        if isinstance(made, date) and not isinstance(made, datetime):
+            made = datetime(made.year, made.month, made.day)
+        if not isinstance(made, datetime):
+            raise TypeError(f"{self.options.extractor_class} answered {made!r}, which is no datetime")
+        return instant_ms(made, self._zone)
+
+
+def _time_field(fields: Fields) -> int | None:
+    """Find the field with the finest transform of time."""
+    for transform in _OF_TIME:
+        for at, f in enumerate(fields):
+            if f.transform == transform:
+                return at
+    return None
+
+
+def loaded(name: str, option: str, method: str, parameters: tuple[str, ...] = ()) -> Callable[..., Any]:
+    """Import `module:callable`. A class is made with the parameters; of it, and of other objects, `method` is taken if there is one."""
+    module, colon, path = name.partition(":")
+    try:
+        if not colon:
+            raise ImportError("it has no colon")
+        found: Any = importlib.import_module(module)
+        for part in path.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as e:
+        raise InvalidInput(f"{option}: cannot import {name!r}: {e}.", hint="Write it as module:callable.", option=option) from e
+    if isinstance(found, type):
+        found = found(*parameters)
+    elif parameters:
+        raise InvalidInput(f"{option}: {name!r} is no class, and takes no parameters.", option=option)
+    found = getattr(found, method, found)
+    if not callable(found):
+        raise InvalidInput(f"{option}: {name!r} is not callable.", option=option)
+    return found  # type: ignore[no-any-return]

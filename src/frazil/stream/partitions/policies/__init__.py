@@ -1,0 +1,3 @@
+"""Announce a complete partition: a policy is one function of a PartitionContext, which is safe to repeat."""
+
+__all__ = ["chain", "context", "marks", "merge", "success_file"]

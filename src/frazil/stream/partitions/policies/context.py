@@ -1,0 +1,61 @@
+"""Tell a policy what partition is complete, of which table, and what the policies of a table work on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from frazil.catalog import CatalogBackend, LoadedTable
+from frazil.spec.snapshot import MAIN_BRANCH
+from frazil.storage import Storage
+from frazil.stream.partitions.fields import Partition
+from frazil.tasks.runner import InProcess, Runner
+
+
+@dataclass(frozen=True)
+class PartitionContext:
+    """Describe a partition that is complete, to a policy.
+
+    `partition_values`: texts in the order of `partition_keys`; a null is the option partition.default-name. `path`: the partition's folder;
+    under a table's object-store layout no data lies there, but marks do. `watermark`: milliseconds since 1970 UTC, None without one.
+    `late`: the partition was committed before, and data came since.
+    """
+
+    catalog: str
+    database: str
+    table: str
+    partition_keys: tuple[str, ...]
+    partition_values: tuple[str, ...]
+    path: str
+    watermark: int | None = None
+    late: bool = False
+    branch: str = MAIN_BRANCH
+    partition: Partition = field(default=Partition(0, ()), repr=False)
+
+    @property
+    def partition_spec(self) -> dict[str, str]:
+        """The values by key, as Flink's context has them."""
+        return dict(zip(self.partition_keys, self.partition_values, strict=True))
+
+
+Policy = Callable[[PartitionContext], object]
+
+
+def address_of(table: LoadedTable) -> tuple[str, ...]:
+    """Return what a catalog loads the table by: its identifier, of a table that was opened by its path the location."""
+    return table.identifier or (table.metadata.location,)
+
+
+@dataclass(frozen=True)
+class TableSite:
+    """Say where the policies of a table work: on its newest state, which each loads for itself. `runner`: who rewrites files."""
+
+    backend: CatalogBackend
+    identifier: tuple[str, ...]
+    name: str
+    branch: str
+    storage: Storage = field(repr=False)
+    runner: Runner = field(default_factory=InProcess, repr=False)
+
+    def load(self) -> LoadedTable:
+        return self.backend.load(self.identifier)

@@ -1,0 +1,208 @@
+"""Change the state of partition commit within commits: partitions that a batch wrote to become pending, announced ones become done."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta, tzinfo
+
+from frazil.codec.single_value import from_bytes
+from frazil.commit.context import Context, SnapshotState
+from frazil.commit.produce import parent_of
+from frazil.errors import InvalidInput
+from frazil.spec.data_file import DataFile
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.types import (
+    DateType,
+    NestedField,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+)
+from frazil.spec.updates import Update
+from frazil.stream.partitions.archive import ArchiveReader
+from frazil.stream.partitions.extractor import TimeExtractor, UnparsablePartition
+from frazil.stream.partitions.fields import Partition, fields_of, partition_of, path_of
+from frazil.stream.partitions.options import PARTITION_TIME, PartitionCommitOptions
+from frazil.stream.partitions.state import Done, PartitionState, Pending, state_of, stored, updates_to
+from frazil.stream.partitions.zones import instant_ms, zone_of
+
+log = logging.getLogger(__name__)
+_TIMES = (DateType, TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)
+_PER_MS: dict[type, int] = {TimestampType: 1000, TimestamptzType: 1000, TimestampNanoType: 1_000_000, TimestamptzNanoType: 1_000_000}
+_EPOCH = datetime(1970, 1, 1)
+FindDone = Callable[[Partition], Done | None]
+
+
+@dataclass(frozen=True)
+class WrittenPartitions:
+    """Name the partitions that a batch writes to: those that get data, and those that only lose rows."""
+
+    data: frozenset[Partition]
+    deletes: frozenset[Partition] = frozenset()
+
+
+def with_written(
+    state: PartitionState, touched: WrittenPartitions, find: FindDone, now_ms: int, watermark_ms: int | None = None
+) -> PartitionState:
+    """Return the state after a batch. Data, or a delete, in a done partition makes it pending again, and its record says since when."""
+    pending, done = dict(state.pending), dict(state.done)
+    for partition in sorted(touched.data | touched.deletes, key=lambda p: (p.spec_id, [(v is not None, v or "") for v in p.values])):
+        record = done.get(partition) or find(partition)
+        if partition in pending:
+            pending[partition] = pending[partition].again(now_ms)
+        elif partition in touched.data or record is not None:
+            pending[partition] = Pending(now_ms, now_ms)
+        if record is not None:
+            done.pop(partition, None)
+            done[partition] = record if record.late_ms is not None else replace(record, late_ms=now_ms)
+    known = [w for w in (state.watermark_ms, watermark_ms) if w is not None]
+    return replace(state, pending=pending, done=done, watermark_ms=max(known, default=None))
+
+
+def with_done(
+    state: PartitionState, judged: Mapping[Partition, Pending | None], find: FindDone, now_ms: int, snapshot_id: int | None,
+    watermark_ms: int | None,
+) -> PartitionState:  # fmt: skip
+    """Return the state after partitions were announced. `judged`: what was pending when they were found due, None: marked by hand.
+
+    A partition that another process announced meanwhile is left alone. One that got more data meanwhile is done, and late: it stays
+    pending.
+    """
+    pending, done = dict(state.pending), dict(state.done)
+    for partition, seen in judged.items():
+        now = pending.get(partition)
+        if seen is not None and (now is None or now.first_ms != seen.first_ms):
+            continue
+        record = done.pop(partition, None) or find(partition)
+        more = now is not None and seen is not None and now.commits > seen.commits
+        late_ms = now.last_ms if more and now is not None else None
+        done[partition] = Done(now_ms, watermark_ms, snapshot_id, 1 + (0 if record is None else record.times), late_ms)
+        if more and now is not None and seen is not None:
+            pending[partition] = Pending(now.last_ms, now.last_ms, now.commits - seen.commits)
+        else:
+            pending.pop(partition, None)
+    return replace(state, pending=pending, done=done)
+
+
+@dataclass(frozen=True)
+class TrackPartitions:
+    """Record the partitions that the commit's other actions wrote to, and the watermark, in the same commit (an action of a commit)."""
+
+    branch: str
+    options: PartitionCommitOptions
+    watermark_ms: int | None
+    archives: ArchiveReader = field(repr=False)
+
+    def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]:
+        if context.only_new:
+            return ()
+        states = [s for s in context.states.values() if metadata.snapshots.by_id(s.snapshot_id) is not None]
+        touched = self._judgeable(touched_partitions(metadata, states), metadata)
+        if not touched.data and not touched.deletes:
+            return ()
+        before = state_of(metadata, self.branch)
+        watermark = self.watermark_ms
+        if self.options.watermark_column is not None:
+            watermark = _watermark(metadata, states, self.options)
+
+        def find(partition: Partition) -> Done | None:
+            return self.archives.find(partition, before, metadata, context.storage)
+
+        after = with_written(before, touched, find, context.now_ms, watermark)
+        return () if after == before else stored(after, self.branch)
+
+    def _judgeable(self, touched: WrittenPartitions, metadata: TableMetadata) -> WrittenPartitions:
+        """Leave out the partitions whose time cannot be told, where the options say warn. Raises UnparsablePartition otherwise."""
+        if self.options.trigger != PARTITION_TIME:
+            return touched
+        times, wrong = TimeExtractor(self.options), set[Partition]()
+        for partition in touched.data | touched.deletes:
+            fields = fields_of(metadata, partition.spec_id)
+            try:
+                times.time_ms(partition, fields)
+            except UnparsablePartition as e:
+                if self.options.on_unparsable == "fail":
+                    raise
+                wrong.add(partition)
+                log.warning("Partition %s is not tracked: %s", path_of(partition, fields, self.options.default_name), e)
+        return WrittenPartitions(touched.data - wrong, touched.deletes - wrong)
+
+
+def touched_partitions(metadata: TableMetadata, states: Sequence[SnapshotState]) -> WrittenPartitions:
+    """List the partitions that the snapshots of a commit added data files and delete files to; those of unpartitioned specs do not
+    count."""
+    found: list[frozenset[Partition]] = []
+    for deletes in (False, True):
+        places = {(f.spec_id, f.partition) for f in _added(states, deletes) if f.partition}
+        found.append(frozenset(partition_of(metadata, spec_id, values) for spec_id, values in places))
+    return WrittenPartitions(found[0], found[1] - found[0])
+
+
+def _added(states: Sequence[SnapshotState], deletes: bool) -> Iterator[DataFile]:
+    for state in states:
+        for manifest in (state.new_deletes if deletes else state.new_data) or ():
+            yield from (entry.data_file for entry in state.writer.entries[manifest.manifest_path])
+
+
+def watermark_field(metadata: TableMetadata, name: str) -> NestedField:
+    """Find the column of the option watermark-column. Raises InvalidInput unless it is there and holds times."""
+    found = metadata.schema().get_field(name)
+    if found is None or not isinstance(found.field_type, _TIMES):
+        what = "does not exist" if found is None else f"is of type {found.field_type}"
+        hint = "Name a column of dates or timestamps."
+        raise InvalidInput(f"watermark-column: column {name} {what}.", hint=hint, option="watermark-column", table=metadata.location)
+    return found
+
+
+def _watermark(metadata: TableMetadata, states: Sequence[SnapshotState], options: PartitionCommitOptions) -> int | None:
+    """Read the watermark from the newest value of the column in the files that the commit adds; None: it adds none."""
+    assert options.watermark_column is not None
+    column, zone = watermark_field(metadata, options.watermark_column), zone_of(options.zone)
+    assert zone is not None
+    newest = [_newest(f, column, zone) for f in _added(states, deletes=False)]
+    known = [ms for ms in newest if ms is not None]
+    return max(known) - options.watermark_delay_ms if known else None
+
+
+def _newest(file: DataFile, column: NestedField, zone: tzinfo) -> int | None:
+    bound = (file.upper_bounds or {}).get(column.field_id)
+    if bound is None:
+        nulls = (file.null_value_counts or {}).get(column.field_id)
+        if file.record_count == 0 or nulls == file.record_count:
+            return None
+        raise InvalidInput(
+            f"watermark-column: a file has no upper bound of column {column.name}, so that the watermark cannot be told.",
+            hint=f"Set the table property write.metadata.metrics.column.{column.name} to full.",
+            option="watermark-column", file=file.file_path,
+        )  # fmt: skip
+    value = from_bytes(column.field_type, bound)
+    if isinstance(column.field_type, DateType):
+        ms = value * 86_400_000
+    else:
+        ms = value // _PER_MS[type(column.field_type)]
+    if isinstance(column.field_type, TimestamptzType | TimestamptzNanoType):
+        return int(ms)
+    return instant_ms(_EPOCH + timedelta(milliseconds=ms), zone)
+
+
+@dataclass(frozen=True)
+class MarkDone:
+    """Record that partitions were announced (an action of a commit of its own). `judged`: see `with_done`."""
+
+    branch: str
+    judged: Mapping[Partition, Pending | None]
+    watermark_ms: int | None
+    archives: ArchiveReader = field(repr=False)
+
+    def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]:
+        before = state_of(metadata, self.branch)
+        head = parent_of(metadata, self.branch)
+
+        def find(partition: Partition) -> Done | None:
+            return self.archives.find(partition, before, metadata, context.storage)
+
+        after = with_done(before, self.judged, find, context.now_ms, head.snapshot_id if head else None, self.watermark_ms)
+        return () if after == before else updates_to(after, metadata, self.branch)
