@@ -71,6 +71,12 @@ def stage_merge(step: Step, rows: InputFrame, merge: Merge, mode: str | None = N
     return replace(staged, actions=(*before, *staged.actions)) if staged.actions else staged
 
 
+def stage_ready(step: Step, source: MergeSource, merge: Merge, mode: Mode) -> StagedWrite:
+    """The files of an upsert whose source is staged and has each key once, and the action that commits them. Columns that only the source
+    has take no part; rows that it would not change are left alone."""
+    return _joined(step, source, _bound(step, source.schema, merge, True), mode, ())
+
+
 def _check_upsert(step: Step) -> None:
     options = step.to.options
     for name in ("distribution_mode", "advisory_partition_size"):

@@ -161,6 +161,11 @@ class TableOperation:
         if self._preview is not None:
             self._preview.remove()
 
+    @property
+    def is_done(self) -> bool:
+        """Whether the operation's txn was found done already, so that nothing is written."""
+        return self._done is not None
+
     # --- what creating a table does otherwise (ops.creation)
 
     @property
