@@ -18,19 +18,22 @@ from frazil.arrow.write.write_options import write_options
 from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.commit.done_once import Txn, already_done
 from frazil.errors import ValidationError, ValidationException
+from frazil.ops.engine import Engine
 from frazil.ops.operation import TableOperation
-from frazil.ops.result import NOTHING, CommitResult
+from frazil.ops.result import NOTHING, CommitResult, skipped
 from frazil.ops.target import WriteArguments
+from frazil.spec.data_file import DataFile
 from frazil.spec.properties import COMMIT_RETRY
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.stream.hooks import BatchHook, MicroBatch
-from frazil.stream.sink.changes import BatchStage
+from frazil.stream.sink.changes import BatchStage, FilesStage
 from frazil.stream.sink.java_marks import EPOCH, QUERY, JavaMark, java_mark
 from frazil.stream.sink.options import LOOKUP, SinkOptions, check_table, sink_options
 from frazil.stream.sink.rows import BatchRows
 
 log = logging.getLogger("frazil.stream")
 OnCommit = Callable[[int, CommitResult], object]
+StageOf = Callable[[WriteArguments, ExitStack], BatchStage | FilesStage]
 
 
 @dataclass
@@ -64,10 +67,19 @@ class StreamSink:
         Raises ValidationError when the batch comes after a later one (option on-rewind), CommitStateUnknownException when it cannot be told
         whether it was committed.
         """
+        named = f"{self.query_id}-{batch_id}-"
+        return self._run(batch_id, lambda of, held: BatchStage(self.options, rows, of, held, named), watermark_ms, last)
+
+    def commit_files(self, batch_id: int, files: Sequence[DataFile], schema_id: int, engine: Engine) -> CommitResult:
+        """Commit a batch whose rows are in data files already. `schema_id`: of the table's schema that they were written for. The files are
+        removed when the batch was committed before, or certainly failed."""
+        return self._run(batch_id, lambda of, _: FilesStage(self.options, files, schema_id, engine, of))
+
+    def _run(self, batch_id: int, stage_of: StageOf, watermark_ms: int | None = None, last: bool = False) -> CommitResult:
         begun = time.perf_counter()
         self._load()
         micro = MicroBatch(self.query_id, batch_id, self.name, self.backend, self.branch, watermark_ms, last)
-        result = self._committed(micro, rows)
+        result = self._committed(micro, stage_of)
         for hook in self.hooks:
             hook.committed(micro, self.table)
         self._tell(micro, result, time.perf_counter() - begun)
@@ -92,17 +104,18 @@ class StreamSink:
 
     # --- one batch
 
-    def _committed(self, micro: MicroBatch, rows: BatchRows) -> CommitResult:
+    def _committed(self, micro: MicroBatch, stage_of: StageOf) -> CommitResult:
         txn = Txn(self.query_id, micro.batch_id, self.options.on_rewind)
-        if (known := self._java(txn)) is not None:
-            return CommitResult(None, None, {}, dict(NOTHING), skipped=True, done_in=known.snapshot_id)
         summary = {QUERY: self.query_id, EPOCH: str(micro.batch_id), **self.snapshot_properties}
         options: dict[str, Any] = dict(self.options.write)
         arguments = WriteArguments(self.options.verb, MAIN_BRANCH, summary, options, self.case_sensitive)
         check_table(self.options, self.table.metadata)
         left = COMMIT_RETRY.retries.of(self.table.metadata.properties)
         with ExitStack() as held:
-            stage = BatchStage(self.options, rows, arguments, held, f"{self.query_id}-{micro.batch_id}-")
+            stage = stage_of(arguments, held)
+            if (known := self._java(txn)) is not None:
+                stage.discard(self.table.storage)
+                return skipped(known.snapshot_id)
             while True:
                 try:
                     return self._attempt(txn, micro, stage)
@@ -113,7 +126,7 @@ class StreamSink:
                     log.info("Batch %d of table %s is tried again: %s", micro.batch_id, self.name, conflict)
                     self._load()
 
-    def _attempt(self, txn: Txn, micro: MicroBatch, stage: BatchStage) -> CommitResult:
+    def _attempt(self, txn: Txn, micro: MicroBatch, stage: BatchStage | FilesStage) -> CommitResult:
         operation = TableOperation(self.backend, self.table, self.name, on_commit=self._saw, txn=txn)
         try:
             with operation:

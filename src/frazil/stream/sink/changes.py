@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
 from frazil.arrow.write.write_context import WriteContext
 from frazil.commit.actions import Action, MetadataChange, RowDelta
 from frazil.commit.apply import apply_updates
+from frazil.commit.cleanup import remove
 from frazil.commit.produce import parent_of
 from frazil.commit.written import WrittenFor
 from frazil.expr.nodes import AlwaysTrue, And, EqualTo, Expression, NullSafeEqualTo, Reference
+from frazil.ops.engine import Engine
 from frazil.ops.merge import stage_ready
 from frazil.ops.operation import TableOperation
-from frazil.ops.stage import StagedWrite, appended, evolve_to, overwritten, written
+from frazil.ops.stage import StagedWrite, appended, evolve_to, of_files, overwritten, written
 from frazil.ops.target import WriteArguments, WriteTarget, start_of
 from frazil.rows.clauses import Clause, Merge, matched_delete, matched_update_all, not_matched_insert_all
 from frazil.rows.modes import MERGE_ON_READ
 from frazil.rows.source import MergeSource
+from frazil.spec.data_file import DataFile
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import MAIN_BRANCH
+from frazil.storage import Storage
 from frazil.stream.sink.equality import specs_to_delete_in
 from frazil.stream.sink.options import EQUALITY_DELETES, SinkOptions, key_ids
 from frazil.stream.sink.reduce import REMOVED, Reduction, reduction
@@ -50,6 +54,9 @@ class BatchStage:
             return self._with_equality_deletes(operation)
         return self._looked_up(operation)
 
+    def discard(self, storage: Storage) -> None:
+        """Nothing is written before the batch is staged."""
+
     def _target(self, operation: TableOperation) -> WriteTarget:
         return self._named(operation.target(self._arguments, self._rows.input.engine))
 
@@ -70,12 +77,8 @@ class BatchStage:
         """All rows of the branch go, in the commit that adds the new ones; where there are none of either, nothing is done."""
         to = self._target(operation)
         staged = written(self._rows.input, to)
-        head = parent_of(to.metadata, to.branch)
-        there = head is not None and head.summary.get("total-data-files") != "0"
-        self.came = bool(staged.files) or there
-        if not self.came:
-            return StagedWrite(())
-        return overwritten(staged, to, AlwaysTrue(), start_of(to.metadata, to))
+        self.came = bool(staged.files) or _holds_files(to)
+        return overwritten(staged, to, AlwaysTrue(), start_of(to.metadata, to)) if self.came else StagedWrite(())
 
     # --- rows by key
 
@@ -123,6 +126,32 @@ class BatchStage:
         staged = stage_ready(step, source, _merge_by(how), MERGE_ON_READ)
         actions = (*before, *staged.actions) if staged.actions else ()
         return replace(staged, actions=actions)
+
+
+class FilesStage:
+    """Stage a batch whose rows were written to data files before its commit began."""
+
+    def __init__(self, options: SinkOptions, files: Sequence[DataFile], schema_id: int, engine: Engine, arguments: WriteArguments):
+        self._options, self._files, self._schema_id, self._engine, self._arguments = options, files, schema_id, engine, arguments
+        self.came, self.branch = False, MAIN_BRANCH
+
+    def __call__(self, operation: TableOperation) -> StagedWrite:
+        operation.written += [f.file_path for f in self._files]  # first, so that they go when the batch turns out to be done
+        to = operation.target(self._arguments, self._engine)
+        self.branch, replaces = to.branch, self._options.mode == "complete"
+        self.came = bool(self._files) or (replaces and _holds_files(to))
+        if not self.came:
+            return StagedWrite(())
+        staged = of_files(self._files, replace(to.metadata, current_schema_id=self._schema_id), to)
+        return overwritten(staged, to, AlwaysTrue(), start_of(to.metadata, to)) if replaces else appended(staged, to)
+
+    def discard(self, storage: Storage) -> None:
+        remove(storage, [f.file_path for f in self._files], "a batch that is committed already")
+
+
+def _holds_files(to: WriteTarget) -> bool:
+    head = parent_of(to.metadata, to.branch)
+    return head is not None and head.summary.get("total-data-files") != "0"
 
 
 def _merge_by(how: Reduction) -> Merge:

@@ -8,6 +8,7 @@ from frazil.commit.done_once import Txn
 from frazil.commit.produce import parent_of
 from frazil.errors import ValidationError
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.properties import TXN_MARK
 
 QUERY, EPOCH = "spark.sql.streaming.queryId", "spark.sql.streaming.epochId"
 
@@ -29,6 +30,8 @@ def java_mark(metadata: TableMetadata, branch: str, txn: Txn) -> JavaMark | None
     for snapshot in metadata.ancestors(parent_of(metadata, branch)):
         if snapshot.summary.get(QUERY) != txn.id:
             continue
+        if f"{TXN_MARK.prefix}id" in snapshot.summary:  # Frazil's own, whose marks are in the table's properties, by branch
+            return None
         number = int(snapshot.summary.get(EPOCH, "-1"))
         if number > txn.number and txn.on_rewind == "fail":
             raise ValidationError(

@@ -144,6 +144,7 @@ def _last(rows: pa.Table, keys: pa.Table, how: Reduction, removed: pa.ChunkedArr
     """Find the numbers of the last rows, ascending by their place in time; None: every row is the only one of its key."""
     sorting: dict[str, pa.ChunkedArray | pa.Array] = {}
     if how.order is not None:
+        sorting["present"] = pc.is_valid(rows.column(how.order))  # nulls come first
         sorting["order"] = rows.column(how.order)
         if how.changelog and removed is not None:
             sorting["rank"] = pc.invert(removed)
@@ -153,7 +154,7 @@ def _last(rows: pa.Table, keys: pa.Table, how: Reduction, removed: pa.ChunkedArr
     order = np.arange(count)
     if sorting:
         by = [(name, "ascending") for name in sorting]
-        order = pc.sort_indices(pa.table(sorting), sort_keys=by, null_placement="at_start").to_numpy()
+        order = pc.sort_indices(pa.table(sorting), sort_keys=by).to_numpy()
     columns = [_plain(c) for c in keys.columns]
     numbered = pa.table([*columns, pa.array(_inverse(order))], names=[*(f"k{n}" for n in range(len(columns))), "place"])
     places = numbered.group_by(numbered.column_names[:-1], use_threads=False).aggregate([("place", "max")])["place_max"].to_numpy()
