@@ -41,8 +41,8 @@ def check(table: Table, seed: int, mode: str, keys: list[str], strategy: str) ->
     sink = sink_of(table, **options)
     for number in range(8):
         rows = batch(rand, number)
-        names = NAMES if mode == "cdc" else NAMES[: 4 if ordered else 3]
-        given = [r[: len(names)] for r in rows]
+        names = (*NAMES[: 4 if ordered else 3], *(("op",) if mode == "cdc" else ()))
+        given = [tuple(r[NAMES.index(n)] for n in names) for r in rows]
         before = len(table.refresh().snapshots())
         result = sink.commit(number, rows_of(*given, names=names))
         apply(model, rows, mode, ordered, lambda r: tuple(r[NAMES.index(k)] for k in keys))

@@ -12,7 +12,7 @@ from typing import Any, Self
 from pyspark.sql import DataFrame
 
 from frazil.catalog import CatalogBackend, LoadedTable
-from frazil.errors import InvalidInput, Unsupported
+from frazil.errors import InvalidInput, NoSuchMethod, Unsupported
 from frazil.ops.engine import Engine
 from frazil.ops.operation import writable
 from frazil.spark.host.jvm import is_classic, watermark_ms
@@ -54,13 +54,7 @@ class SinkArguments:
 def start(writer: Any, frame: DataFrame, table: SinkTable, given: SinkArguments) -> Any:
     """Start the query. `writer`: Spark's DataStreamWriter, with its trigger, name and checkpoint. Everything that can be checked is
     checked first."""
-    if not is_classic(frame):
-        raise Unsupported(
-            f"A stream into table {table.name} cannot be written through Spark Connect: each batch would run on the server, without this "
-            "table's catalog.", hint="Use a classic session, frazil.spark_session().",
-        )  # fmt: skip
-    if not frame.isStreaming:
-        raise InvalidInput("write_stream takes a streaming DataFrame.", hint="t.append(frame) and t.upsert(frame) take this one.")
+    check_frame(frame, table.name)
     backend = writable(table.backend, table.name)
     output, mode = modes(given.output_mode, given.mode, given.options)
     options = checked_options(_without_sparks(given.options), table.loaded, mode=mode)
@@ -71,6 +65,17 @@ def start(writer: Any, frame: DataFrame, table: SinkTable, given: SinkArguments)
         given.case_sensitive,
     )  # fmt: skip
     return writer.outputMode(output).foreachBatch(BatchWriter(sink, table.engine_of, frame.sparkSession)).start()
+
+
+def check_frame(frame: DataFrame, name: str) -> None:
+    """Raise Unsupported for frames of Spark Connect, InvalidInput for frames that do not stream."""
+    if not is_classic(frame):
+        raise Unsupported(
+            f"A stream into table {name} cannot be written through Spark Connect: each batch would run on the server, without this "
+            "table's catalog.", hint="Use a classic session, frazil.spark_session().",
+        )  # fmt: skip
+    if not frame.isStreaming:
+        raise InvalidInput("write_stream takes a streaming DataFrame.", hint="t.append(frame) and t.upsert(frame) take this one.")
 
 
 def modes(output: str | None, mode: str | None, options: Mapping[str, Any]) -> tuple[str, str]:
@@ -125,6 +130,7 @@ class TableStreamWriter:
     """What `t.write_stream` returns: a DataStreamWriter whose `start()` writes into the table."""
 
     def __init__(self, frame: DataFrame, table: SinkTable, given: SinkArguments):
+        check_frame(frame, table.name)
         self._frame, self._table, self._given = frame, table, given
         own = frame.writeStream
         self._own: Any = getattr(own, "own", own)  # of a prepared session, whose writers would look at the format
@@ -163,4 +169,5 @@ class TableStreamWriter:
         return start(self._own, self._frame, self._table, self._given)
 
     def __getattr__(self, name: str) -> Any:
-        raise Unsupported(f"{name} is not for streams into a table.", hint="option, options, outputMode, trigger, queryName and start are.")
+        told = f"{name} is not for streams into a table."
+        raise NoSuchMethod(told, hint="option, options, outputMode, trigger, queryName and start are.")

@@ -39,7 +39,7 @@ class ChangeFiles:
 
     @classmethod
     def together(cls, parts: Sequence[ChangeFiles]) -> ChangeFiles:
-        data, deletes = (tuple(f for p in parts for f in of) for of in ([p.data for p in parts], [p.deletes for p in parts]))
+        data, deletes = tuple(f for p in parts for f in p.data), tuple(f for p in parts for f in p.deletes)
         return cls(data, deletes, sum(p.upserts for p in parts), sum(p.removals for p in parts))
 
     @property

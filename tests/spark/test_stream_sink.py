@@ -1,0 +1,251 @@
+"""Streaming writes on Spark: every door, each batch once, rows evaluated once, and drivers that are killed on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import frazil
+from frazil.errors import InvalidInput, Unsupported
+
+pytestmark = pytest.mark.spark
+SCHEMA = "id bigint, p string, v bigint"
+KEYS = {"mode": "upsert", "key_columns": "id"}
+
+
+def folder(place: Path, *files: list[tuple]) -> str:
+    """One Parquet file for each batch."""
+    where = place / "in"
+    where.mkdir(exist_ok=True)
+    for n, rows in enumerate(files, len(list(where.iterdir()))):
+        columns = list(zip(*rows, strict=True)) or [(), (), ()]
+        names = ("id", "p", "v", "op", "seq")[: len(columns)]
+        types = {"id": pa.int64(), "v": pa.int64(), "seq": pa.int64()}
+        pq.write_table(
+            pa.table({k: pa.array(c, types.get(k, pa.string())) for k, c in zip(names, columns, strict=True)}), where / f"{n:03d}.parquet"
+        )
+    return str(where)
+
+
+def stream(spark, where, schema=SCHEMA):
+    return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(where)
+
+
+def drained(writer):
+    query = writer.start() if hasattr(writer, "start") else writer
+    query.awaitTermination()
+    return query
+
+
+def held(table):
+    return sorted((tuple(r.values()) for r in table.refresh().scan().to_arrow().to_pylist()), key=repr)
+
+
+def unknown_files(table):
+    known = {r["file_path"].removeprefix("file://") for r in table.refresh().inspect.all_files().to_pylist()}
+    return {str(f) for f in (Path(table.location()) / "data").rglob("*") if f.is_file()} - known
+
+
+@pytest.fixture
+def table(catalog):
+    return catalog.create_table("db.t", SCHEMA)
+
+
+def test_a_stream_appends_each_batch_as_one_snapshot_and_goes_on_after_a_restart(spark, table, tmp_path):
+    where, told = folder(tmp_path, [(1, "a", 1)], [(2, "b", 1), (3, "b", 1)]), []
+
+    def run():
+        writer = table.write_stream(stream(spark, where), on_commit=lambda n, r: told.append((n, r.rows_inserted, r.skipped)))
+        drained(writer.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).queryName("q"))
+
+    run()
+    folder(tmp_path, [(4, "c", 1)])
+    run()
+    assert held(table) == [(1, "a", 1), (2, "b", 1), (3, "b", 1), (4, "c", 1)]
+    assert [str(s.operation) for s in table.snapshots()] == ["append"] * 3 and unknown_files(table) == set()
+    assert told == [(0, 1, False), (1, 2, False), (2, 1, False)]
+    queries = {s.summary["spark.sql.streaming.queryId"] for s in table.snapshots()}
+    assert len(queries) == 1 and all(next(iter(queries)) in f for f in (r["file_path"] for r in table.inspect.files().to_pylist()))
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize(
+    ("strategy", "partition_by", "keys"), [("lookup", ["p"], "id"), ("equality-deletes", ["p"], "id,p"), ("equality-deletes", [], "id")]
+)
+def test_cdc_keeps_the_last_row_of_each_key(version, strategy, partition_by, keys, spark, catalog, tmp_path):
+    table = catalog.create_table("db.t", SCHEMA, partition_by=partition_by, format_version=version)
+    where = folder(
+        tmp_path,
+        [(1, "a", 1, "c", 1), (2, "a", 1, "c", 1), (None, "a", 1, "c", 1), (2, "a", 9, "u", 5), (2, "a", 8, "u", 4)],
+        [(1, "a", 2, "d", 1), (3, "a", 2, "d", 2), (None, "a", 2, "u", 1), (3, "a", 3, "c", 3)],
+    )
+    writer = table.write_stream(
+        stream(spark, where, f"{SCHEMA}, op string, seq bigint"), "cdc", key_columns=keys, order_column="seq", upsert_strategy=strategy
+    )
+    drained(writer.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True))
+    assert held(table) == [(2, "a", 9), (3, "a", 3), (None, "a", 2)] and len(table.snapshots()) == 2
+    assert unknown_files(table) == set()
+
+
+def test_an_upsert_moves_rows_between_partitions(spark, catalog, tmp_path):
+    table = catalog.create_table("db.t", SCHEMA, partition_by=["p"])
+    where = folder(tmp_path, [(n, "a", n) for n in range(20)], [(n, "b", n + 100) for n in range(10)])
+    drained(table.write_stream(stream(spark, where), **KEYS).option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True))
+    assert held(table) == sorted([*((n, "b", n + 100) for n in range(10)), *((n, "a", n) for n in range(10, 20))], key=repr)
+
+
+def test_the_rows_of_a_batch_are_evaluated_once(spark, catalog, tmp_path):
+    where, log = folder(tmp_path, [(n, "a", n) for n in range(8)]), tmp_path / "log"
+
+    def seen(batches):
+        for b in batches:
+            with open(log, "a") as f:
+                f.write(f"{b.num_rows}\n")
+            yield b
+
+    for n, options in enumerate(({}, KEYS, {**KEYS, "upsert_strategy": "equality-deletes"})):
+        table = catalog.create_table(f"db.once{n}", SCHEMA)
+        log.write_text("")
+        frame = stream(spark, where).mapInArrow(seen, SCHEMA)
+        drained(table.write_stream(frame, **options).option("checkpointLocation", str(tmp_path / f"c{n}")).trigger(availableNow=True))
+        assert sum(map(int, log.read_text().split())) == 8 and len(held(table)) == 8, options
+
+
+def test_writeStream_of_a_prepared_session_takes_the_same_path(spark, catalog, table, tmp_path):
+    where = folder(tmp_path, [(1, "a", 1), (1, "a", 2)], [(1, "b", 5), (2, "b", 1)])
+    writer = (
+        stream(spark, where).writeStream.format("iceberg").outputMode("append").option("write-mode", "upsert").option("key-columns", "id")
+    )
+    drained(writer.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start(table.location()))
+    assert held(table) == [(1, "b", 5), (2, "b", 1)]
+    counts = stream(spark, where).groupBy("p").count().writeStream.format("iceberg").outputMode("complete")
+    made = str(tmp_path / "made")
+    drained(counts.option("checkpointLocation", str(tmp_path / "c2")).trigger(availableNow=True).toTable(made))
+    assert held(frazil.load_table(made)) == [("a", 2), ("b", 2)]
+    assert len(frazil.load_table(made).snapshots()) == 2
+    updates = stream(spark, where).groupBy("p").count().writeStream.format("iceberg").outputMode("update")
+    with pytest.raises(InvalidInput, match="write-mode=upsert"):
+        updates.option("checkpointLocation", str(tmp_path / "c3")).start(made)
+    keyed = updates.option("write-mode", "upsert").option("key-columns", "p").trigger(availableNow=True)
+    drained(keyed.option("checkpointLocation", str(tmp_path / "c3")).start(made))
+    assert held(frazil.load_table(made)) == [("a", 2), ("b", 2)]
+    plain = stream(spark, where).writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c4")).trigger(availableNow=True)
+    drained(plain.start())
+
+
+def test_what_cannot_work_is_refused_before_the_query_starts(spark, table, tmp_path):
+    frame = stream(spark, folder(tmp_path, [(1, "a", 1)]))
+    for given, word in (
+        ({"mode": "upsert"}, "needs keys"),
+        ({"no-such": 1}, "no-such"),
+        ({"mode": "complete"}, "contradict"),
+        ({"on_commit": 1}, "on_commit"),
+    ):
+        with pytest.raises(InvalidInput, match=word):
+            table.write_stream(frame, **given).outputMode("append").option("checkpointLocation", str(tmp_path / "c")).start()
+    with pytest.raises(InvalidInput, match="streaming DataFrame"):
+        table.write_stream(spark.range(1)).start()
+    with pytest.raises(InvalidInput, match="streaming DataFrame"):
+        table.write_stream(pa.table({"id": [1]})).start()
+    with pytest.raises(Unsupported, match="foreachBatch"):
+        table.write_stream(frame).foreachBatch(lambda f, n: None)
+
+
+def test_many_partitions_make_no_file_for_each_task_and_partition(spark, catalog, tmp_path):
+    table = catalog.create_table("db.t", SCHEMA, partition_by=["p"])
+    where = folder(tmp_path, [(n, f"p{n % 20}", n) for n in range(2000)])
+    frame = stream(spark, where).repartition(8)
+    drained(table.write_stream(frame).option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True))
+    assert len(held(table)) == 2000 and len(table.inspect.files()) == 20
+
+
+def test_hooks_get_the_watermark_of_the_batch(spark, catalog, tmp_path):
+    table, seen = catalog.create_table("db.w", "id bigint, ts timestamp"), []
+
+    class Hook:
+        def actions(self, batch, at):
+            seen.append((batch.batch_id, batch.watermark_ms))
+            return ()
+
+        def committed(self, batch, at):
+            pass
+
+    frame = (
+        stream(spark, folder(tmp_path, [(3_600, "a", 1)], [(7_200, "a", 1)]))
+        .selectExpr("id", "timestamp_seconds(id) ts")
+        .withWatermark("ts", "0 seconds")
+    )
+    drained(table.write_stream(frame, hooks=[Hook()]).option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True))
+    assert (0, None) in seen and (1, 3_600_000) in seen
+
+
+# Without frazil.install ------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_python_data_source_appends_and_replaces_exactly_once(session, table, catalog, tmp_path):
+    where = folder(tmp_path, [(1, "a", 1)], [(2, "b", 1)])
+    writer = stream(session, where).writeStream.format("iceberg").option("checkpointLocation", str(tmp_path / "c"))
+    drained(writer.trigger(availableNow=True).start(table.location()))
+    assert held(table) == [(1, "a", 1), (2, "b", 1)] and unknown_files(table) == set()
+    last = max((tmp_path / "c" / "commits").glob("[0-9]*"), key=lambda f: int(f.name))
+    for f in (last, last.with_name(f".{last.name}.crc")):
+        f.unlink(missing_ok=True)  # as if the driver had died between the table's commit and Spark's
+    drained(writer.trigger(availableNow=True).start(table.location()))
+    assert held(table) == [(1, "a", 1), (2, "b", 1)] and len(table.snapshots()) == 2 and unknown_files(table) == set()
+    counts = catalog.create_table("db.counts", "p string, count bigint")
+    frame = stream(session, where).groupBy("p").count().writeStream.format("iceberg").outputMode("complete")
+    drained(frame.option("checkpointLocation", str(tmp_path / "c2")).trigger(availableNow=True).start(counts.location()))
+    assert held(counts) == [("a", 1), ("b", 1)]
+
+
+def test_the_python_data_source_refuses_what_needs_a_prepared_session(session, table, tmp_path):
+    frame = stream(session, folder(tmp_path, [(1, "a", 1)]))
+    with pytest.raises(Exception, match=r"frazil\.install"):
+        writer = frame.writeStream.format("iceberg").option("write-mode", "upsert").option("key-columns", "id")
+        drained(writer.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start(table.location()))
+
+
+def test_a_batch_of_the_python_data_source_that_fails_in_a_task_leaves_no_file(session, table, tmp_path):
+    frame = (
+        stream(session, folder(tmp_path, [(n, "a", n) for n in range(10)]))
+        .repartition(2)
+        .selectExpr("id", "p", "if(id = 7, raise_error('injected'), v) v")
+    )
+    with pytest.raises(Exception, match="injected"):
+        drained(
+            frame.writeStream.format("iceberg")
+            .option("checkpointLocation", str(tmp_path / "c"))
+            .trigger(availableNow=True)
+            .start(table.location())
+        )
+    assert held(table) == [] and unknown_files(table) == set() and table.current_snapshot() is None
+
+
+# Drivers that die -------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.disk
+@pytest.mark.parametrize("strategy", ["append", "lookup", "equality-deletes"])
+def test_a_driver_killed_before_and_after_its_commits_has_every_row_once(strategy, tmp_path):
+    """Batch 1 dies before its commit, batch 2 after it and before Spark's own; each run after goes on."""
+    files = [[(n, "a", n), (10 + n, "a", n)] for n in range(4)]
+    where = folder(tmp_path, *files)
+    child = Path(__file__).parent / "faults" / "stream.py"
+    codes, lines = [], []
+    for kill in ("before 1", "after 2", "never"):
+        done = subprocess.run(
+            [sys.executable, child, str(tmp_path), where, strategy, kill], capture_output=True, text=True, timeout=300, env=dict(os.environ)
+        )
+        codes.append(done.returncode)
+        lines += [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
+    assert codes == [-9, -9, 0], "both faults fired"
+    table = frazil.load_catalog("c", type="path", warehouse=str(tmp_path / "wh")).load_table("db.t")
+    assert held(table) == sorted((r for f in files for r in f), key=repr) and len(table.snapshots()) == 4
+    assert [2, True] in lines and unknown_files(table), "the replay was passed over; what the first run left is an orphan"
