@@ -1,4 +1,4 @@
-"""Run in a process of its own: a stream whose driver is killed. Arguments: folder, source, strategy, when. Prints each batch's outcome."""
+"""Run in a process of its own: streams whose driver is killed. Arguments: folder, source, when. Prints each batch's outcome."""
 
 import json
 import os
@@ -10,18 +10,14 @@ from pyspark.sql import SparkSession
 
 import frazil
 
+STRATEGIES = ("append", "lookup", "equality-deletes")
 
-def main(folder, source, strategy, when):
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2")
-    spark = spark.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.memory", "1g").getOrCreate()
-    catalog = frazil.load_catalog("c", type="path", warehouse=str(Path(folder) / "wh"))
-    catalog.create_namespace_if_not_exists("db")
-    table = catalog.create_table_if_not_exists("db.t", "id bigint, p string, v bigint")
-    point, _, number = when.partition(" ")
+
+def run(spark, catalog, folder, source, strategy, kill):
+    table = catalog.create_table_if_not_exists(("db", strategy), "id bigint, p string, v bigint")
 
     def die(at, batch):
-        if (at, str(batch)) == (point, number):
+        if f"{strategy} {at} {batch}" == kill:
             os.kill(os.getpid(), signal.SIGKILL)
 
     class Hook:
@@ -34,12 +30,22 @@ def main(folder, source, strategy, when):
 
     def told(batch, result):  # the table has the batch, Spark does not know yet
         die("after", batch)
-        print(json.dumps([batch, result.skipped]), flush=True)
+        print(json.dumps([strategy, batch, result.skipped]), flush=True)
 
     options = {} if strategy == "append" else {"mode": "upsert", "key_columns": "id", "upsert_strategy": strategy}
     frame = spark.readStream.schema("id bigint, p string, v bigint").option("maxFilesPerTrigger", 1).parquet(source)
     writer = table.write_stream(frame, hooks=[Hook()], on_commit=told, **options)
-    writer.option("checkpointLocation", str(Path(folder) / "checkpoint")).trigger(availableNow=True).start().awaitTermination()
+    writer.option("checkpointLocation", str(Path(folder) / "checkpoints" / strategy)).trigger(availableNow=True).start().awaitTermination()
+
+
+def main(folder, source, kill):
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2")
+    spark = spark.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.memory", "1g").getOrCreate()
+    catalog = frazil.load_catalog("c", type="path", warehouse=str(Path(folder) / "wh"))
+    catalog.create_namespace_if_not_exists("db")
+    for strategy in STRATEGIES:
+        run(spark, catalog, folder, source, strategy, kill)
 
 
 main(*sys.argv[1:])

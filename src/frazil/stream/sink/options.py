@@ -82,9 +82,10 @@ def sink_options(given: Mapping[str, Any], *, mode: str | None = None) -> SinkOp
     options = SinkOptions(chosen, write=rest)
     if "key_columns" in found:
         options = replace(options, key_columns=_names("key-columns", found["key_columns"]))
-    for name in ("order_column", "op_column"):
-        if name in found:
-            options = replace(options, **{name: _names(name.replace("_", "-"), found[name], one=True)[0]})
+    if "order_column" in found:
+        options = replace(options, order_column=_names("order-column", found["order_column"], one=True)[0])
+    if "op_column" in found:
+        options = replace(options, op_column=_names("op-column", found["op_column"], one=True)[0])
     if "upsert_strategy" in found:
         options = replace(options, strategy=_choice("upsert-strategy", found["upsert_strategy"], STRATEGIES))
     if "on_rewind" in found:

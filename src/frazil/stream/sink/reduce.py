@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -170,7 +171,7 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array([c.storage for c in column.chunks], column.type.storage_type)
 
 
-def _inverse(order: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+def _inverse(order: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     places = np.empty(len(order), np.int64)
     places[order] = np.arange(len(order))
     return places
