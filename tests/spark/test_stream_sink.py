@@ -250,3 +250,83 @@ def test_drivers_killed_before_and_after_a_commit_leave_every_row_once(tmp_path)
         assert held(table) == sorted((r for f in files for r in f), key=repr) and len(table.snapshots()) == 3, name
         assert bool(unknown_files(table)) == (name != "lookup"), "what a killed try wrote is an orphan, and nothing else is"
     assert ["lookup", 1, True] in lines and sum(skipped for _, _, skipped in lines) == 1, "that batch alone was there already"
+
+
+# The writer of the Python data source by itself --------------------------------------------------------------------------------------------
+
+
+QUERY = "5f0cd4d0-1f1a-4f0d-8f16-7c5f6c0b7a10"
+
+
+def source_writer(table, overwrite=False, **options):
+    """A new one for each call, as PySpark makes them."""
+    from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+    from frazil.spark.door.datasource import IcebergSource
+
+    schema = StructType([StructField("id", LongType()), StructField("p", StringType()), StructField("v", LongType())])
+    return IcebergSource({"path": table.location(), **options}).streamWriter(schema, overwrite)
+
+
+def written(table, monkeypatch, *rows, batch=0):
+    """The message of a task that has written rows."""
+    from frazil.spark.streams import source_writer as module
+
+    class Task:
+        def getLocalProperty(self, name):
+            return {"sql.streaming.queryId": QUERY, "streaming.sql.batchId": str(batch)}.get(name)
+
+        def attemptNumber(self):
+            return 0
+
+    monkeypatch.setattr(module.TaskContext, "get", lambda: Task())
+    monkeypatch.setattr("frazil.spark.streams.source_writer.tried_again", lambda: False)
+    found = pa.record_batch({"id": [r[0] for r in rows], "p": [r[1] for r in rows], "v": [r[2] for r in rows]})
+    monkeypatch.setattr("frazil.spark.door.datasource.TaskContext", type("None_", (), {"get": staticmethod(lambda: None)}))
+    return source_writer(table).write(iter([found]))
+
+
+def test_a_commit_that_raised_after_it_was_applied_loses_no_file_to_the_abort_that_follows(table, monkeypatch):
+    message = written(table, monkeypatch, (1, "a", 1))
+    source_writer(table).commit([message], 0)  # and the answer is lost: Spark calls abort with the same messages, in a new process
+    source_writer(table).abort([message], 0)
+    source_writer(table).abort([message, None], 0)  # also when it holds that a task has failed
+    assert held(table) == [(1, "a", 1)] and unknown_files(table) == set()
+
+
+def test_an_abort_that_cannot_look_at_the_table_removes_nothing(table, monkeypatch):
+    message = written(table, monkeypatch, (1, "a", 1))
+    files = unknown_files(table)
+    blind = source_writer(table)
+    monkeypatch.setattr(type(blind._source), "table", property(lambda _: (_ for _ in ()).throw(OSError("unreachable"))))
+    blind.abort([message, None], 0)
+    assert len(files) == 1 and unknown_files(table) == files
+
+
+def test_an_abort_of_a_failed_batch_removes_its_files_and_a_replay_has_others(table, monkeypatch):
+    monkeypatch.setattr("frazil.spark.streams.source_writer.LINGER", 0.0)
+    first = written(table, monkeypatch, (1, "a", 1))
+    source_writer(table).abort([first, None], 0)
+    assert unknown_files(table) == set()
+    again, twin = written(table, monkeypatch, (1, "a", 1)), written(table, monkeypatch, (1, "a", 1))
+    names = {m.files[0].file_path for m in (first, again, twin)}
+    assert len(names) == 3 and all(f"{QUERY}-0-" in n for n in names)
+    source_writer(table).commit([again], 0)
+    source_writer(table).commit([twin], 0)
+    assert held(table) == [(1, "a", 1)] and unknown_files(table) == set() and len(table.snapshots()) == 1
+
+
+def test_a_commit_of_the_data_source_with_an_unknown_outcome_keeps_its_files(table, monkeypatch):
+    from frazil.errors import CommitStateUnknownException
+    from frazil.testing import FlakyBackend
+
+    message = written(table, monkeypatch, (1, "a", 1))
+    flaky, writer = FlakyBackend(table._backend, ["lost"], unreachable_loads=9), source_writer(table)
+    table.set_properties({"commit.status-check.num-retries": "0"})
+    loaded = table.refresh()._loaded
+    with monkeypatch.context() as patched:
+        patched.setattr(type(writer._source), "table", property(lambda _: (flaky, loaded, table.location())))
+        with pytest.raises(CommitStateUnknownException):
+            writer.commit([message], 0)
+    source_writer(table).abort([message], 0)
+    assert flaky.fired == ["lost"] and len(unknown_files(table)) == 1 and held(table) == []
