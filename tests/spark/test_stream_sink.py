@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -31,6 +32,8 @@ def folder(place: Path, *files: list[tuple]) -> str:
         pq.write_table(
             pa.table({k: pa.array(c, types.get(k, pa.string())) for k, c in zip(names, columns, strict=True)}), where / f"{n:03d}.parquet"
         )
+    for at, file in enumerate(sorted(where.iterdir())):
+        os.utime(file, (1_700_000_000 + at,) * 2)  # Spark takes files in the order of their times
     return str(where)
 
 
@@ -51,6 +54,13 @@ def held(table):
 def unknown_files(table):
     known = {r["file_path"].removeprefix("file://") for r in table.refresh().inspect.all_files().to_pylist()}
     return {str(f) for f in (Path(table.location()) / "data").rglob("*") if f.is_file()} - known
+
+
+def forget_last_commit(checkpoint):
+    """As if the driver had died between the table's commit and Spark's."""
+    last = max((checkpoint / "commits").glob("[0-9]*"), key=lambda f: int(f.name))
+    for f in (last, last.with_name(f".{last.name}.crc")):
+        f.unlink(missing_ok=True)
 
 
 @pytest.fixture
@@ -111,11 +121,15 @@ def test_the_rows_of_a_batch_are_evaluated_once(spark, catalog, tmp_path):
             yield b
 
     for n, options in enumerate(({}, KEYS, {**KEYS, "upsert_strategy": "equality-deletes"})):
-        table = catalog.create_table(f"db.once{n}", SCHEMA)
-        log.write_text("")
-        frame = stream(spark, where).mapInArrow(seen, SCHEMA)
-        drained(table.write_stream(frame, **options).option("checkpointLocation", str(tmp_path / f"c{n}")).trigger(availableNow=True))
-        assert sum(map(int, log.read_text().split())) == 8 and len(held(table)) == 8, options
+        table, checkpoint = catalog.create_table(f"db.once{n}", SCHEMA), tmp_path / f"c{n}"
+        for replayed in (False, True):
+            log.write_text("")
+            frame = stream(spark, where).mapInArrow(seen, SCHEMA)
+            drained(table.write_stream(frame, **options).option("checkpointLocation", str(checkpoint)).trigger(availableNow=True))
+            # a batch that comes again is evaluated too, since Spark learns its watermark from the rows
+            assert sum(map(int, log.read_text().split())) == 8 and len(held(table)) == 8, (options, replayed)
+            forget_last_commit(checkpoint)
+        assert len(table.snapshots()) == 1
 
 
 def test_writeStream_of_a_prepared_session_takes_the_same_path(spark, catalog, table, tmp_path):
@@ -194,9 +208,7 @@ def test_the_python_data_source_appends_and_replaces_exactly_once(session, table
     writer = stream(session, where).writeStream.format("iceberg").option("checkpointLocation", str(tmp_path / "c"))
     drained(writer.trigger(availableNow=True).start(table.location()))
     assert held(table) == [(1, "a", 1), (2, "b", 1)] and unknown_files(table) == set()
-    last = max((tmp_path / "c" / "commits").glob("[0-9]*"), key=lambda f: int(f.name))
-    for f in (last, last.with_name(f".{last.name}.crc")):
-        f.unlink(missing_ok=True)  # as if the driver had died between the table's commit and Spark's
+    forget_last_commit(tmp_path / "c")
     drained(writer.trigger(availableNow=True).start(table.location()))
     assert held(table) == [(1, "a", 1), (2, "b", 1)] and len(table.snapshots()) == 2 and unknown_files(table) == set()
     counts = catalog.create_table("db.counts", "p string, count bigint")
@@ -213,18 +225,17 @@ def test_the_python_data_source_refuses_what_needs_a_prepared_session(session, t
 
 
 def test_a_batch_of_the_python_data_source_that_fails_in_a_task_leaves_no_file(session, table, tmp_path):
-    frame = (
-        stream(session, folder(tmp_path, [(n, "a", n) for n in range(10)]))
-        .repartition(2)
-        .selectExpr("id", "p", "if(id = 7, raise_error('injected'), v) v")
-    )
+    def failing(batches):  # after the other task has reported its files
+        for b in batches:
+            if 7 in b.column(0).to_pylist():
+                time.sleep(3)
+                raise ValueError("injected")
+            yield b
+
+    frame = stream(session, folder(tmp_path, [(n, "a", n) for n in range(10)])).repartition(2, "id").mapInArrow(failing, SCHEMA)
+    writer = frame.writeStream.format("iceberg").option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True)
     with pytest.raises(Exception, match="injected"):
-        drained(
-            frame.writeStream.format("iceberg")
-            .option("checkpointLocation", str(tmp_path / "c"))
-            .trigger(availableNow=True)
-            .start(table.location())
-        )
+        drained(writer.start(table.location()))
     assert held(table) == [] and unknown_files(table) == set() and table.current_snapshot() is None
 
 

@@ -5,7 +5,8 @@ The query's id and the batch's number come from Spark itself; both are the same 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -16,7 +17,6 @@ from frazil.errors import InvalidInput, NoSuchMethod, Unsupported
 from frazil.ops.engine import Engine
 from frazil.ops.operation import writable
 from frazil.spark.host.jvm import is_classic, watermark_ms
-from frazil.spark.host.settings import temporarily
 from frazil.spark.streams.batch_rows import FrameRows
 from frazil.stream.hooks import BatchHook
 from frazil.stream.sink.batch import OnCommit, StreamSink, checked_options
@@ -121,9 +121,25 @@ class BatchWriter:
         if self._sink.query_id != query_id:
             self._sink = replace(self._sink, query_id=query_id)
         mark = watermark_ms(self._owner, query_id) if self._sink.hooks else None
-        # A stream's session has adaptive execution off; a batch's own shuffle is an ordinary query, which it keeps from many small tasks.
-        with temporarily(session, {_ADAPTIVE: str(self._owner.conf.get(_ADAPTIVE, "true"))}):
-            self._sink.commit(batch_id, FrameRows(frame, self._engine_of(session), self._sink.table.metadata), watermark_ms=mark)
+        with _adaptive(session, self._owner):
+            result = self._sink.commit(batch_id, FrameRows(frame, self._engine_of(session), self._sink.table.metadata), watermark_ms=mark)
+            if result.skipped:  # its rows are there already, but Spark learns watermark and state only from rows that it has seen
+                frame.write.format("noop").mode("append").save()
+
+
+@contextmanager
+def _adaptive(session: Any, owner: Any) -> Iterator[None]:
+    """A stream's session has adaptive execution off, for its own plan. A batch's write is an ordinary query, which adaptive execution keeps
+    from writing a file for each task and partition; the session belongs to the query alone."""
+    before, wanted = session.conf.get(_ADAPTIVE, None), str(owner.conf.get(_ADAPTIVE, "true"))
+    session.conf.set(_ADAPTIVE, wanted)
+    try:
+        yield
+    finally:
+        if before is None:
+            session.conf.unset(_ADAPTIVE)
+        else:
+            session.conf.set(_ADAPTIVE, before)
 
 
 class TableStreamWriter:
