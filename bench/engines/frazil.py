@@ -431,6 +431,18 @@ def arrow_upsert_keys(sessions, b):
     return change(b, b.keyed, "arrow_upsert_keys", COW, upsert, version=2)
 
 
+# --- streams ------------------------------------------------------------------------------------------------
+
+
+def stream_sink(sessions, b):
+    schema = sessions[0].read.parquet(str(b.stream_in)).schema
+    frame = sessions[0].readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(b.stream_in))
+    _, where = created(b, "stream_sink", schema)
+    with b.timed():
+        batches = s.run_stream(b, "stream_sink", frame, lambda w: w.format("iceberg").start(str(where)))
+    return {**s.batch_facts(batches), **kit.on_disk(where / "data")}
+
+
 # --- start --------------------------------------------------------------------------------------------------
 
 

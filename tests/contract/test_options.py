@@ -61,7 +61,7 @@ MEANS = {  # a value that counts, and the verbs without Spark to which it means 
 
 
 def test_the_table_of_options_is_complete():
-    known = {f.name.replace("_", "-") for f in fields(WriteOptions)} - {"snapshot-properties", "of-session"}
+    known = {f.name.replace("_", "-") for f in fields(WriteOptions)} - {"snapshot-properties", "of-session", "named-for"}
     assert known == set(MEANS) == set(EFFECTS)
 
 

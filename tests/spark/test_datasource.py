@@ -129,12 +129,6 @@ def test_selectors_and_ranges_do_not_mix():
         read_request({"path": "/x", "start-snapshot-id": "1", "branch": "b"})
 
 
-def test_streams_are_refused_by_name(session, table, tmp_path):
-    stream = session.readStream.format("rate").load().selectExpr("value as id").writeStream.format("iceberg")
-    with pytest.raises(Exception, match=r"not supported yet"):
-        stream.option("checkpointLocation", str(tmp_path)).start(table.location()).awaitTermination(30)
-
-
 def test_times_pass_where_spark_holds_them(catalog, session):
     t = catalog.create_table("db.times", "id bigint, t time, s struct<t time>")
     t.append(pa.table({"id": [1, 2], "t": pa.array([3_600_000_001, None], pa.time64("us"))}))

@@ -41,7 +41,9 @@ def test_every_call_of_the_jvm_is_there_in_this_spark(session, tmp_path):
     assert jvm.default_parallelism(session) == 2 and jvm.running_tasks(session) == 0 and jvm.largest_heap(session) > 0
     assert jvm.class_is_loaded(session, "org.apache.spark.sql.SparkSession") and not jvm.class_is_loaded(session, "org.nowhere.Thing")
     assert jvm.has_file_system(session, "file") and not jvm.has_file_system(session, "spork")
-    assert list(host.texts(["a", "b"])) == ["a", "b"] and host.map({"k": "v"}).get("k") == "v" and host.map({"k": "v"}) is host.map({"k": "v"})
+    assert (
+        list(host.texts(["a", "b"])) == ["a", "b"] and host.map({"k": "v"}).get("k") == "v" and host.map({"k": "v"}) is host.map({"k": "v"})
+    )
 
     frame = session.range(3)
     assert jvm.frame_of(session, jvm.analysed_plan(frame)).count() == 3
@@ -91,7 +93,9 @@ def test_every_call_of_the_jvm_is_there_in_this_spark(session, tmp_path):
     with pytest.raises(ValueError, match="column id is gone"):
         tags.under_columns_of(plan, jvm.analysed_plan(session.range(2).toDF("other")))
 
-    numbers = jvm.array_frame(session, host, s.StructType([s.StructField("n", s.ArrayType(s.LongType(), False), False)]), np.array([1, -2, 2**62]))
+    numbers = jvm.array_frame(
+        session, host, s.StructType([s.StructField("n", s.ArrayType(s.LongType(), False), False)]), np.array([1, -2, 2**62])
+    )
     assert numbers.first()["n"] == [1, -2, 2**62]
     relations = jvm.ParquetRelations(host, file_index.FileIndex, "number")
     assert relations.numbers.fieldNames()[0] == "number" and relations.no_columns.length() == 0

@@ -233,7 +233,11 @@ def spread_table(catalog, session, number, version, mode, properties):
     properties = {"write.update.mode": mode, "write.merge.mode": mode, "read.split.target-size": str(4 << 20), **properties}
     t = catalog.create_table(f"db.s{number}", "id bigint, p int, v int", partition_by=["p"], format_version=version, properties=properties)
     for first in range(0, 80, 20):
-        t.append(pa.table({"id": range(first, first + 20), "p": pa.array([i % 2 for i in range(20)], pa.int32()), "v": pa.array([0] * 20, pa.int32())}))
+        t.append(
+            pa.table(
+                {"id": range(first, first + 20), "p": pa.array([i % 2 for i in range(20)], pa.int32()), "v": pa.array([0] * 20, pa.int32())}
+            )
+        )
     return t
 
 
@@ -289,7 +293,11 @@ def test_modes_of_spreading_that_mean_nothing_are_refused_by_name(table, session
 
 NAIVE = dt.datetime(2021, 2, 3, 4, 5, 6, 7)
 ALIKE = {  # columns, a row, new values (and a condition)
-    "local times": ({"ts": "timestamptz", "tn": "timestamp_ntz"}, {"ts": None, "tn": None}, {"ts": "TIMESTAMP '2021-02-03 04:05:06'", "tn": NAIVE}),
+    "local times": (
+        {"ts": "timestamptz", "tn": "timestamp_ntz"},
+        {"ts": None, "tn": None},
+        {"ts": "TIMESTAMP '2021-02-03 04:05:06'", "tn": NAIVE},
+    ),
     "instants": ({"ts": "timestamptz"}, {"ts": None}, {"ts": NAIVE.replace(tzinfo=dt.UTC)}),
     "dots": ({"x.y": "int"}, {"x.y": 1}, {"id": "id + 1"}),
     "case": ({"a": "int", "A": "int"}, {"a": 1, "A": 2}, {"id": "id + 1"}),

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from frazil.commit.context import Context
-from frazil.errors import InvalidInput
+from frazil.errors import InvalidInput, ValidationError
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import PARTITION_COMMIT, TXN_MARK
 from frazil.spec.updates import RemoveProperties, SetProperties, Update
@@ -24,12 +24,20 @@ log = logging.getLogger(__name__)
 LARGEST = 2**63 - 1
 
 
+REWINDS = ("skip", "fail", "rewrite")
+
+
 @dataclass(frozen=True)
 class Txn:
-    """Identify a write. `id`: the writer (a job, a streaming query); `number`: the number of the write, which rises from write to write."""
+    """Identify a write. `id`: the writer (a job, a streaming query); `number`: the number of the write, which rises from write to write.
+
+    `on_rewind`: what becomes of a write whose number is below that of the mark, as the batches of a stream have after its checkpoint was
+    restored from a backup: "skip" takes it as done, "fail" refuses it, "rewrite" does it again and sets the mark back to its number.
+    """
 
     id: str
     number: int
+    on_rewind: str = "skip"
 
     @property
     def summary(self) -> dict[str, str]:
@@ -65,16 +73,29 @@ def mark_name(id_: str, branch: str) -> str:
 
 
 def already_done(metadata: TableMetadata, txn: Txn, branch: str) -> AlreadyDone | None:
-    """Look up whether this write, or a later one with the same id, was committed to the branch; None: it was not.
+    """Look up whether this write, or a later one with the same id, was committed to the branch; None: it was not, or is to be done again.
 
-    Raises ValidationError when the value of the mark's property is not a mark.
+    Raises ValidationError when the value of the mark's property is not a mark, and for a later one where the txn refuses to go back.
     """
     name = mark_name(txn.id, branch)
     text = metadata.properties.get(name)
     if text is None:
         return None
     number, snapshot_id = TXN_MARK.kind.parse(name, text)
-    return AlreadyDone(txn, branch, number, snapshot_id) if number >= txn.number else None
+    if number > txn.number and txn.on_rewind == "fail":
+        raise _rewound(metadata, txn, branch, number)
+    is_done = number == txn.number or (number > txn.number and txn.on_rewind == "skip")
+    return AlreadyDone(txn, branch, number, snapshot_id) if is_done else None
+
+
+def _rewound(metadata: TableMetadata, txn: Txn, branch: str, number: int) -> ValidationError:
+    return ValidationError(
+        f"Batch {txn.number} of the streaming query {txn.id} comes after batch {number}, which is committed on branch {branch}: its "
+        "checkpoint was set back, or a second query goes on from a copy of it.",
+        hint="Rows of these batches may be in the table already. The option on-rewind=skip passes over batches up to the one committed, "
+        "on-rewind=rewrite writes them again; a new checkpoint folder begins a new query.",
+        table=metadata.location, batch_id=txn.number, committed_batch_id=number,
+    )  # fmt: skip
 
 
 def tell(done: AlreadyDone, table: str, metadata: TableMetadata) -> None:

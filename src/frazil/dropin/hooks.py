@@ -9,7 +9,8 @@ from frazil.dropin import sql
 from frazil.dropin.merge_into import merge_into
 from frazil.dropin.reader import IcebergReader, read_table
 from frazil.dropin.session_catalog import IcebergCatalog
-from frazil.dropin.streams import IcebergStreamReader, IcebergStreamWriter
+from frazil.dropin.stream_writer import IcebergStreamWriter
+from frazil.dropin.streams import IcebergStreamReader
 from frazil.dropin.writer import IcebergWriter
 from frazil.dropin.writer_v2 import IcebergWriterV2
 

@@ -51,15 +51,3 @@ class IcebergStreamReader(_Stream):
         if is_ours(self._spark, tableName):
             raise _refuse(f"readStream.table({tableName!r})")
         return self._own.table(tableName)
-
-
-class IcebergStreamWriter(_Stream):
-    def start(self, path: str | None = None, format: str | None = None, *arguments: Any, **options: Any) -> Any:
-        if (format or self._format).lower() == "iceberg":
-            raise _refuse("writeStream.format('iceberg')")
-        return self._own.start(path, format, *arguments, **options)
-
-    def toTable(self, tableName: str, format: str | None = None, *arguments: Any, **options: Any) -> Any:
-        if (format or self._format).lower() == "iceberg" or is_ours(self._spark, tableName):
-            raise _refuse(f"writeStream.toTable({tableName!r})")
-        return self._own.toTable(tableName, format, *arguments, **options)

@@ -138,6 +138,18 @@ def create(
         tx.append(frame, **given)
 
 
+def create_empty(name: str, schema: Any, options: Mapping[str, Any], spark: Any, partition_by: Sequence[str] = ()) -> None:
+    """A table with these columns (a StructType), for a stream to write into."""
+    given = catalog_options(options)
+    if "/" in name:
+        location = absolute(name)
+        create_at(location, table_metadata(location, schema, None, None, {}, partition_by=list(partition_by)), given)
+        return
+    catalog, parts = _of_session(spark, name, given) or resolve(name, **given)
+    catalog.create_namespace_if_not_exists(parts[:-1])
+    catalog.create_table_if_not_exists(parts, schema, partition_by=list(partition_by))
+
+
 def _create_at(
     location: str,
     frame: Any,

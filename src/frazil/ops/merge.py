@@ -76,6 +76,12 @@ def stage_merge(step: Step, rows: InputFrame, merge: Merge, mode: str | None = N
     return replace(staged, actions=(*before, *staged.actions)) if staged.actions else staged
 
 
+def stage_ready(step: Step, source: MergeSource, merge: Merge, mode: Mode) -> StagedWrite:
+    """Write the files of an upsert whose source is staged and holds each key once, and return them with the action that commits them.
+    Columns that only the source has are ignored; rows that would not change are left as they are."""
+    return _joined(step, source, _bound(step, source.schema, merge, True), mode, ())
+
+
 def _check_upsert(step: Step) -> None:
     options = step.to.options
     for name in ("distribution_mode", "advisory_partition_size"):
@@ -92,19 +98,23 @@ def _bound(step: Step, source: Schema, merge: Merge, changed_only: bool) -> Boun
 
 
 def _in_tasks(step: Step, ready: ReadySource, bound: BoundMerge, mode: Mode, unique: Sequence[str]) -> StagedWrite:
-    """Join the source with the table's files in the tasks of the runner, then insert the source rows that matched no file."""
     source = ready.open()
     try:
-        pairing = Pairing(bound, source)
-        if unique:
-            refuse_duplicates(pairing, unique)
-        where = bound.target_filter(reach(pairing))
-        plan = step.plan(where)
-        decider = MergeDecider(step.read(plan), bound, source, step.lineage, bool(bound.not_matched))
-        changed = step.change(list(step.tasks(plan)), step.context(plan, mode, decider), plan)
-        inserted = _inserted(step, source, bound, changed.reports) if bound.not_matched else Inserted()
+        return _joined(step, source, bound, mode, unique)
     finally:
         forget(source)
+
+
+def _joined(step: Step, source: MergeSource, bound: BoundMerge, mode: Mode, unique: Sequence[str]) -> StagedWrite:
+    """Join the source with the table's files in the tasks of the runner, then insert the source rows that matched no file."""
+    pairing = Pairing(bound, source)
+    if unique:
+        refuse_duplicates(pairing, unique)
+    where = bound.target_filter(reach(pairing))
+    plan = step.plan(where)
+    decider = MergeDecider(step.read(plan), bound, source, step.lineage, bool(bound.not_matched))
+    changed = step.change(list(step.tasks(plan)), step.context(plan, mode, decider), plan)
+    inserted = _inserted(step, source, bound, changed.reports) if bound.not_matched else Inserted()
     counts = MergeCounts()
     for report in changed.reports:
         counts.add(report.counts)

@@ -168,6 +168,11 @@ class TableOperation:
         if self._preview is not None:
             self._preview.remove()
 
+    @property
+    def is_done(self) -> bool:
+        """Tell whether the operation's txn was found done already, so that nothing is written."""
+        return self._done is not None
+
     # --- what ops.creation overrides
 
     @property

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
-from frazil.catalog import LoadedTable
+from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.errors import InvalidInput, NotInstalledError, Unsupported
 from frazil.ops.engine import Engine, Frame
 from frazil.ops.frames import is_spark_frame
@@ -90,6 +91,11 @@ def active_session() -> Any:
     if session is not None:
         check_pyspark(sys.modules["pyspark"].__version__)
     return session
+
+
+def stream_writer(frame: Frame, backend: CatalogBackend | None, loaded: LoadedTable, name: str, given: Mapping[str, Any]) -> Any:
+    """A DataStreamWriter into a table. Raises NotInstalledError when PySpark is missing."""
+    return _spark_room().stream_writer(frame, backend, loaded, name, given)
 
 
 def refresh_views(loaded: LoadedTable) -> None:

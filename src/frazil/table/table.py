@@ -20,7 +20,9 @@ from frazil.spec.snapshot import MAIN_BRANCH, Snapshot, SnapshotLog, SnapshotLog
 from frazil.spec.sorting import SortOrder
 from frazil.spec.values import milliseconds
 from frazil.storage import FileIO, file_io
+from frazil.stream.hooks import BatchHook
 from frazil.stream.partitions.by_hand import mark_done
+from frazil.table import engines
 from frazil.table.changes import ChangesScan
 from frazil.table.habits import OF_TABLES, no_such_method
 from frazil.table.handed.lazy_frames import datafusion_table, lazy_polars
@@ -290,8 +292,30 @@ class Table(CommittingVerbs):
     def read_stream(self, **_: Any) -> Any:
         raise Unsupported(f"read_stream() on table {self._name} is not supported yet.", hint=_LATER)
 
-    def write_stream(self, *_: Any, **__: Any) -> Any:
-        raise Unsupported(f"write_stream() on table {self._name} is not supported yet.", hint=_LATER)
+    def write_stream(
+        self,
+        frame: Any,
+        mode: str | None = None,
+        *,
+        branch: str | None = None,
+        snapshot_properties: Mapping[str, str] = {},
+        on_commit: Callable[[int, CommitResult], object] | None = None,
+        hooks: Sequence[BatchHook] = (),
+        case_sensitive: bool | None = None,
+        **options: Any,
+    ) -> Any:
+        """A DataStreamWriter that writes a streaming DataFrame into this table, each micro-batch exactly once, as one snapshot:
+        `t.write_stream(frame, mode="upsert").option("checkpointLocation", …).trigger(availableNow=True).start()`.
+
+        `mode`: append; complete (each batch replaces all rows); upsert and cdc, by `key_columns` (None: the identifier fields).
+        `on_commit`: called after each batch with its number and CommitResult. `options`: see docs/streams-sink.md.
+        """
+        given = {**options, **({} if branch is None else {"branch": branch})}
+        typed: dict[str, Any] = {
+            "mode": mode, "options": given, "snapshot_properties": arguments.mapping("snapshot_properties", snapshot_properties),
+            "on_commit": on_commit, "hooks": tuple(hooks), "case_sensitive": case_sensitive,
+        }  # fmt: skip
+        return engines.stream_writer(frame, self._backend, self._loaded, self._name, typed)
 
     def mark_partition_done(
         self,

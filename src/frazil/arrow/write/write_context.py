@@ -121,7 +121,7 @@ class WriteContext:
             metadata.schema(), spec, order, storage, metadata.location, dict(metadata.properties),
             _format(options.write_format, DATA_FORMAT.of(metadata.properties)),
             options.target_file_size_bytes or TARGET_FILE_SIZE.of(metadata.properties),
-            options, operation_id or str(uuid.uuid4()), **more,
+            options, operation_id or f"{options.named_for}{uuid.uuid4()}", **more,
         )  # fmt: skip
 
     def keeping_lineage(self) -> WriteContext:

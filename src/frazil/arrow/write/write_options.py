@@ -19,7 +19,7 @@ _TRUE, _FALSE = ("true", "1", "yes"), ("false", "0", "no")
 _REFUSED = {
     "shred-variants": "variants are written unshredded",
     "variant-inference-buffer-size": "variants are written unshredded",
-    "use-merge-append-for-streaming": "it is an option of streaming writes",
+    "use-merge-append-for-streaming": "commits of streams merge manifests as those of batches do",
     "rewritten-file-scan-task-set-id": "it is internal to compaction in Java Iceberg",
     "scan-task-set-id": "it is internal to compaction in Java Iceberg",
     "handle-timestamp-without-timezone": "timestamps without a zone are written as they are",
@@ -56,6 +56,8 @@ class WriteOptions:
     snapshot_properties: Mapping[str, str] = field(default_factory=dict)
     of_session: frozenset[str] = frozenset()
     """Names of options that come from the settings of the session: they are used where they apply and ignored elsewhere."""
+    named_for: str = ""
+    """Begins the operation's id in the names of files: the query and the batch of a stream. Not for callers to set."""
 
     def asks_for(self, name: str) -> bool:
         """Tell whether the caller gave this option, not the session."""
@@ -84,7 +86,7 @@ _HABITS = {  # arguments of other products, and what does the same here
     **dict.fromkeys(("overwrite_schema", "overwriteschema"), "catalog.replace_table_transaction(name, frame)."),
     "schema_mode": "merge_schema=True adds the columns that only the frame has.",
 }
-_OWN = ("snapshot_properties", "of_session")
+_OWN = ("snapshot_properties", "of_session", "named_for")
 _KINDS = {f.name: str(f.type) for f in fields(WriteOptions) if f.name not in _OWN}
 _WITH_FRAME: tuple[Verb, ...] = ("append", "overwrite", "dynamic_partition_overwrite", "merge")
 _CHECKED: tuple[Verb, ...] = ("append", "overwrite", "dynamic_partition_overwrite")

@@ -39,6 +39,7 @@ from frazil.scan.inspect import metadata_table_schema
 from frazil.spark.door.read_target import ReadTarget, locate, read_request
 from frazil.spark.host.settings import spark_facts
 from frazil.spark.read.changelog_frame import partition_rows, partitions_of
+from frazil.spark.streams.source_writer import StreamSourceWriter, stream_options
 from frazil.spark.tasks.stragglers import LINGER, tried_again
 from frazil.spark.types.arrow_types import arrow_schema, for_spark
 from frazil.spark.types.fitted import fitted
@@ -86,8 +87,9 @@ class IcebergSource(DataSource):
     def simpleStreamReader(self, schema: s.StructType) -> Any:
         raise Unsupported('readStream.format("iceberg") is not supported yet.')
 
-    def streamWriter(self, schema: s.StructType, overwrite: bool) -> Any:
-        raise Unsupported('writeStream.format("iceberg") is not supported yet.')
+    def streamWriter(self, schema: s.StructType, overwrite: bool) -> StreamSourceWriter:
+        sink, own = stream_options(self.options, overwrite)
+        return StreamSourceWriter(SourceWriter(own, schema, overwrite), sink)
 
 
 def _located(options: Mapping[str, Any]) -> ReadTarget:
@@ -222,6 +224,24 @@ class SourceWriter(DataSourceArrowWriter):
         assert self._context.settings is not None
         conform(arrow_schema(schema).empty_table(), self._context.schema, self._to.options, case_sensitive=False)
 
+    @property
+    def table(self) -> tuple[CatalogBackend, LoadedTable, str]:
+        """The table as it is now, and its name."""
+        backend, loaded = self._load()
+        return writable(backend, self._place), loaded, self._place
+
+    @property
+    def context(self) -> WriteContext:
+        return self._context
+
+    @property
+    def branch(self) -> str:
+        return self._to.branch
+
+    @property
+    def engine(self) -> SideProcessEngine:
+        return SideProcessEngine()
+
     def _load(self) -> tuple[CatalogBackend | None, LoadedTable]:
         """Load the table by its name or location, and the catalog that commits to it."""
         if "/" in self._place:
@@ -234,19 +254,23 @@ class SourceWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task, in a worker."""
+        return Written(self.files_of(iterator, self._context), tried_again())
+
+    def files_of(self, iterator: Iterator[pa.RecordBatch], context: WriteContext) -> list[DataFile]:
+        """Write the rows of one task to data files, in a worker."""
         first = next(iterator, None)
         if first is None:
-            return Written([], tried_again())
+            return []
         task = TaskContext.get()
         number, attempt = (task.partitionId(), task.taskAttemptId()) if task is not None else (0, 0)
-        context = replace(self._context, partition_id=number, task_id=attempt, workers=1)
+        context = replace(context, partition_id=number, task_id=attempt, workers=1)
 
         def batches() -> Iterator[pa.RecordBatch]:
             yield first
             yield from iterator
 
         frame = conform(pa.RecordBatchReader.from_batches(first.schema, batches()), context.schema, self._to.options, case_sensitive=False)
-        return Written(write(frame, context), tried_again())
+        return write(frame, context)
 
     def commit(self, messages: list[Any]) -> None:
         """Commit the files of all tasks as one snapshot."""

@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from frazil.arrow.values.arrow_schema import from_arrow_schema as iceberg_schema
 from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_options import WriteOptions
-from frazil.catalog import LoadedTable
+from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.errors import InvalidInput
 from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.ops.engine import ContextOf, Engine, Frame, Planned, ReadySource, RowChanges
@@ -44,6 +44,7 @@ from frazil.spark.host.settings import (
 )
 from frazil.spark.read import changelog_frame, native_read
 from frazil.spark.read.view_refresh import follow, refresh
+from frazil.spark.streams import writer
 from frazil.spark.tasks.spark_runner import SparkRunner, runner
 from frazil.spark.types.arrow_types import for_spark
 from frazil.spark.types.spark_types import from_spark
@@ -68,6 +69,20 @@ def engine_on(spark: Any) -> Engine:
 def refresh_views(loaded: LoadedTable) -> None:
     """Update temporary views over the table's frames to this state of the table, cached views included."""
     refresh(loaded)
+
+
+def stream_writer(
+    frame: Any, backend: CatalogBackend | None, loaded: LoadedTable, name: str, given: Mapping[str, Any]
+) -> writer.TableStreamWriter:
+    """What `write_stream` returns. `given`: the fields of `writer.SinkArguments`."""
+    if not is_spark_frame(frame):
+        raise InvalidInput(f"write_stream takes a streaming DataFrame of Spark, not {type(frame).__name__}.")
+    return writer.TableStreamWriter(frame, sink_table(backend, loaded, name), writer.SinkArguments(**given))
+
+
+def sink_table(backend: CatalogBackend | None, loaded: LoadedTable, name: str) -> writer.SinkTable:
+    """The table of a streaming write, and what its batches need of this room."""
+    return writer.SinkTable(backend, loaded, name, engine_on, refresh_views)
 
 
 def schema_of(frame_or_type: Any) -> Schema:

@@ -133,6 +133,19 @@ def listen(spark: Any) -> None:
         ensure_callback_server_started(spark.sparkContext._gateway)
 
 
+def watermark_ms(spark: Any, query_id: str) -> int | None:
+    """The watermark of the batch that a streaming query runs now, in milliseconds since 1970; None: it has none, or Spark does not tell."""
+    try:
+        query = spark.streams.get(query_id)
+        found = int(query._jsq.streamingQuery().lastExecution().offsetSeqMetadata().batchWatermarkMs())
+    except Exception as error:  # an inside of Spark, which versions may change
+        if "watermark" not in _WARNED:
+            _WARNED.add("watermark")
+            _LOG.warning("This Spark does not tell the watermark of a streaming query's batch: %s", error)
+        return None
+    return found or None
+
+
 # Plans of frames ------------------------------------------------------------------------------------------------------------------------
 
 

@@ -1,3 +1,3 @@
 """Run streaming reads and writes in Structured Streaming: the Python data source's stream reader and writer, and foreachBatch."""
 
-__all__ = ["files"]
+__all__ = ["files", "source_writer", "writer"]

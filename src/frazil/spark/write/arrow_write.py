@@ -55,6 +55,12 @@ def write_by_arrow(spark: Any, frame: DataFrame, context: WriteContext) -> list[
     return files
 
 
+def shown_to_arrow(frame: DataFrame) -> DataFrame:
+    """A frame whose variants are JSON text, as Arrow tasks take them."""
+    variants = {f.name: F.to_json(F.col(f.name)) for f in frame.schema.fields if isinstance(f.dataType, s.VariantType)}
+    return frame.withColumns(variants) if variants else frame
+
+
 def _to_arrow(column: Any, type_: i.IcebergType) -> Any:
     """Return a column as the Arrow writer takes it: a variant as JSON text, as everywhere outside Spark (docs/adr/0018)."""
     if not contains(type_, i.VariantType):

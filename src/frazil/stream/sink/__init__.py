@@ -1,3 +1,7 @@
-"""Commit the micro-batches of a streaming query, each exactly once."""
+"""Commit the micro-batches of a streaming query, each exactly once.
 
-__all__: list[str] = []
+Door: `batch.StreamSink`. `options` are checked before the query starts; `rows` is what an engine hands over of a batch, `reduce` keeps
+the last row of each key, `changes` stages them by write mode, `equality` writes equality deletes, `java_marks` knows what Java committed.
+"""
+
+__all__ = ["batch", "equality", "options", "reduce"]

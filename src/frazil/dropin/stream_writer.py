@@ -1,0 +1,133 @@
+"""`df.writeStream` of a prepared session: streams into Frazil's tables take the fast path, all others are Spark's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from frazil.dropin.names import is_ours, led_to_ours
+from frazil.dropin.tables import create_empty, open_table, split_branch
+from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
+from frazil.spark.door.engine import sink_table
+from frazil.spark.host.jvm import is_classic
+from frazil.spark.streams.writer import SinkArguments, start
+from frazil.table.table import Table
+
+_OTHERS = ("foreach", "foreachBatch")
+
+
+class IcebergStreamWriter:
+    """A DataStreamWriter that takes `format("iceberg")` and Frazil's tables itself, and passes everything else on."""
+
+    def __init__(self, own: Any, frame: Any):
+        self.own, self._frame = own, frame
+        self._format = ""
+        self._output: str | None = None
+        self._partitions: list[str] = []
+        self._clustered = False
+        self._given: dict[str, Any] = {}
+
+    def format(self, source: str) -> IcebergStreamWriter:
+        self._format, self.own = source.lower(), self.own.format(source)
+        return self
+
+    def outputMode(self, outputMode: str) -> IcebergStreamWriter:
+        self._output, self.own = outputMode, self.own.outputMode(outputMode)
+        return self
+
+    def option(self, key: str, value: Any) -> IcebergStreamWriter:
+        self._given[key], self.own = value, self.own.option(key, value)
+        return self
+
+    def options(self, **options: Any) -> IcebergStreamWriter:
+        for key, value in options.items():
+            self.option(key, value)
+        return self
+
+    def partitionBy(self, *cols: Any) -> IcebergStreamWriter:
+        self._partitions = list(cols[0] if len(cols) == 1 and isinstance(cols[0], list | tuple) else cols)
+        self.own = self.own.partitionBy(*cols)
+        return self
+
+    def clusterBy(self, *cols: Any) -> IcebergStreamWriter:
+        self._clustered, self.own = True, self.own.clusterBy(*cols)
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.own, name)
+        if not callable(found):
+            return found
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            answer = found(*arguments, **named)
+            if not isinstance(answer, type(self.own)):
+                return answer
+            self.own = answer
+            if name in _OTHERS:  # the caller's own sink
+                self._format = name
+            return self
+
+        return call
+
+    # --- ends
+
+    def start(
+        self, path: str | None = None, format: str | None = None, outputMode: str | None = None, partitionBy: Any = None,
+        queryName: str | None = None, **options: Any,
+    ) -> Any:  # fmt: skip
+        self._also(format, outputMode, partitionBy, queryName, options)
+        if self._format != "iceberg":
+            return self.own.start(path)
+        name = path or self._given.get("path")
+        if not name:
+            raise InvalidInput('format("iceberg") needs a table: start("db.events") or start("/path/to/events").')
+        return self._start(str(name))
+
+    def toTable(
+        self, tableName: str, format: str | None = None, outputMode: str | None = None, partitionBy: Any = None,
+        queryName: str | None = None, **options: Any,
+    ) -> Any:  # fmt: skip
+        self._also(format, outputMode, partitionBy, queryName, options)
+        spark = self._frame.sparkSession
+        if self._format != "iceberg" and not (not self._format and is_ours(spark, tableName)):
+            with led_to_ours(spark, tableName, f'writeStream.format("iceberg").toTable({tableName!r}) writes into an Iceberg table.'):
+                return self.own.toTable(tableName)
+        return self._start(tableName, creates=True)
+
+    def _also(self, format: str | None, output: str | None, partition_by: Any, query: str | None, options: dict[str, Any]) -> None:
+        if format is not None:
+            self.format(format)
+        if output is not None:
+            self.outputMode(output)
+        if partition_by is not None:
+            self.partitionBy([partition_by] if isinstance(partition_by, str) else partition_by)
+        if query is not None:
+            self.own = self.own.queryName(query)
+        self.options(**options)
+
+    def _start(self, name: str, creates: bool = False) -> Any:
+        """`creates`: a table that is not there yet is made of the frame's columns, as Spark's toTable does."""
+        spark = self._frame.sparkSession
+        if not is_classic(self._frame):
+            raise Unsupported("A stream into an Iceberg table cannot be written through Spark Connect.", hint="Use a classic session.")
+        head, branch = split_branch(name)
+        try:
+            table = open_table(head, self._given, spark)
+        except NoSuchTableError as e:
+            if not creates or branch:
+                e.advise("Make it first, or toTable(…) makes it.")
+                raise
+            create_empty(head, self._frame.schema, self._given, spark, self._partitions)
+            table = open_table(head, self._given, spark)
+        self._check_layout(name, table)
+        given = {**self._given, **({"branch": branch} if branch else {})}
+        target = sink_table(table._backend, table._loaded, name)
+        return start(self.own, self._frame, target, SinkArguments(options=given, output_mode=self._output))
+
+    def _check_layout(self, name: str, table: Table) -> None:
+        """As for `df.write`: a partitioning that is not the table's is refused rather than left unheard."""
+        if self._clustered:
+            raise Unsupported("clusterBy is not for Iceberg tables.", hint="Partition by bucket(n, column), or set a sort order.")
+        own = [str(f.name) for f in table.spec().fields if str(f.transform) == "identity"]
+        if self._partitions and self._partitions != own:
+            told = f"partitionBy({', '.join(self._partitions)}) is not the partitioning of {name}, which is {table.spec()}."
+            raise InvalidInput(told, hint="Leave it out; the table knows its own.", table=name)

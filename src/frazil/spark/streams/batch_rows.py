@@ -1,0 +1,213 @@
+"""The rows of a micro-batch as a DataFrame: brought together by key and reduced in tasks, by the one rule of `stream.sink.reduce`.
+
+The frame is evaluated once. Rows get their place in the frame before the shuffle, which loses it, so that the last row of a key is the one
+that came last in its partition of the source.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext, cloudpickle
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as s
+
+from frazil.arrow.write.write_context import WriteContext
+from frazil.errors import InvalidInput, Unsupported
+from frazil.ops.engine import Engine
+from frazil.ops.stage import InputFrame
+from frazil.rows.source import MergeSource, SourceFiles, forget, open_source
+from frazil.spark.dml.staging import folder_of, remove, shared
+from frazil.spark.host.interruptible import interruptible
+from frazil.spark.host.settings import is_case_sensitive
+from frazil.spark.host.workers import check_workers, guarded, parallelism
+from frazil.spark.tasks.stragglers import attempts_on, settle
+from frazil.spark.types.arrow_types import arrow_schema
+from frazil.spark.types.fitted import fitted
+from frazil.spark.types.spark_types import from_spark
+from frazil.spark.write.arrow_write import shown_to_arrow
+from frazil.spark.write.native_write import clear_errors
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.schema import Schema
+from frazil.spec.types import UUIDType
+from frazil.storage import Storage
+from frazil.storage.locations import scheme_of
+from frazil.stream.sink.equality import ChangeFiles, write_changes
+from frazil.stream.sink.reduce import POSITION, Reduction, reduced
+from frazil.tasks.runner import Runner
+
+_REPORT = s.StructType([s.StructField("part", s.IntegerType()), s.StructField("report", s.BinaryType())])
+
+
+@dataclass(frozen=True)
+class FrameRows:
+    """Implements `stream.sink.rows.BatchRows`. `metadata`: the table's, for errors."""
+
+    frame: DataFrame
+    engine: Engine
+    metadata: TableMetadata
+
+    @property
+    def input(self) -> InputFrame:
+        return InputFrame(self.frame, self.engine)
+
+    @property
+    def schema(self) -> Schema:
+        return from_spark(self.frame.schema)
+
+    @property
+    def case_sensitive(self) -> bool:
+        return is_case_sensitive(self.frame.sparkSession)
+
+    def runner(self, metadata: TableMetadata, storage: Storage) -> tuple[Engine, Runner]:
+        return self.engine, self.engine.runner(metadata, storage)
+
+    @contextmanager
+    def staged(self, how: Reduction, context: WriteContext) -> Iterator[MergeSource]:
+        # An id of its own: what an attempt of the commit has written is removed by the attempt's id.
+        folder = folder_of(replace(context, operation_id=f"{context.options.named_for}{uuid.uuid4()}"))
+        spark, storage = self.frame.sparkSession, context.storage
+        _refuse_memory(context)
+        shared(spark, storage, folder)
+        try:
+            with clear_errors(self.metadata):
+                try:
+                    parts = self._run(how, "stage_part", StageWork(how, self._columns(), folder, storage))
+                except BaseException:
+                    settle(spark)
+                    raise
+            files = tuple(location for p in parts for location in p)
+            source = open_source(SourceFiles(files, storage)) if files else MergeSource(pa.table({}))
+            try:
+                yield source
+            finally:
+                forget(source)
+        finally:
+            remove(folder, storage)
+
+    def written(self, how: Reduction, context: WriteContext, ids: Sequence[int], specs: Sequence[int]) -> ChangeFiles:
+        spark = self.frame.sparkSession
+        _refuse_memory(context)
+        check_workers(spark)
+        attempts = attempts_on(spark, context)
+        with clear_errors(self.metadata), attempts.or_nothing():
+            parts = self._run(how, "write_part", WriteWork(how, self._columns(), context, tuple(ids), tuple(specs)))
+        made = ChangeFiles.together([p[0] for p in parts])
+        attempts.repeated = any(p[1] for p in parts)
+        attempts.keep(made.locations)
+        return made
+
+    def _columns(self) -> s.StructType:
+        return self.frame.schema
+
+    def _run(self, how: Reduction, function: str, work: Any) -> list[Any]:
+        """The reports of the tasks, in the order of their parts."""
+        spark = self.frame.sparkSession
+        names = [f"c{n}" for n in range(len(self.frame.columns))]  # names may hold dots, or differ in case only
+        at = {f.name: F.col(name) for f, name in zip(self.frame.schema.fields, names, strict=True)}
+        keys = [_hashed(at[name], f.field_type) for name, f in zip(how.key_names, how.keys.fields, strict=True)]
+        plain = shown_to_arrow(self.frame.toDF(*names))
+        rows = plain.withColumn(POSITION, F.monotonically_increasing_id()).repartition(parallelism(spark), *keys)
+        job = rows.mapInArrow(guarded(__name__, function, work), _REPORT)
+        found = interruptible(spark, job.collect)
+        return [cloudpickle.loads(bytes(r["report"])) for r in sorted(found, key=lambda r: int(r["part"]))]
+
+
+def _hashed(column: Any, type_: Any) -> Any:
+    """What rows are brought together by: equal keys of the table are equal here, also where they are written in several ways."""
+    return F.lower(F.replace(column.cast("string"), F.lit("-"), F.lit(""))) if isinstance(type_, UUIDType) else column
+
+
+def _refuse_memory(context: WriteContext) -> None:
+    if scheme_of(context.location) == "memory":
+        raise Unsupported("A table in memory: lives in this process; Spark's workers cannot write to it.", table=context.location)
+
+
+# The worker's side ---------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class StageWork:
+    """Reduced rows to Arrow files in a folder that all tasks see. `columns`: those of the frame."""
+
+    how: Reduction
+    columns: s.StructType
+    folder: str
+    storage: Storage
+
+
+@dataclass(frozen=True)
+class WriteWork:
+    """Reduced rows to data files and equality deletes of the table."""
+
+    how: Reduction
+    columns: s.StructType
+    context: WriteContext
+    ids: tuple[int, ...]
+    specs: tuple[int, ...]
+
+
+def stage_part(work: StageWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The last row of each key of one task to one file (none when there are no rows), and one report."""
+    part, attempt, _ = _task()
+
+    def staged() -> list[str]:
+        rows = _table(work.columns, batches)
+        if not rows.num_rows:
+            return []
+        source = reduced(rows, work.how).source(work.how)
+        location = f"{work.folder}/{part:05d}-{attempt}.arrow"
+        with work.storage.open_output(location) as sink, pa.ipc.new_file(sink, source.schema) as writer:
+            writer.write_table(source, max_chunksize=1 << 17)
+        return [location]
+
+    yield _report(part, _told(staged))
+
+
+def write_part(work: WriteWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The last row of each key of one task to files of the table, and one report."""
+    part, attempt, again = _task()
+    context = replace(work.context, partition_id=part, task_id=attempt, workers=1)
+
+    def written() -> tuple[ChangeFiles, bool]:
+        rows = _table(work.columns, batches)
+        made = write_changes(reduced(rows, work.how), work.how, context, work.ids, work.specs) if rows.num_rows else ChangeFiles()
+        return made, again
+
+    yield _report(part, _told(written))
+
+
+def _task() -> tuple[int, int, bool]:
+    task = TaskContext.get()
+    return (task.partitionId(), task.taskAttemptId(), task.attemptNumber() > 0) if task is not None else (0, 0, False)
+
+
+def _told(work: Callable[[], Any]) -> Any:
+    """Errors about the rows, marked so that the driver raises them as such (`native_write.clear_errors`)."""
+    try:
+        return work()
+    except InvalidInput as e:
+        raise RuntimeError(f"FRAZIL_INPUT: {e}") from None
+
+
+def _table(columns: s.StructType, batches: Iterator[pa.RecordBatch]) -> pa.Table:
+    """The rows of one task under the frame's names, with their places in the frame."""
+    wanted = s.StructType([*columns.fields, s.StructField(POSITION, s.LongType())])
+    schema = arrow_schema(_as_text(wanted))
+    return pa.Table.from_batches([fitted(pa.RecordBatch.from_arrays(b.columns, names=schema.names), schema) for b in batches], schema)
+
+
+def _as_text(columns: s.StructType) -> s.StructType:
+    """Variants come as JSON text (`arrow_write.shown_to_arrow`). Nulls are looked for where rows are written."""
+    fields = [s.StructField(f.name, s.StringType() if isinstance(f.dataType, s.VariantType) else f.dataType, True) for f in columns.fields]
+    return s.StructType(fields)
+
+
+def _report(part: int, report: Any) -> pa.RecordBatch:
+    return pa.record_batch({"part": pa.array([part], pa.int32()), "report": pa.array([cloudpickle.dumps(report)], pa.binary())})

@@ -1,0 +1,130 @@
+"""Write a stream through the Python data source, in sessions on which `frazil.install` was not called: rows as Arrow, one commit per batch.
+
+PySpark makes a new writer for the tasks of a batch, for its commit and for its end by an error, each in a process of its own. So what these
+must know of one another travels in the tasks' messages: the query, the batch, the id in the files' names, and the files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+
+from frazil.arrow.write.write_context import WriteContext
+from frazil.catalog import CatalogBackend, LoadedTable
+from frazil.commit.done_once import Txn, already_done
+from frazil.errors import InvalidInput, Unsupported
+from frazil.ops.engine import Engine
+from frazil.spark.tasks.stragglers import LINGER, tried_again
+from frazil.spec.data_file import DataFile
+from frazil.stream.sink.batch import StreamSink
+from frazil.stream.sink.options import SinkOptions, sink_options
+from frazil.tasks.attempts import Attempts
+
+_INSTALL = "frazil.install(spark) before the stream is defined; t.write_stream(frame, …) does it too."
+_OF_SPARK = ("checkpointlocation", "queryname")
+_WHERE = ("path",)
+
+
+class BatchSource(Protocol):
+    """What is needed of the data source's writer of batches (`door.datasource.SourceWriter`)."""
+
+    @property
+    def table(self) -> tuple[CatalogBackend, LoadedTable, str]: ...
+
+    @property
+    def context(self) -> WriteContext: ...
+
+    @property
+    def branch(self) -> str: ...
+
+    @property
+    def engine(self) -> Engine: ...
+
+    def files_of(self, iterator: Iterator[pa.RecordBatch], context: WriteContext) -> list[DataFile]: ...
+
+
+def stream_options(options: Mapping[str, str], overwrite: bool) -> tuple[SinkOptions, dict[str, str]]:
+    """The options of the sink, and those of the writer of batches with the table's place. `overwrite`: output mode complete.
+
+    Raises Unsupported for what needs a prepared session.
+    """
+    place = {k: v for k, v in options.items() if k.lower() in _WHERE or k.lower().startswith("catalog.")}
+    given = {k: v for k, v in options.items() if k not in place and k.lower() not in _OF_SPARK}
+    named = {k.lower().replace("_", "-") for k in given}
+    sink = sink_options(given, mode="complete" if overwrite and not named & {"mode", "write-mode"} else None)
+    if sink.keyed:
+        raise Unsupported(f"write-mode={sink.mode} needs a prepared session: rows are brought together by key there.", hint=_INSTALL)
+    if overwrite != (sink.mode == "complete"):
+        raise InvalidInput(
+            f"write-mode={sink.mode} and Spark's output mode contradict each other.",
+            hint="Output mode complete goes with write-mode=complete.",
+        )
+    if "max-continuous-empty-commits" in named:
+        told = "Option 'max-continuous-empty-commits' needs a prepared session: here each batch has a process of its own."
+        raise Unsupported(told, hint=_INSTALL)
+    return sink, {**place, **{k: str(v) for k, v in sink.write.items()}}
+
+
+@dataclass
+class StreamWritten(WriterCommitMessage):
+    """Of one task. `operation_id`: in the names of all files of this try of the batch. `again`: see `stragglers.tried_again`."""
+
+    query_id: str
+    batch_id: int
+    operation_id: str
+    schema_id: int
+    files: list[DataFile] = field(default_factory=list)
+    again: bool = False
+
+
+class StreamSourceWriter(DataSourceStreamArrowWriter):
+    """Rows to data files in tasks, then one commit of the files that tasks report, exactly once for each query and batch."""
+
+    def __init__(self, source: BatchSource, options: SinkOptions):
+        self._source, self._options = source, options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        task = TaskContext.get()
+        query = task.getLocalProperty("sql.streaming.queryId") if task is not None else None
+        batch = task.getLocalProperty("streaming.sql.batchId") if task is not None else None
+        if not query or batch is None:
+            raise InvalidInput("Spark tells no id of the streaming query, without which a batch cannot be committed exactly once.")
+        context = self._source.context
+        context = replace(context, operation_id=f"{query}-{batch}-{context.operation_id}")
+        files = self._source.files_of(iterator, context)
+        return StreamWritten(query, int(batch), context.operation_id, context.schema.schema_id, files, tried_again())
+
+    def commit(self, messages: list[Any], batchId: int) -> None:
+        told = [m for m in messages if isinstance(m, StreamWritten)]
+        if not told:
+            return
+        files = [f for m in told for f in m.files]
+        for operation in {m.operation_id for m in told}:
+            Attempts(self._operation(operation), repeated=any(m.again for m in told)).keep(f.file_path for f in files)
+        backend, loaded, name = self._source.table
+        sink = StreamSink(backend, loaded, name, told[0].query_id, self._options, case_sensitive=False)
+        sink.commit_files(batchId, files, told[0].schema_id, self._source.engine)
+
+    def abort(self, messages: list[Any], batchId: int) -> None:
+        """Remove the files of a batch whose tasks failed.
+
+        Spark calls this too when `commit` has raised, with every task's message. Then the commit has removed its files where it certainly
+        failed, and where its outcome is unknown, or it was applied after all, they must stay: nothing is done.
+        """
+        told = [m for m in messages if isinstance(m, StreamWritten)]
+        if not told or len(told) == len(messages):
+            return
+        with contextlib.suppress(Exception):  # a table that cannot be looked at: every file stays
+            loaded = self._source.table[1]
+            if already_done(loaded.metadata, Txn(told[0].query_id, batchId), self._source.branch) is None:
+                for operation in {m.operation_id for m in told}:
+                    Attempts(self._operation(operation), settle=lambda: LINGER).remove_all()
+
+    def _operation(self, operation_id: str) -> WriteContext:
+        return replace(self._source.context, operation_id=operation_id)

@@ -1,0 +1,176 @@
+"""Commit the micro-batches of a streaming query, each exactly once: one operation with the query's id and the batch's number as its txn.
+
+The mark is looked for inside each attempt of the commit, on the branch that is written, and set in the same swap as the rows
+(`commit.done_once`). So a batch that comes again after a crash, at whatever point it happened, finds itself there and adds nothing; the
+files it has written anew are removed. An unknown outcome is raised and keeps every file: Spark sends the batch again, and the mark decides.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from frazil.arrow.write.write_options import write_options
+from frazil.catalog import CatalogBackend, LoadedTable
+from frazil.commit.done_once import Txn, already_done
+from frazil.errors import ValidationError, ValidationException
+from frazil.ops.engine import Engine
+from frazil.ops.operation import TableOperation
+from frazil.ops.result import NOTHING, CommitResult, skipped
+from frazil.ops.target import WriteArguments
+from frazil.spec.data_file import DataFile
+from frazil.spec.properties import COMMIT_RETRY
+from frazil.spec.snapshot import MAIN_BRANCH
+from frazil.stream.hooks import BatchHook, MicroBatch
+from frazil.stream.sink.changes import BatchStage, FilesStage
+from frazil.stream.sink.java_marks import EPOCH, QUERY, JavaMark, java_mark
+from frazil.stream.sink.options import LOOKUP, SinkOptions, check_table, sink_options
+from frazil.stream.sink.rows import BatchRows
+
+log = logging.getLogger("frazil.stream")
+OnCommit = Callable[[int, CommitResult], object]
+StageOf = Callable[[WriteArguments, ExitStack], BatchStage | FilesStage]
+
+
+@dataclass
+class StreamSink:
+    """Commit the batches of one run of a query to one table. Not shared between queries.
+
+    `query_id`: stable over restarts from the same checkpoint; with the branch it names the mark. `on_commit`: called after every batch with
+    its number and result, also for batches that held no rows and for those that were committed before (`result.skipped`).
+    """
+
+    backend: CatalogBackend
+    table: LoadedTable
+    name: str
+    query_id: str
+    options: SinkOptions = field(default_factory=SinkOptions)
+    snapshot_properties: Mapping[str, str] = field(default_factory=dict)
+    hooks: Sequence[BatchHook] = ()
+    on_commit: OnCommit | None = None
+    shown: Callable[[LoadedTable], object] = lambda _: None
+    case_sensitive: bool | None = None
+    empty: int = field(default=0, init=False)
+    _asked_java: bool = field(default=False, init=False)
+
+    @property
+    def branch(self) -> str:
+        return write_options(self.options.write).branch or MAIN_BRANCH
+
+    def commit(self, batch_id: int, rows: BatchRows, *, watermark_ms: int | None = None, last: bool = False) -> CommitResult:
+        """Write and commit one batch, unless it is committed already.
+
+        Raises ValidationError when the batch comes after a later one (option on-rewind), CommitStateUnknownException when it cannot be told
+        whether it was committed.
+        """
+        named = f"{self.query_id}-{batch_id}-"
+        return self._run(batch_id, lambda of, held: BatchStage(self.options, rows, of, held, named), watermark_ms, last)
+
+    def commit_files(self, batch_id: int, files: Sequence[DataFile], schema_id: int, engine: Engine) -> CommitResult:
+        """Commit a batch whose rows are in data files already. `schema_id`: of the table's schema that they were written for. The files are
+        removed when the batch was committed before, or certainly failed."""
+        return self._run(batch_id, lambda of, _: FilesStage(self.options, files, schema_id, engine, of))
+
+    def _run(self, batch_id: int, stage_of: StageOf, watermark_ms: int | None = None, last: bool = False) -> CommitResult:
+        begun = time.perf_counter()
+        self._load()
+        micro = MicroBatch(self.query_id, batch_id, self.name, self.backend, self.branch, watermark_ms, last)
+        result = self._committed(micro, stage_of)
+        for hook in self.hooks:
+            hook.committed(micro, self.table)
+        self._tell(micro, result, time.perf_counter() - begun)
+        if self.on_commit is not None:
+            self.on_commit(batch_id, result)
+        return result
+
+    def _load(self) -> None:
+        """The newest state. Raises ValidationError when another table has the name now."""
+        fresh = self.backend.load(self.table.identifier or (self.table.metadata.location,))
+        before, now = self.table.metadata.table_uuid, fresh.metadata.table_uuid
+        if before is not None and now is not None and before != now:
+            raise ValidationError(
+                f"Table {self.name} was dropped and made anew while the stream was running: its uuid was {before}, is {now}.",
+                hint="Start the query again, with a new checkpoint folder, if it is meant to go on with the new table.", table=self.name,
+            )  # fmt: skip
+        self.table = fresh
+
+    def _saw(self, loaded: LoadedTable) -> None:
+        self.table = loaded
+        self.shown(loaded)
+
+    # --- one batch
+
+    def _committed(self, micro: MicroBatch, stage_of: StageOf) -> CommitResult:
+        txn = Txn(self.query_id, micro.batch_id, self.options.on_rewind)
+        summary = {QUERY: self.query_id, EPOCH: str(micro.batch_id), **self.snapshot_properties}
+        options: dict[str, Any] = dict(self.options.write)
+        arguments = WriteArguments(self.options.verb, MAIN_BRANCH, summary, options, self.case_sensitive)
+        check_table(self.options, self.table.metadata)
+        left = COMMIT_RETRY.retries.of(self.table.metadata.properties)
+        with ExitStack() as held:
+            stage = stage_of(arguments, held)
+            if (known := self._java(txn)) is not None:
+                stage.discard(self.table.storage)
+                return skipped(known.snapshot_id)
+            while True:
+                try:
+                    return self._attempt(txn, micro, stage)
+                except ValidationException as conflict:  # rows that the batch had looked up were changed by others: looked up again
+                    if left <= 0 or not self.options.keyed or self.options.strategy != LOOKUP:
+                        raise
+                    left -= 1
+                    log.info("Batch %d of table %s is tried again: %s", micro.batch_id, self.name, conflict)
+                    self._load()
+
+    def _attempt(self, txn: Txn, micro: MicroBatch, stage: BatchStage | FilesStage) -> CommitResult:
+        operation = TableOperation(self.backend, self.table, self.name, on_commit=self._saw, txn=txn)
+        try:
+            with operation:
+                operation.run(stage)
+                if not operation.is_done:
+                    if not stage.came and self.empty + 1 < self.options.max_empty:
+                        raise _NoRows
+                    micro = replace(micro, branch=stage.branch)
+                    operation.stage(*(action for hook in self.hooks for action in hook.actions(micro, self.table)))
+        except _NoRows:
+            self.empty += 1
+            return CommitResult(None, None, {}, dict(NOTHING))
+        self.empty = 0
+        return operation.result
+
+    def _java(self, txn: Txn) -> JavaMark | None:
+        """What Java's sink has committed of this query, where Frazil's has committed nothing yet: a query that changed its sink goes on."""
+        metadata = self.table.metadata
+        if self._asked_java or already_done(metadata, txn, self.branch) is not None:
+            return None
+        found = java_mark(metadata, self.branch, txn)
+        self._asked_java = found is None
+        return found
+
+    def _tell(self, micro: MicroBatch, result: CommitResult, seconds: float) -> None:
+        what = f"Stream into {self.name}, batch {micro.batch_id}"
+        if result.skipped:
+            log.info("%s: committed before; nothing was written, %.3f s.", what, seconds)
+        elif result.snapshot_id is None:
+            log.info("%s: no changes, %.3f s.", what, seconds)
+        else:
+            log.info(
+                "%s: %s, snapshot %d, %d rows in %d files, %d updated, %d deleted, %d delete files, %.3f s.", what, self.options.mode,
+                result.snapshot_id, result.rows_inserted, result.files_added, result.rows_updated, result.rows_deleted,
+                result.delete_files_added, seconds,
+            )  # fmt: skip
+
+
+class _NoRows(Exception):
+    """Ends an operation that has nothing to commit."""
+
+
+def checked_options(given: Mapping[str, Any], table: LoadedTable, *, mode: str | None = None) -> SinkOptions:
+    """Check the options of a streaming write against the table, before the query starts."""
+    options = sink_options(given, mode=mode)
+    check_table(options, table.metadata)
+    return options

@@ -1,0 +1,169 @@
+"""Stage the rows of a micro-batch, by write mode: append, replace all, or upsert and delete by key with either strategy."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+
+from frazil.arrow.write.write_context import WriteContext
+from frazil.commit.actions import Action, MetadataChange, RowDelta
+from frazil.commit.apply import apply_updates
+from frazil.commit.cleanup import remove
+from frazil.commit.produce import parent_of
+from frazil.commit.written import WrittenFor
+from frazil.expr.nodes import AlwaysTrue, And, EqualTo, Expression, NullSafeEqualTo, Reference
+from frazil.ops.engine import Engine
+from frazil.ops.merge import stage_ready
+from frazil.ops.operation import TableOperation
+from frazil.ops.stage import StagedWrite, appended, evolve_to, of_files, overwritten, written
+from frazil.ops.target import WriteArguments, WriteTarget, start_of
+from frazil.rows.clauses import Clause, Merge, matched_delete, matched_update_all, not_matched_insert_all
+from frazil.rows.modes import MERGE_ON_READ
+from frazil.rows.source import MergeSource
+from frazil.spec.data_file import DataFile
+from frazil.spec.schema import Schema
+from frazil.spec.snapshot import MAIN_BRANCH
+from frazil.storage import Storage
+from frazil.stream.sink.equality import specs_to_delete_in
+from frazil.stream.sink.options import EQUALITY_DELETES, SinkOptions, key_ids
+from frazil.stream.sink.reduce import REMOVED, Reduction, reduction
+from frazil.stream.sink.rows import BatchRows, check_columns
+
+
+class BatchStage:
+    """Stage the rows of one batch, which are evaluated once, however often the commit is tried on a newer state of the table.
+
+    `held`: lives as long as the batch; in it lies the staged source of a look-up. `named_for`: begins the names' part of the operation, in
+    the names of files. `came`, `branch`: whether the batch held any rows, and where it goes, known once it is staged.
+    """
+
+    def __init__(self, options: SinkOptions, rows: BatchRows, arguments: WriteArguments, held: ExitStack, named_for: str = ""):
+        self._options, self._rows, self._arguments, self._held, self._named_for = options, rows, arguments, held, named_for
+        self._source: tuple[Reduction, MergeSource] | None = None
+        self.came, self.branch = False, MAIN_BRANCH
+
+    def __call__(self, operation: TableOperation) -> StagedWrite:
+        match self._options.mode:
+            case "append":
+                return self._appended(operation)
+            case "complete":
+                return self._replaced(operation)
+        if self._options.strategy == EQUALITY_DELETES:
+            return self._with_equality_deletes(operation)
+        return self._looked_up(operation)
+
+    def discard(self, storage: Storage) -> None:
+        """Nothing is written before the batch is staged."""
+
+    def _target(self, operation: TableOperation) -> WriteTarget:
+        return self._named(operation.target(self._arguments, self._rows.input.engine))
+
+    def _named(self, to: WriteTarget) -> WriteTarget:
+        """The same write, whose files carry the query and the batch in their names."""
+        self.branch = to.branch
+        return replace(to, options=replace(to.options, named_for=self._named_for))
+
+    # --- rows as they are
+
+    def _appended(self, operation: TableOperation) -> StagedWrite:
+        to = self._target(operation)
+        staged = written(self._rows.input, to)
+        self.came = bool(staged.files)
+        return appended(staged, to) if self.came else StagedWrite(())
+
+    def _replaced(self, operation: TableOperation) -> StagedWrite:
+        """All rows of the branch go, in the commit that adds the new ones; where there are none of either, nothing is done."""
+        to = self._target(operation)
+        staged = written(self._rows.input, to)
+        self.came = bool(staged.files) or _holds_files(to)
+        return overwritten(staged, to, AlwaysTrue(), start_of(to.metadata, to)) if self.came else StagedWrite(())
+
+    # --- rows by key
+
+    def _reduction(self, schema: Schema) -> Reduction:
+        columns = [f.name for f in self._rows.schema.fields]
+        return reduction(self._options, schema, key_ids(self._options, schema), columns, self._rows.case_sensitive)
+
+    def _evolved(self, to: WriteTarget) -> tuple[WriteTarget, Reduction, tuple[Action, ...]]:
+        """With merge-schema the table gets the columns that only the frame has, in the same commit."""
+        how, changes = self._reduction(to.metadata.schema()), ()
+        if to.options.merge_schema:
+            wanted = Schema(*(f for f in self._rows.schema.fields if f.name not in how.unstored))
+            if (update := evolve_to(wanted, to.metadata, how.case_sensitive)) is not None:
+                to = to.with_metadata(apply_updates(to.metadata, update.updates(to.metadata)))
+                return to, self._reduction(to.metadata.schema()), (MetadataChange(update.updates),)
+        return to, how, changes
+
+    def _with_equality_deletes(self, operation: TableOperation) -> StagedWrite:
+        begun = time.perf_counter()
+        to, how, before = self._evolved(self._target(operation))
+        context = WriteContext.of(to.metadata, to.storage, to.options)
+        check_columns(self._rows.schema, to.metadata.schema(), how, context)
+        ids = key_ids(self._options, to.metadata.schema())
+        specs = specs_to_delete_in(to.metadata, to.storage, to.branch, context.spec.spec_id, ids)
+        files = self._rows.written(how, context, ids, specs)
+        both = (*files.data, *files.deletes)
+        delta = RowDelta(added=files.data, added_deletes=files.deletes, **to.snapshot_fields)
+        metrics: Mapping[str, int] = {"rows_inserted": files.upserts, "rows_deleted": files.removals}
+        actions = (*before, WrittenFor(to.metadata, to.known_columns, both), delta)
+        self.came = bool(both)
+        return StagedWrite(actions, both, time.perf_counter() - begun, metrics) if both else StagedWrite(())
+
+    def _looked_up(self, operation: TableOperation) -> StagedWrite:
+        engine, runner = self._rows.runner(operation.metadata, operation.storage)
+        step = operation.step(self._arguments, engine, runner, self._rows.input)
+        to, how, before = self._evolved(self._named(step.to))
+        step = replace(step, to=to)
+        check_columns(self._rows.schema, to.metadata.schema(), how, step.write)
+        if self._source is None:
+            self._source = how, self._held.enter_context(self._rows.staged(how, step.write))
+        how, source = self._source
+        self.came = source.num_rows > 0
+        if not self.came:
+            return StagedWrite(())
+        staged = stage_ready(step, source, _merge_by(how), MERGE_ON_READ)
+        actions = (*before, *staged.actions) if staged.actions else ()
+        return replace(staged, actions=actions)
+
+
+class FilesStage:
+    """Stage a batch whose rows were written to data files before its commit began."""
+
+    def __init__(self, options: SinkOptions, files: Sequence[DataFile], schema_id: int, engine: Engine, arguments: WriteArguments):
+        self._options, self._files, self._schema_id, self._engine, self._arguments = options, files, schema_id, engine, arguments
+        self.came, self.branch = False, MAIN_BRANCH
+
+    def __call__(self, operation: TableOperation) -> StagedWrite:
+        operation.written += [f.file_path for f in self._files]  # first, so that they go when the batch turns out to be done
+        to = operation.target(self._arguments, self._engine)
+        self.branch, replaces = to.branch, self._options.mode == "complete"
+        self.came = bool(self._files) or (replaces and _holds_files(to))
+        if not self.came:
+            return StagedWrite(())
+        staged = of_files(self._files, replace(to.metadata, current_schema_id=self._schema_id), to)
+        return overwritten(staged, to, AlwaysTrue(), start_of(to.metadata, to)) if replaces else appended(staged, to)
+
+    def discard(self, storage: Storage) -> None:
+        remove(storage, [f.file_path for f in self._files], "a batch that is committed already")
+
+
+def _holds_files(to: WriteTarget) -> bool:
+    head = parent_of(to.metadata, to.branch)
+    return head is not None and head.summary.get("total-data-files") != "0"
+
+
+def _merge_by(how: Reduction) -> Merge:
+    """The MERGE of a reduced batch: its keys are there once, null is a key, and a column tells which rows are removed."""
+    pairs = zip(how.keys.fields, how.key_names, strict=True)
+    parts: list[Expression] = []
+    for f, name in pairs:
+        equal = EqualTo if f.required else NullSafeEqualTo
+        parts.append(equal(Reference(f"target.{f.name}", ("target", f.name)), Reference(f"source.{name}", ("source", name))))
+    removed = Reference(f"source.{REMOVED}", ("source", REMOVED))
+    clauses: tuple[Clause, ...] = (matched_update_all(), not_matched_insert_all())
+    if how.op is not None:
+        goes, stays = EqualTo(removed, True), EqualTo(removed, False)
+        clauses = (matched_delete(goes), matched_update_all(), not_matched_insert_all(stays))
+    return Merge(parts[0] if len(parts) == 1 else And(*parts), clauses)

@@ -1,0 +1,217 @@
+"""Check the options of a streaming write before the query starts: write modes, keys, order, row kinds, rewinds, and the options of append.
+
+Names are Flink's and Spark's (`write-mode`, `key-columns`, `upsert-strategy`, …), with `_` for `-` as one likes. What is not an option of
+the stream itself is one of the write, and is checked there (`arrow.write.write_options`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from frazil.arrow.deletes.write_deletes import check_equality_ids
+from frazil.arrow.write.write_options import Verb, write_options
+from frazil.commit.done_once import REWINDS
+from frazil.errors import InvalidInput, Unsupported
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.schema import Schema
+
+MODES = ("append", "complete", "upsert", "cdc")
+LOOKUP, EQUALITY_DELETES = "lookup", "equality-deletes"
+STRATEGIES = (LOOKUP, EQUALITY_DELETES)
+OP_COLUMNS = ("op", "_change_type", "row_kind")
+"""Columns that are looked for, in this order, when cdc is not told which column holds the kind of a row."""
+_KEYED = ("key_columns", "order_column", "upsert_strategy")
+_OWN = ("mode", "write_mode", "op_column", "on_rewind", "max_continuous_empty_commits", *_KEYED)
+_FLINK = {
+    "upsert_enabled": "write-mode=upsert",
+    "overwrite_enabled": "write-mode=complete, in Spark's output mode complete",
+    "equality_field_columns": "key-columns",
+    "flink.max_continuous_empty_commits": "max-continuous-empty-commits",
+    "write_parallelism": "frame.repartition(n), or the setting spark.sql.shuffle.partitions",
+    "uid_suffix": "nothing: queries are told apart by their ids",
+}
+_PARTITION_COMMIT = ("sink.partition-commit.", "partition.time-extractor.", "partition.", "maintenance.")
+_NO_EFFECT = {  # of the options of a merge, those that equality deletes have no use for
+    "isolation_level": "they read no rows, so nothing that others commit can contradict them",
+    "validate_from_snapshot_id": "they read no rows, so nothing that others commit can contradict them",
+    "delete_granularity": "it is about position deletes",
+}
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """Hold the checked options of one streaming write. `write`: options of the write itself, as the caller gave them.
+
+    `max_empty`: after so many batches without rows, one after the other, the next mark is set although no rows came.
+    """
+
+    mode: str = "append"
+    key_columns: tuple[str, ...] = ()
+    order_column: str | None = None
+    op_column: str | None = None
+    strategy: str = LOOKUP
+    on_rewind: str = "fail"
+    max_empty: int = 10
+    write: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def verb(self) -> Verb:
+        return "append" if self.mode == "append" else "overwrite" if self.mode == "complete" else "merge"
+
+    @property
+    def keyed(self) -> bool:
+        return self.mode in ("upsert", "cdc")
+
+
+def sink_options(given: Mapping[str, Any], *, mode: str | None = None) -> SinkOptions:
+    """Check the options of a streaming write. `mode`: the write mode, if it is given apart from the options.
+
+    Raises InvalidInput for values that are not valid and for options that contradict each other, Unsupported for those of other products
+    that have no meaning here.
+    """
+    found, rest = _parted(given)
+    modes = {str(m).lower() for m in (mode, found.pop("mode", None), found.pop("write_mode", None)) if m is not None}
+    if len(modes) > 1:
+        raise InvalidInput(f"write-mode is given twice, as {' and as '.join(sorted(modes))}.")
+    chosen = modes.pop() if modes else "append"
+    if chosen not in MODES:
+        hint = "Spark's output mode is .outputMode(…); merge-on-read and copy-on-write are table properties." if "-" in chosen else None
+        raise InvalidInput(f"write-mode must be one of {', '.join(MODES)}, not {chosen!r}.", hint=hint)
+    options = SinkOptions(chosen, write=rest)
+    if "key_columns" in found:
+        options = replace(options, key_columns=_names("key-columns", found["key_columns"]))
+    if "order_column" in found:
+        options = replace(options, order_column=_names("order-column", found["order_column"], one=True)[0])
+    if "op_column" in found:
+        options = replace(options, op_column=_names("op-column", found["op_column"], one=True)[0])
+    if "upsert_strategy" in found:
+        options = replace(options, strategy=_choice("upsert-strategy", found["upsert_strategy"], STRATEGIES))
+    if "on_rewind" in found:
+        options = replace(options, on_rewind=_choice("on-rewind", found["on_rewind"], REWINDS))
+    if "max_continuous_empty_commits" in found:
+        options = replace(options, max_empty=_number("max-continuous-empty-commits", found["max_continuous_empty_commits"]))
+    _check_mode(options, found)
+    return options
+
+
+def _parted(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The stream's own options by their Python names, and all others as they are."""
+    own: dict[str, Any] = {}
+    rest: dict[str, Any] = {}
+    for key, value in given.items():
+        name = key.lower().replace("-", "_")
+        if instead := _FLINK.get(name):
+            raise Unsupported(f"Option {key!r} of Flink is not an option here.", hint=f"Use {instead}.")
+        if key.lower().startswith(_PARTITION_COMMIT):
+            raise Unsupported(f"Option {key!r} is not supported yet.", hint="See KNOWN_GAPS.md.")
+        if name not in _OWN:
+            rest[key] = value
+        elif value is not None and own.setdefault(name, value) != value:
+            raise InvalidInput(f"Option {key!r} is given twice, as {own[name]!r} and as {value!r}.")
+    return own, rest
+
+
+def _check_mode(options: SinkOptions, found: Mapping[str, Any]) -> None:
+    """Raise InvalidInput for options that the mode has no use for."""
+    mode = options.mode
+    if not options.keyed:
+        for name in _KEYED:
+            if name in found:
+                dashed = name.replace("_", "-")
+                raise InvalidInput(f"Option {dashed!r} means nothing in write-mode={mode}.", hint="write-mode: upsert or cdc.")
+    if mode != "cdc" and "op_column" in found:
+        raise InvalidInput(f"Option 'op-column' means nothing in write-mode={mode}.", hint="write-mode=cdc reads the kinds of rows.")
+    checked = write_options(options.write, options.verb)
+    if not options.keyed:
+        if checked.overwrite_mode == "dynamic":
+            raise InvalidInput("overwrite-mode=dynamic contradicts write-mode=complete, which replaces all rows.", hint="Leave it out.")
+        return
+    for name in ("distribution_mode", "advisory_partition_size"):
+        if checked.asks_for(name) and getattr(checked, name) != "none":
+            text = f"Option {name.replace('_', '-')!r} means nothing in write-mode={mode}: rows are shuffled by their keys."
+            raise InvalidInput(text, hint="Leave it out.")
+    if options.strategy == EQUALITY_DELETES:
+        for name, why in _NO_EFFECT.items():
+            if checked.asks_for(name):
+                raise InvalidInput(f"Option {name.replace('_', '-')!r} means nothing to equality deletes: {why}.", hint="Leave it out.")
+
+
+# The table -------------------------------------------------------------------------------------------------------------------------------
+
+
+def check_table(options: SinkOptions, metadata: TableMetadata) -> None:
+    """Check that the table can take what the stream will write. Raises InvalidInput and Unsupported, which say what to change."""
+    if not options.keyed:
+        return
+    if metadata.format_version < 2:
+        raise Unsupported(
+            f"write-mode={options.mode} needs format version 2 or later; the table has version {metadata.format_version}.",
+            hint="t.upgrade(2) changes no data file.", table=metadata.location,
+        )  # fmt: skip
+    ids = key_ids(options, metadata.schema())
+    if options.strategy == EQUALITY_DELETES:
+        check_partitions(metadata, metadata.default_spec_id, ids)
+
+
+def key_ids(options: SinkOptions, schema: Schema) -> tuple[int, ...]:
+    """Return the field ids of the key columns. Raises InvalidInput when there are none, or when one cannot be a key."""
+    names = options.key_columns or tuple(n for n in schema.column_names if n in schema.identifier_field_names())
+    if not names:
+        raise InvalidInput(
+            f"write-mode={options.mode} needs keys: the table has no identifier fields.",
+            hint="Give key-columns, as in t.write_stream(frame, mode='upsert', key_columns=['id']), or set identifier fields.",
+        )
+    if len(set(names)) < len(names):
+        raise InvalidInput(f"key-columns names a column twice: {', '.join(names)}.")
+    tops = {f.name: f.field_id for f in schema.fields}
+    for name in names:  # in any order: that of the table's columns is used
+        if name not in tops:
+            if schema.get_field(name, False) is not None and "." in name:
+                raise Unsupported(f"key-columns: {name!r} is inside a struct.", hint="Keys of a stream are columns at the top.")
+            raise InvalidInput(
+                f"Missing required equality field column '{name}' in table schema {', '.join(tops)}", hint="key-columns names its columns."
+            )
+    return check_equality_ids(schema, [i for n, i in tops.items() if n in names])
+
+
+def check_partitions(metadata: TableMetadata, spec_id: int, ids: Sequence[int]) -> None:
+    """Check that the keys determine the partition, without which an equality delete cannot find the row in its old partition."""
+    schema, spec = metadata.schema(), metadata.spec_by_id(spec_id)
+    outside = [f for f in spec.fields if f.source_id not in ids and str(f.transform) != "void"]
+    if outside:
+        name = schema.find_column_name(outside[0].source_id) or outside[0].name
+        raise InvalidInput(
+            f"upsert-strategy=equality-deletes: the partition field {outside[0].name} is made of {name}, which is no key column, so a row "
+            "that moves to another partition would stay in the old one as well.",
+            hint="upsert-strategy=lookup moves rows between partitions; or add the column to key-columns.", table=metadata.location,
+        )  # fmt: skip
+
+
+# Values ----------------------------------------------------------------------------------------------------------------------------------
+
+
+def _names(label: str, given: Any, one: bool = False) -> tuple[str, ...]:
+    parts = [p.strip() for p in given.split(",")] if isinstance(given, str) else list(given) if isinstance(given, Sequence) else [given]
+    if not parts or not all(isinstance(p, str) and p for p in parts) or (one and len(parts) > 1):
+        wanted = "the name of a column" if one else "a list of column names, or names with commas between them"
+        raise InvalidInput(f"{label} is {wanted}, not {given!r}.")
+    return tuple(parts)
+
+
+def _choice(label: str, given: Any, known: Sequence[str]) -> str:
+    text = str(given).strip().lower()
+    if text not in known:
+        raise InvalidInput(f"{label} must be one of {', '.join(known)}, not {given!r}.")
+    return text
+
+
+def _number(label: str, given: Any) -> int:
+    try:
+        number = int(str(given))
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise InvalidInput(f"{label} must be a whole number above 0, not {given!r}.")
+    return number

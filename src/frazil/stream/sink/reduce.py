@@ -1,0 +1,177 @@
+"""Reduce the rows of a micro-batch to the last one of each key, by an order column and by position: the one rule for upsert and CDC.
+
+Every door comes here: frames of Arrow as a whole, frames of Spark task by task, after rows with equal keys were brought together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.arrow.write.conform import conform
+from frazil.arrow.write.write_options import WriteOptions
+from frazil.errors import InvalidInput, SchemaMismatch
+from frazil.spec.schema import Schema
+from frazil.spec.types import UUIDType
+from frazil.stream.sink.options import OP_COLUMNS, SinkOptions
+
+POSITION, REMOVED = "__frazil_position", "__frazil_removed"
+CHANGELOG = "_change_type"
+_CHANGELOG_ONLY = ("_change_ordinal", "_commit_snapshot_id")
+_REMOVES: Mapping[str, bool] = {
+    # Flink's row kinds, Debezium's operations, and the change types of Iceberg's changelogs
+    "+i": False, "-u": True, "+u": False, "-d": True,
+    "c": False, "r": False, "u": False, "d": True,
+    "insert": False, "update_preimage": True, "update_postimage": False, "delete": True,
+    "update_before": True, "update_after": False,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """Say how the rows of a frame are reduced; frozen and picklable. Names are the frame's own.
+
+    `keys`: the key columns as the table has them, in the order of `key_names`. `order`: the column by which rows of a key follow one
+    another; among equal values, and without the column, the position in the frame decides. `op`: the column with the kinds of rows; None:
+    all are upserts. `changelog`: the frame is an Iceberg changelog: all changes of a snapshot have the same order value, and a key that was
+    removed and added in one snapshot is there after it. `unstored`: columns that only say how rows are applied, and are not written.
+    """
+
+    keys: Schema
+    key_names: tuple[str, ...]
+    order: str | None = None
+    op: str | None = None
+    changelog: bool = False
+    unstored: tuple[str, ...] = ()
+    case_sensitive: bool = True
+
+    def removed(self, rows: pa.Table) -> pa.ChunkedArray | None:
+        """Tell for each row whether it takes its key away; None: no row does. Raises InvalidInput for a kind that is not known."""
+        if self.op is None:
+            return None
+        kinds = rows.column(self.op).cast(pa.string())
+        known = pa.array(list(_REMOVES))
+        at = pc.index_in(pc.utf8_lower(kinds), known)
+        if at.null_count:
+            bad = next(k for k, i in zip(kinds.to_pylist(), at.to_pylist(), strict=True) if i is None)
+            raise InvalidInput(f"Column {self.op} holds {bad!r}, which is no kind of row.", hint=f"Known: {', '.join(_REMOVES)}.")
+        return pc.take(pa.array(list(_REMOVES.values())), at)
+
+
+def reduction(options: SinkOptions, schema: Schema, ids: Sequence[int], columns: Sequence[str], case_sensitive: bool) -> Reduction:
+    """Match the options with the columns of a frame. `schema`: the table's, `ids`: of its key columns. Raises SchemaMismatch."""
+    keys = tuple(_named(schema.by_id[i].name, columns, case_sensitive, "key-columns") for i in ids)
+    op = None
+    if options.mode == "cdc":
+        op = options.op_column or next((n for n in OP_COLUMNS if _has(n, columns, case_sensitive)), None)
+        if op is None:
+            none = f"the frame has no column {', '.join(OP_COLUMNS)}; it has: {_listed(columns)}"
+            raise SchemaMismatch(f"write-mode=cdc needs the kind of each row: {none}.", hint="Name it by op-column.")
+        op = _named(op, columns, case_sensitive, "op-column")
+    changelog = op is not None and op.lower() == CHANGELOG
+    order = None if options.order_column is None else _named(options.order_column, columns, case_sensitive, "order-column")
+    if order is None and changelog:
+        order = next((n for n in columns if n.lower() == _CHANGELOG_ONLY[0]), None)
+    control = [*(_CHANGELOG_ONLY if changelog else ()), *(n for n in (op, order) if n is not None)]
+    unstored = tuple(n for n in columns if _has(n, control, case_sensitive) and schema.get_field(n, case_sensitive) is None)
+    return Reduction(schema.project(ids), keys, order, op, changelog, unstored, case_sensitive)
+
+
+def _has(name: str, columns: Sequence[str], case_sensitive: bool) -> bool:
+    return any(c == name or (not case_sensitive and c.lower() == name.lower()) for c in columns)
+
+
+def _named(name: str, columns: Sequence[str], case_sensitive: bool, option: str) -> str:
+    found = [c for c in columns if c == name] or [c for c in columns if not case_sensitive and c.lower() == name.lower()]
+    if len(found) != 1:
+        several = "several columns" if found else "no column"
+        raise SchemaMismatch(f"{option}: the frame has {several} {name}; it has: {_listed(columns)}.", column=name)
+    return found[0]
+
+
+def _listed(columns: Sequence[str]) -> str:
+    return ", ".join(columns) or "none"
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """Hold the last row of each key. `rows`: as the frame has them, without the columns that are not stored. `keys`: the same rows' keys,
+    typed as the table's. `removed`: which of them take their key away; None: none does."""
+
+    rows: pa.Table
+    keys: pa.Table
+    removed: pa.ChunkedArray | pa.Array | None = None
+
+    @property
+    def written(self) -> pa.Table:
+        """Return the rows that are to be in the table."""
+        return self.rows if self.removed is None else self.rows.filter(pc.invert(self.removed))
+
+    def source(self, how: Reduction) -> pa.Table:
+        """Return the rows as the source of a MERGE: keys typed as the table's (uuids as they are, which a MERGE takes as text), and, if
+        rows have kinds, a column that tells which go."""
+        rows = self.rows
+        for n, (name, key) in enumerate(zip(how.key_names, how.keys.fields, strict=True)):
+            if not isinstance(key.field_type, UUIDType):
+                rows = rows.set_column(rows.column_names.index(name), self.keys.schema.field(n).with_name(name), self.keys.column(n))
+        return rows if self.removed is None else rows.append_column(REMOVED, self.removed)
+
+
+def reduced(rows: pa.Table, how: Reduction) -> Reduced:
+    """Keep the last row of each key. Null is a key like any other, as in equality deletes. A column `POSITION`, if there is one, holds the
+    rows' places in the whole frame.
+
+    Raises SchemaMismatch for keys that the table cannot hold, InvalidInput for kinds of rows that are not known.
+    """
+    typed = pa.Table.from_batches(
+        list(conform(rows.select(list(how.key_names)), how.keys, WriteOptions(), case_sensitive=how.case_sensitive)),
+        schema=conform(rows.slice(0, 0).select(list(how.key_names)), how.keys, case_sensitive=how.case_sensitive).schema,
+    )
+    removed = how.removed(rows)
+    last = _last(rows, typed, how, removed)
+    kept = rows.drop_columns([n for n in rows.column_names if n == POSITION or n in how.unstored])
+    if last is not None:
+        kept, typed = kept.take(last), typed.take(last)
+        removed = None if removed is None else removed.take(last)
+    return Reduced(kept, typed, removed)
+
+
+def _last(rows: pa.Table, keys: pa.Table, how: Reduction, removed: pa.ChunkedArray | None) -> pa.Array | None:
+    """Find the numbers of the last rows, ascending by their place in time; None: every row is the only one of its key."""
+    sorting: dict[str, pa.ChunkedArray | pa.Array] = {}
+    if how.order is not None:
+        sorting["present"] = pc.is_valid(rows.column(how.order))  # nulls come first
+        sorting["order"] = rows.column(how.order)
+        if how.changelog and removed is not None:
+            sorting["rank"] = pc.invert(removed)
+    if POSITION in rows.column_names:
+        sorting["position"] = rows.column(POSITION)
+    count = rows.num_rows
+    order = np.arange(count)
+    if sorting:
+        by = [(name, "ascending") for name in sorting]
+        order = pc.sort_indices(pa.table(sorting), sort_keys=by).to_numpy()
+    columns = [_plain(c) for c in keys.columns]
+    numbered = pa.table([*columns, pa.array(_inverse(order))], names=[*(f"k{n}" for n in range(len(columns))), "place"])
+    places = numbered.group_by(numbered.column_names[:-1], use_threads=False).aggregate([("place", "max")])["place_max"].to_numpy()
+    if len(places) == count and not sorting:
+        return None
+    return pa.array(order[np.sort(places)])
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The values of a column of an extension type, as uuids are, which Arrow cannot group by."""
+    if not isinstance(column.type, pa.ExtensionType):
+        return column
+    return pa.chunked_array([c.storage for c in column.chunks], column.type.storage_type)
+
+
+def _inverse(order: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    places = np.empty(len(order), np.int64)
+    places[order] = np.arange(len(order))
+    return places

@@ -1,0 +1,88 @@
+"""Hand over the rows of one micro-batch: the protocol that each engine implements, and the one for frames of this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from frazil.arrow.values.frames import as_arrow
+from frazil.arrow.write.conform import conform, frame_schema
+from frazil.arrow.write.write_context import WriteContext
+from frazil.ops.engine import Engine
+from frazil.ops.in_process import IN_PROCESS
+from frazil.ops.stage import InputFrame
+from frazil.rows.source import MergeSource, stage
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.schema import Schema
+from frazil.storage import Storage
+from frazil.stream.sink.equality import ChangeFiles, write_changes
+from frazil.stream.sink.reduce import Reduction, reduced
+from frazil.tasks.runner import InProcess, Runner
+
+
+class BatchRows(Protocol):
+    """The rows of one micro-batch. They are evaluated once: by one of `input`, `staged` and `written`."""
+
+    @property
+    def input(self) -> InputFrame:
+        """The frame and its engine, for writes that take rows as they are."""
+
+    @property
+    def schema(self) -> Schema: ...
+
+    @property
+    def case_sensitive(self) -> bool: ...
+
+    def runner(self, metadata: TableMetadata, storage: Storage) -> tuple[Engine, Runner]:
+        """Who looks for the keys in the table's files."""
+
+    def staged(self, how: Reduction, context: WriteContext) -> AbstractContextManager[MergeSource]:
+        """The last row of each key, where all tasks can read them (see `Reduced.source`); gone at the end."""
+
+    def written(self, how: Reduction, context: WriteContext, ids: Sequence[int], specs: Sequence[int]) -> ChangeFiles:
+        """The last row of each key as data files and equality deletes (see `equality.write_changes`); after an error none is left."""
+
+
+@dataclass
+class ArrowRows:
+    """Implements `BatchRows` for anything with an Arrow stream, in this process. `like`: the table's columns, by which Python values are
+    read."""
+
+    frame: Any
+    like: Schema | None = None
+    case_sensitive: bool = True
+
+    @cached_property
+    def table(self) -> pa.Table:
+        found = as_arrow(self.frame, self.like, case_sensitive=self.case_sensitive)
+        return found.read_all() if isinstance(found, pa.RecordBatchReader) else found
+
+    @property
+    def input(self) -> InputFrame:
+        return InputFrame(self.table, IN_PROCESS)
+
+    @property
+    def schema(self) -> Schema:
+        return frame_schema(self.table)
+
+    def runner(self, metadata: TableMetadata, storage: Storage) -> tuple[Engine, Runner]:
+        return IN_PROCESS, InProcess()
+
+    @contextmanager
+    def staged(self, how: Reduction, context: WriteContext) -> Iterator[MergeSource]:
+        with stage(reduced(self.table, how).source(how)) as source:
+            yield source
+
+    def written(self, how: Reduction, context: WriteContext, ids: Sequence[int], specs: Sequence[int]) -> ChangeFiles:
+        return write_changes(reduced(self.table, how), how, context, ids, specs)
+
+
+def check_columns(schema: Schema, table: Schema, how: Reduction, context: WriteContext) -> None:
+    """Check, before a row is looked at, that the columns of a frame fit those of the table. Raises SchemaMismatch."""
+    empty = schema.as_arrow().empty_table().drop_columns(list(how.unstored))
+    conform(empty, table, context.options, case_sensitive=how.case_sensitive)

@@ -1,0 +1,85 @@
+"""Options of a streaming write: honoured, or refused by name before the query starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from frazil.errors import InvalidInput, Unsupported
+from frazil.stream.sink.options import SinkOptions, sink_options
+from tests.stream.sink.streams import make_table, sink_of
+
+KEYED = {"write-mode": "upsert", "key-columns": "id"}
+
+
+def test_names_may_be_written_with_dashes_or_underscores_and_lists_as_text() -> None:
+    found = sink_options(
+        {"write-mode": "CDC", "key_columns": "id, p", "order-column": "v", "op_column": "op", "upsert-strategy": "Equality-Deletes",
+         "on-rewind": "skip", "max-continuous-empty-commits": "3", "target-file-size-bytes": "1000"}
+    )  # fmt: skip
+    assert found == SinkOptions("cdc", ("id", "p"), "v", "op", "equality-deletes", "skip", 3, {"target-file-size-bytes": "1000"})
+    assert sink_options({}) == SinkOptions("append", (), None, None, "lookup", "fail", 10, {})
+    assert sink_options({"key_columns": ["id"]}, mode="upsert").key_columns == ("id",)
+
+
+@pytest.mark.parametrize(
+    ("given", "word"),
+    [
+        ({"write-mode": "merge"}, "append, complete, upsert, cdc"),
+        ({"write-mode": "upsert", "mode": "append"}, "given twice"),
+        ({"key-columns": "id"}, "key-columns"),
+        ({"write-mode": "complete", "order-column": "v"}, "order-column"),
+        ({"upsert-strategy": "lookup"}, "upsert-strategy"),
+        ({**KEYED, "op-column": "op"}, "op-column"),
+        ({**KEYED, "upsert-strategy": "both"}, "lookup, equality-deletes"),
+        ({"on-rewind": "ask"}, "skip, fail, rewrite"),
+        ({"max-continuous-empty-commits": "0"}, "above 0"),
+        ({**KEYED, "distribution-mode": "range"}, "distribution-mode"),
+        ({**KEYED, "upsert-strategy": "equality-deletes", "isolation-level": "snapshot"}, "isolation-level"),
+        ({**KEYED, "upsert-strategy": "equality-deletes", "delete-granularity": "file"}, "delete-granularity"),
+        ({"isolation-level": "snapshot"}, "isolation-level"),
+        ({"write-mode": "complete", "overwrite-mode": "dynamic"}, "overwrite-mode"),
+        ({"no-such-option": "1"}, "no-such-option"),
+        ({"upsert-enabled": "true"}, "write-mode=upsert"),
+        ({"write-parallelism": "4"}, "repartition"),
+        ({"sink.partition-commit.delay": "1 h"}, "sink.partition-commit.delay"),
+        ({**KEYED, "order-column": "a,b"}, "order-column"),
+        ({"use-merge-append-for-streaming": "true"}, "use-merge-append-for-streaming"),
+    ],
+)  # fmt: skip
+def test_what_is_unknown_or_contradicts_is_refused_by_name(given: dict[str, Any], word: str) -> None:
+    with pytest.raises((InvalidInput, Unsupported)) as told:
+        sink_options(given)
+    assert word in str(told.value)
+
+
+def test_keys_are_the_identifier_fields_unless_they_are_named(tmp_path: Path) -> None:
+    plain = make_table(tmp_path / "a")
+    with pytest.raises(InvalidInput, match="needs keys"):
+        sink_of(plain, mode="upsert")
+    with pytest.raises(InvalidInput, match="Missing required equality field column 'nope'"):
+        sink_of(plain, mode="upsert", key_columns=["nope"])
+    keyed = make_table(tmp_path / "b", "id bigint not null, p string, v bigint", identifier_fields=["id"])
+    assert sink_of(keyed, mode="upsert").options.key_columns == ()
+
+
+@pytest.mark.parametrize("kind", ["double", "array<int>"])
+def test_columns_that_cannot_be_keys_are_refused(kind: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="cannot be a key"):
+        sink_of(make_table(tmp_path, f"k {kind}, v bigint"), mode="upsert", key_columns=["k"])
+
+
+def test_equality_deletes_want_the_partition_among_the_keys_and_a_look_up_does_not(tmp_path: Path) -> None:
+    table = make_table(tmp_path, partition_by=["p"])
+    with pytest.raises(InvalidInput, match="upsert-strategy=lookup moves rows"):
+        sink_of(table, mode="upsert", key_columns=["id"], upsert_strategy="equality-deletes")
+    assert sink_of(table, mode="upsert", key_columns=["id"]) and sink_of(
+        table, mode="upsert", key_columns=["id", "p"], upsert_strategy="equality-deletes"
+    )
+
+
+def test_a_table_of_version_1_takes_no_upserts(tmp_path: Path) -> None:
+    with pytest.raises(Unsupported, match=r"t.upgrade\(2\)"):
+        sink_of(make_table(tmp_path, format_version=1), mode="upsert", key_columns=["id"])
