@@ -20,6 +20,7 @@ from frazil.spec.snapshot import MAIN_BRANCH, Snapshot, SnapshotLog, SnapshotLog
 from frazil.spec.sorting import SortOrder
 from frazil.spec.values import milliseconds
 from frazil.storage import FileIO, file_io
+from frazil.table import engines
 from frazil.table.changes import ChangesScan
 from frazil.table.habits import OF_TABLES, no_such_method
 from frazil.table.handed.lazy_frames import datafusion_table, lazy_polars
@@ -262,8 +263,31 @@ class Table(CommittingVerbs):
         """To a newer format version; data files stay as they are. There is no way back."""
         return self._change(lambda metadata: metadata_changes.upgrade(format_version, metadata))
 
-    def read_stream(self, **_: Any) -> Any:
-        raise Unsupported(f"read_stream() on table {self._name} is not supported yet.", hint=_LATER)
+    def read_stream(
+        self,
+        spark: Any = None,
+        *,
+        starting_strategy: str | None = None,
+        branch: str | None = None,
+        on_non_append: str | None = None,
+        selected_fields: Sequence[str] | None = None,
+        row_filter: RowFilter | None = None,
+        case_sensitive: bool | None = None,
+        **options: Any,
+    ) -> Any:
+        """A streaming DataFrame of the rows that commits bring, in the session given or the running one.
+
+        `starting_strategy`: one of Flink's six (default INCREMENTAL_FROM_LATEST_SNAPSHOT). `on_non_append`: fail, skip, skip-overwrite,
+        skip-delete, or changes, with which rows carry `_change_type`. Further options (`monitor_interval="10s"`,
+        `streaming_max_files_per_micro_batch=100`, …) are listed in docs/streams.md.
+        """
+        named = {
+            "starting-strategy": starting_strategy, "branch": branch, "on-non-append": on_non_append,
+            "selected-fields": None if selected_fields is None else arguments.names("selected_fields", selected_fields),
+            "row-filter": row_filter, "case-sensitive": case_sensitive,
+        }  # fmt: skip
+        given = {**options, **{k: v for k, v in named.items() if v is not None}}
+        return engines.read_stream(spark, self._backend, self._loaded, self._name, given)
 
     def write_stream(self, *_: Any, **__: Any) -> Any:
         raise Unsupported(f"write_stream() on table {self._name} is not supported yet.", hint=_LATER)
