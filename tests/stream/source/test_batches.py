@@ -90,7 +90,7 @@ def test_a_limit_of_files_opens_no_manifest_beyond_those_of_its_files(monkeypatc
 # --- restarts
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(
     ops=st.text("aaaor", min_size=1, max_size=8), files=st.none() | st.integers(1, 5), rows=st.none() | st.integers(1, 6),
     count=st.none() | st.integers(1, 3), scan=st.booleans(), breaks=st.integers(0, 2**16),
@@ -114,7 +114,7 @@ def test_following_offsets_reads_each_row_once_in_order_also_with_restarts(
         got = ids_of(plan)
         assert got == again
         if files is not None:
-            assert len(got) <= files
+            assert plan.files <= files
         found += got
         at = end
         if n == 3:
@@ -181,7 +181,7 @@ def test_available_now_ends_at_what_was_there_at_its_start() -> None:
 
 def test_without_a_start_as_on_pyspark_41_the_first_batch_goes_to_the_head() -> None:
     story = Story("aaa")
-    for options, first in ((EARLIEST, 6), ({}, 2), (SCAN, 6)):
+    for options, first in ((EARLIEST, 6), ({}, 2), (SCAN, 10)):
         source = story.source(**options, **{FILES: 1})
         end = source.latest_offset()
         assert source.latest_offset() == end
@@ -500,7 +500,8 @@ def test_what_is_pending_is_reported() -> None:
         reports.append(source.report())
     assert [(r["pending_snapshots"], r["pending_files"], r["pending_rows"]) for r in reports if r] == [(3, 3, 3), (0, 0, 0)]
     assert all(r and r["snapshot_id"] == story.snapshot_of[3] and r["lag_seconds"] >= 0 for r in reports)
+    story = Story("aaa", parts=2)
     source = story.source(**SCAN, **{FILES: 1})
     next(batches(source))
     report = source.report()
-    assert report is not None and report["pending_files"] == 0 and report["pending_rows"] == 0
+    assert report is not None and (report["pending_files"], report["pending_rows"]) == (5, 5)

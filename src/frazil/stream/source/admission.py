@@ -113,9 +113,9 @@ def next_position(
     pending = history.after(position)
     assert isinstance(pending, int)
     for snapshot in (history.walked[n] for n in range(pending - 1, -1, -1)):
-        if (limits.snapshots is not None and budget.snapshots >= limits.snapshots) or budget.is_spent:
-            break
         how = treatment(snapshot, options)
+        if (limits.snapshots is not None and budget.snapshots >= limits.snapshots) or (how == READ and budget.is_spent):
+            break
         if how == REFUSED:
             if position == begin:
                 raise refuse(snapshot, history.metadata.location)

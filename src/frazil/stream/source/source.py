@@ -21,7 +21,7 @@ from frazil.stream.source.added import AddedFiles
 from frazil.stream.source.admission import next_position
 from frazil.stream.source.batch import BatchPlan, Segment, TableState, plan_rows, plan_with_changes, segments
 from frazil.stream.source.file_order import order_of, ordered_by
-from frazil.stream.source.history import History, Lost, head_of
+from frazil.stream.source.history import History, Lost, counted, head_of
 from frazil.stream.source.offset import NO_SNAPSHOT, Offset, Position, parse_offset, start_offset
 from frazil.stream.source.options import Limits, StreamOptions
 from frazil.stream.source.pinned_schema import with_schema
@@ -114,9 +114,13 @@ class StreamSource:
         history, position = view.history, last.position
         files, rows = history.files[pending], history.rows[pending]
         if position.phase == "files":
+            half_read = view.history.walked[pending - 1]
             files = max(0, files - position.file)
+            rows -= _share(counted(half_read, "added-records"), position.file, counted(half_read, "added-data-files"))
         if position.phase == "scan":
-            files += max(0, self._pages_of(view, position).total - position.file)
+            scan = self._pages_of(view, position)
+            files += max(0, scan.total - position.file)
+            rows += _share(counted(scan.snapshot, "total-records"), scan.total - position.file, scan.total)
         oldest = history.walked[pending - 1] if pending else None
         lag = 0.0 if oldest is None else max(0.0, self._clock.wall_ms() - oldest.timestamp_ms) / 1000
         return {
@@ -319,3 +323,8 @@ class StreamSource:
         assert isinstance(pending, int) and place is not None
         walk = history.walked[place:pending][::-1]
         return [*found, *segments(walk, begin, end, self._options, view.metadata.location)]
+
+
+def _share(rows: int | None, files: int, of: int | None) -> int:
+    """Estimate the rows of some of a snapshot's files."""
+    return rows * files // of if rows and of else 0
