@@ -1,3 +1,3 @@
 """Run streaming reads and writes in Structured Streaming: the Python data source's stream reader and writer, and foreachBatch."""
 
-__all__: list[str] = []
+__all__ = ["stream_frame", "stream_reader", "stream_spec", "stream_table"]

@@ -47,7 +47,7 @@ def _registered(spark: Any, spec: StreamSpec) -> str:
 def _source_of(spec: StreamSpec, name: str) -> type[DataSource]:
     given_name = name
 
-    class StreamedTable(DataSource):
+    class StreamedTable(DataSource):  # type: ignore[misc]
         """Read one table as a stream. Pickled by value: the process that makes it has nothing but this class."""
 
         @classmethod

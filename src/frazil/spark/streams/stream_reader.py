@@ -23,7 +23,7 @@ from frazil.stream.source.source import StreamSource
 
 
 @dataclass
-class StreamPartition(InputPartition):
+class StreamPartition(InputPartition):  # type: ignore[misc]
     """Hold the pickled tasks of one partition and what reading them needs, which all partitions of a batch share."""
 
     context: bytes
@@ -34,7 +34,7 @@ class StreamPartition(InputPartition):
         self.context, self.tasks, self.changes = context, tasks, changes
 
 
-class TableStreamReader(DataSourceStreamReader, AvailableNow):  # type: ignore[misc, valid-type]
+class TableStreamReader(DataSourceStreamReader, AvailableNow):  # type: ignore[misc]
     """Serve `spark.readStream.format("iceberg")`. Offsets are asked of one instance in a long-lived process; tasks read with another."""
 
     def __init__(self, spec: StreamSpec, schema: s.StructType):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from frazil.catalog import CatalogBackend, LoadedTable, load_backend
 from frazil.catalog.path import LocationBackend, load_location
@@ -37,5 +38,6 @@ class StreamTable:
         """Return a function that loads the table's newest state."""
         if self.catalog is None:
             return lambda: load_location(self.location, dict(self.properties))[1]
-        backend = load_backend(self.catalog, environ={}, **dict(self.properties))
+        properties: dict[str, Any] = dict(self.properties)
+        backend = load_backend(self.catalog, environ={}, **properties)
         return lambda: backend.load(self.identifier)

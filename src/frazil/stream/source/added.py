@@ -6,18 +6,14 @@ list. What a snapshot added is taken from there when the counts agree with its s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from frazil.expr.building import scalar
 from frazil.scan.listing.numbering import FileNumbers, number_files
 from frazil.scan.manifests import column_of, is_data, manifests_of, read_manifest
-from frazil.spec.data_file import ManifestEntryStatus
 from frazil.spec.manifest import ManifestFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import Snapshot
@@ -60,9 +56,9 @@ class AddedFiles:
             counts = [m.added_files_count for m in manifests]
         if None in counts:
             files = number_files(self.metadata, snapshot, self.storage, added=True).total
-            return Added(snapshot, files, None, tuple(manifests))
+            return Added(snapshot, files, None, _in_order(manifests))
         rows = [m.added_rows_count for m in manifests]
-        return Added(snapshot, sum(c or 0 for c in counts), None if None in rows else sum(r or 0 for r in rows), tuple(manifests))
+        return Added(snapshot, sum(c or 0 for c in counts), None if None in rows else sum(r or 0 for r in rows), _in_order(manifests))
 
     def _of_newest(self) -> dict[int, list[ManifestFile]]:
         if self._by_snapshot is None:
@@ -73,10 +69,9 @@ class AddedFiles:
         return self._by_snapshot
 
 
-def added_entries(entries: pa.Table, snapshot_ids: Sequence[int]) -> pa.Table:
-    """Keep the entries of files that these snapshots added."""
-    new = pc.equal(entries.column("status"), scalar(int(ManifestEntryStatus.ADDED), pa.int32()))
-    return entries.filter(pc.and_(new, pc.is_in(entries.column("snapshot_id"), value_set=pa.array(snapshot_ids, pa.int64()))))
+def _in_order(manifests: list[ManifestFile]) -> tuple[ManifestFile, ...]:
+    """Order manifests by name, so that whichever list named them, a batch has its files in one order."""
+    return tuple(sorted(manifests, key=lambda m: m.manifest_path))
 
 
 def sizes_of(numbers: FileNumbers, storage: Storage) -> Iterator[tuple[Numbers, Numbers]]:

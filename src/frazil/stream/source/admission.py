@@ -14,7 +14,7 @@ from frazil.errors import ValidationError
 from frazil.scan.listing.numbering import number_files
 from frazil.spec.snapshot import Snapshot
 from frazil.stream.source.added import Added, AddedFiles, Numbers, sizes_of
-from frazil.stream.source.history import History, counted
+from frazil.stream.source.history import StreamHistory, counted
 from frazil.stream.source.offset import Position
 from frazil.stream.source.options import Limits, StreamOptions
 from frazil.stream.source.scan_pages import ScanPages
@@ -97,7 +97,12 @@ def refuse(snapshot: Snapshot, table: str) -> ValidationError:
 
 
 def next_position(
-    history: History, begin: Position, options: StreamOptions, limits: Limits, added: AddedFiles, pages: Callable[[Position], ScanPages]
+    history: StreamHistory,
+    begin: Position,
+    options: StreamOptions,
+    limits: Limits,
+    added: AddedFiles,
+    pages: Callable[[Position], ScanPages],
 ) -> Position:
     """Return where the batch that begins at a position of the history ends.
 

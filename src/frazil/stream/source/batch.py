@@ -17,16 +17,15 @@ from frazil.ops.reading import predicate_of
 from frazil.ops.reading_changes import ChangesReading
 from frazil.scan import columns
 from frazil.scan.changelog import ChangelogPlan, ChangeTask, SnapshotChanges, plan_changes
-from frazil.scan.incremental import plan_added
+from frazil.scan.incremental import plan_added, plan_added_by
 from frazil.scan.options import ScanOptions
-from frazil.scan.plan import Plan, plan_manifests
-from frazil.scan.report import ScanReport
+from frazil.scan.plan import Plan
 from frazil.scan.tasks import FileScanTask
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshot
 from frazil.storage import Storage
-from frazil.stream.source.added import AddedFiles, added_entries
+from frazil.stream.source.added import AddedFiles
 from frazil.stream.source.admission import READ, REFUSED, refuse, treatment
 from frazil.stream.source.file_order import FileOrder
 from frazil.stream.source.offset import Position
@@ -134,24 +133,24 @@ def plan_rows(state: TableState, parts: Sequence[Segment], added: AddedFiles, pa
     for segment in parts:
         if segment.scan:
             assert pages is not None and segment.files is not None
-            planned, tasks = pages.plan(
+            planned, page = pages.plan(
                 segment.files, state.row_filter, state.options.case_sensitive, state.options.zone, state.scan_options
             )
-            found.append(_row_tasks(state, planned, tasks))
+            found.append(_row_tasks(state, planned, page))
     appended = [s for s in parts if not s.scan]
     whole = [s for s in appended if s.files is None]
-    tasks = []
-    planned = None
+    tasks: list[FileScanTask] = []
+    last: Plan | None = None
     if whole:
-        planned = _plan_whole(state, [s.snapshot for s in whole], added)
-        tasks += list(planned.tasks())
+        last = _plan_whole(state, [s.snapshot for s in whole], added)
+        tasks += list(last.tasks())
     for segment in (s for s in appended if s.files is not None):
-        planned = _plan_part(state, segment)
-        tasks += sorted(planned.tasks(), key=lambda t: t.number or 0)
-    if planned is not None:
+        last = _plan_part(state, segment)
+        tasks += sorted(last.tasks(), key=lambda t: t.number or 0)
+    if last is not None:
         places = {s.snapshot.snapshot_id: n for n, s in enumerate(appended)}
         tasks.sort(key=lambda t: places[t.facts.snapshot_id or 0])
-        found.append(_row_tasks(state, planned, tasks if state.order is None else state.order.arranged(tasks)))
+        found.append(_row_tasks(state, last, tasks if state.order is None else state.order.arranged(tasks)))
     return BatchPlan(tuple(found), options=state.scan_options, ordered=state.order is not None)
 
 
@@ -165,18 +164,11 @@ def _statistics(state: TableState) -> ScanOptions:
 
 def _plan_whole(state: TableState, snapshots: Sequence[Snapshot], added: AddedFiles) -> Plan:
     """Plan all files that several snapshots added, reading each manifest once."""
-    options = _statistics(state)
-    bound = bind(state.row_filter, state.schema, case_sensitive=state.options.case_sensitive, zone=state.options.zone)
     manifests = {m.manifest_path: m for s in snapshots for m in added.of(s).manifests}
-    ids = [s.snapshot_id for s in snapshots]
-    report = ScanReport(
-        table=state.metadata.location, snapshot_id=ids[-1], filter=str(state.row_filter), schema_id=state.schema.schema_id
+    return plan_added_by(
+        state.metadata, state.storage, snapshots, list(manifests.values()), end=snapshots[-1], row_filter=state.row_filter,
+        schema=state.schema, case_sensitive=state.options.case_sensitive, zone=state.options.zone, options=_statistics(state),
     )  # fmt: skip
-    groups, report = plan_manifests(
-        state.metadata, state.storage, list(manifests.values()), bound, state.schema, options, report,
-        lambda entries: added_entries(entries, ids),
-    )  # fmt: skip
-    return Plan(state.metadata, snapshots[-1], state.schema, bound, groups, report, options)
 
 
 def _plan_part(state: TableState, segment: Segment) -> Plan:

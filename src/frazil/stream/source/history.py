@@ -28,7 +28,7 @@ def head_of(metadata: TableMetadata, branch: str) -> Snapshot | None:
 
 
 @dataclass
-class History:
+class StreamHistory:
     """Walk from a head to its ancestors, as far as is asked for; what was walked is kept, newest first.
 
     `files`, `rows`: what the snapshots before each place of the walk added, by their summaries.

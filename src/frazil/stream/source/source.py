@@ -21,7 +21,7 @@ from frazil.stream.source.added import AddedFiles
 from frazil.stream.source.admission import next_position
 from frazil.stream.source.batch import BatchPlan, Segment, TableState, plan_rows, plan_with_changes, segments
 from frazil.stream.source.file_order import order_of, ordered_by
-from frazil.stream.source.history import History, Lost, counted, head_of
+from frazil.stream.source.history import Lost, StreamHistory, counted, head_of
 from frazil.stream.source.offset import NO_SNAPSHOT, Offset, Position, parse_offset, start_offset
 from frazil.stream.source.options import Limits, StreamOptions
 from frazil.stream.source.pinned_schema import with_schema
@@ -49,7 +49,7 @@ class _View:
 
     loaded: LoadedTable
     state: TableState
-    history: History
+    history: StreamHistory
     added: AddedFiles
 
     @property
@@ -144,7 +144,7 @@ class StreamSource:
         metadata = with_schema(loaded.metadata, self._schema)
         state = TableState(metadata, loaded.storage, self._schema, self._options, self._order)
         head = head_of(metadata, self._options.branch)
-        return _View(loaded, state, History(metadata, head), AddedFiles(metadata, loaded.storage, head))
+        return _View(loaded, state, StreamHistory(metadata, head), AddedFiles(metadata, loaded.storage, head))
 
     def _pages_of(self, view: _View, position: Position) -> ScanPages:
         """Return the pages of the initial scan, which are the same in every state of the table."""
@@ -223,7 +223,7 @@ class StreamSource:
                      lost.value, policy)  # fmt: skip
         return replace(found, ordinal=offset.position.ordinal)
 
-    def _lost(self, view: _View, history: History, offset: Offset) -> Lost | None:
+    def _lost(self, view: _View, history: StreamHistory, offset: Offset) -> Lost | None:
         if offset.table_uuid != str(view.metadata.table_uuid):
             return Lost.ROLLED_BACK
         pending = history.after(offset.position)
@@ -286,13 +286,13 @@ class StreamSource:
             return None
         return view.metadata.snapshots.by_id(offset.position.snapshot_id)
 
-    def _history_to(self, view: _View, snapshot: Snapshot) -> History:
+    def _history_to(self, view: _View, snapshot: Snapshot) -> StreamHistory:
         """Return the history that ends at the batch's end: the branch may be further by now, or elsewhere."""
         if view.history.place_of(snapshot.snapshot_id) is not None:
             return view.history
-        return History(view.metadata, snapshot)
+        return StreamHistory(view.metadata, snapshot)
 
-    def _begin_of_batch(self, view: _View, history: History, first: Offset | None, last: Offset) -> Position | None:
+    def _begin_of_batch(self, view: _View, history: StreamHistory, first: Offset | None, last: Offset) -> Position | None:
         """Return where a batch begins: as its end says, else where the one before ended; None: it has nothing to read."""
         uuid = last.table_uuid
         if last.began is not None:
@@ -300,16 +300,16 @@ class StreamSource:
         elif first is not None:
             offset = first
         else:  # PySpark 4.1: the first batch goes up to a head, of which its start follows
-            ending = History(view.metadata, view.metadata.snapshots.by_id(last.position.snapshot_id))
+            ending = StreamHistory(view.metadata, view.metadata.snapshots.by_id(last.position.snapshot_id))
             return resolve_start(ending, self._options, self._order.name if self._order else "")
         lost = self._lost(view, history, offset)
         if lost is None:
             return offset.position
         if self._policy(view, offset, lost) == "latest":
             return None
-        return replace(earliest(History(view.metadata, self._end_of(view, last))), ordinal=offset.position.ordinal)
+        return replace(earliest(StreamHistory(view.metadata, self._end_of(view, last))), ordinal=offset.position.ordinal)
 
-    def _segments(self, view: _View, history: History, begin: Position, end: Position) -> list[Segment]:
+    def _segments(self, view: _View, history: StreamHistory, begin: Position, end: Position) -> list[Segment]:
         found = []
         if begin.phase == "scan":
             scanned = end.phase == "scan" and end.snapshot_id == begin.snapshot_id

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from frazil.errors import InvalidInput, NoSuchSnapshotError
 from frazil.spec.snapshot import Snapshot
-from frazil.stream.source.history import History
+from frazil.stream.source.history import StreamHistory
 from frazil.stream.source.offset import NO_SNAPSHOT, Position
 from frazil.stream.source.options import StartingStrategy, StreamOptions
 
 
-def resolve_start(history: History, options: StreamOptions, scan_order: str = "") -> Position | None:
+def resolve_start(history: StreamHistory, options: StreamOptions, scan_order: str = "") -> Position | None:
     """Return where a stream starts, given the history of its branch; None: it cannot be told before the first snapshot at or after Java's
     `stream-from-timestamp`.
 
@@ -35,13 +35,13 @@ def resolve_start(history: History, options: StreamOptions, scan_order: str = ""
     return Position(head.snapshot_id)  # the newest snapshot is read only if it is an append
 
 
-def earliest(history: History) -> Position:
+def earliest(history: StreamHistory) -> Position:
     """Return the position before the oldest ancestor of the head that is kept."""
     oldest = history.oldest()
     return Position(NO_SNAPSHOT) if oldest is None else _before(oldest)
 
 
-def latest(history: History) -> Position:
+def latest(history: StreamHistory) -> Position:
     """Return the position after the head."""
     return Position(NO_SNAPSHOT if history.head is None else history.head.snapshot_id)
 
@@ -50,7 +50,7 @@ def _before(snapshot: Snapshot) -> Position:
     return Position(snapshot.snapshot_id, "files")
 
 
-def _from_id(history: History, options: StreamOptions) -> Position:
+def _from_id(history: StreamHistory, options: StreamOptions) -> Position:
     metadata, wanted = history.metadata, options.start_snapshot_id
     if options.start_tag is not None:
         ref = metadata.ref(options.start_tag)
@@ -71,7 +71,7 @@ def _from_id(history: History, options: StreamOptions) -> Position:
     return Position(wanted, "files")
 
 
-def _from_time(history: History, options: StreamOptions) -> Position:
+def _from_time(history: StreamHistory, options: StreamOptions) -> Position:
     metadata, moment = history.metadata, options.start_timestamp_ms
     assert moment is not None
     found = _oldest_since(history, moment)
@@ -89,13 +89,13 @@ def _from_time(history: History, options: StreamOptions) -> Position:
     return _before(found)
 
 
-def _from_java_time(history: History, options: StreamOptions) -> Position | None:
+def _from_java_time(history: StreamHistory, options: StreamOptions) -> Position | None:
     assert options.start_timestamp_ms is not None
     found = _oldest_since(history, options.start_timestamp_ms)
     return None if found is None else _before(found)
 
 
-def _oldest_since(history: History, moment: int) -> Snapshot | None:
+def _oldest_since(history: StreamHistory, moment: int) -> Snapshot | None:
     """Return the oldest of the ancestors that were all committed at this time or later, as Java looks for it from the head."""
     found: Snapshot | None = None
     for snapshot in history.metadata.ancestors(history.head):
@@ -107,6 +107,6 @@ def _oldest_since(history: History, moment: int) -> Snapshot | None:
     return found
 
 
-def _is_oldest_of_a_cut_history(history: History, found: Snapshot, moment: int) -> bool:
+def _is_oldest_of_a_cut_history(history: StreamHistory, found: Snapshot, moment: int) -> bool:
     parent = found.parent_snapshot_id
     return parent is not None and history.metadata.snapshots.by_id(parent) is None and found.timestamp_ms != moment
