@@ -25,6 +25,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from frazil.arrow.changelog.change_groups import partition_rows, partitions_of
 from frazil.arrow.changelog.read_changelog import ChangeRead
 from frazil.arrow.read.read_context import ReadContext
 from frazil.arrow.read.read_tasks import read_task
@@ -46,7 +47,6 @@ from frazil.scan.inspect import metadata_table_schema
 from frazil.spark.door.read_target import ReadTarget, locate, read_request
 from frazil.spark.door.stream_read import asks_for_stream, bare_spec
 from frazil.spark.host.settings import spark_facts
-from frazil.spark.read.changelog_frame import partition_rows, partitions_of
 from frazil.spark.streams.stream_reader import TableStreamReader
 from frazil.spark.streams.stream_spec import StreamSpec
 from frazil.spark.tasks.stragglers import LINGER, tried_again
@@ -105,7 +105,7 @@ class IcebergSource(DataSource):
         if spec.spark_schema() != schema:
             hint = "It may have changed meanwhile; load it again."
             raise InvalidInput(f"The columns of {spec.table.name} are not those that were asked for.", hint=hint)
-        return TableStreamReader(spec, schema)
+        return TableStreamReader(cloudpickle.dumps(spec), schema)
 
     def streamWriter(self, schema: s.StructType, overwrite: bool) -> Any:
         raise Unsupported('writeStream.format("iceberg") is not supported yet.')

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
+from frazil.arrow.changelog.change_groups import packed_tasks
 from frazil.arrow.changelog.changelog_rows import change_rows
 from frazil.arrow.changelog.read_changelog import (
     ChangeOptions,
@@ -25,7 +25,6 @@ from frazil.arrow.changelog.read_changelog import (
     digests,
     is_mixed,
     labelled,
-    read_together,
     with_places,
 )
 from frazil.arrow.values.row_digest import Digests
@@ -93,20 +92,6 @@ def _wider(plan: ChangelogPlan, projection: Schema, time: bool) -> Schema:
     return Schema(*(f for f in changelog_schema(plan.schema).fields if f.field_id in chosen or has_type(f, time)))
 
 
-def packed_tasks(tasks: Sequence[ChangeTask], split_size: int, open_cost: int) -> list[list[ChangeTask]]:
-    """Tasks in groups of about one split size, in their order."""
-    groups: list[list[ChangeTask]] = []
-    size = split_size
-    for task in tasks:
-        cost = max(task.task.size_bytes, open_cost)
-        if size + cost > split_size or not groups:
-            groups.append([])
-            size = 0
-        groups[-1].append(task)
-        size += cost
-    return groups
-
-
 def _frame(spark: Any, plan: ChangelogPlan, read: ChangeRead, tasks: Sequence[ChangeTask], time: bool, with_digests: bool) -> DataFrame:
     """Columns c0, c1, … of the projection; with digests, these behind them."""
     fields = [s.StructField(f"c{n}", spark_type(arrow_type(f.field_type), f.name, time=time)) for n, f in enumerate(read.projection.fields)]
@@ -117,9 +102,7 @@ def _frame(spark: Any, plan: ChangelogPlan, read: ChangeRead, tasks: Sequence[Ch
     return over_groups(spark, groups, schema, __name__, "read_group", read, arrow_schema(schema), with_digests)
 
 
-def read_group(
-    _: int, tasks: Sequence[ChangeTask], read: ChangeRead, schema: pa.Schema, with_digests: bool
-) -> Iterator[pa.RecordBatch]:
+def read_group(_: int, tasks: Sequence[ChangeTask], read: ChangeRead, schema: pa.Schema, with_digests: bool) -> Iterator[pa.RecordBatch]:
     """The worker's side: the rows of one group of tasks."""
     for task in tasks:
         for batch in _with_digests(task, read) if with_digests else _plain(task, read):
@@ -195,20 +178,3 @@ def _shown(frame: DataFrame, wanted: Schema) -> DataFrame:
 
 def _named(column: Column, f: NestedField) -> Column:
     return from_arrow(column, f.field_type).alias(f.name, metadata={"comment": f.doc} if f.doc else {})
-
-
-# The Python data source cannot shuffle: there a task takes a whole snapshot, matched in the worker as without Spark.
-
-
-def partitions_of(plan: ChangelogPlan) -> list[list[ChangeTask]]:
-    """Groups of tasks that can be read each on their own."""
-    split, groups = plan.options.split, []
-    for snapshot in plan.snapshots:
-        groups += [list(snapshot.tasks)] if snapshot.is_mixed else packed_tasks(snapshot.tasks, split.split_size, split.open_file_cost)
-    return groups
-
-
-def partition_rows(tasks: Sequence[ChangeTask], read: ChangeRead) -> Iterator[pa.RecordBatch]:
-    """The rows of one such group."""
-    one = replace(read.context, options=replace(read.context.options, workers=1))
-    return read_together(tasks, replace(read, context=one))

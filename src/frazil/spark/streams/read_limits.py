@@ -12,7 +12,6 @@ try:
 except ImportError:  # PySpark 4.1 has no limits, and its availableNow reads one batch up to the head
     _limits = None
 
-AvailableNow: Any = object if _limits is None else _limits.SupportsTriggerAvailableNow
 _MANY = 2**63 - 1
 
 

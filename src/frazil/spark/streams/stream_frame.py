@@ -45,19 +45,19 @@ def _registered(spark: Any, spec: StreamSpec) -> str:
 
 
 def _source_of(spec: StreamSpec, name: str) -> type[DataSource]:
-    given_name = name
+    given_name, pickled, columns = name, cloudpickle.dumps(spec), spec.spark_schema()
 
     class StreamedTable(DataSource):  # type: ignore[misc]
-        """Read one table as a stream. Pickled by value: the process that makes it has nothing but this class."""
+        """Read one table as a stream. Pickled by value with all it knows: the process that makes it has nothing but this class."""
 
         @classmethod
         def name(cls) -> str:
             return given_name
 
         def schema(self) -> s.StructType:
-            return spec.spark_schema()
+            return columns
 
         def streamReader(self, schema: s.StructType) -> DataSourceStreamReader:
-            return TableStreamReader(spec, schema)
+            return TableStreamReader(pickled, schema)
 
     return StreamedTable
