@@ -40,7 +40,7 @@ def drain(tmp_path):
         batches = []
         writer = frame.writeStream.foreachBatch(lambda rows, _: batches.append(rows.collect()))
         query = writer.option("checkpointLocation", str(tmp_path / checkpoint)).trigger(availableNow=True).start()
-        query.awaitTermination(120)
+        query.awaitTermination(300)
         assert not query.isActive
         drained.progress = query.recentProgress
         return [sorted(r.id for r in b) for b in batches if b]
@@ -75,7 +75,7 @@ def test_a_bare_session_reads_by_options_alone(session, table, drain):
 def test_rows_are_those_of_a_batch_read(spark, table, tmp_path):
     frame = table.read_stream(spark, starting_strategy="TABLE_SCAN_THEN_INCREMENTAL")
     query = frame.writeStream.format("memory").queryName("rows_of_stream").option("checkpointLocation", str(tmp_path / "c"))
-    query.trigger(availableNow=True).start().awaitTermination(120)
+    query.trigger(availableNow=True).start().awaitTermination(300)
     expected = table.to_spark(spark)
     assert frame.schema.simpleString() == expected.schema.simpleString()
     found = spark.sql("select * from rows_of_stream").collect()
@@ -111,7 +111,7 @@ def test_changes_carry_what_became_of_the_rows(spark, table, tmp_path):
 
     def read(frame, name):
         writer = frame.writeStream.format("memory").queryName(name).option("checkpointLocation", str(tmp_path / name))
-        writer.trigger(availableNow=True).start().awaitTermination(120)
+        writer.trigger(availableNow=True).start().awaitTermination(300)
         return sorted((r.id, r._change_type, r._change_ordinal, r._commit_snapshot_id) for r in spark.table(name).collect())
 
     expected = sorted(
@@ -189,9 +189,9 @@ def test_a_first_batch_that_failed_is_read_again_from_the_same_start(spark, tabl
 
     writer = lambda sink: read().writeStream.foreachBatch(sink).option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True)
     with pytest.raises(Exception, match="the sink is away"):
-        writer(fail).start().awaitTermination(120)
+        writer(fail).start().awaitTermination(300)
     append(table, 5)
-    writer(lambda rows, _: found.append(sorted(r.id for r in rows.collect()))).start().awaitTermination(120)
+    writer(lambda rows, _: found.append(sorted(r.id for r in rows.collect()))).start().awaitTermination(300)
     assert failed == [[30, 31, 32]]
     assert next(b for b in found if b) == [30, 31, 32] and ids(found) == [30, 31, 32, 50, 51, 52]
 
@@ -226,6 +226,6 @@ def test_what_cannot_be_streamed_is_refused_by_name(spark, session, table):
 def test_tables_of_other_engines_are_read_as_their_own_readers_do(spark, golden, tmp_path, name):
     frame = frazil.load_table(golden[name].metadata_file).read_stream(spark, starting_strategy="TABLE_SCAN_THEN_INCREMENTAL")
     writer = frame.writeStream.format("memory").queryName(f"golden_{name}").option("checkpointLocation", str(tmp_path / "g"))
-    writer.trigger(availableNow=True).start().awaitTermination(120)
+    writer.trigger(availableNow=True).start().awaitTermination(300)
     expected = golden[name].expected
     assert rowsum(spark.table(f"golden_{name}").toArrow(), expected["schema"]) == {"rows": expected["rows"], "sum": expected["checksum"]}
