@@ -144,14 +144,7 @@ def test_doors_name_what_is_there() -> None:
         if path.name == "__init__.py" and name != "frazil":
             given = {a.asname or a.name for n in TREES[name].body if isinstance(n, ast.ImportFrom) for a in n.names}
             given |= {n.name for n in TREES[name].body if isinstance(n, ast.FunctionDef | ast.ClassDef)}
-            given |= {
-                t.id
-                for n in TREES[name].body
-                if isinstance(n, ast.Assign)
-                for e in n.targets
-                for t in ast.walk(e)
-                if isinstance(t, ast.Name)
-            }
+            given |= {t.id for n in TREES[name].body if isinstance(n, ast.Assign) for e in n.targets for t in ast.walk(e) if isinstance(t, ast.Name)}
             given |= set(looked_up(name))
             gone += [f"{name}.{item}" for item in door(name) if item not in given and f"{name}.{item}" not in MODULES]
     assert gone == []
