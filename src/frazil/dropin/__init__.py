@@ -19,8 +19,8 @@ def install(spark: Any) -> Any:
 
     With a local master the workers become this Python, unless another was chosen (PYSPARK_PYTHON, spark.pyspark.python).
     Afterwards `spark.table`, `spark.read.format("iceberg")`, `spark.read.table`, `df.write.format("iceberg")`, `saveAsTable`,
-    `insertInto`, `df.writeTo`, `df.mergeInto` and `spark.catalog.tableExists` know Frazil's catalogs. Streams and SQL text that name
-    Frazil's tables are refused by name.
+    `insertInto`, `df.writeTo`, `df.mergeInto`, `spark.readStream` and `spark.catalog.tableExists` know Frazil's catalogs. Streaming writes
+    and SQL text that name Frazil's tables are refused by name.
     """
     if not hasattr(spark, "createDataFrame"):
         raise InvalidInput(f"install takes a running SparkSession, not {spark!r}.", hint="frazil.spark_session() gives one that is ready.")
