@@ -443,6 +443,18 @@ def stream_sink(sessions, b):
     return {**s.batch_facts(batches), **kit.on_disk(where / "data")}
 
 
+def stream_source(sessions, b, **options):
+    b.restore("snaps", "snaps_half")
+    frame = opened(b, "snaps").read_stream(sessions[0], starting_strategy="INCREMENTAL_FROM_EARLIEST_SNAPSHOT", **options)
+    with b.timed():
+        batches = s.run_stream(b, "stream_source", frame, lambda w: w.format("noop").start())
+    return s.batch_facts(batches)
+
+
+def stream_source_limited(sessions, b):
+    return stream_source(sessions, b, streaming_max_files_per_micro_batch=50)
+
+
 # --- start --------------------------------------------------------------------------------------------------
 
 

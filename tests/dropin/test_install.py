@@ -136,10 +136,8 @@ def test_what_is_not_there_yet_is_refused_by_name(spark, home, frame):
         "spark.sql over table db.r": lambda: spark.sql("SELECT * FROM db.r"),
         "USING iceberg": lambda: spark.sql("CREATE TABLE db.q (id INT) USING iceberg"),
         "Iceberg statement": lambda: spark.sql("ALTER TABLE db.r ADD PARTITION FIELD id"),
-        "readStream": lambda: spark.readStream.format("iceberg").load("db.r"),
         "listTables": lambda: spark.catalog.listTables("default.db"),
         "bucketBy": lambda: frame.write.format("iceberg").bucketBy(2, "id").mode("append").saveAsTable("db.r"),
-        "readStream.table": lambda: spark.readStream.table("db.r"),
     }.items():
         with pytest.raises(Unsupported, match=what.replace(".", r"\.")):
             call()

@@ -272,8 +272,6 @@ def test_add_files_takes_over_what_lies_there(catalog, tmp_path):
 
 
 def test_what_is_not_there_yet_is_refused_by_name(events):
-    with pytest.raises(Unsupported, match="read_stream"):
-        events.read_stream()
     with pytest.raises(Unsupported, match="aintenance"):
         _ = events.maintenance
 

@@ -1,53 +1,68 @@
-"""Streams of a prepared session: those over Frazil's tables are refused by name, all others are Spark's."""
+"""Route `spark.readStream` of a prepared session: Frazil reads its own tables as streams, Spark reads everything else."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from frazil.dropin.names import is_ours
-from frazil.errors import Unsupported
-
-_HINT = "Streams come with a later version; see KNOWN_GAPS.md."
-
-
-def _refuse(what: str) -> Unsupported:
-    return Unsupported(f"{what} is not supported yet.", hint=_HINT)
+from frazil.errors import InvalidInput, Unsupported
+from frazil.spark.door import stream_read
 
 
-class _Stream:
-    """Passes calls on to Spark's reader or writer and keeps an eye on the format."""
+class IcebergStreamReader:
+    """A DataStreamReader that takes `format("iceberg")` and Frazil's tables itself and passes on everything else."""
 
-    def __init__(self, own: Any, owner: Any):
-        self._own, self._spark = own, getattr(owner, "sparkSession", owner)
-        self._format = ""
+    def __init__(self, own: Any, spark: Any):
+        self._own, self._spark = own, spark
+        self._format, self._name = "", ""
+        self._given: dict[str, Any] = {}
+        self._schema: Any = None
 
-    def format(self, source: str) -> Any:
-        self._format = source.lower()
-        self._own = self._own.format(source)
+    def format(self, source: str) -> IcebergStreamReader:
+        self._format, self._own = source.lower(), self._own.format(source)
         return self
 
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._own, name)
-        if not callable(found):
-            return found
+    def option(self, key: str, value: Any) -> IcebergStreamReader:
+        self._given[key], self._own = value, self._own.option(key, value)
+        return self
 
-        def call(*arguments: Any, **named: Any) -> Any:
-            answer = found(*arguments, **named)
-            if isinstance(answer, type(self._own)):
-                self._own = answer
-                return self
-            return answer
+    def options(self, **options: Any) -> IcebergStreamReader:
+        for key, value in options.items():
+            self.option(key, value)
+        return self
 
-        return call
+    def schema(self, schema: Any) -> IcebergStreamReader:
+        self._schema, self._own = schema, self._own.schema(schema)
+        return self
 
+    def name(self, source_name: str) -> IcebergStreamReader:
+        """Name the source (PySpark 4.3)."""
+        self._name, self._own = source_name, self._own.name(source_name)
+        return self
 
-class IcebergStreamReader(_Stream):
     def load(self, path: str | None = None, format: str | None = None, schema: Any = None, **options: Any) -> Any:
-        if (format or self._format).lower() == "iceberg":
-            raise _refuse("readStream.format('iceberg')")
-        return self._own.load(path, format, schema, **options)
+        if (format or self._format).lower() != "iceberg":
+            return self._own.load(path, format, schema, **options)
+        if schema is not None or self._schema is not None:
+            raise InvalidInput("An Iceberg table has its own schema: format('iceberg') takes none.", hint="Use select() or cast().")
+        given = {**self._given, **options}
+        return self._ours(given if path is None else {**given, "path": path})
 
     def table(self, tableName: str) -> Any:
         if is_ours(self._spark, tableName):
-            raise _refuse(f"readStream.table({tableName!r})")
+            return self._ours({**self._given, "path": tableName})
         return self._own.table(tableName)
+
+    def changes(self, tableName: str) -> Any:
+        """`readStream.changes` of PySpark 4.3, which has columns of its own."""
+        if is_ours(self._spark, tableName):
+            hint = f'readStream.format("iceberg").load("{tableName}.changes") gives rows with _change_type.'
+            raise Unsupported(f"readStream.changes({tableName!r}) is not supported.", hint=hint)
+        return self._own.changes(tableName)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own, name)
+
+    def _ours(self, options: dict[str, Any]) -> Any:
+        fresh = type(self._own)(self._spark)  # without the options, which may hold secrets and would be shown in plans
+        return stream_read.load(self._spark, options, fresh.name(self._name) if self._name else fresh)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -65,14 +65,33 @@ def plan_appends(
     options: ScanOptions | None = None,
 ) -> Plan:
     """Plan the data files that append snapshots in (from, to] added; other snapshots are skipped, and deletes do not apply."""
+    between = snapshots_between(metadata, from_snapshot_id_exclusive, to_snapshot_id_inclusive)
+    appends = [s for s in between if s.operation == "append"]
+    return plan_added_by(
+        metadata, storage, appends, appended_manifests(metadata, storage, appends), end=between[-1] if between else None,
+        row_filter=row_filter, schema=schema, case_sensitive=case_sensitive, zone=zone, options=options,
+    )  # fmt: skip
+
+
+def plan_added_by(
+    metadata: TableMetadata,
+    storage: Storage,
+    appends: Sequence[Snapshot],
+    manifests: Sequence[ManifestFile],
+    *,
+    end: Snapshot | None,
+    row_filter: Predicate | None = None,
+    schema: Schema | None = None,
+    case_sensitive: bool = True,
+    zone: str = "UTC",
+    options: ScanOptions | None = None,
+) -> Plan:
+    """Plan the data files that these snapshots added, which these manifests list. `end`: the last snapshot of the range. Deletes do not
+    apply."""
     begun = time.perf_counter_ns()
     options, schema = options or ScanOptions(), schema or metadata.schema()
     row_filter = row_filter if row_filter is not None else AlwaysTrue()
     bound = bind(row_filter, schema, case_sensitive=case_sensitive, zone=zone)
-    between = snapshots_between(metadata, from_snapshot_id_exclusive, to_snapshot_id_inclusive)
-    appends = [s for s in between if s.operation == "append"]
-    manifests = appended_manifests(metadata, storage, appends)
-    end = between[-1] if between else None
     report = ScanReport(
         table=metadata.location, snapshot_id=end.snapshot_id if end else None, filter=str(row_filter), schema_id=schema.schema_id
     )

@@ -25,6 +25,7 @@ from frazil.storage.locations import scheme_of
 from frazil.tasks.runner import InProcess, Runner
 
 _SPARK = "frazil.spark.door.engine"
+_STREAMS = "frazil.spark.door.stream_read"
 _CATALOGS = "spark.sql.catalog."
 
 
@@ -81,6 +82,12 @@ def spark_schema(frame_or_type: Any) -> Schema:
     return schema
 
 
+def read_stream(spark: Any, backend: CatalogBackend | None, loaded: LoadedTable, name: str, options: Mapping[str, Any]) -> Any:
+    """A streaming DataFrame over a table, in the session given or the running one. Raises InvalidInput without one."""
+    of_spark_frames(spark)  # says what is missing
+    return _spark_room(_STREAMS).stream_of(spark or active_session(), backend, loaded, name, options)
+
+
 def active_session() -> Any:
     """Return the running SparkSession, or None. Never starts a session and never imports pyspark."""
     sql = sys.modules.get("pyspark.sql")
@@ -114,9 +121,9 @@ def session_catalogs() -> dict[str, str]:
     return {k: v for k, v in settings.items() if k.startswith(_CATALOGS)}
 
 
-def _spark_room() -> ModuleType:
+def _spark_room(door: str = _SPARK) -> ModuleType:
     try:
-        return importlib.import_module(_SPARK)
+        return importlib.import_module(door)
     except ModuleNotFoundError as e:
         if (e.name or "").split(".")[0] == "pyspark":
             raise NotInstalledError(f"This needs {PYSPARK}; none is installed.", hint="pip install 'frazil[spark]'") from e

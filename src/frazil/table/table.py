@@ -289,8 +289,31 @@ class Table(CommittingVerbs):
         """
         return self._change(lambda metadata: metadata_changes.upgrade(format_version, metadata))
 
-    def read_stream(self, **_: Any) -> Any:
-        raise Unsupported(f"read_stream() on table {self._name} is not supported yet.", hint=_LATER)
+    def read_stream(
+        self,
+        spark: Any = None,
+        *,
+        starting_strategy: str | None = None,
+        branch: str | None = None,
+        on_non_append: str | None = None,
+        selected_fields: Sequence[str] | None = None,
+        row_filter: RowFilter | None = None,
+        case_sensitive: bool | None = None,
+        **options: Any,
+    ) -> Any:
+        """A streaming DataFrame of the rows that commits bring, in the session given or the running one.
+
+        `starting_strategy`: one of Flink's six (default INCREMENTAL_FROM_LATEST_SNAPSHOT). `on_non_append`: fail, skip, skip-overwrite,
+        skip-delete, or changes, with which rows carry `_change_type`. Further options (`monitor_interval="10s"`,
+        `streaming_max_files_per_micro_batch=100`, …) are listed in docs/streams.md.
+        """
+        named = {
+            "starting-strategy": starting_strategy, "branch": branch, "on-non-append": on_non_append,
+            "selected-fields": None if selected_fields is None else arguments.names("selected_fields", selected_fields),
+            "row-filter": row_filter, "case-sensitive": case_sensitive,
+        }  # fmt: skip
+        given = {**options, **{k: v for k, v in named.items() if v is not None}}
+        return engines.read_stream(spark, self._backend, self._loaded, self._name, given)
 
     def write_stream(
         self,

@@ -15,9 +15,17 @@ import pyarrow as pa
 import pyspark
 from pyspark import TaskContext, cloudpickle
 from pyspark.sql import types as s
-from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, InputPartition, WriterCommitMessage
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+    WriterCommitMessage,
+)
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from frazil.arrow.changelog.change_groups import partition_rows, partitions_of
 from frazil.arrow.changelog.read_changelog import ChangeRead
 from frazil.arrow.read.read_context import ReadContext
 from frazil.arrow.read.read_tasks import read_task
@@ -37,9 +45,11 @@ from frazil.ops.target import WriteArguments, check_overwrite, overwrites_partit
 from frazil.scan.combine import combine_for
 from frazil.scan.inspect import metadata_table_schema
 from frazil.spark.door.read_target import ReadTarget, locate, read_request
+from frazil.spark.door.stream_read import asks_for_stream, bare_spec
 from frazil.spark.host.settings import spark_facts
-from frazil.spark.read.changelog_frame import partition_rows, partitions_of
 from frazil.spark.streams.source_writer import StreamSourceWriter, stream_options
+from frazil.spark.streams.stream_reader import TableStreamReader
+from frazil.spark.streams.stream_spec import StreamSpec
 from frazil.spark.tasks.stragglers import LINGER, tried_again
 from frazil.spark.types.arrow_types import arrow_schema, for_spark
 from frazil.spark.types.fitted import fitted
@@ -70,8 +80,16 @@ class IcebergSource(DataSource):
 
     def schema(self) -> s.StructType:
         """Return the columns of the table that the options name, and log what `frazil.install` would gain."""
+        if asks_for_stream(self.options):
+            return self._stream().spark_schema()
         _log.warning(_HINT)
         return schema_of(_located(self.options))
+
+    def _stream(self) -> StreamSpec:
+        """Describe a streaming read, once: this object travels to the processes of a query, which all see the same columns."""
+        if "_spec" not in self.__dict__:
+            self._spec = bare_spec(self.options)
+        return self._spec
 
     def reader(self, schema: s.StructType) -> DataSourceReader:
         """Return the reader of the table that the options name."""
@@ -81,11 +99,15 @@ class IcebergSource(DataSource):
         """Return the writer to the table that the options name."""
         return SourceWriter(dict(self.options), schema, overwrite)
 
-    def streamReader(self, schema: s.StructType) -> Any:
-        raise Unsupported('readStream.format("iceberg") is not supported yet.')
-
-    def simpleStreamReader(self, schema: s.StructType) -> Any:
-        raise Unsupported('readStream.format("iceberg") is not supported yet.')
+    def streamReader(self, schema: s.StructType) -> DataSourceStreamReader:
+        try:
+            spec = self._stream()
+        except NotFound as e:
+            raise _unknown_here(e, self.options) from None
+        if spec.spark_schema() != schema:
+            hint = "It may have changed meanwhile; load it again."
+            raise InvalidInput(f"The columns of {spec.table.name} are not those that were asked for.", hint=hint)
+        return TableStreamReader(cloudpickle.dumps(spec), schema)
 
     def streamWriter(self, schema: s.StructType, overwrite: bool) -> StreamSourceWriter:
         sink, own = stream_options(self.options, overwrite)
@@ -98,9 +120,15 @@ def _located(options: Mapping[str, Any]) -> ReadTarget:
     try:
         return locate(request, {})
     except NotFound as e:
-        if "/" in request.path or request.catalog:
-            raise
-        raise type(e)(e.message, hint=_UNKNOWN, **e.facts) from None
+        raise _unknown_here(e, options) from None
+
+
+def _unknown_here(error: NotFound, options: Mapping[str, Any]) -> NotFound:
+    """Say what to do where a name may be known to the session only."""
+    given = {str(k).lower(): v for k, v in options.items()}
+    if "/" in str(given.get("path", "")) or any(k.startswith("catalog.") for k in given):
+        return error
+    return type(error)(error.message, hint=_UNKNOWN, **error.facts)
 
 
 def schema_of(target: ReadTarget) -> s.StructType:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -48,13 +48,18 @@ class ReadRequest:
 
 @dataclass(frozen=True)
 class ReadTarget:
-    """Hold a request and the table that it asks for. `metadata_table`: its name (`changes` for a changelog), None for the table's rows."""
+    """Hold a request and the table that it asks for.
+
+    `metadata_table`: its name (`changes` for a changelog), None for the table's rows. `backend`: the catalog that has the table; None: the
+    table was read from one metadata file.
+    """
 
     name: str
     loaded: LoadedTable
     request: ReadRequest
     metadata_table: str | None = None
     selectors: Mapping[str, Any] = field(default_factory=dict)
+    backend: CatalogBackend | None = field(default=None, repr=False, compare=False)
 
     @property
     def is_changelog(self) -> bool:
@@ -159,8 +164,8 @@ def locate(request: ReadRequest, spark_conf: Mapping[str, str]) -> ReadTarget:
     """
     if "/" in request.path:
         location, suffixes = split_location(request.path)
-        _, loaded = load_location(location, dict(request.catalog))
-        return _with_suffixes(ReadTarget(location, loaded, request, None, request.selectors), suffixes)
+        backend, loaded = load_location(location, dict(request.catalog))
+        return _with_suffixes(ReadTarget(location, loaded, request, None, request.selectors, backend), suffixes)
     properties: dict[str, Any] = dict(request.catalog)
 
     def look(catalog: str | None, rest: tuple[str, ...]) -> ReadTarget:
@@ -172,13 +177,13 @@ def locate(request: ReadRequest, spark_conf: Mapping[str, str]) -> ReadTarget:
 def _in_catalog(backend: CatalogBackend, rest: tuple[str, ...], request: ReadRequest) -> ReadTarget:
     """Load a table by its name; a name that is no table is tried as a table followed by a metadata table, branch, tag or snapshot."""
     try:
-        return _with_suffixes(ReadTarget(request.path, backend.load(rest), request, None, request.selectors), [])
+        return _with_suffixes(ReadTarget(request.path, backend.load(rest), request, None, request.selectors, backend), [])
     except NoSuchTableError as e:
         if len(rest) < 3 or not is_suffix(rest[-1]):
             if len(rest) > 2 and backend.table_exists(rest[:-1]):
                 raise NoSuchTableError(e.message, hint=no_suffix(rest), table=request.path) from e
             raise
-        return _with_suffixes(ReadTarget(request.path, backend.load(rest[:-1]), request, None, request.selectors), [rest[-1]])
+        return _with_suffixes(ReadTarget(request.path, backend.load(rest[:-1]), request, None, request.selectors, backend), [rest[-1]])
 
 
 def _with_suffixes(target: ReadTarget, texts: list[str]) -> ReadTarget:
@@ -192,4 +197,4 @@ def _with_suffixes(target: ReadTarget, texts: list[str]) -> ReadTarget:
         if suffixes.view is not None and (split := [k for k in SPLIT_OPTIONS if k in target.request.split]):
             text = f"Read option {split[0]!r} means nothing to the metadata table {suffixes.view}, which is read as a whole."
             raise InvalidInput(text, hint="Leave it out.", table=target.name)
-    return ReadTarget(target.name, target.loaded, target.request, suffixes.view, suffixes.selectors)
+    return replace(target, metadata_table=suffixes.view, selectors=suffixes.selectors)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
+from frazil.arrow.changelog.change_groups import packed_tasks
 from frazil.arrow.changelog.changelog_rows import change_rows
 from frazil.arrow.changelog.read_changelog import (
     ChangeOptions,
@@ -26,7 +26,6 @@ from frazil.arrow.changelog.read_changelog import (
     digests,
     is_mixed,
     labelled,
-    read_together,
     with_places,
 )
 from frazil.arrow.values.row_digest import Digests
@@ -89,20 +88,6 @@ def _with_filter_columns(plan: ChangelogPlan, projection: Schema, time: bool) ->
     """Return the columns of the projection, unpruned, and all others that a filter may refer to and Spark has types for."""
     chosen = {f.field_id for f in projection.fields}
     return Schema(*(f for f in changelog_schema(plan.schema).fields if f.field_id in chosen or has_type(f, time)))
-
-
-def packed_tasks(tasks: Sequence[ChangeTask], split_size: int, open_cost: int) -> list[list[ChangeTask]]:
-    """Group tasks, in their order, into groups of about `split_size` bytes; a file counts as at least `open_cost` bytes."""
-    groups: list[list[ChangeTask]] = []
-    size = split_size
-    for task in tasks:
-        cost = max(task.task.size_bytes, open_cost)
-        if size + cost > split_size or not groups:
-            groups.append([])
-            size = 0
-        groups[-1].append(task)
-        size += cost
-    return groups
 
 
 def _frame(spark: Any, plan: ChangelogPlan, read: ChangeRead, tasks: Sequence[ChangeTask], time: bool, with_digests: bool) -> DataFrame:
@@ -190,18 +175,3 @@ def _column(wanted: Schema, field_id: int) -> str:
     return next(f"c{n}" for n, f in enumerate(wanted.fields) if f.field_id == field_id)
 
 
-# The Python data source cannot shuffle, so one of its tasks reads a whole snapshot and matches its rows in the worker, as without Spark.
-
-
-def partitions_of(plan: ChangelogPlan) -> list[list[ChangeTask]]:
-    """Group the tasks of a changelog for the Python data source, so that each group can be read independently of the others."""
-    split, groups = plan.options.split, []
-    for snapshot in plan.snapshots:
-        groups += [list(snapshot.tasks)] if snapshot.is_mixed else packed_tasks(snapshot.tasks, split.split_size, split.open_file_cost)
-    return groups
-
-
-def partition_rows(tasks: Sequence[ChangeTask], read: ChangeRead) -> Iterator[pa.RecordBatch]:
-    """Read the rows of one group of `partitions_of`, in a worker and with one thread, since Spark runs a task per slot."""
-    single_threaded = replace(read.context, options=replace(read.context.options, workers=1))
-    return read_together(tasks, replace(read, context=single_threaded))

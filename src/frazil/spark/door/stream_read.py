@@ -1,0 +1,84 @@
+"""Streaming reads at every door: `spark.readStream.format("iceberg")`, `spark.readStream.table`, `t.read_stream()`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from frazil.catalog import CatalogBackend, LoadedTable
+from frazil.errors import InvalidInput, Unsupported
+from frazil.spark.door.iceberg_read import session_catalogs
+from frazil.spark.door.read_target import ReadRequest, ReadTarget, locate
+from frazil.spark.host.settings import all_settings, is_case_sensitive, session_zone
+from frazil.spark.host.workers import parallelism
+from frazil.spark.streams.stream_frame import stream_frame
+from frazil.spark.streams.stream_spec import StreamSpec
+from frazil.spark.streams.stream_table import StreamTable
+from frazil.stream.source.options import KNOWN, StreamOptions, stream_options
+
+_CATALOG, _SESSION = "catalog.", "connector.iceberg."
+_SHARED = {"branch", "split-size", "lookback", "file-open-cost", "vectorization-enabled", "locality"}  # with batch reads
+
+
+def load(spark: Any, options: Mapping[str, Any], own: Any) -> DataFrame:
+    """`spark.readStream.format("iceberg").load(x)` in a prepared session. `own`: a fresh DataStreamReader of Spark's."""
+    request, given = _request(options)
+    target = locate(request, session_catalogs(spark))
+    return stream_frame(spark, _spec_of(target, _in_session(spark, given), spark), own)
+
+
+def stream_of(
+    spark: Any, backend: CatalogBackend | None, loaded: LoadedTable, name: str, options: Mapping[str, Any], own: Any = None
+) -> DataFrame:
+    """`t.read_stream(…)`: of a table that is loaded already."""
+    target = ReadTarget(name, loaded, ReadRequest(name), backend=backend)
+    return stream_frame(spark, _spec_of(target, _in_session(spark, options), spark), own)
+
+
+def bare_spec(options: Mapping[str, Any]) -> StreamSpec:
+    """Describe a streaming read in a session that was not prepared, where only options, environment and yaml files are known."""
+    request, given = _request(options)
+    return _spec_of(locate(request, {}), given, None)
+
+
+def asks_for_stream(options: Mapping[str, Any]) -> bool:
+    """Tell whether options hold one that only streaming reads know."""
+    names = {str(k).lower().replace("_", "-") for k in options}
+    return bool(names & (set(KNOWN) - _SHARED))
+
+
+def _request(options: Mapping[str, Any]) -> tuple[ReadRequest, dict[str, Any]]:
+    """Split options into the table that they name and those of the stream."""
+    path = next((str(v) for k, v in options.items() if str(k).lower() == "path"), "")
+    if not path:
+        raise InvalidInput('format("iceberg") needs a table: load("db.events") or load("/path/to/events").')
+    catalog = {str(k)[len(_CATALOG) :]: str(v) for k, v in options.items() if str(k).lower().startswith(_CATALOG)}
+    rest = {k: v for k, v in options.items() if str(k).lower() != "path" and not str(k).lower().startswith(_CATALOG)}
+    return ReadRequest(path, catalog=catalog), rest
+
+
+def _in_session(spark: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Add what the session sets by Flink's names (`connector.iceberg.monitor-interval`), below what the caller gives."""
+    given = {str(k).lower().replace("_", "-") for k in options}
+    of_session = {k[len(_SESSION) :]: v for k, v in all_settings(spark).items() if k.startswith(_SESSION)}
+    return {**{k: v for k, v in of_session.items() if k.lower() not in given and k != "streaming"}, **options}
+
+
+def _spec_of(target: ReadTarget, options: Mapping[str, Any], spark: Any) -> StreamSpec:
+    if target.metadata_table is not None and not target.is_changelog:
+        text = f"The metadata table {target.metadata_table} of {target.name} cannot be read as a stream."
+        raise Unsupported(text, hint='spark.read.format("iceberg") reads it.', table=target.name)
+    if others := [k for k in target.selectors if k != "branch"]:
+        text = f"{target.name} selects a snapshot ({others[0]}); a stream follows a branch."
+        raise InvalidInput(text, hint="Use starting-strategy=INCREMENTAL_FROM_SNAPSHOT_ID with start-snapshot-id or start-tag.")
+    table = StreamTable.of(target.backend, target.loaded, target.name)
+    return StreamSpec.of(table, target.loaded, _options_of(target, options, spark), 8 if spark is None else parallelism(spark))
+
+
+def _options_of(target: ReadTarget, options: Mapping[str, Any], spark: Any) -> StreamOptions:
+    sensitive, zone = (False, "UTC") if spark is None else (is_case_sensitive(spark), session_zone(spark))
+    return stream_options(
+        options, changes=target.is_changelog, branch=target.selectors.get("branch"), case_sensitive=sensitive, zone=zone
+    )  # fmt: skip

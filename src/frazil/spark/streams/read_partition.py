@@ -1,0 +1,43 @@
+"""Read a partition of a streaming batch in a worker: all it needs is in the partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.sql import types as s
+from pyspark.sql.datasource import InputPartition
+
+from frazil.arrow.changelog.change_groups import partition_rows
+from frazil.arrow.read.read_tasks import read_task
+from frazil.spark.host.workers import prepare
+from frazil.spark.types.arrow_types import arrow_schema
+from frazil.spark.types.fitted import fitted
+
+
+@dataclass
+class StreamPartition(InputPartition):  # type: ignore[misc]
+    """Hold the pickled tasks of one partition and what reading them needs, which all partitions of a batch share."""
+
+    context: bytes
+    tasks: bytes
+    changes: bool
+
+    def __init__(self, context: bytes, tasks: bytes, changes: bool = False):
+        self.context, self.tasks, self.changes = context, tasks, changes
+
+
+def batches_of(partition: StreamPartition, schema: s.StructType) -> Iterator[pa.RecordBatch]:
+    """Read the rows as Arrow batches of exactly this schema."""
+    prepare()
+    context, tasks = cloudpickle.loads(partition.context), cloudpickle.loads(partition.tasks)
+    wanted = arrow_schema(schema)
+    if partition.changes:
+        for batch in partition_rows(tasks, context):
+            yield fitted(batch, wanted)
+        return
+    for task in tasks:
+        for batch in read_task(task, context):
+            yield fitted(batch, wanted)

@@ -1,0 +1,44 @@
+"""Plan a streaming read in the long-lived process that Spark has for it: limits as Spark gives them, batches as Spark's partitions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from pyspark import cloudpickle
+
+from frazil.arrow.changelog.change_groups import partitions_of
+from frazil.spark.streams.read_limits import default_limit, limits_of
+from frazil.spark.streams.read_partition import StreamPartition
+from frazil.spark.streams.stream_spec import StreamSpec
+from frazil.stream.source.packing import packed
+from frazil.stream.source.source import StreamSource
+
+
+class StreamPlanner:
+    """Plan one run of a query."""
+
+    def __init__(self, spec: StreamSpec):
+        self.spec = spec
+        self.source = StreamSource(spec.table.loader(), spec.options, spec.schema)
+
+    def default_limit(self) -> Any:
+        """Return Spark's limit that stands for those of the options."""
+        return default_limit(self.spec.options.limits)
+
+    def latest_offset(self, start: dict[str, Any] | None, limit: Any) -> dict[str, Any]:
+        """Return the end of the next batch within Spark's limit."""
+        return self.source.latest_offset(start, limits_of(limit, self.spec.options.limits))
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[StreamPartition]:
+        """Return the partitions of a batch, which are the same whenever they are asked for."""
+        planned = self.source.plan(start, end)
+        if planned.changes is not None:
+            context = cloudpickle.dumps(planned.change_read)
+            return [StreamPartition(context, cloudpickle.dumps(tasks), True) for tasks in partitions_of(planned.changes)]
+        found: list[StreamPartition] = []
+        for rows in planned.rows:
+            context = cloudpickle.dumps(replace(rows.context, options=replace(rows.context.options, workers=1)))
+            groups = packed(rows.tasks, planned.options.split, self.spec.parallelism)
+            found += [StreamPartition(context, cloudpickle.dumps(tasks)) for tasks in groups]
+        return found

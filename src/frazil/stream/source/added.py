@@ -1,0 +1,83 @@
+"""List the data files that snapshots added: how many, how large, and in which manifests.
+
+One manifest list usually tells of many snapshots: manifests never change, so one that the newest list still names is read by no older
+list. What a snapshot added is taken from there when the counts agree with its summary, else from its own list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.scan.listing.numbering import FileNumbers, number_files
+from frazil.scan.manifests import column_of, is_data, manifests_of, read_manifest
+from frazil.spec.manifest import ManifestFile
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.snapshot import Snapshot
+from frazil.storage import Storage
+from frazil.stream.source.history import counted
+
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Added:
+    """Hold what a snapshot added: numbers of files and rows (None: no manifest list tells), and the manifests that list the files."""
+
+    snapshot: Snapshot
+    files: int
+    rows: int | None
+    manifests: tuple[ManifestFile, ...] = field(repr=False)
+
+    @property
+    def bytes(self) -> int | None:
+        """Return the bytes of the files by the summary; None: it does not say."""
+        return counted(self.snapshot, "added-files-size")
+
+
+class AddedFiles:
+    """Look up what snapshots added. `newest`: the snapshot whose manifest list is asked first."""
+
+    def __init__(self, metadata: TableMetadata, storage: Storage, newest: Snapshot | None):
+        self.metadata, self.storage, self._newest = metadata, storage, newest
+        self._by_snapshot: dict[int, list[ManifestFile]] | None = None
+
+    def of(self, snapshot: Snapshot) -> Added:
+        """Return what an `append` snapshot added."""
+        told = counted(snapshot, "added-data-files")
+        manifests = self._of_newest().get(snapshot.snapshot_id, [])
+        counts = [m.added_files_count for m in manifests]
+        if told is None or None in counts or sum(c or 0 for c in counts) != told:
+            every = manifests_of(self.metadata, snapshot, self.storage)
+            manifests = [m for m in every if is_data(m) and m.added_snapshot_id == snapshot.snapshot_id]
+            counts = [m.added_files_count for m in manifests]
+        if None in counts:
+            files = number_files(self.metadata, snapshot, self.storage, added=True).total
+            return Added(snapshot, files, None, _in_order(manifests))
+        rows = [m.added_rows_count for m in manifests]
+        return Added(snapshot, sum(c or 0 for c in counts), None if None in rows else sum(r or 0 for r in rows), _in_order(manifests))
+
+    def _of_newest(self) -> dict[int, list[ManifestFile]]:
+        if self._by_snapshot is None:
+            self._by_snapshot = {}
+            for manifest in manifests_of(self.metadata, self._newest, self.storage) if self._newest is not None else ():
+                if is_data(manifest) and manifest.added_snapshot_id is not None:
+                    self._by_snapshot.setdefault(manifest.added_snapshot_id, []).append(manifest)
+        return self._by_snapshot
+
+
+def _in_order(manifests: list[ManifestFile]) -> tuple[ManifestFile, ...]:
+    """Order manifests by name, so that whichever list named them, a batch has its files in one order."""
+    return tuple(sorted(manifests, key=lambda m: m.manifest_path))
+
+
+def sizes_of(numbers: FileNumbers, storage: Storage) -> Iterator[tuple[Numbers, Numbers]]:
+    """Yield the rows and the bytes of the files that are wanted, in the order of their numbers, manifest by manifest."""
+    columns = ("status", "snapshot_id", "file_path", "record_count", "file_size_in_bytes")
+    for manifest in numbers.wanted():
+        table = numbers.numbered(manifest, numbers.choose(read_manifest(storage, manifest, columns)))
+        if table.num_rows:
+            yield column_of(table, "record_count").to_numpy(), column_of(table, "file_size_in_bytes").to_numpy()

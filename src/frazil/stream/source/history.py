@@ -1,0 +1,94 @@
+"""Find what came after a position: the snapshots between it and the head of a branch, or that the position is lost.
+
+A position is lost when its snapshot is no ancestor of the head: it has expired, or the branch was rolled back or replaced.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.snapshot import MAIN_BRANCH, Snapshot
+from frazil.stream.source.offset import NO_SNAPSHOT, Position
+
+
+class Lost(Enum):
+    """Say why a position is not in the history: its snapshot has expired, or is not of this branch (any more)."""
+
+    EXPIRED = "expired"
+    ROLLED_BACK = "rolled back"
+
+
+def head_of(metadata: TableMetadata, branch: str) -> Snapshot | None:
+    """Return the head of a branch; None: `main` has no snapshot yet. Raises NoSuchRefError, InvalidInput for a tag."""
+    if branch == MAIN_BRANCH:
+        return metadata.current_snapshot()
+    return metadata.ref_snapshot(branch)
+
+
+@dataclass
+class StreamHistory:
+    """Walk from a head to its ancestors, as far as is asked for; what was walked is kept, newest first.
+
+    `files`, `rows`: what the snapshots before each place of the walk added, by their summaries.
+    """
+
+    metadata: TableMetadata
+    head: Snapshot | None
+    walked: list[Snapshot] = field(default_factory=list)
+    places: dict[int, int] = field(default_factory=dict)
+    files: list[int] = field(default_factory=lambda: [0])
+    rows: list[int] = field(default_factory=lambda: [0])
+    _ended: bool = False
+
+    def place_of(self, snapshot_id: int) -> int | None:
+        """Return how many snapshots came after this one; None: it is no ancestor of the head."""
+        while snapshot_id not in self.places and self._step():
+            pass
+        return self.places.get(snapshot_id)
+
+    def oldest(self) -> Snapshot | None:
+        """Return the oldest ancestor that is kept."""
+        while self._step():
+            pass
+        return self.walked[-1] if self.walked else None
+
+    def after(self, position: Position) -> int | Lost:
+        """Return how many snapshots are to be read or passed over, the one that is half read among them; or why nobody can tell."""
+        if self.head is None:
+            return 0 if position.snapshot_id == NO_SNAPSHOT else Lost.ROLLED_BACK
+        if position.snapshot_id == NO_SNAPSHOT:
+            oldest = self.oldest()
+            assert oldest is not None
+            return len(self.walked) if oldest.parent_snapshot_id is None else Lost.EXPIRED
+        place = self.place_of(position.snapshot_id)
+        if place is not None:
+            return place + (position.phase == "files")
+        oldest = self.walked[-1]
+        if position.phase == "after" and oldest.parent_snapshot_id == position.snapshot_id:
+            return len(self.walked)
+        # A snapshot that is kept and no ancestor is on another line. So is one that is gone while all of this line is kept.
+        other_line = self.metadata.snapshots.by_id(position.snapshot_id) is not None or oldest.parent_snapshot_id is None
+        return Lost.ROLLED_BACK if other_line else Lost.EXPIRED
+
+    def _step(self) -> bool:
+        """Walk to the next older snapshot; False at the end."""
+        if self._ended:
+            return False
+        found = self.metadata.snapshots.by_id(self.walked[-1].parent_snapshot_id) if self.walked else self.head
+        if found is None or found.snapshot_id in self.places:
+            self._ended = True
+            return False
+        self.places[found.snapshot_id] = len(self.walked)
+        self.walked.append(found)
+        added = found.operation == "append"
+        self.files.append(self.files[-1] + (counted(found, "added-data-files") or 0) * added)
+        self.rows.append(self.rows[-1] + (counted(found, "added-records") or 0) * added)
+        return True
+
+
+def counted(snapshot: Snapshot, key: str) -> int | None:
+    """Read a number of a snapshot's summary; None: it is not there."""
+    text = snapshot.summary.get(key, "")
+    return int(text) if text.isdigit() else None

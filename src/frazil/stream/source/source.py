@@ -1,0 +1,330 @@
+"""Read a table as a stream: the next offset within limits, and the tasks between two offsets. Engine-free; one object per query and run.
+
+The table is loaded at most once per `monitor-interval`. A failed planning is tried again later, so often as `max-allowed-planning-failures`
+allows; what the table's history forbids (a lost position, a snapshot that is no append) is an error at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from frazil.catalog import LoadedTable
+from frazil.errors import CorruptData, InvalidInput, NoSuchRefError, NoSuchSnapshotError, NoSuchTableError, ValidationError
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.schema import Schema
+from frazil.spec.snapshot import Snapshot
+from frazil.stream.source.added import AddedFiles
+from frazil.stream.source.admission import next_position
+from frazil.stream.source.batch import BatchPlan, Segment, TableState, plan_rows, plan_with_changes, segments
+from frazil.stream.source.file_order import order_of, ordered_by
+from frazil.stream.source.history import Lost, StreamHistory, counted, head_of
+from frazil.stream.source.offset import NO_SNAPSHOT, Offset, Position, parse_offset, start_offset
+from frazil.stream.source.options import Limits, StreamOptions
+from frazil.stream.source.pinned_schema import with_schema
+from frazil.stream.source.scan_pages import ScanPages
+from frazil.stream.source.start import earliest, latest, resolve_start
+
+_log = logging.getLogger("frazil")
+_FINAL = (InvalidInput, NoSuchTableError, NoSuchRefError, NoSuchSnapshotError, CorruptData)
+_LONGEST_PAUSE = 10.0
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Tell the time and wait; tests bring their own."""
+
+    now: Callable[[], float] = time.monotonic
+    wait: Callable[[float], None] = time.sleep
+    wall_ms: Callable[[], float] = lambda: time.time() * 1000
+
+
+@dataclass(frozen=True)
+class _View:
+    """Hold one loaded state of the table, prepared for planning."""
+
+    loaded: LoadedTable
+    state: TableState
+    history: StreamHistory
+    added: AddedFiles
+
+    @property
+    def metadata(self) -> TableMetadata:
+        return self.state.metadata
+
+
+class StreamSource:
+    """Serve one run of a streaming query over a table. `load`: the table's newest state; `schema`: with which all rows are read."""
+
+    def __init__(self, load: Callable[[], LoadedTable], options: StreamOptions, schema: Schema, clock: Clock = Clock()):
+        self._load, self._options, self._schema, self._clock = load, options, schema, clock
+        self._order = order_of(options, schema)
+        self._view: _View | None = None
+        self._loaded_at = self._failed_at = -float("inf")
+        self._failures = 0
+        self._frozen = False
+        self._last: dict[str, Any] | None = None
+        self._pages: tuple[Position, ScanPages] | None = None
+        self._planned: tuple[Any, BatchPlan] | None = None
+
+    # --- what an engine asks
+
+    def initial_offset(self) -> dict[str, Any]:
+        """Return the constant that stands for "nothing has been read"."""
+        return start_offset()
+
+    def freeze(self) -> None:
+        """Read up to what the table holds now, and no further (trigger availableNow)."""
+        self._retried(lambda: self._current(fresh=True))
+        self._frozen = True
+
+    def latest_offset(self, start: Mapping[str, Any] | None = None, limits: Limits | None = None) -> dict[str, Any]:
+        """Return where the batch after `start` ends; `start` itself when there is nothing new.
+
+        `limits`: of this batch; None: those of the options. `start` None (PySpark 4.1): after the offset returned last; the first time the
+        position is unknown, and the batch ends at the head, whatever the limits.
+        """
+        known = start if start is not None else self._last
+        if self._frozen or known is None:
+            found = self._retried(lambda: self._next(known, limits))
+        else:
+            found = self._next_or_same(known, limits)
+        self._last = found
+        return found
+
+    def plan(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> BatchPlan:
+        """Plan the batch between two offsets; the plan of the last pair is kept."""
+        key = (dict(start), dict(end))
+        if self._planned is None or self._planned[0] != key:
+            self._planned = (key, self._retried(lambda: self._plan(start, end)))
+        return self._planned[1]
+
+    def report(self) -> dict[str, Any] | None:
+        """Return what is behind the offset that was returned last: files, rows and snapshots pending, and the age of the oldest."""
+        view, last = self._view, None if self._last is None else parse_offset(self._last)
+        if view is None or last is None or last.table_uuid != view.metadata.table_uuid:
+            return None
+        pending = view.history.after(last.position)
+        if isinstance(pending, Lost):
+            return None
+        history, position = view.history, last.position
+        files, rows = history.files[pending], history.rows[pending]
+        if position.phase == "files":
+            half_read = view.history.walked[pending - 1]
+            files = max(0, files - position.file)
+            rows -= _share(counted(half_read, "added-records"), position.file, counted(half_read, "added-data-files"))
+        if position.phase == "scan":
+            scan = self._pages_of(view, position)
+            files += max(0, scan.total - position.file)
+            rows += _share(counted(scan.snapshot, "total-records"), scan.total - position.file, scan.total)
+        oldest = history.walked[pending - 1] if pending else None
+        lag = 0.0 if oldest is None else max(0.0, self._clock.wall_ms() - oldest.timestamp_ms) / 1000
+        return {
+            "snapshot_id": NO_SNAPSHOT if history.head is None else history.head.snapshot_id, "pending_snapshots": pending,
+            "pending_files": files, "pending_rows": rows, "lag_seconds": round(lag),
+        }  # fmt: skip
+
+    # --- the table
+
+    def _current(self, fresh: bool = False) -> _View:
+        """Return the table's state, loaded anew when the last one is older than the monitor interval."""
+        due = self._clock.now() - self._loaded_at >= self._options.monitor_interval_ms / 1000
+        if self._view is None or ((due or fresh) and not self._frozen):
+            loaded = self._load()
+            self._loaded_at = self._clock.now()
+            if self._view is None or loaded.metadata_location != self._view.loaded.metadata_location:
+                self._view = self._view_of(loaded)
+        return self._view
+
+    def _view_of(self, loaded: LoadedTable) -> _View:
+        metadata = with_schema(loaded.metadata, self._schema)
+        state = TableState(metadata, loaded.storage, self._schema, self._options, self._order)
+        head = head_of(metadata, self._options.branch)
+        return _View(loaded, state, StreamHistory(metadata, head), AddedFiles(metadata, loaded.storage, head))
+
+    def _pages_of(self, view: _View, position: Position) -> ScanPages:
+        """Return the pages of the initial scan, which are the same in every state of the table."""
+        key = replace(position, file=0, ordinal=0)
+        if self._pages is None or self._pages[0] != key:
+            snapshot = view.metadata.snapshot_by_id(position.snapshot_id)
+            order = ordered_by(position.order, self._order)
+            self._pages = (key, ScanPages(view.metadata, view.state.storage, snapshot, self._schema, order))
+        return self._pages[1]
+
+    # --- planning that fails
+
+    def _next_or_same(self, start: Mapping[str, Any], limits: Limits | None) -> dict[str, Any]:
+        """Plan once; after a failure nothing is new until the monitor interval has passed."""
+        if self._failures and self._clock.now() - self._failed_at < self._options.monitor_interval_ms / 1000:
+            return dict(start)
+        try:
+            found = self._next(start, limits)
+        except _FINAL:
+            raise
+        except Exception as error:
+            self._failed(error)
+            return dict(start)
+        self._failures = 0
+        return found
+
+    def _retried(self, work: Callable[[], T]) -> T:
+        """Plan, again and again after failures; where an engine takes no answer for the last one (the end of availableNow)."""
+        while True:
+            try:
+                found = work()
+            except _FINAL:
+                raise
+            except Exception as error:
+                self._failed(error)
+                self._clock.wait(min(0.5 * 2 ** min(self._failures, 8), _LONGEST_PAUSE))
+            else:
+                self._failures = 0
+                return found
+
+    def _failed(self, error: Exception) -> None:
+        """Count a failure. Raises the error when there were too many without a success between them."""
+        self._failures, self._failed_at = self._failures + 1, self._clock.now()
+        if 0 <= self._options.max_failures < self._failures:
+            raise error
+        _log.warning("Planning a batch failed (%d in a row): %s", self._failures, error)
+
+    # --- the next offset
+
+    def _next(self, start: Mapping[str, Any] | None, limits: Limits | None) -> dict[str, Any]:
+        view = self._current()
+        offset = None if start is None else parse_offset(start)
+        uuid = str(view.metadata.table_uuid)
+        if start is None:
+            return Offset(uuid, latest(view.history)).to_dict()
+        began = self._begin(view, offset)
+        if began is None:
+            return dict(start)
+        anew = offset is None or began != offset.position or offset.table_uuid != uuid
+        chosen = self._options.limits if limits is None else limits
+        end = next_position(view.history, began, self._options, chosen, view.added, lambda p: self._pages_of(view, p))
+        if end == began and not anew:
+            return dict(start)
+        return Offset(uuid, end, began if anew else None).to_dict()
+
+    def _begin(self, view: _View, offset: Offset | None) -> Position | None:
+        """Return where reading goes on: at the position, or where the strategy or a policy for lost positions says. None: not yet known."""
+        if offset is None:
+            return resolve_start(view.history, self._options, self._order.name if self._order else "")
+        lost = self._lost(view, view.history, offset)
+        if lost is None:
+            return offset.position
+        policy = self._policy(view, offset, lost)
+        found = earliest(view.history) if policy == "earliest" else latest(view.history)
+        _log.warning("Position %s of the stream over %s is %s: it goes on from the %s snapshot.", offset.position, view.metadata.location,
+                     lost.value, policy)  # fmt: skip
+        return replace(found, ordinal=offset.position.ordinal)
+
+    def _lost(self, view: _View, history: StreamHistory, offset: Offset) -> Lost | None:
+        if offset.table_uuid != str(view.metadata.table_uuid):
+            return Lost.ROLLED_BACK
+        pending = history.after(offset.position)
+        return pending if isinstance(pending, Lost) else None
+
+    def _policy(self, view: _View, offset: Offset, lost: Lost) -> str:
+        """Return `earliest` or `latest`. Raises ValidationError where the policy is to fail."""
+        name, policy = {
+            Lost.EXPIRED: ("on-expired", self._options.on_expired), Lost.ROLLED_BACK: ("on-rollback", self._options.on_rollback),
+        }[lost]  # fmt: skip
+        if policy != "fail":
+            return policy
+        table, snapshot_id = view.metadata.location, offset.position.snapshot_id
+        if offset.table_uuid != str(view.metadata.table_uuid):
+            text = f"Table {table} was dropped and made anew: the checkpoint is of uuid {offset.table_uuid}, the table's is "
+            text += f"{view.metadata.table_uuid}."
+        elif lost is Lost.EXPIRED:
+            text = f"Cannot load current offset at snapshot {snapshot_id}, the snapshot was expired or removed (table {table})."
+        else:
+            text = f"Snapshot {snapshot_id}, up to which the stream has read table {table}, is no ancestor of the head of branch "
+            text += f"{self._options.branch}: the branch was rolled back or replaced."
+        raise ValidationError(
+            text, hint=f"Set {name}=earliest to read all snapshots that are kept (rows may come twice), {name}=latest to go on after the "
+            f"newest one (rows in between are lost), or start with a new checkpoint directory.", table=table, snapshot_id=snapshot_id,
+        )  # fmt: skip
+
+    # --- the tasks between two offsets
+
+    def _plan(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> BatchPlan:
+        first, last = parse_offset(start), parse_offset(end)
+        if last is None or start == end:
+            return BatchPlan()
+        view = self._current()
+        if self._end_of(view, last) is None and last.position.snapshot_id != NO_SNAPSHOT:
+            view = self._current(fresh=True)
+        snapshot = self._end_of(view, last)
+        if last.position.snapshot_id == NO_SNAPSHOT:
+            return BatchPlan()
+        if snapshot is None:
+            gone = Lost.ROLLED_BACK if last.table_uuid != str(view.metadata.table_uuid) else Lost.EXPIRED
+            policy = self._policy(view, last, gone)
+            _log.warning(
+                "The batch up to %s cannot be read any more and is left out; the next one begins at the %s snapshot.", last, policy
+            )
+            return BatchPlan()
+        history = self._history_to(view, snapshot)
+        begin = self._begin_of_batch(view, history, first, last)
+        if begin is None:
+            return BatchPlan()
+        parts = list(self._segments(view, history, begin, last.position))
+        if not parts:
+            return BatchPlan(options=view.state.scan_options)
+        pages = self._pages_of(view, begin) if parts[0].scan else None
+        if self._options.changes:
+            return plan_with_changes(view.state, parts, pages)
+        return plan_rows(view.state, parts, view.added, pages)
+
+    def _end_of(self, view: _View, offset: Offset) -> Snapshot | None:
+        if offset.table_uuid != str(view.metadata.table_uuid):
+            return None
+        return view.metadata.snapshots.by_id(offset.position.snapshot_id)
+
+    def _history_to(self, view: _View, snapshot: Snapshot) -> StreamHistory:
+        """Return the history that ends at the batch's end: the branch may be further by now, or elsewhere."""
+        if view.history.place_of(snapshot.snapshot_id) is not None:
+            return view.history
+        return StreamHistory(view.metadata, snapshot)
+
+    def _begin_of_batch(self, view: _View, history: StreamHistory, first: Offset | None, last: Offset) -> Position | None:
+        """Return where a batch begins: as its end says, else where the one before ended; None: it has nothing to read."""
+        uuid = last.table_uuid
+        if last.began is not None:
+            offset = Offset(uuid, last.began)
+        elif first is not None:
+            offset = first
+        else:  # PySpark 4.1: the first batch goes up to a head, of which its start follows
+            ending = StreamHistory(view.metadata, view.metadata.snapshots.by_id(last.position.snapshot_id))
+            return resolve_start(ending, self._options, self._order.name if self._order else "")
+        lost = self._lost(view, history, offset)
+        if lost is None:
+            return offset.position
+        if self._policy(view, offset, lost) == "latest":
+            return None
+        return replace(earliest(StreamHistory(view.metadata, self._end_of(view, last))), ordinal=offset.position.ordinal)
+
+    def _segments(self, view: _View, history: StreamHistory, begin: Position, end: Position) -> list[Segment]:
+        found = []
+        if begin.phase == "scan":
+            scanned = end.phase == "scan" and end.snapshot_id == begin.snapshot_id
+            pages = self._pages_of(view, begin)
+            files = range(begin.file, end.file if scanned else pages.total)
+            found = [Segment(pages.snapshot, True, files, begin.order, begin.ordinal)] if len(files) else []
+            if scanned:
+                return found
+            begin = Position(begin.snapshot_id, ordinal=begin.ordinal + self._options.changes)
+        pending, place = history.after(begin), history.place_of(end.snapshot_id)
+        assert isinstance(pending, int) and place is not None
+        walk = history.walked[place:pending][::-1]
+        return [*found, *segments(walk, begin, end, self._options, view.metadata.location)]
+
+
+def _share(rows: int | None, files: int, of: int | None) -> int:
+    """Estimate the rows of some of a snapshot's files."""
+    return rows * files // of if rows and of else 0

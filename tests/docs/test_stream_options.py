@@ -1,0 +1,23 @@
+"""docs/streams.md against the code: every option is listed, with every strategy."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from frazil.stream.source.options import FLINK_STRATEGIES, KNOWN
+
+TEXT = (Path(__file__).resolve().parents[2] / "docs/streams.md").read_text()
+
+
+def listed(part: str) -> set[str]:
+    return {name for line in part.splitlines() if line.startswith("| `") for name in re.findall(r"`([^`]+)`", line.split("|")[1])}
+
+
+def test_every_option_of_streaming_reads_is_documented() -> None:
+    documented = {name.replace("_", "-") for name in listed(TEXT.split("## Options")[1].split("\n## ")[0])}
+    assert documented == set(KNOWN) - {"vectorization-enabled", "locality"}, "hints of Java's are taken and have no effect"
+
+
+def test_every_starting_strategy_is_documented() -> None:
+    assert listed(TEXT.split("## Where a stream starts")[1].split("\n## ")[0]) == set(FLINK_STRATEGIES)

@@ -1,0 +1,117 @@
+"""Options of streaming reads: honoured, or refused by name with what to write instead."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from frazil.errors import InvalidInput, Unsupported
+from frazil.expr.nodes import AlwaysTrue
+from frazil.stream.source.options import KNOWN, Limits, StartingStrategy, stream_options
+
+
+def test_without_options_a_stream_is_as_flinks() -> None:
+    found = stream_options({})
+    assert found.strategy is StartingStrategy.LATEST and found.branch == "main" and found.monitor_interval_ms == 60_000
+    assert (found.max_failures, found.limits, found.skips, found.changes) == (3, Limits(), (), False)
+    assert (found.on_expired, found.on_rollback, found.order, found.selected_fields) == ("fail", "fail", None, ("*",))
+
+
+@pytest.mark.parametrize(("text", "milliseconds"), [("60s", 60_000), ("500 ms", 500), ("1 min", 60_000), ("2h", 7_200_000), ("250", 250)])
+def test_durations_are_written_as_in_flink(text: str, milliseconds: int) -> None:
+    assert stream_options({"monitor-interval": text}).monitor_interval_ms == milliseconds
+
+
+def test_names_may_have_underscores_and_capitals() -> None:
+    found = stream_options(
+        {"Starting_Strategy": "incremental_from_earliest_snapshot", "max_planning_snapshot_count": 7, "row_filter": "id > 1"}
+    )
+    assert found.strategy is StartingStrategy.EARLIEST and found.limits.snapshots == 7 and found.row_filter == "id > 1"
+    assert stream_options({"selected_fields": ("id", "s.a")}).selected_fields == ("id", "s.a")
+    assert stream_options({"row-filter": AlwaysTrue()}).row_filter == AlwaysTrue()
+
+
+@pytest.mark.parametrize(
+    ("given", "strategy"),
+    [
+        ({"streaming-max-files-per-micro-batch": "5"}, StartingStrategy.EARLIEST),
+        ({"streaming-skip-delete-snapshots": "true"}, StartingStrategy.EARLIEST),
+        ({"stream-from-timestamp": "5"}, StartingStrategy.JAVA_TIMESTAMP),
+        ({"stream-from-timestamp": "5", "monitor-interval": "1s"}, StartingStrategy.JAVA_TIMESTAMP),
+        ({"streaming-max-files-per-micro-batch": "5", "monitor-interval": "1s"}, StartingStrategy.LATEST),
+        ({"streaming-max-bytes-per-micro-batch": "5"}, StartingStrategy.LATEST),
+        ({"branch": "b"}, StartingStrategy.LATEST),
+    ],
+)
+def test_javas_options_start_as_java_does(given: dict[str, str], strategy: StartingStrategy) -> None:
+    assert stream_options(given).strategy is strategy
+
+
+def test_javas_skips_and_ours_are_the_same_thing() -> None:
+    both = {"streaming-skip-delete-snapshots": "true", "streaming-skip-overwrite-snapshots": "true"}
+    assert set(stream_options(both).skips) == set(stream_options({"on-non-append": "skip"}).skips) == {"overwrite", "delete"}
+    assert stream_options({"streaming-skip-delete-snapshots": "true", "streaming-skip-overwrite-snapshots": "false"}).skips == ("delete",)
+    assert stream_options({"on-non-append": "skip-overwrite"}).skips == ("overwrite",)
+
+
+CONTRADICTIONS: list[tuple[dict[str, Any], str]] = [
+    ({"start-snapshot-id": 1}, "INCREMENTAL_FROM_SNAPSHOT_ID"),
+    ({"start-snapshot-timestamp": 1}, "INCREMENTAL_FROM_SNAPSHOT_TIMESTAMP"),
+    ({"start-tag": "t"}, "INCREMENTAL_FROM_SNAPSHOT_ID"),
+    ({"starting-strategy": "INCREMENTAL_FROM_SNAPSHOT_ID"}, "start-snapshot-id or start-tag"),
+    ({"starting-strategy": "INCREMENTAL_FROM_SNAPSHOT_ID", "start-snapshot-id": 1, "start-tag": "t"}, "not both"),
+    ({"starting-strategy": "INCREMENTAL_FROM_SNAPSHOT_ID", "start-snapshot-id": 1, "start-snapshot-timestamp": 1}, "means nothing"),
+    ({"starting-strategy": "INCREMENTAL_FROM_EARLIEST_SNAPSHOT", "start-snapshot-id": 1}, "means nothing"),
+    ({"starting-strategy": "INCREMENTAL_FROM_SNAPSHOT_TIMESTAMP"}, "start-snapshot-timestamp"),
+    ({"starting-strategy": "stream-from-timestamp"}, "Unknown starting-strategy"),
+    ({"starting-strategy": "LATEST"}, "INCREMENTAL_FROM_LATEST_SNAPSHOT"),
+    ({"starting-strategy": "TABLE_SCAN_THEN_INCREMENTAL", "stream-from-timestamp": 1}, "both say where"),
+    ({"on-non-append": "skip", "streaming-skip-delete-snapshots": "true"}, "Give one of them"),
+    ({"on-non-append": "cdc"}, "skip-overwrite"),
+    ({"on-expired": "skip"}, "earliest"),
+    ({"order-by": "watermark"}, "watermark-column"),
+    ({"order-by": "sequence", "watermark-column": "ts"}, "contradict"),
+    ({"order-by": "name"}, "sequence or watermark"),
+    ({"on-non-append": "changes", "order-by": "sequence"}, "means nothing to changes"),
+    ({"watermark-column-time-unit": "seconds"}, "needs watermark-column"),
+    ({"watermark-column": "n", "watermark-column-time-unit": "years"}, "microseconds"),
+    ({"streaming-max-files-per-micro-batch": 0}, "at least 1"),
+    ({"streaming-max-rows-per-micro-batch": "many"}, "whole number"),
+    ({"max-allowed-planning-failures": -2}, "at least -1"),
+    ({"monitor-interval": "soon"}, "duration"),
+    ({"streaming": "false"}, "spark.read"),
+    ({"case-sensitive": "maybe"}, "true or false"),
+    ({"selected-fields": " , "}, "names no column"),
+    ({"lookback": 1, "split-lookback": 2}, "two names of one thing"),
+    ({"branch": "a", "BRANCH": "b"}, "given twice"),
+    ({"starting-stategy": "x"}, "Did you mean 'starting-strategy'"),
+    ({"wharever": 1}, "Known: branch"),
+]
+
+
+@pytest.mark.parametrize(("given", "told"), CONTRADICTIONS, ids=lambda x: "+".join(x) if isinstance(x, dict) else None)
+def test_what_is_contradictory_or_unknown_is_refused_with_the_fix(given: dict[str, Any], told: str) -> None:
+    with pytest.raises(InvalidInput, match=re.escape(told)):
+        stream_options(given)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["snapshot-id", "tag", "as-of-timestamp", "end-snapshot-id", "end-tag", "end-timestamp", "limit", "async-micro-batch-planning-enabled",
+     "streaming-snapshot-polling-interval-ms", "versionAsOf", "include-column-stats"],
+)  # fmt: skip
+def test_options_of_batch_reads_are_refused_by_name(name: str) -> None:
+    with pytest.raises(Unsupported, match=re.escape(repr(name.lower()))):
+        stream_options({name: "1"})
+    assert name.lower() not in KNOWN
+
+
+def test_the_tables_name_and_the_options_must_agree() -> None:
+    assert stream_options({"on-non-append": "changes"}, changes=True).changes
+    assert stream_options({"branch": "b"}, branch="b").branch == "b"
+    with pytest.raises(InvalidInput, match="contradicts the table's name"):
+        stream_options({"on-non-append": "skip"}, changes=True)
+    with pytest.raises(InvalidInput, match="branch"):
+        stream_options({"branch": "a"}, branch="b")
