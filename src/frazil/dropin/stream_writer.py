@@ -9,7 +9,7 @@ from frazil.dropin.tables import create_empty, open_table, split_branch
 from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
 from frazil.spark.door.engine import sink_table
 from frazil.spark.host.jvm import is_classic
-from frazil.spark.streams.writer import SinkArguments, start
+from frazil.spark.streams.writer import SinkArguments, ends, start
 from frazil.table.table import Table
 
 _OTHERS = ("foreach", "foreachBatch")
@@ -24,6 +24,7 @@ class IcebergStreamWriter:
         self._output: str | None = None
         self._partitions: list[str] = []
         self._clustered = False
+        self._ends = False
         self._given: dict[str, Any] = {}
 
     def format(self, source: str) -> IcebergStreamWriter:
@@ -32,6 +33,10 @@ class IcebergStreamWriter:
 
     def outputMode(self, outputMode: str) -> IcebergStreamWriter:
         self._output, self.own = outputMode, self.own.outputMode(outputMode)
+        return self
+
+    def trigger(self, **trigger: Any) -> IcebergStreamWriter:
+        self._ends, self.own = ends(trigger), self.own.trigger(**trigger)
         return self
 
     def option(self, key: str, value: Any) -> IcebergStreamWriter:
@@ -121,7 +126,7 @@ class IcebergStreamWriter:
         self._check_layout(name, table)
         given = {**self._given, **({"branch": branch} if branch else {})}
         target = sink_table(table._backend, table._loaded, name)
-        return start(self.own, self._frame, target, SinkArguments(options=given, output_mode=self._output))
+        return start(self.own, self._frame, target, SinkArguments(options=given, output_mode=self._output, ends=self._ends))
 
     def _check_layout(self, name: str, table: Table) -> None:
         """As for `df.write`: a partitioning that is not the table's is refused rather than left unheard."""

@@ -323,20 +323,22 @@ class Table(CommittingVerbs):
         branch: str | None = None,
         snapshot_properties: Mapping[str, str] = {},
         on_commit: Callable[[int, CommitResult], object] | None = None,
+        policies: Sequence[Callable[[Any], object]] = (),
         hooks: Sequence[BatchHook] = (),
         case_sensitive: bool | None = None,
         **options: Any,
     ) -> Any:
-        """A DataStreamWriter that writes a streaming DataFrame into this table, each micro-batch exactly once, as one snapshot:
+        """Return a DataStreamWriter that writes a streaming DataFrame into this table, each micro-batch exactly once, as one snapshot:
         `t.write_stream(frame, mode="upsert").option("checkpointLocation", …).trigger(availableNow=True).start()`.
 
         `mode`: append; complete (each batch replaces all rows); upsert and cdc, by `key_columns` (None: the identifier fields).
-        `on_commit`: called after each batch with its number and CommitResult. `options`: see docs/streams-sink.md.
+        `on_commit`: called after each batch with its number and CommitResult. `policies`: functions that announce complete partitions
+        (docs/partition-commit.md). `options`: see docs/streams-sink.md.
         """
         given = {**options, **({} if branch is None else {"branch": branch})}
         typed: dict[str, Any] = {
             "mode": mode, "options": given, "snapshot_properties": arguments.mapping("snapshot_properties", snapshot_properties),
-            "on_commit": on_commit, "hooks": tuple(hooks), "case_sensitive": case_sensitive,
+            "on_commit": on_commit, "policies": tuple(policies), "hooks": tuple(hooks), "case_sensitive": case_sensitive,
         }  # fmt: skip
         return engines.stream_writer(frame, self._backend, self._loaded, self._name, typed)
 

@@ -133,19 +133,6 @@ def listen(spark: Any) -> None:
         ensure_callback_server_started(spark.sparkContext._gateway)
 
 
-def watermark_ms(spark: Any, query_id: str) -> int | None:
-    """The watermark of the batch that a streaming query runs now, in milliseconds since 1970; None: it has none, or Spark does not tell."""
-    try:
-        query = spark.streams.get(query_id)
-        found = int(query._jsq.streamingQuery().lastExecution().offsetSeqMetadata().batchWatermarkMs())
-    except Exception as error:  # an inside of Spark, which versions may change
-        if "watermark" not in _WARNED:
-            _WARNED.add("watermark")
-            _LOG.warning("This Spark does not tell the watermark of a streaming query's batch: %s", error)
-        return None
-    return found or None
-
-
 # Plans of frames ------------------------------------------------------------------------------------------------------------------------
 
 
@@ -178,12 +165,12 @@ def analysed_plan(frame: DataFrame) -> Any:
 
 
 def has_watermark(frame: DataFrame) -> bool:
-    """Whether withWatermark was called on a streaming frame, or on one that it is made of; True where that cannot be told (Connect)."""
+    """Tell whether withWatermark was called on a streaming frame or on what it is made of; True on Spark Connect, which does not say."""
     return not is_classic(frame) or "EventTimeWatermark" in analysed_plan(frame).toString()
 
 
 def batch_watermark_ms(query: Any) -> int:
-    """The watermark that the batch which a streaming query runs was planned with. Raises one of NOT_AS_KNOWN."""
+    """Return the watermark of the batch that a streaming query runs, in milliseconds since 1970. Raises one of NOT_AS_KNOWN."""
     return int(query._jsq.streamingQuery().lastExecution().offsetSeqMetadata().batchWatermarkMs())
 
 

@@ -13,7 +13,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from frazil.errors import InvalidInput, Unsupported
 from frazil.spark.host import jvm
-from frazil.spark.streams.files_query import FilesStreamWriter, batch_watermark, require_watermark
+from frazil.spark.streams.files_query import FilesStreamWriter
+from frazil.spark.streams.partition_commits import batch_watermark, require_watermark
 from frazil.stream.partitions.directories import announce, folder, publish
 from frazil.stream.partitions.options import PartitionCommitOptions, is_partition_option, partition_commit_options
 from frazil.stream.partitions.zones import zone_of

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Self
 
 from pyspark.sql import DataFrame
@@ -16,9 +17,11 @@ from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.errors import InvalidInput, NoSuchMethod, Unsupported
 from frazil.ops.engine import Engine
 from frazil.ops.operation import writable
-from frazil.spark.host.jvm import is_classic, watermark_ms
+from frazil.spark.host.jvm import is_classic
 from frazil.spark.streams.batch_rows import FrameRows
-from frazil.stream.hooks import BatchHook
+from frazil.spark.streams.partition_commits import announce_without_batches, batch_watermark, require_watermark
+from frazil.stream.hooks import BatchHook, MicroBatch
+from frazil.stream.partitions.commit_hook import PartitionCommit, partition_commit_of
 from frazil.stream.sink.batch import OnCommit, StreamSink, checked_options
 
 _CHECKPOINT = ("checkpointlocation", "checkpoint_location", "checkpoint-location")
@@ -40,7 +43,11 @@ class SinkTable:
 
 @dataclass(frozen=True)
 class SinkArguments:
-    """What a caller typed: the write mode, options of all kinds, and what Python alone can say."""
+    """Hold what a caller typed: the write mode, options of all kinds, and what only Python can say.
+
+    `policies`: functions of partition commit, run where `sink.partition-commit.policy.kind` lists `custom`. `ends`: the trigger ends the
+    query when its input is read (availableNow, once).
+    """
 
     mode: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -48,6 +55,8 @@ class SinkArguments:
     snapshot_properties: Mapping[str, str] = field(default_factory=dict)
     on_commit: OnCommit | None = None
     hooks: Sequence[BatchHook] = ()
+    policies: Sequence[Callable[[Any], object]] = ()
+    ends: bool = False
     case_sensitive: bool | None = None
 
 
@@ -57,14 +66,29 @@ def start(writer: Any, frame: DataFrame, table: SinkTable, given: SinkArguments)
     check_frame(frame, table.name)
     backend = writable(table.backend, table.name)
     output, mode = modes(given.output_mode, given.mode, given.options)
-    options = checked_options(_without_sparks(given.options), table.loaded, mode=mode)
+    partition_commit, others = partition_commit_of(_without_sparks(given.options), given.policies)
+    options = checked_options(others, table.loaded, mode=mode)
     if given.on_commit is not None and not callable(given.on_commit):
         raise InvalidInput(f"on_commit is a function of the batch's number and its CommitResult, not {given.on_commit!r}.")
+    hooks = (*given.hooks, *(() if partition_commit is None else (partition_commit,)))
     sink = StreamSink(
-        backend, table.loaded, table.name, "", options, dict(given.snapshot_properties), given.hooks, given.on_commit, table.shown,
+        backend, table.loaded, table.name, "", options, dict(given.snapshot_properties), hooks, given.on_commit, table.shown,
         given.case_sensitive,
     )  # fmt: skip
-    return writer.outputMode(output).foreachBatch(BatchWriter(sink, table.engine_of, frame.sparkSession)).start()
+    if partition_commit is not None:
+        partition_commit.check(table.loaded.metadata, MicroBatch("", 0, table.name, backend, sink.branch))
+        require_watermark(frame, partition_commit.options)
+    query = writer.outputMode(output).foreachBatch(BatchWriter(sink, table.engine_of, frame.sparkSession)).start()
+    if partition_commit is not None:
+        announce = partial(_announce, partition_commit, MicroBatch(query.id, -1, table.name, backend, sink.branch), table.loaded)
+        announce_without_batches(frame.sparkSession, query, announce, given.ends and partition_commit.options.end_input)
+    return query
+
+
+def _announce(partition_commit: PartitionCommit, batch: MicroBatch, table: LoadedTable, last: bool) -> None:
+    """Announce the due partitions of a query that has no batch now."""
+    newest = batch.backend.load(table.identifier or (table.metadata.location,))
+    partition_commit.committed(replace(batch, last=last), newest)
 
 
 def check_frame(frame: DataFrame, name: str) -> None:
@@ -107,6 +131,11 @@ def _without_sparks(options: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def ends(trigger: Mapping[str, Any]) -> bool:
+    """Tell whether a query with this trigger ends when its input is read."""
+    return bool(trigger.get("availableNow") or trigger.get("once"))
+
+
 class BatchWriter:
     """The function of foreachBatch. Spark calls it again with the same number for a batch that it does not know to be done."""
 
@@ -120,9 +149,11 @@ class BatchWriter:
             raise InvalidInput("Spark tells no id of the streaming query, without which a batch cannot be committed exactly once.")
         if self._sink.query_id != query_id:
             self._sink = replace(self._sink, query_id=query_id)
-        mark = watermark_ms(self._owner, query_id) if self._sink.hooks else None
+        watermark = batch_watermark(self._owner, query_id) if self._sink.hooks else None
         with _adaptive(session, self._owner):
-            result = self._sink.commit(batch_id, FrameRows(frame, self._engine_of(session), self._sink.table.metadata), watermark_ms=mark)
+            result = self._sink.commit(
+                batch_id, FrameRows(frame, self._engine_of(session), self._sink.table.metadata), watermark_ms=watermark
+            )
             if result.skipped:  # its rows are there already, but Spark learns watermark and state only from rows that it has seen
                 frame.write.format("noop").mode("append").save()
 
@@ -172,6 +203,7 @@ class TableStreamWriter:
 
     def trigger(self, **trigger: Any) -> Self:
         self._own = self._own.trigger(**trigger)
+        self._given = replace(self._given, ends=ends(trigger))
         return self
 
     def queryName(self, queryName: str) -> Self:
