@@ -32,6 +32,7 @@ from frazil.errors import CorruptData, Unsupported
 from frazil.expr.building import column, from_numpy
 
 NATIVE_FROM_BYTES = 24_000  # decompressed; below, starting the native reader costs more than it saves
+_ENTRIES_AT_ONCE = 1 << 17  # a manifest has fewer, as a rule: its columns come in one piece each, which need not be copied together
 _SYNC = bytes(range(16))
 _MANY, _TRIED, _TRIED_RATIO, _FEW_BYTES = 32, 16, 20, 4096
 _USUAL_RATIO = 8
@@ -197,7 +198,8 @@ def _swells(chunk: bytes) -> bool:
 
 def _collect(engine: Any, parts: list[Any], schema: pa.Schema) -> pa.Table:
     with _memory_file(parts) as path:
-        context = engine.SessionContext(engine.SessionConfig().with_target_partitions(1))  # a new one, since contexts cache by path
+        config = engine.SessionConfig().with_target_partitions(1).with_batch_size(_ENTRIES_AT_ONCE)
+        context = engine.SessionContext(config)  # a new one, since contexts cache by path
         batches = context.read_avro(path, schema, [], "").collect()
     return pa.Table.from_batches(batches, schema=schema) if batches else schema.empty_table()
 
