@@ -228,3 +228,20 @@ def test_the_batch_of_a_stream_may_be_merged(table, source, session, tmp_path):
         availableNow=True
     ).start().awaitTermination()
     assert state(t) == {**start(15), **{i: (f"s{i}", i * 100) for i in range(15, 25)}}
+
+
+def test_text_with_a_collation_is_compared_as_spark_does_or_refused_and_never_byte_by_byte_in_silence(table, session):
+    # Spark refuses to compare text of two collations; a comparison by bytes would call 'N15' and 'n15' two names.
+    t = table()
+    source = session.sql("SELECT 15L AS id, collate('N15', 'UTF8_LCASE') AS name, 7 AS v")
+    with pytest.raises(InvalidInput, match="(?i)collation"):
+        t.merge(source, "target.name = source.name").when_matched_update({"v": "source.v"}).execute()
+    with pytest.raises(InvalidInput, match=r"Column name of the source has a collation.*|.*CAST\(`name` AS STRING COLLATE UTF8_BINARY\)"):
+        t.upsert(source, join_cols=["name"])
+    with pytest.raises(InvalidInput, match="Column name of the source has a collation"):
+        t.merge(source, "target.name = source.name", runner="in-process").when_matched_update({"v": "source.v"}).execute()
+    assert state(t) == start()
+    assert t.upsert(source, join_cols=["id"]).rows_updated == 1  # as a value a collated text is text
+    explicit = source.selectExpr("id", "cast(name as string collate UTF8_LCASE) as name", "v")
+    t.merge(explicit, "lower(target.name) = 'n3' and target.id = 3").when_matched_update({"name": "source.name"}).execute()
+    assert state(t) == {**start(), 15: ("N15", 7), 3: ("N15", 30)}

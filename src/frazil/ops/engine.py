@@ -41,7 +41,8 @@ class ReadySource:
     """Hold the source of a MERGE after its single evaluation.
 
     `rows`: how many rows it has. `open`: opens it for reading. `native`: the source as a frame of the engine; `frame`: the frame that the
-    caller passed. Both are None unless the engine evaluates SQL over the source.
+    caller passed. Both are None unless the engine evaluates SQL over the source. `collated`: names of its text columns that the engine
+    compares otherwise than byte by byte.
     """
 
     schema: Schema
@@ -49,6 +50,7 @@ class ReadySource:
     open: Callable[[], MergeSource]
     native: Any = None
     frame: Frame = None
+    collated: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, source: MergeSource) -> ReadySource:

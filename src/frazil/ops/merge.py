@@ -17,10 +17,11 @@ from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_options import meaningless
 from frazil.commit.actions import Action, MetadataChange
 from frazil.commit.apply import apply_updates
-from frazil.errors import ParseError, Unsupported
+from frazil.errors import InvalidInput, ParseError, Unsupported
 from frazil.expr.functions.by_name import find_function
 from frazil.expr.nodes import Call, Expression, walk
 from frazil.expr.parse import parse
+from frazil.expr.quoted import back_quoted
 from frazil.ops.engine import ReadySource
 from frazil.ops.frames import is_spark_column
 from frazil.ops.stage import InputFrame, StagedWrite, evolve_to
@@ -66,10 +67,14 @@ def stage_merge(step: Step, rows: InputFrame, merge: Merge, mode: str | None = N
             refuse_without_key(ready.schema, unique, step.case_sensitive)
         if unique and not merge.merge_schema:
             refuse_unknown(ready.schema, step.schema, step.case_sensitive)
+        same = str if step.case_sensitive else str.lower
+        collated = [n for n in ready.collated if not unique or same(n) in map(same, unique)]
+        if collated and (unique or not step.engine.evaluates_sql):
+            raise _compared_otherwise(collated[0])
         bound = None
         writes = any(clause.do is not Do.DELETE for clause in merge.clauses)
         has_spark_columns = any(map(is_spark_column, merge.words))
-        by_sql = has_spark_columns or (writes and not unique and step.shuffles("merge", ready.schema))
+        by_sql = has_spark_columns or bool(collated) or (writes and not unique and step.shuffles("merge", ready.schema))
         if not by_sql and (not step.engine.evaluates_sql or unique or ready.rows <= IN_TASKS):
             bound = step.in_grammar(partial(_bound, step, ready.schema, merge, bool(unique)))
         staged = _by_sql(step, ready, merge, chosen, checked) if bound is None else _in_tasks(step, ready, bound, chosen, unique)
@@ -80,6 +85,12 @@ def stage_ready(step: Step, source: MergeSource, merge: Merge, mode: Mode) -> St
     """Write the files of an upsert whose source is staged and holds each key once, and return them with the action that commits them.
     Columns that only the source has are ignored; rows that would not change are left as they are."""
     return _joined(step, source, _bound(step, source.schema, merge, True), mode, ())
+
+
+def _compared_otherwise(column: str) -> InvalidInput:
+    told = f"Column {column} of the source has a collation, but Iceberg tables hold text without one, which is compared byte by byte."
+    hint = f"Cast it in the source: CAST({back_quoted([column])} AS STRING COLLATE UTF8_BINARY)."
+    return InvalidInput(told, hint=hint, column=column)
 
 
 def _check_upsert(step: Step) -> None:

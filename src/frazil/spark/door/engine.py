@@ -47,7 +47,7 @@ from frazil.spark.read.view_refresh import follow, refresh
 from frazil.spark.streams import writer
 from frazil.spark.tasks.spark_runner import SparkRunner, runner
 from frazil.spark.types.arrow_types import for_spark
-from frazil.spark.types.spark_types import from_spark
+from frazil.spark.types.spark_types import collated_columns, from_spark
 from frazil.spark.write import native_write
 from frazil.spec.data_file import DataFile
 from frazil.spec.metadata import TableMetadata
@@ -262,4 +262,4 @@ def _staged_by_spark(frame: DataFrame, folder: str, storage: Storage) -> ReadySo
     staged = stage_by_spark(frame, folder, storage)
     files = SourceFiles(tuple(f.location for f in staged.files), storage)
     opened = partial(open_source, files) if staged.files else partial(MergeSource, staged.schema.empty_table())
-    return ReadySource(iceberg_schema(staged.schema), staged.rows, opened, staged, frame)
+    return ReadySource(iceberg_schema(staged.schema), staged.rows, opened, staged, frame, collated_columns(frame.schema))

@@ -116,6 +116,11 @@ def _iceberg_type(type_: s.DataType, column: str, next_id: Callable[[], int]) ->
     return primitive
 
 
+def collated_columns(schema: s.StructType) -> tuple[str, ...]:
+    """Return the names of the text columns that Spark compares by a collation other than UTF8_BINARY. Iceberg's text has no collation."""
+    return tuple(f.name for f in schema.fields if isinstance(f.dataType, s.StringType) and not f.dataType.isUTF8BinaryCollation())
+
+
 def contains(type_: i.IcebergType, *kinds: type[i.IcebergType]) -> bool:
     """Tell whether a type is one of these kinds, or contains one at any depth."""
     return isinstance(type_, kinds) or any(contains(c.field_type, *kinds) for c in i.children(type_))
