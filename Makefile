@@ -17,7 +17,7 @@ export FRAZIL_TEST_CACHE := $(abspath $(CACHE))
 export TZ := UTC
 
 .DEFAULT_GOAL := help
-.PHONY: help setup peers demo test test-all test-next check bench soak lock clean
+.PHONY: help setup peers demo demo-stream test test-all test-next check bench soak lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1\t/' | expand -t 12
@@ -38,6 +38,9 @@ peers: setup  ## environments of Java Iceberg, PyIceberg and the older Sparks, i
 demo: setup  ## real flights through Spark into a table that evolves, travels in time and opens in PyIceberg
 	@PYTHON=$(PY) tests/peers/setup.sh pyiceberg $(PEERS)
 	@$(PY) demo/flights.py --pyiceberg $(PEERS)/pyiceberg/bin/python $(ARGS)
+
+demo-stream: setup  ## changes of real flights through two streams into tables, while the driver is killed again and again
+	@$(PY) demo/streams.py $(ARGS)
 
 test: peers  ## all tests on Spark 4.3 with real servers, a short form on 4.1 and 4.2 (ARGS="tests/scan -k word" for less)
 	@NOT_RUN="$(if $(ARGS),,the long forms (make soak); the full suites on Spark 4.1 and 4.2 (make test-all))" \

@@ -68,7 +68,7 @@ def test_the_lock_file_holds_every_dependency() -> None:
 def test_every_word_of_the_makefile_has_a_line_of_help() -> None:
     run = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
     words = {line.split()[0] for line in run.stdout.splitlines() if line.strip()}
-    assert {"help", "demo", "test", "test-all", "check", "bench", "soak"} <= words
+    assert {"help", "demo", "demo-stream", "test", "test-all", "check", "bench", "soak"} <= words
 
 
 def test_links_between_documents_lead_somewhere() -> None:
