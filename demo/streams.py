@@ -148,7 +148,7 @@ def check(folder: Path, changes: pa.Table) -> bool:
     done = [r for r in hourly.inspect.partition_commits().to_pylist() if r["committed_at"] is not None]
     marks = len(list((folder / "warehouse").rglob("_SUCCESS")))
     say(
-        f"   {len(done)} of {len(hourly.inspect.partitions())} hours are complete, {marks} files _SUCCESS; the others wait for the watermark"
+        f"   {len(done)} of {len(hourly.inspect.partitions())} hours are complete, {marks} files _SUCCESS; the others wait"
     )
     say(f"   nyc.flights has {len(keyed.snapshots())} snapshots, one per file of changes ({FILES})")
     return all(same) and len(keyed.snapshots()) == FILES and marks == len(done) > 0

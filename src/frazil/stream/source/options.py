@@ -16,7 +16,7 @@ from frazil.expr.nodes import Predicate
 from frazil.ops.reading import predicate_of
 from frazil.scan.snapshot_ref import to_milliseconds
 from frazil.spec.snapshot import MAIN_BRANCH
-from frazil.stream.source.durations import milliseconds_of
+from frazil.stream.durations import duration_ms
 
 
 class StartingStrategy(StrEnum):
@@ -140,7 +140,7 @@ def stream_options(
     names = given.get("selected-fields")
     return StreamOptions(
         strategy, _number(given, "start-snapshot-id", low=None), given.get("start-tag"), _time(given, zone),
-        branch or given.get("branch", MAIN_BRANCH), milliseconds_of(given.get("monitor-interval", "60s"), "monitor-interval"),
+        branch or given.get("branch", MAIN_BRANCH), duration_ms("monitor-interval", given.get("monitor-interval", "60s")),
         _failures(given), _limits(given), skips, with_changes, _one_of(given, "on-expired"), _one_of(given, "on-rollback"), order, column,
         _unit(given, column), ("*",) if names is None else _names(names), _filter(options, given),
         _flag(given, "case-sensitive", case_sensitive), zone, {_SPLITS[k]: v for k, v in given.items() if k in _SPLITS},

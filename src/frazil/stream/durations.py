@@ -12,7 +12,7 @@ _UNITS = {
     "d": 86_400_000, "day": 86_400_000, "h": 3_600_000, "hour": 3_600_000, "m": 60_000, "min": 60_000, "minute": 60_000, "s": 1000,
     "sec": 1000, "second": 1000, "ms": 1, "milli": 1, "millisecond": 1, "": 1,
 }  # fmt: skip
-_PLURALS = {f"{unit}s": ms for unit, ms in _UNITS.items() if len(unit) > 2 and unit != "min"}
+_PLURALS = {f"{unit}s": ms for unit, ms in _UNITS.items() if len(unit) > 2}
 
 
 def duration_ms(name: str, given: Any) -> int:
