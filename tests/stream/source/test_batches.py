@@ -57,6 +57,16 @@ def test_a_batch_has_at_most_so_many_bytes_unless_one_file_has_more(start: dict[
     assert sizes(story, **start, **{BYTES: 1}) == [1] * 9
 
 
+@pytest.mark.parametrize("limit", [{FILES: 1}, {ROWS: 1}, {BYTES: 1}, {FILES: 1, ROWS: 2, BYTES: 10}, {}])
+def test_an_append_without_files_is_passed_whatever_the_limits(limit: dict[str, int]) -> None:
+    # Flink's sink commits such snapshots to keep its position while a stream is idle.
+    story = Story("a")
+    story.table.append(story.rows(5).slice(0, 0))
+    assert len(story.table.snapshots()) == 2
+    story.do("a")
+    assert sum(sizes(story, **EARLIEST, **limit)) == 2 * story.parts
+
+
 def test_the_tightest_of_several_limits_counts() -> None:
     story = Story("aaaa", parts=3)
     assert sizes(story, **EARLIEST, **{FILES: 5, ROWS: 4}) == [4, 4, 4]
@@ -333,6 +343,15 @@ def test_a_logged_batch_whose_end_is_gone_fails_or_is_left_out_as_told() -> None
     again = story.source(**EARLIEST, on_expired="earliest")
     assert ids_of(again.plan(start, end)) == []
     assert sorted(drained(again, end)[0]) == story.ids(2)
+
+
+def test_a_table_that_gets_its_uuid_while_a_stream_runs_is_the_same_table() -> None:
+    story = Story("aa")
+    at = drained(story.source(**EARLIEST))[1]
+    text = json.dumps(at)
+    without = json.loads(text.replace(str(story.table.metadata.table_uuid), "None"))  # as the offset of a v1 table that has none
+    story.do("a")
+    assert without != at and drained(story.source(**EARLIEST), without)[0] == story.ids(2)
 
 
 def test_a_branch_that_is_gone_is_an_error() -> None:

@@ -24,12 +24,13 @@ class StreamTable:
 
     @classmethod
     def of(cls, backend: CatalogBackend | None, loaded: LoadedTable, name: str) -> StreamTable:
-        """Describe a loaded table. Raises Unsupported for one in this process's memory."""
+        """Describe a loaded table. Raises Unsupported for one in this process's memory, or opened by a metadata file."""
         if scheme_of(loaded.metadata.location) == "memory":
             text = "A table in memory lives in this process; a stream's processes cannot see it."
             raise Unsupported(text, hint="Use a catalog of another type, or incremental_append_scan().", table=name)
         if backend is None:
-            return cls(name, None, (), loaded.metadata_location, dict(loaded.config))
+            text = f"{name} was opened from one metadata file, which never changes: a stream over it would get no rows."
+            raise Unsupported(text, hint="Load the table by its name or its location.", table=name)
         if isinstance(backend, LocationBackend):
             return cls(name, None, (), backend.location, dict(backend.properties))
         return cls(name, backend.name, tuple(loaded.identifier), loaded.metadata.location, dict(backend.properties))

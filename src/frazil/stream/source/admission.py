@@ -147,6 +147,8 @@ def _read(snapshot: Snapshot, position: Position, budget: Budget, options: Strea
         return whole if _takes_changes(snapshot, budget) else position
     here = position if position.phase == "files" else Position(snapshot.snapshot_id, "files", 0, "", position.ordinal)
     found = added.of(snapshot)
+    if found.files == 0:  # an append without files, such as those by which Flink's sink keeps an idle stream's position
+        return whole
     if here.file == 0 and budget.takes_whole(found.files, found.rows, found.bytes):
         return whole
     taken = budget.takes(found.files - here.file, lambda: _sizes(found, here.file, added))

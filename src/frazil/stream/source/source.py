@@ -28,6 +28,7 @@ from frazil.stream.source.pinned_schema import with_schema
 from frazil.stream.source.scan_pages import ScanPages
 from frazil.stream.source.start import earliest, latest, resolve_start
 
+_NO_UUID = "None"
 _log = logging.getLogger("frazil")
 _FINAL = (InvalidInput, NoSuchTableError, NoSuchRefError, NoSuchSnapshotError, CorruptData)
 _LONGEST_PAUSE = 10.0
@@ -224,7 +225,8 @@ class StreamSource:
         return replace(found, ordinal=offset.position.ordinal)
 
     def _lost(self, view: _View, history: StreamHistory, offset: Offset) -> Lost | None:
-        if offset.table_uuid != str(view.metadata.table_uuid):
+        now = str(view.metadata.table_uuid)
+        if offset.table_uuid != now and offset.table_uuid != _NO_UUID:  # the first commit of Frazil gives a v1 table without a uuid one
             return Lost.ROLLED_BACK
         pending = history.after(offset.position)
         return pending if isinstance(pending, Lost) else None
@@ -306,6 +308,8 @@ class StreamSource:
         if lost is None:
             return offset.position
         if self._policy(view, offset, lost) == "latest":
+            _log.warning("Position %s of the stream over %s is %s: the batch up to %s is left out.", offset.position, view.metadata.location,
+                         lost.value, last.position)  # fmt: skip
             return None
         return replace(earliest(StreamHistory(view.metadata, self._end_of(view, last))), ordinal=offset.position.ordinal)
 
