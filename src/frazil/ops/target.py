@@ -1,6 +1,6 @@
 """Choose where and how a write goes: the branch (write-audit-publish included), the summary properties and the write options.
 
-The branch that a read takes under write-audit-publish is chosen in `reading`.
+The branch that a read takes under write-audit-publish is chosen in `ops.reading`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Build the MERGE of an upsert (update rows whose key exists, insert the others), and check its frame before it begins."""
+"""Build the MERGE of an upsert (update rows whose key exists, insert the others), and check its frame before it begins. Keys are looked up in `key_index`."""
 
 from __future__ import annotations
 

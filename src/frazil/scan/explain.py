@@ -1,6 +1,6 @@
 """Explain a scan plan as text: the files that were skipped, by which statistics, and what became of every delete file.
 
-Data files are counted, not explained one by one: `prune.file_pruner` decides which are kept.
+Data files are counted, not explained one by one: `scan.prune.file_pruner` decides which are kept.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from frazil.errors import InvalidInput
+from frazil.scan.delete_report import EXPLAINED, ExplainedDeletes, Reason
 from frazil.scan.deletes import DeleteEntries, DeleteIndex
 from frazil.scan.explain_deletes import DataFiles, data_files, read_deletes_explained, row_of, unread_deletes_explained
-from frazil.scan.explained_deletes import EXPLAINED, ExplainedDeletes, Reason
 from frazil.scan.report import ScanReport, size_text
 from frazil.scan.tasks import PlannedFiles
 from frazil.spec.metadata import TableMetadata

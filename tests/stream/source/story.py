@@ -20,8 +20,8 @@ from frazil.commit.actions import MetadataChange, RewriteFiles
 from frazil.commit.transaction import commit
 from frazil.scan.incremental import snapshots_between
 from frazil.spec.updates import RemoveSnapshots
-from frazil.stream.source.batch import BatchPlan
 from frazil.stream.source.options import Limits, stream_options
+from frazil.stream.source.plan_batch import BatchPlan
 from frazil.stream.source.source import Clock, StreamSource
 
 _names = itertools.count()

@@ -12,10 +12,10 @@ from frazil.spark.streams.stream_table import StreamTable
 from frazil.spark.types.spark_types import contains, to_spark
 from frazil.spec.schema import Schema
 from frazil.spec.types import VariantType, children
-from frazil.stream.source.batch import TableState
 from frazil.stream.source.file_order import order_of
 from frazil.stream.source.history import head_of
 from frazil.stream.source.options import StreamOptions
+from frazil.stream.source.plan_batch import TableState
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,13 @@ from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshot
 from frazil.stream.source.added import AddedFiles
-from frazil.stream.source.admission import next_position
-from frazil.stream.source.batch import BatchPlan, Segment, TableState, plan_rows, plan_with_changes, segments
+from frazil.stream.source.batch_end import next_position
 from frazil.stream.source.file_order import order_of, ordered_by
 from frazil.stream.source.history import Lost, StreamHistory, counted, head_of
 from frazil.stream.source.offset import NO_SNAPSHOT, Offset, Position, parse_offset, start_offset
 from frazil.stream.source.options import Limits, StreamOptions
 from frazil.stream.source.pinned_schema import with_schema
+from frazil.stream.source.plan_batch import BatchPlan, Segment, TableState, plan_rows, plan_with_changes, segments
 from frazil.stream.source.scan_pages import ScanPages
 from frazil.stream.source.start import earliest, latest, resolve_start
 
@@ -308,8 +308,8 @@ class StreamSource:
         if lost is None:
             return offset.position
         if self._policy(view, offset, lost) == "latest":
-            _log.warning("Position %s of the stream over %s is %s: the batch up to %s is left out.", offset.position, view.metadata.location,
-                         lost.value, last.position)  # fmt: skip
+            _log.warning("Position %s of the stream over %s is %s: the batch up to %s is left out.", offset.position,
+                         view.metadata.location, lost.value, last.position)  # fmt: skip
             return None
         return replace(earliest(StreamHistory(view.metadata, self._end_of(view, last))), ordinal=offset.position.ordinal)
 

@@ -26,7 +26,7 @@ from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshot
 from frazil.storage import Storage
 from frazil.stream.source.added import AddedFiles
-from frazil.stream.source.admission import READ, REFUSED, refuse, treatment
+from frazil.stream.source.batch_end import READ, REFUSED, refuse, treatment
 from frazil.stream.source.file_order import FileOrder
 from frazil.stream.source.offset import Position
 from frazil.stream.source.options import StreamOptions
