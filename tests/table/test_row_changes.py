@@ -381,7 +381,7 @@ def test_a_task_that_is_killed_after_its_work_leaves_rows_and_files_as_they_were
 
 def test_a_runner_is_a_runner(make):
     t = make(range(3))
-    with pytest.raises(InvalidInput, match="runner is"):
+    with pytest.raises(InvalidInput, match="runner must be"):
         t.delete("id = 1", runner="spork")
 
 

@@ -1,4 +1,7 @@
-"""Build the MERGE of an upsert (update rows whose key exists, insert the others), and check its frame before it begins. Keys are looked up in `key_index`."""
+"""Build the MERGE of an upsert (update rows whose key exists, insert the others), and check its frame before it begins.
+
+The keys are looked up in `key_index`, by way of `pairing`.
+"""
 
 from __future__ import annotations
 
