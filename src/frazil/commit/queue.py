@@ -1,4 +1,4 @@
-"""The queue for commits to one table: whose turn it is, in this process and between the processes of a machine.
+"""Queue the commits to one table, in this process and between the processes of a machine.
 
 Writers that try at once all lose but one, and each lost try costs what a commit costs; in a queue each commits once. The queue is polite,
 nothing more: the catalog's compare-and-swap decides who was first, so whoever does not queue (another machine, another engine), or has no
@@ -25,14 +25,14 @@ _LOOK_AGAIN = 0.002  # seconds between two looks at another process's lock, abou
 
 
 class _Place:
-    """One commit's place in a line."""
+    """Hold the place of one commit in a line."""
 
     def __init__(self) -> None:
         self.thread, self.called = threading.get_ident(), threading.Event()
 
 
 class _Line:
-    """The commits of this process to one table: first come, first served."""
+    """Order the commits of this process to one table: first come, first served."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -114,7 +114,7 @@ def turn(table: LoadedTable, patience: float = PATIENCE, meanwhile: Callable[[],
 
 @contextlib.contextmanager
 def _folder(table: LoadedTable) -> Iterator[int | None]:
-    """The folder of a table's metadata, opened, whose lock the processes of a machine share; None where there is none on a local disk."""
+    """Open the folder of a table's metadata, whose lock the processes of a machine share; None where there is none on a local disk."""
     path = table.storage.local_path(table.metadata_location) if table.metadata_location else None
     try:
         descriptor = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) if path else None
@@ -150,7 +150,7 @@ def _wait_for(descriptor: int, until: float) -> None:
 
 
 def _after_fork() -> None:
-    """The threads that queue are the parent's, and so are its locks."""
+    """Reset the queue in a forked process: the waiting threads and the locks belong to the parent."""
     global _lines_lock
     _lines_lock = threading.Lock()
     _lines.clear()
