@@ -44,7 +44,7 @@ class _Line:
         return first is not None and first.thread == thread
 
     def enter(self, place: _Place) -> bool:
-        """Take a place; whether it is the first."""
+        """Take a place; tell whether it is the first."""
         with self._lock:
             if self._first is None:
                 self._first = place
@@ -53,8 +53,8 @@ class _Line:
             return False
 
     def wait(self, place: _Place, patience: float) -> None:
-        """Wait to be the first. When there is no patience left, it is first beside the one who was, so that the others need not wait for
-        one that hangs."""
+        """Wait until the place is the first. When patience runs out, the place becomes first beside the one that holds up the line, so that
+        the others need not wait for a commit that hangs."""
         if not place.called.wait(patience):
             with self._lock:
                 if self._first is not place:

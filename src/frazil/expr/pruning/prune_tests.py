@@ -26,7 +26,7 @@ from frazil.spec.types import (
 )
 
 Answer = tuple[Flag, Flag, Flag]
-_FEW = 12  # below this many values of IN, one pass a value is faster than ranking
+_FEW = 12  # below this many values of IN, one pass per value is faster than ranking
 
 
 def compare(op: str, a: Range, b: Range) -> Answer:
