@@ -87,10 +87,10 @@ def _line(table: LoadedTable) -> _Line:
 
 @contextlib.contextmanager
 def turn(table: LoadedTable, patience: float = PATIENCE, meanwhile: Callable[[], object] = lambda: None) -> Iterator[bool]:
-    """Wait for the turn to commit to a table, and have it for the block; whether others had theirs before, so that `table` is old.
+    """Wait for the turn to commit to a table, and hold it for the block; yield whether others had their turn before, so that `table` is old.
 
-    `meanwhile` is called when there are others to wait for. Nothing may rest on being alone in the block. A thread that has its turn gets
-    another one at once.
+    `meanwhile` is called when there are others to wait for. Nothing may rest on being alone in the block. A thread that
+    holds a turn gets another one at once.
     """
     line, place, until = _line(table), _Place(), time.monotonic() + patience
     if line.is_first(place.thread):
