@@ -1,8 +1,8 @@
 """Queue the commits to one table, in this process and between the processes of a machine.
 
-Writers that try at once all lose but one, and each lost try costs what a commit costs; in a queue each commits once. The queue is polite,
-nothing more: the catalog's compare-and-swap decides who was first, so whoever does not queue (another machine, another engine), or has no
-patience left, simply tries. A process that ends takes its place in the queue with it, since the kernel gives its lock free.
+Of writers that try at the same time all lose but one, and each lost attempt costs as much as a commit; in a queue each commits once. The
+queue only saves work: the catalog's compare-and-swap decides which commit was first, so a writer that does not queue (another machine,
+another engine), or has no patience left, simply tries. A process that ends loses its place, since the kernel releases its lock.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from weakref import WeakValueDictionary
 from frazil.catalog.base import LoadedTable
 
 PATIENCE = 10.0
-"""Seconds that a commit waits for its turn at most: a writer that hangs in the middle of its own holds nobody up for longer."""
-_LOOK_AGAIN = 0.002  # seconds between two looks at another process's lock, about
+"""Seconds that a commit waits for its turn at most: a writer that hangs during its own turn delays no other for longer."""
+_LOOK_AGAIN = 0.002  # seconds, roughly, between two attempts to lock a folder that another process has locked
 
 
 class _Place:
@@ -67,7 +67,7 @@ class _Line:
                 self._first = self._others.popleft() if self._others else None
                 if self._first is not None:
                     self._first.called.set()
-            elif place in self._others:  # it was interrupted while it waited
+            elif place in self._others:  # the place was interrupted while it waited
                 self._others.remove(place)
 
 
@@ -87,10 +87,11 @@ def _line(table: LoadedTable) -> _Line:
 
 @contextlib.contextmanager
 def turn(table: LoadedTable, patience: float = PATIENCE, meanwhile: Callable[[], object] = lambda: None) -> Iterator[bool]:
-    """Wait for the turn to commit to a table, and hold it for the block; yield whether others had their turn before, so that `table` is old.
+    """Wait for the turn to commit to a table, and hold it for the block; yield whether others had their turn before, so that `table` is
+    stale.
 
-    `meanwhile` is called when there are others to wait for. Nothing may rest on being alone in the block. A thread that
-    holds a turn gets another one at once.
+    `meanwhile` is called when there are others to wait for. The code in the block must be right without being alone, since a wait ends
+    when patience runs out. A thread that holds a turn gets another one at once.
     """
     line, place, until = _line(table), _Place(), time.monotonic() + patience
     if line.is_first(place.thread):

@@ -1,7 +1,8 @@
 """Commit actions in a loop: apply them to the metadata, swap once, and try again on fresh metadata when another writer was first.
 
-A lost race is a value. Only metadata is redone: data files are written once, manifests are used again, the snapshot id stays, so that a try
-that landed without an answer is recognised. Unknown outcome: nothing is deleted. Certain failure: exactly what this commit wrote is.
+A lost race is a value (`Conflict`), not an error. Only metadata is made again: data files are written once, manifests are reused, the
+snapshot id stays, so that an attempt that was applied without an answer is recognised. After an unknown outcome nothing is deleted; after
+certain failure exactly the files that this commit wrote are.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ class _Commit:
             patience = min(PATIENCE, self.longest, self.total - (time.monotonic() - self.started))
             with turn(self.base, patience, self.write_new_manifests) as others_were_first:
                 if others_were_first or lost:
-                    self.next_base()  # a try on what is known to be old would be lost
+                    self.next_base()  # an attempt on metadata that is known to be stale would be lost
                 begun = time.monotonic()
                 ready, outcome = self.attempt()
                 if isinstance(outcome, Conflict) and not (others_were_first or lost):  # the table was loaded long ago, as a rule
@@ -247,7 +248,7 @@ class _Commit:
         )  # fmt: skip
 
     def succeeded(self, table: LoadedTable) -> CommitOutcome:
-        """Drop what lost attempts left; a failure to do so is no failure of the commit."""
+        """Remove the files that lost attempts left; a failure to remove them does not fail the commit."""
         try:
             used = self.used(table)
             if used is not None:

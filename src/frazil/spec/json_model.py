@@ -28,11 +28,11 @@ class JsonModel:
     @classmethod
     def model_validate(cls, obj: Any) -> Self:
         """Make the object from its parsed JSON form. Raises CorruptData, ValidationError."""
-        noun: Self = from_above(_CODEC, "from_object")(cls, obj)
-        return noun
+        model: Self = from_above(_CODEC, "from_object")(cls, obj)
+        return model
 
     @classmethod
     def model_validate_json(cls, json_data: str | bytes) -> Self:
         """Parse the object from JSON text. Raises ParseError for text that is not JSON, CorruptData, ValidationError."""
-        noun: Self = from_above(_CODEC, "from_text")(cls, json_data)
-        return noun
+        model: Self = from_above(_CODEC, "from_text")(cls, json_data)
+        return model

@@ -104,7 +104,7 @@ def promoted(old: IcebergType, new: IcebergType, value: Any) -> Any:
     return value
 
 
-def _internal(type_: IcebergType, value: Any) -> Any:  # one arm a type
+def _internal(type_: IcebergType, value: Any) -> Any:  # one arm per type
     match type_:
         case BooleanType():
             return value if isinstance(value, bool) else None

@@ -55,7 +55,7 @@ class InputFile:
         return self.storage.size(self.location)
 
     def __bool__(self) -> bool:
-        return True  # also an empty file is one
+        return True  # an empty file, whose len is 0, is true as well
 
     def exists(self) -> bool:
         return self.storage.exists(self.location)
