@@ -1,4 +1,4 @@
-"""What PySpark looks for by itself: a module named `pyspark_*` with a `DefaultSource`. It makes `format("iceberg")` work unregistered."""
+"""Provide the `DefaultSource` that PySpark finds in modules named `pyspark_*`, so that `format("iceberg")` works unregistered."""
 
 from frazil.spark.door.datasource import IcebergSource as DefaultSource
 

@@ -1,4 +1,4 @@
-"""Each noun's JSON form, found by its class: what `JsonModel` offers on the nouns themselves."""
+"""Convert each class of the format to its JSON form and back: `JsonModel` offers this on the classes themselves."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ from frazil.spec.types import IcebergType, NestedField, StructType
 T = TypeVar("T")
 
 
-def to_object(noun: Any) -> Any:  # one arm a noun
-    """The JSON form of a noun, as the spec has it."""
-    match noun:
+def to_object(model: Any) -> Any:  # one arm per class
+    """Convert an object to its JSON form, as the spec has it."""
+    match model:
         case Schema():
-            return nouns.schema_to_json(noun)
+            return nouns.schema_to_json(model)
         case IcebergType():
-            return nouns.type_to_json(noun)
+            return nouns.type_to_json(model)
         case NestedField():
-            return nouns.field_to_json(noun)
+            return nouns.field_to_json(model)
         case PartitionSpec():
-            return nouns.spec_to_json(noun)
+            return nouns.spec_to_json(model)
         case PartitionField():
-            return nouns.partition_fields_to_json(PartitionSpec(noun))[0]
+            return nouns.partition_fields_to_json(PartitionSpec(model))[0]
         case SortOrder():
-            return nouns.sort_order_to_json(noun)
+            return nouns.sort_order_to_json(model)
         case SortField():
-            return nouns.sort_order_to_json(SortOrder(noun))["fields"][0]
+            return nouns.sort_order_to_json(SortOrder(model))["fields"][0]
         case Snapshot():
-            return nouns.snapshot_to_json(noun)
+            return nouns.snapshot_to_json(model)
         case SnapshotRef():
-            return nouns.ref_to_json(noun)
+            return nouns.ref_to_json(model)
         case TableMetadata():
-            return msgspec.json.decode(encode_metadata(noun))
-    raise InvalidInput(f"{type(noun).__name__} has no JSON form.")
+            return msgspec.json.decode(encode_metadata(model))
+    raise InvalidInput(f"{type(model).__name__} has no JSON form.")
 
 
-def to_text(noun: Any, indent: int | None = None) -> str:
-    """The JSON form as text; `indent`: blanks a level, None: all on one line."""
-    data = encode_metadata(noun) if isinstance(noun, TableMetadata) else msgspec.json.encode(to_object(noun))
+def to_text(model: Any, indent: int | None = None) -> str:
+    """Format the JSON form as text; `indent`: blanks per level, None: all on one line."""
+    data = encode_metadata(model) if isinstance(model, TableMetadata) else msgspec.json.encode(to_object(model))
     return msgspec.json.format(data, indent=-1 if indent is None else indent).decode()
 
 
 def from_text(kind: type[T], text: str | bytes) -> T:
-    """The noun of a class out of its JSON text. Raises ParseError for what is no JSON, CorruptData, ValidationError."""
+    """Parse JSON text into an object of the class `kind`. Raises ParseError for text that is not JSON, CorruptData, ValidationError."""
     if kind is TableMetadata:
         return cast(T, decode_metadata(text.encode() if isinstance(text, str) else text))
     try:
@@ -64,11 +64,11 @@ def from_text(kind: type[T], text: str | bytes) -> T:
 
 
 def from_object(kind: type[T], obj: Any) -> T:
-    """The noun of a class out of its JSON form. Raises CorruptData, ValidationError."""
-    noun = _from_object(kind, obj)
-    if not isinstance(noun, kind):
-        raise ValidationError(f"This is the JSON of a {type(noun).__name__}, not of a {kind.__name__}: {str(obj)[:100]}")
-    return noun
+    """Make an object of the class `kind` from its JSON form. Raises CorruptData, ValidationError."""
+    model = _from_object(kind, obj)
+    if not isinstance(model, kind):
+        raise ValidationError(f"This is the JSON of a {type(model).__name__}, not of a {kind.__name__}: {str(obj)[:100]}")
+    return model
 
 
 def _from_object(kind: type[Any], obj: Any) -> Any:

@@ -43,7 +43,8 @@ class Action(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class SnapshotAction:
-    """Base of actions that make a snapshot: the branch it goes to (see produce.SnapshotTarget) and the properties of its summary."""
+    """Define the base of actions that make a snapshot: the branch it goes to (see produce.SnapshotTarget) and the properties of its
+    summary."""
 
     branch: str = MAIN_BRANCH
     snapshot_properties: Mapping[str, str] = field(default_factory=dict)
@@ -57,7 +58,7 @@ class SnapshotAction:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedAction(SnapshotAction):
-    """Base of actions that may conflict with other commits.
+    """Define the base of actions that may conflict with other commits.
 
     `isolation`: "snapshot" refuses new deletes of the rows concerned, "serializable" also new data; None: no check. `conflict_filter`: the
     rows that the writer relied on; None: those it removes, or all. `check_absent`: rows are added because no match was found for them
@@ -151,7 +152,7 @@ class OverwriteFiles(CheckedAction):
 
 @dataclass(frozen=True)
 class ReplacePartitions(CheckedAction):
-    """Dynamic partition overwrite: empty the partitions of the files first (the whole table if unpartitioned). Without files, commit
+    """Overwrite partitions dynamically: empty the partitions of the files first (the whole table if unpartitioned). Without files, commit
     nothing.
 
     `append_only`: refuse when a partition already holds files.

@@ -1,4 +1,4 @@
-"""Cherry-pick a snapshot: apply its change again on top of main, to publish a staged (WAP) snapshot (Java CherryPickOperation)."""
+"""Apply the change of a snapshot again on top of main, to publish a staged (WAP) snapshot (Java CherryPickOperation)."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _MOST_KEYS = 1000
 
 
 class RemovesSomething(Exception):
-    """Raised when an append-only change would remove a file; `partition` is the path of its partition."""
+    """Report that an append-only change would remove a file; `partition` is the path of its partition."""
 
     def __init__(self, partition: str):
         super().__init__(partition)

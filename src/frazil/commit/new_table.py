@@ -38,7 +38,7 @@ def new_metadata(
     *,
     now_ms: int | None = None,
 ) -> TableMetadata:
-    """Make the metadata of a table without snapshots. All ids are assigned anew, from 1 (columns) and 1000 (partition fields), as in Java.
+    """Make the metadata of a table without snapshots. All ids are newly assigned, from 1 (columns) and 1000 (partition fields), as in Java.
 
     `location` "": the catalog chooses one. `format_version` None: the property `format-version`, else 2. Reserved properties are not
     stored. Raises ValidationError.

@@ -1,8 +1,8 @@
-"""The queue for commits to one table: whose turn it is, in this process and between the processes of a machine.
+"""Queue the commits to one table, in this process and between the processes of a machine.
 
-Writers that try at once all lose but one, and each lost try costs what a commit costs; in a queue each commits once. The queue is polite,
-nothing more: the catalog's compare-and-swap decides who was first, so whoever does not queue (another machine, another engine), or has no
-patience left, simply tries. A process that ends takes its place in the queue with it, since the kernel gives its lock free.
+Of writers that try at the same time all lose but one, and each lost attempt costs as much as a commit; in a queue each commits once. The
+queue only saves work: the catalog's compare-and-swap decides which commit was first, so a writer that does not queue (another machine,
+another engine), or has no patience left, simply tries. A process that ends loses its place, since the kernel releases its lock.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from weakref import WeakValueDictionary
 from frazil.catalog.base import LoadedTable
 
 PATIENCE = 10.0
-"""Seconds that a commit waits for its turn at most: a writer that hangs in the middle of its own holds nobody up for longer."""
-_LOOK_AGAIN = 0.002  # seconds between two looks at another process's lock, about
+"""Seconds that a commit waits for its turn at most: a writer that hangs during its own turn delays no other for longer."""
+_LOOK_AGAIN = 0.002  # seconds, roughly, between two attempts to lock a folder that another process has locked
 
 
 class _Place:
-    """One commit's place in a line."""
+    """Hold the place of one commit in a line."""
 
     def __init__(self) -> None:
         self.thread, self.called = threading.get_ident(), threading.Event()
 
 
 class _Line:
-    """The commits of this process to one table: first come, first served."""
+    """Order the commits of this process to one table: first come, first served."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -44,7 +44,7 @@ class _Line:
         return first is not None and first.thread == thread
 
     def enter(self, place: _Place) -> bool:
-        """Take a place; whether it is the first."""
+        """Take a place; tell whether it is the first."""
         with self._lock:
             if self._first is None:
                 self._first = place
@@ -53,8 +53,8 @@ class _Line:
             return False
 
     def wait(self, place: _Place, patience: float) -> None:
-        """Wait to be the first. When there is no patience left, it is first beside the one who was, so that the others need not wait for
-        one that hangs."""
+        """Wait until the place is the first. When patience runs out, the place becomes first beside the one that holds up the line, so that
+        the others need not wait for a commit that hangs."""
         if not place.called.wait(patience):
             with self._lock:
                 if self._first is not place:
@@ -67,7 +67,7 @@ class _Line:
                 self._first = self._others.popleft() if self._others else None
                 if self._first is not None:
                     self._first.called.set()
-            elif place in self._others:  # it was interrupted while it waited
+            elif place in self._others:  # the place was interrupted while it waited
                 self._others.remove(place)
 
 
@@ -87,10 +87,11 @@ def _line(table: LoadedTable) -> _Line:
 
 @contextlib.contextmanager
 def turn(table: LoadedTable, patience: float = PATIENCE, meanwhile: Callable[[], object] = lambda: None) -> Iterator[bool]:
-    """Wait for the turn to commit to a table, and have it for the block; whether others had theirs before, so that `table` is old.
+    """Wait for the turn to commit to a table, and hold it for the block; yield whether others had their turn before, so that `table` is
+    stale.
 
-    `meanwhile` is called when there are others to wait for. Nothing may rest on being alone in the block. A thread that has its turn gets
-    another one at once.
+    `meanwhile` is called when there are others to wait for. The code in the block must be right without being alone, since a wait ends
+    when patience runs out. A thread that holds a turn gets another one at once.
     """
     line, place, until = _line(table), _Place(), time.monotonic() + patience
     if line.is_first(place.thread):
@@ -114,7 +115,7 @@ def turn(table: LoadedTable, patience: float = PATIENCE, meanwhile: Callable[[],
 
 @contextlib.contextmanager
 def _folder(table: LoadedTable) -> Iterator[int | None]:
-    """The folder of a table's metadata, opened, whose lock the processes of a machine share; None where there is none on a local disk."""
+    """Open the folder of a table's metadata, whose lock the processes of a machine share; None where there is none on a local disk."""
     path = table.storage.local_path(table.metadata_location) if table.metadata_location else None
     try:
         descriptor = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) if path else None
@@ -150,7 +151,7 @@ def _wait_for(descriptor: int, until: float) -> None:
 
 
 def _after_fork() -> None:
-    """The threads that queue are the parent's, and so are its locks."""
+    """Reset the queue in a forked process: the waiting threads and the locks belong to the parent."""
     global _lines_lock
     _lines_lock = threading.Lock()
     _lines.clear()

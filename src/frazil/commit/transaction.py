@@ -1,7 +1,8 @@
-"""The commit loop: actions applied to the metadata, one swap, tried again on fresh metadata when another writer was first.
+"""Commit actions in a loop: apply them to the metadata, swap once, and try again on fresh metadata when another writer was first.
 
-A lost race is a value. Only metadata is redone: data files are written once, manifests are used again, the snapshot id stays, so that a try
-that landed without an answer is recognised. Unknown outcome: nothing is deleted. Certain failure: exactly what this commit wrote is.
+A lost race is a value (`Conflict`), not an error. Only metadata is made again: data files are written once, manifests are reused, the
+snapshot id stays, so that an attempt that was applied without an answer is recognised. After an unknown outcome nothing is deleted; after
+certain failure exactly the files that this commit wrote are.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ Sleep = Callable[[float], None]
 
 @dataclass(frozen=True)
 class CommitOutcome:
-    """`snapshots`: those this commit made, in order; `attempts` 0: nothing to change, nothing committed. `done`: an action found that
-    the same commit was done before."""
+    """Hold the result of a commit. `snapshots`: those this commit made, in order; `attempts` 0: nothing to change, nothing committed.
+    `done`: an action found that the same commit was done before."""
 
     table: LoadedTable
     snapshots: tuple[Snapshot, ...]
@@ -55,13 +56,13 @@ class CommitOutcome:
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """The last one, None when it made none."""
+        """Return the last snapshot that the commit made, None when it made none."""
         return self.snapshots[-1] if self.snapshots else None
 
 
 @dataclass(frozen=True)
 class PreparedCommit:
-    """One attempt made ready: what the actions make of one state of the table."""
+    """Hold the metadata of one attempt: what the actions make of one state of the table."""
 
     metadata: TableMetadata
     updates: tuple[Update, ...]
@@ -69,7 +70,8 @@ class PreparedCommit:
 
 
 def plan(base: TableMetadata, actions: Sequence[Action], context: Context) -> PreparedCommit | AlreadyDone | None:
-    """The actions applied one after the other; None when they change nothing, AlreadyDone when one of them says so."""
+    """Apply the actions one after the other; return None when they change nothing, AlreadyDone when one of them finds its commit done
+    before."""
     updates: list[Update] = []
     current = base
     for index, action in enumerate(actions):
@@ -114,7 +116,7 @@ class _Commit:
             patience = min(PATIENCE, self.longest, self.total - (time.monotonic() - self.started))
             with turn(self.base, patience, self.write_new_manifests) as others_were_first:
                 if others_were_first or lost:
-                    self.next_base()  # a try on what is known to be old would be lost
+                    self.next_base()  # an attempt on metadata that is known to be stale would be lost
                 begun = time.monotonic()
                 ready, outcome = self.attempt()
                 if isinstance(outcome, Conflict) and not (others_were_first or lost):  # the table was loaded long ago, as a rule
@@ -134,7 +136,8 @@ class _Commit:
             self.sleep(self.pause(lost))
 
     def write_new_manifests(self) -> None:
-        """What can be done while others have their turn: the attempt finds it done. Whatever speaks against it will be told then."""
+        """Write the new manifests while other commits have their turn, so that the attempt finds them written. Errors are suppressed here:
+        the attempt meets and reports them."""
         self.context.only_new = True
         try:
             with contextlib.suppress(FrazilError):
@@ -143,8 +146,8 @@ class _Commit:
             self.context.only_new = False
 
     def attempt(self) -> tuple[PreparedCommit | AlreadyDone | None, Outcome]:
-        """What is made of the table's state at hand (see `plan`), and what became of it. After a conflict the state at hand is
-        a fresh one, and the next attempt may begin. Raises CommitFailedException when no retry is left."""
+        """Plan the actions on the table's present state (see `plan`) and swap; return the plan and the outcome of the swap. After a
+        conflict the base is loaded again, and the next attempt may begin. Raises CommitFailedException when no retry is left."""
         ready = plan(self.base.metadata, self.actions, self.context)
         if ready is None or isinstance(ready, AlreadyDone):
             return ready, Committed(self.base)
@@ -160,7 +163,8 @@ class _Commit:
         return ready, outcome
 
     def check_retries(self, reason: str) -> None:
-        """Raises CommitFailedException when commit.retry.num-retries or commit.retry.total-timeout-ms is used up."""
+        """Check that retries are left. Raises CommitFailedException when commit.retry.num-retries or commit.retry.total-timeout-ms is used
+        up."""
         attempt, waited = self.context.attempt, time.monotonic() - self.started
         if attempt > self.retries or waited > self.total:
             raise CommitFailedException(
@@ -169,13 +173,14 @@ class _Commit:
             )  # fmt: skip
 
     def pause(self, lost: float) -> float:
-        """Seconds before the next attempt: what the lost one took, doubled with each, and never more than the properties commit.retry.*
-        say: min-wait-ms, doubled as well, up to max-wait-ms."""
+        """Compute the seconds before the next attempt: the time that the lost attempt took, doubled with each attempt, within the
+        properties commit.retry.*: at most min-wait-ms, doubled as well, and at most max-wait-ms."""
         doubled = 2.0 ** (self.context.attempt - 2)
         return min(lost * doubled * random.uniform(1.0, 2.0), self.shortest * doubled, self.longest)
 
     def swap(self, ready: PreparedCommit) -> Committed | Conflict | Unknown:
-        """The back end's answer. It raises only when nothing was applied; anything else that comes out of it leaves that open."""
+        """Swap the table's metadata and return the catalog's answer. A FrazilError is raised only when nothing was applied; any other error
+        leaves the outcome unknown."""
         self.swapping = True  # until the table has been looked at: a request that was sent twice conflicts with itself
         return self._swap(ready)
 
@@ -193,7 +198,7 @@ class _Commit:
             return Unknown(e)
 
     def next_base(self) -> None:
-        """Fresh metadata of the same table. An id that does not match is another table under the same name: it is left alone."""
+        """Load fresh metadata of the same table. Another uuid means another table under the same name, which is left alone."""
         try:
             fresh = self.backend.load(self.base.identifier)
         except NoSuchTableError:
@@ -209,14 +214,14 @@ class _Commit:
         self.base = fresh
 
     def landed(self, metadata: TableMetadata, ready: PreparedCommit) -> bool:
-        """Whether one of our attempts is in this state of the table."""
+        """Tell whether one of our attempts is in this state of the table."""
         ids = self.context.snapshot_ids()
         if ids:
             return any(metadata.snapshots.by_id(i) is not None for i in ids)
         return same_state(metadata, ready.metadata)
 
     def recognised(self, ready: PreparedCommit, cause: BaseException) -> CommitOutcome:
-        """After an answer that tells nothing: success if our snapshot is found; else the outcome stays unknown and every file stays."""
+        """Look for our snapshot after an unclear answer: success if it is found; else the outcome stays unknown and every file stays."""
         properties = self.base.metadata.properties
         retries, begun = COMMIT_STATUS_CHECK.retries.of(properties), time.monotonic()
         pause, longest = (p.of(properties) / 1000 for p in (COMMIT_STATUS_CHECK.shortest, COMMIT_STATUS_CHECK.longest))
@@ -243,7 +248,7 @@ class _Commit:
         )  # fmt: skip
 
     def succeeded(self, table: LoadedTable) -> CommitOutcome:
-        """Drop what lost attempts left; a failure to do so is no failure of the commit."""
+        """Remove the files that lost attempts left; a failure to remove them does not fail the commit."""
         try:
             used = self.used(table)
             if used is not None:
@@ -254,7 +259,8 @@ class _Commit:
         return self.outcome(table, self.context.attempt)
 
     def used(self, table: LoadedTable) -> set[str] | None:
-        """Manifests and lists of ours that the table refers to; None when that is not sure: an attempt before the last was the one."""
+        """List our manifests and manifest lists that the table refers to; None when that is not certain, because an attempt before the last
+        one landed."""
         found: set[str] = set()
         for state in self.context.states.values():
             saved = table.metadata.snapshots.by_id(state.snapshot_id) if state.used else None
@@ -268,17 +274,18 @@ class _Commit:
         return CommitOutcome(table, tuple(s for s in made if s is not None), attempts, time.monotonic() - self.started, done)
 
     def take_back(self) -> None:
-        """There is nothing to commit: what this commit wrote goes, and the data files that were written for it."""
+        """Remove the files that this commit wrote, and the data files that were written for it, since there is nothing to commit."""
         unneeded = self.context.unneeded_files()
         remove(self.context.storage, [*self.context.output.written, *self.written, *unneeded], "a commit that changes nothing")
 
     def give_up(self) -> None:
-        """Certainly not applied: what this commit wrote goes, and the data files that were written for it."""
+        """Remove the files that this commit wrote, and the data files that were written for it, since the commit was certainly not
+        applied."""
         remove(self.context.storage, [*self.context.output.written, *self.written], "a failed commit")
 
 
 def same_state(found: TableMetadata, wanted: TableMetadata) -> bool:
-    """Equal but for the metadata log, which the catalog keeps."""
+    """Tell whether two states are equal but for the metadata log, which the catalog keeps."""
     return found.last_updated_ms == wanted.last_updated_ms and replace(found, metadata_log=()) == replace(wanted, metadata_log=())
 
 
@@ -370,7 +377,7 @@ def _try_create(work: _Commit, ready: PreparedCommit) -> Committed | Conflict | 
 
 
 def _created(work: _Commit, final: TableMetadata, cause: Exception) -> CommitOutcome:
-    """After an unclear create: the table is ours if it has our uuid."""
+    """Look up the outcome of an unclear create: the table is ours if it has our uuid."""
     name = _name(work.base)
     try:
         fresh = work.backend.load(work.base.identifier)

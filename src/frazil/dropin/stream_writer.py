@@ -1,4 +1,4 @@
-"""`df.writeStream` of a prepared session: streams into Frazil's tables take the fast path, all others are Spark's."""
+"""Replace `df.writeStream` of a prepared session: streams into Frazil's tables take the fast path, all others are Spark's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OTHERS = ("foreach", "foreachBatch")
 
 
 class IcebergStreamWriter:
-    """A DataStreamWriter that takes `format("iceberg")` and Frazil's tables itself, and passes everything else on."""
+    """Provide a DataStreamWriter that takes `format("iceberg")` and Frazil's tables itself, and passes everything else on."""
 
     def __init__(self, own: Any, frame: Any):
         self.own, self._frame = own, frame
@@ -110,7 +110,8 @@ class IcebergStreamWriter:
         self.options(**options)
 
     def _start(self, name: str, creates: bool = False) -> Any:
-        """`creates`: a table that is not there yet is made of the frame's columns, as Spark's toTable does."""
+        """Start a stream into a table. `creates`: a table that does not exist yet is created with the frame's columns, as Spark's toTable
+        does."""
         spark = self._frame.sparkSession
         if not is_classic(self._frame):
             raise Unsupported("A stream into an Iceberg table cannot be written through Spark Connect.", hint="Use a classic session.")
@@ -129,7 +130,7 @@ class IcebergStreamWriter:
         return start(self.own, self._frame, target, SinkArguments(options=given, output_mode=self._output, ends=self._ends))
 
     def _check_layout(self, name: str, table: Table) -> None:
-        """As for `df.write`: a partitioning that is not the table's is refused rather than left unheard."""
+        """Refuse a partitioning that is not the table's, as `df.write` does, so that it is not ignored."""
         if self._clustered:
             raise Unsupported("clusterBy is not for Iceberg tables.", hint="Partition by bucket(n, column), or set a sort order.")
         own = [str(f.name) for f in table.spec().fields if str(f.transform) == "identity"]

@@ -10,7 +10,7 @@ from frazil.spark.door import stream_read
 
 
 class IcebergStreamReader:
-    """A DataStreamReader that takes `format("iceberg")` and Frazil's tables itself and passes on everything else."""
+    """Provide a DataStreamReader that takes `format("iceberg")` and Frazil's tables itself and passes on everything else."""
 
     def __init__(self, own: Any, spark: Any):
         self._own, self._spark = own, spark
@@ -54,7 +54,7 @@ class IcebergStreamReader:
         return self._own.table(tableName)
 
     def changes(self, tableName: str) -> Any:
-        """`readStream.changes` of PySpark 4.3, which has columns of its own."""
+        """Read changes as `readStream.changes` of PySpark 4.3 does, which has columns of its own."""
         if is_ours(self._spark, tableName):
             hint = f'readStream.format("iceberg").load("{tableName}.changes") gives rows with _change_type.'
             raise Unsupported(f"readStream.changes({tableName!r}) is not supported.", hint=hint)

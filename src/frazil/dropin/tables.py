@@ -139,7 +139,7 @@ def create(
 
 
 def create_empty(name: str, schema: Any, options: Mapping[str, Any], spark: Any, partition_by: Sequence[str] = ()) -> None:
-    """A table with these columns (a StructType), for a stream to write into."""
+    """Create a table with these columns (a StructType), for a stream to write into."""
     given = catalog_options(options)
     if "/" in name:
         location = absolute(name)

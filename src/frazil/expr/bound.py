@@ -16,7 +16,7 @@ BOOLEAN = BooleanType()
 
 
 class Bound:
-    """Base of bound nodes. `type` is the type of its value; a predicate's is boolean."""
+    """Define the base of bound nodes. `type` is the type of the node's value; a predicate's is boolean."""
 
     __slots__ = ()
     type: IcebergType
@@ -24,7 +24,8 @@ class Bound:
 
 @dataclass(frozen=True)
 class BoundReference(Bound):
-    """A column: `path` the names from the top, `ids` their field ids (`ids[-1]` is `field_id`). Only structs are stepped into."""
+    """Refer to a column: `path` holds the names from the top, `ids` their field ids (`ids[-1]` is `field_id`). Only structs are stepped
+    into."""
 
     field_id: int
     type: IcebergType
@@ -41,7 +42,7 @@ class BoundReference(Bound):
 
 @dataclass(frozen=True)
 class BoundLiteral(Bound):
-    """A constant; `value` is an internal value or None."""
+    """Hold a constant; `value` is an internal value or None."""
 
     value: Any
     type: IcebergType
@@ -52,7 +53,8 @@ class BoundLiteral(Bound):
 
 @dataclass(frozen=True)
 class BoundCast(Bound):
-    """A cast with Spark's ANSI meaning. `attempt`: null instead of an error. `zone` is that of dates and text meeting timestamps."""
+    """Represent a cast with Spark's ANSI meaning. `attempt`: null instead of an error. `zone` is the time zone in which dates and text meet
+    timestamps."""
 
     term: Bound
     type: IcebergType
@@ -65,7 +67,7 @@ class BoundCast(Bound):
 
 @dataclass(frozen=True)
 class BoundCall(Bound):
-    """A function of `functions.FUNCTIONS` (by its canonical name) over arguments that have the types it wants."""
+    """Represent a call of one of `functions.FUNCTIONS` (by its canonical name), with arguments of the types that the function takes."""
 
     function: str
     arguments: tuple[Bound, ...]
@@ -78,7 +80,7 @@ class BoundCall(Bound):
 
 @dataclass(frozen=True)
 class Constant(Bound):
-    """TRUE, FALSE or NULL (None) for every row."""
+    """Represent TRUE, FALSE or NULL (None) for every row."""
 
     value: bool | None
     type: IcebergType = BOOLEAN
@@ -89,7 +91,7 @@ class Constant(Bound):
 
 @dataclass(frozen=True)
 class NullOr(Bound):
-    """`value` where the term is not null, else NULL: what is left of `int_col < 3000000000`."""
+    """Represent `value` where the term is not null, else NULL: what remains of `int_col < 3000000000`."""
 
     term: Bound
     value: bool
@@ -101,7 +103,8 @@ class NullOr(Bound):
 
 @dataclass(frozen=True)
 class Comparison(Bound):
-    """`op` is eq, lt, le, gt, ge or nseq (`<=>`). A literal is on the right. Floats in Spark's order: NaN = NaN, above all; -0.0 = 0.0."""
+    """Compare two terms. `op` is eq, lt, le, gt, ge or nseq (`<=>`). A literal is on the right. Floats are in Spark's order: NaN = NaN,
+    above all; -0.0 = 0.0."""
 
     op: str
     left: Bound
@@ -115,7 +118,8 @@ class Comparison(Bound):
 
 @dataclass(frozen=True)
 class Membership(Bound):
-    """`term IN (values)`; `values` are internal values of the term's type, sorted and different; `has_null`: NULL where none is equal."""
+    """Represent `term IN (values)`; `values` are internal values of the term's type, sorted and different; `has_null`: NULL where none is
+    equal."""
 
     term: Bound
     values: tuple[Any, ...]
@@ -129,7 +133,7 @@ class Membership(Bound):
 
 @dataclass(frozen=True)
 class NullTest(Bound):
-    """`term IS NULL`."""
+    """Represent `term IS NULL`."""
 
     term: Bound
     type: IcebergType = BOOLEAN
@@ -140,7 +144,7 @@ class NullTest(Bound):
 
 @dataclass(frozen=True)
 class NaNTest(Bound):
-    """`isnan(term)`: false for null, as in Spark."""
+    """Represent `isnan(term)`: false for null, as in Spark."""
 
     term: Bound
     type: IcebergType = BOOLEAN
@@ -151,7 +155,7 @@ class NaNTest(Bound):
 
 @dataclass(frozen=True)
 class PrefixTest(Bound):
-    """`startswith(term, prefix)`, also what `LIKE 'abc%'` becomes."""
+    """Represent `startswith(term, prefix)`, also what `LIKE 'abc%'` becomes."""
 
     term: Bound
     prefix: str | bytes
@@ -163,7 +167,7 @@ class PrefixTest(Bound):
 
 @dataclass(frozen=True)
 class LikeTest(Bound):
-    """LIKE with wildcards: `pieces` is the pattern taken apart: text, or None for `%` and 1 for `_`."""
+    """Represent LIKE with wildcards: `pieces` is the pattern taken apart: text, or None for `%` and 1 for `_`."""
 
     term: Bound
     pieces: tuple[str | int | None, ...]

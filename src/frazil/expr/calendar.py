@@ -16,7 +16,7 @@ _OFFSET = re.compile(r"(?:UTC|GMT|UT)?(?P<sign>[+-])(?P<hours>\d{1,2})(?::?(?P<m
 
 
 class NoTime(ValueError):
-    """Raised for text that is not a date, time or timestamp, or not a time zone."""
+    """Report text that is not a date, time or timestamp, or not a time zone."""
 
 
 def civil(days: int) -> tuple[int, int, int]:

@@ -17,7 +17,7 @@ from frazil.spec.types import IcebergType
 
 
 class Expression:
-    """Base of all nodes: frozen values, compared by content. A boolean column or call is a predicate as it stands."""
+    """Define the base of all nodes: frozen values, compared by content. A boolean column or call is a predicate as it stands."""
 
     __slots__ = ()
 
@@ -44,7 +44,8 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass(frozen=True, init=False)
 class Reference(Expression):
-    """A column by name. `Reference("a.b")` is looked up as a dotted full name; `parts` (from back-quoted text) says exactly which parts."""
+    """Refer to a column by name. `Reference("a.b")` is looked up as a dotted full name; `parts` (from back-quoted text) says exactly which
+    parts."""
 
     name: str
     parts: tuple[str, ...]
@@ -59,7 +60,7 @@ class Reference(Expression):
 
 @dataclass(frozen=True)
 class Literal(Expression):
-    """A constant: an internal value if a type is given (see spec.types), otherwise a Python value, whose own type counts.
+    """Hold a constant: an internal value if a type is given (see spec.types), otherwise a Python value, whose own type counts.
 
     `double_quoted`: the text was typed in double quotes, and may have been meant as a column (see `quoted`).
     """
@@ -84,7 +85,7 @@ class Literal(Expression):
 
 @dataclass(frozen=True)
 class Cast(Expression):
-    """`CAST(term AS type)`; with `attempt` TRY_CAST: null where the cast fails."""
+    """Represent `CAST(term AS type)`; with `attempt` TRY_CAST: null where the cast fails."""
 
     term: Expression
     type: IcebergType
@@ -99,7 +100,7 @@ _INFIX = {"+", "-", "*", "/", "%", "div", "||"}
 
 @dataclass(frozen=True, init=False)
 class Call(Expression):
-    """A function or operator (`+ - * / % div ||`, `negative`, `case`) over arguments; the functions are listed in `functions`."""
+    """Represent a function or operator (`+ - * / % div ||`, `negative`, `case`) over arguments; the functions are listed in `functions`."""
 
     function: str
     arguments: tuple[Expression, ...]
@@ -157,13 +158,13 @@ class _Junction(Expression):
 
 
 class And(_Junction):
-    """All of two or more; nested Ands are one."""
+    """Represent the conjunction of two or more predicates; nested Ands are one."""
 
     word = "AND"
 
 
 class Or(_Junction):
-    """Any of two or more; nested Ors are one."""
+    """Represent the disjunction of two or more predicates; nested Ors are one."""
 
     word = "OR"
 
@@ -215,7 +216,7 @@ class GreaterThanOrEqual(_Binary):
 
 
 class NullSafeEqualTo(_Binary):
-    """`a <=> b`: never null; null equals null."""
+    """Represent `a <=> b`: never null; null equals null."""
 
     word = "<=>"
 
@@ -286,8 +287,8 @@ class NotNaN(_Unary):
 
 @dataclass(frozen=True, init=False)
 class Like(Expression):
-    """SQL LIKE: `%` is any text, `_` one character, and either after `escape` is itself; `ignore_case` is ILIKE. `double_quoted`: the
-    pattern was typed in double quotes."""
+    """Represent SQL LIKE: `%` is any text, `_` one character, and either after `escape` is itself; `ignore_case` is ILIKE. `double_quoted`:
+    the pattern was typed in double quotes."""
 
     term: Expression
     pattern: str
@@ -318,7 +319,7 @@ class NotLike(Like):
 
 
 def Between(term: Any, lower: Any, upper: Any) -> Expression:
-    """`term BETWEEN lower AND upper`, both included."""
+    """Make the predicate `term BETWEEN lower AND upper`, both included."""
     return And(GreaterThanOrEqual(term, lower), LessThanOrEqual(term, upper))
 
 

@@ -129,7 +129,8 @@ def _clause(clause: Clause, sides: Sides, merge_schema: bool, fills: bool) -> Bo
 
 
 def _named(clause: Clause, sides: Sides) -> Iterator[tuple[str, Any]]:
-    """Assignments whose columns may be led by the target's alias, which goes before a column of that name, as in Spark."""
+    """Yield assignments by the name of their column, which may be led by the target's alias; the alias goes before a column of that name,
+    as in Spark."""
     for name, value in clause.assignments:
         first, *rest = name_parts(name)
         led = bool(rest) and sides.is_target(first)

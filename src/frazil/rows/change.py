@@ -123,7 +123,7 @@ def change_files(context: ChangeContext, group: Sequence[FileScanTask]) -> Chang
 
 @dataclass(frozen=True)
 class RewriteContext:
-    """Frozen and picklable: what the tasks of a compaction share. `read.projection`: all columns that are written (of a table with row
+    """Hold what the tasks of a compaction share, frozen and picklable. `read.projection`: all columns that are written (of a table with row
     lineage its two columns, too, so that rows keep their ids); `write` has the same ones."""
 
     read: ReadContext

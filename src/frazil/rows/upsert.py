@@ -52,7 +52,7 @@ def refuse_unknown(source: Schema, target: Schema, case_sensitive: bool) -> None
 
 
 def refuse_without_key(source: Schema, names: Sequence[str], case_sensitive: bool) -> None:
-    """A frame that lacks a column of the key. Raises SchemaMismatch."""
+    """Refuse a frame that lacks a column of the key. Raises SchemaMismatch."""
     missing = [n for n in names if source.get_field(n, case_sensitive) is None]
     if missing:
         have = listed(f.name for f in source.fields)
@@ -61,7 +61,7 @@ def refuse_without_key(source: Schema, names: Sequence[str], case_sensitive: boo
 
 
 def refuse_duplicates(pairing: Pairing, names: Sequence[str]) -> None:
-    """A key that the source holds more than once. Raises InvalidInput naming some of them, and how many there are."""
+    """Refuse a key that the source holds more than once. Raises InvalidInput naming some of them, and how many there are."""
     index = pairing.index
     counts = np.diff(index.begins).astype(np.int64)
     several = np.flatnonzero(counts > 1)

@@ -180,7 +180,7 @@ class DeleteIndex:
 
     @cached_property
     def used(self) -> Flags:
-        """Which delete files apply to some data file."""
+        """Tell which delete files apply to some data file."""
         return np.asarray(self.file_counts > 0)
 
     @property
@@ -188,7 +188,7 @@ class DeleteIndex:
         return self._entries
 
     def numbers_of(self, row: int, *, positions: bool = True, equality: bool = True) -> Numbers:
-        """Numbers of the delete files of a data file; of one kind, or of both."""
+        """Return the numbers of the delete files of a data file; of one kind, or of both."""
         half = self._spans.shape[1] // 2
         spans = self._spans[row][0 if positions else half : None if equality else half]
         found = np.concatenate([self._order[a:b] for a, b in spans])

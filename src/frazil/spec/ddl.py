@@ -1,4 +1,4 @@
-"""Schemas from DDL text: `"id bigint not null, ts timestamp, props map<string,string> comment 'x'"`, in Spark's words.
+"""Parse schemas from DDL text as Spark writes it: `"id bigint not null, ts timestamp, props map<string,string> comment 'x'"`.
 
 Spark's `timestamp` has a zone (Iceberg timestamptz), `timestamp_ntz` has none; Iceberg's own names (long, timestamptz, uuid,
 fixed(16), timestamp_ns, …) are understood as well.
@@ -84,14 +84,14 @@ class _Reader:
 
 
 def parse_schema(text: str) -> Schema:
-    """A Schema with fresh ids from DDL text. Raises ParseError with the place."""
+    """Parse DDL text into a Schema with fresh ids. Raises ParseError with the position in the text."""
     reader, ids = _Reader(text.strip()), itertools.count(1)
     fields = _fields(reader, ids, end="")
     return assign_fresh_ids(Schema(*fields))
 
 
 def parse_type(text: str) -> IcebergType:
-    """One type, e.g. `bigint`, `array<int>`; nested ids are provisional."""
+    """Parse one type, e.g. `bigint`, `array<int>`; nested ids are provisional."""
     reader = _Reader(text.strip())
     found = _type(reader, itertools.count(1))
     if reader.at < len(reader.text.rstrip()):

@@ -1,4 +1,4 @@
-"""Manifests as a manifest list names them (spec, "Manifest Lists")."""
+"""Describe manifests as a manifest list names them (spec, "Manifest Lists")."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class ManifestContent(IntEnum):
 
 @dataclass(frozen=True)
 class FieldSummary:
-    """What a manifest's files hold in one partition field; bounds are single-value bytes of the partition type."""
+    """Summarise the values of one partition field over a manifest's files; bounds are single-value bytes of the partition type."""
 
     contains_null: bool
     contains_nan: bool | None = None
@@ -23,7 +23,8 @@ class FieldSummary:
 
 @dataclass(frozen=True, kw_only=True)
 class ManifestFile:
-    """Counts are None when an old writer left them out ("assume some"). Sequence numbers are None in one not yet in a list."""
+    """Describe a manifest. Counts are None when an old writer left them out; they are then taken as "some". Sequence numbers are None in a
+    manifest that is not in a list yet."""
 
     manifest_path: str
     manifest_length: int
@@ -44,5 +45,5 @@ class ManifestFile:
 
     @property
     def has_live_files(self) -> bool:
-        """Unknown counts count as some."""
+        """Tell whether the manifest has live files; unknown counts are taken as some."""
         return self.added_files_count != 0 or self.existing_files_count != 0

@@ -1,4 +1,4 @@
-"""Table metadata: the root of a table's state (spec, "Table Metadata"). Immutable; changed by `commit.apply` only."""
+"""Hold table metadata, the root of a table's state (spec, "Table Metadata"): immutable, changed by `commit.apply` only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ DEFAULT_FORMAT_VERSION = 2
 
 @dataclass(frozen=True, kw_only=True)
 class TableMetadata(JsonModel):
-    """`current_snapshot_id` None: no snapshot. Statistics are JSON objects as the spec has them. `extra`: JSON keys we do not know."""
+    """Hold the metadata of a table. `current_snapshot_id` is None without a snapshot. Statistics are JSON objects as in the spec. `extra`
+    holds unknown JSON keys."""
 
     format_version: int
     table_uuid: str | None
@@ -48,7 +49,7 @@ class TableMetadata(JsonModel):
     extra: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
-        """What the table is, without its history; each part is an attribute."""
+        """Show the table's state without its history; each part is an attribute."""
         schema = next((s for s in self.schemas if s.schema_id == self.current_schema_id), None)
         snapshot = self.current_snapshot()
         lines = [
@@ -98,7 +99,7 @@ class TableMetadata(JsonModel):
         return self.snapshots.by_id(self.current_snapshot_id)
 
     def snapshot_by_id(self, snapshot_id: int) -> Snapshot:
-        """Raises NoSuchSnapshotError when it is not retained."""
+        """Return the snapshot with that id. Raises NoSuchSnapshotError when it is not retained."""
         if found := self.snapshots.by_id(snapshot_id):
             return found
         raise NoSuchSnapshotError(
@@ -107,7 +108,7 @@ class TableMetadata(JsonModel):
         )  # fmt: skip
 
     def ref(self, name: str) -> SnapshotRef:
-        """The branch or tag of that name; `main` exists as soon as there is a snapshot. Raises NoSuchRefError."""
+        """Return the branch or tag of that name; `main` exists as soon as there is a snapshot. Raises NoSuchRefError."""
         if found := self.refs.get(name):
             return found
         if name == MAIN_BRANCH and self.current_snapshot_id is not None:
@@ -116,7 +117,7 @@ class TableMetadata(JsonModel):
         raise NoSuchRefError(f"Cannot find branch or tag {name!r} in table {self.location}; known: {known}.", table=self.location)
 
     def ref_snapshot(self, name: str | None) -> Snapshot | None:
-        """The head of a branch or tag; None for a `main` without snapshot (and for None)."""
+        """Return the head snapshot of a branch or tag; None for a `main` without snapshot (and for None)."""
         if name is None or (name == MAIN_BRANCH and self.current_snapshot_id is None):
             return None
         return self.snapshot_by_id(self.ref(name).snapshot_id)
@@ -127,7 +128,7 @@ class TableMetadata(JsonModel):
         return self.current_snapshot() if ref is None else self.snapshot_by_id(ref.snapshot_id)
 
     def ancestors(self, snapshot: Snapshot | None) -> Iterator[Snapshot]:
-        """A snapshot and its parents, newest first, as far as they are retained."""
+        """Yield a snapshot and its ancestors, newest first, as far as they are retained."""
         seen: set[int] = set()
         while snapshot is not None and snapshot.snapshot_id not in seen:
             seen.add(snapshot.snapshot_id)
@@ -139,7 +140,7 @@ class TableMetadata(JsonModel):
         return any(s.snapshot_id == snapshot_id for s in self.ancestors(snapshot))
 
     def snapshot_as_of(self, timestamp_ms: int, inclusive: bool = True) -> Snapshot | None:
-        """The snapshot that was current at a time, by the snapshot log (spec, "Point in Time Reads"); None before the first."""
+        """Return the snapshot that was current at a time, by the snapshot log (spec, "Point in Time Reads"); None before the first."""
         found = None
         for entry in self.snapshot_log:
             if entry.timestamp_ms < timestamp_ms or (inclusive and entry.timestamp_ms == timestamp_ms):
@@ -148,7 +149,7 @@ class TableMetadata(JsonModel):
 
 
 def schema_of_spec(metadata: TableMetadata, spec: PartitionSpec) -> Schema:
-    """The current schema, or with what it lost: columns that an old spec partitions by, as the newest schema that has them knows them."""
+    """Return the current schema with the dropped columns that an old spec partitions by, each as in the newest schema that has it."""
     schema = metadata.schema()
     missing = [f.source_id for f in spec.fields if f.source_id not in schema.by_id]
     if not missing:

@@ -1,4 +1,4 @@
-"""Name mappings: field ids for files that have none (spec, "Column Projection"; property `schema.name-mapping.default`)."""
+"""Map column names to field ids for files that have none (spec, "Column Projection"; property `schema.name-mapping.default`)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from frazil.spec.types import MAX_DEPTH, NestedField, children
 
 @dataclass(frozen=True)
 class MappedField:
-    """Any of `names` is field `field_id`; None: such columns are not read. `fields`: what is inside (element; key and value)."""
+    """Map the column names `names` to the field id `field_id`; with None such columns are not read. `fields` maps the nested fields
+    (element; key and value)."""
 
     names: tuple[str, ...]
     field_id: int | None = None
     fields: tuple[MappedField, ...] = ()
 
     def find(self, name: str) -> MappedField | None:
-        """The mapping of a column directly inside."""
+        """Find the mapping of a direct child by its name."""
         return next((f for f in self.fields if name in f.names), None)
 
 
@@ -31,7 +32,7 @@ class NameMapping:
     fields: tuple[MappedField, ...] = ()
 
     def find(self, *path: str) -> MappedField | None:
-        """The mapping of a column by its path, one name a level."""
+        """Find the mapping of a column by its path, one name per level."""
         found: MappedField | None = MappedField((), None, self.fields)
         for name in path:
             found = found.find(name) if found else None
@@ -39,7 +40,7 @@ class NameMapping:
 
 
 def parse_name_mapping(text: str) -> NameMapping:
-    """The mapping of a table property. Raises ValidationError."""
+    """Parse the name mapping in a table property. Raises ValidationError."""
     try:
         obj = msgspec.json.decode(text)
     except (msgspec.MsgspecError, ValueError, RecursionError) as e:
@@ -81,7 +82,7 @@ def _check(fields: Sequence[MappedField], seen: set[int]) -> None:
 
 
 def name_mapping_to_json(mapping: NameMapping) -> str:
-    """The text of the table property."""
+    """Format a name mapping as the text of the table property."""
 
     def level(fields: Sequence[MappedField]) -> list[dict[str, Any]]:
         made = []
@@ -95,7 +96,7 @@ def name_mapping_to_json(mapping: NameMapping) -> str:
 
 
 def mapping_of(schema: Schema) -> NameMapping:
-    """Every field under its own name, as Java's MappingUtil.create."""
+    """Make the name mapping of a schema, every field under its own name, as Java's MappingUtil.create does."""
     return NameMapping(tuple(_mapped(f) for f in schema.fields))
 
 
@@ -104,7 +105,7 @@ def _mapped(f: NestedField) -> MappedField:
 
 
 def update_name_mapping(mapping_json: str, old: Schema, new: Schema) -> str:
-    """The mapping after a schema change: renamed fields gain their new name, added ones an entry, dropped ones keep theirs.
+    """Update a name mapping after a schema change: renamed fields gain their new name, added ones an entry, dropped ones keep theirs.
 
     A name that now belongs to another field of the same level is taken from the one that had it. Raises ValidationError.
     """

@@ -1,4 +1,4 @@
-"""Partition values as keys: equal exactly when the format says that two files lie in the same partition."""
+"""Make keys of partition values: equal exactly when the format says that two files lie in the same partition."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ PartitionKey = tuple[int, tuple[Any, ...]]
 
 @dataclass(frozen=True)
 class FloatKey:
-    """A float by its bits: NaN equals itself, -0.0 is not 0.0."""
+    """Identify a float by its bits: NaN equals itself, -0.0 is not 0.0."""
 
     text: str
     value: float = field(compare=False)
 
 
 def partition_key(spec_id: int, values: tuple[Any, ...]) -> PartitionKey:
-    """(spec id, values), hashable; floats become FloatKey."""
+    """Return the hashable key (spec id, partition values), with floats as FloatKey."""
     for v in values:
         if isinstance(v, float):
             return spec_id, tuple(FloatKey(v.hex(), v) if isinstance(v, float) else v for v in values)

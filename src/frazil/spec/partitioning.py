@@ -1,4 +1,4 @@
-"""Partition specs (spec, "Partitioning")."""
+"""Describe partition specs (spec, "Partitioning")."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FIRST_PARTITION_FIELD_ID = 1000
 
 
 class CallableTruth(int):
-    """A truth that may be called as well: Frazil had `spec.is_unpartitioned` first, PyIceberg has `spec.is_unpartitioned()`."""
+    """Hold a boolean that may be called as well: `spec.is_unpartitioned`, and `spec.is_unpartitioned()` as in PyIceberg."""
 
     def __call__(self) -> bool:
         return bool(self)
@@ -35,8 +35,8 @@ class CallableTruth(int):
 
 @dataclass(frozen=True)
 class PartitionField(JsonModel):
-    """One field of a spec. `source_ids` holds all sources of a multi-argument transform (v3), else it is empty. The transform may be given
-    as the spec's text ("day", "bucket[16]")."""
+    """Describe one field of a partition spec. `source_ids` holds all sources of a multi-argument transform (v3), else it is empty. The
+    transform may be given as the spec's text ("day", "bucket[16]")."""
 
     source_id: int
     field_id: int
@@ -55,7 +55,7 @@ class PartitionField(JsonModel):
 
 @dataclass(frozen=True, init=False)
 class PartitionSpec(JsonModel):
-    """`PartitionSpec(*fields, spec_id=0)`."""
+    """Describe how a table is partitioned: `PartitionSpec(*fields, spec_id=0)`."""
 
     fields: tuple[PartitionField, ...]
     spec_id: int = 0
@@ -68,16 +68,16 @@ class PartitionSpec(JsonModel):
 
     @property
     def unpartitioned(self) -> bool:
-        """No field says anything: none, or all void."""
+        """Tell whether the spec has no fields, or void ones only."""
         return all(isinstance(f.transform, VoidTransform) for f in self.fields)
 
     @property
     def is_unpartitioned(self) -> CallableTruth:
-        """The same, with or without brackets behind it."""
+        """Tell whether the spec is unpartitioned, as an attribute or, as in PyIceberg, as a call."""
         return CallableTruth(self.unpartitioned)
 
     def fields_by_source_id(self, field_id: int) -> list[PartitionField]:
-        """The fields that are made of that column."""
+        """Return the partition fields that are derived from the column with that id."""
         return [f for f in self.fields if f.source_id == field_id]
 
     @property
@@ -85,11 +85,12 @@ class PartitionSpec(JsonModel):
         return max((f.field_id for f in self.fields), default=FIRST_PARTITION_FIELD_ID - 1)
 
     def compatible_with(self, other: PartitionSpec) -> bool:
-        """Same sources, transforms and names in order; ids do not matter (such a spec is used again, not added)."""
+        """Tell whether sources, transforms and names are the same, in order; ids do not matter (such a spec is used again, not added)."""
         return [(f.source_id, f.transform, f.name) for f in self.fields] == [(f.source_id, f.transform, f.name) for f in other.fields]
 
     def partition_type(self, schema: Schema) -> StructType:
-        """The struct of this spec's partition values; a source dropped from `schema` gives string (the value is only compared)."""
+        """Return the struct type of this spec's partition values; a source dropped from `schema` gives string (the value is only
+        compared)."""
         fields = []
         for f in self.fields:
             source = schema.by_id.get(f.source_id)
@@ -111,7 +112,8 @@ UNPARTITIONED_PARTITION_SPEC = PartitionSpec()
 
 
 def default_name(column: str, transform: Transform, with_width: bool = False) -> str:
-    """Java's names: `id_bucket`, `s_trunc`, `ts_day`; with_width (UpdatePartitionSpec) `id_bucket_16`, `s_trunc_4`."""
+    """Name a partition field as Java does: `id_bucket`, `s_trunc`, `ts_day`; with_width (UpdatePartitionSpec) `id_bucket_16`,
+    `s_trunc_4`."""
     column = column.replace(".", "_") if with_width else column
     match transform:
         case IdentityTransform():
@@ -126,7 +128,7 @@ def default_name(column: str, transform: Transform, with_width: bool = False) ->
 
 
 def check_source(schema: Schema, source_id: int, transform: Transform) -> NestedField:
-    """The source field, when the transform can take it. Raises ValidationError otherwise."""
+    """Return the source field when the transform can take it. Raises ValidationError otherwise."""
     source = schema.by_id.get(source_id)
     if source is None:
         raise ValidationError(f"Cannot find source column for partition field: {transform}({source_id})")
@@ -140,7 +142,7 @@ def check_source(schema: Schema, source_id: int, transform: Transform) -> Nested
 
 
 def build_spec(schema: Schema, terms: Iterable[str], spec_id: int = 0, case_sensitive: bool = True) -> PartitionSpec:
-    """A spec from strings such as `days(ts)`, `bucket(16, id)`, `region`. Raises ParseError, ValidationError."""
+    """Build a spec from strings such as `days(ts)`, `bucket(16, id)`, `region`. Raises ParseError, ValidationError."""
     fields: list[PartitionField] = []
     for number, text in enumerate(terms):
         term = parse_term(text)
@@ -154,7 +156,7 @@ def build_spec(schema: Schema, terms: Iterable[str], spec_id: int = 0, case_sens
 
 
 def check_names(schema: Schema, spec: PartitionSpec) -> None:
-    """Names are used once, and one that is a column's belongs to an identity (or void) of that column."""
+    """Check that names are used once, and that a name that is a column's belongs to an identity (or void) of that column."""
     seen: set[str] = set()
     for f in spec.fields:
         if not f.name:

@@ -1,4 +1,4 @@
-"""Table properties: the name, type, default and check of each one, as in Java Iceberg's TableProperties.
+"""Define table properties: the name, type, default and check of each one, as in Java Iceberg's TableProperties.
 
 A reader asks the property (`WAP_ENABLED.of(metadata.properties)`); a commit checks what is set (`check_values`). Properties that are not
 listed here are kept as they are: they may be another engine's.
@@ -22,13 +22,14 @@ D = TypeVar("D")
 
 @dataclass(frozen=True)
 class Kind(Generic[T]):
-    """A type of values. `read` makes a value of the stripped text and raises ValueError; `wanted` completes "must be …"."""
+    """Describe a type of property values. `read` makes a value of the stripped text and raises ValueError; `wanted` completes "must be
+    …"."""
 
     read: Callable[[str], T]
     wanted: str
 
     def parse(self, name: str, text: str) -> T:
-        """The value of property `name`. Raises ValidationError naming the property, its text and what it takes."""
+        """Parse the value of property `name`. Raises ValidationError naming the property, its text and what it takes."""
         try:
             return self.read(text.strip())
         except ValueError as e:
@@ -38,41 +39,41 @@ class Kind(Generic[T]):
 
 @dataclass(frozen=True)
 class TableProperty(Generic[T, D]):
-    """One property. `default`: what its absence means; None where a default depends on other things."""
+    """Describe one table property. `default` is the value when it is absent; None where a default depends on other things."""
 
     name: str
     kind: Kind[T]
     default: D
 
     def of(self, properties: Mapping[str, str]) -> T | D:
-        """The value that a table's properties give, else the default. Raises ValidationError for a text that is no such value."""
+        """Return the value that a table's properties give, else the default. Raises ValidationError for a text that is not such a value."""
         text = properties.get(self.name)
         return self.default if text is None else self.kind.parse(self.name, text)
 
     def given(self, properties: Mapping[str, str]) -> T | None:
-        """The value, None when the property is not set."""
+        """Return the value, None when the property is not set."""
         text = properties.get(self.name)
         return None if text is None else self.kind.parse(self.name, text)
 
     def text(self, properties: Mapping[str, str]) -> str | None:
-        """The text as it is stored, unchecked."""
+        """Return the stored text, unchecked."""
         return properties.get(self.name)
 
 
 @dataclass(frozen=True)
 class ColumnProperty(Generic[T]):
-    """A property that there may be one of for each column: its name is `prefix` and the column's full name. (Marks of writes that are
-    done once, TXN_MARK, are of the same kind, with the writer's name in place of the column's.)"""
+    """Describe a property that may be set per column: its name is `prefix` and the column's full name. (Marks of writes that are done once,
+    TXN_MARK, are of the same kind, with the writer's name in place of the column's.)"""
 
     prefix: str
     kind: Kind[T]
 
     def of(self, properties: Mapping[str, str]) -> dict[str, T]:
-        """The value of each column that has one, by its full name."""
+        """Return the value of each column that has one, by its full name."""
         return {column: self.kind.parse(self.prefix + column, text) for column, text in self.texts(properties).items()}
 
     def texts(self, properties: Mapping[str, str]) -> dict[str, str]:
-        """The same as texts, unchecked."""
+        """Return the stored text of each column that has one, unchecked, by its full name."""
         return {key[len(self.prefix) :]: text for key, text in properties.items() if key.startswith(self.prefix)}
 
 
@@ -105,7 +106,7 @@ def _fraction(text: str) -> float:
 
 
 def size_in_bytes(text: str) -> int:
-    """The number of `64MB`, `1g`, `4096`. Raises ValueError."""
+    """Parse a number of bytes such as `64MB`, `1g`, `4096`. Raises ValueError."""
     found = re.fullmatch(r"(\d+)\s*([kmg]?b?)", text.strip(), re.IGNORECASE)
     if found is None:
         raise ValueError(text)
@@ -146,7 +147,7 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _mark(text: str) -> tuple[int, int | None]:
-    """The number of the last write and the snapshot that it made."""
+    """Parse the mark of a txn: the number of the last write and the snapshot that it made."""
     found = json.loads(text)
     if not isinstance(found, dict) or type(number := found.get("number")) is not int:
         raise ValueError(text)
@@ -167,7 +168,8 @@ def _property(name: str, kind: Kind[T], default: D) -> TableProperty[T, D]:
 
 
 def _of_format(name: str, kind: Kind[T], default: D) -> TableProperty[T, D]:
-    """A property `write.<format>.…`, which delete files have as `write.delete.<format>.…` as well (see `properties_of_deletes`)."""
+    """Describe a property `write.<format>.…`, which delete files have as `write.delete.<format>.…` as well (see
+    `properties_of_deletes`)."""
     deletes = name.replace("write.", "write.delete.", 1)
     TABLE_PROPERTIES[deletes] = TableProperty(deletes, kind, None)
     return _property(name, kind, default)
@@ -253,7 +255,7 @@ ENCRYPTION_KEY = _property("encryption.key-id", TEXT, None)
 
 @dataclass(frozen=True)
 class Waits:
-    """How often something is tried again: the number of times, and milliseconds between two tries and over all."""
+    """Hold the limits of retries: their number, and milliseconds between two attempts and over all of them."""
 
     retries: TableProperty[int, int]
     shortest: TableProperty[int, int]
@@ -317,7 +319,8 @@ def check_values(properties: Mapping[str, str]) -> None:
 
 
 def properties_of_deletes(properties: Mapping[str, str]) -> dict[str, str]:
-    """Properties of data files as delete files take them: `write.delete.<format>.…` first, nothing that is about single columns."""
+    """Return the properties of data files as delete files take them: `write.delete.<format>.…` first, and no properties of single
+    columns."""
     found = {k: v for k, v in properties.items() if not k.startswith(_NOT_OF_DELETES)}
     for format_ in FORMATS:
         prefix = f"write.delete.{format_}."
@@ -326,7 +329,7 @@ def properties_of_deletes(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def property_text(key: str, value: Any) -> str:
-    """A value as properties store it. Raises InvalidInput for None."""
+    """Format a value as the text that properties store. Raises InvalidInput for None."""
     if value is None:
         raise InvalidInput(f"Properties must have a value: {key}.", hint="remove_properties removes one.")
     return str(value).lower() if isinstance(value, bool) else str(value)

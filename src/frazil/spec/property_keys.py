@@ -1,4 +1,4 @@
-"""Names and defaults of table properties by PyIceberg's names for them: `TableProperties.FORMAT_VERSION`. All are in `spec.properties`."""
+"""Name table properties and their defaults as PyIceberg does: `TableProperties.FORMAT_VERSION`. All are in `spec.properties`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from frazil.spec.metadata import DEFAULT_FORMAT_VERSION
 
 
 class TableProperties:
-    """Keys for `create_table(properties={…})` and `set_properties`; `…_DEFAULT` is what their absence means here."""
+    """Name the keys for `create_table(properties={…})` and `set_properties`; `…_DEFAULT` is the value of an absent property here."""
 
     FORMAT_VERSION, DEFAULT_FORMAT_VERSION = "format-version", DEFAULT_FORMAT_VERSION
     WRITE_FILE_FORMAT, WRITE_FILE_FORMAT_DEFAULT = p.DATA_FORMAT.name, p.DATA_FORMAT.default

@@ -1,4 +1,4 @@
-"""Names of table properties that are nearly a known one: what a misspelt property was meant to be."""
+"""Suggest the table property that a misspelt name was meant to be."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NEAR = 0.86
 
 
 def meant_by(name: str) -> str | None:
-    """The known property that an unknown name nearly is; None for a known name and for one that is like no other."""
+    """Return the known property that an unknown name resembles most; None for a known name and for a name that resembles none."""
     if _is_known(name):
         return None
     if (column := _of_column(name)) is not None:
@@ -29,7 +29,8 @@ def _is_known(name: str) -> bool:
 
 
 def _of_column(name: str) -> str | None:
-    """`write.metadata.metrics.colum.id` as `write.metadata.metrics.column.id`."""
+    """Correct the part of a misspelt name before the column: `write.metadata.metrics.colum.id` becomes
+    `write.metadata.metrics.column.id`."""
     for prefix in COLUMN_PROPERTIES:
         parts = name.split(".")
         head, column = ".".join(parts[: prefix.count(".")]), ".".join(parts[prefix.count(".") :])
@@ -44,5 +45,5 @@ def _known_names() -> dict[str, str]:
 
 
 def _plain(name: str) -> str:
-    """Without case, and with one mark between words."""
+    """Normalise a property name: lower case, with one separator between words."""
     return re.sub(r"[._\s-]+", "-", name.strip().lower())

@@ -1,4 +1,4 @@
-"""Schema: a numbered struct with look-ups by id and by (dotted) name."""
+"""Describe schemas: structs with an id, with look-ups by field id and by (dotted) name."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ METADATA_COLUMNS = {
 
 
 def no_column(name: str | int, known: Sequence[str]) -> ValidationError:
-    """That there is no such column, with the one that may be meant."""
+    """Make the error for a column that does not exist, with the name that may be meant."""
     by_lower = {n.lower(): n for n in known}
     near = difflib.get_close_matches(str(name).lower(), by_lower, 1)
     text = f"Cannot find column {name!r}; columns are: {', '.join(known[:40]) or '(none)'}{', …' if len(known) > 40 else ''}."
@@ -45,8 +45,9 @@ def no_column(name: str | int, known: Sequence[str]) -> ValidationError:
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
 class Schema(JsonModel):
-    """`Schema(*fields, schema_id=0, identifier_field_ids=())`. Equal schemas have equal fields and identifier fields, whatever their own
-    ids. Look-ups by id raise ValidationError when an id is used twice; `create_table` takes such a schema, as it gives ids anew."""
+    """Describe the columns of a table: `Schema(*fields, schema_id=0, identifier_field_ids=())`. Equal schemas have equal fields and
+    identifier fields, whatever their schema ids. Look-ups by id raise ValidationError when an id is used twice; `create_table` takes such a
+    schema, since it assigns new ids."""
 
     fields: tuple[NestedField, ...]
     schema_id: int = 0
@@ -61,7 +62,7 @@ class Schema(JsonModel):
         required: bool = True,
         extra: dict[str, Any] | None = None,
     ):
-        """`required`: a row is always there, so it can only be True; examples of PyIceberg's documentation say so."""
+        """Make a schema. `required` can only be True, since a row is never null; examples of PyIceberg's documentation pass it."""
         if required is not True:
             raise ValidationError(f"A schema's rows are always there: required={required!r} means nothing.")
         object.__setattr__(self, "fields", tuple(fields))
@@ -79,22 +80,22 @@ class Schema(JsonModel):
         return StructType(*self.fields)
 
     def as_arrow(self) -> Any:
-        """The `pyarrow.Schema` of the rows that a scan gives, with the field ids as metadata."""
+        """Convert to the `pyarrow.Schema` of the rows that a scan returns, with the field ids as metadata."""
         return from_above("io.pyarrow", "schema_to_pyarrow")(self)
 
     @property
     def columns(self) -> tuple[NestedField, ...]:
-        """The top-level fields."""
+        """Return the top-level fields."""
         return self.fields
 
     @property
     def field_ids(self) -> set[int]:
-        """Ids of all fields, at any depth."""
+        """Return the ids of all fields, at any depth."""
         return {f.field_id for _, f, _ in self._walked}
 
     @property
     def column_names(self) -> list[str]:
-        """Full names of all fields, nested ones dotted, as PyIceberg lists them."""
+        """List the full names of all fields, nested ones dotted, as PyIceberg lists them."""
         return list(self._by_name)
 
     @cached_property
@@ -103,7 +104,7 @@ class Schema(JsonModel):
 
     @cached_property
     def by_id(self) -> dict[int, NestedField]:
-        """Every field, at any depth, by id."""
+        """Map ids to fields, at any depth."""
         found = {f.field_id: f for _, f, _ in self._walked}
         if len(found) != len(self._walked):
             raise ValidationError("A field id occurs twice in the schema.", schema_id=self.schema_id)
@@ -126,7 +127,7 @@ class Schema(JsonModel):
 
     @cached_property
     def parents(self) -> dict[int, tuple[int, ...]]:
-        """Ids of the fields around each field, outermost first."""
+        """Map each field's id to the ids of the fields that enclose it, outermost first."""
         return {f.field_id: around for _, f, around in self._walked}
 
     @cached_property
@@ -134,7 +135,7 @@ class Schema(JsonModel):
         return max(self.field_ids, default=0)
 
     def find_field(self, name_or_id: str | int, case_sensitive: bool = True) -> NestedField:
-        """The field with that id or (dotted) name. Raises ValidationError, listing near names, when there is none."""
+        """Find the field with that id or (dotted) name. Raises ValidationError, listing similar names, when there is none."""
         found = self.get_field(name_or_id, case_sensitive)
         if found is None:
             raise no_column(name_or_id, self.column_names)
@@ -162,14 +163,14 @@ class Schema(JsonModel):
         return {self._names[i] for i in self.identifier_field_ids}
 
     def select(self, *names: str, case_sensitive: bool = True) -> Schema:
-        """Only the named columns (nested ones keep just their path), in the schema's order; `*` is all."""
+        """Select the named columns (nested ones keep just their path), in the schema's order; `*` selects all."""
         if "*" in names:
             return self
         wanted = {self.find_field(n, case_sensitive).field_id for n in names}
         return self.project(wanted)
 
     def project(self, ids: Iterable[int]) -> Schema:
-        """Only the fields with these ids and what encloses them; a selected struct, list or map comes whole."""
+        """Project to the fields with these ids and the fields that enclose them; a selected struct, list or map comes whole."""
         kept = _project(self.fields, set(ids))
         return Schema(*kept, schema_id=self.schema_id, identifier_field_ids=self.identifier_field_ids)
 
@@ -177,7 +178,7 @@ class Schema(JsonModel):
         return self.fields == other.fields and set(self.identifier_field_ids) == set(other.identifier_field_ids)
 
     def __repr__(self) -> str:
-        """One screen at most; `str` shows all of it."""
+        """Show the schema on one screen at most; `str` shows all of it."""
         more = [f"  … {len(self.fields) - LINES} more"] if len(self.fields) > LINES else []
         return "\n".join(["table {", *(f"  {shortened(f, 200)}" for f in self.fields[:LINES]), *more, "}"])
 
@@ -205,7 +206,7 @@ def _project(fields: tuple[NestedField, ...], wanted: set[int]) -> tuple[NestedF
 
 
 def assign_fresh_ids(schema: Schema, next_id: Callable[[], int] | None = None) -> Schema:
-    """Ids from 1, as Java gives them to a new table: all fields of one struct before what is inside them."""
+    """Assign ids from 1, as Java does for a new table: all fields of one struct before their nested fields."""
     fresh = next_id or itertools.count(1).__next__
     renumbered: dict[int, int] = {}
 
@@ -222,8 +223,8 @@ def assign_fresh_ids(schema: Schema, next_id: Callable[[], int] | None = None) -
 
 
 def with_unique_ids(schema: Schema, meant: Iterable[int] = ()) -> Schema:
-    """The schema, or with other ids for the columns that repeat one: those of a new table are given anew anyway. `meant`: ids by which a
-    spec or sort order names its columns. Raises ValidationError when one of these, or an identifier field's, is of several columns."""
+    """Return the schema with a new id for each column that repeats one, since a new table assigns its own ids. `meant`: ids by which a spec
+    or sort order names its columns. Raises ValidationError when one of these, or an identifier field's id, belongs to several columns."""
     names: dict[int, list[str]] = {}
     for name, f, _ in schema._walked:
         names.setdefault(f.field_id, []).append(name)
@@ -248,12 +249,12 @@ def with_unique_ids(schema: Schema, meant: Iterable[int] = ()) -> Schema:
 
 
 def empty_structs(schema: Schema) -> list[str]:
-    """Names of the struct columns without members: Parquet has no form for them, and neither Java nor PyIceberg could write a row."""
+    """List the struct columns without members: Parquet has no form for them, and neither Java nor PyIceberg could write a row."""
     return [name for name, f, _ in schema._walked if isinstance(f.field_type, StructType) and not f.field_type.fields]
 
 
 def refuse_empty_structs(names: Sequence[str]) -> None:
-    """Raises ValidationError when there are any."""
+    """Refuse struct columns without members. Raises ValidationError."""
     if names:
         raise ValidationError(
             f"Column {names[0]} is a struct without members, which no Parquet file can hold.",
@@ -262,7 +263,8 @@ def refuse_empty_structs(names: Sequence[str]) -> None:
 
 
 def check_identifier_fields(schema: Schema) -> None:
-    """Identifier fields are required primitives, no floats, and not inside lists, maps or optional structs (spec, "Identifier Fields")."""
+    """Check that identifier fields are required primitives, no floats, and not inside lists, maps or optional structs (spec, "Identifier
+    Fields")."""
     for i in schema.identifier_field_ids:
         f = schema.by_id.get(i)
         if f is None:

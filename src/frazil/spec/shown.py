@@ -1,4 +1,4 @@
-"""Text for people: times, long texts cut, long lists counted, so that what a console shows fits on one screen."""
+"""Format times, long texts and long lists for people, so that output fits on one screen of a console."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _EPOCH = dt.datetime(1970, 1, 1)
 
 
 def time_text(milliseconds: int) -> str:
-    """`2026-11-22 21:59:02.968 UTC`."""
+    """Format a time as `2026-11-22 21:59:02.968 UTC`."""
     try:
         return f"{(_EPOCH + dt.timedelta(milliseconds=milliseconds)).isoformat(' ', 'milliseconds')} UTC"
     except OverflowError:
@@ -19,13 +19,13 @@ def time_text(milliseconds: int) -> str:
 
 
 def shortened(text: object, most: int = 100) -> str:
-    """On one line of at most `most` characters."""
+    """Shorten a text to one line of at most `most` characters."""
     line = " ".join(str(text).splitlines())
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def listed(items: Iterable[object], most: int = 100) -> str:
-    """`a, b, c, … 597 more`: as many as fit into `most` characters, one at least."""
+    """Join names as `a, b, c, … 597 more`: as many as fit into `most` characters, one at least."""
     texts, room = [str(i) for i in items], most
     shown: list[str] = []
     for text in texts:

@@ -1,4 +1,4 @@
-"""Snapshots, refs and logs (spec, "Snapshots", "Snapshot Retention Policy")."""
+"""Describe snapshots, refs and logs (spec, "Snapshots", "Snapshot Retention Policy")."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAIN_BRANCH = "main"
 
 
 class SnapshotOperation(StrEnum):
-    """What a snapshot did to the files of its table (spec, "Snapshots")."""
+    """Name the operations of snapshots, by what they did to the files of the table (spec, "Snapshots")."""
 
     APPEND = "append"
     REPLACE = "replace"
@@ -28,17 +28,17 @@ class SnapshotRefType(StrEnum):
 
 
 class Summary(dict[str, str]):
-    """What a snapshot tells of itself, as texts by name; `operation` is among them."""
+    """Hold the summary of a snapshot, texts by name; `operation` is one of them."""
 
     @property
     def operation(self) -> SnapshotOperation | str | None:
-        """None where the writer left it out; a text that the spec does not know as it is."""
+        """Return the operation: None where the writer left it out; a text that the spec does not know is returned as it is."""
         text = self.get("operation")
         return SnapshotOperation(text) if text in _OPERATIONS else text
 
     @property
     def additional_properties(self) -> dict[str, str]:
-        """All but the operation."""
+        """Return all properties of the summary but the operation."""
         return {k: v for k, v in self.items() if k != "operation"}
 
 
@@ -47,7 +47,8 @@ _OPERATIONS = frozenset(SnapshotOperation)
 
 @dataclass(frozen=True)
 class Snapshot(JsonModel):
-    """One state of the table. `summary` holds `operation` and the counts, all strings. `manifests` only in old v1 tables."""
+    """Describe one state of the table. `summary` holds `operation` and the counts, all strings. `manifests` is set only in old v1
+    tables."""
 
     snapshot_id: int
     timestamp_ms: int
@@ -71,8 +72,8 @@ class Snapshot(JsonModel):
         return self.summary.get("operation")
 
     def has_statistics_of(self, writer: str) -> bool:
-        """Whether this library gathered the statistics of the files that the snapshot added: it committed the snapshot, and not by
-        taking over what another library had staged (a cherry-pick)."""
+        """Tell whether this library gathered the statistics of the files that the snapshot added: it committed the snapshot, and did not
+        cherry-pick a snapshot that another library had staged."""
         return self.summary.get("iceberg-version", "").startswith(f"{writer} ") and "source-snapshot-id" not in self.summary
 
     def __str__(self) -> str:
@@ -81,8 +82,8 @@ class Snapshot(JsonModel):
 
 
 class Snapshots(Sequence[Snapshot]):
-    """An immutable list of snapshots that decodes its items when they are asked for, and encodes them once: a table has thousands, a scan
-    needs one, a commit adds one.
+    """Hold an immutable list of snapshots that decodes its items when they are asked for, and encodes each once: a table has thousands, a
+    scan needs one, a commit adds one.
 
     `ids` are known for all; of each item the Snapshot, its JSON text, or both (`decode` makes the one of the other, `texts` the other way).
     """
@@ -109,7 +110,7 @@ class Snapshots(Sequence[Snapshot]):
         return cls(ids, [None] * len(texts), texts, decode)
 
     def texts(self, encode: Callable[[Snapshot], bytes]) -> list[bytes]:
-        """Each as JSON: as it was read or written before, else by `encode`."""
+        """Return the JSON text of each snapshot: as it was read or written before, else by `encode`."""
         made = [encode(self._at(i)) if text is None else text for i, text in enumerate(self._texts)]
         self._texts[:] = made
         return made
@@ -164,7 +165,7 @@ class Snapshots(Sequence[Snapshot]):
 
 @dataclass(frozen=True)
 class SnapshotRef(JsonModel):
-    """A branch or a tag; `type` is "branch" or "tag". Ages in milliseconds; None: the table's defaults."""
+    """Describe a branch or a tag; `type` is "branch" or "tag". Ages are in milliseconds; with None the table's defaults hold."""
 
     snapshot_id: int
     type: str = "branch"
@@ -179,7 +180,7 @@ class SnapshotRef(JsonModel):
 
     @property
     def snapshot_ref_type(self) -> SnapshotRefType:
-        """`type`, by PyIceberg's name."""
+        """Return `type`, under PyIceberg's name for it."""
         return SnapshotRefType(self.type)
 
 
@@ -194,7 +195,7 @@ class SnapshotLogEntry:
 
 
 class SnapshotLog(list[SnapshotLogEntry]):
-    """Which snapshot was current since when, oldest first; shown with a line for each, the last twenty of them."""
+    """Record which snapshot was current since when, oldest first; shown with one line per entry, the last twenty of them."""
 
     def __repr__(self) -> str:
         shown = [f"  {e}" for e in self[-20:]]

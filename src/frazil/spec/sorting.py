@@ -1,4 +1,4 @@
-"""Sort orders (spec, "Sorting")."""
+"""Describe sort orders (spec, "Sorting")."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class NullOrder(StrEnum):
 
 @dataclass(frozen=True, init=False)
 class SortField(JsonModel):
-    """One column of an order. Transform, direction and order of nulls may be given as the spec's texts ("day", "desc", "nulls-last");
-    nulls are first in ascending and last in descending order unless it is said."""
+    """Describe one field of a sort order. Transform, direction and order of nulls may be given as the spec's texts ("day", "desc",
+    "nulls-last"); by default nulls are first in ascending and last in descending order."""
 
     source_id: int
     transform: Transform
@@ -70,13 +70,13 @@ def _one_of(kind: type[E], given: E | str) -> E:
 
 
 def default_nulls(direction: SortDirection) -> NullOrder:
-    """Where nulls go when nothing is said."""
+    """Return the default order of nulls for a direction: first when ascending, last when descending."""
     return NullOrder.NULLS_FIRST if direction is SortDirection.ASC else NullOrder.NULLS_LAST
 
 
 @dataclass(frozen=True, init=False)
 class SortOrder(JsonModel):
-    """`SortOrder(*fields, order_id=1)`; order 0 is unsorted."""
+    """Describe the sort order of a table: `SortOrder(*fields, order_id=1)`; order 0 is unsorted."""
 
     fields: tuple[SortField, ...]
     order_id: int = 0
@@ -100,7 +100,7 @@ _TERM = re.compile(r"\s*(?P<term>.*?)(?:\s+(?P<direction>asc|desc))?(?:\s+nulls\
 
 
 def build_sort_order(schema: Schema, terms: Iterable[str], order_id: int = 1, case_sensitive: bool = True) -> SortOrder:
-    """An order from strings such as `id desc nulls last`, `bucket(16, id)`; asc has nulls first, desc nulls last unless said."""
+    """Build a sort order from strings such as `id desc nulls last`, `bucket(16, id)`; by default asc has nulls first, desc nulls last."""
     fields = []
     for text in terms:
         match = _TERM.fullmatch(text)

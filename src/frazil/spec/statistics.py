@@ -1,4 +1,4 @@
-"""Statistics files of snapshots under PyIceberg's names (spec, "Table Statistics"); metadata holds them as their JSON objects."""
+"""Describe statistics files of snapshots under PyIceberg's names (spec, "Table Statistics"); metadata holds them as their JSON objects."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class StatisticsBlob:
-    """One blob of a statistics file: what it is about."""
+    """Describe one blob of a statistics file: its type, snapshot, fields and properties."""
 
     type: str
     snapshot_id: int
@@ -26,7 +26,7 @@ class StatisticsBlob:
 
 @dataclass(frozen=True, kw_only=True)
 class StatisticsFile:
-    """A Puffin file with statistics of one snapshot."""
+    """Describe a Puffin file with statistics of one snapshot."""
 
     snapshot_id: int
     statistics_path: str
@@ -36,7 +36,7 @@ class StatisticsFile:
     key_metadata: str | None = None
 
     def to_object(self) -> dict[str, Any]:
-        """The JSON object of the spec."""
+        """Return the JSON object of the spec."""
         found: dict[str, Any] = {
             "snapshot-id": self.snapshot_id, "statistics-path": self.statistics_path, "file-size-in-bytes": self.file_size_in_bytes,
             "file-footer-size-in-bytes": self.file_footer_size_in_bytes, "blob-metadata": [b.to_object() for b in self.blob_metadata],
@@ -46,14 +46,14 @@ class StatisticsFile:
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionStatisticsFile:
-    """A file with counts of each partition at one snapshot."""
+    """Describe a file with counts per partition at one snapshot."""
 
     snapshot_id: int
     statistics_path: str
     file_size_in_bytes: int
 
     def to_object(self) -> dict[str, Any]:
-        """The JSON object of the spec."""
+        """Return the JSON object of the spec."""
         return {
             "snapshot-id": self.snapshot_id, "statistics-path": self.statistics_path, "file-size-in-bytes": self.file_size_in_bytes,
         }  # fmt: skip

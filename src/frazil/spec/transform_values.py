@@ -1,4 +1,4 @@
-"""What a partition transform does to one internal value (spec, "Partition Transforms" and "32-bit Hash Requirements").
+"""Apply partition transforms to internal values, one at a time (spec, "Partition Transforms" and "32-bit Hash Requirements").
 
 Vectorised over Arrow: `arrow.transforms`. Null gives null; time ordinals floor, so those before 1970 are negative.
 """
@@ -46,8 +46,8 @@ _EPOCH_ORDINAL = dt.date(1970, 1, 1).toordinal()
 
 
 def apply(transform: Transform, source_type: IcebergType, value: Any) -> Any:
-    """The partition value of one value. Raises Unsupported for a transform we do not know, ValidationError for a type it cannot take,
-    InvalidInput for a time whose hour is no 32-bit number."""
+    """Compute the partition value of one value. Raises Unsupported for an unknown transform, ValidationError for a type it cannot take,
+    InvalidInput for a time whose hour is not a 32-bit number."""
     if not transform.is_known:
         raise Unsupported(f"Transform {transform} is not known, so nothing can be written with it.", transform=str(transform))
     if value is None or isinstance(transform, VoidTransform):
@@ -67,12 +67,12 @@ def apply(transform: Transform, source_type: IcebergType, value: Any) -> Any:
 
 
 def bucket(source_type: IcebergType, value: Any, num_buckets: int) -> int:
-    """The bucket of a value that is not null."""
+    """Compute the bucket of a value that is not null."""
     return (bucket_hash(source_type, value) & 0x7FFFFFFF) % num_buckets
 
 
 def bucket_hash(source_type: IcebergType, value: Any) -> int:
-    """Murmur3 (x86, 32 bits, seed 0) of the value's hash bytes, as a signed int. int, long and date hash alike (8 bytes)."""
+    """Hash the bytes of a value with Murmur3 (x86, 32 bits, seed 0), as a signed int. int, long and date hash alike (8 bytes)."""
     return murmur3(_hash_bytes(source_type, value))
 
 
@@ -92,7 +92,7 @@ def _hash_bytes(type_: IcebergType, value: Any) -> bytes:
 
 
 def unscaled(value: Decimal, scale: int) -> int:
-    """The integer that `value` is at this scale: 14.20 at 2 is 1420."""
+    """Return the unscaled integer of a decimal at this scale: 14.20 at 2 is 1420."""
     sign, digits, exponent = value.as_tuple()
     number = int("".join(map(str, digits))) if digits else 0
     shift = int(exponent) + scale
@@ -101,13 +101,13 @@ def unscaled(value: Decimal, scale: int) -> int:
 
 
 def minimal_bytes(number: int) -> bytes:
-    """Two's complement, big-endian, as short as it can be."""
+    """Encode an integer as two's complement, big-endian, with as few bytes as possible."""
     size = (number if number >= 0 else ~number).bit_length() // 8 + 1
     return number.to_bytes(size, "big", signed=True)
 
 
 def truncate(source_type: IcebergType, value: Any, width: int) -> Any:
-    """Numbers go down to a multiple of the width (decimals in units of their scale), text and bytes keep the first `width`.
+    """Truncate numbers down to a multiple of the width (decimals in units of their scale), text and bytes to the first `width`.
 
     Below the type's least value the result wraps around, as in Java.
     """
@@ -122,7 +122,7 @@ def truncate(source_type: IcebergType, value: Any, width: int) -> Any:
 
 
 def scaled(number: int, scale: int) -> Decimal:
-    """The decimal of an unscaled integer, exact at any precision (the usual context rounds to 28 digits)."""
+    """Make the decimal of an unscaled integer, exact at any precision (the usual context rounds to 28 digits)."""
     return Decimal(number).scaleb(-scale, _EXACT)
 
 
@@ -147,19 +147,20 @@ HOURS_HINT = "Partition by day instead, whose numbers hold every timestamp."
 
 
 def hours_beyond_an_int(hours: int | str) -> str:
-    """What is wrong with a time so many hours from 1970; Java gives its number of hours wrapped around, and then does not find the row."""
+    """Explain why the hour transform refuses a time whose hours from 1970 exceed a 32-bit int; Java lets that number wrap around, and then
+    does not find the row."""
     return f"The transform hour takes times of the years -243,014 to 246,953 only: {hours} hours from 1970 are no 32-bit number."
 
 
 def year_and_month(days: int) -> tuple[int, int]:
-    """Year and month (1 to 12) of days since the epoch, proleptic Gregorian, for any year."""
+    """Compute year and month (1 to 12) of days since the epoch, proleptic Gregorian, for any year."""
     cycles, rest = divmod(days + _EPOCH_ORDINAL - 1, 146_097)  # 400 years
     date = dt.date.fromordinal(rest + 1)
     return date.year + 400 * cycles, date.month
 
 
 def murmur3(data: bytes) -> int:
-    """MurmurHash3 x86 32 with seed 0 as a signed 32-bit int."""
+    """Compute MurmurHash3 x86 32 with seed 0 as a signed 32-bit int."""
     h, tail_at = 0, len(data) & ~3
     for i in range(0, tail_at, 4):
         h ^= _mixed(int.from_bytes(data[i : i + 4], "little"))

@@ -1,4 +1,4 @@
-"""Partition transforms as values: names, source checks, result types (spec, "Partition Transforms").
+"""Describe partition transforms: names, source checks, result types (spec, "Partition Transforms").
 
 What a transform does to one value is in `spec.transform_values`; vectorised over Arrow it is in `arrow.transforms`.
 """
@@ -39,7 +39,7 @@ _TRUNCATED = (IntegerType, LongType, DecimalType, StringType, BinaryType)
 
 @dataclass(frozen=True)
 class Transform:
-    """`str()` is the spec's text. Equal transforms are equal values."""
+    """Describe a partition transform. `str()` is the spec's text. Equal transforms are equal values."""
 
     name: ClassVar[str] = ""
     sources: ClassVar[tuple[type, ...]] = ()
@@ -140,7 +140,7 @@ class VoidTransform(Transform):
 
 @dataclass(frozen=True)
 class UnknownTransform(Transform):
-    """A transform of a newer format: its values are compared and kept, never used to filter, never written."""
+    """Represent a transform of a newer format: its values are compared and kept, never used to filter, never written."""
 
     text: str
     name: ClassVar[str] = "unknown"
@@ -170,7 +170,7 @@ _SIMPLE: dict[str, Transform] = {
 
 
 def parse_transform(text: str) -> Transform:
-    """The transform the spec writes as `text` (`bucket[16]`, any case); one we do not know becomes UnknownTransform."""
+    """Parse the transform that the spec writes as `text` (`bucket[16]`, any case); an unknown one becomes UnknownTransform."""
     lowered = text.strip().lower()
     if found := _SIMPLE.get(lowered):
         return found
@@ -181,7 +181,7 @@ def parse_transform(text: str) -> Transform:
 
 @dataclass(frozen=True)
 class TransformTerm:
-    """A transform of a column as users type it, with the optional name of `AS name`."""
+    """Hold a transform of a column as users type it, with the optional name of `AS name`."""
 
     transform: Transform
     column: str
@@ -193,7 +193,8 @@ _CALL = re.compile(r"\s*(\w+)\s*\(\s*(.*?)\s*\)\s*", re.DOTALL)
 
 
 def parse_term(text: str) -> TransformTerm:
-    """`days(ts)`, `bucket(16, id)`, `truncate(4, s)`, `truncate(s, 4)`, `region`, a back-quoted name; each with an optional `AS name`."""
+    """Parse `days(ts)`, `bucket(16, id)`, `truncate(4, s)`, `truncate(s, 4)`, `region`, a back-quoted name; each with an optional `AS
+    name`."""
     body, name = text, None
     if match := re.fullmatch(r"(.*\S)\s+as\s+(`[^`]+`|\w+)\s*", text, re.IGNORECASE | re.DOTALL):
         body, name = match[1], match[2].strip("`")
@@ -214,5 +215,5 @@ def parse_term(text: str) -> TransformTerm:
 
 
 def unquote(column: str) -> str:
-    """A column name without back-quotes; dots outside quotes separate nested names."""
+    """Strip the back-quotes of a column name; dots outside quotes separate nested names."""
     return re.sub(r"`((?:[^`]|``)*)`", lambda m: m[1].replace("``", "`"), column.strip())

@@ -1,4 +1,4 @@
-"""Types of the format (spec, "Schemas and Data Types") with PyIceberg's names.
+"""Define the types of the format (spec, "Schemas and Data Types") with PyIceberg's names.
 
 Internal values, used wherever a value of a type is held (defaults, literals, bounds, partition tuples):
 boolean bool · int, long int · float, double float · decimal Decimal · date int (days) · time int (µs) · timestamp, timestamptz int (µs)
@@ -20,7 +20,7 @@ MAX_DEPTH = 100  # of types inside types, and of JSON values that are walked
 
 
 class IcebergType(JsonModel):
-    """A type of the format; equal types are equal values. `str()` is the spec's text."""
+    """Represent a type of the format; equal types are equal values. `str()` is the spec's text."""
 
     __slots__ = ()
 
@@ -121,7 +121,8 @@ class UnknownType(PrimitiveType):
 
 @dataclass(frozen=True, repr=False)
 class VariantType(PrimitiveType):
-    """Semi-structured (v3). Not a primitive in the spec; it has no children with ids, so it is a leaf here."""
+    """Represent semi-structured values (v3). A variant is not a primitive in the spec; it is a leaf here, since it has no children with
+    ids."""
 
     text: ClassVar[str] = "variant"
 
@@ -168,8 +169,8 @@ class GeographyType(PrimitiveType):
 
 @dataclass(frozen=True)
 class NestedField(JsonModel):
-    """A field of a struct. Defaults are internal values (None: none); `extra` keeps JSON keys we do not know. A primitive `field_type` may
-    be given as the spec's text ("string", "decimal(9, 2)")."""
+    """Describe a field of a struct. Defaults are internal values (None: none); `extra` keeps unknown JSON keys. A primitive `field_type`
+    may be given as the spec's text ("string", "decimal(9, 2)")."""
 
     field_id: int
     name: str
@@ -198,7 +199,7 @@ class NestedField(JsonModel):
 
 @dataclass(frozen=True, init=False)
 class StructType(IcebergType):
-    """Fields in their order; `extra` keeps JSON keys we do not know, as in lists and maps."""
+    """Hold fields in their order; `extra` keeps unknown JSON keys, as in lists and maps."""
 
     fields: tuple[NestedField, ...]
     extra: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
@@ -214,11 +215,11 @@ class StructType(IcebergType):
         return len(self.fields)
 
     def field(self, field_id: int) -> NestedField | None:
-        """The member with that id."""
+        """Return the member with that id."""
         return next((f for f in self.fields if f.field_id == field_id), None)
 
     def field_by_name(self, name: str, case_sensitive: bool = True) -> NestedField | None:
-        """The member of that name."""
+        """Return the member of that name."""
         wanted = name if case_sensitive else name.lower()
         return next((f for f in self.fields if (f.name if case_sensitive else f.name.lower()) == wanted), None)
 
@@ -289,7 +290,7 @@ _WITH_ARGUMENTS: tuple[tuple[str, Callable[..., PrimitiveType]], ...] = (
 
 
 def parse_primitive(text: str) -> PrimitiveType:
-    """The primitive that the spec writes as `text`; blanks around arguments are allowed. Raises ValidationError for others."""
+    """Parse the primitive that the spec writes as `text`; blanks around arguments are allowed. Raises ValidationError for other texts."""
     if found := _PLAIN.get(text):
         return found
     for pattern, make in _WITH_ARGUMENTS:
@@ -299,14 +300,14 @@ def parse_primitive(text: str) -> PrimitiveType:
 
 
 def _as_type(holder: Any, name: str) -> None:
-    """A member of a frozen noun that was given as text becomes the type that the text names. Raises ValidationError."""
+    """Replace a member of a frozen dataclass that was given as text by the type that the text names. Raises ValidationError."""
     given = getattr(holder, name)
     if isinstance(given, str):
         object.__setattr__(holder, name, parse_primitive(given))
 
 
 def children(type_: IcebergType) -> tuple[NestedField, ...]:
-    """Fields directly inside a type: of a struct its fields, of a list its element, of a map key and value."""
+    """Return the fields directly inside a type: of a struct its fields, of a list its element, of a map key and value."""
     match type_:
         case StructType():
             return type_.fields
@@ -318,7 +319,7 @@ def children(type_: IcebergType) -> tuple[NestedField, ...]:
 
 
 def with_children(type_: IcebergType, new: tuple[NestedField, ...]) -> IcebergType:
-    """The same type with other fields inside; `new` as `children` gives them."""
+    """Return the same type with other fields inside; `new` has the order of `children`."""
     match type_:
         case StructType():
             return StructType(*new, extra=type_.extra)
@@ -330,7 +331,7 @@ def with_children(type_: IcebergType, new: tuple[NestedField, ...]) -> IcebergTy
 
 
 def can_promote(old: IcebergType, new: IcebergType, format_version: int = 2) -> bool:
-    """Whether stored values of `old` may be read as `new` (spec, "Schema Evolution")."""
+    """Tell whether stored values of `old` may be read as `new` (spec, "Schema Evolution")."""
     match old, new:
         case (IntegerType(), LongType()) | (FloatType(), DoubleType()):
             return True

@@ -1,4 +1,4 @@
-"""Metadata updates and requirements: what a commit is (spec of the REST catalog, "TableUpdate", "TableRequirement").
+"""Describe metadata updates and requirements, of which a commit consists (spec of the REST catalog, "TableUpdate", "TableRequirement").
 
 `kind` is the REST action. A REST catalog is sent these; every other catalog applies them with `commit.apply`.
 """
@@ -35,7 +35,7 @@ class UpgradeFormatVersion(Update):
 
 @dataclass(frozen=True)
 class AddSchema(Update):
-    """The schema's id is used when it is free; an equal schema that is there is used again."""
+    """Add a schema. Its id is used when it is free; an equal schema of the table is used again."""
 
     schema: Schema
     kind: ClassVar[str] = "add-schema"
@@ -128,7 +128,7 @@ class RemoveProperties(Update):
 
 @dataclass(frozen=True)
 class SetStatistics(Update):
-    """`statistics`: the JSON object of the spec, with its snapshot-id."""
+    """Set the statistics file of a snapshot. `statistics`: the JSON object of the spec, with its snapshot-id."""
 
     statistics: dict[str, Any]
     kind: ClassVar[str] = "set-statistics"
@@ -154,7 +154,7 @@ class RemovePartitionStatistics(Update):
 
 @dataclass(frozen=True)
 class Requirement:
-    """A condition on the table's metadata at the moment of the swap. `kind` is the REST type."""
+    """Describe a condition on the table's metadata at the moment of the swap. `kind` is the REST type."""
 
     kind: ClassVar[str] = ""
 
@@ -172,7 +172,7 @@ class AssertTableUUID(Requirement):
 
 @dataclass(frozen=True)
 class AssertRefSnapshotId(Requirement):
-    """`snapshot_id` None: the ref must not exist."""
+    """Require that a branch or tag points to a snapshot. `snapshot_id` None: the ref must not exist."""
 
     ref: str
     snapshot_id: int | None

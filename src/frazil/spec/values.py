@@ -1,4 +1,4 @@
-"""Values that users hand in (Python's own types, text) as internal values of a type."""
+"""Convert values that users pass in (Python's own types, text) to internal values of a type."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _DAY = 86_400_000_000  # microseconds
 
 
 def micros(value: dt.datetime) -> int:
-    """Microseconds since the epoch; a value without zone is taken as UTC."""
+    """Convert to microseconds since the epoch; a value without zone is taken as UTC."""
     aware = value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value
     return (aware - EPOCH) // dt.timedelta(microseconds=1)
 
 
 def milliseconds(value: int | str | dt.datetime) -> int:
-    """A point in time as users name it: milliseconds, a datetime or ISO text (UTC when it has no zone)."""
+    """Convert a point in time to milliseconds, from milliseconds, a datetime or ISO text (UTC when it has no zone)."""
     match value:
         case bool():
             raise InvalidInput(f"A point in time is milliseconds, a datetime or ISO text, not {value!r}.")
@@ -67,13 +67,13 @@ def _micros_of_text(text: str) -> int:
 
 
 def _nanos_of_text(text: str) -> int:
-    """Nine digits of a second's fraction, three more than Python's own times keep."""
+    """Parse a timestamp with up to nine digits of a second's fraction, three more than Python's own times keep."""
     last = re.search(r"\.\d{6}(\d{1,3})(?!\d)", text)
     return 1000 * _micros_of_text(text) + (int(last[1].ljust(3, "0")) if last else 0)
 
 
 def internal_value(type_: IcebergType, value: Any) -> Any:
-    """`value` as the internal value of a primitive type; None stays None. Raises InvalidInput when it does not fit."""
+    """Convert `value` to the internal value of a primitive type; None stays None. Raises InvalidInput when it does not fit."""
     if value is None:
         return None
     try:
@@ -86,7 +86,7 @@ def internal_value(type_: IcebergType, value: Any) -> Any:
 
 
 def promoted(old: IcebergType, new: IcebergType, value: Any) -> Any:
-    """An internal value of a type as one of the type it was promoted to: days become moments, a float its own double.
+    """Convert an internal value of a type to the type it was promoted to: days become timestamps, a float its own double.
 
     Raises InvalidInput for a day that nanoseconds do not reach.
     """
@@ -104,7 +104,7 @@ def promoted(old: IcebergType, new: IcebergType, value: Any) -> Any:
     return value
 
 
-def _internal(type_: IcebergType, value: Any) -> Any:  # one arm a type
+def _internal(type_: IcebergType, value: Any) -> Any:  # one arm per type
     match type_:
         case BooleanType():
             return value if isinstance(value, bool) else None

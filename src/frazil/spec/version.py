@@ -1,4 +1,4 @@
-"""This release, as files that it writes name it, and the releases of PySpark that it works with."""
+"""Name this release, as written files name it, and the releases of PySpark that it works with."""
 
 import re
 
@@ -12,7 +12,7 @@ _OLDEST = (4, 1)
 
 
 def check_pyspark(version: str) -> None:
-    """Raises NotInstalledError for a PySpark that is too old, with the releases that are not."""
+    """Check the release of PySpark. Raises NotInstalledError for one that is too old, naming the supported releases."""
     found = re.match(r"(\d+)\.(\d+)", version)
     if found is not None and (int(found[1]), int(found[2])) < _OLDEST:
         raise NotInstalledError(

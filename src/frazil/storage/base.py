@@ -29,7 +29,7 @@ class FileInfo:
 
 
 class PublishUnclear(StorageError):
-    """Raised when `publish` failed after others may have seen the file, so that it may or may not exist."""
+    """Report that `publish` failed after others may have seen the file, so that it may or may not exist."""
 
 
 class Storage(Protocol):

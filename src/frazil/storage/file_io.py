@@ -1,4 +1,4 @@
-"""FileIO: files of any store under PyIceberg's names, `table.io.new_input(location).open()` and `new_output(location).create()`."""
+"""Open files of any store under PyIceberg's names, `table.io.new_input(location).open()` and `new_output(location).create()`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from frazil.storage.routing import RoutedStorage
 
 
 class OutputStream:
-    """A file that is being written: complete, durable and to be seen once it is closed. When its `with` block ends by an error there is
-    no file; of one that is never closed there is none either."""
+    """Write a file, which is complete, durable and visible once the stream is closed. When its `with` block ends by an error, or the stream
+    is never closed, there is no file."""
 
     def __init__(self, sink: AbstractContextManager[Any]):
         self._sink, self._file, self._written, self.closed = sink, sink.__enter__(), 0, False
@@ -46,7 +46,7 @@ class OutputStream:
 
 @dataclass(frozen=True)
 class InputFile:
-    """A file to read; `len()` is its size in bytes. Nothing is looked at before it is asked for."""
+    """Describe a file to read; `len()` is its size in bytes. The store is asked only when a member needs it."""
 
     location: str
     storage: Storage = field(repr=False)
@@ -55,19 +55,19 @@ class InputFile:
         return self.storage.size(self.location)
 
     def __bool__(self) -> bool:
-        return True  # also an empty file is one
+        return True  # an empty file, whose len is 0, is true as well
 
     def exists(self) -> bool:
         return self.storage.exists(self.location)
 
     def open(self, seekable: bool = True) -> pa.NativeFile:
-        """A stream with read, seek, tell and close; it can always seek. Raises NoSuchFileError."""
+        """Open a stream with read, seek, tell and close; it can always seek. Raises NoSuchFileError."""
         return self.storage.open_input(self.location)
 
 
 @dataclass(frozen=True)
 class OutputFile:
-    """A file to write; `len()` is the size in bytes of the one that is there."""
+    """Describe a file to write; `len()` is the size in bytes of the existing file."""
 
     location: str
     storage: Storage = field(repr=False)
@@ -85,8 +85,8 @@ class OutputFile:
         return InputFile(self.location, self.storage)
 
     def create(self, overwrite: bool = False) -> OutputStream:
-        """A stream with write, tell and close. Raises FileAlreadyExistsError when there is such a file, unless it may be replaced. Object
-        stores are asked before: there two writers that begin at once may both succeed, and the later one stays."""
+        """Create a stream with write, tell and close. Raises FileAlreadyExistsError when there is such a file, unless it may be replaced.
+        An object store is asked before the write: two writers that begin at once may both succeed there, and the later file stays."""
         if not overwrite and self.exists():
             raise FileAlreadyExistsError(f"There is a file {self.location} already.", file=self.location)
         return OutputStream(self.storage.open_output(self.location, overwrite=overwrite))
@@ -94,7 +94,7 @@ class OutputFile:
 
 @dataclass(frozen=True)
 class FileIO(RoutedStorage):
-    """A storage with PyIceberg's words for it. `inner`: the storage that does the work."""
+    """Provide a storage with PyIceberg's names for its operations. `inner`: the storage that does the work."""
 
     inner: Storage = field(kw_only=True, repr=False)
 
@@ -108,12 +108,12 @@ class FileIO(RoutedStorage):
         return OutputFile(absolute(location), self.inner)
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
-        """Raises NoSuchFileError when it is not there (object stores: may pass in silence)."""
+        """Delete a file. Raises NoSuchFileError when there is none (object stores: may pass in silence)."""
         if not isinstance(location, str | InputFile | OutputFile):
             raise InvalidInput(f"{location!r} is no location of a file.")
         self.inner.delete(location if isinstance(location, str) else location.location)
 
 
 def file_io(storage: Storage) -> FileIO:
-    """A storage under PyIceberg's names."""
+    """Wrap a storage under PyIceberg's names."""
     return storage if isinstance(storage, FileIO) else FileIO(inner=storage)

@@ -273,7 +273,7 @@ def _rename_no_replace(temporary: str, path: str, why: OSError) -> bool:
 
 
 def exchange(first: str, second: str) -> None:
-    """Exchange two directories (or files) in one step: whoever looks finds the one or the other, never none.
+    """Exchange two directories (or files) in one step: a reader finds the one or the other, never none.
 
     Raises StorageError where the file system or the operating system cannot do it.
     """

@@ -69,7 +69,7 @@ def normalise(location: str) -> str:
 
 
 def is_own_io(named: str) -> bool:
-    """Whether `io-impl`, `py-io-impl` name nothing, or a class of Java's, PyIceberg's or ours, whose work the storage does here."""
+    """Tell whether `io-impl`, `py-io-impl` name nothing, or a class of Java's, PyIceberg's or ours, whose work the storage does here."""
     return not named or named.startswith(("org.apache.iceberg.", "pyiceberg.io.", "frazil.io."))
 
 

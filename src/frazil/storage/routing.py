@@ -117,7 +117,7 @@ def storage_for(location: str, properties: Mapping[str, str] | None = None, vend
 
 
 def has_vended_credentials(storage: Storage) -> bool:
-    """Whether credentials of this storage expire, and are known to it alone: the JVM's file systems have none of them."""
+    """Tell whether credentials of this storage expire, and are known to it alone: the JVM's file systems have none of them."""
     return isinstance(storage, RoutedStorage) and storage.vended is not None
 
 

@@ -1,4 +1,4 @@
-"""Credentials that a catalog vends for a table's files, asked for again before they expire, in whatever process they are used.
+"""Refresh the credentials that a catalog vends for a table's files, before they expire, in whatever process they are used.
 
 A catalog gives the storage a source: a frozen, picklable value that, called, answers with properties and the time at which they expire.
 The storage travels to workers with the source. Each process asks it at most once for every life of the credentials, whatever the number
@@ -22,7 +22,8 @@ EARLY_MS = 300_000  # before the end, as Java's VendedCredentialsProvider; of sh
 
 @dataclass(frozen=True)
 class Credentials:
-    """`properties` (`s3.access-key-id`, …) go over the catalog's own; `expires_ms`: since 1970, None: never."""
+    """Hold vended credentials: `properties` (`s3.access-key-id`, …) take precedence over the catalog's own; `expires_ms`: since 1970, None:
+    never."""
 
     properties: Mapping[str, str] = field(repr=False)
     expires_ms: int | None = None
@@ -44,7 +45,7 @@ _LOCK = threading.Lock()
 
 
 def current(source: CredentialsSource) -> Credentials:
-    """Credentials that can be used now. Raises StorageError when those at hand have expired and the source gives no others."""
+    """Return credentials that can be used now. Raises StorageError when those at hand have expired and the source gives no others."""
     with _LOCK:
         held = _HELD.setdefault(source, _Held())
     with held.lock:
@@ -76,5 +77,5 @@ def _renew(source: CredentialsSource, held: _Held, now: float) -> None:
 
 
 def merged(properties: tuple[tuple[str, str], ...], source: CredentialsSource | None) -> tuple[tuple[str, str], ...]:
-    """A store's properties with the credentials that can be used now."""
+    """Merge a store's properties with the credentials that can be used now."""
     return properties if source is None else frozen_properties({**dict(properties), **current(source).properties})

@@ -83,7 +83,7 @@ def spark_schema(frame_or_type: Any) -> Schema:
 
 
 def read_stream(spark: Any, backend: CatalogBackend | None, loaded: LoadedTable, name: str, options: Mapping[str, Any]) -> Any:
-    """A streaming DataFrame over a table, in the session given or the running one. Raises InvalidInput without one."""
+    """Return a streaming DataFrame over a table, in the session given or the running one. Raises InvalidInput without one."""
     of_spark_frames(spark)  # says what is missing
     return _spark_room(_STREAMS).stream_of(spark or active_session(), backend, loaded, name, options)
 
@@ -101,7 +101,7 @@ def active_session() -> Any:
 
 
 def stream_writer(frame: Frame, backend: CatalogBackend | None, loaded: LoadedTable, name: str, given: Mapping[str, Any]) -> Any:
-    """A DataStreamWriter into a table. Raises NotInstalledError when PySpark is missing."""
+    """Return a DataStreamWriter into a table. Raises NotInstalledError when PySpark is missing."""
     return _spark_room().stream_writer(frame, backend, loaded, name, given)
 
 

@@ -26,7 +26,7 @@ class InspectTable:
         return metadata_table(name, self._metadata, self._storage, metadata_location=self._location, snapshot_id=snapshot_id, **arguments)
 
     def partition_commits(self, branch: str = MAIN_BRANCH) -> pa.Table:
-        """The partitions that a stream's partition commit, or mark_partition_done, has announced, and those that are pending.
+        """List the partitions that a stream's partition commit, or mark_partition_done, has announced, and those that are pending.
 
         A partition is complete when it has a `committed_at` and no `late_data_since`; `times_committed`: more than once after late data.
         """

@@ -301,7 +301,7 @@ class Table(CommittingVerbs):
         case_sensitive: bool | None = None,
         **options: Any,
     ) -> Any:
-        """A streaming DataFrame of the rows that commits bring, in the session given or the running one.
+        """Return a streaming DataFrame of the rows that commits bring, in the session given or the running one.
 
         `starting_strategy`: one of Flink's six (default INCREMENTAL_FROM_LATEST_SNAPSHOT). `on_non_append`: fail, skip, skip-overwrite,
         skip-delete, or changes, with which rows carry `_change_type`. Further options (`monitor_interval="10s"`,

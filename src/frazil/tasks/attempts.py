@@ -54,14 +54,14 @@ class Attempts:
     repeated: bool = False
 
     def keep(self, reported: Iterable[str]) -> None:
-        """After success: remove the files that no result names. The table's folder is listed only if there may be such files."""
+        """Remove the files that no result names, after success. The table's folder is listed only if there may be such files."""
         if self.speculates:
             _leave_only(self.operation, reported, self.settle())
         elif self.repeated:
             _leave_only(self.operation, reported, 0.0)
 
     def remove_all(self) -> None:
-        """After certain failure: remove every file of the operation. Never call it when the outcome of the commit is unknown, since then
+        """Remove every file of the operation, after certain failure. Never call it when the outcome of the commit is unknown, since then
         every file may be part of the table."""
         _leave_only(self.operation, (), self.settle())
 

@@ -84,7 +84,7 @@ def to_arrow_field(f: NestedField, *, field_ids: bool = False, storage: bool = F
 
 
 def with_docs(fields: Iterable[pa.Field], of: Iterable[NestedField]) -> list[pa.Field]:
-    """The Arrow fields of columns with the columns' comments as metadata, at any depth, where `from_arrow_schema` finds them."""
+    """Add the columns' comments to their Arrow fields as metadata, at any depth, where `from_arrow_schema` finds them."""
     return [_with_doc(field, f) for field, f in zip(fields, of, strict=True)]
 
 
@@ -101,12 +101,13 @@ def to_arrow_schema(schema: Schema, *, field_ids: bool = False, storage: bool = 
 
 
 def _made_of(type_: pa.DataType, fields: list[pa.Field]) -> pa.DataType:
-    """A struct, list or map like `type_`, of other fields."""
+    """Make a struct, list or map like `type_`, of other fields."""
     return pa.struct(fields) if pa.types.is_struct(type_) else pa.map_(*fields) if pa.types.is_map(type_) else pa.list_(*fields)
 
 
 def numbered_by_names(schema: pa.Schema, mapping: NameMapping) -> pa.Schema:
-    """The Arrow schema with the field ids that a name mapping gives its columns. Raises ValidationError for one that it does not know."""
+    """Add to an Arrow schema the field ids that a name mapping gives its columns. Raises ValidationError for a column that the mapping
+    lacks."""
 
     def one(field: pa.Field, name: str, holder: NameMapping | MappedField, path: str) -> pa.Field:
         found = holder.find(name)

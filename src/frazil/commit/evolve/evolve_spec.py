@@ -99,7 +99,7 @@ class UpdateSpec:
         return self._do(lambda d: _add(d, source_column_name, IdentityTransform(), None))
 
     def identity(self, source_column_name: str) -> UpdateSpec:
-        """As `add_identity`: PyIceberg's documentation writes it so."""
+        """Add an identity field, as `add_identity` does: PyIceberg's documentation uses this name."""
         return self.add_identity(source_column_name)
 
     def remove_field(self, name: str) -> UpdateSpec:

@@ -39,7 +39,8 @@ _HOUR = DAY_MICROS // 24
 
 
 def range_of_values(transform: Transform, source_type: IcebergType, values: pa.Array) -> Range:
-    """The source column's range from each file's partition value (internal values of the transform's result type; null: source is null)."""
+    """Derive the source column's range from each file's partition value (internal values of the transform's result type; null: source is
+    null)."""
     if not _usable(transform, source_type):
         return unknown(source_type)
     present = flags(values.is_valid(), False)
@@ -63,7 +64,8 @@ def range_of_summaries(
     contains_null: pa.Array | None = None,
     contains_nan: pa.Array | None = None,
 ) -> Range:
-    """The source column's range from each manifest's partition summary: bounds of the partition values (null: none), flags (null: unknown).
+    """Derive the source column's range from each manifest's partition summary: bounds of the partition values (null: none), flags (null:
+    unknown).
 
     A summary without a lower bound that contains nulls and surely no NaN has nulls only, as Java reads it.
     """
@@ -94,7 +96,7 @@ def _usable(transform: Transform, source_type: IcebergType) -> bool:
 
 
 def _source_bounds(transform: Transform, source_type: IcebergType, lower: pa.Array | None, upper: pa.Array | None) -> tuple[Bounds, Bounds]:
-    """Bounds of source values whose partition values lie between `lower` and `upper`."""
+    """Derive bounds of the source values whose partition values lie between `lower` and `upper`."""
     if isinstance(transform, IdentityTransform):
         return clean_bound(lower, source_type), clean_bound(upper, source_type)
     if isinstance(transform, TruncateTransform):
@@ -115,7 +117,7 @@ _MOST_HOURS = 2**63 // _HOUR + 1  # from 1970, of a timestamp in microseconds
 
 
 def _unwrapped_hours(low: Bounds, lower: pa.Array | None, high: Bounds, upper: pa.Array | None) -> tuple[Bounds, Bounds]:
-    """Bounds of times, unknown above where an hour may be one beyond 2**31 that wrapped around to the least ones, and so below."""
+    """Drop the bounds of times that may have wrapped around: an hour beyond 2**31 becomes one of the least hours, and the reverse."""
     if low is None or high is None or lower is None or upper is None:
         return None, None
     first, last = (to_numpy(pc.fill_null(b, scalar(0, b.type))) for b in (lower, upper))
@@ -124,7 +126,7 @@ def _unwrapped_hours(low: Bounds, lower: pa.Array | None, high: Bounds, upper: p
 
 
 def _in_range(bound: Bounds, type_: IcebergType) -> Bounds:
-    """int64 as the type's own width; unknown where it does not fit."""
+    """Cast int64 to the type's own width; unknown where the number does not fit."""
     to = arrow_type(type_)
     if bound is None or to == pa.int64():
         return bound
@@ -138,7 +140,7 @@ def _unless(bound: pa.Array, unknown_: Any) -> pa.Array:
 
 
 def _truncated_upper(width: int, type_: IcebergType, upper: pa.Array) -> Bounds:
-    """The greatest source value that truncates to `upper`; unknown where it leaves the type."""
+    """Compute the greatest source value that truncates to `upper`; unknown where it leaves the type."""
     to = arrow_type(type_)
     if isinstance(type_, StringType | BinaryType):
         return column([None if v is None else after_prefix(v) if len(v) >= width else v for v in upper.to_pylist()], to)
@@ -153,7 +155,7 @@ def _truncated_upper(width: int, type_: IcebergType, upper: pa.Array) -> Bounds:
 
 
 def _wrapped_lower(width: int, type_: IcebergType, lower: Bounds, upper: Bounds) -> Bounds:
-    """`lower`, but the type's least value where partition values above may have wrapped around from there (see `truncate`).
+    """Return `lower`, or the type's least value where partition values above may have wrapped around from there (see `truncate`).
 
     A long may have been an int when they were made.
     """
@@ -173,7 +175,7 @@ def _units(number: int, type_: DecimalType) -> pa.Scalar:
 
 
 def _unit(transform: Transform, type_: IcebergType) -> Callable[[Any], Any]:
-    """The first source value of each ordinal, as int64; -2**63 where it cannot be told."""
+    """Return a function that maps ordinals to their first source values, as int64; -2**63 where there is none in range."""
     moments, nanos = isinstance(type_, MOMENTS), isinstance(type_, NANOS)
     per_day = (DAY_MICROS * (1000 if nanos else 1)) if moments else 1
 
@@ -198,13 +200,14 @@ _MOST_YEARS = 6_000_000  # from 1970: more than there are dates of (32 bits of d
 
 
 def _times(numbers: Any, by: int) -> Any:
-    """Multiplied; numbers out of int64's range become the least one, which stands for "not known"."""
+    """Multiply numbers; those out of int64's range become the least int64, which stands for "not known"."""
     most = np.iinfo(np.int64).max // by - 1
     return np.where(np.abs(numbers) <= most, numbers * by, _NONE)
 
 
 def _first(ordinals: pa.Array, first: Callable[[Any], Any], back: int = 0, ahead: int = 0) -> pa.Array:
-    """First source values of the ordinals (with `back`: of the one before those at or below 0), or the last ones with `ahead`."""
+    """Return the first source values of the ordinals (with `back`: of the ordinal before, for those at or below 0), or the last ones with
+    `ahead`."""
     null = to_numpy(ordinals.is_null())
     numbers = to_numpy(pc.fill_null(ordinals.cast(pa.int64()), scalar(0, pa.int64())))
     if back:

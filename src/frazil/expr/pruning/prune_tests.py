@@ -26,11 +26,11 @@ from frazil.spec.types import (
 )
 
 Answer = tuple[Flag, Flag, Flag]
-_FEW = 12  # below this many values of IN, one pass a value is faster than ranking
+_FEW = 12  # below this many values of IN, one pass per value is faster than ranking
 
 
 def compare(op: str, a: Range, b: Range) -> Answer:
-    """`a op b` by bounds; NaN is above every value and equal to itself."""
+    """Test `a op b` by bounds; NaN is above every value and equal to itself."""
     match op:
         case "lt":
             true = _any((a.values, b.values, _less(a.lower, b.upper)), (a.values, b.nans))
@@ -58,12 +58,12 @@ def _equal(op: str, a: Range, b: Range) -> Answer:
 
 
 def _one_value(a: Range, b: Range) -> Flag:
-    """Both sides are known to be one and the same value."""
+    """Tell whether both sides are known to be one and the same value."""
     return _all(_same(a.lower, a.upper), _same(b.lower, b.upper), _same(a.lower, b.lower))
 
 
 def member(a: Range, values: tuple[Any, ...], has_null: bool, type_: IcebergType, direct: bool) -> Answer:
-    """`a IN (values)`; `direct`: a is the column itself, so its buckets tell something."""
+    """Test `a IN (values)`; `direct`: a is the column itself, so its buckets may exclude values."""
     has_nan = any(isinstance(v, float) and v != v for v in values)
     plain = tuple(v for v in values if v == v)
     touched, exact = _touches(a, plain, type_)
@@ -76,7 +76,7 @@ def member(a: Range, values: tuple[Any, ...], has_null: bool, type_: IcebergType
 
 
 def _touches(a: Range, values: tuple[Any, ...], type_: IcebergType) -> tuple[Flag, Flag]:
-    """(some value lies within the bounds, the bounds are one value that is among them)."""
+    """Test values against the bounds: (some value lies within the bounds, the bounds are one value that is among the values)."""
     if not values:
         return False, False
     if a.lower is None or a.upper is None or isinstance(a.lower, pa.Scalar) or len(values) <= _FEW:
@@ -96,7 +96,7 @@ def _touches(a: Range, values: tuple[Any, ...], type_: IcebergType) -> tuple[Fla
 
 
 def _ranked(lower: Any, upper: Any, values: pa.Array, type_: IcebergType) -> tuple[Any, Any, Any]:
-    """The three as numpy arrays of one order; unknown bounds get any rank."""
+    """Rank bounds and values as numpy arrays of one order; unknown bounds get any rank."""
     if pa.types.is_integer(values.type) or isinstance(type_, FLOATS):
         filled = [to_numpy(pc.fill_null(x, scalar(0, type_))) for x in (lower, upper)]
         return filled[0], filled[1], np.sort(to_numpy(values))
@@ -106,7 +106,7 @@ def _ranked(lower: Any, upper: Any, values: pa.Array, type_: IcebergType) -> tup
 
 
 def prefixed(a: Range, prefix: str | bytes, type_: IcebergType) -> Answer:
-    """`startswith(a, prefix)`: strings from `prefix` up to what comes after all that begin with it."""
+    """Test `startswith(a, prefix)`: strings from `prefix` up to the least string above all that begin with it."""
     if not prefix or not isinstance(type_, StringType | BinaryType | FixedType):
         return a.values, a.values if prefix else False, a.nulls
     one = scalar(prefix, type_)
@@ -121,7 +121,7 @@ def _starts(bound: Bounds, prefix: str | bytes) -> Flag:
 
 
 def after_prefix(prefix: str | bytes) -> str | bytes | None:
-    """The least text above all that begin with `prefix`; None when there is none."""
+    """Compute the least text above all that begin with `prefix`; None when there is none."""
     if isinstance(prefix, bytes):
         cut = prefix.rstrip(b"\xff")
         return cut[:-1] + bytes([cut[-1] + 1]) if cut else None
@@ -133,7 +133,7 @@ def after_prefix(prefix: str | bytes) -> str | bytes | None:
 
 
 def bucket_allows(a: Range, values: tuple[Any, ...], type_: IcebergType) -> Flag:
-    """Whether one of the values can be in the file's buckets."""
+    """Tell whether one of the values can be in the file's buckets."""
     if a.hashed is None or not any(isinstance(a.hashed.type, kinds) and isinstance(type_, kinds) for kinds in _SAME_HASH):
         return True
     allowed: Flag = False
@@ -171,7 +171,7 @@ def _all(*parts: Flag) -> Flag:
 
 
 def _any(*ways: tuple[Flag, ...]) -> Flag:
-    """One of the ways, each a conjunction, is open."""
+    """Tell whether one of the ways, each a conjunction, is open."""
     found: Flag = False
     for way in ways:
         one = _all(*way)

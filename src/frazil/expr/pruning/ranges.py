@@ -33,7 +33,8 @@ Bounds: TypeAlias = Any  # pa.Array | pa.Scalar | None
 
 @dataclass(frozen=True)
 class Hashed:
-    """All values v have `lower <= bucket(v) <= upper`; int32 arrays, null = not known. `type` is the type that was hashed."""
+    """Bound the buckets of values: all values v have `lower <= bucket(v) <= upper`; int32 arrays, null = not known. `type` is the type that
+    was hashed."""
 
     num_buckets: int
     type: IcebergType
@@ -61,7 +62,8 @@ def unknown(type_: IcebergType) -> Range:
 
 
 def constant(value: Any, type_: IcebergType) -> Range:
-    """Every row holds this internal value: a literal, or the default that a file without the column reads as (None: null)."""
+    """Make the range of a column that holds this internal value in every row: a literal, or the default of a file without the column (None:
+    null)."""
     if value is None:
         return ONLY_NULLS
     if isinstance(value, float) and value != value:
@@ -100,7 +102,8 @@ def from_statistics(
 
 
 def clean_bounds(lower: Bounds, upper: Bounds, type_: IcebergType) -> tuple[Bounds, Bounds]:
-    """Both bounds that a writer gave for a set of values, as `clean_bound` and `possible_bounds`; of uuids only what holds in either order.
+    """Clean both bounds that a writer gave for a set of values, as `clean_bound` and `possible_bounds`; of uuids only what holds in either
+    order.
 
     The specification orders uuids as unsigned bytes. Java up to 1.12 finds the least and greatest partition value of a manifest by two
     signed halves. Where both bounds have the same sign, the first half bounds the first half. (What Java makes of the row groups of a
@@ -124,7 +127,7 @@ def clean_bounds(lower: Bounds, upper: Bounds, type_: IcebergType) -> tuple[Boun
 
 
 def possible_bounds(lower: Bounds, upper: Bounds) -> tuple[Bounds, Bounds]:
-    """The bounds, not known where the lower one is above the upper one: no value lies between them, so the writer was wrong about both."""
+    """Drop bounds where the lower one is above the upper one: no value lies between them, so the writer was wrong about both."""
     if not isinstance(lower, pa.Array) or not isinstance(upper, pa.Array) or pa.types.is_null(lower.type) or pa.types.is_null(upper.type):
         return lower, upper
     impossible = flags(pc.greater(lower, upper), False)
@@ -135,7 +138,7 @@ def possible_bounds(lower: Bounds, upper: Bounds) -> tuple[Bounds, Bounds]:
 
 
 def clean_bound(bound: Bounds, type_: IcebergType) -> Bounds:
-    """A bound in the type's storage type, NaN taken as unknown (old writers gave NaN, which bounds nothing)."""
+    """Convert a bound to the type's storage type, NaN taken as unknown (old writers gave NaN, which bounds nothing)."""
     if bound is None or pa.types.is_null(bound.type):
         return None
     wanted = arrow_type(type_)
@@ -157,7 +160,7 @@ def flags(answer: pa.Array | pa.Scalar, otherwise: bool) -> Flag:
 
 
 def _not_zero(counts: pa.Array) -> Mask:
-    """Negative counts (Java writes -1 for unknown) are unknown, hence possible."""
+    """Tell which counts are possibly not zero: negative counts (Java writes -1 for unknown) are unknown, hence possible."""
     found = flags(pc.not_equal(counts, building.scalar(0, counts.type)), True)
     assert isinstance(found, np.ndarray)
     return found

@@ -254,7 +254,7 @@ class SourceWriter(DataSourceArrowWriter):
 
     @property
     def table(self) -> tuple[CatalogBackend, LoadedTable, str]:
-        """The table as it is now, and its name."""
+        """Return the table as it is now, and its name."""
         backend, loaded = self._load()
         return writable(backend, self._place), loaded, self._place
 

@@ -74,14 +74,14 @@ def refresh_views(loaded: LoadedTable) -> None:
 def stream_writer(
     frame: Any, backend: CatalogBackend | None, loaded: LoadedTable, name: str, given: Mapping[str, Any]
 ) -> writer.TableStreamWriter:
-    """What `write_stream` returns. `given`: the fields of `writer.SinkArguments`."""
+    """Return the stream writer that `write_stream` returns. `given`: the fields of `writer.SinkArguments`."""
     if not is_spark_frame(frame):
         raise InvalidInput(f"write_stream takes a streaming DataFrame of Spark, not {type(frame).__name__}.")
     return writer.TableStreamWriter(frame, sink_table(backend, loaded, name), writer.SinkArguments(**given))
 
 
 def sink_table(backend: CatalogBackend | None, loaded: LoadedTable, name: str) -> writer.SinkTable:
-    """The table of a streaming write, and what its batches need of this room."""
+    """Return the table of a streaming write, with the functions of this room that its batches need."""
     return writer.SinkTable(backend, loaded, name, engine_on, refresh_views)
 
 

@@ -1,4 +1,4 @@
-"""Streaming reads at every door: `spark.readStream.format("iceberg")`, `spark.readStream.table`, `t.read_stream()`."""
+"""Read streams at every door: `spark.readStream.format("iceberg")`, `spark.readStream.table`, `t.read_stream()`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SHARED = {"branch", "split-size", "lookback", "file-open-cost", "vectorization-
 
 
 def load(spark: Any, options: Mapping[str, Any], own: Any) -> DataFrame:
-    """`spark.readStream.format("iceberg").load(x)` in a prepared session. `own`: a fresh DataStreamReader of Spark's."""
+    """Load `spark.readStream.format("iceberg").load(x)` in a prepared session. `own`: a fresh DataStreamReader of Spark's."""
     request, given = _request(options)
     target = locate(request, session_catalogs(spark))
     return stream_frame(spark, _spec_of(target, _in_session(spark, given), spark), own)
@@ -32,7 +32,7 @@ def load(spark: Any, options: Mapping[str, Any], own: Any) -> DataFrame:
 def stream_of(
     spark: Any, backend: CatalogBackend | None, loaded: LoadedTable, name: str, options: Mapping[str, Any], own: Any = None
 ) -> DataFrame:
-    """`t.read_stream(…)`: of a table that is loaded already."""
+    """Read the stream of a table that is loaded already, for `t.read_stream(…)`."""
     target = ReadTarget(name, loaded, ReadRequest(name), backend=backend)
     return stream_frame(spark, _spec_of(target, _in_session(spark, options), spark), own)
 

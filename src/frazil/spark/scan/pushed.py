@@ -37,7 +37,7 @@ class Pushed:
 
 
 class _Unknown(Exception):
-    """Raised for an expression that has no equal among Frazil's predicates."""
+    """Report an expression that has no equal among Frazil's predicates."""
 
 
 def filters_of(expressions: Any) -> list[Pushed]:

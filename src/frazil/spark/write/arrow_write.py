@@ -56,7 +56,7 @@ def write_by_arrow(spark: Any, frame: DataFrame, context: WriteContext) -> list[
 
 
 def shown_to_arrow(frame: DataFrame) -> DataFrame:
-    """A frame whose variants are JSON text, as Arrow tasks take them."""
+    """Convert the variants of a frame to JSON text, as Arrow tasks take them."""
     variants = {f.name: F.to_json(F.col(f.name)) for f in frame.schema.fields if isinstance(f.dataType, s.VariantType)}
     return frame.withColumns(variants) if variants else frame
 
