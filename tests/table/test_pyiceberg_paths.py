@@ -312,6 +312,23 @@ def test_a_relative_path_is_stored_as_the_absolute_one_and_is_the_same_file_in_e
     assert ids(table) == [1, 2, 3, 10]
 
 
+def test_a_dot_between_slashes_is_no_other_file_and_no_other_place(table: Table, catalog: Catalog, tmp_path: Path) -> None:
+    (file,) = data_files(table, tmp_path, 10)
+    dotted = f"file://{tmp_path}/./10.parquet"
+    with pytest.raises(InvalidInput, match="given twice"):
+        table.add_files([file.file_path, dotted])
+    table.add_files([dotted])
+    with pytest.raises(ValidationException, match="already referenced"):
+        table.add_files([file.file_path])
+    assert ids(table) == [1, 2, 3, 10]
+    own = catalog.create_table(
+        "d.dotted", "id bigint", location=f"file://{tmp_path}/./at/.", properties={"write.data.path": f"{tmp_path}/./data"}
+    )
+    own.append(pa.table({"id": pa.array([1], pa.int64())}))
+    assert own.location() == f"file://{tmp_path}/at"
+    assert all(task.file.file_path.startswith(f"{tmp_path}/data/") for task in own.scan().plan_files())
+
+
 def test_a_file_without_field_ids_is_read_by_names_and_one_that_does_not_fit_is_refused(table: Table, tmp_path: Path) -> None:
     (entry,) = data_files(table, tmp_path, 10)
     pq.write_table(pa.table({"id": pa.array([11], pa.int64()), "s": ["x"]}), tmp_path / "10.parquet")
