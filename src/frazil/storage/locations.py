@@ -57,8 +57,8 @@ def local_path_of(location: str) -> str:
 def normalise(location: str) -> str:
     """Normalise a location for comparison, so that equal files have equal texts; metadata keeps locations as they were written.
 
-    `/x` stands for `file:/x` and `file:///x`, s3 for s3a; local paths have no doubled slashes and no `/./`, and no location ends in a slash.
-    Keys of object stores keep both, which are parts of a key like any other.
+    `/x` stands for `file:/x` and `file:///x`, s3 for s3a; local paths have no doubled slashes and no `/./`, and no location ends in
+    a slash. Keys of object stores keep both, which are parts of a key like any other.
     """
     scheme = scheme_of(location)
     if scheme == "file":

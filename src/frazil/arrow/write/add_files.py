@@ -22,7 +22,7 @@ from frazil.errors import CorruptData, InvalidInput, SchemaMismatch, Unsupported
 from frazil.spec.data_file import DataFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.name_mapping import MappedField, NameMapping, mapping_of, parse_name_mapping
-from frazil.spec.partitioning import PartitionField, PartitionSpec
+from frazil.spec.partitioning import PartitionField
 from frazil.spec.properties import NAME_MAPPING
 from frazil.spec.schema import Schema
 from frazil.spec.transform_values import apply
