@@ -14,9 +14,9 @@ from frazil.scan.listing import listed_twice
 from frazil.scan.listing.listed_twice import rows_of_a_repeated_path
 from frazil.storage import normalise
 
-BEGINNINGS = ["/w/t/", "file:/w/t/", "file:///w/t/", "/w//t/", "/", "s3://b/t/", "s3a://b/t/", "s3://b//t/", "memory:t/", "gs://b/"]
+BEGINNINGS = ["/w/t/", "file:/w/t/", "file:///w/t/", "/w//t/", "/", "s3://b/t/", "s3a://b/t/", "s3://b//t/", "memory:t/", "gs://b/", "/w/./t/", "s3://b/./t/"]
 NAMES = st.sampled_from(
-    ["a", "part-0.parquet", "d=1/part-0.parquet", "d=2/part-0.parquet", "d=2//part-0.parquet", "x" * 70, "y" + "x" * 69]
+    ["a", "part-0.parquet", "d=1/part-0.parquet", "d=2/part-0.parquet", "d=2//part-0.parquet", "d=2/./part-0.parquet", "x" * 70, "y" + "x" * 69]
 )
 PATHS = st.lists(st.builds("".join, st.tuples(st.sampled_from(BEGINNINGS), NAMES)), max_size=8)
 

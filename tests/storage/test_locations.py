@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import mmh3
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import InvalidInput, Unsupported, ValidationError
-from frazil.storage import absolute, check_location, check_name, data_location, is_inside, metadata_location, normalise
+from frazil.scan.delete_ranges import normalised
+from frazil.spec.properties import TABLE_PROPERTIES
+from frazil.storage import absolute, check_location, check_name, data_location, is_inside, metadata_location, normalise, place_of
 from frazil.storage.locations import local_path_of, murmur3_32, scheme_of
 
 HASHED = {"write.object-storage.enabled": "true"}
 
 
-@pytest.mark.parametrize("text", ["/a/b", "file:/a/b", "file:///a/b", "file://localhost/a/b", "/a//b/", "FILE:/a/b"])
+@pytest.mark.parametrize("text", ["/a/b", "file:/a/b", "file:///a/b", "file://localhost/a/b", "/a//b/", "FILE:/a/b", "/a/./b", "file:///./a/.//./b/."])
 def test_a_local_file_has_one_normal_text(text: str) -> None:
     assert normalise(text) == "/a/b"
+
+
+@given(st.lists(st.sampled_from(["/", "/.", "a", ".b", "c.", "..."]), max_size=12).map(lambda parts: "/" + "".join(parts)))
+def test_a_path_is_collapsed_as_hadoops_path_does(path: str) -> None:
+    names = [n for n in path.split("/") if n not in ("", ".")]
+    assert normalise(path) == "/" + "/".join(names) and normalise("file://" + path) == normalise(path)
+    assert normalised(pa.array([path + "/f", "file://" + path + "/f"])).to_pylist() == [normalise(path + "/f")] * 2
 
 
 def test_aliases_of_object_stores_are_one_scheme() -> None:
@@ -38,6 +48,8 @@ def test_another_host_is_refused() -> None:
 def test_relative_paths_start_at_the_current_directory(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(str(tmp_path))
     assert absolute("w/db/") == f"{tmp_path}/w/db"
+    assert absolute("./w/./db/.") == f"{tmp_path}/w/db"
+    assert absolute("file:///x/./t/.") == "file:///x/t" and absolute("file:/x/./t") == "file:/x/t" and absolute("file:///") == "file:///"
     assert absolute("s3://b/x/") == "s3://b/x" and absolute("file:/x/") == "file:/x"
 
 
@@ -69,6 +81,20 @@ def test_data_files_go_below_the_table_or_below_the_data_path() -> None:
     assert data_location("/w/t", {"write.data.path": "s3://other/d/"}, "a=1", "f") == "s3://other/d/a=1/f"
     assert metadata_location("/w/t", {}, "m.avro") == "/w/t/metadata/m.avro"
     assert metadata_location("/w/t", {"write.metadata.path": "/m/"}, "m.avro") == "/m/m.avro"
+
+
+def test_paths_in_properties_are_stored_as_the_one_text_of_their_directory() -> None:
+    assert data_location("/w/t", {"write.data.path": "/x/./d/."}, "", "f") == "/x/d/f"
+    assert metadata_location("/w/t", {"write.metadata.path": "file:///m/./x"}, "f") == "file:///m/x/f"
+
+
+@pytest.mark.parametrize("name", ["write.data.path", "write.metadata.path"])
+def test_a_path_that_begins_with_a_blank_is_refused(name: str) -> None:
+    assert TABLE_PROPERTIES[name].kind.parse(name, "/x y ") == "/x y "
+    with pytest.raises(ValidationError, match="' /x'"):
+        TABLE_PROPERTIES[name].kind.parse(name, " /x")
+    with pytest.raises(InvalidInput, match="begins with a blank"):
+        place_of(" /x")
 
 
 def test_the_layout_for_object_stores_is_javas() -> None:

@@ -6,6 +6,7 @@ import importlib
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 
 import frazil
 from frazil.catalog import Catalog, load_catalog
-from frazil.errors import InvalidInput, Unsupported, ValidationError, ValidationException
+from frazil.errors import InvalidInput, NoSuchFileError, SchemaMismatch, Unsupported, ValidationError, ValidationException
 from frazil.io.pyarrow import parquet_files_to_data_files, pyarrow_to_schema, schema_to_pyarrow
 from frazil.partitioning import PartitionField, PartitionSpec
 from frazil.schema import Schema
@@ -290,6 +291,60 @@ def append(t: Table, files: list[Any]) -> None:
     with t.transaction() as tx, tx.update_snapshot().fast_append() as update:
         for f in files:
             update.append_data_file(f)
+
+
+def test_a_relative_path_is_stored_as_the_absolute_one_and_is_the_same_file_in_every_spelling(
+    table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (file,) = data_files(table, tmp_path, 10)
+    monkeypatch.chdir(tmp_path)
+    (relative,) = parquet_files_to_data_files(table.io, table.metadata, ["./10.parquet"])
+    assert relative.file_path == file.file_path == str(tmp_path / "10.parquet")
+    spellings = ["10.parquet", "./10.parquet", f"file:{file.file_path}", f"file://{tmp_path}/./10.parquet", "file:10.parquet"]
+    for spelling in spellings:
+        with pytest.raises(InvalidInput, match="given twice"):
+            append(table, [file, replace(file, file_path=spelling)])
+    append(table, [replace(file, file_path="10.parquet")])
+    for spelling in spellings:
+        with pytest.raises(ValidationException, match="already referenced"):
+            append(table, [replace(file, file_path=spelling)])
+    monkeypatch.chdir("/")
+    assert ids(table) == [1, 2, 3, 10]
+
+
+def test_a_dot_between_slashes_is_no_other_file_and_no_other_place(table: Table, catalog: Catalog, tmp_path: Path) -> None:
+    (file,) = data_files(table, tmp_path, 10)
+    dotted = f"file://{tmp_path}/./10.parquet"
+    with pytest.raises(InvalidInput, match="given twice"):
+        table.add_files([file.file_path, dotted])
+    table.add_files([dotted])
+    with pytest.raises(ValidationException, match="already referenced"):
+        table.add_files([file.file_path])
+    assert ids(table) == [1, 2, 3, 10]
+    own = catalog.create_table(
+        "d.dotted", "id bigint", location=f"file://{tmp_path}/./at/.", properties={"write.data.path": f"{tmp_path}/./data"}
+    )
+    own.append(pa.table({"id": pa.array([1], pa.int64())}))
+    assert own.location() == f"file://{tmp_path}/at"
+    assert all(task.file.file_path.startswith(f"{tmp_path}/data/") for task in own.scan().plan_files())
+
+
+def test_a_file_without_field_ids_is_read_by_names_and_one_that_does_not_fit_is_refused(table: Table, tmp_path: Path) -> None:
+    (entry,) = data_files(table, tmp_path, 10)
+    pq.write_table(pa.table({"id": pa.array([11], pa.int64()), "s": ["x"]}), tmp_path / "10.parquet")
+    for n, columns in enumerate(({"id": ["text"]}, {"id": pa.array([1], pa.int64()), "more": ["x"]})):
+        pq.write_table(pa.table(columns), tmp_path / f"odd{n}.parquet")
+        with pytest.raises(SchemaMismatch, match=f"odd{n}"):
+            append(table, [replace(entry, file_path=str(tmp_path / f"odd{n}.parquet"))])
+    with pytest.raises(NoSuchFileError):
+        append(table, [replace(entry, file_path=str(tmp_path / "none.parquet"))])
+    append(table, [entry])
+    assert ids(table) == [1, 2, 3, 11]
+    before_the_rename = data_files(table, tmp_path, 12)
+    with table.update_schema() as update:
+        update.rename_column("id", "number")
+    append(table, before_the_rename)
+    assert sorted(table.scan().to_arrow().column("number").to_pylist()) == [1, 2, 3, 11, 12]
 
 
 def test_an_overwrite_and_a_delete_take_files_out_by_name(table: Table, tmp_path: Path) -> None:

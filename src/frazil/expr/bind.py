@@ -111,7 +111,7 @@ class _Binder:
 
     @classmethod
     def of(cls, schema: Schema, case_sensitive: bool, zone: str, column_of: ColumnOf | None) -> _Binder:
-        return cls(schema, case_sensitive, zone, column_of or columns_of(schema, case_sensitive))
+        return cls(schema, case_sensitive, zone, column_of or columns_of(schema))
 
     def condition(self, node: n.Expression) -> Bound:
         """Bind a node that gives TRUE, FALSE or NULL."""

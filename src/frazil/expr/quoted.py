@@ -18,12 +18,13 @@ ColumnOf = Callable[[str], str | None]
 _TYPED = ("date", "time", "timestamp", "timestamp_ntz", "timestamp_ltz", "interval", "x")
 
 
-def columns_of(schema: Schema, case_sensitive: bool) -> ColumnOf:
-    """Make a look-up of the columns of a schema, at any depth of structs, lists and maps."""
+def columns_of(schema: Schema) -> ColumnOf:
+    """Make a look-up of the columns of a schema, at any depth of structs, lists and maps. Case is ignored even where names are compared
+    with their case: whoever writes `"S"` may mean the column s, and a wrong guess would change all rows."""
 
     def column_of(text: str) -> str | None:
         try:
-            found = schema.get_field(text, case_sensitive)
+            found = schema.get_field(text, case_sensitive=False)
         except ValidationError:  # several columns have this name if case is ignored
             return back_quoted([text])
         return None if found is None else back_quoted([*(schema.by_id[i].name for i in schema.parents[found.field_id]), found.name])
@@ -31,13 +32,13 @@ def columns_of(schema: Schema, case_sensitive: bool) -> ColumnOf:
     return column_of
 
 
-def columns_of_sides(sides: Sequence[tuple[str, ColumnOf]], case_sensitive: bool) -> ColumnOf:
+def columns_of_sides(sides: Sequence[tuple[str, ColumnOf]]) -> ColumnOf:
     """Make a look-up of the columns of several aliased sides: `s`, or `target.s`."""
 
     def column_of(text: str) -> str | None:
         for alias, of_side in sides:
             head, rest = text[: len(alias) + 1], text[len(alias) + 1 :]
-            led = head == f"{alias}." or (not case_sensitive and head.lower() == f"{alias}.".lower())
+            led = head.lower() == f"{alias}.".lower()
             if (found := of_side(text) or (of_side(rest) if led else None)) is not None:
                 return f"{alias}.{found}"
         return None
@@ -53,8 +54,10 @@ def back_quoted(parts: Iterable[str]) -> str:
 def refuse_column(text: str, column_of: ColumnOf) -> None:
     """Raise InvalidInput for a text that was typed in double quotes and is the name of a column."""
     if (column := column_of(text)) is not None:
+        same = column.replace("`", "").endswith(text.replace("`", ""))
+        named = "" if same else f" but for its case, {column}"
         raise InvalidInput(
-            f'"{text}" in double quotes is a text in Spark SQL, and there is a column of that name: either may be meant.',
+            f'"{text}" in double quotes is a text in Spark SQL, and there is a column of that name{named}: either may be meant.',
             hint=f"Write {column} for the column, {quoted_text(text)} in single quotes for the text.", column=text,
         )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from frazil.spec.data_file import DataFile
 from frazil.spec.metadata import DEFAULT_FORMAT_VERSION, TableMetadata
 from frazil.spec.name_mapping import NameMapping, parse_name_mapping
 from frazil.spec.schema import Schema
-from frazil.storage import Storage
+from frazil.storage import Storage, absolute
 
 UnsupportedPyArrowTypeException = Unsupported
 
@@ -49,8 +50,9 @@ def pyarrow_to_schema(
 
 
 def parquet_files_to_data_files(io: Storage, table_metadata: TableMetadata, file_paths: Iterable[str]) -> Iterator[DataFile]:
-    """Return the entries of existing Parquet files, with metrics from their footers, as `update_snapshot().fast_append()` takes them."""
-    return iter(data_files_of(file_paths, table_metadata, io))
+    """Return the entries of existing Parquet files, with metrics from their footers, as `update_snapshot().fast_append()` takes them.
+    Relative paths are made absolute."""
+    return iter(data_files_of([absolute(os.fspath(p)) for p in file_paths], table_metadata, io))
 
 
 def PyArrowFileIO(properties: Mapping[str, str] = {}) -> FileIO:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from frazil.arrow.values.arrow_schema import to_arrow_type
 from frazil.arrow.values.casts import cast_for
 from frazil.arrow.values.frames import as_arrow
-from frazil.arrow.write.add_files import data_files_of
+from frazil.arrow.write.add_files import data_files_of, refuse_unreadable
 from frazil.commit.actions import Action, Append, MetadataChange, OverwriteFiles, ReplacePartitions
 from frazil.commit.apply import apply_updates
 from frazil.commit.evolve.evolve_schema import SchemaChanges, name_mapping_of
@@ -26,7 +26,7 @@ from frazil.spec.properties import NAME_MAPPING, refuse_encryption
 from frazil.spec.schema import Schema
 from frazil.spec.types import IcebergType, ListType, MapType, NestedField, StructType, can_promote
 from frazil.spec.updates import SetProperties
-from frazil.storage.locations import normalise
+from frazil.storage.locations import absolute, normalise
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,13 @@ def add_files(paths: Sequence[str], to: WriteTarget, check_duplicates: bool) -> 
         before = (NotYetThere(frozenset(normalise(f.file_path) for f in files), to.branch),)
     # Files of other writers seldom hold field ids; the name mapping ties their columns to the table's, even after a rename.
     if NAME_MAPPING.name not in metadata.properties:
-        before = (*before, MetadataChange(lambda m: (SetProperties({NAME_MAPPING.name: name_mapping_of(m.schema())}),)))
+        before = (*before, _name_mapping_set())
     action = Append(files=files, **to.snapshot_fields)
     return StagedWrite((*before, action), metrics={"rows_inserted": sum(f.record_count for f in files)})
+
+
+def _name_mapping_set() -> Action:
+    return MetadataChange(lambda m: (SetProperties({NAME_MAPPING.name: name_mapping_of(m.schema())}),))
 
 
 @dataclass(frozen=True)
@@ -106,17 +110,21 @@ def change_files(changes: FileChanges, to: WriteTarget, loaded: TableMetadata) -
     """Add existing data files to the table, and remove others, by their entries.
 
     `loaded`: the metadata from which the caller took the entries to remove; deletes that others have added to these files since then are a
-    conflict. No file is removed from the store, whatever becomes of the commit. Raises InvalidInput for entries that are not data files
-    and for a file given twice.
+    conflict. No file is removed from the store, whatever becomes of the commit. Relative paths of added files are made absolute. Raises
+    InvalidInput for entries that are not data files and for a file given twice, and for Parquet files that do not fit as `add_files` does.
     """
     refuse_encryption(to.metadata)
     for f in (*changes.added, *changes.removed):
         if not isinstance(f, DataFile) or f.content != DataFileContent.DATA:
             raise InvalidInput(f"{f!r} is not a data file.", table=to.metadata.location)
+    changes = replace(changes, added=tuple(replace(f, file_path=absolute(f.file_path)) for f in changes.added))
     paths = [normalise(f.file_path) for f in changes.added]
     if len(set(paths)) != len(paths):
         raise InvalidInput("A data file is given twice.", table=to.metadata.location)
-    before = (NotYetThere(frozenset(paths), to.branch), WrittenFor(to.metadata, to.known_columns, changes.added, bool(changes.removed)))
+    fits = WrittenFor(to.metadata, to.known_columns, changes.added, bool(changes.removed))
+    before: tuple[Action, ...] = (NotYetThere(frozenset(paths), to.branch), fits)
+    if refuse_unreadable(changes.added, to.metadata, to.storage) and NAME_MAPPING.name not in to.metadata.properties:
+        before = (*before, _name_mapping_set())
     action: Action = Append(files=changes.added, fast=not changes.merges, **to.snapshot_fields)
     if changes.removed:
         action = OverwriteFiles(

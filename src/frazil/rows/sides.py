@@ -66,7 +66,7 @@ class Sides:
     @property
     def _means(self) -> dict[str, Any]:
         sides = [(self.target_alias, self.target), (self.source_alias, self.source)]
-        named = columns_of_sides([(a, columns_of(s, self.case_sensitive)) for a, s in sides], self.case_sensitive)
+        named = columns_of_sides([(a, columns_of(s)) for a, s in sides])
         return {"case_sensitive": self.case_sensitive, "zone": self.zone, "ansi": self.ansi, "column_of": named}
 
     def qualified(self, given: Any, side: Side = Side.BOTH) -> Expression:

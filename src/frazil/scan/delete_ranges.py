@@ -33,7 +33,7 @@ _STRING = StringType()
 
 def normalised(paths: pa.Array) -> pa.Array:
     """Normalise paths so that each file has one spelling, as `storage.normalise` does: `file:/x`, `file:///x` and `/x` are one file."""
-    odd = pc.or_kleene(pc.match_substring_regex(paths, "^(?i:file|s3a|s3n|gcs|abfs|wasbs?|memory):"), pc.match_substring(paths, "//"))
+    odd = pc.or_kleene(pc.match_substring_regex(paths, "^(?i:file|s3a|s3n|gcs|abfs|wasbs?|memory):"), _has_nothing(paths))
     if not pc.any(odd).as_py():
         return paths
     # s3://bucket/key has a doubled slash and is normal: the slow `normalise` is called only for paths that it may change.
@@ -41,12 +41,17 @@ def normalised(paths: pa.Array) -> pa.Array:
     odd = pc.and_(odd, pc.invert(plain))
     local = pc.match_substring_regex(paths, "^file:(///)?[^/]|^file:/[^/]")
     simple = pc.replace_substring_regex(paths, "^file:(//)?/", "/")
-    done = pc.and_(local, pc.invert(pc.match_substring(simple, "//")))
+    done = pc.and_(local, pc.invert(_has_nothing(simple)))
     rest = pc.and_(odd, pc.invert(done))
     found = pc.if_else(done, simple, paths)
     if not pc.any(rest).as_py():
         return found
     return pa.array([normalise(p) if r else p for p, r in zip(found.to_pylist(), rest.to_pylist(), strict=True)], pa.string())
+
+
+def _has_nothing(paths: pa.Array) -> pa.Array:
+    """Tell which paths have doubled slashes or `/./`, which `storage.locations.collapsed` drops."""
+    return pc.or_(pc.match_substring(paths, "//"), pc.match_substring(paths, "/./"))
 
 
 @dataclass(frozen=True)

@@ -27,11 +27,12 @@ class Kind(Generic[T]):
 
     read: Callable[[str], T]
     wanted: str
+    strips: bool = True  # whether blanks around the text mean nothing
 
     def parse(self, name: str, text: str) -> T:
         """Parse the value of property `name`. Raises ValidationError naming the property, its text and what it takes."""
         try:
-            return self.read(text.strip())
+            return self.read(text.strip() if self.strips else text)
         except ValueError as e:
             why = f" ({e.message})" if isinstance(e, FrazilError) else ""
             raise ValidationError(f"Table property {name} must be {self.wanted}{why}, not {text!r}.") from None
@@ -83,7 +84,7 @@ UNITS: Final = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 
 _TRUTHS = {"true": True, "false": False}
 
 
-def _matching(pattern: str, wanted: str, convert: Callable[[str], T]) -> Kind[T]:
+def _matching(pattern: str, wanted: str, convert: Callable[[str], T], strips: bool = True) -> Kind[T]:
     compiled = re.compile(pattern, re.IGNORECASE)
 
     def read(text: str) -> T:
@@ -91,7 +92,7 @@ def _matching(pattern: str, wanted: str, convert: Callable[[str], T]) -> Kind[T]
             raise ValueError(text)
         return convert(text)
 
-    return Kind(read, wanted)
+    return Kind(read, wanted, strips)
 
 
 def _one_of(*known: str) -> Kind[str]:
@@ -127,7 +128,7 @@ BOOLEAN = Kind(lambda text: _truth(text), "true or false")
 SIZE = Kind(_positive_size, "a size in bytes")
 WORD = Kind(str.lower, "a name")
 TEXT = Kind(str, "text")
-LOCATION = _matching(r"(/|file:/|(?!file:)[a-z][a-z0-9+.-]*:).*", "an absolute location (/… or a scheme)", str)
+LOCATION = _matching(r"(/|file:/|(?!file:)[a-z][a-z0-9+.-]*:).*", "an absolute location (/… or a scheme)", str, strips=False)
 METRICS = _matching(r"none|counts|full|truncate\([1-9]\d*\)", "a metrics mode: none, counts, truncate(n), full", str.lower)
 MAPPING = Kind(parse_name_mapping, "a name mapping in JSON")
 OBJECT = Kind(lambda text: _object(text), "an object in JSON")

@@ -20,6 +20,7 @@ from frazil.spec.properties import (
 )
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_NOTHING = re.compile(r"/(?:\.?(?:/|$))+")  # a slash, and all after it that names no further directory
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss", "wasb": "abfss", "wasbs": "abfss"}
 
 
@@ -56,16 +57,22 @@ def local_path_of(location: str) -> str:
 def normalise(location: str) -> str:
     """Normalise a location for comparison, so that equal files have equal texts; metadata keeps locations as they were written.
 
-    `/x` stands for `file:/x` and `file:///x`, s3 for s3a; local paths have no doubled slashes, and no location ends in a slash.
+    `/x` stands for `file:/x` and `file:///x`, s3 for s3a; local paths have no doubled slashes and no `/./`, and no location ends in
+    a slash. Keys of object stores keep both, which are parts of a key like any other.
     """
     scheme = scheme_of(location)
     if scheme == "file":
-        path = re.sub("/{2,}", "/", local_path_of(location))
+        path = collapsed(local_path_of(location))
         return path.rstrip("/") or ("/" if path else "")
     rest = location.partition(":")[2]
     if scheme == "memory":
         rest = "//" + rest.lstrip("/")
     return f"{scheme}:{rest}".rstrip("/")
+
+
+def collapsed(path: str) -> str:
+    """Collapse doubled slashes, `/./` and a `/.` at the end of a path, as Hadoop's Path does."""
+    return _NOTHING.sub("/", path)
 
 
 def is_own_io(named: str) -> bool:
@@ -74,7 +81,8 @@ def is_own_io(named: str) -> bool:
 
 
 def absolute(location: str) -> str:
-    """Resolve a relative local path (`x/y`, `file:x/y`) against the current directory, with `~` expanded and no slash at the end.
+    """Resolve a relative local path (`x/y`, `file:x/y`) against the current directory, with `~` expanded, `/./` collapsed and no slash at
+    the end.
 
     Other locations only lose their slash at the end.
     """
@@ -83,7 +91,9 @@ def absolute(location: str) -> str:
         return strip_slash(location)
     if location[:5].lower() == "file:":
         path = local_path_of(location)
-        return strip_slash(location if path.startswith("/") else f"file:{os.path.abspath(path)}")
+        if not path.startswith("/"):
+            return strip_slash(f"file:{os.path.abspath(path)}")
+        return strip_slash(location.removesuffix(path) + collapsed(path))
     return strip_slash(os.path.abspath(os.path.expanduser(location)))
 
 
@@ -95,6 +105,8 @@ def place_of(location: object, what: str = "location", hint: str = "Write ./name
     if not isinstance(location, str | os.PathLike):
         raise InvalidInput(f"The {what} must be a path as text, not {location!r}.", hint=hint)
     text = str(os.fspath(location))
+    if text.strip() and text[0].isspace():
+        raise InvalidInput(f"The {what} {text!r} begins with a blank.", hint="Remove it.")
     if text.strip() and scheme_of(text) == "file" and "/" not in text and text not in (".", "~"):
         raise InvalidInput(f"The {what} {text!r} is not a path: it has neither a slash nor a scheme.", hint=hint)
     return absolute(text)
@@ -162,7 +174,7 @@ def data_root(table_location: str, properties: Mapping[str, str]) -> str:
             raise ValidationError(f"Property {old.name} is no longer supported.", hint=f"Use {DATA_PATH.name} instead.")
     given = DATA_PATH.text(properties)
     if given is not None:
-        return strip_slash(check_location(given, f"property {DATA_PATH.name}"))
+        return absolute(check_location(given, f"property {DATA_PATH.name}"))
     return join(table_location, "data")
 
 
@@ -196,7 +208,7 @@ def _hashed(table_location: str, root: str, name: str, with_partitions: bool) ->
 def metadata_root(table_location: str, properties: Mapping[str, str]) -> str:
     given = METADATA_PATH.text(properties)
     if given is not None:
-        return strip_slash(check_location(given, f"property {METADATA_PATH.name}"))
+        return absolute(check_location(given, f"property {METADATA_PATH.name}"))
     return join(table_location, "metadata")
 
 

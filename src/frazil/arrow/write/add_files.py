@@ -22,7 +22,7 @@ from frazil.errors import CorruptData, InvalidInput, SchemaMismatch, Unsupported
 from frazil.spec.data_file import DataFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.name_mapping import MappedField, NameMapping, mapping_of, parse_name_mapping
-from frazil.spec.partitioning import PartitionField, PartitionSpec
+from frazil.spec.partitioning import PartitionField
 from frazil.spec.properties import NAME_MAPPING
 from frazil.spec.schema import Schema
 from frazil.spec.transform_values import apply
@@ -51,17 +51,42 @@ def data_files_of(paths: Iterable[str], metadata: TableMetadata, storage: Storag
     that mapping: `spec.name_mapping.mapping_of(schema)`). Raises SchemaMismatch, InvalidInput, Unsupported (ORC, Avro, dates in Spark's
     legacy calendar), CorruptData, NoSuchFileError, naming the file.
     """
-    schema, spec = metadata.schema(), metadata.spec()
-    known = {i for s in metadata.schemas for i in s.by_id}
+    config = metrics_config(metadata.properties, metadata.schema(), metadata.sort_order())
+    return list(map_in_order(lambda p: _data_file(p, metadata, _known(metadata), _mapping(metadata), config, storage), list(paths)))
+
+
+def refuse_unreadable(files: Iterable[DataFile], metadata: TableMetadata, storage: Storage) -> bool:
+    """Check the Parquet files of entries that a caller made as `data_files_of` checks files: by their footers. Returns whether any file has
+    no field ids, so that it is read by the table's name mapping, which the caller stores. Raises as `data_files_of`."""
+    mapping = _mapping(metadata)
+
+    def by_name(entry: DataFile) -> bool:
+        path = entry.file_path
+        with reading(path, "parquet"):
+            file = open_parquet(path, storage)
+            columns = file_schema(file.schema_arrow, mapping)
+            assert columns is not None  # `file_schema` always answers when it is given a mapping
+            check_calendar(path, file)
+        _check_columns(path, metadata, columns, {f.source_id for f in metadata.spec_by_id(entry.spec_id).fields if _is_identity(f)})
+        _refuse_more(path, columns, metadata.schema(), _known(metadata), mapping)
+        return columns.by_name
+
+    return any(list(map_in_order(by_name, [f for f in files if f.file_format.lower() == "parquet"])))
+
+
+def _mapping(metadata: TableMetadata) -> NameMapping:
     text = NAME_MAPPING.text(metadata.properties)
-    mapping = parse_name_mapping(text) if text else mapping_of(schema)
-    config = metrics_config(metadata.properties, schema, metadata.sort_order())
-    return list(map_in_order(lambda p: _data_file(p, schema, known, spec, mapping, config, storage), list(paths)))
+    return parse_name_mapping(text) if text else mapping_of(metadata.schema())
+
+
+def _known(metadata: TableMetadata) -> set[int]:
+    return {i for s in metadata.schemas for i in s.by_id}
 
 
 def _data_file(
-    path: str, schema: Schema, known: Set[int], spec: PartitionSpec, mapping: NameMapping, config: MetricsConfig, storage: Storage
+    path: str, metadata: TableMetadata, known: Set[int], mapping: NameMapping, config: MetricsConfig, storage: Storage
 ) -> DataFile:  # fmt: skip
+    schema, spec = metadata.schema(), metadata.spec()
     if path.lower().endswith((".orc", ".avro")):
         raise Unsupported(f"Cannot add {path}: only Parquet files can be added.", file=path)
     size = storage.size(path)
@@ -79,7 +104,7 @@ def _data_file(
             else found
         )
         partition = tuple(_partition_value(path, f, schema, columns, exact, file) for f in spec.fields)
-    _check_columns(path, schema, columns, {f.source_id for f, v in zip(spec.fields, partition, strict=True) if _is_identity(f)})
+    _check_columns(path, metadata, columns, {f.source_id for f, v in zip(spec.fields, partition, strict=True) if _is_identity(f)})
     _refuse_more(path, columns, schema, known, mapping)
     return DataFile(file_path=path, file_format="parquet", partition=partition, file_size_in_bytes=size, spec_id=spec.spec_id, **found)
 
@@ -117,8 +142,10 @@ def _is_identity(field: PartitionField) -> bool:
     return isinstance(field.transform, IdentityTransform)
 
 
-def _check_columns(path: str, schema: Schema, columns: FileSchema, constants: set[int]) -> None:
-    """Check that the file can be read as the table: types fit, and its own field ids, if any, mean the same columns."""
+def _check_columns(path: str, metadata: TableMetadata, columns: FileSchema, constants: set[int]) -> None:
+    """Check that the file can be read as the table: types fit, and its own field ids, if any, mean the same columns, now or before they
+    were renamed."""
+    schema = metadata.schema()
     try:
         plan_columns(schema.fields, columns, dict.fromkeys(constants), prune=True, name=path)
     except CorruptData as error:
@@ -126,7 +153,7 @@ def _check_columns(path: str, schema: Schema, columns: FileSchema, constants: se
     if not columns.by_name:
         for column in columns.fields:
             known = schema.by_id.get(column.field_id) if column.field_id is not None else None
-            if known is not None and known.name != column.name:
+            if known is not None and not any(f.name == column.name for s in metadata.schemas if (f := s.by_id.get(known.field_id))):
                 meant = f"id {column.field_id} is column {column.name} in the file and {known.name} in the table"
                 raise SchemaMismatch(f"{path} has field ids of another table: {meant}.", file=path)
 

@@ -66,7 +66,8 @@ def rows_of_a_repeated_path(paths: pa.Array) -> Numbers:
 
 
 def _one_spelling(paths: pa.Array) -> bool:
-    """Tell whether no file can be listed under two spellings: all paths share a scheme and a prefix, and no other slash is doubled."""
+    """Tell whether no file can be listed under two spellings: all paths share a scheme and a prefix, no other slash is doubled, and
+    none has a `/./`."""
     ends = pc.min_max(paths).as_py()
     both = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(ends["min"], ends["max"], strict=False))
     start = "".join(first for first, _ in both)
@@ -76,7 +77,7 @@ def _one_spelling(paths: pa.Array) -> bool:
     data = np.frombuffer(paths.buffers()[2], np.uint8)[_edges(paths)[0] : _edges(paths)[-1]]
     doubled = sum(int(np.count_nonzero(data[at : len(data) - (len(data) - at) % 2].view("<u2") == 0x2F2F)) for at in (0, 1))
     own = sum(start.startswith("//", at) for at in range(len(start)))
-    return doubled == own * len(paths)
+    return doubled == own * len(paths) and b"/./" not in data.tobytes()
 
 
 def _alike(paths: pa.Array) -> Numbers:

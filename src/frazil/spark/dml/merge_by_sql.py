@@ -88,21 +88,21 @@ def check(spark: Any, schema: Schema, source: DataFrame, merge: Merge, *, case_s
         names = tuple(identifier_parts(merge.target_alias))
         frame = source.alias(merge.source_alias) if merge.source_alias else source
         target = named(shadow(spark, schema), names)
-        _refuse_quoted_columns(merge, schema, source, sensitive)
+        _refuse_quoted_columns(merge, schema, source)
         Clauses(target, frame, schema, merge, names, sensitive, time_enabled(spark)).check()
 
 
-def _refuse_quoted_columns(merge: Merge, schema: Schema, source: DataFrame | StagedFrame, case_sensitive: bool) -> None:
+def _refuse_quoted_columns(merge: Merge, schema: Schema, source: DataFrame | StagedFrame) -> None:
     """Raise InvalidInput for columns of either side in double quotes, in any condition or value."""
-    names = _full_names(source.spark_schema if isinstance(source, StagedFrame) else source.schema)
-    known = {n if case_sensitive else n.lower(): sql for n, sql in names}
+    names = list(_full_names(source.spark_schema if isinstance(source, StagedFrame) else source.schema))
+    exact, any_case = dict(names), {n.lower(): sql for n, sql in names}
 
     def of_source(text: str) -> str | None:
-        return known.get(text if case_sensitive else text.lower())
+        return exact.get(text) or any_case.get(text.lower())
 
-    target = columns_of(schema, case_sensitive)
+    target = columns_of(schema)
     sides = [(".".join(identifier_parts(merge.target_alias)[n:]), target) for n in range(len(identifier_parts(merge.target_alias)))]
-    column_of = columns_of_sides([*sides, (merge.source_alias, of_source)], case_sensitive)
+    column_of = columns_of_sides([*sides, (merge.source_alias, of_source)])
     for given in (merge.on, *(v for c in merge.clauses for v in (c.condition, *(x for _, x in c.assignments)))):
         refuse_columns(given, column_of)
 

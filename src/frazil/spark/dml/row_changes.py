@@ -83,7 +83,7 @@ def delete(spark: Any, planned: Planned, where: Any, context_of: ContextOf, *, c
     """
     with sensitivity(spark, case_sensitive) as sensitive:
         schema = planned(AlwaysFalse()).schema
-        refuse_columns(where, columns_of(schema, sensitive))
+        refuse_columns(where, columns_of(schema))
         where = checked(shadow(spark, schema), [Asked(where, "The condition")])[0]
         plan, predicate = pruned(spark, planned, where, schema, sensitive)
         job = Job.of(spark, plan, context_of(plan), predicate, "delete", whole=False)
@@ -103,7 +103,7 @@ def update(
     with sensitivity(spark, case_sensitive) as sensitive:
         schema = planned(AlwaysFalse()).schema
         for text in (where, *assignments.values()):
-            refuse_columns(text, columns_of(schema, sensitive))
+            refuse_columns(text, columns_of(schema))
         given = Given.of(schema, tuple(assignments.items()), sensitive)
         empty = shadow(spark, schema)
         where = checked(empty, [Asked(True if where is None else where, "The condition")])[0]

@@ -121,7 +121,7 @@ def pruning_predicate(spark: Any, row_filter: Any, schema: Schema, case_sensitiv
 
     Raises InvalidInput for a text in double quotes that is the name of a column, ParseError for a text that is no expression.
     """
-    refuse_columns(row_filter, columns_of(schema, case_sensitive))
+    refuse_columns(row_filter, columns_of(schema))
     if (predicate := understood(spark, row_filter, schema, case_sensitive)) is not None:
         return predicate
     if isinstance(row_filter, str):
@@ -150,7 +150,7 @@ def pruning(spark: Any, row_filter: Any, schema: Schema, case_sensitive: bool) -
     """Return the predicate by which planning prunes files (`pruning_predicate`), and the time zone to plan in: the session's, or UTC if
     Frazil cannot bind the filter in that zone. Raises InvalidInput for a text in double quotes that is the name of a column, ParseError for
     a text that is no expression."""
-    refuse_columns(row_filter, columns_of(schema, case_sensitive))
+    refuse_columns(row_filter, columns_of(schema))
     zone = session_zone(spark)
     try:
         predicate = parse(row_filter) if isinstance(row_filter, str) else row_filter

@@ -9,7 +9,7 @@ from typing import Any
 
 from frazil.spark.host.jvm import has_file_system
 from frazil.storage import Storage, has_vended_credentials
-from frazil.storage.locations import local_path_of, scheme_of
+from frazil.storage.locations import collapsed, local_path_of, scheme_of
 
 _GLOB = re.compile(r"([*?\[\]{}\\])")
 _UNENCODED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.!~'()*:@&=+$,;/")
@@ -39,12 +39,12 @@ def path_text(location: str) -> str:
 
 
 def _split(location: str) -> tuple[str, str]:
-    """Split a location into scheme and authority, and path; doubled slashes of the path become one, as in Hadoop's Path."""
+    """Split a location into scheme and authority, and path, in which doubled slashes and `/./` are collapsed, as in Hadoop's Path."""
     if scheme_of(location) == "file":
-        return "file:", re.sub("/{2,}", "/", local_path_of(location))
+        return "file:", collapsed(local_path_of(location))
     scheme, _, rest = location.partition("://")
     authority, slash, path = rest.partition("/")
-    return f"{scheme}://{authority}", re.sub("/{2,}", "/", slash + path)
+    return f"{scheme}://{authority}", collapsed(slash + path)
 
 
 def _percent_encoded(path: str) -> str:

@@ -116,14 +116,14 @@ class BatchStage:
         step = operation.step(self._arguments, engine, runner, self._rows.input)
         to, how, before = self._evolved(self._named(step.to))
         step = replace(step, to=to)
-        check_columns(self._rows.schema, to.metadata.schema(), how, step.write)
+        check_columns(self._rows.schema, to.metadata.schema(), how, step.write, keeps=to.options.merge_schema)
         if self._source is None:
             self._source = how, self._held.enter_context(self._rows.staged(how, step.write))
         how, source = self._source
         self.came = source.num_rows > 0
         if not self.came:
             return StagedWrite(())
-        staged = stage_ready(step, source, _merge_by(how), MERGE_ON_READ)
+        staged = stage_ready(step, source, _merge_by(how, to.options.merge_schema), MERGE_ON_READ)
         actions = (*before, *staged.actions) if staged.actions else ()
         return replace(staged, actions=actions)
 
@@ -154,8 +154,9 @@ def _holds_files(to: WriteTarget) -> bool:
     return head is not None and head.summary.get("total-data-files") != "0"
 
 
-def _merge_by(how: Reduction) -> Merge:
-    """The MERGE of a reduced batch: its keys are there once, null is a key, and a column tells which rows are removed."""
+def _merge_by(how: Reduction, merge_schema: bool) -> Merge:
+    """The MERGE of a reduced batch: its keys are there once, null is a key, and a column tells which rows are removed. With `merge_schema`
+    columns and members of structs that the batch lacks stay as they are."""
     pairs = zip(how.keys.fields, how.key_names, strict=True)
     parts: list[Expression] = []
     for f, name in pairs:
@@ -166,4 +167,4 @@ def _merge_by(how: Reduction) -> Merge:
     if how.op is not None:
         goes, stays = EqualTo(removed, True), EqualTo(removed, False)
         clauses = (matched_delete(goes), matched_update_all(), not_matched_insert_all(stays))
-    return Merge(parts[0] if len(parts) == 1 else And(*parts), clauses)
+    return Merge(parts[0] if len(parts) == 1 else And(*parts), clauses, merge_schema=merge_schema)

@@ -16,6 +16,7 @@ from frazil.arrow.write.write_context import WriteContext
 from frazil.ops.engine import Engine
 from frazil.ops.in_process import IN_PROCESS
 from frazil.ops.stage import InputFrame
+from frazil.rows.assign import refuse_partial
 from frazil.rows.source import MergeSource, stage
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
@@ -82,7 +83,13 @@ class ArrowRows:
         return write_changes(reduced(self.table, how), how, context, ids, specs)
 
 
-def check_columns(schema: Schema, table: Schema, how: Reduction, context: WriteContext) -> None:
-    """Check, before a row is looked at, that the columns of a frame fit those of the table. Raises SchemaMismatch."""
+def check_columns(schema: Schema, table: Schema, how: Reduction, context: WriteContext, *, keeps: bool = False) -> None:
+    """Check, before a row is looked at, that the columns of a frame fit those of the table. Raises SchemaMismatch.
+
+    A struct that lacks a member is refused, as by `upsert`: the old value of the member would be lost. `keeps`: such members keep theirs.
+    """
     empty = schema.as_arrow().empty_table().drop_columns(list(how.unstored))
     conform(empty, table, context.options, case_sensitive=how.case_sensitive)
+    for f in () if keeps else schema.fields:
+        if (column := table.get_field(f.name, how.case_sensitive)) is not None:
+            refuse_partial(f.field_type, column.field_type, column.name, how.case_sensitive)
