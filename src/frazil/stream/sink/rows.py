@@ -38,6 +38,10 @@ class BatchRows(Protocol):
     @property
     def case_sensitive(self) -> bool: ...
 
+    @property
+    def repeatable(self) -> bool:
+        """Whether `written` may be called again, which evaluates no row again."""
+
     def runner(self, metadata: TableMetadata, storage: Storage) -> tuple[Engine, Runner]:
         """Who looks for the keys in the table's files."""
 
@@ -56,6 +60,7 @@ class ArrowRows:
     frame: Any
     like: Schema | None = None
     case_sensitive: bool = True
+    repeatable: bool = True
 
     @cached_property
     def table(self) -> pa.Table:
