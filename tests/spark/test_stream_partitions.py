@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from frazil.errors import InvalidInput, Unsupported
+from frazil.spark.streams.writer import _announce
+from frazil.stream.hooks import MicroBatch
+from frazil.stream.partitions.options import partition_commit_options
 from tests.builders.stream_folders import SCHEMA, Source
 
 pytestmark = pytest.mark.spark
@@ -114,7 +117,43 @@ def test_what_cannot_work_is_refused_before_the_query_starts(plain_spark, catalo
         ("needs a partitioned table", flat, {KIND: "success-file"}),
         ("sink.partition-commit.policy.kynd", table, {"sink.partition-commit.policy.kynd": "success-file"}),
         ("metastore", table, {KIND: "metastore"}),
+        ("trigger never ends", table, {KIND: "success-file", "sink.partition-commit.end-input": "true"}),
     ):
         with pytest.raises((InvalidInput, Unsupported), match=said):
             into.write_stream(frame, **options).option("checkpointLocation", "/nowhere").start()
     assert ids(table) == [] and ids(flat) == []
+
+
+def test_a_session_under_audit_announces_partitions_of_the_branch_it_writes(session, table, source, tmp_path):
+    told = []
+    table.set_properties(**{"write.wap.enabled": True})
+    session.conf.set("spark.wap.branch", "audit")
+    try:
+        source.put((1, "2026-01-01 10:00:00", "a"))
+        drained(table.write_stream(source.frame(), policies=[told.append], **{KIND: "custom"}), tmp_path)
+        assert [(c.partition_values, c.branch) for c in told] == [(("a",), "audit")] and ids(table) == []
+        session.conf.unset("spark.wap.branch")
+        session.conf.set("spark.wap.id", "w")
+        with pytest.raises(InvalidInput, match="contradicts the WAP id"):
+            drained(table.write_stream(source.frame(), policies=[told.append], **{KIND: "custom"}), tmp_path / "other")
+    finally:
+        session.conf.unset("spark.wap.branch")
+        session.conf.unset("spark.wap.id")
+
+
+def test_an_idle_query_announces_by_its_own_watermark(table):
+    class Batches:
+        watermark_ms = None
+
+    class Commit:
+        options, seen = partition_commit_options({**BY_TIME, KIND: "tag"}), []
+
+        def committed(self, batch, newest):
+            self.seen.append((batch.watermark_ms, batch.last))
+
+    batch, batches, commit = MicroBatch("q", -1, "db.t", table._backend, "main"), Batches(), Commit()
+    _announce(commit, batch, table._loaded, batches, False)
+    assert commit.seen == []
+    batches.watermark_ms = 7
+    _announce(commit, batch, table._loaded, batches, False)
+    assert commit.seen == [(7, False)]

@@ -132,6 +132,26 @@ def test_the_rows_of_a_batch_are_evaluated_once(spark, catalog, tmp_path):
         assert len(table.snapshots()) == 1
 
 
+def test_toTable_of_a_prepared_session_makes_a_partitioned_table(spark, catalog, tmp_path):
+    where, made = folder(tmp_path, [(1, "a", 1), (2, "b", 1)]), str(tmp_path / "made")
+    writer = stream(spark, where).writeStream.format("iceberg").partitionBy("p").option("checkpointLocation", str(tmp_path / "c"))
+    drained(writer.trigger(availableNow=True).toTable(made))
+    table = frazil.load_table(made)
+    assert [f.name for f in table.spec().fields] == ["p"] and held(table) == [(1, "a", 1), (2, "b", 1)]
+    plain = stream(spark, where).writeStream.format("parquet").partitionBy("p").option("checkpointLocation", str(tmp_path / "c2"))
+    drained(plain.trigger(availableNow=True).start(str(tmp_path / "plain")))
+    assert sorted(f.name for f in (tmp_path / "plain").glob("p=*")) == ["p=a", "p=b"]
+
+
+def test_a_table_that_says_so_is_upserted_into_by_a_stream_that_names_no_mode(spark, catalog, tmp_path):
+    says = {"properties": {"write.upsert.enabled": "true"}}
+    table = catalog.create_table("db.t", "id bigint not null, p string, v bigint", identifier_fields=["id"], **says)
+    where = folder(tmp_path, [(1, "a", 1)], [(1, "b", 2)])
+    frame = stream(spark, where).selectExpr("coalesce(id, 0L) as id", "p", "v")
+    drained(table.write_stream(frame).option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True))
+    assert held(table) == [(1, "b", 2)]
+
+
 def test_writeStream_of_a_prepared_session_takes_the_same_path(spark, catalog, table, tmp_path):
     where = folder(tmp_path, [(1, "a", 1), (1, "a", 2)], [(1, "b", 5), (2, "b", 1)])
     writer = (

@@ -50,8 +50,7 @@ class IcebergStreamWriter:
 
     def partitionBy(self, *cols: Any) -> IcebergStreamWriter:
         self._partitions = list(cols[0] if len(cols) == 1 and isinstance(cols[0], list | tuple) else cols)
-        self.own = self.own.partitionBy(*cols)
-        return self
+        return self  # Spark's writer learns it where the stream is Spark's: its foreachBatch refuses partitions
 
     def clusterBy(self, *cols: Any) -> IcebergStreamWriter:
         self._clustered, self.own = True, self.own.clusterBy(*cols)
@@ -81,7 +80,7 @@ class IcebergStreamWriter:
     ) -> Any:  # fmt: skip
         self._also(format, outputMode, partitionBy, queryName, options)
         if self._format != "iceberg":
-            return self.own.start(path)
+            return self._of_spark().start(path)
         name = path or self._given.get("path")
         if not name:
             raise InvalidInput('format("iceberg") needs a table: start("db.events") or start("/path/to/events").')
@@ -95,8 +94,11 @@ class IcebergStreamWriter:
         spark = self._frame.sparkSession
         if self._format != "iceberg" and not (not self._format and is_ours(spark, tableName)):
             with led_to_ours(spark, tableName, f'writeStream.format("iceberg").toTable({tableName!r}) writes into an Iceberg table.'):
-                return self.own.toTable(tableName)
+                return self._of_spark().toTable(tableName)
         return self._start(tableName, creates=True)
+
+    def _of_spark(self) -> Any:
+        return self.own.partitionBy(*self._partitions) if self._partitions else self.own
 
     def _also(self, format: str | None, output: str | None, partition_by: Any, query: str | None, options: dict[str, Any]) -> None:
         if format is not None:

@@ -90,6 +90,34 @@ def target(
     check_formats(metadata, options, arguments.verb)
     if not engine.evaluates_sql and options.advisory_partition_size is not None:
         raise meaningless("advisory_partition_size", "without Spark, whose partitions it sizes")
+    chosen, wap_id = _place(branch, options, metadata, engine)
+    given = mapping("snapshot_properties", arguments.snapshot_properties)
+    # As in PyIceberg, branch=None stages the snapshot without moving a branch.
+    return WriteTarget(
+        metadata, storage, chosen or MAIN_BRANCH,
+        {**options.snapshot_properties, **{k: property_text(k, v) for k, v in given.items()}}, options,
+        stage_only=branch is None and not chosen and wap_id is None, wap_id=wap_id,
+        known_columns=known_columns, case_sensitive=flag("case_sensitive", arguments.case_sensitive),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class WrittenTo:
+    """Name the branch that a write goes to, and the id under which write-audit-publish stages its snapshot without moving the branch."""
+
+    branch: str = MAIN_BRANCH
+    wap_id: str | None = None
+
+
+def where_to(arguments: WriteArguments, metadata: TableMetadata, engine: Engine) -> WrittenTo:
+    """Tell, before anything is written, where `target` would put a write. Raises InvalidInput for contradictory arguments."""
+    options = write_options(arguments.options, arguments.verb, engine.write_defaults())
+    branch, wap_id = _place(arguments.branch, options, metadata, engine)
+    return WrittenTo(branch or MAIN_BRANCH, wap_id)
+
+
+def _place(branch: str | None, options: WriteOptions, metadata: TableMetadata, engine: Engine) -> tuple[str | None, str | None]:
+    """The branch that is chosen, if any, and the WAP id."""
     if "" in (branch, options.branch):
         raise InvalidInput("branch is empty.", hint="Leave it out for main.", table=metadata.location)
     if branch is not None and not isinstance(branch, str):
@@ -102,14 +130,7 @@ def target(
         if chosen not in (None, MAIN_BRANCH):
             raise InvalidInput(f"Cannot write to both branch and WAP branch, but got branch [{chosen}] and WAP branch [{wap.branch}]")
         chosen = wap.branch
-    given = mapping("snapshot_properties", arguments.snapshot_properties)
-    # As in PyIceberg, branch=None stages the snapshot without moving a branch.
-    return WriteTarget(
-        metadata, storage, chosen or MAIN_BRANCH,
-        {**options.snapshot_properties, **{k: property_text(k, v) for k, v in given.items()}}, options,
-        stage_only=branch is None and not chosen and wap.wap_id is None, wap_id=wap.wap_id,
-        known_columns=known_columns, case_sensitive=flag("case_sensitive", arguments.case_sensitive),
-    )  # fmt: skip
+    return chosen, wap.wap_id
 
 
 def _write_audit_publish(metadata: TableMetadata, options: WriteOptions, engine: Engine) -> WriteAuditPublish:

@@ -250,6 +250,7 @@ MANIFEST_MIN_COUNT_TO_MERGE = _property("commit.manifest.min-count-to-merge", NA
 MANIFEST_MERGE = _property("commit.manifest-merge.enabled", BOOLEAN, True)
 SUMMARY_PARTITION_LIMIT = _property("write.summary.partition-limit", NATURAL, 0)
 WAP_ENABLED = _property("write.wap.enabled", BOOLEAN, False)
+UPSERT_ENABLED = _property("write.upsert.enabled", BOOLEAN, False)
 GC_ENABLED = _property("gc.enabled", BOOLEAN, True)
 ENCRYPTION_KEY = _property("encryption.key-id", TEXT, None)
 
@@ -296,7 +297,7 @@ OF_OTHERS: Final = frozenset({
     "comment", "owner", "provider", "external", "location", "identifier-fields.rely", "encryption.data-key-length",
     "write.parquet.row-group-check-min-record-count", "write.parquet.row-group-check-max-record-count",
     "write.parquet.row-group-size-track-uncompressed", "write.parquet.bloom-filter-adaptive-enabled",
-    "write.parquet.variant-inference-buffer-size", "write.orc.vectorized.batch-size", "write.upsert.enabled",
+    "write.parquet.variant-inference-buffer-size", "write.orc.vectorized.batch-size",
     "write.spark.auto-schema-evolution.enabled", "read.split.metadata-target-size", "read.parquet.vectorization.enabled",
     "read.parquet.vectorization.batch-size", "read.orc.vectorization.enabled", "read.orc.vectorization.batch-size",
     "read.data-planning-mode", "read.delete-planning-mode", "history.expire.max-snapshot-age-ms",

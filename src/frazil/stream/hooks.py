@@ -15,7 +15,8 @@ class MicroBatch:
     """Identify a micro-batch of a streaming query and the table that it goes to.
 
     `watermark_ms`: the query's event-time watermark when the batch was planned, in milliseconds since 1970-01-01 UTC; None: the query has
-    none. `last`: no further batch follows in this run (bounded input has ended).
+    none. `last`: no further batch follows in this run (bounded input has ended). `wap_id`: the batch's snapshot is only staged, under
+    this id (write-audit-publish), and `branch` does not move.
     """
 
     query_id: str
@@ -25,6 +26,7 @@ class MicroBatch:
     branch: str
     watermark_ms: int | None = None
     last: bool = False
+    wap_id: str | None = None
 
 
 class BatchHook(Protocol):

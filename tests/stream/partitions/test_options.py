@@ -62,6 +62,7 @@ def test_other_durations_are_refused_with_the_options_name(text):
     [
         ({"sink.partition-commit.triger": "idle"}, "Unknown option"),
         ({TRIGGER: "idle"}, "no effect without sink.partition-commit.policy.kind"),
+        *(({name: "1 h"}, f"{name} has no effect without") for name in ("watermark-column", "watermark-delay", "partition.default-name")),
         ({KIND: "tag,tag"}, "twice"),
         ({KIND: "publish"}, "one of success-file, tag"),
         ({KIND: "metastore,tag"}, "Hive catalog"),

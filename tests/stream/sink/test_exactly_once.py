@@ -14,6 +14,7 @@ import frazil
 from frazil.commit.actions import MetadataChange
 from frazil.errors import CommitFailedException, CommitStateUnknownException, ValidationError
 from frazil.spec.updates import RemoveSnapshots, SetProperties
+from frazil.stream.sink.equality import RowsOutOfReach
 from frazil.stream.sink.options import MODES
 from frazil.table.table import Table
 from frazil.testing import FlakyBackend
@@ -278,6 +279,34 @@ def test_a_look_up_that_compaction_or_another_writer_ran_into_is_done_again(tabl
     result = sink.commit(1, rows_of(*SECOND))
     assert flaky.fired == ["ok", "ok"] and result.snapshot_id
     assert held(table) == after("lookup") and known_files(table) == data_files(table)
+
+
+def in_a_new_spec(table: Table) -> None:
+    """Another writer partitions the table anew, and adds a row whose key the batch has too."""
+    other = frazil.load_table(table.location())
+    with other.update_spec() as spec:
+        spec.add_field("id", "bucket[4]")
+    other.append(rows_of((3, "b", 9)).frame)
+
+
+@pytest.mark.parametrize("repeatable", [True, False])
+def test_equality_deletes_reach_rows_that_came_in_a_new_partition_spec_meanwhile(repeatable: bool, tmp_path: Path) -> None:
+    table = make_table(tmp_path, partition_by=["p"])
+    kind = {**ALL["equality-deletes"], "key_columns": ["id", "p"]}
+    sink_of(table, **kind).commit(0, rows_of(*FIRST))
+    slow = FlakyBackend(table._backend)
+    slow.before_swap = lambda turn: in_a_new_spec(table) if turn == 1 else None
+    batch = rows_of(*SECOND)
+    batch.repeatable = repeatable
+    sink = sink_of(table, backend=slow, **kind)
+    if repeatable:
+        assert sink.commit(1, batch).snapshot_id
+    else:
+        with pytest.raises(RowsOutOfReach, match="partition spec 1"):
+            sink.commit(1, batch)
+        assert data_files(table) == known_files(table) and (3, "b", 9) in held(table)
+        sink_of(table, **kind).commit(1, batch)  # as Spark sends it again
+    assert held(table) == sorted((*FIRST, *SECOND)) and data_files(table) == known_files(table)
 
 
 def test_a_frame_with_new_columns_adds_them_when_it_may(table: Table) -> None:

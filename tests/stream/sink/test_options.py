@@ -65,6 +65,18 @@ def test_keys_are_the_identifier_fields_unless_they_are_named(tmp_path: Path) ->
     assert sink_of(keyed, mode="upsert").options.key_columns == ()
 
 
+def test_a_table_that_says_so_is_upserted_into_unless_a_mode_is_named(tmp_path: Path) -> None:
+    says = {"properties": {"write.upsert.enabled": "true"}}
+    keyed = make_table(tmp_path / "a", "id bigint not null, p string, v bigint", identifier_fields=["id"], **says)
+    assert sink_of(keyed).options.mode == "upsert"
+    assert sink_of(keyed, write_mode="append").options.mode == "append"
+    plain = make_table(tmp_path / "b", **says)
+    with pytest.raises(InvalidInput, match="write.upsert.enabled is true") as told:
+        sink_of(plain)
+    assert "write-mode=upsert" in str(told.value) and "write-mode=append" in str(told.value)
+    assert sink_of(plain, **{"key-columns": "id"}).options.mode == "upsert"
+
+
 @pytest.mark.parametrize("kind", ["double", "array<int>"])
 def test_columns_that_cannot_be_keys_are_refused(kind: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="cannot be a key"):

@@ -47,7 +47,7 @@ from frazil.scan.inspect import metadata_table_schema
 from frazil.spark.door.read_target import ReadTarget, locate, read_request
 from frazil.spark.door.stream_read import asks_for_stream, bare_spec
 from frazil.spark.host.settings import spark_facts
-from frazil.spark.streams.source_writer import StreamSourceWriter, stream_options
+from frazil.spark.streams.source_writer import StreamSourceWriter, check_mode, stream_options
 from frazil.spark.streams.stream_reader import TableStreamReader
 from frazil.spark.streams.stream_spec import StreamSpec
 from frazil.spark.tasks.stragglers import LINGER, tried_again
@@ -111,7 +111,9 @@ class IcebergSource(DataSource):
 
     def streamWriter(self, schema: s.StructType, overwrite: bool) -> StreamSourceWriter:
         sink, own = stream_options(self.options, overwrite)
-        return StreamSourceWriter(SourceWriter(own, schema, overwrite), sink)
+        writer = SourceWriter(own, schema, overwrite)
+        check_mode(self.options, overwrite, writer.table[1].metadata)
+        return StreamSourceWriter(writer, sink)
 
 
 def _located(options: Mapping[str, Any]) -> ReadTarget:

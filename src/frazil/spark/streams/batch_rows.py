@@ -65,6 +65,10 @@ class FrameRows:
     def case_sensitive(self) -> bool:
         return is_case_sensitive(self.frame.sparkSession)
 
+    @property
+    def repeatable(self) -> bool:
+        return False
+
     def runner(self, metadata: TableMetadata, storage: Storage) -> tuple[Engine, Runner]:
         return self.engine, self.engine.runner(metadata, storage)
 

@@ -22,8 +22,10 @@ from frazil.errors import InvalidInput, Unsupported
 from frazil.ops.engine import Engine
 from frazil.spark.tasks.stragglers import LINGER, tried_again
 from frazil.spec.data_file import DataFile
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.properties import UPSERT_ENABLED
 from frazil.stream.sink.batch import StreamSink
-from frazil.stream.sink.options import SinkOptions, sink_options
+from frazil.stream.sink.options import SinkOptions, mode_of_table, named_mode, sink_options
 from frazil.tasks.attempts import Attempts
 
 _INSTALL = "frazil.install(spark) before the stream is defined; t.write_stream(frame, …) does it too."
@@ -69,6 +71,13 @@ def stream_options(options: Mapping[str, str], overwrite: bool) -> tuple[SinkOpt
         told = "Option 'max-continuous-empty-commits' needs a prepared session: here each batch has a process of its own."
         raise Unsupported(told, hint=_INSTALL)
     return sink, {**place, **{k: str(v) for k, v in sink.write.items()}}
+
+
+def check_mode(options: Mapping[str, str], overwrite: bool, metadata: TableMetadata) -> None:
+    """Raise Unsupported where the table, not an option, says that a stream upserts (`write.upsert.enabled`)."""
+    if not overwrite and named_mode(options) is None and (mode := mode_of_table(options, metadata)) != "append":
+        told = f"The table property {UPSERT_ENABLED.name} says write-mode={mode}, which needs a prepared session."
+        raise Unsupported(told, hint=f"{_INSTALL} Or say write-mode=append.", table=metadata.location)
 
 
 @dataclass

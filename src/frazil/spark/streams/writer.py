@@ -23,6 +23,7 @@ from frazil.spark.streams.partition_commits import announce_without_batches, bat
 from frazil.stream.hooks import BatchHook, MicroBatch
 from frazil.stream.partitions.commit_hook import PartitionCommit, partition_commit_of
 from frazil.stream.sink.batch import OnCommit, StreamSink, checked_options
+from frazil.stream.sink.options import mode_of_table, named_mode
 
 _CHECKPOINT = ("checkpointlocation", "checkpoint_location", "checkpoint-location")
 _QUERY = "sql.streaming.queryId"
@@ -65,7 +66,7 @@ def start(writer: Any, frame: DataFrame, table: SinkTable, given: SinkArguments)
     checked first."""
     check_frame(frame, table.name)
     backend = writable(table.backend, table.name)
-    output, mode = modes(given.output_mode, given.mode, given.options)
+    output, mode = modes(given.output_mode, given.mode, given.options, partial(mode_of_table, given.options, table.loaded.metadata))
     partition_commit, others = partition_commit_of(_without_sparks(given.options), given.policies)
     options = checked_options(others, table.loaded, mode=mode)
     if given.on_commit is not None and not callable(given.on_commit):
@@ -75,20 +76,33 @@ def start(writer: Any, frame: DataFrame, table: SinkTable, given: SinkArguments)
         backend, table.loaded, table.name, "", options, dict(given.snapshot_properties), hooks, given.on_commit, table.shown,
         given.case_sensitive,
     )  # fmt: skip
-    if partition_commit is not None:
-        partition_commit.check(table.loaded.metadata, MicroBatch("", 0, table.name, backend, sink.branch))
-        require_watermark(frame, partition_commit.options)
-    query = writer.outputMode(output).foreachBatch(BatchWriter(sink, table.engine_of, frame.sparkSession)).start()
-    if partition_commit is not None:
-        announce = partial(_announce, partition_commit, MicroBatch(query.id, -1, table.name, backend, sink.branch), table.loaded)
-        announce_without_batches(frame.sparkSession, query, announce, given.ends and partition_commit.options.end_input)
+    batches = BatchWriter(sink, table.engine_of, frame.sparkSession)
+    if partition_commit is None:
+        return writer.outputMode(output).foreachBatch(batches).start()
+    to = sink.where_to(table.engine_of(frame.sparkSession))
+    micro = MicroBatch("", -1, table.name, backend, to.branch, wap_id=to.wap_id)
+    partition_commit.check(table.loaded.metadata, micro)
+    require_watermark(frame, partition_commit.options)
+    require_end(given, partition_commit)
+    query = writer.outputMode(output).foreachBatch(batches).start()
+    announce = partial(_announce, partition_commit, replace(micro, query_id=query.id), table.loaded, batches)
+    announce_without_batches(frame.sparkSession, query, announce, given.ends and partition_commit.options.end_input)
     return query
 
 
-def _announce(partition_commit: PartitionCommit, batch: MicroBatch, table: LoadedTable, last: bool) -> None:
-    """Announce the due partitions of a query that has no batch now."""
+def require_end(given: SinkArguments, partition_commit: PartitionCommit) -> None:
+    """Raise InvalidInput where the end of input is waited for by a trigger that never ends."""
+    if partition_commit.options.end_input and not given.ends:
+        name = "sink.partition-commit.end-input"
+        raise InvalidInput(f"{name}=true has no effect: the query's trigger never ends.", hint="trigger(availableNow=True).", option=name)
+
+
+def _announce(partition_commit: PartitionCommit, batch: MicroBatch, table: LoadedTable, batches: BatchWriter, last: bool) -> None:
+    """Announce the due partitions of a query that has no batch now, by the query's own watermark: that of its last batch."""
+    if batches.watermark_ms is None and partition_commit.options.needs_watermark and not last:
+        return  # the branch's watermark may be that of another query, which is ahead
     newest = batch.backend.load(table.identifier or (table.metadata.location,))
-    partition_commit.committed(replace(batch, last=last), newest)
+    partition_commit.committed(replace(batch, watermark_ms=batches.watermark_ms, last=last), newest)
 
 
 def check_frame(frame: DataFrame, name: str) -> None:
@@ -102,14 +116,14 @@ def check_frame(frame: DataFrame, name: str) -> None:
         raise InvalidInput("write_stream takes a streaming DataFrame.", hint="t.append(frame) and t.upsert(frame) take this one.")
 
 
-def modes(output: str | None, mode: str | None, options: Mapping[str, Any]) -> tuple[str, str]:
-    """Spark's output mode and the write mode, each of which may be left to the other. Raises InvalidInput where they contradict."""
-    named = next((str(v).lower() for k, v in options.items() if k.lower().replace("_", "-") in ("write-mode", "mode") and v), None)
-    write = str(mode).lower() if mode is not None else named
+def modes(output: str | None, mode: str | None, options: Mapping[str, Any], of_table: Callable[[], str]) -> tuple[str, str]:
+    """Spark's output mode and the write mode, each of which may be left to the other, and the write mode to the table (`of_table`). Raises
+    InvalidInput where they contradict."""
+    write = str(mode).lower() if mode is not None else named_mode(options)
     output = output.lower() if output is not None else None
     if write is None:
-        write = "complete" if output == "complete" else "append"
-        if output == "update":
+        write = "complete" if output == "complete" else of_table()
+        if output == "update" and write == "append":
             raise InvalidInput(
                 "Output mode update sends changed rows, which an append would double.", hint="write-mode=upsert, with key-columns."
             )
@@ -137,10 +151,14 @@ def ends(trigger: Mapping[str, Any]) -> bool:
 
 
 class BatchWriter:
-    """The function of foreachBatch. Spark calls it again with the same number for a batch that it does not know to be done."""
+    """The function of foreachBatch. Spark calls it again with the same number for a batch that it does not know to be done.
+
+    `watermark_ms`: that of the query's last batch in this run, if a hook asks for it; None: it has had none.
+    """
 
     def __init__(self, sink: StreamSink, engine_of: Callable[[Any], Engine], owner: Any):
         self._sink, self._engine_of, self._owner = sink, engine_of, owner
+        self.watermark_ms: int | None = None
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         session: Any = frame.sparkSession
@@ -154,6 +172,7 @@ class BatchWriter:
             result = self._sink.commit(
                 batch_id, FrameRows(frame, self._engine_of(session), self._sink.table.metadata), watermark_ms=watermark
             )
+            self.watermark_ms = watermark
             if result.skipped:  # its rows are there already, but Spark learns watermark and state only from rows that it has seen
                 frame.write.format("noop").mode("append").save()
 

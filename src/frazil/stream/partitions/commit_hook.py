@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 Judged = Mapping[Partition, Pending | None]
 
 
+TIME = "(time)"  # stands for the name of a policy where the time of a pending partition cannot be told
 RECORD = "(record)"  # stands for the name of a policy where the commit failed that records announced partitions
 
 
@@ -76,6 +77,12 @@ class PartitionCommit:
         return (TrackPartitions(batch.branch, self.options, batch.watermark_ms, self.archives),)
 
     def check(self, metadata: TableMetadata, batch: MicroBatch) -> None:
+        """Raise InvalidInput where the table, or where the batch goes, leaves partition commit nothing to do."""
+        if batch.wap_id is not None:
+            raise InvalidInput(
+                f"Partition commit contradicts the WAP id {batch.wap_id}: rows that are only staged under it are on no branch yet.",
+                hint="Stage on a branch (spark.wap.branch), or leave sink.partition-commit.policy.kind out.", table=batch.name,
+            )  # fmt: skip
         options, fields = self.options, fields_of(metadata, metadata.default_spec_id)
         if not fields:
             hint = "Partition the table, or leave sink.partition-commit.policy.kind out."
@@ -96,38 +103,45 @@ class PartitionCommit:
             self._turn.release()
 
     def _committed(self, batch: MicroBatch, table: LoadedTable) -> None:
-        self.failures = ()
         state = state_of(table.metadata, batch.branch)
         by_column = self.options.watermark_column is not None or batch.watermark_ms is None
         watermark = state.watermark_ms if by_column else batch.watermark_ms
-        due = self._due(state, table.metadata, watermark, batch.last)
+        due, self.failures = self._due(state, table.metadata, watermark, batch.last)
         if not due:
             return
         site = TableSite(batch.backend, address_of(table), batch.name, batch.branch, table.storage, self.runner)
         contexts = {p: context_of(p, state, table, site, self.options, watermark, self.archives) for p in due}
-        announced, self.failures = announce(contexts, table_chain(self.options, site))
+        announced, failures = announce(contexts, table_chain(self.options, site))
+        self.failures += failures
         try:
             mark(site, {p: due[p] for p in announced}, watermark, self.archives)
         except Exception as e:  # the rows are committed: the stream goes on, and the partitions are announced again
             log.exception("Could not record the partitions of %s that were announced; they are announced again.", batch.name)
             self.failures += tuple(PolicyFailure(_shown(contexts[p]), RECORD, e) for p in announced)
 
-    def _due(self, state: PartitionState, metadata: TableMetadata, watermark_ms: int | None, last: bool) -> dict[Partition, Pending]:
-        now, times = self.clock(), TimeExtractor(self.options)
+    def _due(
+        self, state: PartitionState, metadata: TableMetadata, watermark_ms: int | None, last: bool
+    ) -> tuple[dict[Partition, Pending], tuple[PolicyFailure, ...]]:
+        """Find the partitions that are due, and those whose time cannot be told, as where an older spec lacks the pattern's fields: they
+        stay pending. The rows are committed, so that nothing may stop the query here."""
+        now, times, failures = self.clock(), TimeExtractor(self.options), list[PolicyFailure]()
 
         def time_ms(partition: Partition) -> int | None:
+            fields = fields_of(metadata, partition.spec_id)
             try:
-                return times.time_ms(partition, fields_of(metadata, partition.spec_id))
-            except UnparsablePartition:
-                if self.options.on_unparsable == "fail":
-                    raise
+                return times.time_ms(partition, fields)
+            except Exception as e:  # whatever a caller's extractor raises
+                if self.options.on_unparsable == "fail" or not isinstance(e, UnparsablePartition):
+                    failures.append(PolicyFailure(path_of(partition, fields), TIME, e))
+                    log.warning("A partition stays pending: %s", e, exc_info=not isinstance(e, UnparsablePartition))
                 return None
 
         ends = last and self.options.end_input
-        return {
+        due = {
             p: seen for p, seen in state.pending.items()
             if ends or is_due(self.options, seen, now, watermark_ms, lambda p=p: time_ms(p))  # type: ignore[misc]
         }  # fmt: skip
+        return due, tuple(failures)
 
 
 def context_of(
@@ -185,4 +199,8 @@ def mark(site: TableSite, judged: Judged, watermark_ms: int | None, archives: Ar
     if not judged:
         return table
     table = commit(site.backend, table, [MarkDone(site.branch, judged, watermark_ms, archives)]).table
-    return archive_old(site.backend, table, site.branch)
+    try:
+        return archive_old(site.backend, table, site.branch)
+    except Exception:  # the partitions are recorded; only the property stays longer than it should
+        log.exception("Could not archive old partition commits of %s; it is tried again when partitions are announced.", site.name)
+        return table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, tzinfo
 from functools import cached_property
@@ -55,7 +55,10 @@ class TimeExtractor:
     def check(self, fields: Fields) -> None:
         """Check the options against the partition fields before the first batch. Raises InvalidInput."""
         if self._custom is None and self._parser is not None and self.options.timestamp_pattern is not None:
-            self._referenced(self.options.timestamp_pattern, fields)
+            pattern, names = self.options.timestamp_pattern, [f.name for f in fields]
+            if wrong := _unknown(pattern, names):
+                hint = f"The partition fields are {', '.join(names)}; where letters follow a name, write ${{name}}."
+                raise InvalidInput(f"{_PATTERN}: {wrong[0]} in {pattern!r} is not a partition field.", hint=hint, option=_PATTERN)
 
     def time_ms(self, partition: Partition, fields: Fields) -> int:
         """Extract the time of a partition, in milliseconds since 1970 UTC. Raises UnparsablePartition naming partition and pattern."""
@@ -82,15 +85,9 @@ class TimeExtractor:
         pattern = self.options.timestamp_pattern
         if pattern is None:
             return next(iter(values.values()))
-        self._referenced(pattern, fields)
+        if wrong := _unknown(pattern, list(values)):  # the partition is of an older spec
+            raise ValueError(f"{wrong[0]} is no field of the partition's spec")
         return _REFERENCE.sub(lambda m: values[m[1] or m[2]], pattern)
-
-    def _referenced(self, pattern: str, fields: Fields) -> None:
-        names = [f.name for f in fields]
-        wrong = [m[0] for m in _REFERENCE.finditer(pattern) if (m[1] or m[2]) not in names]
-        if wrong:
-            hint = f"The partition fields are {', '.join(names)}; where letters follow a name, write ${{name}}."
-            raise InvalidInput(f"{_PATTERN}: {wrong[0]} in {pattern!r} is not a partition field.", hint=hint, option=_PATTERN)
 
     def _transformed(self, transform: str, zoned: bool, text: str | None) -> int:
         found = re.fullmatch(_OF_TIME[transform], text or "")
@@ -110,6 +107,11 @@ class TimeExtractor:
         if not isinstance(made, datetime):
             raise TypeError(f"{self.options.extractor_class} answered {made!r}, which is no datetime")
         return instant_ms(made, self._zone)
+
+
+def _unknown(pattern: str, names: Sequence[str]) -> list[str]:
+    """List the references of a pattern that name no partition field."""
+    return [m[0] for m in _REFERENCE.finditer(pattern) if (m[1] or m[2]) not in names]
 
 
 def _time_field(fields: Fields) -> int | None:

@@ -20,6 +20,7 @@ _KNOWN = (
     *(_EXTRACTOR + n for n in ("kind", "class", "timestamp-pattern", "timestamp-formatter", "on-unparsable")),
     "partition.default-name", "watermark-column", "watermark-delay", "compaction.file-size",
 )  # fmt: skip
+_NEED_POLICIES = ("partition.default-name", "watermark-column", "watermark-delay")
 _REFUSED = {
     "sink.rolling-policy.file-size": "A file's size is chosen by target-file-size-bytes.",
     "sink.rolling-policy.rollover-interval": "Every micro-batch closes its files: choose the query's trigger interval.",
@@ -162,7 +163,7 @@ def _check(options: PartitionCommitOptions, given: Mapping[str, Any], extractor_
     """Refuse options that contradict each other or would have no effect."""
     kind = _COMMIT + "policy.kind"
     if not options.policies:
-        if useless := [n for n in given if n.startswith((_COMMIT, _EXTRACTOR))]:
+        if useless := [n for n in given if n.startswith((_COMMIT, _EXTRACTOR)) or n in _NEED_POLICIES]:
             hint = f"Name the policies, for example {kind}=success-file."
             raise InvalidInput(f"{', '.join(useless)} has no effect without {kind}.", hint=hint, option=kind)
     has_class = options.policy_class is not None

@@ -14,21 +14,21 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from frazil.arrow.write.write_options import write_options
 from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.commit.done_once import Txn, already_done
 from frazil.errors import ValidationError, ValidationException
 from frazil.ops.engine import Engine
 from frazil.ops.operation import TableOperation
 from frazil.ops.result import NOTHING, CommitResult, skipped
-from frazil.ops.target import WriteArguments
+from frazil.ops.target import WriteArguments, WrittenTo, where_to
 from frazil.spec.data_file import DataFile
 from frazil.spec.properties import COMMIT_RETRY
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.stream.hooks import BatchHook, MicroBatch
 from frazil.stream.sink.changes import BatchStage, FilesStage
+from frazil.stream.sink.equality import RowsOutOfReach
 from frazil.stream.sink.java_marks import EPOCH, QUERY, JavaMark, java_mark
-from frazil.stream.sink.options import LOOKUP, SinkOptions, check_table, sink_options
+from frazil.stream.sink.options import LOOKUP, SinkOptions, check_table, mode_of_table, named_mode, sink_options
 from frazil.stream.sink.rows import BatchRows
 
 log = logging.getLogger("frazil.stream")
@@ -57,9 +57,9 @@ class StreamSink:
     empty: int = field(default=0, init=False)
     _asked_java: bool = field(default=False, init=False)
 
-    @property
-    def branch(self) -> str:
-        return write_options(self.options.write).branch or MAIN_BRANCH
+    def where_to(self, engine: Engine) -> WrittenTo:
+        """Tell where batches go as things are now; the session of `engine` may name another branch than the options."""
+        return where_to(self._arguments({}), self.table.metadata, engine)
 
     def commit(self, batch_id: int, rows: BatchRows, *, watermark_ms: int | None = None, last: bool = False) -> CommitResult:
         """Write and commit one batch, unless it is committed already.
@@ -78,14 +78,25 @@ class StreamSink:
     def _run(self, batch_id: int, stage_of: StageOf, watermark_ms: int | None = None, last: bool = False) -> CommitResult:
         begun = time.perf_counter()
         self._load()
-        micro = MicroBatch(self.query_id, batch_id, self.name, self.backend, self.branch, watermark_ms, last)
-        result = self._committed(micro, stage_of)
+        summary = {QUERY: self.query_id, EPOCH: str(batch_id), **self.snapshot_properties}
+        with ExitStack() as held:
+            stage = stage_of(self._arguments(summary), held)
+            micro = self._placed(MicroBatch(self.query_id, batch_id, self.name, self.backend, MAIN_BRANCH, watermark_ms, last), stage)
+            micro, result = self._committed(micro, stage)
         for hook in self.hooks:
             hook.committed(micro, self.table)
         self._tell(micro, result, time.perf_counter() - begun)
         if self.on_commit is not None:
             self.on_commit(batch_id, result)
         return result
+
+    def _arguments(self, summary: Mapping[str, str]) -> WriteArguments:
+        options: dict[str, Any] = dict(self.options.write)
+        return WriteArguments(self.options.verb, MAIN_BRANCH, summary, options, self.case_sensitive)
+
+    def _placed(self, micro: MicroBatch, stage: BatchStage | FilesStage) -> MicroBatch:
+        to = stage.where_to(self.table.metadata)
+        return replace(micro, branch=to.branch, wap_id=to.wap_id)
 
     def _load(self) -> None:
         """The newest state. Raises ValidationError when another table has the name now."""
@@ -104,27 +115,31 @@ class StreamSink:
 
     # --- one batch
 
-    def _committed(self, micro: MicroBatch, stage_of: StageOf) -> CommitResult:
+    def _committed(self, micro: MicroBatch, stage: BatchStage | FilesStage) -> tuple[MicroBatch, CommitResult]:
+        """Commit a batch; return where it went in the end, and what became of it."""
         txn = Txn(self.query_id, micro.batch_id, self.options.on_rewind)
-        summary = {QUERY: self.query_id, EPOCH: str(micro.batch_id), **self.snapshot_properties}
-        options: dict[str, Any] = dict(self.options.write)
-        arguments = WriteArguments(self.options.verb, MAIN_BRANCH, summary, options, self.case_sensitive)
         check_table(self.options, self.table.metadata)
         left = COMMIT_RETRY.retries.of(self.table.metadata.properties)
-        with ExitStack() as held:
-            stage = stage_of(arguments, held)
-            if (known := self._java(txn)) is not None:
-                stage.discard(self.table.storage)
-                return skipped(known.snapshot_id)
-            while True:
-                try:
-                    return self._attempt(txn, micro, stage)
-                except ValidationException as conflict:  # rows that the batch had looked up were changed by others: looked up again
-                    if left <= 0 or not self.options.keyed or self.options.strategy != LOOKUP:
-                        raise
-                    left -= 1
-                    log.info("Batch %d of table %s is tried again: %s", micro.batch_id, self.name, conflict)
-                    self._load()
+        if (known := self._java(txn, micro.branch)) is not None:
+            stage.discard(self.table.storage)
+            return micro, skipped(known.snapshot_id)
+        while True:
+            try:
+                return micro, self._attempt(txn, micro, stage)
+            except ValidationException as conflict:
+                if left <= 0 or not self._helps_again(conflict, stage):
+                    raise
+                left -= 1
+                log.info("Batch %d of table %s is tried again: %s", micro.batch_id, self.name, conflict)
+                self._load()
+                micro = self._placed(micro, stage)
+
+    def _helps_again(self, conflict: ValidationException, stage: BatchStage | FilesStage) -> bool:
+        """Whether the batch may be staged once more, on the newest state: rows that it had looked up were changed by others, or came where
+        its equality deletes do not reach."""
+        if not self.options.keyed:
+            return False
+        return self.options.strategy == LOOKUP or (isinstance(conflict, RowsOutOfReach) and stage.repeatable)
 
     def _attempt(self, txn: Txn, micro: MicroBatch, stage: BatchStage | FilesStage) -> CommitResult:
         operation = TableOperation(self.backend, self.table, self.name, on_commit=self._saw, txn=txn)
@@ -134,7 +149,6 @@ class StreamSink:
                 if not operation.is_done:
                     if not stage.came and self.empty + 1 < self.options.max_empty:
                         raise _NoRows
-                    micro = replace(micro, branch=stage.branch)
                     operation.stage(*(action for hook in self.hooks for action in hook.actions(micro, self.table)))
         except _NoRows:
             self.empty += 1
@@ -142,12 +156,12 @@ class StreamSink:
         self.empty = 0
         return operation.result
 
-    def _java(self, txn: Txn) -> JavaMark | None:
+    def _java(self, txn: Txn, branch: str) -> JavaMark | None:
         """What Java's sink has committed of this query, where Frazil's has committed nothing yet: a query that changed its sink goes on."""
         metadata = self.table.metadata
-        if self._asked_java or already_done(metadata, txn, self.branch) is not None:
+        if self._asked_java or already_done(metadata, txn, branch) is not None:
             return None
-        found = java_mark(metadata, self.branch, txn)
+        found = java_mark(metadata, branch, txn)
         self._asked_java = found is None
         return found
 
@@ -171,6 +185,8 @@ class _NoRows(Exception):
 
 def checked_options(given: Mapping[str, Any], table: LoadedTable, *, mode: str | None = None) -> SinkOptions:
     """Check the options of a streaming write against the table, before the query starts."""
+    if mode is None and named_mode(given) is None:
+        mode = mode_of_table(given, table.metadata)
     options = sink_options(given, mode=mode)
     check_table(options, table.metadata)
     return options

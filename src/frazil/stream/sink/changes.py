@@ -18,15 +18,15 @@ from frazil.ops.engine import Engine
 from frazil.ops.merge import stage_ready
 from frazil.ops.operation import TableOperation
 from frazil.ops.stage import StagedWrite, appended, evolve_to, of_files, overwritten, written
-from frazil.ops.target import WriteArguments, WriteTarget, start_of
+from frazil.ops.target import WriteArguments, WriteTarget, WrittenTo, start_of, where_to
 from frazil.rows.clauses import Clause, Merge, matched_delete, matched_update_all, not_matched_insert_all
 from frazil.rows.modes import MERGE_ON_READ
 from frazil.rows.source import MergeSource
 from frazil.spec.data_file import DataFile
+from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
-from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.storage import Storage
-from frazil.stream.sink.equality import specs_to_delete_in
+from frazil.stream.sink.equality import DeletesReach, specs_to_delete_in
 from frazil.stream.sink.options import EQUALITY_DELETES, SinkOptions, key_ids
 from frazil.stream.sink.reduce import REMOVED, Reduction, reduction
 from frazil.stream.sink.rows import BatchRows, check_columns
@@ -36,13 +36,21 @@ class BatchStage:
     """Stage the rows of one batch, which are evaluated once, however often the commit is tried on a newer state of the table.
 
     `held`: lives as long as the batch; in it lies the staged source of a look-up. `named_for`: begins the names' part of the operation, in
-    the names of files. `came`, `branch`: whether the batch held any rows, and where it goes, known once it is staged.
+    the names of files. `came`: whether the batch held any rows, known once it is staged.
     """
 
     def __init__(self, options: SinkOptions, rows: BatchRows, arguments: WriteArguments, held: ExitStack, named_for: str = ""):
         self._options, self._rows, self._arguments, self._held, self._named_for = options, rows, arguments, held, named_for
         self._source: tuple[Reduction, MergeSource] | None = None
-        self.came, self.branch = False, MAIN_BRANCH
+        self.came = False
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether the rows of a batch with equality deletes can be written once more."""
+        return self._rows.repeatable
+
+    def where_to(self, metadata: TableMetadata) -> WrittenTo:
+        return where_to(self._arguments, metadata, self._rows.input.engine)
 
     def __call__(self, operation: TableOperation) -> StagedWrite:
         match self._options.mode:
@@ -62,7 +70,6 @@ class BatchStage:
 
     def _named(self, to: WriteTarget) -> WriteTarget:
         """The same write, whose files carry the query and the batch in their names."""
-        self.branch = to.branch
         return replace(to, options=replace(to.options, named_for=self._named_for))
 
     # --- rows as they are
@@ -107,7 +114,7 @@ class BatchStage:
         both = (*files.data, *files.deletes)
         delta = RowDelta(added=files.data, added_deletes=files.deletes, **to.snapshot_fields)
         metrics: Mapping[str, int] = {"rows_inserted": files.upserts, "rows_deleted": files.removals}
-        actions = (*before, WrittenFor(to.metadata, to.known_columns, both), delta)
+        actions = (*before, WrittenFor(to.metadata, to.known_columns, both), DeletesReach(to.branch, specs, ids), delta)
         self.came = bool(both)
         return StagedWrite(actions, both, time.perf_counter() - begun, metrics) if both else StagedWrite(())
 
@@ -133,12 +140,15 @@ class FilesStage:
 
     def __init__(self, options: SinkOptions, files: Sequence[DataFile], schema_id: int, engine: Engine, arguments: WriteArguments):
         self._options, self._files, self._schema_id, self._engine, self._arguments = options, files, schema_id, engine, arguments
-        self.came, self.branch = False, MAIN_BRANCH
+        self.came, self.repeatable = False, False
+
+    def where_to(self, metadata: TableMetadata) -> WrittenTo:
+        return where_to(self._arguments, metadata, self._engine)
 
     def __call__(self, operation: TableOperation) -> StagedWrite:
         operation.written += [f.file_path for f in self._files]  # first, so that they go when the batch turns out to be done
         to = operation.target(self._arguments, self._engine)
-        self.branch, replaces = to.branch, self._options.mode == "complete"
+        replaces = self._options.mode == "complete"
         self.came = bool(self._files) or (replaces and _holds_files(to))
         if not self.came:
             return StagedWrite(())

@@ -17,10 +17,13 @@ from frazil.arrow.write.conform import conform
 from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_rows import write
 from frazil.commit.cleanup import remove
+from frazil.commit.context import Context
 from frazil.commit.produce import parent_of
+from frazil.errors import ValidationException
 from frazil.scan.manifests import is_data, manifests_of
 from frazil.spec.data_file import DataFile
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.updates import Update
 from frazil.storage import Storage
 from frazil.stream.sink.options import check_partitions
 from frazil.stream.sink.reduce import Reduced, Reduction
@@ -57,6 +60,28 @@ def specs_to_delete_in(metadata: TableMetadata, storage: Storage, branch: str, o
     for spec_id in found:
         check_partitions(metadata, spec_id, ids)
     return tuple(sorted(found))
+
+
+class RowsOutOfReach(ValidationException):
+    """The branch got rows in a partition spec for which a batch has written no equality deletes."""
+
+
+@dataclass(frozen=True)
+class DeletesReach:
+    """Compare, at each attempt of a commit, the partition specs of the branch's rows with `specs`, those that equality deletes were written
+    in. It goes before the action that adds them, and makes no updates. Raises RowsOutOfReach."""
+
+    branch: str
+    specs: Sequence[int]
+    ids: Sequence[int]
+
+    def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]:
+        needed = specs_to_delete_in(metadata, context.storage, self.branch, self.specs[0], self.ids)
+        if missing := sorted(set(needed) - set(self.specs)):
+            told = f"Rows were added in partition spec {missing[0]} while a batch wrote its equality deletes, which do not reach them."
+            hint = "Start the query again: the batch comes again, and deletes in that spec too."
+            raise RowsOutOfReach(told, hint=hint, table=metadata.location, specs=missing)
+        return ()
 
 
 def write_changes(changes: Reduced, how: Reduction, context: WriteContext, ids: Sequence[int], specs: Sequence[int]) -> ChangeFiles:

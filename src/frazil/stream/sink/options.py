@@ -15,6 +15,7 @@ from frazil.arrow.write.write_options import Verb, write_options
 from frazil.commit.done_once import REWINDS
 from frazil.errors import InvalidInput, Unsupported
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.properties import UPSERT_ENABLED
 from frazil.spec.schema import Schema
 
 MODES = ("append", "complete", "upsert", "cdc")
@@ -94,6 +95,25 @@ def sink_options(given: Mapping[str, Any], *, mode: str | None = None) -> SinkOp
         options = replace(options, max_empty=_number("max-continuous-empty-commits", found["max_continuous_empty_commits"]))
     _check_mode(options, found)
     return options
+
+
+def named_mode(given: Mapping[str, Any]) -> str | None:
+    """Find the write mode that the options name; None: they leave it to the table."""
+    return next((str(v).lower() for k, v in given.items() if k.lower().replace("-", "_") in ("write_mode", "mode") and v), None)
+
+
+def mode_of_table(given: Mapping[str, Any], metadata: TableMetadata) -> str:
+    """Choose the write mode of a stream that names none: append, and upsert where the table property write.upsert.enabled is true, as in
+    Flink. Raises InvalidInput where neither the table nor the options name the keys of an upsert."""
+    if not UPSERT_ENABLED.of(metadata.properties):
+        return "append"
+    keyed = any(k.lower().replace("-", "_") == "key_columns" and v is not None for k, v in given.items())
+    if not keyed and not metadata.schema().identifier_field_names():
+        raise InvalidInput(
+            f"The table property {UPSERT_ENABLED.name} is true, and the table has no identifier fields, which would be the keys.",
+            hint="Say write-mode=upsert with key-columns, or write-mode=append.", table=metadata.location,
+        )  # fmt: skip
+    return "upsert"
 
 
 def _parted(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -39,6 +39,10 @@ class BatchRows(Protocol):
     @property
     def case_sensitive(self) -> bool: ...
 
+    @property
+    def repeatable(self) -> bool:
+        """Whether `written` may be called again, which evaluates no row again."""
+
     def runner(self, metadata: TableMetadata, storage: Storage) -> tuple[Engine, Runner]:
         """Who looks for the keys in the table's files."""
 
@@ -57,6 +61,7 @@ class ArrowRows:
     frame: Any
     like: Schema | None = None
     case_sensitive: bool = True
+    repeatable: bool = True
 
     @cached_property
     def table(self) -> pa.Table:
