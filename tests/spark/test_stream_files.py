@@ -173,3 +173,70 @@ def test_what_cannot_work_is_refused_before_the_query_starts(session, tmp_path):
         frazil.write_stream_files(frame, out, partition_by=["dt"]).start()
     assert "checkpointLocation" in caught.value.hint and not jvm.has_watermark(frame)
     shutil.rmtree(tmp_path / "in")
+
+
+@pytest.mark.parametrize("name", ["_dt", ".dt"])
+def test_a_partition_column_may_begin_with_a_mark_of_hidden_files(session, tmp_path, name):
+    source = Source(session, tmp_path / "in")
+    source.put((1, "2026-01-01 10:00:00", "a"))
+    writer = frazil.write_stream_files(source.frame().withColumnRenamed("dt", name), str(tmp_path / "out"), partition_by=[name])
+    writer.option("checkpointLocation", str(tmp_path / "cp")).trigger(availableNow=True).start().awaitTermination()
+    assert len(list((tmp_path / "out" / f"{name}=a").glob("*.parquet"))) == 1
+
+
+def test_what_would_double_rows_or_be_left_unheard_is_refused(session, tmp_path):
+    source = Source(session, tmp_path / "in")
+    writer = frazil.write_stream_files(source.frame(), str(tmp_path / "out"), partition_by=["dt"])
+    for mode in ("complete", "update"):
+        with pytest.raises(InvalidInput, match=f"output mode append, not {mode}"):
+            writer.outputMode(mode)
+        with pytest.raises(InvalidInput, match=f"output mode append, not {mode}"):
+            writer.start(outputMode=mode)
+    for key in (KIND, "compression", "on-rewind"):
+        with pytest.raises(InvalidInput, match=f"{key} is not an option of the query"):
+            writer.option(key, "x")
+    ending = frazil.write_stream_files(
+        source.frame(), str(tmp_path / "o"), partition_by=["dt"], **{KIND: "success-file"}, sink_partition_commit_end_input=True
+    )
+    with pytest.raises(InvalidInput, match="end-input needs a query that ends"):
+        ending.option("checkpointLocation", str(tmp_path / "cp")).start()
+
+
+def test_a_checkpoint_that_was_set_back_fails_or_is_passed_over_as_told(session, tmp_path):
+    source = Source(session, tmp_path / "in")
+    source.put((1, "2026-01-01 10:00:00", "a"))
+    source.put((2, "2026-01-01 10:00:00", "a"))
+    run(source.frame(), tmp_path / "out", tmp_path / "cp")
+    for folder in ("offsets", "commits"):
+        for file in (tmp_path / "cp" / folder).glob("*1*"):
+            file.unlink()
+        for file in (tmp_path / "cp" / folder).glob(".*1*"):
+            file.unlink()
+    (tmp_path / "cp" / "commits" / "0").unlink()
+    (tmp_path / "cp" / "commits" / ".0.crc").unlink(missing_ok=True)
+    with pytest.raises(Exception, match="its checkpoint was set back"):
+        run(source.frame(), tmp_path / "out", tmp_path / "cp")
+    run(source.frame(), tmp_path / "out", tmp_path / "cp", on_rewind="skip")
+    assert ids(session, tmp_path / "out") == [1, 2]
+
+
+def test_a_query_that_is_stopped_announces_nothing_as_the_end_of_its_input(session, tmp_path, monkeypatch):
+    source = Source(session, tmp_path / "in")
+    for n in range(12):
+        source.put((n, "2026-01-01 10:00:00", f"d{n}"))
+    options = {
+        KIND: "success-file",
+        "sink.partition-commit.trigger": "partition-time",
+        "watermark-column": "at",
+        "sink.partition-commit.delay": "9 d",
+    }
+    writer = frazil.write_stream_files(
+        source.frame(), str(tmp_path / "out"), partition_by=["dt"], **options, sink_partition_commit_end_input=True
+    )
+    query = writer.option("checkpointLocation", str(tmp_path / "cp")).trigger(availableNow=True).start()
+    while not list((tmp_path / "out").glob("dt=*")) and query.isActive:
+        time.sleep(0.05)
+    query.stop()
+    query.awaitTermination()
+    assert len(list((tmp_path / "out").glob("dt=*"))) < 12, "the query was over before it could be stopped"
+    assert list((tmp_path / "out").glob("dt=*/_SUCCESS")) == []

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -20,6 +21,7 @@ from frazil.stream.partitions.options import PartitionCommitOptions, is_partitio
 from frazil.stream.partitions.zones import zone_of
 
 _WRITER_OPTIONS = {"compression": "compression", "compression-codec": "compression", "max-records-per-file": "maxRecordsPerFile"}
+_REWIND = "on-rewind"
 _TIMESTAMPS = ("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
 
 
@@ -31,8 +33,9 @@ def write_stream_files(
     "checkpointLocation", …).start()`.
 
     Each batch's rows are written once, however often it is replayed. `policies`: functions of a PartitionContext that announce complete
-    partitions; `options`: those of partition commit (`sink.partition-commit.trigger`, …, with `_` for `-` and `.`), `compression` and
-    `max-records-per-file`. See docs/partition-commit.md. Raises InvalidInput, Unsupported before the query starts.
+    partitions; `options`: those of partition commit (`sink.partition-commit.trigger`, …, with `_` for `-` and `.`), `compression`,
+    `max-records-per-file` and `on-rewind` (a batch before the last one published: `fail`, the default, or `skip`). See
+    docs/partition-commit.md. Raises InvalidInput, Unsupported before the query starts.
     """
     if format.lower() != "parquet":
         raise Unsupported(f"write_stream_files writes Parquet, not {format}.", hint="Leave format out.", option="format")
@@ -41,16 +44,20 @@ def write_stream_files(
     if not frame.isStreaming:
         raise InvalidInput("write_stream_files takes a streaming frame.", hint="frame.write.partitionBy(…).parquet(path) writes others.")
     of_writer = {k: v for k, v in options.items() if k.replace("_", "-").lower() in _WRITER_OPTIONS}
-    others = {k: v for k, v in options.items() if k not in of_writer}
+    rewind = {k: v for k, v in options.items() if k.replace("_", "-").lower() == _REWIND}
+    on_rewind = str(next(iter(rewind.values()), "fail")).lower()
+    if on_rewind not in ("fail", "skip"):
+        raise InvalidInput(f"on-rewind is fail or skip, not {on_rewind!r}.", option=_REWIND)
+    others = {k: v for k, v in options.items() if k not in of_writer and k not in rewind}
     if unknown := [k for k in others if not is_partition_option(k)]:
-        hint = "There are compression, max-records-per-file and those of partition commit, like sink.partition-commit.policy.kind."
+        hint = "There are compression, max-records-per-file, on-rewind and those of partition commit, sink.partition-commit.policy.kind …"
         raise InvalidInput(f"Unknown option of write_stream_files: {unknown[0]}.", hint=hint, option=unknown[0])
     chosen = partition_commit_options(others, policies)
     place = folder.folder_at(path, _columns(frame, partition_by))
     _check_watermark(frame, chosen, place.columns)
     commit = announce.FolderCommit(place, chosen)
     commit.check()
-    batches = _Batches(frame, commit, {_WRITER_OPTIONS[k.replace("_", "-").lower()]: v for k, v in of_writer.items()})
+    batches = _Batches(frame, commit, {_WRITER_OPTIONS[k.replace("_", "-").lower()]: v for k, v in of_writer.items()}, on_rewind)
     return FilesStreamWriter(frame, commit).foreachBatch(batches.write)
 
 
@@ -79,6 +86,7 @@ class _Batches:
     frame: DataFrame
     commit: announce.FolderCommit
     writer_options: Mapping[str, Any] = field(default_factory=dict)
+    on_rewind: str = "fail"
 
     def write(self, rows: DataFrame, batch_id: int) -> None:
         place = self.commit.folder
@@ -86,7 +94,7 @@ class _Batches:
         if not query_id:
             raise InvalidInput("The id of the streaming query is not known.", hint="Start the writer that write_stream_files returns.")
         watermark = batch_watermark(self.frame.sparkSession, query_id)
-        if publish.is_published(place, query_id, batch_id):
+        if publish.is_published(place, query_id, batch_id, self.on_rewind):
             rows.write.format("noop").mode("append").save()  # Spark learns the watermark from rows that it has seen only
         else:
             self._publish(rows, query_id, batch_id, watermark)
@@ -97,7 +105,7 @@ class _Batches:
         staging = publish.staging_of(place, query_id, batch_id)
         try:
             with _microseconds(rows.sparkSession):
-                rows.write.options(**self.writer_options).partitionBy(*place.columns).parquet(staging)
+                rows.write.options(**self.writer_options).partitionBy(*place.columns).parquet(Path(staging).as_uri())
             if options.watermark_column is not None:
                 zone = zone_of(options.zone)
                 assert zone is not None

@@ -10,7 +10,7 @@ from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from frazil.errors import InvalidInput
-from frazil.spark.streams.partition_commits import announce_without_batches
+from frazil.spark.streams.partition_commits import announce_without_batches, refuse_end_without_end
 from frazil.stream.partitions.directories.announce import FolderCommit
 
 _CHECKPOINT = "spark.sql.streaming.checkpointLocation"
@@ -28,23 +28,42 @@ class FilesStreamWriter(DataStreamWriter):  # type: ignore[misc]
         self._commit, self._has_checkpoint, self._ends = commit, False, False
 
     def option(self, key: str, value: Any) -> DataStreamWriter:
-        self._has_checkpoint |= key.lower() == "checkpointlocation"
+        """Set Spark's checkpointLocation. Raises InvalidInput for any other option, which Spark would leave unheard here."""
+        if key.lower() != "checkpointlocation":
+            hint = f"Give it to write_stream_files(…, **{{{key!r}: {value!r}}})."
+            raise InvalidInput(f"{key} is not an option of the query.", hint=hint, option=key)
+        self._has_checkpoint = True
         return super().option(key, value)
 
     def options(self, **options: Any) -> DataStreamWriter:
-        self._has_checkpoint |= any(key.lower() == "checkpointlocation" for key in options)
-        return super().options(**options)
+        """Set options as `option` does."""
+        for key, value in options.items():
+            self.option(key, value)
+        return self
+
+    def outputMode(self, outputMode: str) -> DataStreamWriter:
+        """Set Spark's output mode. Raises InvalidInput for any but append: the other modes send rows again, which would be doubled."""
+        if outputMode.lower() != "append":
+            hint = "A table takes them: t.write_stream(frame, mode='complete') or 'upsert'."
+            raise InvalidInput(f"write_stream_files takes output mode append, not {outputMode}.", hint=hint)
+        return super().outputMode(outputMode)
 
     def trigger(self, **when: Any) -> DataStreamWriter:
         self._ends = bool(when.get("availableNow") or when.get("once"))
         return super().trigger(**when)
 
-    def start(self, *arguments: Any, **options: Any) -> StreamingQuery:
-        named = any(key.lower() == "checkpointlocation" for key in options)
-        if not (self._has_checkpoint or named or self._spark.conf.get(_CHECKPOINT, None)):
+    def start(self, queryName: str | None = None, outputMode: str | None = None, **options: Any) -> StreamingQuery:
+        """Start the query. Raises InvalidInput without a checkpoint, and for end-input with a trigger that does not end."""
+        if queryName is not None:
+            self.queryName(queryName)
+        if outputMode is not None:
+            self.outputMode(outputMode)
+        self.options(**options)
+        refuse_end_without_end(self._commit.options, self._ends)
+        if not (self._has_checkpoint or self._spark.conf.get(_CHECKPOINT, None)):
             hint = 'Write .option("checkpointLocation", "…") before start(): without it a restart writes all rows again.'
             raise InvalidInput("write_stream_files needs a checkpoint location.", hint=hint)
-        query = super().start(*arguments, **options)
+        query = super().start()
         if self._commit.options.enabled:
             ends = self._ends and self._commit.options.end_input
             announce = partial(self._commit.commit_due, None)

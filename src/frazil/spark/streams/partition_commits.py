@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
@@ -42,27 +43,23 @@ def require_watermark(frame: DataFrame, options: PartitionCommitOptions) -> None
         raise InvalidInput(text, hint=hint, option="sink.partition-commit.trigger")
 
 
-def announce_before_it_returns(query: StreamingQuery, announce: Callable[[bool], object]) -> None:
-    """Let awaitTermination return only when the last partitions of a query that has ended are announced."""
-    wait = query.awaitTermination
-
-    def awaited(timeout: int | None = None) -> bool | None:
-        ended: bool | None = wait() if timeout is None else wait(timeout)
-        if ended is not False and query.exception() is None:
-            announce(True)
-        return ended
-
-    query.awaitTermination = awaited
+def refuse_end_without_end(options: PartitionCommitOptions, ends: bool) -> None:
+    """Raise InvalidInput for `end-input` with a trigger under which the input of a query never ends."""
+    if options.enabled and options.end_input and not ends:
+        hint = "Give the query trigger(availableNow=True), or leave the option out."
+        raise InvalidInput("sink.partition-commit.end-input needs a query that ends.", hint=hint, option="sink.partition-commit.end-input")
 
 
 class PartitionListener(StreamingQueryListener):  # type: ignore[misc]
     """Announce the due partitions of a query when it is idle, and those that are left when its input ends.
 
-    `announce`: called with whether the input has ended. `ends`: whether it does when the query ends without an error.
+    `announce`: called with whether the input has ended. `ends`: whether it does when the query ends without an error and nobody stops it.
     """
 
     def __init__(self, spark: Any, query_id: str, announce: Callable[[bool], object], ends: bool):
         self._spark, self._query_id, self._announce, self._ends = spark, query_id, announce, ends
+        self._stopped = self._over = False
+        self._turn = threading.Lock()
 
     def onQueryStarted(self, event: Any) -> None: ...
 
@@ -73,11 +70,20 @@ class PartitionListener(StreamingQueryListener):  # type: ignore[misc]
             self._call(last=False)
 
     def onQueryTerminated(self, event: Any) -> None:
-        if str(event.id) != self._query_id:
-            return
-        if self._ends and event.exception is None:
-            self._call(last=True)
-        self._spark.streams.removeListener(self)
+        if str(event.id) == self._query_id:
+            self.over(failed=event.exception is not None)
+
+    def over(self, failed: bool) -> None:
+        """Announce, once, what is left when the input of the query has ended. A query that was stopped has rows left to read."""
+        with self._turn:
+            first, self._over = not self._over, True
+            if first and self._ends and not failed and not self._stopped:
+                self._call(last=True)
+        if first:
+            self._spark.streams.removeListener(self)
+
+    def stopped(self) -> None:
+        self._stopped = True
 
     def _call(self, last: bool) -> None:
         try:
@@ -89,6 +95,23 @@ class PartitionListener(StreamingQueryListener):  # type: ignore[misc]
 def announce_without_batches(spark: Any, query: StreamingQuery, announce: Callable[[bool], object], ends: bool) -> None:
     """Announce the due partitions of a query also while it is idle and, if `ends`, those that are left when its input has ended: before
     awaitTermination returns, at the latest. `announce` is called with whether the input has ended."""
-    spark.streams.addListener(PartitionListener(spark, query.id, announce, ends))
-    if ends:
-        announce_before_it_returns(query, announce)
+    listener = PartitionListener(spark, query.id, announce, ends)
+    spark.streams.addListener(listener)
+    if not ends:
+        return
+    wait, stop = query.awaitTermination, query.stop
+
+    def awaited(timeout: int | None = None) -> bool | None:
+        ended: bool | None = wait() if timeout is None else wait(timeout)
+        if ended is not False:
+            listener.over(failed=query.exception() is not None)
+        return ended
+
+    def stopped() -> None:
+        if query.isActive:
+            listener.stopped()
+        stop()
+
+    query.awaitTermination, query.stop = awaited, stopped
+    if not query.isActive:  # a query that ended before the listener was there
+        listener.over(failed=query.exception() is not None)

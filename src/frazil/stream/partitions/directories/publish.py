@@ -23,7 +23,7 @@ from urllib.parse import quote
 
 import pyarrow.parquet as pq
 
-from frazil.errors import CorruptData, InvalidInput
+from frazil.errors import CorruptData, InvalidInput, StorageError, ValidationError
 from frazil.storage.local import make_directories, sync, sync_directory
 from frazil.stream.partitions.directories.folder import (
     STORAGE,
@@ -55,11 +55,20 @@ class StagedBatch:
     watermark_ms: int | None = None
 
 
-def is_published(folder: Folder, query_id: str, batch_id: int) -> bool:
-    """Tell whether a batch was published, after finishing what a crash has left."""
+def is_published(folder: Folder, query_id: str, batch_id: int, on_rewind: str = "skip") -> bool:
+    """Tell whether a batch was published, after finishing what a crash has left.
+
+    Raises ValidationError when a later batch was published, as after a checkpoint was restored from a backup, and `on_rewind` is `fail`.
+    """
     with folder.locked():
         recover(folder)
         last = read_state(folder).batches.get(query_id, -1)
+    if last > batch_id and on_rewind == "fail":
+        raise ValidationError(
+            f"Batch {batch_id} of query {query_id} comes after batch {last} was published into {folder.path}: its checkpoint was set back.",
+            hint="Rows of these batches may be in the folder already. The option on-rewind=skip passes over batches up to the one "
+            "published; a new checkpoint folder begins a new query.",
+        )  # fmt: skip
     if last > batch_id:
         log.warning("Batch %d of query %s into %s was published before, as was batch %d.", batch_id, query_id, folder.path, last)
     return last >= batch_id
@@ -110,9 +119,16 @@ def recover(folder: Folder) -> None:
 
 
 def _staged_files(staging: str) -> list[str]:
+    """List the data files that Spark has written. Raises StorageError where Spark's mark of a finished job is not there: a folder that
+    another machine or file system holds must not be taken for a batch without rows."""
+    if not os.path.exists(os.path.join(staging, "_SUCCESS")):
+        raise StorageError(
+            f"Spark has written the rows of a batch, but {staging} holds no finished job.", file=staging,
+            hint="write_stream_files needs a folder that the driver and all executors see as one local file system.",
+        )  # fmt: skip
     found = []
     for root, directories, names in os.walk(staging):
-        directories[:] = sorted(d for d in directories if not d.startswith(("_", ".")))
+        directories[:] = sorted(d for d in directories if "=" in d or not d.startswith(("_", ".")))
         relative = os.path.relpath(root, staging)
         found += [n if relative == "." else f"{relative}/{n}" for n in sorted(names) if not n.startswith(("_", "."))]
     return found
