@@ -203,3 +203,4 @@ def test_nanoseconds_of_a_moment_are_kept_without_a_warning(given: str) -> None:
         assert (found.type, found.value) == (want, 1_767_225_600_000_000_001 if count else 1_767_225_600_000_000)
     zoned = typed_literal(pd.Timestamp(text + "001", tz="Europe/Berlin"))
     assert (zoned.type, zoned.value) == (TimestamptzNanoType(), 1_767_225_600_000_000_001 - 3_600_000_000_000)
+    assert typed_literal(np.datetime64("NaT", "ns")).value is None

@@ -54,15 +54,16 @@ def typed_literal(value: Any, type_: IcebergType | None = None) -> BoundLiteral:
 
 def _in_nanoseconds(value: Any) -> BoundLiteral | None:
     """Return the literal of a moment of pandas, numpy or Arrow that Python's datetime cannot hold, since it is finer than a microsecond."""
-    count, zone = None, getattr(value, "tzinfo", None)
+    count: int | None = None
+    zone: Any = getattr(value, "tzinfo", None)
     if isinstance(value, pa.TimestampScalar):
         count, zone = value.value if value.type.unit == "ns" else None, value.type.tz
-    elif str(getattr(value, "dtype", "")) == "datetime64[ns]":
+    elif str(getattr(value, "dtype", "")) == "datetime64[ns]" and value == value:  # NaT does not equal itself
         count = int(value.astype("int64"))
         if count % 1000 == 0:
             return typed_literal(value.astype("datetime64[us]"))  # whose item() is a datetime, and not a whole number
-    elif isinstance(value, dt.datetime) and getattr(value, "nanosecond", 0) and value == value:  # NaT does not equal itself
-        count = value.value  # type: ignore[attr-defined]
+    elif hasattr(value, "to_pydatetime") and value == value and value.nanosecond:
+        count = value.value
     if count is None or count % 1000 == 0:
         return None
     return BoundLiteral(count, TimestampNanoType() if zone is None else TimestamptzNanoType())
