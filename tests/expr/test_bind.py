@@ -6,6 +6,9 @@ import datetime as dt
 import uuid
 from decimal import Decimal
 
+import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 from frazil.errors import EvaluationError, InvalidInput, Unsupported, ValidationError
@@ -24,10 +27,11 @@ from frazil.expr.bound import (
     conjuncts,
     references,
 )
+from frazil.expr.literals import typed_literal
 from frazil.expr.parse import parse
 from frazil.spec.ddl import parse_schema
 from frazil.spec.schema import Schema
-from frazil.spec.types import NestedField, StringType, StructType
+from frazil.spec.types import NestedField, StringType, StructType, TimestampNanoType, TimestampType, TimestamptzNanoType
 
 SCHEMA = parse_schema(
     "i int, l bigint, f float, d double, dec decimal(9,2), s string, b boolean, dt date, ts timestamp, tn timestamp_ntz, u uuid, bin binary,"
@@ -185,3 +189,18 @@ def test_the_shapes_that_pruning_knows() -> None:
     found = _bound("1 < i")
     assert found == Comparison("gt", BoundReference(1, SCHEMA.find_type("i"), ("i",), (1,)), BoundLiteral(1, SCHEMA.find_type("i")))
     assert len(conjuncts(_bound("i = 1 AND (l = 2 AND d > 3)"))) == 3  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("given", ["pandas", "numpy", "arrow"])
+@pytest.mark.filterwarnings("error")
+def test_nanoseconds_of_a_moment_are_kept_without_a_warning(given: str) -> None:
+    text = "2026-01-01T00:00:00.000000"
+    for end, count in (("001", 1), ("000", 0)):
+        scalar = pa.scalar(1_767_225_600_000_000_000 + count, pa.timestamp("ns"))
+        value = {"pandas": pd.Timestamp(text + end), "numpy": np.datetime64(text + end, "ns"), "arrow": scalar}[given]
+        found = typed_literal(value)
+        want = TimestampNanoType() if count else TimestampType()
+        assert (found.type, found.value) == (want, 1_767_225_600_000_000_001 if count else 1_767_225_600_000_000)
+    zoned = typed_literal(pd.Timestamp(text + "001", tz="Europe/Berlin"))
+    assert (zoned.type, zoned.value) == (TimestamptzNanoType(), 1_767_225_600_000_000_001 - 3_600_000_000_000)
+    assert typed_literal(np.datetime64("NaT", "ns")).value is None

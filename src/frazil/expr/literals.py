@@ -7,6 +7,8 @@ import uuid
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
+
 from frazil.errors import InvalidInput
 from frazil.expr.bound import BoundLiteral
 from frazil.spec.types import (
@@ -19,7 +21,9 @@ from frazil.spec.types import (
     IntegerType,
     LongType,
     StringType,
+    TimestampNanoType,
     TimestampType,
+    TimestamptzNanoType,
     TimestamptzType,
     TimeType,
     UnknownType,
@@ -36,6 +40,8 @@ def typed_literal(value: Any, type_: IcebergType | None = None) -> BoundLiteral:
         return BoundLiteral(value, type_)
     if type(value) in (str, bytes, bool):
         return BoundLiteral(value, _SAME[type(value)])
+    if (finer := _in_nanoseconds(value)) is not None:
+        return finer
     if hasattr(value, "item") and not isinstance(value, str | bytes | dt.date):  # numpy's scalars
         value = value.item()
     if hasattr(value, "as_py"):
@@ -44,6 +50,23 @@ def typed_literal(value: Any, type_: IcebergType | None = None) -> BoundLiteral:
         value = value.to_pydatetime()
     found = type_of(value)
     return BoundLiteral(None if value is None else internal_value(found, value), found)
+
+
+def _in_nanoseconds(value: Any) -> BoundLiteral | None:
+    """Return the literal of a moment of pandas, numpy or Arrow that Python's datetime cannot hold, since it is finer than a microsecond."""
+    count: int | None = None
+    zone: Any = getattr(value, "tzinfo", None)
+    if isinstance(value, pa.TimestampScalar):
+        count, zone = value.value if value.type.unit == "ns" else None, value.type.tz
+    elif str(getattr(value, "dtype", "")) == "datetime64[ns]" and value == value:  # NaT does not equal itself
+        count = int(value.astype("int64"))
+        if count % 1000 == 0:
+            return typed_literal(value.astype("datetime64[us]"))  # whose item() is a datetime, and not a whole number
+    elif hasattr(value, "to_pydatetime") and value == value and value.nanosecond:
+        count = value.value
+    if count is None or count % 1000 == 0:
+        return None
+    return BoundLiteral(count, TimestampNanoType() if zone is None else TimestamptzNanoType())
 
 
 def type_of(value: Any) -> IcebergType:

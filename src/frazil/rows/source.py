@@ -190,10 +190,11 @@ def stage(
     """Stage any Arrow-like frame, which is read once to its end.
 
     Beyond `memory` bytes its rows go to a file under `folder` (None: the system's temporary folder). `like`: the table's schema, by which
-    Python values are typed. Raises Unsupported for Arrow types without an Iceberg type, naming the column.
+    Python values are typed. uint64 is taken as bigint. Raises Unsupported for other Arrow types without an Iceberg
+    type, and ValueMismatch for a value beyond bigint, both naming the column.
     """
     arrow = as_arrow(frame, like, case_sensitive=case_sensitive)
-    rows = conform(arrow, from_arrow_schema(arrow.schema))
+    rows = conform(arrow, from_arrow_schema(signed(arrow.schema)))
     held: list[pa.RecordBatch] = []
     size, stream = 0, iter(rows)
     for batch in stream:
@@ -202,6 +203,29 @@ def stage(
         if size > memory and not isinstance(rows.source, pa.Table):
             return _spilled(held, stream, rows.schema, folder)
     return StagedSource(MergeSource(pa.Table.from_batches(held, schema=rows.schema)))
+
+
+def signed(schema: pa.Schema) -> pa.Schema:
+    """Replace uint64, which no Iceberg type holds, by int64 at any depth; a value beyond int64 is an error where rows are conformed."""
+    return pa.schema([f.with_type(_signed(f.type)) for f in schema], metadata=schema.metadata)
+
+
+def _signed(type_: pa.DataType) -> pa.DataType:
+    def of(f: pa.Field) -> pa.Field:
+        return f.with_type(_signed(f.type))
+
+    t = pa.types
+    if t.is_uint64(type_):
+        return pa.int64()
+    if t.is_struct(type_):
+        return pa.struct([of(f) for f in type_])
+    if t.is_list(type_):
+        return pa.list_(of(type_.value_field))
+    if t.is_large_list(type_):
+        return pa.large_list(of(type_.value_field))
+    if t.is_fixed_size_list(type_):
+        return pa.list_(of(type_.value_field), type_.list_size)
+    return pa.map_(of(type_.key_field), of(type_.item_field)) if t.is_map(type_) else type_
 
 
 def _spilled(held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch], schema: pa.Schema, folder: str | None) -> StagedSource:

@@ -19,7 +19,7 @@ import pyarrow.fs
 
 from frazil.errors import FileAlreadyExistsError, FrazilError, InvalidInput, NoSuchFileError, NotInstalledError, StorageError
 from frazil.storage.base import MARKER, Failures, FileInfo, Names, PublishUnclear, storage_error
-from frazil.storage.locations import join
+from frazil.storage.locations import join, scheme_of
 from frazil.storage.object_options import options
 from frazil.storage.vended import CredentialsSource, current, merged
 
@@ -279,14 +279,22 @@ def _translated(error: Exception, location: str, doing: str, kind: type[StorageE
     hint = {
         "PermissionDeniedError": "Check the permissions that the credentials have on the bucket.",
         "UnauthenticatedError": "Check the credentials of the catalog.",
-    }.get(name) or _hint(str(error))
+    }.get(name) or _hint(str(error), scheme_of(location))
     return kind(f"Could not {doing} {location}: the store answered with {name}.", hint=hint, file=location)
 
 
-def _hint(text: str) -> str | None:
+_CREDENTIALS = {
+    "s3": "s3.access-key-id and s3.secret-access-key, or s3.anonymous",
+    "gs": "gcs.no-auth for public data, or set GOOGLE_APPLICATION_CREDENTIALS to the file of a service account",
+    "abfss": "adls.account-name with adls.account-key or adls.sas-token, or adls.tenant-id, adls.client-id and adls.client-secret",
+}
+_ENDPOINTS = {"s3": "s3.endpoint, s3.region", "gs": "gcs.service.host", "abfss": "adls.account-name"}
+
+
+def _hint(text: str, scheme: str) -> str | None:
     """Find a hint by the text of an error whose class does not tell. The text itself is not shown, since it may hold secrets."""
     if any(host in text for host in ("169.254.169.254", "169.254.170.2", "metadata.google.internal")):  # where clouds give credentials
-        return "No credentials were found: give the catalog s3.access-key-id and s3.secret-access-key (gcs.…, adls.…), or s3.anonymous."
+        return f"No credentials were found: give the catalog {_CREDENTIALS[scheme]}."
     if "error sending request" in text or "onnect" in text:
-        return "The store could not be reached: check the endpoint (s3.endpoint, s3.region, gcs.service.host) and the network."
+        return f"The store could not be reached: check the endpoint ({_ENDPOINTS[scheme]}) and the network."
     return None

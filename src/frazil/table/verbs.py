@@ -149,7 +149,8 @@ class Verbs(ABC, Generic[R, P]):
     ) -> R:
         """Add existing Parquet files to the table at their present location. Only their footers are read.
 
-        `check_duplicate_files`: refuse files that the table has already.
+        `check_duplicate_files`: refuse files that the table has already. False does not look: if such a file is added again, the snapshot
+        is committed, and reads of it are refused with CorruptData (docs/adr/0023).
         """
         arguments = WriteArguments("append", branch, snapshot_properties)
 

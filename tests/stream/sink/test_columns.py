@@ -66,3 +66,27 @@ def test_members_that_the_frame_lacks_stay_where_the_schema_is_merged_and_are_re
     assert "s.c" not in table.refresh().schema().column_names
     sink_of(table, mode="upsert", merge_schema=True).commit(0, rows)
     assert table.refresh().scan().to_arrow().to_pylist() == [{"id": 1, "s": {"a": 5, "b": 7, "c": 6}, "v": 3}]
+
+
+@pytest.mark.parametrize("door", ["upsert", "merge", *STRATEGIES])
+def test_unsigned_longs_are_taken_where_they_fit_a_bigint(door: str, tmp_path: Path) -> None:
+    columns = "id bigint not null, v bigint, s struct<a: bigint>, l array<bigint>, m map<string, bigint>"
+    table = make_table(tmp_path, columns, identifier_fields=["id"])
+    kinds: list[tuple[str, pa.DataType]] = [("id", pa.uint64()), ("v", pa.uint64()), ("s", pa.struct({"a": pa.uint64()}))]
+    kinds += [("l", pa.list_(pa.uint64())), ("m", pa.map_(pa.string(), pa.uint64()))]
+
+    def put(v: int) -> None:
+        rows = pa.Table.from_pylist([{"id": 1, "v": v, "s": {"a": 2}, "l": [3], "m": [("k", 4)]}], schema=pa.schema(kinds))
+        if door == "upsert":
+            table.refresh().upsert(rows)
+        elif door == "merge":
+            table.refresh().merge(rows, on="target.id = source.id").when_matched_update_all().when_not_matched_insert_all().execute()
+        else:
+            sink_of(table, mode="upsert", upsert_strategy=door).commit(v, ArrowRows(rows))
+
+    with pytest.raises(SchemaMismatch, match=r"column v does not fit.*9223372036854775808"):
+        put(2**63)
+    for v in (5, 6):
+        put(v)
+    (row,) = table.refresh().scan().to_arrow().to_pylist()
+    assert row == {"id": 1, "v": 6, "s": {"a": 2}, "l": [3], "m": [("k", 4)]}

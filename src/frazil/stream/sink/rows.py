@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from frazil.arrow.values.arrow_schema import from_arrow_schema
 from frazil.arrow.values.frames import as_arrow
 from frazil.arrow.write.conform import conform, frame_schema
 from frazil.arrow.write.write_context import WriteContext
@@ -17,7 +18,7 @@ from frazil.ops.engine import Engine
 from frazil.ops.in_process import IN_PROCESS
 from frazil.ops.stage import InputFrame
 from frazil.rows.assign import refuse_partial
-from frazil.rows.source import MergeSource, stage
+from frazil.rows.source import MergeSource, signed, stage
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
 from frazil.storage import Storage
@@ -66,7 +67,11 @@ class ArrowRows:
     @cached_property
     def table(self) -> pa.Table:
         found = as_arrow(self.frame, self.like, case_sensitive=self.case_sensitive)
-        return found.read_all() if isinstance(found, pa.RecordBatchReader) else found
+        table = found.read_all() if isinstance(found, pa.RecordBatchReader) else found
+        if (schema := signed(table.schema)) == table.schema:
+            return table
+        rows = conform(table, from_arrow_schema(schema))
+        return pa.Table.from_batches(list(rows), schema=rows.schema)
 
     @property
     def input(self) -> InputFrame:
