@@ -9,7 +9,7 @@ from tests.house.test_structure import MODULES, TREES
 VERBS = frozenset(
     """
     Act Adapt Add Adopt Advise Alias Annotate Announce Append Apply Ask Assign Attach Begin Bind Bound Build Cache Call Cancel Carry Cast
-    Change Check Choose Clean Clear Close Cluster Collect Combine Commit Compare Compile Complete Compute Concatenate Conform Consume
+    Change Check Choose Clean Clear Close Cluster Collapse Collect Combine Commit Compare Compile Complete Compute Concatenate Conform Consume
     Control Convert Copy Correct Count Create Cut Decide Decode Decompress Define Delete Derive Describe Distribute Divide Do Drop Encode
     End Escape Estimate Evaluate Evolve Exchange Expand Explain Express Extract Fill Filter Find Finish Fit Flag Fold Format Gather Give
     Group Hand Hash Hide Hold Hook Identify Implement Import Index Inject Insert Intersect Iterate Join Keep Leave Let List Load Lock Log

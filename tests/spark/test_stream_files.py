@@ -223,7 +223,7 @@ def test_a_checkpoint_that_was_set_back_fails_or_is_passed_over_as_told(session,
 def test_a_query_that_is_stopped_announces_nothing_as_the_end_of_its_input(session, tmp_path, monkeypatch):
     source = Source(session, tmp_path / "in")
     for n in range(12):
-        source.put((n, "2026-01-01 10:00:00", f"d{n}"))
+        source.put((n, "2026-01-01 10:00:00", f"2026-01-{n + 1:02d}"))
     options = {
         KIND: "success-file",
         "sink.partition-commit.trigger": "partition-time",

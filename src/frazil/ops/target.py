@@ -117,7 +117,7 @@ def where_to(arguments: WriteArguments, metadata: TableMetadata, engine: Engine)
 
 
 def _place(branch: str | None, options: WriteOptions, metadata: TableMetadata, engine: Engine) -> tuple[str | None, str | None]:
-    """The branch that is chosen, if any, and the WAP id."""
+    """Return the branch that is chosen, if any, and the WAP id."""
     if "" in (branch, options.branch):
         raise InvalidInput("branch is empty.", hint="Leave it out for main.", table=metadata.location)
     if branch is not None and not isinstance(branch, str):

@@ -303,6 +303,7 @@ def test_the_names_of_folders_are_those_of_spark_and_are_read_back():
 def test_the_watermark_of_a_folder_can_come_from_a_column_of_the_files(tmp_path):
     at = [ms("2026-01-01 05:00") * 1000, ms("2026-01-01 04:00") * 1000]
     (tmp_path / "dt=a").mkdir()
+    (tmp_path / "_SUCCESS").touch()
     for zone, name in (("UTC", "tz"), (None, "local")):
         table = pa.table({"ts": pa.array([*at, None], pa.int64()).cast(pa.timestamp("us", zone)), "id": [1, 2, 3]})
         pq.write_table(table, tmp_path / "dt=a" / f"{name}.parquet")
