@@ -159,7 +159,8 @@ class SourceReader(DataSourceReader):
     def __init__(self, target: ReadTarget, schema: s.StructType):
         self._schema, self._groups = schema, []
         self._arrow = arrow_schema(schema)
-        self._target = target if target.metadata_table is not None and not target.is_changelog else None
+        # A catalog may hold connections, which do not travel to Spark's tasks, and rows of a metadata table need none.
+        self._target = replace(target, backend=None) if target.metadata_table is not None and not target.is_changelog else None
         self._changes: ChangeRead | None = None
         if target.is_changelog:
             reading = target.changes()

@@ -19,7 +19,9 @@ from frazil.spark.streams.stream_table import StreamTable
 from frazil.stream.source.options import KNOWN, StreamOptions, stream_options
 
 _CATALOG, _SESSION = "catalog.", "connector.iceberg."
-_SHARED = {"branch", "split-size", "lookback", "file-open-cost", "vectorization-enabled", "locality"}  # with batch reads
+_SHARED = {  # with batch reads; a stream that begins at a snapshot names its starting strategy as well
+    "branch", "start-snapshot-id", "split-size", "lookback", "file-open-cost", "vectorization-enabled", "locality",
+}  # fmt: skip
 
 
 def load(spark: Any, options: Mapping[str, Any], own: Any) -> DataFrame:
