@@ -111,6 +111,6 @@ def test_a_column_in_double_quotes_is_refused_at_every_door_of_spark(plain_spark
 
 def test_spark_compares_names_in_double_quotes_without_case(plain_spark: Any, make: Callable[..., Any]) -> None:
     table = make()
-    with pytest.raises(InvalidInput, match="double quotes"):
-        table.scan(row_filter=""" "S" = 'a' """).to_spark(plain_spark)
-    assert table.scan(row_filter=""" "S" = 'a' """, case_sensitive=True).to_spark(plain_spark).collect() == []
+    for case_sensitive in (False, True):  # a text that is a column's name but for its case may be meant either way
+        with pytest.raises(InvalidInput, match="double quotes"):
+            table.scan(row_filter=""" "S" = 'a' """, case_sensitive=case_sensitive).to_spark(plain_spark)

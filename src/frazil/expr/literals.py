@@ -7,8 +7,6 @@ import uuid
 from decimal import Decimal
 from typing import Any
 
-import pyarrow as pa
-
 from frazil.errors import InvalidInput
 from frazil.expr.bound import BoundLiteral
 from frazil.spec.types import (
@@ -56,7 +54,7 @@ def _in_nanoseconds(value: Any) -> BoundLiteral | None:
     """Return the literal of a moment of pandas, numpy or Arrow that Python's datetime cannot hold, since it is finer than a microsecond."""
     count: int | None = None
     zone: Any = getattr(value, "tzinfo", None)
-    if isinstance(value, pa.TimestampScalar):
+    if hasattr(value, "as_py") and hasattr(value.type, "tz"):  # Arrow's TimestampScalar: pyarrow is not imported to parse a filter
         count, zone = value.value if value.type.unit == "ns" else None, value.type.tz
     elif str(getattr(value, "dtype", "")) == "datetime64[ns]" and value == value:  # NaT does not equal itself
         count = int(value.astype("int64"))

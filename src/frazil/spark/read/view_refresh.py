@@ -51,7 +51,7 @@ class Followed:
 
     def __init__(self, spark: Any, metadata: TableMetadata, make: Make):
         self.spark, self.make, self.number = spark, make, next(_NUMBERS)
-        self.table, self.updated, self.state = _table_of(metadata), metadata.last_updated_ms, _state_of(metadata)
+        self.table, self.age, self.state = _table_of(metadata), _age_of(metadata), _state_of(metadata)
         _FRAMES[self.number] = self
 
     def getAsInt(self) -> int:
@@ -60,11 +60,16 @@ class Followed:
 
     def is_behind(self, metadata: TableMetadata) -> bool:
         """Tell whether metadata of the same table is newer than the state that the DataFrame shows."""
-        return self.table == _table_of(metadata) and self.updated <= metadata.last_updated_ms and self.state != _state_of(metadata)
+        return self.table == _table_of(metadata) and self.age <= _age_of(metadata) and self.state != _state_of(metadata)
 
 
 def _table_of(metadata: TableMetadata) -> str:
     return str(metadata.table_uuid or metadata.location)
+
+
+def _age_of(metadata: TableMetadata) -> tuple[int, int]:
+    """Return what grows from commit to commit: the sequence number first, since clocks may be set back, and two commits may share a millisecond."""
+    return metadata.last_sequence_number, metadata.last_updated_ms
 
 
 def _state_of(metadata: TableMetadata) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 from frazil.catalog import CatalogBackend, LoadedTable, load_backend
 from frazil.catalog.path import LocationBackend, load_location
 from frazil.errors import Unsupported
-from frazil.storage.locations import scheme_of
+from frazil.storage.locations import absolute, scheme_of
 
 
 @dataclass(frozen=True)
@@ -24,13 +24,15 @@ class StreamTable:
 
     @classmethod
     def of(cls, backend: CatalogBackend | None, loaded: LoadedTable, name: str) -> StreamTable:
-        """Describe a loaded table. Raises Unsupported for one in this process's memory, or opened by a metadata file."""
+        """Describe a loaded table; one opened by a metadata file (its back end is None) stays as that file says.
+
+        Raises Unsupported for a table in this process's memory.
+        """
         if scheme_of(loaded.metadata.location) == "memory":
             text = "A table in memory lives in this process; a stream's processes cannot see it."
             raise Unsupported(text, hint="Use a catalog of another type, or incremental_append_scan().", table=name)
         if backend is None:
-            text = f"{name} was opened from one metadata file, which never changes: a stream over it would get no rows."
-            raise Unsupported(text, hint="Load the table by its name or its location.", table=name)
+            return cls(name, None, (), absolute(name), dict(loaded.config))
         if isinstance(backend, LocationBackend):
             return cls(name, None, (), backend.location, dict(backend.properties))
         return cls(name, backend.name, tuple(loaded.identifier), loaded.metadata.location, dict(backend.properties))
