@@ -271,11 +271,6 @@ def test_add_files_takes_over_what_lies_there(catalog, tmp_path):
         t.add_files([str(tmp_path / "missing.parquet")])
 
 
-def test_what_is_not_there_yet_is_refused_by_name(events):
-    with pytest.raises(Unsupported, match="aintenance"):
-        _ = events.maintenance
-
-
 def test_tables_are_created_in_every_form_and_refused_with_reasons(catalog):
     keyed = catalog.create_table(
         "db.keyed",

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from frazil.errors import Unsupported
 from frazil.expr.nodes import AlwaysTrue
 from frazil.ops import arguments, metadata_changes
 from frazil.ops.reading import RowFilter
@@ -27,12 +26,11 @@ from frazil.table.changes import ChangesScan
 from frazil.table.habits import OF_TABLES, no_such_method
 from frazil.table.handed.lazy_frames import datafusion_table, lazy_polars
 from frazil.table.inspect import InspectTable
+from frazil.table.maintenance import MaintenanceTable
 from frazil.table.scan import DataScan, IncrementalAppendScan, ScannedTable
 from frazil.table.shown import overview
 from frazil.table.transaction import Transaction
 from frazil.table.verbs import CommittingVerbs
-
-_LATER = "It comes with a later version; see KNOWN_GAPS.md."
 
 
 class Table(CommittingVerbs):
@@ -359,8 +357,9 @@ class Table(CommittingVerbs):
         self._show(mark_done(self._writable(), self._loaded, self._name, partition, branch, policies, options))
 
     @property
-    def maintenance(self) -> Any:
-        raise Unsupported(f"Maintenance of table {self._name} is not supported yet.", hint=_LATER)
+    def maintenance(self) -> MaintenanceTable:
+        """Return the procedures that keep the table in shape: compaction, expiry of snapshots, removal of orphan files, …"""
+        return MaintenanceTable(self)
 
     # --- display and comparison
 

@@ -1,0 +1,86 @@
+"""Hold what all maintenance procedures share: the table they work on, and their results, with the output columns of Java's procedures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import pyarrow as pa
+
+from frazil.catalog import CatalogBackend, LoadedTable
+from frazil.ops.engine import Engine
+from frazil.ops.operation import TableOperation, writable
+from frazil.spec.metadata import TableMetadata
+from frazil.storage import Storage
+from frazil.tasks.runner import Runner
+
+
+@dataclass(frozen=True)
+class MaintainedTable:
+    """Hold the table that a procedure works on, and what does the work.
+
+    `loaded`: the state to begin with. `engine`, `runner`: where files are read and written. `on_commit`: called with the table's new state
+    after each commit.
+    """
+
+    backend: CatalogBackend | None
+    loaded: LoadedTable
+    name: str
+    engine: Engine
+    runner: Runner
+    on_commit: Callable[[LoadedTable], object] = lambda _: None
+
+    @property
+    def metadata(self) -> TableMetadata:
+        return self.loaded.metadata
+
+    @property
+    def storage(self) -> Storage:
+        return self.loaded.storage
+
+    @property
+    def writable(self) -> CatalogBackend:
+        """Return the catalog to commit to. Raises ValidationError for a table that is read-only."""
+        return writable(self.backend, self.name)
+
+    def newest(self) -> LoadedTable:
+        """Load the newest state of the table, with the commits of other writers."""
+        return self.writable.load(self.loaded.identifier or (self.metadata.location,))
+
+    def begin(self, loaded: LoadedTable | None = None) -> TableOperation:
+        """Begin an operation that ends in one commit, on the given state or on the one to begin with."""
+        return TableOperation(self.backend, loaded or self.loaded, self.name, engine=self.engine, on_commit=self.on_commit)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcedureResult:
+    """Hold what a procedure did, or would do (`dry_run`). Fields of subclasses are the columns of Java's procedure; those whose metadata
+    say `{"ours": True}` are Frazil's own and are not part of `to_arrow()`.
+
+    `seconds`: how long it took. `bytes_rewritten`, `bytes_removed`: sizes of the files that were read and written again, and removed.
+    """
+
+    dry_run: bool = field(default=False, metadata={"ours": True})
+    seconds: float = field(default=0.0, metadata={"ours": True})
+    bytes_rewritten: int = field(default=0, metadata={"ours": True})
+    bytes_removed: int = field(default=0, metadata={"ours": True})
+
+    def to_arrow(self) -> pa.Table:
+        """Return the columns of Java's procedure as a table, in one row unless the procedure returns several."""
+        return pa.table({f.name: [getattr(self, f.name)] for f in fields(self) if not f.metadata.get("ours")})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all numbers by name, for logs."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    def show(self) -> None:
+        """Print the result, a line for each number."""
+        print(repr(self))
+
+    def __repr__(self) -> str:
+        def shown(value: Any) -> str:
+            return f"{value:,.2f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+
+        numbers = ", ".join(f"{f.name}={shown(v)}" for f in fields(self) if f.name != "dry_run" and (v := getattr(self, f.name)))
+        return f"{type(self).__name__}({'dry run' if self.dry_run else 'done'}: {numbers or 'nothing to do'})"
