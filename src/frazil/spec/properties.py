@@ -280,6 +280,8 @@ COMMIT_STATUS_CHECK = _waits("commit.status-check", 3, 1_000, 60_000, 1_800_000)
 TXN_MARK = _of_columns("frazil.txn.", MARK)
 PARTITION_COMMIT = _of_columns("frazil.partition-commit.", OBJECT)
 """Partition commit: `state@<branch>`, and `done/<partition>@<branch>` of the policy property."""
+MAINTENANCE = _of_columns("frazil.maintenance.", OBJECT)
+"""Maintenance by streams and by `auto`: `lease`, and for each task when it ran last."""
 
 # How files are read.
 SPLIT_SIZE = _property("read.split.target-size", POSITIVE, 134_217_728)
