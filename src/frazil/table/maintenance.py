@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+import datetime as dt
+from collections.abc import Iterable, Sequence
+from typing import Any, overload
 
+from frazil.maintain import expire_snapshots, move_snapshots, rewrite_manifests
+from frazil.maintain.expire_snapshots import ExpireSnapshotsResult
+from frazil.maintain.move_snapshots import AncestorsResult, FastForwardResult, MovedSnapshotResult, PickedSnapshotResult
 from frazil.maintain.procedure import MaintainedTable
+from frazil.maintain.progress import ProgressCallback
+from frazil.maintain.retention import RetentionRequest
+from frazil.maintain.rewrite_manifests import RewriteManifestsResult
+from frazil.ops import arguments
+from frazil.spec.values import milliseconds
 from frazil.table import engines
+from frazil.table.expire import ExpireSnapshots
 from frazil.table.handle import TableHandle
+
+Time = dt.datetime | str | int
 
 
 class MaintenanceTable:
@@ -23,3 +36,76 @@ class MaintenanceTable:
         handle = self._handle
         engine, chosen = engines.of_rows(handle.metadata, handle._loaded.storage, runner, spark)
         return MaintainedTable(handle._backend, handle._loaded, handle._name, engine, chosen, handle._show)
+
+    # --- snapshots, manifests, orphan files: metadata only, always done in this process
+
+    @overload
+    def expire_snapshots(self) -> ExpireSnapshots: ...
+    @overload
+    def expire_snapshots(
+        self, older_than: Time | None = None, retain_last: int | None = None, max_concurrent_deletes: int | None = None,
+        stream_results: bool | None = None, snapshot_ids: Iterable[int] | None = None, clean_expired_metadata: bool | None = None, *,
+        dry_run: bool | None = None, progress: ProgressCallback | None = None,
+    ) -> ExpireSnapshotsResult: ...  # fmt: skip
+    def expire_snapshots(
+        self, older_than: Time | None = None, retain_last: int | None = None, max_concurrent_deletes: int | None = None,
+        stream_results: bool | None = None, snapshot_ids: Iterable[int] | None = None, clean_expired_metadata: bool | None = None, *,
+        dry_run: bool | None = None, progress: ProgressCallback | None = None,
+    ) -> ExpireSnapshotsResult | ExpireSnapshots:  # fmt: skip
+        """Expire snapshots, and delete the files that only they reach. With any argument it runs at once, as Java's procedure: `older_than`
+        (default: history.expire.max-snapshot-age-ms, 5 days) and `retain_last` (history.expire.min-snapshots-to-keep, 1), within the
+        retention of branches and tags; `snapshot_ids` expire besides. `clean_expired_metadata` drops unused schemas and specs.
+        `stream_results` changes nothing: files are always deleted in batches.
+
+        Without any argument it returns PyIceberg's chain, which expires nothing before `.commit()`; alone, that commit runs the defaults.
+        """
+        chosen = (older_than, retain_last, max_concurrent_deletes, stream_results, snapshot_ids, clean_expired_metadata, dry_run, progress)
+
+        def run(request: RetentionRequest) -> ExpireSnapshotsResult:
+            return expire_snapshots.expire_snapshots(
+                self._table("in-process"), request, max_concurrent_deletes=max_concurrent_deletes,
+                clean_expired_metadata=bool(clean_expired_metadata), dry_run=bool(dry_run), callback=progress,
+            )  # fmt: skip
+
+        if all(argument is None for argument in chosen):
+            return ExpireSnapshots(run)
+        return run(RetentionRequest(None if older_than is None else milliseconds(older_than), retain_last, tuple(snapshot_ids or ())))
+
+    def rewrite_manifests(
+        self, use_caching: bool = False, spec_id: int | None = None, sort_by: Sequence[str] | None = None, *, dry_run: bool = False,
+        progress: ProgressCallback | None = None,
+    ) -> RewriteManifestsResult:  # fmt: skip
+        """Rewrite the manifests of a partition spec (None: the current one), sorted by partition, or by the partition fields of `sort_by`.
+        `use_caching` changes nothing: no manifest is read twice."""
+        fields = arguments.names("sort_by", sort_by or ())
+        return rewrite_manifests.rewrite_manifests(self._table("in-process"), spec_id, fields, dry_run=dry_run, callback=progress)
+
+    def ancestors_of(self, snapshot_id: int | None = None, *, dry_run: bool = False) -> AncestorsResult:
+        """List the ancestors of a snapshot, newest first (None: of the current one)."""
+        return move_snapshots.ancestors_of(self._table("in-process"), snapshot_id, dry_run)
+
+    def rollback_to_snapshot(self, snapshot_id: int, *, dry_run: bool = False) -> MovedSnapshotResult:
+        """Roll main back to one of its ancestors."""
+        return move_snapshots.rollback_to_snapshot(self._table("in-process"), snapshot_id, dry_run)
+
+    def rollback_to_timestamp(self, timestamp: Time, *, dry_run: bool = False) -> MovedSnapshotResult:
+        """Roll main back to its newest ancestor that is older than a time."""
+        return move_snapshots.rollback_to_timestamp(self._table("in-process"), milliseconds(timestamp), dry_run)
+
+    def set_current_snapshot(
+        self, snapshot_id: int | None = None, ref: str | None = None, *, dry_run: bool = False
+    ) -> MovedSnapshotResult:
+        """Set main to any snapshot, by its id or by a branch or tag."""
+        return move_snapshots.set_current_snapshot(self._table("in-process"), snapshot_id, ref, dry_run)
+
+    def cherrypick_snapshot(self, snapshot_id: int, *, dry_run: bool = False) -> PickedSnapshotResult:
+        """Apply the change of a staged snapshot on top of main."""
+        return move_snapshots.cherrypick_snapshot(self._table("in-process"), snapshot_id, dry_run)
+
+    def publish_changes(self, wap_id: str, *, dry_run: bool = False) -> PickedSnapshotResult:
+        """Publish the snapshot that was staged under a WAP id."""
+        return move_snapshots.publish_changes(self._table("in-process"), wap_id, dry_run)
+
+    def fast_forward(self, branch: str, to: str, *, dry_run: bool = False) -> FastForwardResult:
+        """Move a branch forward to the head of another one; a branch that does not exist is created."""
+        return move_snapshots.fast_forward(self._table("in-process"), branch, to, dry_run)
