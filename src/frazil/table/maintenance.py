@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from frazil.maintain.compact.procedure import RewriteDataFilesResult, rewrite_data_files
 from frazil.maintain.procedure import MaintainedTable
 from frazil.table import engines
 from frazil.table.handle import TableHandle
@@ -23,3 +25,24 @@ class MaintenanceTable:
         handle = self._handle
         engine, chosen = engines.of_rows(handle.metadata, handle._loaded.storage, runner, spark)
         return MaintainedTable(handle._backend, handle._loaded, handle._name, engine, chosen, handle._show)
+
+    def rewrite_data_files(
+        self,
+        strategy: str | None = None,
+        sort_order: Any = None,
+        options: Mapping[str, Any] | None = None,
+        where: Any = None,
+        branch: str | None = None,
+        *,
+        dry_run: bool = False,
+        runner: Any = None,
+        spark: Any = None,
+    ) -> RewriteDataFilesResult:
+        """Rewrite small files, files with many deletes and too large ones to files of the target size (compaction); rows stay the same.
+
+        `strategy`: `binpack` (the default: rows keep their order), `sort`, `zorder` or `hilbert`. `sort_order`: `a ASC NULLS LAST, b DESC`,
+        `zorder(a, b)`, `hilbert(a, b)`, a list of columns; by default the table's. `options`: Java's, such as
+        `{"target-file-size-bytes": 128 << 20, "partial-progress.enabled": True}`. `where`: only files that may hold matching rows.
+        Writers may go on meanwhile; raises ValidationException when one of them removes a file that is being rewritten.
+        """
+        return rewrite_data_files(self._table(runner, spark), strategy, sort_order, options, where, branch, dry_run)
