@@ -140,13 +140,16 @@ class _Reader:
     texts: Mapping[str, str]
 
     def whole(self, name: str, default: int, least: int) -> int:
-        return self._checked(name, default, int, lambda n: n >= least, f"a whole number of at least {least}")
+        found: int = self._checked(name, default, int, lambda n: n >= least, f"a whole number of at least {least}")
+        return found
 
     def share(self, name: str, default: float) -> float:
-        return self._checked(name, default, float, lambda n: 0 < n <= 1, "above 0 and at most 1")
+        found: float = self._checked(name, default, float, lambda n: 0 < n <= 1, "above 0 and at most 1")
+        return found
 
     def positive(self, name: str, default: float) -> float:
-        return self._checked(name, default, float, lambda n: 0 < n < float("inf"), "above 0")
+        found: float = self._checked(name, default, float, lambda n: 0 < n < float("inf"), "above 0")
+        return found
 
     def flag(self, name: str, default: bool) -> bool:
         return self.choice(name, str(default).lower(), ("true", "false")) == "true"
