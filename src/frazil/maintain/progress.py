@@ -1,0 +1,98 @@
+"""Show the progress of a maintenance procedure: a bar in a terminal or notebook, otherwise lines in the log, and calls of a callback."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+_log = logging.getLogger("frazil.maintain")
+_QUIET_SECONDS = 1.0  # procedures that are done sooner show nothing
+_LOG_EVERY_SECONDS = 10.0
+
+ProgressCallback = Callable[[int, int | None, str], object]
+"""Take what is done so far, the total (None: not known), and what is counted, as "files deleted"."""
+
+
+class Progress:
+    """Count what a procedure has done; `advance` may be called by several threads."""
+
+    def __init__(self, total: int | None, what: str, callback: ProgressCallback | None):
+        self.total, self.what, self.done = total, what, 0
+        self._callback = callback
+        self._lock = threading.Lock()
+        self._began = time.monotonic()
+        self._due = self._began + _QUIET_SECONDS
+        self._bar: Any = None
+        self._task: Any = None
+        self._in_log = False
+
+    def advance(self, count: int = 1) -> None:
+        """Add to what is done, and show it."""
+        with self._lock:
+            self.done += count
+            self._call()
+            if self._bar is not None:
+                self._bar.update(self._task, completed=self.done)
+            elif time.monotonic() >= self._due:
+                self._show()
+
+    def _call(self) -> None:
+        if self._callback is None:
+            return
+        try:
+            self._callback(self.done, self.total, self.what)
+        except Exception:  # work that is half done is not stopped by what watches it
+            _log.warning("The progress callback failed, and is not called again", exc_info=True)
+            self._callback = None
+
+    def _show(self) -> None:
+        self._bar = None if self._in_log else _bar()
+        if self._bar is not None:
+            self._bar.start()
+            self._task = self._bar.add_task(self.what, total=self.total, completed=self.done)
+            return
+        self._in_log = True
+        self._due = time.monotonic() + _LOG_EVERY_SECONDS
+        _log.info("%s", self)
+
+    def end(self) -> None:
+        """Remove the bar, and log the end of what took long enough to be shown."""
+        with self._lock:
+            if self._bar is not None:
+                self._bar.stop()
+                self._bar = None
+            elif self._in_log:
+                _log.info("%s after %.1f s", self, time.monotonic() - self._began)
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.done:,}" + ("" if self.total is None else f" of {self.total:,}")
+
+
+@contextmanager
+def progress(total: int | None, what: str, callback: ProgressCallback | None = None) -> Iterator[Progress]:
+    """Show the progress of the block: `with progress(len(files), "files deleted", callback) as shown: … shown.advance(n)`.
+
+    A bar needs a terminal or a notebook, and the package rich. The callback is called at each advance, whatever is shown.
+    """
+    shown = Progress(total, what, callback)
+    try:
+        yield shown
+    finally:
+        shown.end()
+
+
+def _bar() -> Any:
+    """Make a bar, which is not started; None where nobody would see it."""
+    in_notebook = "ipykernel" in sys.modules
+    if not (in_notebook or sys.stderr.isatty()) or importlib.util.find_spec("rich") is None:
+        return None
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+    return Bar(console=Console(stderr=not in_notebook), transient=True)

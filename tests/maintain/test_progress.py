@@ -1,0 +1,78 @@
+"""Progress of maintenance procedures: callbacks, log lines, and a bar where somebody looks."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from frazil.maintain import progress as shown_by
+from frazil.maintain.progress import progress
+
+
+def test_a_callback_gets_every_step() -> None:
+    steps: list[tuple[int, int | None, str]] = []
+    with progress(3, "files", lambda *step: steps.append(step)) as shown:
+        shown.advance()
+        shown.advance(2)
+    assert steps == [(1, 3, "files"), (3, 3, "files")]
+
+
+def test_a_callback_that_fails_does_not_stop_the_work(caplog: pytest.LogCaptureFixture) -> None:
+    calls: list[int] = []
+
+    def fails(done: int, total: int | None, what: str) -> None:
+        calls.append(done)
+        raise RuntimeError("no")
+
+    with progress(None, "files", fails) as shown:
+        shown.advance()
+        shown.advance()
+    assert calls == [1] and shown.done == 2
+    assert [r.message for r in caplog.records] == ["The progress callback failed, and is not called again"]
+
+
+def test_work_that_takes_long_is_logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shown_by, "_QUIET_SECONDS", 0.0)
+    with caplog.at_level(logging.INFO, "frazil.maintain"), progress(2000, "files", None) as shown:
+        shown.advance(1000)
+        shown.advance(1000)  # within the seconds between two lines
+    assert [r.message.split(" after ")[0] for r in caplog.records] == ["files: 1,000 of 2,000", "files: 2,000 of 2,000"]
+
+
+def test_work_that_is_done_at_once_shows_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "frazil.maintain"), progress(1, "files", None) as shown:
+        shown.advance()
+    assert caplog.records == []
+
+
+def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    class Bar:
+        seen: list[Any] = []
+
+        def start(self) -> None:
+            self.seen.append("start")
+
+        def stop(self) -> None:
+            self.seen.append("stop")
+
+        def add_task(self, what: str, total: int | None, completed: int) -> int:
+            self.seen.append((what, total, completed))
+            return 7
+
+        def update(self, task: int, completed: int) -> None:
+            self.seen.append((task, completed))
+
+    monkeypatch.setattr(shown_by, "_QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(shown_by, "_bar", Bar)
+    with caplog.at_level(logging.INFO, "frazil.maintain"), progress(5, "files", None) as shown:
+        shown.advance(2)
+        shown.advance(3)
+    assert Bar.seen == ["start", ("files", 5, 2), (7, 5), "stop"] and caplog.records == []
+
+
+def test_the_bar_is_drawn_by_rich_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert shown_by._bar() is None  # pytest captures the output
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    assert type(shown_by._bar()).__module__ == "rich.progress"
