@@ -122,7 +122,19 @@ class DeleteIndex:
     @cached_property
     def position_records(self) -> Numbers:
         """Return how many positions the delete files of each data file hold, those of other data files in the same delete file included."""
-        upto = np.concatenate([[0], np.cumsum(self._entries.numbers("record_count")[self._order])])
+        return self._position_sums(self._entries.numbers("record_count"))
+
+    @cached_property
+    def own_records(self) -> Numbers:
+        """Return how many positions the delete files hold that apply to one data file alone; deletion vectors are such files."""
+        entries = self._entries
+        bounds = path_bounds([t for _, t in entries.groups], entries.strings("referenced_data_file"), ~entries.is_equality)
+        single = bounds.single.is_valid().to_numpy(zero_copy_only=False)
+        return self._position_sums(np.where(single, entries.numbers("record_count"), 0))
+
+    def _position_sums(self, values: Numbers) -> Numbers:
+        """Sum a number of each position delete file over those of each data file."""
+        upto = np.concatenate([[0], np.cumsum(values[self._order])])
         spans = self._spans[:, : self._spans.shape[1] // 2]
         return np.asarray((upto[spans[:, :, 1]] - upto[spans[:, :, 0]]).sum(axis=1))
 
@@ -401,6 +413,11 @@ def _every_entry(rows: Numbers, named: Numbers, data_paths: pa.Array) -> tuple[N
 def scopes_of_deletes(entries: DeleteEntries) -> Numbers:
     """Return the scope of each delete file, a number: equal numbers mean equal spec and partition."""
     return _partitions((), entries)[1]
+
+
+def scopes_of_files(group: PlannedFiles) -> Numbers:
+    """Number the partitions of planned files: equal numbers mean equal partitions."""
+    return _codes(_children(group.spec, group.table))
 
 
 def _partitions(groups: tuple[PlannedFiles, ...], entries: DeleteEntries) -> tuple[Numbers, Numbers]:

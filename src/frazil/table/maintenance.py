@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, overload
 
 from frazil.maintain import expire_snapshots, move_snapshots, rewrite_manifests
+from frazil.maintain.compact.procedure import RewriteDataFilesResult, rewrite_data_files
 from frazil.maintain.expire_snapshots import ExpireSnapshotsResult
 from frazil.maintain.move_snapshots import AncestorsResult, FastForwardResult, MovedSnapshotResult, PickedSnapshotResult
 from frazil.maintain.procedure import MaintainedTable
@@ -109,3 +110,23 @@ class MaintenanceTable:
     def fast_forward(self, branch: str, to: str, *, dry_run: bool = False) -> FastForwardResult:
         """Move a branch forward to the head of another one; a branch that does not exist is created."""
         return move_snapshots.fast_forward(self._table("in-process"), branch, to, dry_run)
+    def rewrite_data_files(
+        self,
+        strategy: str | None = None,
+        sort_order: Any = None,
+        options: Mapping[str, Any] | None = None,
+        where: Any = None,
+        branch: str | None = None,
+        *,
+        dry_run: bool = False,
+        runner: Any = None,
+        spark: Any = None,
+    ) -> RewriteDataFilesResult:
+        """Rewrite small files, files with many deletes and too large ones to files of the target size (compaction); rows stay the same.
+
+        `strategy`: `binpack` (the default: rows keep their order), `sort`, `zorder` or `hilbert`. `sort_order`: `a ASC NULLS LAST, b DESC`,
+        `zorder(a, b)`, `hilbert(a, b)`, a list of columns; by default the table's. `options`: Java's, such as
+        `{"target-file-size-bytes": 128 << 20, "partial-progress.enabled": True}`. `where`: only files that may hold matching rows.
+        Writers may go on meanwhile; raises ValidationException when one of them removes a file that is being rewritten.
+        """
+        return rewrite_data_files(self._table(runner, spark), strategy, sort_order, options, where, branch, dry_run)
