@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from frazil.maintain.procedure import MaintainedTable
+from frazil.maintain.relocate.table_path import RewriteTablePathResult, rewrite_table_path
 from frazil.maintain.stats.partition_stats import PartitionStatsResult, compute_partition_stats
 from frazil.maintain.stats.table_stats import TableStatsResult, compute_table_stats
 from frazil.table import engines
@@ -48,3 +49,26 @@ class MaintenanceTable:
         """Count files, rows and deletes of each partition, as a file that other engines read. Where an ancestor of the snapshot has such a
         file, only what came since is read. `snapshot_id` None: the current one."""
         return compute_partition_stats(self._table(runner, spark), snapshot_id=snapshot_id, dry_run=dry_run)
+
+    # --- copies of a table
+
+    def rewrite_table_path(
+        self,
+        source_prefix: str,
+        target_prefix: str,
+        start_version: str | None = None,
+        end_version: str | None = None,
+        staging_location: str | None = None,
+        create_file_list: bool = True,
+        *,
+        dry_run: bool = False,
+    ) -> RewriteTablePathResult:
+        """Stage the table's metadata as it is to be below `target_prefix`, and list the files to copy there.
+
+        `start_version`, `end_version`: names of metadata files; only what was committed after the first, up to the second (None: the
+        newest), is staged. `staging_location` None: a new directory beside the metadata. The table itself stays as it is.
+        """
+        return rewrite_table_path(
+            self._table("in-process"), source_prefix, target_prefix, start_version=start_version, end_version=end_version,
+            staging_location=staging_location, create_file_list=create_file_list, dry_run=dry_run,
+        )  # fmt: skip
