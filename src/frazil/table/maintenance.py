@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from frazil.maintain.imports.add_files import AddFilesResult, add_files
+from frazil.maintain.imports.source import resolve_source
 from frazil.maintain.procedure import MaintainedTable
 from frazil.maintain.relocate.table_path import RewriteTablePathResult, rewrite_table_path
 from frazil.maintain.stats.partition_stats import PartitionStatsResult, compute_partition_stats
@@ -71,4 +73,27 @@ class MaintenanceTable:
         return rewrite_table_path(
             self._table("in-process"), source_prefix, target_prefix, start_version=start_version, end_version=end_version,
             staging_location=staging_location, create_file_list=create_file_list, dry_run=dry_run,
+        )  # fmt: skip
+
+    def add_files(
+        self,
+        source_table: str,
+        partition_filter: Mapping[str, Any] | None = None,
+        check_duplicate_files: bool = True,
+        parallelism: int | None = None,
+        *,
+        dry_run: bool = False,
+        spark: Any = None,
+    ) -> AddFilesResult:
+        """Add the Parquet files of a directory, or of a table of Spark's own catalog, to the table, where they lie.
+
+        `source_table`: parquet.`/a/directory`, a directory, or a name as in "db.table". `partition_filter`: values of partition columns,
+        as in {"day": "2026-01-01"}. `check_duplicate_files`: refuse files that the table has already. `parallelism`: threads that read
+        footers (None: one per core).
+        """
+        table = self._table("in-process")
+        source = resolve_source(source_table, lambda _: table.storage, lambda: engines.spark_tables(spark))
+        return add_files(
+            table, source, partition_filter=partition_filter or {}, check_duplicate_files=check_duplicate_files, parallelism=parallelism,
+            dry_run=dry_run,
         )  # fmt: skip
