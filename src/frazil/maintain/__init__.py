@@ -5,4 +5,23 @@ engine: work on files goes through a Runner, whole-row shuffles through `ops.eng
 share: the table that is maintained, and results with the columns of Java Iceberg's procedures).
 """
 
-__all__ = ["expire_snapshots", "move_snapshots", "procedure", "progress", "retention", "rewrite_manifests"]
+__all__ = [
+    "compact",
+    "current_state",
+    "expire_snapshots",
+    "expired_files",
+    "imports",
+    "lease",
+    "move_snapshots",
+    "path_keys",
+    "procedure",
+    "progress",
+    "relocate",
+    "removal",
+    "retention",
+    "rewrite_manifests",
+    "stats",
+    "triggers",
+    "unused_metadata",
+    "upkeep",
+]

@@ -16,6 +16,15 @@ from frazil.maintain.retention import RetentionRequest
 from frazil.maintain.rewrite_manifests import RewriteManifestsResult
 from frazil.ops import arguments
 from frazil.spec.values import milliseconds
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from frazil.maintain.imports.add_files import AddFilesResult, add_files
+from frazil.maintain.imports.source import resolve_source
+from frazil.maintain.procedure import MaintainedTable
+from frazil.maintain.relocate.table_path import RewriteTablePathResult, rewrite_table_path
+from frazil.maintain.stats.partition_stats import PartitionStatsResult, compute_partition_stats
+from frazil.maintain.stats.table_stats import TableStatsResult, compute_table_stats
 from frazil.table import engines
 from frazil.table.expire import ExpireSnapshots
 from frazil.table.handle import TableHandle
@@ -117,6 +126,12 @@ class MaintenanceTable:
         options: Mapping[str, Any] | None = None,
         where: Any = None,
         branch: str | None = None,
+    # --- statistics
+
+    def compute_table_stats(
+        self,
+        snapshot_id: int | None = None,
+        columns: Sequence[str] | None = None,
         *,
         dry_run: bool = False,
         runner: Any = None,
@@ -130,3 +145,60 @@ class MaintenanceTable:
         Writers may go on meanwhile; raises ValidationException when one of them removes a file that is being rewritten.
         """
         return rewrite_data_files(self._table(runner, spark), strategy, sort_order, options, where, branch, dry_run)
+    ) -> TableStatsResult:
+        """Compute the numbers of distinct values of columns (None: all primitive ones at the top), as sketches in a Puffin file that other
+        engines read. `snapshot_id` None: the current one."""
+        return compute_table_stats(self._table(runner, spark), snapshot_id=snapshot_id, columns=columns, dry_run=dry_run)
+
+    def compute_partition_stats(
+        self, snapshot_id: int | None = None, *, dry_run: bool = False, runner: Any = None, spark: Any = None
+    ) -> PartitionStatsResult:
+        """Count files, rows and deletes of each partition, as a file that other engines read. Where an ancestor of the snapshot has such a
+        file, only what came since is read. `snapshot_id` None: the current one."""
+        return compute_partition_stats(self._table(runner, spark), snapshot_id=snapshot_id, dry_run=dry_run)
+
+    # --- copies of a table
+
+    def rewrite_table_path(
+        self,
+        source_prefix: str,
+        target_prefix: str,
+        start_version: str | None = None,
+        end_version: str | None = None,
+        staging_location: str | None = None,
+        create_file_list: bool = True,
+        *,
+        dry_run: bool = False,
+    ) -> RewriteTablePathResult:
+        """Stage the table's metadata as it is to be below `target_prefix`, and list the files to copy there.
+
+        `start_version`, `end_version`: names of metadata files; only what was committed after the first, up to the second (None: the
+        newest), is staged. `staging_location` None: a new directory beside the metadata. The table itself stays as it is.
+        """
+        return rewrite_table_path(
+            self._table("in-process"), source_prefix, target_prefix, start_version=start_version, end_version=end_version,
+            staging_location=staging_location, create_file_list=create_file_list, dry_run=dry_run,
+        )  # fmt: skip
+
+    def add_files(
+        self,
+        source_table: str,
+        partition_filter: Mapping[str, Any] | None = None,
+        check_duplicate_files: bool = True,
+        parallelism: int | None = None,
+        *,
+        dry_run: bool = False,
+        spark: Any = None,
+    ) -> AddFilesResult:
+        """Add the Parquet files of a directory, or of a table of Spark's own catalog, to the table, where they lie.
+
+        `source_table`: parquet.`/a/directory`, a directory, or a name as in "db.table". `partition_filter`: values of partition columns,
+        as in {"day": "2026-01-01"}. `check_duplicate_files`: refuse files that the table has already. `parallelism`: threads that read
+        footers (None: one per core).
+        """
+        table = self._table("in-process")
+        source = resolve_source(source_table, lambda _: table.storage, lambda: engines.spark_tables(spark))
+        return add_files(
+            table, source, partition_filter=partition_filter or {}, check_duplicate_files=check_duplicate_files, parallelism=parallelism,
+            dry_run=dry_run,
+        )  # fmt: skip
