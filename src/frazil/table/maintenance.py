@@ -9,22 +9,18 @@ from typing import Any, overload
 from frazil.maintain import expire_snapshots, move_snapshots, rewrite_manifests
 from frazil.maintain.compact.procedure import RewriteDataFilesResult, rewrite_data_files
 from frazil.maintain.expire_snapshots import ExpireSnapshotsResult
+from frazil.maintain.imports.add_files import AddFilesResult, add_files
+from frazil.maintain.imports.source import resolve_source
 from frazil.maintain.move_snapshots import AncestorsResult, FastForwardResult, MovedSnapshotResult, PickedSnapshotResult
 from frazil.maintain.procedure import MaintainedTable
 from frazil.maintain.progress import ProgressCallback
+from frazil.maintain.relocate.table_path import RewriteTablePathResult, rewrite_table_path
 from frazil.maintain.retention import RetentionRequest
 from frazil.maintain.rewrite_manifests import RewriteManifestsResult
-from frazil.ops import arguments
-from frazil.spec.values import milliseconds
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from frazil.maintain.imports.add_files import AddFilesResult, add_files
-from frazil.maintain.imports.source import resolve_source
-from frazil.maintain.procedure import MaintainedTable
-from frazil.maintain.relocate.table_path import RewriteTablePathResult, rewrite_table_path
 from frazil.maintain.stats.partition_stats import PartitionStatsResult, compute_partition_stats
 from frazil.maintain.stats.table_stats import TableStatsResult, compute_table_stats
+from frazil.ops import arguments
+from frazil.spec.values import milliseconds
 from frazil.table import engines
 from frazil.table.expire import ExpireSnapshots
 from frazil.table.handle import TableHandle
@@ -51,12 +47,14 @@ class MaintenanceTable:
 
     @overload
     def expire_snapshots(self) -> ExpireSnapshots: ...
+
     @overload
     def expire_snapshots(
         self, older_than: Time | None = None, retain_last: int | None = None, max_concurrent_deletes: int | None = None,
         stream_results: bool | None = None, snapshot_ids: Iterable[int] | None = None, clean_expired_metadata: bool | None = None, *,
         dry_run: bool | None = None, progress: ProgressCallback | None = None,
     ) -> ExpireSnapshotsResult: ...  # fmt: skip
+
     def expire_snapshots(
         self, older_than: Time | None = None, retain_last: int | None = None, max_concurrent_deletes: int | None = None,
         stream_results: bool | None = None, snapshot_ids: Iterable[int] | None = None, clean_expired_metadata: bool | None = None, *,
@@ -119,6 +117,7 @@ class MaintenanceTable:
     def fast_forward(self, branch: str, to: str, *, dry_run: bool = False) -> FastForwardResult:
         """Move a branch forward to the head of another one; a branch that does not exist is created."""
         return move_snapshots.fast_forward(self._table("in-process"), branch, to, dry_run)
+
     def rewrite_data_files(
         self,
         strategy: str | None = None,
@@ -126,6 +125,22 @@ class MaintenanceTable:
         options: Mapping[str, Any] | None = None,
         where: Any = None,
         branch: str | None = None,
+        *,
+        dry_run: bool = False,
+        progress: ProgressCallback | None = None,
+        runner: Any = None,
+        spark: Any = None,
+    ) -> RewriteDataFilesResult:
+        """Rewrite small files, files with many deletes and too large ones to files of the target size (compaction); rows stay the same.
+
+        `strategy`: `binpack` (the default: rows keep their order), `sort`, `zorder` or `hilbert`. `sort_order`: `a ASC NULLS LAST, b DESC`,
+        `zorder(a, b)`, `hilbert(a, b)`, a list of columns; by default the table's. `options`: Java's, such as
+        `{"target-file-size-bytes": 128 << 20, "partial-progress.enabled": True}`. `where`: only files that may hold matching rows.
+        `progress`: called with how many files are done, how many there are, and a text. Writers may go on meanwhile; raises
+        ValidationException when one of them removes a file that is being rewritten.
+        """
+        return rewrite_data_files(self._table(runner, spark), strategy, sort_order, options, where, branch, dry_run, progress)
+
     # --- statistics
 
     def compute_table_stats(
@@ -136,15 +151,6 @@ class MaintenanceTable:
         dry_run: bool = False,
         runner: Any = None,
         spark: Any = None,
-    ) -> RewriteDataFilesResult:
-        """Rewrite small files, files with many deletes and too large ones to files of the target size (compaction); rows stay the same.
-
-        `strategy`: `binpack` (the default: rows keep their order), `sort`, `zorder` or `hilbert`. `sort_order`: `a ASC NULLS LAST, b DESC`,
-        `zorder(a, b)`, `hilbert(a, b)`, a list of columns; by default the table's. `options`: Java's, such as
-        `{"target-file-size-bytes": 128 << 20, "partial-progress.enabled": True}`. `where`: only files that may hold matching rows.
-        Writers may go on meanwhile; raises ValidationException when one of them removes a file that is being rewritten.
-        """
-        return rewrite_data_files(self._table(runner, spark), strategy, sort_order, options, where, branch, dry_run)
     ) -> TableStatsResult:
         """Compute the numbers of distinct values of columns (None: all primitive ones at the top), as sketches in a Puffin file that other
         engines read. `snapshot_id` None: the current one."""
