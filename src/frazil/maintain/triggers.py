@@ -92,7 +92,7 @@ def _task(task: str, words: Mapping[str, Any]) -> TaskOptions | None:
     for word, value in words.items():
         name, counted = f"{PREFIX}{task}.{word}", word.removeprefix("every-")
         if word == "enabled":
-            enabled = _flag(name, value)
+            enabled = flag(name, value)
         elif counted == INTERVAL:
             limits[counted] = _positive(name, duration_ms(name, value))
         elif counted in COUNTS:
@@ -110,7 +110,8 @@ def _task(task: str, words: Mapping[str, Any]) -> TaskOptions | None:
     return TaskOptions(task, limits or DEFAULTS[task], arguments)
 
 
-def _flag(name: str, value: Any) -> bool:
+def flag(name: str, value: Any) -> bool:
+    """Parse an option that is true or false. Raises InvalidInput naming it."""
     try:
         return BOOLEAN.parse(name, str(value))
     except ValidationError:

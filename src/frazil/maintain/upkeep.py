@@ -11,7 +11,6 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from frazil.catalog import LoadedTable
 from frazil.commit.actions import MetadataChange
@@ -24,8 +23,8 @@ from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.spec.updates import SetProperties
 
 _log = logging.getLogger("frazil.maintain")
-Procedure = Callable[[MaintainedTable, str, Mapping[str, Any]], ProcedureResult]
-"""Run a procedure on a table's branch with the arguments that were given as options."""
+Procedure = Callable[[MaintainedTable, str], ProcedureResult]
+"""Run a procedure on a branch of a table, with the arguments that the options gave."""
 Told = Callable[[str, ProcedureResult | BaseException], object]
 _AFTER_FAILURE = 10  # batches after which a task that failed, or found the lease taken, is tried again
 
@@ -64,7 +63,7 @@ class Upkeep:
         try:
             with lease(table, task.task, self.options.lease_seconds):
                 current = table.at(table.newest())
-                result = self.procedures[task.task](current, branch, task.arguments)
+                result = self.procedures[task.task](current, branch)
                 self._ran(task.task, table, branch)
         except LeaseHeld as held:
             _log.info("Maintenance of %s: %s waits, since the table is maintained by another owner: %s", table.name, task.task, held)
