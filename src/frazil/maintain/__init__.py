@@ -5,4 +5,4 @@ engine: work on files goes through a Runner, whole-row shuffles through `ops.eng
 share: the table that is maintained, and results with the columns of Java Iceberg's procedures).
 """
 
-__all__ = ["expire_snapshots", "move_snapshots", "procedure", "progress", "retention", "rewrite_manifests"]
+__all__ = ["expire_snapshots", "move_snapshots", "procedure", "progress", "remove_orphan_files", "retention", "rewrite_manifests"]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, overload
 
 from frazil.maintain import expire_snapshots, move_snapshots, rewrite_manifests
+from frazil.maintain import remove_orphan_files as orphans
 from frazil.maintain.expire_snapshots import ExpireSnapshotsResult
 from frazil.maintain.move_snapshots import AncestorsResult, FastForwardResult, MovedSnapshotResult, PickedSnapshotResult
 from frazil.maintain.procedure import MaintainedTable
 from frazil.maintain.progress import ProgressCallback
+from frazil.maintain.remove_orphan_files import OrphanFilesResult
 from frazil.maintain.retention import RetentionRequest
 from frazil.maintain.rewrite_manifests import RewriteManifestsResult
 from frazil.ops import arguments
@@ -70,6 +72,28 @@ class MaintenanceTable:
         if all(argument is None for argument in chosen):
             return ExpireSnapshots(run)
         return run(RetentionRequest(None if older_than is None else milliseconds(older_than), retain_last, tuple(snapshot_ids or ())))
+
+    def remove_orphan_files(
+        self, older_than: Time | None = None, location: str | None = None, dry_run: bool = False,
+        max_concurrent_deletes: int | None = None, file_list_view: Any = None, equal_schemes: Mapping[str, str] | None = None,
+        equal_authorities: Mapping[str, str] | None = None, prefix_mismatch_mode: str = "ERROR", prefix_listing: bool = False,
+        stream_results: bool = False, *, allow_short_interval: bool = False, progress: ProgressCallback | None = None,
+    ) -> OrphanFilesResult:  # fmt: skip
+        """Remove files below the table's location (or `location`, a directory of it) that no snapshot names and that are older than a time,
+        by default three days. Less than 24 hours are refused, unless `allow_short_interval`.
+
+        `file_list_view`: a frame of file_path and last_modified, in place of a listing. `equal_schemes`, `equal_authorities`: as
+        `{"a,b": "c"}`. `prefix_mismatch_mode`: what becomes of files that metadata names under another scheme or authority: "ERROR",
+        "IGNORE" or "DELETE". `prefix_listing`: list everything at once, not by directories. `stream_results` changes nothing: files are
+        always deleted in batches.
+        """
+        request = orphans.request_of(
+            None if older_than is None else milliseconds(older_than), location, file_list_view, equal_schemes, equal_authorities,
+            prefix_mismatch_mode, prefix_listing, allow_short_interval,
+        )  # fmt: skip
+        return orphans.remove_orphan_files(
+            self._table("in-process"), request, max_concurrent_deletes=max_concurrent_deletes, dry_run=dry_run, callback=progress
+        )
 
     def rewrite_manifests(
         self, use_caching: bool = False, spec_id: int | None = None, sort_by: Sequence[str] | None = None, *, dry_run: bool = False,
