@@ -71,7 +71,7 @@ def plan_manifests(
 
 def _live_files(manifest: ManifestFile, storage: Storage) -> int:
     if manifest.added_files_count is None or manifest.existing_files_count is None:  # an old writer left them out
-        return live(read_manifest(storage, manifest, ("status",))).num_rows
+        return len(live(read_manifest(storage, manifest, ("status",))))
     return manifest.added_files_count + manifest.existing_files_count
 
 

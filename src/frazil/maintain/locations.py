@@ -102,6 +102,8 @@ class KnownLocations:
         """Mark the locations that are known, and those whose path is known under another prefix only. A location counts as known also when
         only one of the two sides is percent-encoded."""
         known, elsewhere = np.zeros(len(locations), np.bool_), np.zeros(len(locations), np.bool_)
+        if not len(locations):
+            return known, elsewhere
         for prefix, paths, here in self.rule.split(locations):
             same, other = self._of_paths(prefix, paths)
             place = slice(None) if here is None else here

@@ -168,7 +168,7 @@ class _Search:
     def without_new(self, found: _Orphans, newest: MaintainedTable) -> _Orphans:
         """Leave out what commits since then have made part of the table. Raises ValidationException for prefixes that do not match."""
         self._add_new(newest.metadata, newest.loaded.metadata_location)
-        known, elsewhere = self._known.compare(found.paths) if len(found.paths) else (np.zeros(0, np.bool_),) * 2
+        known, elsewhere = self._known.compare(found.paths)
         orphans = ~known
         if elsewhere.any() and self._request.prefix_mismatch_mode != "DELETE":
             if self._request.prefix_mismatch_mode == "ERROR":
@@ -195,7 +195,7 @@ class _Search:
         for snapshot in fresh:
             manifests = manifests_of(metadata, snapshot, storage, keep=False)
             names = pa.array([m.manifest_path for m in manifests], pa.string())
-            known = self._known.compare(names)[0] if len(names) else []
+            known = self._known.compare(names)[0]
             new = [m for m, is_known in zip(manifests, known, strict=True) if not is_known]
             batches += list(each(lambda m: _live_paths(storage, m), new, default_workers()))
             batches += [names, pa.array([snapshot.manifest_list] if snapshot.manifest_list else [], pa.string())]
