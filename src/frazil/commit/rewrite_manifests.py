@@ -71,7 +71,7 @@ def plan_manifests(
 
 def _live_files(manifest: ManifestFile, storage: Storage) -> int:
     if manifest.added_files_count is None or manifest.existing_files_count is None:  # an old writer left them out
-        return live(read_manifest(storage, manifest, ("status",))).num_rows
+        return len(live(read_manifest(storage, manifest, ("status",))))
     return manifest.added_files_count + manifest.existing_files_count
 
 
@@ -209,7 +209,7 @@ def _described(
 ) -> ManifestFile:
     children = column_of(entries, "partition").flatten() if spec.fields else []
     types = [f.field_type for f in spec.partition_type(schema)]
-    summaries = [field_summaries([t], [(v,) for v in pc.unique(c).to_pylist()])[0] for t, c in zip(types, children, strict=True)]
+    summaries = [field_summaries([t], [(v,) for v in _distinct(c)])[0] for t, c in zip(types, children, strict=True)]
     return ManifestFile(
         manifest_path=path, manifest_length=length, partition_spec_id=spec.spec_id, content=content, added_snapshot_id=snapshot_id,
         min_sequence_number=pc.min(entries["sequence_number"]).as_py(),
@@ -217,3 +217,11 @@ def _described(
         added_rows_count=0, existing_rows_count=pc.sum(entries["record_count"]).as_py(), deleted_rows_count=0,
         partitions=tuple(summaries),
     )  # fmt: skip
+
+
+def _distinct(values: pa.Array) -> list[object]:
+    """Return the different values, -0.0 and 0.0 both."""
+    bits = {pa.float32(): pa.int32(), pa.float64(): pa.int64()}.get(values.type)
+    if bits is None:
+        return list(pc.unique(values).to_pylist())
+    return list(pc.unique(values.view(bits)).view(values.type).to_pylist())

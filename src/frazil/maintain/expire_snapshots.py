@@ -31,6 +31,13 @@ from frazil.spec.updates import RemoveSnapshotRef, RemoveSnapshots, Update
 _OURS = {"ours": True}
 
 
+class ExpiredIds(tuple[int, ...]):
+    """Hold the ids of snapshots that expired; shown as their number, since they are many."""
+
+    def __str__(self) -> str:
+        return f"{len(self):,} snapshots"
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ExpireSnapshotsResult(ProcedureResult):
     """Count what was deleted. `snapshot_ids`, `refs`: what expired."""
@@ -41,7 +48,7 @@ class ExpireSnapshotsResult(ProcedureResult):
     deleted_manifest_files_count: int = 0
     deleted_manifest_lists_count: int = 0
     deleted_statistics_files_count: int = 0
-    snapshot_ids: tuple[int, ...] = field(default=(), metadata=_OURS)
+    snapshot_ids: tuple[int, ...] = field(default=ExpiredIds(), metadata=_OURS)
     refs: tuple[str, ...] = field(default=(), metadata=_OURS)
     files_not_deleted: int = field(default=0, metadata=_OURS)
 
@@ -69,8 +76,8 @@ class ExpirePlan:
             deleted_equality_delete_files_count=left(files.of(DataFileContent.EQUALITY_DELETES).to_pylist()),
             deleted_manifest_files_count=left([path for path, _ in files.manifests]),
             deleted_manifest_lists_count=left(files.manifest_lists), deleted_statistics_files_count=left(files.statistics),
-            snapshot_ids=self.expired.snapshot_ids, refs=self.expired.refs, files_not_deleted=len(stay), dry_run=dry_run, seconds=seconds,
-            bytes_removed=files.size,
+            snapshot_ids=ExpiredIds(self.expired.snapshot_ids), refs=self.expired.refs, files_not_deleted=len(stay), dry_run=dry_run,
+            seconds=seconds, bytes_removed=files.size,
         )  # fmt: skip
 
 

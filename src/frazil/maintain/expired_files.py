@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import Snapshot
 from frazil.storage import Storage, normalise
 
+R = TypeVar("R")
 _log = logging.getLogger("frazil.maintain")
 _COLUMNS = ("status", "content", "file_path", "file_size_in_bytes")
 _NOTHING = pa.table({"content": pa.array([], pa.int32()), "file_path": pa.array([], pa.string()),
@@ -185,7 +186,7 @@ class FileSearch:
         return keys_of(column_of(entries, "file_path"))
 
 
-def _or_none(read: Callable[[], Any]) -> Any:
+def _or_none(read: Callable[[], R]) -> R | None:
     try:
         return read()
     except (CorruptData, NoSuchFileError) as error:

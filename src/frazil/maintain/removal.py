@@ -38,8 +38,8 @@ def delete_files(storage: Storage, paths: Sequence[str] | pa.Array, threads: int
         except Exception as error:  # any error of the store: the others are deleted all the same
             failed = [(location, error) for location in batch]
         shown.advance(len(batch))
-        for location, error in failed[:_SHOWN]:
-            _log.warning("Could not delete %s, which stays: %s", location, error)
+        for location, problem in failed[:_SHOWN]:
+            _log.warning("Could not delete %s, which stays: %s", location, problem)
         if len(failed) > _SHOWN:
             _log.warning("Could not delete %d files more", len(failed) - _SHOWN)
         return [location for location, _ in failed]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, overload
 
 from frazil.maintain import expire_snapshots, move_snapshots, rewrite_manifests
+from frazil.maintain import remove_orphan_files as orphans
 from frazil.maintain.compact.procedure import RewriteDataFilesResult, rewrite_data_files
 from frazil.maintain.expire_snapshots import ExpireSnapshotsResult
 from frazil.maintain.imports.add_files import AddFilesResult, add_files
@@ -15,6 +16,7 @@ from frazil.maintain.move_snapshots import AncestorsResult, FastForwardResult, M
 from frazil.maintain.procedure import MaintainedTable
 from frazil.maintain.progress import ProgressCallback
 from frazil.maintain.relocate.table_path import RewriteTablePathResult, rewrite_table_path
+from frazil.maintain.remove_orphan_files import OrphanFilesResult
 from frazil.maintain.retention import RetentionRequest
 from frazil.maintain.rewrite_manifests import RewriteManifestsResult
 from frazil.maintain.stats.partition_stats import PartitionStatsResult, compute_partition_stats
@@ -100,9 +102,7 @@ class MaintenanceTable:
         """Roll main back to its newest ancestor that is older than a time."""
         return move_snapshots.rollback_to_timestamp(self._table("in-process"), milliseconds(timestamp), dry_run)
 
-    def set_current_snapshot(
-        self, snapshot_id: int | None = None, ref: str | None = None, *, dry_run: bool = False
-    ) -> MovedSnapshotResult:
+    def set_current_snapshot(self, snapshot_id: int | None = None, ref: str | None = None, *, dry_run: bool = False) -> MovedSnapshotResult:
         """Set main to any snapshot, by its id or by a branch or tag."""
         return move_snapshots.set_current_snapshot(self._table("in-process"), snapshot_id, ref, dry_run)
 
@@ -208,3 +208,25 @@ class MaintenanceTable:
             table, source, partition_filter=partition_filter or {}, check_duplicate_files=check_duplicate_files, parallelism=parallelism,
             dry_run=dry_run,
         )  # fmt: skip
+
+    def remove_orphan_files(
+        self, older_than: Time | None = None, location: str | None = None, dry_run: bool = False,
+        max_concurrent_deletes: int | None = None, file_list_view: Any = None, equal_schemes: Mapping[str, str] | None = None,
+        equal_authorities: Mapping[str, str] | None = None, prefix_mismatch_mode: str = "ERROR", prefix_listing: bool = False,
+        stream_results: bool = False, *, allow_short_interval: bool = False, progress: ProgressCallback | None = None,
+    ) -> OrphanFilesResult:  # fmt: skip
+        """Remove files below the table's location (or `location`, a directory of it) that no snapshot names and that are older than a time,
+        by default three days. Less than 24 hours are refused, unless `allow_short_interval`.
+
+        `file_list_view`: a frame of file_path and last_modified, in place of a listing. `equal_schemes`, `equal_authorities`: as
+        `{"a,b": "c"}`. `prefix_mismatch_mode`: what becomes of files that metadata names under another scheme or authority: "ERROR",
+        "IGNORE" or "DELETE". `prefix_listing`: list everything at once, not by directories. `stream_results` changes nothing: files are
+        always deleted in batches.
+        """
+        request = orphans.request_of(
+            None if older_than is None else milliseconds(older_than), location, file_list_view, equal_schemes, equal_authorities,
+            prefix_mismatch_mode, prefix_listing, allow_short_interval,
+        )  # fmt: skip
+        return orphans.remove_orphan_files(
+            self._table("in-process"), request, max_concurrent_deletes=max_concurrent_deletes, dry_run=dry_run, callback=progress
+        )
