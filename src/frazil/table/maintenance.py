@@ -7,6 +7,7 @@ from typing import Any
 
 from frazil.maintain.compact.procedure import RewriteDataFilesResult, rewrite_data_files
 from frazil.maintain.procedure import MaintainedTable
+from frazil.maintain.progress import ProgressCallback
 from frazil.table import engines
 from frazil.table.handle import TableHandle
 
@@ -35,6 +36,7 @@ class MaintenanceTable:
         branch: str | None = None,
         *,
         dry_run: bool = False,
+        progress: ProgressCallback | None = None,
         runner: Any = None,
         spark: Any = None,
     ) -> RewriteDataFilesResult:
@@ -43,6 +45,7 @@ class MaintenanceTable:
         `strategy`: `binpack` (the default: rows keep their order), `sort`, `zorder` or `hilbert`. `sort_order`: `a ASC NULLS LAST, b DESC`,
         `zorder(a, b)`, `hilbert(a, b)`, a list of columns; by default the table's. `options`: Java's, such as
         `{"target-file-size-bytes": 128 << 20, "partial-progress.enabled": True}`. `where`: only files that may hold matching rows.
-        Writers may go on meanwhile; raises ValidationException when one of them removes a file that is being rewritten.
+        `progress`: called with how many files are done, how many there are, and a text. Writers may go on meanwhile; raises
+        ValidationException when one of them removes a file that is being rewritten.
         """
-        return rewrite_data_files(self._table(runner, spark), strategy, sort_order, options, where, branch, dry_run)
+        return rewrite_data_files(self._table(runner, spark), strategy, sort_order, options, where, branch, dry_run, progress)
