@@ -252,6 +252,9 @@ class _Run:
         with self._begin() as operation:
             fits = WrittenFor(plan.step.metadata, plan.step.to.known_columns, action.added, True)
             operation.add(StagedWrite((fits, action), action.added))
+        for n in action.left_out:
+            log.warning("Left out a group of %s: another writer has removed files of it meanwhile.", plan.table.name)
+            self.failed += len(groups[n].removed)
         self.commits += 1
         self.rewritten += len(action.removed)
         self.added += len(action.added)
