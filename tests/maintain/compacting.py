@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from frazil.table.table import Table
-from frazil.tasks.runner import InProcess
+from frazil.tasks.runner import InProcess, Runner
 
 G = TypeVar("G")
 R = TypeVar("R")
@@ -57,9 +57,10 @@ LINEAGE = ("id", "_row_id", "_last_updated_sequence_number")
 
 @dataclass
 class Meanwhile:
-    """A runner in this process that lets others commit once its tasks are done, before the compaction commits."""
+    """A runner that lets others commit once its tasks are done, before the compaction commits. `inner`: does the work."""
 
     then: Callable[[], object]
+    inner: Runner = InProcess(2)
     runs: int = field(default=0, init=False)
 
     @property
@@ -75,7 +76,7 @@ class Meanwhile:
         return 0.0
 
     def run(self, work: Callable[[G], R], groups: Sequence[G]) -> Iterator[R]:
-        yield from list(InProcess(2).run(work, groups))
+        yield from list(self.inner.run(work, groups))
         self.runs += 1
         if self.runs == 1:
             self.then()

@@ -191,3 +191,35 @@ def test_an_unknown_outcome_keeps_the_files(tmp_path: Path) -> None:
         table.maintenance.rewrite_data_files(options=ALL)
     assert files_left(frazil.load_table(table.location())) == set()
     assert rows(frazil.load_table(table.location())) == before
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_only_the_group_whose_file_is_gone_is_left_out(tmp_path: Path, version: int) -> None:
+    catalog = catalog_of("path", tmp_path)
+    table = table_of(catalog, "t", version, partition_by=["p"])
+    other = catalog.load_table("db.t")
+
+    def meanwhile() -> None:
+        other.delete("id = 7", mode="copy-on-write")  # in p1
+        other.delete("id in (6, 8)")
+
+    done = table.maintenance.rewrite_data_files(options=ALL, runner=Meanwhile(meanwhile))
+    assert (done.rewritten_data_files_count, done.added_data_files_count, done.failed_data_files_count) == (12, 2, 6)
+    assert rows(table) == rows(other) and len(rows(table)) == 237 and files_left(table) == set()
+    assert table.inspect.data_files().num_rows == 8
+    again = table.maintenance.rewrite_data_files(options=ALL)
+    assert again.failed_data_files_count == 0 and table.inspect.data_files().num_rows == 3 and rows(table) == rows(other)
+
+
+def test_parts_of_a_large_file_find_the_rows_that_were_deleted_meanwhile(tmp_path: Path) -> None:
+    catalog = catalog_of("path", tmp_path)
+    table = table_of(catalog, "t", 3, files=0)
+    table.set_properties({"write.parquet.row-group-size-bytes": "4096"})
+    table.append(rows_of_file(0, 4000))
+    table.append(rows_of_file(4000, 1000))
+    table.delete("id % 10 = 3")
+    size = sum(table.inspect.files().column("file_size_in_bytes").to_pylist())
+    other = catalog.load_table("db.t")
+    runner = Meanwhile(lambda: other.delete("id % 7 = 1 or id in (0, 3999, 4000, 4999)"))
+    done = table.maintenance.rewrite_data_files(options={**ALL, "target-file-size-bytes": size // 5}, runner=runner)
+    assert done.added_data_files_count >= 4 and rows(table) == rows(other) and rows(table, LINEAGE) == rows(other, LINEAGE)

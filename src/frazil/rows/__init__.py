@@ -18,6 +18,7 @@ __all__ = [
     "pairing",
     "reach",
     "remove",
+    "rewrite",
     "sides",
     "source",
     "update",

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from frazil.arrow.deletes.write_deletes import FileDeletes
 from frazil.arrow.write.grouping import by_partition
 from frazil.maintain.compact.rewrite import CompactContext, live_rows, narrowed, ranged
-from frazil.maintain.compact.sorting import Keys
+from frazil.maintain.compact.sorting import SortKeys
 from frazil.rows.rewrite import HIDDEN_POS, POS
 from frazil.scan.tasks import FileScanTask
 from frazil.spec.data_file import DataFile
@@ -121,11 +121,11 @@ def _count(asked: _Sought, rows: pa.Table, directions: Sequence[tuple[str, str]]
     asked.before[order[is_sought]] += np.cumsum(~is_sought)[is_sought]  # a row stands behind the copy of it that is looked for
 
 
-def _table(keys: Keys, rows: pa.RecordBatch) -> pa.Table:
+def _table(keys: SortKeys, rows: pa.RecordBatch) -> pa.Table:
     return pa.table({**keys.columns, _ORDINAL: rows.column(_ORDINAL)})
 
 
-def _keyed(group: RewrittenGroup, context: CompactContext) -> Iterator[tuple[str, Any, Keys, pa.RecordBatch]]:
+def _keyed(group: RewrittenGroup, context: CompactContext) -> Iterator[tuple[str, Any, SortKeys, pa.RecordBatch]]:
     """Read the columns that decide the order, in the order of the files: (path of the file, partition, keys, rows with position and
     number in the group) for each batch and partition."""
     write = context.write
@@ -140,5 +140,5 @@ def _keyed(group: RewrittenGroup, context: CompactContext) -> Iterator[tuple[str
         path = group.tasks[number].file.file_path
         parts = by_partition(numbered, columns, write.spec) if group.mixed and write.spec.fields else ()
         for key, rows in [(partition_key(write.spec.spec_id, p.values)[1], p.rows) for p in parts] or [((), numbered)]:
-            found = sorting.keys(rows, columns) if sorting is not None else Keys({}, ())
+            found = sorting.keys(rows, columns) if sorting is not None else SortKeys({}, ())
             yield path, key, found, rows

@@ -30,6 +30,7 @@ from frazil.scan.plan import plan
 from frazil.scan.tasks import FileScanTask, TaskSequence
 from frazil.spec.data_file import DataFile, DataFileContent
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.partition_key import partition_key
 from frazil.spec.updates import Update
 
 Positions = npt.NDArray[np.int64]
@@ -39,11 +40,11 @@ _MOST_PAIRS = 50_000_000  # (data file, delete file) pairs that are tested one b
 
 @dataclass(frozen=True, kw_only=True)
 class CompactFiles(SnapshotAction):
-    """Replace the files of some groups by those with the same rows.
+    """Replace the files of some groups by those with the same rows. A group of which a file is gone is left out (`left_out`).
 
     `sequence_number`: that of the new files, by which equality deletes that were committed meanwhile still apply to them; None: they get a
-    new one, and such deletes are a conflict. Positions that were deleted meanwhile become positions of the new files. A file that is gone
-    is a conflict. `starting_snapshot_id`: the snapshot that was read.
+    new one, and such deletes are a conflict. Positions that were deleted meanwhile become positions of the new files.
+    `starting_snapshot_id`: the snapshot that was read. Raises ValidationException when every group has lost a file.
     """
 
     groups: Sequence[RewrittenGroup]
@@ -51,16 +52,25 @@ class CompactFiles(SnapshotAction):
     starting_snapshot_id: int
     sequence_number: int | None
     made: dict[frozenset[tuple[str, int | None]], tuple[DataFile, ...]] = field(default_factory=dict, compare=False)
+    left_out: set[int] = field(default_factory=set, compare=False)
+    """Places of the groups that the last attempt left out."""
+
+    @property
+    def kept(self) -> tuple[RewrittenGroup, ...]:
+        """Return the groups that are committed."""
+        return tuple(g for n, g in enumerate(self.groups) if n not in self.left_out)
 
     @property
     def removed(self) -> tuple[DataFile, ...]:
-        return tuple(f for g in self.groups for f in g.removed)
+        return tuple(f for g in self.kept for f in g.removed)
 
     @property
     def added(self) -> tuple[DataFile, ...]:
-        return tuple(f for g in self.groups for f in g.added)
+        return tuple(f for g in self.kept for f in g.added)
 
     def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]:
+        if not context.only_new:
+            self._leave_out(metadata, context)
         carried = () if context.only_new else self._carried(metadata, context)
         change = Change(
             "replace", added=self.added, added_deletes=carried, removal=Removal(self.removed, required=True),
@@ -70,6 +80,30 @@ class CompactFiles(SnapshotAction):
         if carried and not context.only_new:
             context.state(metadata).used |= {f.file_path for f in carried}  # else they are removed as files of a lost attempt
         return updates
+
+    def _leave_out(self, metadata: TableMetadata, context: Context) -> None:
+        """Find the groups of which another writer has removed a file; their new files are not needed."""
+        parent = parent_of(metadata, self.branch)
+        if parent is not None and parent.snapshot_id == self.starting_snapshot_id:
+            return
+        files = [f for g in self.groups for f in g.removed]
+        history = History(metadata, context.storage, parent, self.starting_snapshot_id)
+        wanted, there = pa.array([f.file_path for f in files], pa.string()), set[str]()
+        for _, table in history.live_data({partition_key(f.spec_id, f.partition) for f in files}):
+            paths = table.column("file_path")
+            there.update(paths.filter(pc.is_in(paths, value_set=wanted)).to_pylist())
+        gone = {n for n, g in enumerate(self.groups) if any(f.file_path not in there for f in g.removed)}
+        if len(gone) == len(self.groups):
+            missing = sorted({f.file_path for f in files} - there)
+            text = f"Cannot commit: {len(missing)} of the files that were rewritten are gone, such as {missing[0]}."
+            hint = "Another writer has rewritten or removed them meanwhile. Call rewrite_data_files again."
+            raise ValidationException(text, hint=hint, table=metadata.location, files=missing)
+        if gone != self.left_out:
+            state = context.state(metadata)
+            state.new_data, state.filtered = None, {}  # made for other files
+            self.left_out.clear()
+            self.left_out.update(gone)
+        context.unneeded[context.action] = {f.file_path for n in gone for f in self.groups[n].added}
 
     def _carried(self, metadata: TableMetadata, context: Context) -> tuple[DataFile, ...]:
         """Return delete files for rows of the removed files that were deleted since these were read; those of an earlier attempt serve as
@@ -94,7 +128,7 @@ class CompactFiles(SnapshotAction):
 
     def _hit(self, metadata: TableMetadata, context: Context) -> list[FileScanTask]:
         """Find the removed files to which other position deletes apply now than when they were read."""
-        before = {t.file.file_path: _names(t.delete_files) for g in self.groups for t in g.tasks}
+        before = {t.file.file_path: _names(t.delete_files) for g in self.kept for t in g.tasks}
         head = plan(metadata, context.storage, snapshot=parent_of(metadata, self.branch), schema=metadata.schema())
         paths = pa.array(sorted(before), pa.string())
         chosen = (g.chosen(pc.and_(pc.is_in(g.table.column("file_path"), value_set=paths), pa.array(g.has_deletes))) for g in head.groups)
@@ -105,7 +139,7 @@ class CompactFiles(SnapshotAction):
         cache = DeleteCache(_CACHE)
         deleted = {t.file.file_path: positions_of(t.file, _positional(t.delete_files), context.storage, cache) for t in tasks}
         found: list[FileDeletes] = []
-        for group in self.groups:
+        for group in self.kept:
             own = {f.file_path: deleted[f.file_path] for f in group.removed if f.file_path in deleted}
             found += carried_over(group, own, self.context) if own else []
         files = _delete_files(found, metadata, self.context)

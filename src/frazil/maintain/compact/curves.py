@@ -91,7 +91,7 @@ def _text_words(column: pa.Array, length: int) -> list[Words]:
 
 
 def zorder(columns: Sequence[tuple[list[Words], int]], most_bytes: int, rows: int) -> list[Words]:
-    """Interleave the bits of columns; returns the z-order value in words, the first bits first."""
+    """Mix the bits of columns, one of each in turn; returns the z-order value in words, the first bits first."""
     packer = _Packer(rows)
     left = most_bytes
     for j in range(max((size for _, size in columns), default=0)):
@@ -108,7 +108,7 @@ def zorder(columns: Sequence[tuple[list[Words], int]], most_bytes: int, rows: in
 
 
 def _spread(columns: Sequence[Words], shift: int) -> Any:
-    """Interleave the bits of one byte of each column."""
+    """Mix the bits of one byte of each column."""
     table, found = _table(len(columns)), np.uint64(0)
     for i, words in enumerate(columns):
         low, high = words.min(initial=2**64 - 1), words.max(initial=0)

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from frazil.maintain.compact.sorting import Keys, Sorting
+from frazil.maintain.compact.sorting import Sorting
 from frazil.storage.base import temporary
 from frazil.tasks.in_order import map_in_order
 
@@ -153,4 +153,4 @@ def _compared(directions: Sequence[tuple[str, str]], a: tuple[Any, ...], b: tupl
     return 0
 
 
-__all__ = ["CHUNK", "Keys", "sorted_batches"]
+__all__ = ["CHUNK", "sorted_batches"]

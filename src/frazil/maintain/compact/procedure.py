@@ -18,9 +18,10 @@ from frazil.maintain.compact.carry import RewrittenGroup
 from frazil.maintain.compact.commit import CompactFiles, RemoveIdleDeletes, counted, idle_deletes
 from frazil.maintain.compact.options import CompactionOptions, compaction_options
 from frazil.maintain.compact.plan import FileGroup, file_groups, pieces_of
-from frazil.maintain.compact.rewrite import CompactContext, Piece, Rewritten, rewrite_piece
+from frazil.maintain.compact.rewrite import CompactContext, RewritePiece, Rewritten, rewrite_piece
 from frazil.maintain.compact.sorting import Sorting, sorting_of
 from frazil.maintain.procedure import MaintainedTable, ProcedureResult
+from frazil.maintain.progress import Progress, ProgressCallback, progress
 from frazil.ops.in_process import IN_PROCESS
 from frazil.ops.operation import TableOperation
 from frazil.ops.row_changes import condition_of
@@ -135,14 +136,21 @@ def plan_compaction(
 
 def rewrite_data_files(
     table: MaintainedTable, strategy: str | None = None, sort_order: Any = None, options: Mapping[str, Any] | None = None,
-    where: Any = None, branch: str | None = None, dry_run: bool = False,
+    where: Any = None, branch: str | None = None, dry_run: bool = False, on_progress: ProgressCallback | None = None,
 ) -> RewriteDataFilesResult:  # fmt: skip
-    """Rewrite data files, or tell what would be rewritten. Nothing to do makes no snapshot."""
+    """Rewrite data files, or tell what would be rewritten. Nothing to do makes no snapshot.
+
+    `on_progress`: called as files are rewritten.
+    """
     begun = time.perf_counter()
     planned = plan_compaction(table, strategy, sort_order, options, where, branch)
     if planned is None:
         return RewriteDataFilesResult(dry_run=dry_run)
-    result = planned.expected() if dry_run else _Run(planned).run()
+    if dry_run:
+        result = planned.expected()
+    else:
+        with progress(sum(g.files for g in planned.groups), "files rewritten", on_progress) as shown:
+            result = _Run(planned, shown).run()
     return replace(result, seconds=time.perf_counter() - begun)
 
 
@@ -154,6 +162,7 @@ class _Run:
     """Carry out a plan, and count what was done."""
 
     planned: CompactionPlan
+    shown: Progress
     rewritten: int = 0
     added: int = 0
     bytes: int = 0
@@ -192,13 +201,17 @@ class _Run:
         plan, context = self.planned, self.planned.context()
         tasks = [tuple(g.tasks(plan.tasks)) for g in groups]
         pieces = [
-            Piece(n, piece, group.mixed)
+            RewritePiece(n, piece, group.mixed)
             for n, (group, own) in enumerate(zip(groups, tasks, strict=True))
             for piece in ([own] if plan.sorting is not None else pieces_of(own, plan.options))
         ]
         runner = plan.table.runner
         try:
-            done = [r for part in self._at_once(pieces) for r in runner.run(partial(rewrite_piece, context), part)]
+            done = []
+            for part in self._at_once(pieces):
+                for piece, result in zip(part, runner.run(partial(rewrite_piece, context), part), strict=True):
+                    done.append(result)
+                    self.shown.advance(len({t.file.file_path for t in piece.tasks}))
             found = [_joined(n, pieces, done) for n in range(len(groups))]
             for group in found:
                 _check(group, plan.table.name)
@@ -208,12 +221,12 @@ class _Run:
             raise
         return context, found
 
-    def _at_once(self, pieces: Sequence[Piece]) -> list[list[Piece]]:
+    def _at_once(self, pieces: Sequence[RewritePiece]) -> list[list[RewritePiece]]:
         """Divide the pieces such that no more groups are rewritten at the same time than max-concurrent-file-group-rewrites says."""
         most = self.planned.options.most_at_once
         if most is None:
             return [list(pieces)]
-        found: dict[int, list[Piece]] = {}
+        found: dict[int, list[RewritePiece]] = {}
         for piece in pieces:
             found.setdefault(piece.group // most, []).append(piece)
         return [found[n] for n in sorted(found)]
@@ -239,6 +252,9 @@ class _Run:
         with self._begin() as operation:
             fits = WrittenFor(plan.step.metadata, plan.step.to.known_columns, action.added, True)
             operation.add(StagedWrite((fits, action), action.added))
+        for n in action.left_out:
+            log.warning("Left out a group of %s: another writer has removed files of it meanwhile.", plan.table.name)
+            self.failed += len(groups[n].removed)
         self.commits += 1
         self.rewritten += len(action.removed)
         self.added += len(action.added)
@@ -284,7 +300,7 @@ class _Run:
         self.deletes += counted(operation.result.summary, "removed-delete-files")
 
 
-def _joined(number: int, pieces: Sequence[Piece], done: Sequence[Rewritten]) -> RewrittenGroup:
+def _joined(number: int, pieces: Sequence[RewritePiece], done: Sequence[Rewritten]) -> RewrittenGroup:
     own = [(p, r) for p, r in zip(pieces, done, strict=True) if p.group == number]
     return RewrittenGroup(
         tuple(t for p, _ in own for t in p.tasks), tuple(c for _, r in own for c in r.counts), tuple(f for _, r in own for f in r.added),

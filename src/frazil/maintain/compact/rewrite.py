@@ -48,7 +48,7 @@ class CompactContext:
 
 
 @dataclass(frozen=True)
-class Piece:
+class RewritePiece:
     """Hold what one task rewrites: files, or parts of files, of group `group`. `mixed`: the rows may go to several partitions."""
 
     group: int
@@ -65,7 +65,7 @@ class Rewritten:
     counts: tuple[int, ...]
 
 
-def rewrite_piece(context: CompactContext, piece: Piece) -> Rewritten:
+def rewrite_piece(context: CompactContext, piece: RewritePiece) -> Rewritten:
     """Write the live rows of a piece to new files. These are durable; after an error none of them is left."""
     target, schema = placed(context.write), to_arrow_schema(context.write.schema)
     counts = [0] * len(piece.tasks)

@@ -66,11 +66,11 @@ class Sorting:
                     low[i], high[i] = min(low[i], int(known.min())), max(high[i], int(known.max()))
         return replace(self, ranges=tuple((min(a, b), b) for a, b in zip(low, high, strict=True)))
 
-    def keys(self, batch: pa.RecordBatch, schema: Schema | None = None) -> Keys:
+    def keys(self, batch: pa.RecordBatch, schema: Schema | None = None) -> SortKeys:
         """Compute the sort keys of a batch. `schema`: the batch's columns, where they are not all of the table's."""
         if self.curve is None:
             columns, directions = sort_keys(batch, schema or self.schema, self.order, always=True)
-            return Keys({n: _plain(c) for n, c in columns.items()}, tuple(directions))
+            return SortKeys({n: _plain(c) for n, c in columns.items()}, tuple(directions))
         columns_words = self.words(batch, schema)
         if self.curve == "zorder":
             found = zorder(columns_words, self.key_bytes, batch.num_rows)
@@ -79,11 +79,11 @@ class Sorting:
             found = hilbert([w[0] for w, _ in columns_words], self.ranges)
         names = [f"k{i}" for i in range(len(found))]
         arrays = {n: pa.array(np.ascontiguousarray(w)) for n, w in zip(names, found, strict=True)}
-        return Keys(arrays, tuple((n, "ascending") for n in names))
+        return SortKeys(arrays, tuple((n, "ascending") for n in names))
 
 
 @dataclass(frozen=True, eq=False)
-class Keys:
+class SortKeys:
     """Hold the columns by which rows are sorted, and the direction of each."""
 
     columns: dict[str, pa.Array]
