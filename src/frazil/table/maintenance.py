@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from frazil.maintain.advice.auto import AutoResult, auto
+from frazil.maintain.advice.finding import Findings
+from frazil.maintain.advice.recommend import recommend
 from frazil.maintain.imports.add_files import AddFilesResult, add_files
 from frazil.maintain.imports.source import resolve_source
 from frazil.maintain.procedure import MaintainedTable
@@ -29,6 +32,23 @@ class MaintenanceTable:
         handle = self._handle
         engine, chosen = engines.of_rows(handle.metadata, handle._loaded.storage, runner, spark)
         return MaintainedTable(handle._backend, handle._loaded, handle._name, engine, chosen, handle._show)
+
+    # --- advice
+
+    def recommend(self) -> Findings:
+        """Return what ails the table, in words and numbers, what each cure costs and brings, and the call that cures it; empty for a
+        healthy table. Reads metadata only."""
+        return recommend(self._table())
+
+    def auto(self, *, budget_bytes: int | None = None, budget_minutes: float | None = None, dry_run: bool = False) -> AutoResult:
+        """Do what `recommend` says, as far as it fits the budget: bytes read and written, and minutes (None: no limit).
+
+        May run at any time beside writers and readers. A cure that fails is told in the result, and the others run.
+        """
+        return auto(
+            lambda: self.recommend(), lambda verb: getattr(self, verb, None), budget_bytes=budget_bytes, budget_minutes=budget_minutes,
+            dry_run=dry_run,
+        )  # fmt: skip
 
     # --- statistics
 
