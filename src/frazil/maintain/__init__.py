@@ -6,6 +6,7 @@ share: the table that is maintained, and results with the columns of Java Iceber
 """
 
 __all__ = [
+    "advice",
     "compact",
     "current_state",
     "expire_snapshots",

@@ -8,6 +8,9 @@ from typing import Any, overload
 
 from frazil.maintain import expire_snapshots, move_snapshots, rewrite_manifests
 from frazil.maintain import remove_orphan_files as orphans
+from frazil.maintain.advice.auto import AutoResult, auto
+from frazil.maintain.advice.finding import Findings
+from frazil.maintain.advice.recommend import recommend
 from frazil.maintain.compact.procedure import RewriteDataFilesResult, rewrite_data_files
 from frazil.maintain.expire_snapshots import ExpireSnapshotsResult
 from frazil.maintain.imports.add_files import AddFilesResult, add_files
@@ -230,3 +233,20 @@ class MaintenanceTable:
         return orphans.remove_orphan_files(
             self._table("in-process"), request, max_concurrent_deletes=max_concurrent_deletes, dry_run=dry_run, callback=progress
         )
+
+    # --- advice
+
+    def recommend(self) -> Findings:
+        """Return what ails the table, in words and numbers, what each cure costs and brings, and the call that cures it; empty for a
+        healthy table. Reads metadata only."""
+        return recommend(self._table())
+
+    def auto(self, *, budget_bytes: int | None = None, budget_minutes: float | None = None, dry_run: bool = False) -> AutoResult:
+        """Do what `recommend` says, as far as it fits the budget: bytes read and written, and minutes (None: no limit).
+
+        May run at any time beside writers and readers. A cure that fails is told in the result, and the others run.
+        """
+        return auto(
+            lambda: self.recommend(), lambda verb: getattr(self, verb, None), budget_bytes=budget_bytes, budget_minutes=budget_minutes,
+            dry_run=dry_run,
+        )  # fmt: skip

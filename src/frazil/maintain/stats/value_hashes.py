@@ -26,7 +26,8 @@ def hash_values(values: pa.Array, type_: IcebergType) -> Words:
     if pa.types.is_fixed_size_binary(found.type):
         return _hash_bytes(pc.unique(found.cast(pa.binary())))
     numbers = np.ascontiguousarray(found.to_numpy(zero_copy_only=False))
-    return hash_fixed(numbers.astype(numbers.dtype.newbyteorder("<")).view(np.uint8).reshape(len(numbers), -1))
+    width = numbers.dtype.itemsize
+    return hash_fixed(numbers.astype(numbers.dtype.newbyteorder("<")).view(np.uint8).reshape(len(numbers), width))
 
 
 def _hash_bytes(values: pa.Array) -> Words:
