@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from frazil.commit.apply import now_millis
 from frazil.errors import InvalidInput
 from frazil.maintain.compact.options import compaction_options
 from frazil.maintain.compact.procedure import rewrite_data_files
@@ -21,7 +22,6 @@ from frazil.maintain.triggers import PREFIX, UpkeepOptions, flag
 from frazil.maintain.upkeep import Procedure, Told, Upkeep
 from frazil.spec.durations import duration_ms
 from frazil.spec.metadata import TableMetadata
-from frazil.commit.apply import now_millis
 
 Arguments = Mapping[str, Any]
 _LEAST_AGE_MS = 86_400_000
