@@ -5,4 +5,4 @@ engine: work on files goes through a Runner, whole-row shuffles through `ops.eng
 share: the table that is maintained, and results with the columns of Java Iceberg's procedures).
 """
 
-__all__ = ["procedure", "progress"]
+__all__ = ["convert_equality", "delete_files", "procedure", "progress"]
