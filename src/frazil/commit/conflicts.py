@@ -16,6 +16,7 @@ from frazil.commit.history import (
     ADD_DELETE_FILES,
     ADD_FILES,
     ADD_VECTORS,
+    ANY,
     REMOVE_FILES,
     REMOVE_FILES_BUT_DELETES,
     Flags,
@@ -113,6 +114,13 @@ def gone(history: History, paths: Collection[str]) -> set[str]:
 
 def _removed(history: History, operations: Collection[str]) -> Iterator[tuple[str, int]]:
     return _named(history.data_files(operations, added=False))
+
+
+def no_older_data_files(history: History, sequence_number: int) -> None:
+    """Refuse if data files were added that are older than this sequence number, as compaction adds them: the equality deletes of that
+    number still apply to them."""
+    found = ((m, t.filter(pc.less(t["sequence_number"], sequence_number))) for m, t in history.data_files(ANY, added=True))
+    history.refuse("Cannot commit, found older data files to which removed equality deletes may apply", _named(found))
 
 
 # Delete files --------------------------------------------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ REMOVE_FILES = frozenset({"overwrite", "replace", "delete"})
 REMOVE_FILES_BUT_DELETES = frozenset({"overwrite", "replace"})
 ADD_DELETE_FILES = frozenset({"overwrite", "delete"})
 ADD_VECTORS = frozenset({"overwrite", "delete", "replace"})
+ANY = frozenset({"append", "overwrite", "delete", "replace"})
 _SHOWN = 10
 Found = tuple[ManifestFile, pa.Table]
 Flags = npt.NDArray[np.bool_]

@@ -175,9 +175,14 @@ def _written(files: Sequence[DataFile], sequence_number: int | None, content: Ma
     found: list[ManifestFile] = []
     for spec_id, group in by_spec.items():
         plain = (f if f.first_row_id is None else replace(f, first_row_id=None) for f in group.values())
-        entries = [ManifestEntry(ADDED, f, state.snapshot_id, sequence_number) for f in plain]
+        entries = [ManifestEntry(ADDED, f, state.snapshot_id, _sequence_number(f, sequence_number)) for f in plain]
         found += state.writer.write_rolling(entries, spec_id, content)
     return found
+
+
+def _sequence_number(f: DataFile, given: int | None) -> int | None:
+    """Return the sequence number that an added file gets (None: the snapshot's): a delete file written anew from older ones has its own."""
+    return given if f.content == DataFileContent.DATA else f.data_sequence_number
 
 
 def _assembled(

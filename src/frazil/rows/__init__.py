@@ -10,6 +10,7 @@ __all__ = [
     "change",
     "clauses",
     "delete",
+    "deletes",
     "evolve",
     "groups",
     "inserts",

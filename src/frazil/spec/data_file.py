@@ -25,7 +25,8 @@ class DataFile:
     field id.
 
     `file_format` is lower case (parquet, orc, avro, puffin). `first_row_id`, and the sequence numbers of the entry around it, are resolved
-    when it was read from a manifest. `data_sequence_number` is that of the entry, told by delete files of a plan (None: not told).
+    when it was read from a manifest. `data_sequence_number` is that of the entry, told by delete files of a plan (None: not told);
+    of a new delete file, the one that its entry gets (None: the snapshot's).
     """
 
     content: int = 0

@@ -6,12 +6,14 @@ import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, overload
 
-from frazil.maintain import expire_snapshots, move_snapshots, rewrite_manifests
+from frazil.maintain import convert_equality, delete_files, expire_snapshots, move_snapshots, rewrite_manifests
 from frazil.maintain import remove_orphan_files as orphans
 from frazil.maintain.advice.auto import AutoResult, auto
 from frazil.maintain.advice.finding import Findings
 from frazil.maintain.advice.recommend import recommend
 from frazil.maintain.compact.procedure import RewriteDataFilesResult, rewrite_data_files
+from frazil.maintain.convert_equality import ConvertEqualityDeletesResult
+from frazil.maintain.delete_files import RewritePositionDeleteFilesResult
 from frazil.maintain.expire_snapshots import ExpireSnapshotsResult
 from frazil.maintain.imports.add_files import AddFilesResult, add_files
 from frazil.maintain.imports.source import resolve_source
@@ -25,6 +27,7 @@ from frazil.maintain.rewrite_manifests import RewriteManifestsResult
 from frazil.maintain.stats.partition_stats import PartitionStatsResult, compute_partition_stats
 from frazil.maintain.stats.table_stats import TableStatsResult, compute_table_stats
 from frazil.ops import arguments
+from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.spec.values import milliseconds
 from frazil.table import engines
 from frazil.table.expire import ExpireSnapshots
@@ -250,3 +253,39 @@ class MaintenanceTable:
             lambda: self.recommend(), lambda verb: getattr(self, verb, None), budget_bytes=budget_bytes, budget_minutes=budget_minutes,
             dry_run=dry_run,
         )  # fmt: skip
+
+    def rewrite_position_delete_files(
+        self,
+        where: Any = None,
+        options: Mapping[str, Any] | None = None,
+        *,
+        branch: str = MAIN_BRANCH,
+        dry_run: bool = False,
+        progress: ProgressCallback | None = None,
+        runner: Any = None,
+        spark: Any = None,
+    ) -> RewritePositionDeleteFilesResult:
+        """Rewrite small position delete files as few, drop deletes of data files that are gone, and in tables of format version 3 turn
+        what is left of them into deletion vectors.
+
+        `where`: only partitions that may hold matching rows. `options`: Java's, as `{"rewrite-all": "true"}`.
+        """
+        table = self._table(runner, spark)
+        return delete_files.rewrite_position_delete_files(table, where, options, branch, dry_run=dry_run, callback=progress)
+
+    def convert_equality_deletes(
+        self,
+        where: Any = None,
+        *,
+        branch: str = MAIN_BRANCH,
+        dry_run: bool = False,
+        progress: ProgressCallback | None = None,
+        runner: Any = None,
+        spark: Any = None,
+    ) -> ConvertEqualityDeletesResult:
+        """Turn equality deletes into deletion vectors (format version 3) or position deletes, which are read faster and by every engine.
+
+        `where`: only data files that may hold matching rows. A dry run reads the data files too, since nothing else tells what is deleted.
+        """
+        table = self._table(runner, spark)
+        return convert_equality.convert_equality_deletes(table, where, branch, dry_run=dry_run, callback=progress)
