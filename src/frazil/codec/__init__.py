@@ -17,6 +17,7 @@ __all__ = [
     "guard",
     "json_nouns",
     "manifest",
+    "manifest_columns",
     "manifest_list",
     "metadata_json",
     "partition_path",

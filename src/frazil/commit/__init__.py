@@ -14,6 +14,7 @@ __all__ = [
     "new_table",
     "produce",
     "requirements",
+    "rewrite_manifests",
     "transaction",
     "written",
 ]
