@@ -18,6 +18,7 @@ __all__ = [
     "guard",
     "json_nouns",
     "manifest",
+    "manifest_columns",
     "manifest_list",
     "metadata_json",
     "partition_path",

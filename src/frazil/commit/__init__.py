@@ -19,6 +19,7 @@ __all__ = [
     "produce",
     "replace_deletes",
     "requirements",
+    "rewrite_manifests",
     "transaction",
     "written",
 ]

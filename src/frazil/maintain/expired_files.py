@@ -57,7 +57,7 @@ NO_FILES = ExpiredFiles(_NOTHING)
 
 
 class FileSearch:
-    """Search for the files of expired snapshots. One search remembers which kept manifests it has read."""
+    """Find the files of expired snapshots. One search remembers which kept manifests it has read."""
 
     def __init__(self, storage: Storage, workers: int | None = None):
         self._storage, self._workers = storage, workers or default_workers()

@@ -82,7 +82,7 @@ class _Moved:
 
 @dataclass
 class _Recorded:
-    """Remember the state of the table that an action was last applied to."""
+    """Record the state of the table that an action was last applied to."""
 
     action: Action
     before: TableMetadata
@@ -158,7 +158,7 @@ def cherrypick_snapshot(table: MaintainedTable, snapshot_id: int, dry_run: bool 
 
 
 def publish_changes(table: MaintainedTable, wap_id: str, dry_run: bool = False) -> PickedSnapshotResult:
-    """Cherry-pick the snapshot that was staged under a WAP id."""
+    """Pick the snapshot that was staged under a WAP id."""
     newest = newest_state(table, dry_run)
     staged = next((s.snapshot_id for s in newest.metadata.snapshots if s.summary.get("wap.id") == wap_id), None)
     if staged is None:

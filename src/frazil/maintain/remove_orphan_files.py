@@ -143,7 +143,7 @@ def _result(found: _Orphans, dry_run: bool, started: float) -> OrphanFilesResult
 
 
 class _Search:
-    """Search for orphans below one place; remembers what the table's states name."""
+    """Find the orphans below one place; remembers what the table's states name."""
 
     def __init__(self, table: MaintainedTable, request: OrphanRequest, place: str, older_than: int):
         self._table, self._request, self._place, self._older_than = table, request, place, older_than

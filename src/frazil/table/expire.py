@@ -1,4 +1,4 @@
-"""Offer PyIceberg's way to expire snapshots: `t.maintenance.expire_snapshots().by_id(1).commit()`."""
+"""Provide PyIceberg's way to expire snapshots: `t.maintenance.expire_snapshots().by_id(1).commit()`."""
 
 from __future__ import annotations
 
