@@ -204,7 +204,7 @@ class _Run:
             for part in self._at_once(pieces):
                 for piece, result in zip(part, runner.run(partial(rewrite_piece, context), part), strict=True):
                     done.append(result)
-                    self.shown.advance(len({t.file.file_path for t in piece.tasks}))
+                    self.shown.advance(sum(t.start == 0 for t in piece.tasks))  # a split file counts once
             found = [_joined(n, pieces, done) for n in range(len(groups))]
             for group in found:
                 _check(group, plan.table.name)
