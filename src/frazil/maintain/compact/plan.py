@@ -13,7 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.maintain.compact.options import SPLIT_OVERHEAD, CompactionOptions
+from frazil.scan.delete_ranges import normalised
 from frazil.scan.deletes import DeleteIndex, scopes_of_files
+from frazil.scan.manifests import column_of
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import FileScanTask, TaskSequence
 
@@ -137,6 +139,22 @@ def _ordered(groups: Iterable[FileGroup], job_order: str) -> list[FileGroup]:
     if what == "none":
         return list(groups)
     return sorted(groups, key=lambda g: g.bytes if what == "bytes" else g.files, reverse=direction == "desc")
+
+
+def own_deletes(plan: Plan, groups: Sequence[FileGroup]) -> set[tuple[str, int | None]]:
+    """Return path and offset of the delete files that apply to one of the groups' files alone, and go with it."""
+    index = next((g.deletes for g in plan.groups if isinstance(g.deletes, DeleteIndex)), None)
+    if index is None or not groups:
+        return set()
+    rows, begin, found = np.sort(np.concatenate([g.rows for g in groups])), 0, []
+    for g in plan.groups:
+        here = rows[(rows >= begin) & (rows < begin + len(g))] - begin
+        found.append(column_of(g.table, "file_path").take(pa.array(here)))
+        begin += len(g)
+    own = pc.fill_null(pc.is_in(index.single, value_set=normalised(pa.concat_arrays(found))), False)
+    mask = pc.and_(own, pa.array(index.used))
+    offsets = index.entries.strings("content_offset").filter(mask)
+    return set(zip(index.entries.strings("file_path").filter(mask).to_pylist(), offsets.to_pylist(), strict=True))
 
 
 def pieces_of(tasks: Sequence[FileScanTask], options: CompactionOptions) -> list[tuple[FileScanTask, ...]]:

@@ -17,7 +17,7 @@ from frazil.expr.nodes import AlwaysTrue
 from frazil.maintain.compact.carry import RewrittenGroup
 from frazil.maintain.compact.commit import CompactFiles, RemoveIdleDeletes, counted, idle_deletes
 from frazil.maintain.compact.options import CompactionOptions, compaction_options
-from frazil.maintain.compact.plan import FileGroup, file_groups, pieces_of
+from frazil.maintain.compact.plan import FileGroup, file_groups, own_deletes, pieces_of
 from frazil.maintain.compact.rewrite import CompactContext, RewritePiece, Rewritten, rewrite_piece
 from frazil.maintain.compact.sorting import Sorting, sorting_of
 from frazil.maintain.procedure import MaintainedTable, ProcedureResult
@@ -30,7 +30,6 @@ from frazil.ops.step import Step
 from frazil.ops.target import WriteArguments
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import TaskSequence
-from frazil.spec.data_file import DataFile, DataFileContent
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.tasks.attempts import attempts_of
 
@@ -94,9 +93,7 @@ class CompactionPlan:
 
     def _obsolete(self) -> set[tuple[str, int | None]]:
         """Find the delete files that go with the files they apply to, and with remove-dangling-deletes those that apply to none."""
-        found = {
-            (d.file_path, d.content_offset) for g in self.groups for t in g.tasks(self.tasks) for d in t.delete_files if _is_own(d)
-        }  # fmt: skip
+        found = own_deletes(self.plan, self.groups)
         if self.options.removes_dangling:
             idle = idle_deletes(self.step.metadata, self.step.to.branch, self.step.storage)
             found |= {(d.file_path, d.content_offset) for d in idle}
@@ -108,10 +105,6 @@ class CompactionPlan:
             return ()
         size = len(self.groups) if self.options.commits is None else -(-len(self.groups) // self.options.commits)
         return [self.groups[at : at + size] for at in range(0, len(self.groups), size)]
-
-
-def _is_own(delete: DataFile) -> bool:
-    return delete.content == DataFileContent.POSITION_DELETES and delete.referenced_data_file is not None
 
 
 def plan_compaction(
@@ -211,7 +204,7 @@ class _Run:
             for part in self._at_once(pieces):
                 for piece, result in zip(part, runner.run(partial(rewrite_piece, context), part), strict=True):
                     done.append(result)
-                    self.shown.advance(len({t.file.file_path for t in piece.tasks}))
+                    self.shown.advance(sum(t.start == 0 for t in piece.tasks))  # a split file counts once
             found = [_joined(n, pieces, done) for n in range(len(groups))]
             for group in found:
                 _check(group, plan.table.name)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -118,12 +119,23 @@ def narrowed(schema: Schema, field_ids: Iterable[int]) -> Schema:
 
 
 def _sort_memory(target: WriteContext, workers: int) -> int:
-    """Return the bytes of rows that a task sorts at once. Tasks that run beside it, in this process or in others, get the same."""
+    """Return the bytes of rows that a task sorts at once: in this process a part of what the machine has, shared by the tasks beside it; in
+    a worker, whose memory others count on, as much as a write may hold."""
+    here = current_place()
+    if workers == 1 and here.share == 1:
+        return target.memory
     with contextlib.suppress(ValueError, OSError, AttributeError):
-        machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        beside = max(1, default_workers() // workers)
-        return max(target.memory // 2, min(_MOST_SORTED, machine // 8 // beside))
-    return target.memory // 2
+        return max(target.memory, min(_MOST_SORTED, _memory_of_machine() // 8) // here.share)
+    return target.memory
+
+
+def _memory_of_machine() -> int:
+    """Return the bytes of memory of the machine, or of the container."""
+    found = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for limit in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        with contextlib.suppress(OSError, ValueError):
+            found = min(found, int(Path(limit).read_text()))
+    return found
 
 
 def _write_partition(
