@@ -295,8 +295,9 @@ class Catalog(AbstractContextManager["Catalog"]):
         """
         name = identifier if identifier is not None else _migrated_name(source_table)
         source, new = self._import(source_table, name, "", properties, parallelism, ignore_missing_files, spark)
-        given = {"drop_backup": drop_backup, "backup_table_name": backup_table_name, "dry_run": dry_run}
-        return migrate(source, new, lambda: engines.spark_tables(spark), **given)
+        return migrate(
+            source, new, lambda: engines.spark_tables(spark), drop_backup=drop_backup, backup_table_name=backup_table_name, dry_run=dry_run
+        )
 
     def _import(
         self, given: str, identifier: Identifier, location: str | None, properties: Mapping[str, Any], parallelism: int | None,
