@@ -145,7 +145,9 @@ table = spark._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._j
 io, out = table.io(), {}
 def sketches(file):
     reader = spark._jvm.org.apache.iceberg.puffin.Puffin.read(io.newInputFile(file.path())).withFileSize(file.fileSizeInBytes()).withFooterSize(file.fileFooterSizeInBytes()).build()
-    for pair in reader.readAll(reader.fileMetadata().blobs()):
+    pairs = reader.readAll(reader.fileMetadata().blobs()).iterator()
+    while pairs.hasNext():
+        pair = pairs.next()
         blob, buffer = pair.first(), pair.second()
         at = buffer.arrayOffset() + buffer.position()
         data = bytes(buffer.array())[at:at + buffer.remaining()]

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.maintain.advice.finding import OPEN_SECONDS, READ_BYTES_PER_SECOND, REWRITE_BYTES_PER_SECOND, Cure, Finding, size_text
-from frazil.maintain.advice.table_state import TableState, sorted_by
+from frazil.maintain.advice.table_state import AilingTable, sorted_by
 from frazil.spec.data_file import DataFileContent
 from frazil.spec.properties import DELETE_TARGET_FILE_SIZE, TARGET_FILE_SIZE
 
@@ -24,12 +24,12 @@ _LIMIT = "max-files-to-rewrite"
 Numbers = np.ndarray[Any, Any]
 
 
-def rewrite_minutes(state: TableState, size: float) -> float:
+def rewrite_minutes(state: AilingTable, size: float) -> float:
     """Estimate how long it takes to read and write bytes of data files."""
     return size / (REWRITE_BYTES_PER_SECOND * state.workers) / 60
 
 
-def small_files(state: TableState) -> Finding | None:
+def small_files(state: AilingTable) -> Finding | None:
     """Find partitions with at least five files below 75 % of the target size."""
     target = TARGET_FILE_SIZE.of(state.metadata.properties)
     sizes, groups = state.numbers("file_size_in_bytes"), state.numbers("group")
@@ -51,7 +51,7 @@ def small_files(state: TableState) -> Finding | None:
     )  # fmt: skip
 
 
-def deleted_rows(state: TableState) -> Finding | None:
+def deleted_rows(state: AilingTable) -> Finding | None:
     """Find data files of which many rows are deleted by vectors and position deletes: every read still reads these rows."""
     deletes = state.deletes_of(DataFileContent.POSITION_DELETES)
     deleted = int(pc.sum(deletes.column("record_count")).as_py() or 0)
@@ -72,14 +72,14 @@ def deleted_rows(state: TableState) -> Finding | None:
     )  # fmt: skip
 
 
-def _touched(state: TableState, named: pa.Table, deletes: pa.Table) -> Numbers:
+def _touched(state: AilingTable, named: pa.Table, deletes: pa.Table) -> Numbers:
     """Mark the data files that deletes apply to: the named ones, and all of a partition whose deletes name none."""
     paths = pc.is_in(state.files.column("file_path"), named.column("referenced_data_file").combine_chunks())
     others = deletes.filter(deletes.column("referenced_data_file").is_null()).column("group")
     return np.asarray(paths.to_numpy(), bool) | np.isin(state.numbers("group"), others.to_numpy())
 
 
-def position_delete_files(state: TableState) -> Finding | None:
+def position_delete_files(state: AilingTable) -> Finding | None:
     """Find partitions with at least five small position delete files; in format version 3 any, since vectors replace them."""
     deletes = state.deletes_of(DataFileContent.POSITION_DELETES)
     deletes = deletes.filter(pc.not_equal(deletes.column("file_format"), "puffin"))
@@ -102,7 +102,7 @@ def position_delete_files(state: TableState) -> Finding | None:
     )  # fmt: skip
 
 
-def equality_deletes(state: TableState) -> Finding | None:
+def equality_deletes(state: AilingTable) -> Finding | None:
     """Find equality deletes: every row of every older file of their partition is compared with them."""
     deletes = state.deletes_of(DataFileContent.EQUALITY_DELETES)
     if not deletes.num_rows:
@@ -121,7 +121,7 @@ def equality_deletes(state: TableState) -> Finding | None:
     )  # fmt: skip
 
 
-def unsorted(state: TableState) -> Finding | None:
+def unsorted(state: AilingTable) -> Finding | None:
     """Find tables with a sort order whose files overlap in its first column, so that bounds skip little."""
     field = sorted_by(state.metadata)
     if field is None or "low" not in state.files.column_names or state.files.num_rows < DEEPEST:

@@ -10,7 +10,7 @@ from typing import Any
 from frazil.codec.single_value import from_bytes
 from frazil.commit.apply import now_millis
 from frazil.maintain.advice.finding import OPEN_SECONDS, Cure, Finding, size_text
-from frazil.maintain.advice.table_state import TableState
+from frazil.maintain.advice.table_state import AilingTable
 from frazil.scan.manifests import is_data
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import GC_ENABLED, MANIFEST_TARGET_SIZE, METADATA_DELETE_AFTER_COMMIT
@@ -26,7 +26,7 @@ _NUMBER = re.compile(r"v?(\d{1,9})[-.]")
 _BYTES_PER_SECOND = 20e6
 
 
-def manifests(state: TableState) -> Finding | None:
+def manifests(state: AilingTable) -> Finding | None:
     """Find manifests that are far more than their size asks for, or that share partitions with many others."""
     data = [m for m in state.manifests if is_data(m)]
     size, target = sum(m.manifest_length for m in data), MANIFEST_TARGET_SIZE.of(state.metadata.properties)
@@ -44,7 +44,7 @@ def manifests(state: TableState) -> Finding | None:
     )  # fmt: skip
 
 
-def _depth(state: TableState) -> float:
+def _depth(state: AilingTable) -> float:
     """Count over how many manifests of the current spec a value of the first partition field is spread, on average."""
     metadata, spec = state.metadata, state.metadata.spec()
     if not spec.fields or spec.fields[0].source_id not in metadata.schema().by_id:
@@ -61,7 +61,7 @@ def _depth(state: TableState) -> float:
     return sum(sum(low <= value <= high for low, high in ranges) for value, _ in ranges) / len(ranges)
 
 
-def snapshots(state: TableState) -> Finding | None:
+def snapshots(state: AilingTable) -> Finding | None:
     """Find snapshots that the table's retention no longer keeps."""
     metadata = state.metadata
     if not GC_ENABLED.of(metadata.properties):
@@ -97,7 +97,7 @@ def expirable(metadata: TableMetadata, now_ms: int) -> list[Snapshot]:
     return [s for s in metadata.snapshots if s.snapshot_id not in kept and now_ms - s.timestamp_ms > longest]
 
 
-def orphans(state: TableState, metadata_location: str) -> Finding | None:
+def orphans(state: AilingTable, metadata_location: str) -> Finding | None:
     """Estimate how many old metadata files lie about: versions that the metadata log no longer names. Nothing is listed."""
     metadata = state.metadata
     number = _NUMBER.match(metadata_location.rpartition("/")[2])
@@ -113,7 +113,7 @@ def orphans(state: TableState, metadata_location: str) -> Finding | None:
     )  # fmt: skip
 
 
-def table_stats(state: TableState) -> Finding | None:
+def table_stats(state: AilingTable) -> Finding | None:
     """Find column statistics of an older snapshot, since which many rows came or went."""
     newest = _newest(state, state.metadata.statistics)
     if newest is None or newest[1] < CHANGED_SHARE:
@@ -131,7 +131,7 @@ def table_stats(state: TableState) -> Finding | None:
     )  # fmt: skip
 
 
-def partition_stats(state: TableState) -> Finding | None:
+def partition_stats(state: AilingTable) -> Finding | None:
     """Find partition statistics of an older snapshot, since which many rows came or went."""
     newest = _newest(state, state.metadata.partition_statistics)
     if newest is None or newest[1] < CHANGED_SHARE:
@@ -145,7 +145,7 @@ def partition_stats(state: TableState) -> Finding | None:
     )  # fmt: skip
 
 
-def _newest(state: TableState, files: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], float, int] | None:
+def _newest(state: AilingTable, files: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], float, int] | None:
     """Find the newest statistics file in the history of the current snapshot: with the share of rows that changed since, and the number of
     snapshots; None where there is no file or it is that of the current snapshot."""
     by_snapshot = {f["snapshot-id"]: f for f in files}

@@ -1,4 +1,4 @@
-"""Recommend maintenance: what ails a table, found by reading its metadata only."""
+"""Find out what ails a table, and recommend its maintenance, by reading metadata only."""
 
 from __future__ import annotations
 

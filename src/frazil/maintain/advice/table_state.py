@@ -30,7 +30,7 @@ _BOUNDS = ("lower_bounds", "upper_bounds")
 
 
 @dataclass(frozen=True, eq=False)
-class TableState:
+class AilingTable:
     """Hold a snapshot's manifests and its live files: one row per file, with its partition as a number.
 
     `files`, `deletes`: data files and delete files, with the columns of the manifest, `group` (equal for files of one partition and spec)
@@ -70,7 +70,7 @@ def sorted_by(metadata: TableMetadata) -> SortField | None:
     return fields[0] if source is not None and source.field_type.is_primitive else None
 
 
-def state_of(table: MaintainedTable) -> TableState | None:
+def state_of(table: MaintainedTable) -> AilingTable | None:
     """Read the state of the current snapshot; None for a table without snapshot."""
     metadata, storage = table.metadata, table.storage
     snapshot = metadata.current_snapshot()
@@ -82,7 +82,7 @@ def state_of(table: MaintainedTable) -> TableState | None:
     every = _grouped(pa.concat_tables(tables, promote_options="permissive")) if tables else _nothing()
     is_data = pc.equal(every.column("content"), int(DataFileContent.DATA))
     workers = max(1, min(table.runner.parallelism, 64))
-    return TableState(metadata, snapshot, manifests, every.filter(is_data), every.filter(pc.invert(is_data)), workers)
+    return AilingTable(metadata, snapshot, manifests, every.filter(is_data), every.filter(pc.invert(is_data)), workers)
 
 
 def _entries(manifest: ManifestFile, *, metadata: TableMetadata, storage: Storage) -> pa.Table:

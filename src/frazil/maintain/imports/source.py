@@ -164,7 +164,7 @@ def _nullable(f: pa.Field) -> pa.Field:
 
 
 def _type_of(texts: Iterable[str | None]) -> IcebergType:
-    """Infer the type of a partition column from the names of folders, as Spark does: int, bigint, double, date, else string."""
+    """Find the type of a partition column from the names of folders, as Spark does: int, bigint, double, date, else string."""
     values = {t for t in texts if t is not None}
     for type_, accepts in ((IntegerType(), _is_int), (LongType(), _is_long), (DoubleType(), _is_double), (DateType(), _is_date)):
         if values and all(map(accepts, values)):

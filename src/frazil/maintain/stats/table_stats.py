@@ -151,7 +151,7 @@ def _puffin(table: MaintainedTable, snapshot: Snapshot, sketches: Sketches) -> t
 
 
 def sketch_files(tasks: Iterable[FileScanTask], context: ReadContext, columns: Mapping[int, tuple[str, ...]]) -> Sketches:
-    """Sketch the values of columns over the rows of files, deletes applied; this runs in a task."""
+    """Collect sketches of the values of columns over the rows of files, deletes applied; this runs in a task."""
     sketches = dict.fromkeys(columns, ThetaSketch())
     types = {i: context.projection.by_id[i].field_type for i in columns}
     for task in tasks:
