@@ -414,6 +414,17 @@ def rows(b, name):
     return ds.dataset(str(b.changes / name)).scanner().to_reader()
 
 
+def convert_equality_deletes(sessions, b):
+    """The 100k equality deletes of mor_eq_few, as position deletes."""
+    where = b.restore("mor_eq_few")
+    with b.timed():
+        table = opened(b, "mor_eq_few")
+        result = table.maintenance.convert_equality_deletes(spark=sessions[0])
+    left = [f for f in table.refresh().inspect.delete_files().to_pylist() if f["content"] == 2]
+    facts = contents(table, where)
+    return {"deleted": result.deleted_rows_count, **facts, "check": [*facts["check"], str(len(left))]}
+
+
 def arrow_delete_mor(sessions, b):
     return change(b, b.events, "arrow_delete_mor", MOR, lambda t: t.delete(kit.HIT, runner=in_process()))
 

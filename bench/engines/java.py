@@ -317,6 +317,10 @@ def compact_deletes(spark, b):
     return {**facts, "check": facts["check"] + kit.shown(left)}
 
 
+def convert_equality_deletes(spark, b):
+    raise kit.Unsupported("no such procedure on Spark")
+
+
 def rewrite_manifests(spark, b):
     facts = maintain(spark, b, "manifests_100", "rewrite_manifests('fix.manifests_100')")
     return {**facts, "check": kit.shown(sql(spark, "select count(*) from j.fix.manifests_100.files")[0][0])}

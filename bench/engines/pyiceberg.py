@@ -302,6 +302,7 @@ def missing(what):
 
 
 compact_binpack = compact_sort = compact_zorder = compact_deletes = missing("no compaction")
+convert_equality_deletes = missing("no equality deletes")
 rewrite_manifests = missing("no rewrite of manifests")
 orphan_20k = missing("no removal of orphan files")
 stream_sink = stream_source = stream_source_limited = missing("no streams")

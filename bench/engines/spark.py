@@ -214,6 +214,12 @@ def compact_deletes(spark, b):
     return {**facts, "check": [*facts["check"], "0"]}  # no deletes left
 
 
+def convert_equality_deletes(spark, b):
+    """The floor: the places of the rows with these ids, found and written."""
+    rows = parquet(spark, b.events).select("id", "_metadata.file_path", "_metadata.row_index")
+    return both(b, "convert", deletes=rows.join(parquet(spark, b.deletes / "eq_few.parquet"), "id", "left_semi").drop("id"))
+
+
 def rewrite_manifests(spark, b):
     raise Unsupported("Parquet folders have no manifests")
 

@@ -86,11 +86,12 @@ def convert_equality_deletes(
 @dataclass(frozen=True)
 class _Chosen:
     """Hold what is to be converted: the data files with the equality deletes that apply to each, and the equality delete files that apply
-    to none but these."""
+    to none but these. `targets`: the paths of all equality delete files that are converted, here or in later attempts."""
 
     tasks: tuple[FileScanTask, ...] = ()
     removable: tuple[DataFile, ...] = ()
     remaining: int = 0
+    targets: frozenset[str] = frozenset()
 
 
 def _chosen(step: Step, plan: Plan, where: Predicate, targets: frozenset[str] | None) -> _Chosen:
@@ -100,7 +101,7 @@ def _chosen(step: Step, plan: Plan, where: Predicate, targets: frozenset[str] | 
     if entries is None and step.head is not None:
         entries = read_deletes(step.metadata, step.storage, plan.all_delete_manifests, plan.options.workers)
     if entries is None or not entries.has_equality:
-        return _Chosen()
+        return _Chosen(targets=targets or frozenset())
     asked = None if isinstance(where, AlwaysTrue) else frozenset(step.plan(where).paths())
     stays = ~entries.is_equality
     tasks = []
@@ -112,8 +113,11 @@ def _chosen(step: Step, plan: Plan, where: Predicate, targets: frozenset[str] | 
     lookup = index or unmatched(entries)
     removable = (lookup.file(n) for n in np.flatnonzero(~stays).tolist())
     begun = tuple(f for f in removable if targets is None or f.file_path in targets)
-    kept = tuple(t for t in tasks if any(d.content == DataFileContent.EQUALITY_DELETES for d in t.delete_files))
-    return _Chosen(kept, begun, int(entries.is_equality.sum()) - len(begun))
+    if targets is not None:
+        tasks = [t for t in tasks if any(d.content == DataFileContent.EQUALITY_DELETES for d in t.delete_files)]
+    else:
+        targets = frozenset(entries.strings("file_path").filter(pa.array(entries.is_equality)).to_pylist())
+    return _Chosen(tuple(tasks), begun, int(entries.is_equality.sum()) - len(begun), targets)
 
 
 def _with_equality(plan: Plan, index: DeleteIndex) -> Iterator[tuple[FileScanTask, Any]]:
@@ -240,9 +244,7 @@ class _State:
             self.targets, self.found = None, {}
         plan = step.plan(AlwaysTrue())
         chosen = _chosen(step, plan, self.where, self.targets)
-        if self.targets is None:
-            named = (d for t in chosen.tasks for d in t.delete_files if d.content == DataFileContent.EQUALITY_DELETES)
-            self.targets = frozenset(f.file_path for f in (*chosen.removable, *named))
+        self.targets = chosen.targets
         self.read = step.head.snapshot_id
         converted = self._converted(step, write, plan, chosen)
         self.found = {path: known for c in converted for path, known in c.files}

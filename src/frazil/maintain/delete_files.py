@@ -22,6 +22,7 @@ from frazil.arrow.deletes.write_deletes import FileDeletes, write_position_delet
 from frazil.arrow.deletes.write_vectors import write_vectors
 from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_options import WriteOptions
+from frazil.catalog import LoadedTable
 from frazil.commit.replace_deletes import ReplaceDeletes
 from frazil.errors import CommitStateUnknownException
 from frazil.expr.nodes import AlwaysTrue, Predicate
@@ -83,7 +84,7 @@ def rewrite_position_delete_files(
         if dry_run:
             found = [_counted(groups, _written(step, written_nowhere(step.write), groups, chosen, shown))]
         else:
-            found = _committed(table, branch, to, groups, _Rewriter(predicate, chosen, shown))
+            found = _committed(table, branch, to, groups, _Rewriter(predicate, chosen, shown, loaded))
     total = RewritePositionDeleteFilesResult(
         rewritten_delete_files_count=sum(r.rewritten_delete_files_count for r in found),
         added_delete_files_count=sum(r.added_delete_files_count for r in found),
@@ -108,17 +109,21 @@ def _counted(groups: Sequence[DeleteGroup], added: Sequence[DataFile]) -> Rewrit
 
 @dataclass
 class _Rewriter:
-    """Rewrite one batch of groups; after a conflict, the position delete files that were chosen at first are planned again."""
+    """Rewrite one batch of groups; on another state of the table than they were planned for (`planned`), the position delete files that
+    were chosen at first are planned again."""
 
     where: Predicate
     options: DeleteRewriteOptions
     shown: Progress
+    planned: LoadedTable
     groups: Sequence[DeleteGroup] = ()
     result: RewritePositionDeleteFilesResult = RewritePositionDeleteFilesResult()
 
     def work(self, step: Step) -> Ready | None:
-        chosen = frozenset(d.file_path for g in self.groups for d in g.deletes)
-        groups = delete_groups(step, self.where, self.options, chosen)
+        groups = self.groups
+        if step.metadata is not self.planned.metadata:
+            chosen = frozenset(d.file_path for g in self.groups for d in g.deletes)
+            groups = delete_groups(step, self.where, self.options, chosen)
         added = _written(step, step.write, groups, self.options, self.shown)
         self.result = _counted(groups, added)
         if not groups:
@@ -143,7 +148,7 @@ def _committed(
     for begin in range(0, len(groups), each):
         rewriter.groups = groups[begin : begin + each]
         try:
-            until_committed(table, branch, to, rewriter.work)
+            until_committed(table, branch, to, rewriter.work, None if begin else rewriter.planned)
             found.append(rewriter.result)
         except CommitStateUnknownException:
             raise

@@ -61,14 +61,15 @@ def step_of(table: MaintainedTable, loaded: LoadedTable, branch: str, options: W
     return Step(to, IN_PROCESS, table.runner, start=head.snapshot_id if head else None)
 
 
-def until_committed(table: MaintainedTable, branch: str, options: WriteOptions, work: Work) -> bool:
+def until_committed(table: MaintainedTable, branch: str, options: WriteOptions, work: Work, loaded: LoadedTable | None = None) -> bool:
     """Do the work on the newest state and commit it; where another writer's commit came in between and matters, do it again.
 
-    Returns whether there was anything to commit. Raises ValidationException when the work met a conflict each time (as often as
-    commit.retry.num-retries says), CommitFailedException, CommitStateUnknownException. Unless the outcome is unknown, no file is left that
-    is not part of the table.
+    `loaded`: the state to begin with, if it was loaded already. Returns whether there was anything to commit. Raises ValidationException
+    when the work met a conflict each time (as often as commit.retry.num-retries says), CommitFailedException, CommitStateUnknownException.
+    Unless the outcome is unknown, no file is left that is not part of the table.
     """
-    backend, loaded = table.writable, newest(table)
+    backend = table.writable
+    loaded = loaded or newest(table)
     steps: list[Step] = []
     written: dict[str, None] = {}
     retries = COMMIT_RETRY.retries.of(loaded.metadata.properties)
