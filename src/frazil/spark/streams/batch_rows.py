@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -47,11 +47,11 @@ _REPORT = s.StructType([s.StructField("part", s.IntegerType()), s.StructField("r
 
 @dataclass(frozen=True)
 class FrameRows:
-    """Implements `stream.sink.rows.BatchRows`. `metadata`: the table's, for errors."""
+    """Implements `stream.sink.rows.BatchRows`. `metadata`: the table's, for errors; None: there is no table yet."""
 
     frame: DataFrame
     engine: Engine
-    metadata: TableMetadata
+    metadata: TableMetadata | None
 
     @property
     def input(self) -> InputFrame:
@@ -80,7 +80,7 @@ class FrameRows:
         _refuse_memory(context)
         shared(spark, storage, folder)
         try:
-            with clear_errors(self.metadata):
+            with self._errors():
                 try:
                     parts = self._run(how, "stage_part", StageWork(how, self._columns(), folder, storage))
                 except BaseException:
@@ -100,12 +100,15 @@ class FrameRows:
         _refuse_memory(context)
         check_workers(spark)
         attempts = attempts_on(spark, context)
-        with clear_errors(self.metadata), attempts.or_nothing():
+        with self._errors(), attempts.or_nothing():
             parts = self._run(how, "write_part", WriteWork(how, self._columns(), context, tuple(ids), tuple(specs)))
         made = ChangeFiles.together([p[0] for p in parts])
         attempts.repeated = any(p[1] for p in parts)
         attempts.keep(made.locations)
         return made
+
+    def _errors(self) -> AbstractContextManager[None]:
+        return nullcontext() if self.metadata is None else clear_errors(self.metadata)
 
     def _columns(self) -> s.StructType:
         return self.frame.schema

@@ -67,7 +67,7 @@ def start(writer: Any, frame: DataFrame, table: SinkTable, given: SinkArguments)
     check_frame(frame, table.name)
     backend = writable(table.backend, table.name)
     output, mode = modes(given.output_mode, given.mode, given.options, partial(mode_of_table, given.options, table.loaded.metadata))
-    partition_commit, others = partition_commit_of(_without_sparks(given.options), given.policies)
+    partition_commit, others = partition_commit_of(without_sparks(given.options), given.policies)
     options = checked_options(others, table.loaded, mode=mode)
     if given.on_commit is not None and not callable(given.on_commit):
         raise InvalidInput(f"on_commit is a function of the batch's number and its CommitResult, not {given.on_commit!r}.")
@@ -136,7 +136,7 @@ def modes(output: str | None, mode: str | None, options: Mapping[str, Any], of_t
     return output or ("complete" if write == "complete" else "append"), write
 
 
-def _without_sparks(options: Mapping[str, Any]) -> dict[str, Any]:
+def without_sparks(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of the sink: without Spark's own, and those that say where the table is."""
     return {
         k: v
@@ -162,13 +162,11 @@ class BatchWriter:
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         session: Any = frame.sparkSession
-        query_id = session.sparkContext.getLocalProperty(_QUERY)
-        if not query_id:
-            raise InvalidInput("Spark tells no id of the streaming query, without which a batch cannot be committed exactly once.")
+        query_id = query_id_of(session)
         if self._sink.query_id != query_id:
             self._sink = replace(self._sink, query_id=query_id)
         watermark = batch_watermark(self._owner, query_id) if self._sink.hooks else None
-        with _adaptive(session, self._owner):
+        with adaptive(session, self._owner):
             result = self._sink.commit(
                 batch_id, FrameRows(frame, self._engine_of(session), self._sink.table.metadata), watermark_ms=watermark
             )
@@ -177,8 +175,16 @@ class BatchWriter:
                 frame.write.format("noop").mode("append").save()
 
 
+def query_id_of(session: Any) -> str:
+    """Return the id of the query whose batch runs in this thread. Raises InvalidInput where Spark tells none."""
+    query_id = session.sparkContext.getLocalProperty(_QUERY)
+    if not query_id:
+        raise InvalidInput("Spark tells no id of the streaming query, without which a batch cannot be committed exactly once.")
+    return str(query_id)
+
+
 @contextmanager
-def _adaptive(session: Any, owner: Any) -> Iterator[None]:
+def adaptive(session: Any, owner: Any) -> Iterator[None]:
     """A stream's session has adaptive execution off, for its own plan. A batch's write is an ordinary query, which adaptive execution keeps
     from writing a file for each task and partition; the session belongs to the query alone."""
     before, wanted = session.conf.get(_ADAPTIVE, None), str(owner.conf.get(_ADAPTIVE, "true"))
@@ -193,11 +199,12 @@ def _adaptive(session: Any, owner: Any) -> Iterator[None]:
 
 
 class TableStreamWriter:
-    """What `t.write_stream` returns: a DataStreamWriter whose `start()` writes into the table."""
+    """Provide the DataStreamWriter that `write_stream` returns. `begin`: starts the query, from Spark's own writer, the frame and what the
+    caller typed."""
 
-    def __init__(self, frame: DataFrame, table: SinkTable, given: SinkArguments):
-        check_frame(frame, table.name)
-        self._frame, self._table, self._given = frame, table, given
+    def __init__(self, frame: DataFrame, name: str, given: SinkArguments, begin: Callable[[Any, DataFrame, SinkArguments], Any]):
+        check_frame(frame, name)
+        self._frame, self._given, self._begin = frame, given, begin
         own = frame.writeStream
         self._own: Any = getattr(own, "own", own)  # of a prepared session, whose writers would look at the format
         for key, value in given.options.items():
@@ -233,7 +240,7 @@ class TableStreamWriter:
         """Start the query: a StreamingQuery."""
         if options:
             self.options(**options)
-        return start(self._own, self._frame, self._table, self._given)
+        return self._begin(self._own, self._frame, self._given)
 
     def __getattr__(self, name: str) -> Any:
         told = f"{name} is not for streams into a table."
