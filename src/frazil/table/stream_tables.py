@@ -17,7 +17,7 @@ _ARGUMENTS = ("partition_by", "sort_by", "identifier_fields", "properties", "for
 
 @dataclass(frozen=True)
 class StreamTables:
-    """Implement `stream.sink.many_tables.Places` on a catalog. `namespace`: that of names without one. `arguments`: those of
+    """Implement `stream.sink.many_tables.TablePlaces` on a catalog. `namespace`: that of names without one. `arguments`: those of
     `create_table` for tables that are made. The functions are the catalog's own."""
 
     backend: CatalogBackend

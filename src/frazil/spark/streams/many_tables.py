@@ -18,14 +18,14 @@ from frazil.spark.streams.writer import SinkArguments, adaptive, check_frame, mo
 from frazil.spark.types.spark_types import from_spark
 from frazil.spec.types import StringType
 from frazil.stream.sink.many_options import many_options
-from frazil.stream.sink.many_tables import ManyTablesSink, OnTables, Places, position_of, with_query
+from frazil.stream.sink.many_tables import ManyTablesSink, OnTables, TablePlaces, position_of, with_query
 
 
 @dataclass(frozen=True)
 class ManyTables:
     """Hold what a caller typed about the tables of a stream. `engine_of`: the engine of a session. `shown`: told of each new state."""
 
-    places: Places
+    places: TablePlaces
     table_column: str
     create: bool
     evolve: bool

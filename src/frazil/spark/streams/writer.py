@@ -33,7 +33,7 @@ _UNBOUNDED = "Unbounded data stream doesn't support overwrite operation."
 
 @dataclass(frozen=True)
 class SinkTable:
-    """The table that a stream goes to. `engine_of`: the engine of a session. `shown`: told of each new state."""
+    """Name the table that a stream goes to. `engine_of`: the engine of a session. `shown`: told of each new state."""
 
     backend: CatalogBackend | None
     loaded: LoadedTable
@@ -117,7 +117,7 @@ def check_frame(frame: DataFrame, name: str) -> None:
 
 
 def modes(output: str | None, mode: str | None, options: Mapping[str, Any], of_table: Callable[[], str]) -> tuple[str, str]:
-    """Spark's output mode and the write mode, each of which may be left to the other, and the write mode to the table (`of_table`). Raises
+    """Choose Spark's output mode and the write mode. Each may be left to the other, and the write mode to the table (`of_table`). Raises
     InvalidInput where they contradict."""
     write = str(mode).lower() if mode is not None else named_mode(options)
     output = output.lower() if output is not None else None
@@ -137,7 +137,7 @@ def modes(output: str | None, mode: str | None, options: Mapping[str, Any], of_t
 
 
 def without_sparks(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of the sink: without Spark's own, and those that say where the table is."""
+    """Return the options of the sink: without Spark's own, and those that say where the table is."""
     return {
         k: v
         for k, v in options.items()
@@ -151,7 +151,8 @@ def ends(trigger: Mapping[str, Any]) -> bool:
 
 
 class BatchWriter:
-    """The function of foreachBatch. Spark calls it again with the same number for a batch that it does not know to be done.
+    """Write the batches of a query, as the function of foreachBatch. Spark sends a batch that it does not know to be done again, under the
+    same number.
 
     `watermark_ms`: that of the query's last batch in this run, if a hook asks for it; None: it has had none.
     """
@@ -185,8 +186,11 @@ def query_id_of(session: Any) -> str:
 
 @contextmanager
 def adaptive(session: Any, owner: Any) -> Iterator[None]:
-    """A stream's session has adaptive execution off, for its own plan. A batch's write is an ordinary query, which adaptive execution keeps
-    from writing a file for each task and partition; the session belongs to the query alone."""
+    """Turn adaptive execution on for the time of a batch's write, as the owner's session has it.
+
+    A stream's session has it off, for the stream's own plan. A batch's write is an ordinary query, which adaptive execution keeps from
+    writing a file for each task and partition. The stream's session belongs to the query alone.
+    """
     before, wanted = session.conf.get(_ADAPTIVE, None), str(owner.conf.get(_ADAPTIVE, "true"))
     session.conf.set(_ADAPTIVE, wanted)
     try:
@@ -212,7 +216,7 @@ class TableStreamWriter:
                 self._own = self._own.option("checkpointLocation", str(value))
 
     def option(self, key: str, value: Any) -> Self:
-        """An option of Spark's (checkpointLocation) or of the sink."""
+        """Set an option of Spark's (checkpointLocation) or of the sink."""
         if key.lower() in _CHECKPOINT:
             self._own = self._own.option("checkpointLocation", value)
         self._given = replace(self._given, options={**self._given.options, key: value})

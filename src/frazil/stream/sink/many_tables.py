@@ -38,7 +38,7 @@ _BAD = (InvalidInput, NoSuchTableError, NoSuchNamespaceError)
 """Errors that are about one table or its rows, after which nothing of them is committed."""
 
 
-class Places(Protocol):
+class TablePlaces(Protocol):
     """Find and make the tables of a catalog."""
 
     @property
@@ -88,7 +88,7 @@ class ManyTablesSink:
     """Commit the batches of one run of a query to the tables that rows name. `query_id`: stable over restarts from one checkpoint.
     `on_commit`: called after every batch with its number and TablesResult."""
 
-    places: Places
+    places: TablePlaces
     options: ManyOptions
     query_id: str = ""
     snapshot_properties: Mapping[str, str] = field(default_factory=dict)
