@@ -28,8 +28,7 @@ from frazil.spec.schema import Schema
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.stream.sink.batch import StreamSink
 from frazil.stream.sink.many_options import SET_ASIDE_BAD, ManyOptions
-from frazil.stream.sink.options import SinkOptions, key_ids, mode_of_table, named_mode, sink_options
-from frazil.stream.sink.reduce import OP_COLUMNS
+from frazil.stream.sink.options import OP_COLUMNS, SinkOptions, key_ids, mode_of_table, named_mode, sink_options
 from frazil.stream.sink.split import SET_ASIDE, NamedRows, Rejected, SplitRows
 
 log = logging.getLogger("frazil.stream")
