@@ -19,7 +19,7 @@ from frazil.ops.engine import Engine
 from frazil.ops.operation import writable
 from frazil.spark.host.jvm import is_classic
 from frazil.spark.streams.batch_rows import FrameRows
-from frazil.spark.streams.partition_commits import announce_without_batches, batch_watermark, require_watermark
+from frazil.spark.streams.partition_commits import announce_without_batches, batch_watermark, require_end, require_watermark
 from frazil.stream.hooks import BatchHook, MicroBatch
 from frazil.stream.partitions.commit_hook import PartitionCommit, partition_commit_of
 from frazil.stream.sink.batch import OnCommit, StreamSink, checked_options
@@ -83,18 +83,11 @@ def start(writer: Any, frame: DataFrame, table: SinkTable, given: SinkArguments)
     micro = MicroBatch("", -1, table.name, backend, to.branch, wap_id=to.wap_id)
     partition_commit.check(table.loaded.metadata, micro)
     require_watermark(frame, partition_commit.options)
-    require_end(given, partition_commit)
+    require_end(partition_commit.options, given.ends)
     query = writer.outputMode(output).foreachBatch(batches).start()
     announce = partial(_announce, partition_commit, replace(micro, query_id=query.id), table.loaded, batches)
     announce_without_batches(frame.sparkSession, query, announce, given.ends and partition_commit.options.end_input)
     return query
-
-
-def require_end(given: SinkArguments, partition_commit: PartitionCommit) -> None:
-    """Raise InvalidInput where the end of input is waited for by a trigger that never ends."""
-    if partition_commit.options.end_input and not given.ends:
-        name = "sink.partition-commit.end-input"
-        raise InvalidInput(f"{name}=true has no effect: the query's trigger never ends.", hint="trigger(availableNow=True).", option=name)
 
 
 def _announce(partition_commit: PartitionCommit, batch: MicroBatch, table: LoadedTable, batches: BatchWriter, last: bool) -> None:
