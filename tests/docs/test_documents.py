@@ -83,6 +83,17 @@ def test_scripts_in_the_documents_exist() -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.soak
+def test_the_demo_of_streams_has_every_flight_once_after_its_driver_was_killed(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "demo/streams.py"), "--days", "1", "--kills", "1", "--keep", str(tmp_path / "demo")],
+        cwd=tmp_path, capture_output=True, text=True, timeout=540, env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert "the driver was killed 1 times" in done.stdout and done.stdout.count("in its last state: yes") == 2
+
+
+@pytest.mark.spark
 @pytest.mark.java
 def test_the_demo_runs_and_pyiceberg_agrees(pyiceberg_check: object, tmp_path: Path) -> None:
     python = pyiceberg_check.environment.python  # type: ignore[attr-defined]

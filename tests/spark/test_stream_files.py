@@ -198,7 +198,7 @@ def test_what_would_double_rows_or_be_left_unheard_is_refused(session, tmp_path)
     ending = frazil.write_stream_files(
         source.frame(), str(tmp_path / "o"), partition_by=["dt"], **{KIND: "success-file"}, sink_partition_commit_end_input=True
     )
-    with pytest.raises(InvalidInput, match="end-input needs a query that ends"):
+    with pytest.raises(InvalidInput, match="needs a query that ends"):
         ending.option("checkpointLocation", str(tmp_path / "cp")).start()
 
 

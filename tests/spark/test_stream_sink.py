@@ -244,6 +244,25 @@ def test_the_python_data_source_refuses_what_needs_a_prepared_session(session, t
         drained(writer.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start(table.location()))
 
 
+def test_a_table_that_says_upsert_is_refused_in_a_session_that_is_not_prepared(session, catalog, tmp_path):
+    table = catalog.create_table(
+        "db.t", "id bigint not null, p string, v bigint", identifier_fields=["id"], properties={"write.upsert.enabled": "true"}
+    )
+    where = folder(tmp_path, [(1, "a", 1)], [(1, "b", 2)])
+    frame = stream(session, where).selectExpr("coalesce(id, 0L) as id", "p", "v")
+    with pytest.raises(Exception, match=r"write\.upsert\.enabled says write-mode=upsert(.|\n)*frazil\.install"):
+        drained(
+            frame.writeStream.format("iceberg")
+            .option("checkpointLocation", str(tmp_path / "c"))
+            .trigger(availableNow=True)
+            .start(table.location())
+        )
+    assert held(table) == [] and unknown_files(table) == set()
+    writer = frame.writeStream.format("iceberg").option("write-mode", "append").option("checkpointLocation", str(tmp_path / "c2"))
+    drained(writer.trigger(availableNow=True).start(table.location()))
+    assert held(table) == [(1, "a", 1), (1, "b", 2)], "what the option says goes before what the table says"
+
+
 def test_a_batch_of_the_python_data_source_that_fails_in_a_task_leaves_no_file(session, table, tmp_path):
     def failing(batches):  # after the other task has reported its files
         for b in batches:

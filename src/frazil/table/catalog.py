@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -28,10 +28,12 @@ from frazil.spec.partitioning import PartitionSpec, build_spec
 from frazil.spec.schema import Schema
 from frazil.spec.sorting import SortOrder
 from frazil.storage import place_of, redact, storage_for
+from frazil.stream.sink.many_tables import TablesResult
 from frazil.table import engines
 from frazil.table.create import table_metadata
 from frazil.table.creation import CreateTableTransaction
 from frazil.table.habits import no_such_method
+from frazil.table.stream_tables import StreamTables, creation_arguments
 from frazil.table.table import Table
 
 Identifier = str | tuple[str, ...]
@@ -322,6 +324,47 @@ class Catalog(AbstractContextManager["Catalog"]):
     def list_tables(self, namespace: Identifier) -> list[Parts]:
         """Return the identifiers of the tables in a namespace, namespace included. Raises NoSuchNamespaceError."""
         return self._backend.list_tables(self.identifier_to_tuple(namespace))
+
+    # --- streams
+
+    def write_stream(
+        self,
+        frame: Any,
+        table_column: str,
+        mode: str | None = None,
+        *,
+        create: bool | Mapping[str, Any] = True,
+        evolve: bool = True,
+        namespace: Identifier = (),
+        on_bad_table: str = "fail",
+        set_aside_table: str | None = None,
+        branch: str | None = None,
+        snapshot_properties: Mapping[str, str] = {},
+        on_commit: Callable[[int, TablesResult], object] | None = None,
+        case_sensitive: bool | None = None,
+        **options: Any,
+    ) -> Any:
+        """Return a DataStreamWriter that writes each row of a streaming DataFrame into the table that the row names in `table_column`, one
+        commit for each table and micro-batch, exactly once: `catalog.write_stream(frame, "topic").option("checkpointLocation", …).start()`.
+
+        `mode`: append, upsert or cdc; None: append, or what the table says. `create`: make missing tables and namespaces; a mapping holds
+        arguments of `create_table` for them. `evolve`: add columns that a table lacks and its rows fill. `namespace`: that of names
+        without one. `on_bad_table`: rows that no table takes stop the query ("fail"), or go to `set_aside_table` ("set-aside").
+        `on_commit`: called after each batch with its number and TablesResult. `options`: see docs/streams-sink.md.
+        """
+        tables = StreamTables(
+            self._backend, self._parts, self._full_name, self.create_table, self.create_namespace_if_not_exists,
+            self.identifier_to_tuple(namespace) if namespace else (), creation_arguments(create),
+        )  # fmt: skip
+        given = {
+            "mode": mode, "options": {**options, **({} if branch is None else {"branch": branch})},
+            "snapshot_properties": dict(snapshot_properties), "case_sensitive": case_sensitive,
+        }  # fmt: skip
+        of_tables = {
+            "places": tables, "table_column": table_column, "create": create is not False, "evolve": evolve, "on_bad_table": on_bad_table,
+            "set_aside_table": set_aside_table, "on_tables": on_commit,
+        }  # fmt: skip
+        return engines.stream_writer_of_many(frame, given, of_tables)
 
     # --- namespaces
 

@@ -114,6 +114,11 @@ def stream_writer(frame: Frame, backend: CatalogBackend | None, loaded: LoadedTa
     return _spark_room().stream_writer(frame, backend, loaded, name, given)
 
 
+def stream_writer_of_many(frame: Frame, given: Mapping[str, Any], of_tables: Mapping[str, Any]) -> Any:
+    """Return a DataStreamWriter into many tables. Raises NotInstalledError when PySpark is missing."""
+    return _spark_room().stream_writer_of_many(frame, given, of_tables)
+
+
 def refresh_views(loaded: LoadedTable) -> None:
     """Show temporary views of the running sessions the state after a commit. Does nothing where the room `frazil.spark` is not loaded."""
     if (room := sys.modules.get(_SPARK)) is not None:

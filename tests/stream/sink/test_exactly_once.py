@@ -234,7 +234,7 @@ def test_a_table_that_was_made_anew_under_the_stream_is_not_written(table: Table
     catalog = frazil.load_catalog("test", type="path", warehouse=str(tmp_path))
     catalog.drop_table("db.t")
     new = make_table(tmp_path)
-    with pytest.raises(ValidationError, match="dropped and made anew"):
+    with pytest.raises(ValidationError, match="dropped and created again"):
         sink.commit(0, rows_of(*FIRST))
     assert new.refresh().current_snapshot() is None
 

@@ -325,9 +325,9 @@ def test_a_batch_of_a_reset_is_planned_again_from_its_own_end() -> None:
 def test_a_table_that_was_made_anew_is_not_taken_for_the_old_one() -> None:
     story, other = Story("aa"), Story("a")
     at = at_the_end(story)
-    with pytest.raises(ValidationError, match="dropped and made anew.*on-rollback=earliest"):
+    with pytest.raises(ValidationError, match="dropped and created again.*on-rollback=earliest"):
         drained(other.source(), at)
-    with pytest.raises(ValidationError, match="dropped and made anew"):
+    with pytest.raises(ValidationError, match="dropped and created again"):
         other.source().plan(story.source().initial_offset(), at)
     assert sorted(drained(other.source(on_rollback="earliest"), at)[0]) == [0, 1]
 

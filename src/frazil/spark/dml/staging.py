@@ -3,7 +3,7 @@ number of times.
 
 The source of a MERGE is used several times: its keys prune the target, its rows are matched, unmatched rows are inserted. A DataFrame is a
 query, which Spark would run again each time, perhaps with other results. Files are used instead of Spark's cache because cached blocks are
-computed anew when an executor is lost, and because tasks without a session can map files into memory.
+computed again when an executor is lost, and because tasks without a session can map files into memory.
 
 Rows are numbered: n is the n-th row over the files, in their order. Failed and repeated attempts leave files that no report names; these
 are deleted with the folder, which the caller removes at the end (`remove`).

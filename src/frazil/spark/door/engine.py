@@ -44,7 +44,7 @@ from frazil.spark.host.settings import (
 )
 from frazil.spark.read import changelog_frame, native_read
 from frazil.spark.read.view_refresh import follow, refresh
-from frazil.spark.streams import writer
+from frazil.spark.streams import many_tables, writer
 from frazil.spark.tasks.spark_runner import SparkRunner, runner
 from frazil.spark.types.arrow_types import for_spark
 from frazil.spark.types.spark_types import collated_columns, from_spark
@@ -75,9 +75,25 @@ def stream_writer(
     frame: Any, backend: CatalogBackend | None, loaded: LoadedTable, name: str, given: Mapping[str, Any]
 ) -> writer.TableStreamWriter:
     """Return the stream writer that `write_stream` returns. `given`: the fields of `writer.SinkArguments`."""
+    table = sink_table(backend, loaded, name)
+    _check_frame(frame)
+    return writer.TableStreamWriter(
+        frame, name, writer.SinkArguments(**given), lambda own, rows, typed: writer.start(own, rows, table, typed)
+    )
+
+
+def stream_writer_of_many(frame: Any, given: Mapping[str, Any], of_tables: Mapping[str, Any]) -> writer.TableStreamWriter:
+    """Return the stream writer that `catalog.write_stream` returns. `of_tables`: the fields of `many_tables.ManyTables`."""
+    tables = many_tables.ManyTables(**of_tables, engine_of=engine_on, shown=refresh_views)
+    _check_frame(frame)
+    name = f"named by column {tables.table_column}"
+    begin = lambda own, rows, typed: many_tables.start_many(own, rows, tables, typed)
+    return writer.TableStreamWriter(frame, name, writer.SinkArguments(**given), begin)
+
+
+def _check_frame(frame: Any) -> None:
     if not is_spark_frame(frame):
         raise InvalidInput(f"write_stream takes a streaming DataFrame of Spark, not {type(frame).__name__}.")
-    return writer.TableStreamWriter(frame, sink_table(backend, loaded, name), writer.SinkArguments(**given))
 
 
 def sink_table(backend: CatalogBackend | None, loaded: LoadedTable, name: str) -> writer.SinkTable:

@@ -1,4 +1,4 @@
-"""The rows of a micro-batch as a DataFrame: brought together by key and reduced in tasks, by the one rule of `stream.sink.reduce`.
+"""Bring the rows of a micro-batch together by key and reduce them in tasks of Spark, by the one rule of `stream.sink.reduce`.
 
 The frame is evaluated once. Rows get their place in the frame before the shuffle, which loses it, so that the last row of a key is the one
 that came last in its partition of the source.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -47,11 +47,11 @@ _REPORT = s.StructType([s.StructField("part", s.IntegerType()), s.StructField("r
 
 @dataclass(frozen=True)
 class FrameRows:
-    """Implements `stream.sink.rows.BatchRows`. `metadata`: the table's, for errors."""
+    """Implement `stream.sink.rows.BatchRows`. `metadata`: the table's, for errors; None: there is no table yet."""
 
     frame: DataFrame
     engine: Engine
-    metadata: TableMetadata
+    metadata: TableMetadata | None
 
     @property
     def input(self) -> InputFrame:
@@ -80,7 +80,7 @@ class FrameRows:
         _refuse_memory(context)
         shared(spark, storage, folder)
         try:
-            with clear_errors(self.metadata):
+            with self._errors():
                 try:
                     parts = self._run(how, "stage_part", StageWork(how, self._columns(), folder, storage))
                 except BaseException:
@@ -100,18 +100,21 @@ class FrameRows:
         _refuse_memory(context)
         check_workers(spark)
         attempts = attempts_on(spark, context)
-        with clear_errors(self.metadata), attempts.or_nothing():
+        with self._errors(), attempts.or_nothing():
             parts = self._run(how, "write_part", WriteWork(how, self._columns(), context, tuple(ids), tuple(specs)))
         made = ChangeFiles.together([p[0] for p in parts])
         attempts.repeated = any(p[1] for p in parts)
         attempts.keep(made.locations)
         return made
 
+    def _errors(self) -> AbstractContextManager[None]:
+        return nullcontext() if self.metadata is None else clear_errors(self.metadata)
+
     def _columns(self) -> s.StructType:
         return self.frame.schema
 
     def _run(self, how: Reduction, function: str, work: Any) -> list[Any]:
-        """The reports of the tasks, in the order of their parts."""
+        """Run a function in tasks over the rows of each key; return the tasks' reports, in the order of their parts."""
         spark = self.frame.sparkSession
         names = [f"c{n}" for n in range(len(self.frame.columns))]  # names may hold dots, or differ in case only
         at = {f.name: F.col(name) for f, name in zip(self.frame.schema.fields, names, strict=True)}
@@ -124,7 +127,7 @@ class FrameRows:
 
 
 def _hashed(column: Any, type_: Any) -> Any:
-    """What rows are brought together by: equal keys of the table are equal here, also where they are written in several ways."""
+    """Return the column by which rows are brought together: equal keys of the table are equal in it, in whatever way they are written."""
     return F.lower(F.replace(column.cast("string"), F.lit("-"), F.lit(""))) if isinstance(type_, UUIDType) else column
 
 
@@ -138,7 +141,7 @@ def _refuse_memory(context: WriteContext) -> None:
 
 @dataclass(frozen=True)
 class StageWork:
-    """Reduced rows to Arrow files in a folder that all tasks see. `columns`: those of the frame."""
+    """Describe the work of tasks that write reduced rows to Arrow files, in a folder that all tasks see. `columns`: those of the frame."""
 
     how: Reduction
     columns: s.StructType
@@ -148,7 +151,7 @@ class StageWork:
 
 @dataclass(frozen=True)
 class WriteWork:
-    """Reduced rows to data files and equality deletes of the table."""
+    """Describe the work of tasks that write reduced rows to data files and equality deletes of the table."""
 
     how: Reduction
     columns: s.StructType
@@ -158,7 +161,7 @@ class WriteWork:
 
 
 def stage_part(work: StageWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The last row of each key of one task to one file (none when there are no rows), and one report."""
+    """Write the last row of each key of one task to one file (none when there are no rows), and return one report."""
     part, attempt, _ = _task()
 
     def staged() -> list[str]:
@@ -175,7 +178,7 @@ def stage_part(work: StageWork, batches: Iterator[pa.RecordBatch]) -> Iterator[p
 
 
 def write_part(work: WriteWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The last row of each key of one task to files of the table, and one report."""
+    """Write the last row of each key of one task to files of the table, and return one report."""
     part, attempt, again = _task()
     context = replace(work.context, partition_id=part, task_id=attempt, workers=1)
 
@@ -193,7 +196,7 @@ def _task() -> tuple[int, int, bool]:
 
 
 def _told(work: Callable[[], Any]) -> Any:
-    """Errors about the rows, marked so that the driver raises them as such (`native_write.clear_errors`)."""
+    """Mark errors about the rows so that the driver raises them as such (`native_write.clear_errors`)."""
     try:
         return work()
     except InvalidInput as e:
@@ -201,14 +204,14 @@ def _told(work: Callable[[], Any]) -> Any:
 
 
 def _table(columns: s.StructType, batches: Iterator[pa.RecordBatch]) -> pa.Table:
-    """The rows of one task under the frame's names, with their places in the frame."""
+    """Collect the rows of one task under the frame's names, with their places in the frame."""
     wanted = s.StructType([*columns.fields, s.StructField(POSITION, s.LongType())])
     schema = arrow_schema(_as_text(wanted))
     return pa.Table.from_batches([fitted(pa.RecordBatch.from_arrays(b.columns, names=schema.names), schema) for b in batches], schema)
 
 
 def _as_text(columns: s.StructType) -> s.StructType:
-    """Variants come as JSON text (`arrow_write.shown_to_arrow`). Nulls are looked for where rows are written."""
+    """Return columns with text for variants, which come as JSON (`arrow_write.shown_to_arrow`). Required columns are checked later."""
     fields = [s.StructField(f.name, s.StringType() if isinstance(f.dataType, s.VariantType) else f.dataType, True) for f in columns.fields]
     return s.StructType(fields)
 

@@ -10,7 +10,7 @@ from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from frazil.errors import InvalidInput
-from frazil.spark.streams.partition_commits import announce_without_batches, refuse_end_without_end
+from frazil.spark.streams.partition_commits import announce_without_batches, require_end
 from frazil.stream.partitions.directories.announce import FolderCommit
 
 _CHECKPOINT = "spark.sql.streaming.checkpointLocation"
@@ -59,7 +59,7 @@ class FilesStreamWriter(DataStreamWriter):  # type: ignore[misc]
         if outputMode is not None:
             self.outputMode(outputMode)
         self.options(**options)
-        refuse_end_without_end(self._commit.options, self._ends)
+        require_end(self._commit.options, self._ends)
         if not (self._has_checkpoint or self._spark.conf.get(_CHECKPOINT, None)):
             hint = 'Write .option("checkpointLocation", "…") before start(): without it a restart writes all rows again.'
             raise InvalidInput("write_stream_files needs a checkpoint location.", hint=hint)

@@ -43,11 +43,12 @@ def require_watermark(frame: DataFrame, options: PartitionCommitOptions) -> None
         raise InvalidInput(text, hint=hint, option="sink.partition-commit.trigger")
 
 
-def refuse_end_without_end(options: PartitionCommitOptions, ends: bool) -> None:
+def require_end(options: PartitionCommitOptions, ends: bool) -> None:
     """Raise InvalidInput for `end-input` with a trigger under which the input of a query never ends."""
     if options.enabled and options.end_input and not ends:
+        name = "sink.partition-commit.end-input"
         hint = "Give the query trigger(availableNow=True), or leave the option out."
-        raise InvalidInput("sink.partition-commit.end-input needs a query that ends.", hint=hint, option="sink.partition-commit.end-input")
+        raise InvalidInput(f"{name}=true needs a query that ends, and this one's trigger never ends.", hint=hint, option=name)
 
 
 class PartitionListener(StreamingQueryListener):  # type: ignore[misc]

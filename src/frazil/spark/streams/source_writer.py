@@ -34,7 +34,7 @@ _WHERE = ("path",)
 
 
 class BatchSource(Protocol):
-    """What is needed of the data source's writer of batches (`door.datasource.SourceWriter`)."""
+    """Provide what is needed of the data source's writer of batches (`door.datasource.SourceWriter`)."""
 
     @property
     def table(self) -> tuple[CatalogBackend, LoadedTable, str]: ...
@@ -52,7 +52,7 @@ class BatchSource(Protocol):
 
 
 def stream_options(options: Mapping[str, str], overwrite: bool) -> tuple[SinkOptions, dict[str, str]]:
-    """The options of the sink, and those of the writer of batches with the table's place. `overwrite`: output mode complete.
+    """Split options into those of the sink and those of the writer of batches with the table's place. `overwrite`: output mode complete.
 
     Raises Unsupported for what needs a prepared session.
     """
@@ -82,7 +82,8 @@ def check_mode(options: Mapping[str, str], overwrite: bool, metadata: TableMetad
 
 @dataclass
 class StreamWritten(WriterCommitMessage):
-    """Of one task. `operation_id`: in the names of all files of this try of the batch. `again`: see `stragglers.tried_again`."""
+    """Report what one task has written. `operation_id`: in the names of all files of this try of the batch. `again`: see
+    `stragglers.tried_again`."""
 
     query_id: str
     batch_id: int
@@ -93,7 +94,7 @@ class StreamWritten(WriterCommitMessage):
 
 
 class StreamSourceWriter(DataSourceStreamArrowWriter):
-    """Rows to data files in tasks, then one commit of the files that tasks report, exactly once for each query and batch."""
+    """Write rows to data files in tasks, then commit the files that tasks report in one commit, exactly once for each query and batch."""
 
     def __init__(self, source: BatchSource, options: SinkOptions):
         self._source, self._options = source, options

@@ -21,7 +21,7 @@ from frazil.ops.engine import Engine
 from frazil.ops.operation import writable
 from frazil.spark.host.jvm import is_classic
 from frazil.spark.streams.batch_rows import FrameRows
-from frazil.spark.streams.partition_commits import announce_without_batches, batch_watermark, require_watermark
+from frazil.spark.streams.partition_commits import announce_without_batches, batch_watermark, require_end, require_watermark
 from frazil.spark.streams.upkeep import UpkeepHook
 from frazil.stream.hooks import BatchHook, MicroBatch
 from frazil.stream.partitions.commit_hook import PartitionCommit, partition_commit_of
@@ -36,7 +36,7 @@ _UNBOUNDED = "Unbounded data stream doesn't support overwrite operation."
 
 @dataclass(frozen=True)
 class SinkTable:
-    """The table that a stream goes to. `engine_of`: the engine of a session. `shown`: told of each new state."""
+    """Name the table that a stream goes to. `engine_of`: the engine of a session. `shown`: told of each new state."""
 
     backend: CatalogBackend | None
     loaded: LoadedTable
@@ -70,7 +70,7 @@ def start(writer: Any, frame: DataFrame, table: SinkTable, given: SinkArguments)
     check_frame(frame, table.name)
     backend = writable(table.backend, table.name)
     output, mode = modes(given.output_mode, given.mode, given.options, partial(mode_of_table, given.options, table.loaded.metadata))
-    maintained, options_of_stream = upkeep_options(_without_sparks(given.options))
+    maintained, options_of_stream = upkeep_options(without_sparks(given.options))
     partition_commit, others = partition_commit_of(options_of_stream, given.policies)
     options = checked_options(others, table.loaded, mode=mode)
     if given.on_commit is not None and not callable(given.on_commit):
@@ -90,18 +90,11 @@ def start(writer: Any, frame: DataFrame, table: SinkTable, given: SinkArguments)
     micro = MicroBatch("", -1, table.name, backend, to.branch, wap_id=to.wap_id)
     partition_commit.check(table.loaded.metadata, micro)
     require_watermark(frame, partition_commit.options)
-    require_end(given, partition_commit)
+    require_end(partition_commit.options, given.ends)
     query = writer.outputMode(output).foreachBatch(batches).start()
     announce = partial(_announce, partition_commit, replace(micro, query_id=query.id), table.loaded, batches)
     announce_without_batches(frame.sparkSession, query, announce, given.ends and partition_commit.options.end_input)
     return query
-
-
-def require_end(given: SinkArguments, partition_commit: PartitionCommit) -> None:
-    """Raise InvalidInput where the end of input is waited for by a trigger that never ends."""
-    if partition_commit.options.end_input and not given.ends:
-        name = "sink.partition-commit.end-input"
-        raise InvalidInput(f"{name}=true has no effect: the query's trigger never ends.", hint="trigger(availableNow=True).", option=name)
 
 
 def _announce(partition_commit: PartitionCommit, batch: MicroBatch, table: LoadedTable, batches: BatchWriter, last: bool) -> None:
@@ -124,7 +117,7 @@ def check_frame(frame: DataFrame, name: str) -> None:
 
 
 def modes(output: str | None, mode: str | None, options: Mapping[str, Any], of_table: Callable[[], str]) -> tuple[str, str]:
-    """Spark's output mode and the write mode, each of which may be left to the other, and the write mode to the table (`of_table`). Raises
+    """Choose Spark's output mode and the write mode. Each may be left to the other, and the write mode to the table (`of_table`). Raises
     InvalidInput where they contradict."""
     write = str(mode).lower() if mode is not None else named_mode(options)
     output = output.lower() if output is not None else None
@@ -143,8 +136,8 @@ def modes(output: str | None, mode: str | None, options: Mapping[str, Any], of_t
     return output or ("complete" if write == "complete" else "append"), write
 
 
-def _without_sparks(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of the sink: without Spark's own, and those that say where the table is."""
+def without_sparks(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of the sink: without Spark's own, and those that say where the table is."""
     return {
         k: v
         for k, v in options.items()
@@ -158,7 +151,8 @@ def ends(trigger: Mapping[str, Any]) -> bool:
 
 
 class BatchWriter:
-    """The function of foreachBatch. Spark calls it again with the same number for a batch that it does not know to be done.
+    """Write the batches of a query, as the function of foreachBatch. Spark sends a batch that it does not know to be done again, under the
+    same number.
 
     `watermark_ms`: that of the query's last batch in this run, if a hook asks for it; None: it has had none.
     """
@@ -169,13 +163,11 @@ class BatchWriter:
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         session: Any = frame.sparkSession
-        query_id = session.sparkContext.getLocalProperty(_QUERY)
-        if not query_id:
-            raise InvalidInput("Spark tells no id of the streaming query, without which a batch cannot be committed exactly once.")
+        query_id = query_id_of(session)
         if self._sink.query_id != query_id:
             self._sink = replace(self._sink, query_id=query_id)
         watermark = batch_watermark(self._owner, query_id) if self._sink.hooks else None
-        with _adaptive(session, self._owner):
+        with adaptive(session, self._owner):
             result = self._sink.commit(
                 batch_id, FrameRows(frame, self._engine_of(session), self._sink.table.metadata), watermark_ms=watermark
             )
@@ -184,10 +176,21 @@ class BatchWriter:
                 frame.write.format("noop").mode("append").save()
 
 
+def query_id_of(session: Any) -> str:
+    """Return the id of the query whose batch runs in this thread. Raises InvalidInput where Spark tells none."""
+    query_id = session.sparkContext.getLocalProperty(_QUERY)
+    if not query_id:
+        raise InvalidInput("Spark tells no id of the streaming query, without which a batch cannot be committed exactly once.")
+    return str(query_id)
+
+
 @contextmanager
-def _adaptive(session: Any, owner: Any) -> Iterator[None]:
-    """A stream's session has adaptive execution off, for its own plan. A batch's write is an ordinary query, which adaptive execution keeps
-    from writing a file for each task and partition; the session belongs to the query alone."""
+def adaptive(session: Any, owner: Any) -> Iterator[None]:
+    """Turn adaptive execution on for the time of a batch's write, as the owner's session has it.
+
+    A stream's session has it off, for the stream's own plan. A batch's write is an ordinary query, which adaptive execution keeps from
+    writing a file for each task and partition. The stream's session belongs to the query alone.
+    """
     before, wanted = session.conf.get(_ADAPTIVE, None), str(owner.conf.get(_ADAPTIVE, "true"))
     session.conf.set(_ADAPTIVE, wanted)
     try:
@@ -200,11 +203,12 @@ def _adaptive(session: Any, owner: Any) -> Iterator[None]:
 
 
 class TableStreamWriter:
-    """What `t.write_stream` returns: a DataStreamWriter whose `start()` writes into the table."""
+    """Provide the DataStreamWriter that `write_stream` returns. `begin`: starts the query, from Spark's own writer, the frame and what the
+    caller typed."""
 
-    def __init__(self, frame: DataFrame, table: SinkTable, given: SinkArguments):
-        check_frame(frame, table.name)
-        self._frame, self._table, self._given = frame, table, given
+    def __init__(self, frame: DataFrame, name: str, given: SinkArguments, begin: Callable[[Any, DataFrame, SinkArguments], Any]):
+        check_frame(frame, name)
+        self._frame, self._given, self._begin = frame, given, begin
         own = frame.writeStream
         self._own: Any = getattr(own, "own", own)  # of a prepared session, whose writers would look at the format
         for key, value in given.options.items():
@@ -212,7 +216,7 @@ class TableStreamWriter:
                 self._own = self._own.option("checkpointLocation", str(value))
 
     def option(self, key: str, value: Any) -> Self:
-        """An option of Spark's (checkpointLocation) or of the sink."""
+        """Set an option of Spark's (checkpointLocation) or of the sink."""
         if key.lower() in _CHECKPOINT:
             self._own = self._own.option("checkpointLocation", value)
         self._given = replace(self._given, options={**self._given.options, key: value})
@@ -240,7 +244,7 @@ class TableStreamWriter:
         """Start the query: a StreamingQuery."""
         if options:
             self.options(**options)
-        return start(self._own, self._frame, self._table, self._given)
+        return self._begin(self._own, self._frame, self._given)
 
     def __getattr__(self, name: str) -> Any:
         told = f"{name} is not for streams into a table."

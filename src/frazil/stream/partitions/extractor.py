@@ -23,7 +23,7 @@ _OF_TIME = {"hour": r"(\d{4,})-(\d\d)-(\d\d)-(\d\d)", "day": r"(\d{4,})-(\d\d)-(
 
 
 class UnparsablePartition(FrazilError, ValueError):
-    """The time of a partition cannot be told from its values."""
+    """Report that the time of a partition cannot be told from its values."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 The mark is looked for inside each attempt of the commit, on the branch that is written, and set in the same swap as the rows
 (`commit.done_once`). So a batch that comes again after a crash, at whatever point it happened, finds itself there and adds nothing; the
-files it has written anew are removed. An unknown outcome is raised and keeps every file: Spark sends the batch again, and the mark decides.
+files that it has written again are removed. An unknown outcome is raised and keeps every file: Spark sends the batch again, and the mark
+decides.
 """
 
 from __future__ import annotations
@@ -99,12 +100,12 @@ class StreamSink:
         return replace(micro, branch=to.branch, wap_id=to.wap_id)
 
     def _load(self) -> None:
-        """The newest state. Raises ValidationError when another table has the name now."""
+        """Load the newest state of the table. Raises ValidationError when another table has the name now."""
         fresh = self.backend.load(self.table.identifier or (self.table.metadata.location,))
         before, now = self.table.metadata.table_uuid, fresh.metadata.table_uuid
         if before is not None and now is not None and before != now:
             raise ValidationError(
-                f"Table {self.name} was dropped and made anew while the stream was running: its uuid was {before}, is {now}.",
+                f"Table {self.name} was dropped and created again while the stream was running: its uuid was {before}, is {now}.",
                 hint="Start the query again, with a new checkpoint folder, if it is meant to go on with the new table.", table=self.name,
             )  # fmt: skip
         self.table = fresh
@@ -135,8 +136,8 @@ class StreamSink:
                 micro = self._placed(micro, stage)
 
     def _helps_again(self, conflict: ValidationException, stage: BatchStage | FilesStage) -> bool:
-        """Whether the batch may be staged once more, on the newest state: rows that it had looked up were changed by others, or came where
-        its equality deletes do not reach."""
+        """Tell whether the batch may be staged once more, on the newest state: rows that it had looked up were changed by others, or came
+        where its equality deletes do not reach."""
         if not self.options.keyed:
             return False
         return self.options.strategy == LOOKUP or (isinstance(conflict, RowsOutOfReach) and stage.repeatable)
@@ -157,7 +158,7 @@ class StreamSink:
         return operation.result
 
     def _java(self, txn: Txn, branch: str) -> JavaMark | None:
-        """What Java's sink has committed of this query, where Frazil's has committed nothing yet: a query that changed its sink goes on."""
+        """Find what Java's sink has committed of this query where Frazil's has committed nothing yet: a query that changed its sink."""
         metadata = self.table.metadata
         if self._asked_java or already_done(metadata, txn, branch) is not None:
             return None
@@ -180,7 +181,7 @@ class StreamSink:
 
 
 class _NoRows(Exception):
-    """Ends an operation that has nothing to commit."""
+    """End an operation that has nothing to commit."""
 
 
 def checked_options(given: Mapping[str, Any], table: LoadedTable, *, mode: str | None = None) -> SinkOptions:

@@ -46,7 +46,7 @@ class BatchStage:
 
     @property
     def repeatable(self) -> bool:
-        """Whether the rows of a batch with equality deletes can be written once more."""
+        """Tell whether the rows of a batch with equality deletes can be written once more."""
         return self._rows.repeatable
 
     def where_to(self, metadata: TableMetadata) -> WrittenTo:
@@ -63,13 +63,13 @@ class BatchStage:
         return self._looked_up(operation)
 
     def discard(self, storage: Storage) -> None:
-        """Nothing is written before the batch is staged."""
+        """Do nothing: no file is written before the batch is staged."""
 
     def _target(self, operation: TableOperation) -> WriteTarget:
         return self._named(operation.target(self._arguments, self._rows.input.engine))
 
     def _named(self, to: WriteTarget) -> WriteTarget:
-        """The same write, whose files carry the query and the batch in their names."""
+        """Return the same write, whose files carry the query and the batch in their names."""
         return replace(to, options=replace(to.options, named_for=self._named_for))
 
     # --- rows as they are
@@ -81,7 +81,7 @@ class BatchStage:
         return appended(staged, to) if self.came else StagedWrite(())
 
     def _replaced(self, operation: TableOperation) -> StagedWrite:
-        """All rows of the branch go, in the commit that adds the new ones; where there are none of either, nothing is done."""
+        """Replace all rows of the branch by those of the batch, in one commit; where there are none of either, nothing is done."""
         to = self._target(operation)
         staged = written(self._rows.input, to)
         self.came = bool(staged.files) or _holds_files(to)
@@ -94,7 +94,7 @@ class BatchStage:
         return reduction(self._options, schema, key_ids(self._options, schema), columns, self._rows.case_sensitive)
 
     def _evolved(self, to: WriteTarget) -> tuple[WriteTarget, Reduction, tuple[Action, ...]]:
-        """With merge-schema the table gets the columns that only the frame has, in the same commit."""
+        """Add the columns that only the frame has to the table, with merge-schema, in the same commit."""
         how, changes = self._reduction(to.metadata.schema()), ()
         if to.options.merge_schema:
             wanted = Schema(*(f for f in self._rows.schema.fields if f.name not in how.unstored))
@@ -165,8 +165,8 @@ def _holds_files(to: WriteTarget) -> bool:
 
 
 def _merge_by(how: Reduction, merge_schema: bool) -> Merge:
-    """The MERGE of a reduced batch: its keys are there once, null is a key, and a column tells which rows are removed. With `merge_schema`
-    columns and members of structs that the batch lacks stay as they are."""
+    """Build the MERGE of a reduced batch: its keys are there once, null is a key, and a column tells which rows are removed. With
+    `merge_schema` columns and members of structs that the batch lacks stay as they are."""
     pairs = zip(how.keys.fields, how.key_names, strict=True)
     parts: list[Expression] = []
     for f, name in pairs:

@@ -63,7 +63,7 @@ def specs_to_delete_in(metadata: TableMetadata, storage: Storage, branch: str, o
 
 
 class RowsOutOfReach(ValidationException):
-    """The branch got rows in a partition spec for which a batch has written no equality deletes."""
+    """Report that the branch got rows in a partition spec for which a batch has written no equality deletes."""
 
 
 @dataclass(frozen=True)

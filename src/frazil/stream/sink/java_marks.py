@@ -15,7 +15,7 @@ QUERY, EPOCH = "spark.sql.streaming.queryId", "spark.sql.streaming.epochId"
 
 @dataclass(frozen=True)
 class JavaMark:
-    """The last batch of a query that is in the history of a branch, and its snapshot."""
+    """Name the last batch of a query that is in the history of a branch, and its snapshot."""
 
     number: int
     snapshot_id: int

@@ -117,7 +117,7 @@ def mode_of_table(given: Mapping[str, Any], metadata: TableMetadata) -> str:
 
 
 def _parted(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The stream's own options by their Python names, and all others as they are."""
+    """Split options into the stream's own, by their Python names, and all others, as they are."""
     own: dict[str, Any] = {}
     rest: dict[str, Any] = {}
     for key, value in given.items():

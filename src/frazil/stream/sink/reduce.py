@@ -165,7 +165,7 @@ def _last(rows: pa.Table, keys: pa.Table, how: Reduction, removed: pa.ChunkedArr
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The values of a column of an extension type, as uuids are, which Arrow cannot group by."""
+    """Return the plain values of a column of an extension type, as uuids are, by which Arrow cannot group."""
     if not isinstance(column.type, pa.ExtensionType):
         return column
     return pa.chunked_array([c.storage for c in column.chunks], column.type.storage_type)

@@ -28,11 +28,11 @@ from frazil.tasks.runner import InProcess, Runner
 
 
 class BatchRows(Protocol):
-    """The rows of one micro-batch. They are evaluated once: by one of `input`, `staged` and `written`."""
+    """Hand over the rows of one micro-batch. They are evaluated once: by one of `input`, `staged` and `written`."""
 
     @property
     def input(self) -> InputFrame:
-        """The frame and its engine, for writes that take rows as they are."""
+        """Return the frame and its engine, for writes that take rows as they are."""
 
     @property
     def schema(self) -> Schema: ...
@@ -42,21 +42,21 @@ class BatchRows(Protocol):
 
     @property
     def repeatable(self) -> bool:
-        """Whether `written` may be called again, which evaluates no row again."""
+        """Tell whether `written` may be called again, which evaluates no row again."""
 
     def runner(self, metadata: TableMetadata, storage: Storage) -> tuple[Engine, Runner]:
-        """Who looks for the keys in the table's files."""
+        """Return the engine and the runner that look for the keys in the table's files."""
 
     def staged(self, how: Reduction, context: WriteContext) -> AbstractContextManager[MergeSource]:
-        """The last row of each key, where all tasks can read them (see `Reduced.source`); gone at the end."""
+        """Stage the last row of each key where all tasks can read them (see `Reduced.source`); gone at the end."""
 
     def written(self, how: Reduction, context: WriteContext, ids: Sequence[int], specs: Sequence[int]) -> ChangeFiles:
-        """The last row of each key as data files and equality deletes (see `equality.write_changes`); after an error none is left."""
+        """Write the last row of each key as data files and equality deletes (see `equality.write_changes`); after an error none is left."""
 
 
 @dataclass
 class ArrowRows:
-    """Implements `BatchRows` for anything with an Arrow stream, in this process. `like`: the table's columns, by which Python values are
+    """Implement `BatchRows` for anything with an Arrow stream, in this process. `like`: the table's columns, by which Python values are
     read."""
 
     frame: Any

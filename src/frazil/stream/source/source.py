@@ -132,7 +132,7 @@ class StreamSource:
     # --- the table
 
     def _current(self, fresh: bool = False) -> _View:
-        """Return the table's state, loaded anew when the last one is older than the monitor interval."""
+        """Return the table's state, loaded again when the last one is older than the monitor interval."""
         due = self._clock.now() - self._loaded_at >= self._options.monitor_interval_ms / 1000
         if self._view is None or ((due or fresh) and not self._frozen):
             loaded = self._load()
@@ -204,12 +204,12 @@ class StreamSource:
         began = self._begin(view, offset)
         if began is None:
             return dict(start)
-        anew = offset is None or began != offset.position or offset.table_uuid != uuid
+        must_name_start = offset is None or began != offset.position or offset.table_uuid != uuid
         chosen = self._options.limits if limits is None else limits
         end = next_position(view.history, began, self._options, chosen, view.added, lambda p: self._pages_of(view, p))
-        if end == began and not anew:
+        if end == began and not must_name_start:
             return dict(start)
-        return Offset(uuid, end, began if anew else None).to_dict()
+        return Offset(uuid, end, began if must_name_start else None).to_dict()
 
     def _begin(self, view: _View, offset: Offset | None) -> Position | None:
         """Return where reading goes on: at the position, or where the strategy or a policy for lost positions says. None: not yet known."""
@@ -240,7 +240,7 @@ class StreamSource:
             return policy
         table, snapshot_id = view.metadata.location, offset.position.snapshot_id
         if offset.table_uuid != str(view.metadata.table_uuid):
-            text = f"Table {table} was dropped and made anew: the checkpoint is of uuid {offset.table_uuid}, the table's is "
+            text = f"Table {table} was dropped and created again: the checkpoint is of uuid {offset.table_uuid}, the table's is "
             text += f"{view.metadata.table_uuid}."
         elif lost is Lost.EXPIRED:
             text = f"Cannot load current offset at snapshot {snapshot_id}, the snapshot was expired or removed (table {table})."

@@ -34,7 +34,7 @@ class PartitionContext:
 
     @property
     def partition_spec(self) -> dict[str, str]:
-        """The values by key, as Flink's context has them."""
+        """Return the values by key, as Flink's context has them."""
         return dict(zip(self.partition_keys, self.partition_values, strict=True))
 
 

@@ -1,0 +1,83 @@
+"""Start streaming writes into many tables, which the rows name in a column. The commits are those of `stream.sink.many_tables`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from frazil.catalog import LoadedTable
+from frazil.errors import InvalidInput
+from frazil.ops.engine import Engine
+from frazil.ops.operation import writable
+from frazil.spark.host.settings import is_case_sensitive
+from frazil.spark.streams.split_frame import split_frame
+from frazil.spark.streams.writer import SinkArguments, adaptive, check_frame, modes, query_id_of, without_sparks
+from frazil.spark.types.spark_types import from_spark
+from frazil.spec.types import StringType
+from frazil.stream.sink.many_options import many_options
+from frazil.stream.sink.many_tables import ManyTablesSink, OnTables, TablePlaces, position_of, with_query
+
+
+@dataclass(frozen=True)
+class ManyTables:
+    """Hold what a caller typed about the tables of a stream. `engine_of`: the engine of a session. `shown`: told of each new state."""
+
+    places: TablePlaces
+    table_column: str
+    create: bool
+    evolve: bool
+    on_bad_table: str
+    set_aside_table: str | None
+    engine_of: Callable[[Any], Engine]
+    shown: Callable[[LoadedTable], object] = lambda _: None
+    on_tables: OnTables | None = None
+
+
+def start_many(writer: Any, frame: DataFrame, tables: ManyTables, given: SinkArguments) -> Any:
+    """Start the query. `writer`: Spark's DataStreamWriter, with its trigger, name and checkpoint. Everything that can be checked is
+    checked first."""
+    check_frame(frame, f"named by column {tables.table_column}")
+    writable(tables.places.backend, tables.table_column)
+    options = without_sparks(given.options)
+    output, mode = modes(given.output_mode, given.mode, options, lambda: "append")
+    named = mode if given.mode is not None or given.output_mode is not None and mode != "append" else None
+    checked = many_options(
+        tables.table_column, named, options, create=tables.create, evolve=tables.evolve, on_bad_table=tables.on_bad_table,
+        set_aside_table=tables.set_aside_table,
+    )  # fmt: skip
+    if tables.on_tables is not None and not callable(tables.on_tables):
+        raise InvalidInput(f"on_commit is a function of the batch's number and its TablesResult, not {tables.on_tables!r}.")
+    if tables.set_aside_table is not None:
+        tables.places.parts(tables.set_aside_table)
+    at = _table_column(frame, tables.table_column)
+    sink = ManyTablesSink(tables.places, checked, "", dict(given.snapshot_properties), tables.on_tables, tables.shown, given.case_sensitive)
+    return writer.outputMode(output).foreachBatch(_Batches(sink, at, tables.engine_of, frame.sparkSession)).start()
+
+
+def _table_column(frame: DataFrame, name: str) -> int:
+    """Find the position of the column that names the tables. Raises InvalidInput where there is none, or where it holds no text."""
+    schema = from_spark(frame.schema)
+    at = position_of(name, schema, is_case_sensitive(frame.sparkSession))
+    if at is None:
+        raise InvalidInput(f"table_column names {name}, which is no column.", hint=f"Columns: {', '.join(frame.columns)}.")
+    if not isinstance(schema.fields[at].field_type, StringType):
+        raise InvalidInput(f"table_column: {name} is of type {schema.fields[at].field_type}, and names of tables are text.")
+    return at
+
+
+class _Batches:
+    """Write the batches of a query (the function for foreachBatch)."""
+
+    def __init__(self, sink: ManyTablesSink, at: int, engine_of: Callable[[Any], Engine], owner: Any):
+        self._sink, self._at, self._engine_of, self._owner = sink, at, engine_of, owner
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        session: Any = frame.sparkSession
+        self._sink = with_query(self._sink, query_id_of(session))
+        with adaptive(session, self._owner), split_frame(frame, self._at, self._engine_of(session)) as split:
+            result = self._sink.commit(batch_id, split)
+            if result.skipped:  # nothing was evaluated, but Spark learns watermark and state only from rows that it has seen
+                frame.write.format("noop").mode("append").save()

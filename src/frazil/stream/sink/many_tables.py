@@ -1,0 +1,300 @@
+"""Commit the micro-batches of one streaming query to many tables, which the rows name in a column (Flink's dynamic sink).
+
+Each table gets one commit for each batch that has rows of it, with its own mark of the query and the batch (`stream.sink.batch`), so that a
+batch that comes again after a crash between two tables' commits goes to the tables that lack it, and to no other. Rows that no table takes
+stop the query, or are set aside: they go to a table of their own, in the last commit of the batch. The mark of that commit says that the
+whole batch is done; without it a table that was mended before a replay would get rows that were set aside as well.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from frazil.catalog import CatalogBackend, Identifier, LoadedTable
+from frazil.commit.done_once import Txn, already_done
+from frazil.errors import (
+    FrazilError,
+    InvalidInput,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+    ValidationException,
+)
+from frazil.ops.result import CommitResult, skipped
+from frazil.spec.schema import Schema
+from frazil.spec.snapshot import MAIN_BRANCH
+from frazil.stream.sink.batch import StreamSink
+from frazil.stream.sink.many_options import SET_ASIDE_BAD, ManyOptions
+from frazil.stream.sink.options import OP_COLUMNS, SinkOptions, key_ids, mode_of_table, named_mode, sink_options
+from frazil.stream.sink.split import SET_ASIDE, NamedRows, Rejected, SplitRows
+
+log = logging.getLogger("frazil.stream")
+_ONLY_OF_CHANGES = ("_change_ordinal", "_commit_snapshot_id")
+_BAD = (InvalidInput, NoSuchTableError, NoSuchNamespaceError)
+"""Errors that are about one table or its rows, after which nothing of them is committed."""
+
+
+class TablePlaces(Protocol):
+    """Find and make the tables of a catalog."""
+
+    @property
+    def backend(self) -> CatalogBackend:
+        """Return the catalog that takes the commits."""
+
+    def parts(self, name: str) -> Identifier:
+        """Return the identifier that a row's text names. Raises InvalidInput where it names none."""
+
+    def full_name(self, parts: Identifier) -> str:
+        """Return the table's name for messages."""
+
+    def needed(self, frame: Any) -> frozenset[str]:
+        """Return the columns of a frame without which a new table cannot be made: sources of its partitions and of its sort order."""
+
+    def create(self, parts: Identifier, frame_or_schema: Any, as_asked: bool) -> LoadedTable:
+        """Make a table. `as_asked`: with the caller's own arguments. Raises TableAlreadyExistsError where another writer was first."""
+
+
+@dataclass(frozen=True)
+class SetAside:
+    """Tell what was set aside of a batch: the name that the rows gave, why no table took them, and how many they are."""
+
+    table_name: str | None
+    reason: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class TablesResult:
+    """Tell what became of one micro-batch of a stream into many tables.
+
+    `tables`: the result of each table's commit, by its full name. `set_aside`: rows that no table took. `skipped`: the batch was committed
+    before as a whole.
+    """
+
+    tables: Mapping[str, CommitResult] = field(default_factory=dict)
+    set_aside: tuple[SetAside, ...] = ()
+    skipped: bool = False
+
+
+OnTables = Callable[[int, TablesResult], object]
+
+
+@dataclass
+class ManyTablesSink:
+    """Commit the batches of one run of a query to the tables that rows name. `query_id`: stable over restarts from one checkpoint.
+    `on_commit`: called after every batch with its number and TablesResult."""
+
+    places: TablePlaces
+    options: ManyOptions
+    query_id: str = ""
+    snapshot_properties: Mapping[str, str] = field(default_factory=dict)
+    on_commit: OnTables | None = None
+    shown: Callable[[LoadedTable], object] = lambda _: None
+    case_sensitive: bool | None = None
+
+    def commit(self, batch_id: int, split: SplitRows) -> TablesResult:
+        """Write and commit one batch to all its tables. Where the whole batch was committed before, its rows are not evaluated.
+
+        Raises what a table refuses, unless bad tables are set aside; ValidationError for a batch that comes after a later one (on-rewind).
+        """
+        result = TablesResult(skipped=True) if self._was_set_aside(batch_id) else self._committed(batch_id, split)
+        if self.on_commit is not None:
+            self.on_commit(batch_id, result)
+        return result
+
+    def _committed(self, batch_id: int, split: SplitRows) -> TablesResult:
+        done: dict[str, CommitResult] = {}
+        aside: list[SetAside] = []
+        by_table, unnamed = self._by_table(split.groups)
+        for group, error in unnamed:
+            aside.append(self._bad(group, error))
+        for parts, groups in sorted(by_table.items()):
+            batch = _TableBatch(self, batch_id, parts, groups, split)
+            try:
+                done[self.places.full_name(parts)] = batch.commit()
+            except ValidationException:
+                raise
+            except _BAD as error:
+                if batch.is_committed():
+                    raise
+                aside += [self._bad(group, error) for group in groups]
+        if aside:
+            self._set_aside(batch_id, split, aside)
+        return TablesResult(done, tuple(aside))
+
+    def _by_table(self, groups: Sequence[NamedRows]) -> tuple[dict[Identifier, list[NamedRows]], list[tuple[NamedRows, FrazilError]]]:
+        """Bring together the names that mean one table: it gets one commit for each batch, so that its mark is that of all its rows."""
+        found: dict[Identifier, list[NamedRows]] = {}
+        unnamed: list[tuple[NamedRows, FrazilError]] = []
+        aside = None if self.options.set_aside_table is None else self.places.parts(self.options.set_aside_table)
+        for group in groups:
+            try:
+                if group.name is None:
+                    raise InvalidInput(f"Column {self.options.table_column} is null.", hint="It names the table of each row.")
+                parts = self.places.parts(group.name)
+                if parts == aside:
+                    raise InvalidInput(f"{group.name} is the table that takes rows which are set aside.")
+            except InvalidInput as error:
+                unnamed.append((group, error))
+            else:
+                found.setdefault(parts, []).append(group)
+        return found, unnamed
+
+    # --- rows that no table takes
+
+    def _bad(self, group: NamedRows, error: FrazilError) -> SetAside:
+        if self.options.on_bad_table != SET_ASIDE_BAD:
+            error.advise(
+                f"{group.rows} rows name it in column {self.options.table_column}. on_bad_table='set-aside' with set_aside_table puts such "
+                "rows into a table of their own, and the query goes on."
+            )
+            raise error
+        return SetAside(group.name, str(error), group.rows)
+
+    def _set_aside(self, batch_id: int, split: SplitRows, aside: Sequence[SetAside]) -> None:
+        assert self.options.set_aside_table is not None
+        parts = self.places.parts(self.options.set_aside_table)
+        for one in aside:
+            log.warning("Batch %d: %d rows of %s are set aside: %s", batch_id, one.rows, one.table_name, one.reason)
+        loaded = self._aside_table(parts) or self._made(parts, SET_ASIDE, as_asked=False)
+        options = SinkOptions(on_rewind=self.options.on_rewind)
+        sink = StreamSink(self.places.backend, loaded, self.places.full_name(parts), self.query_id, options, shown=self.shown)
+        reasons = {one.table_name: one.reason for one in aside}
+        sink.commit(batch_id, split.rejected(Rejected(self.query_id, batch_id, reasons)))
+
+    def _was_set_aside(self, batch_id: int) -> bool:
+        """Tell whether the last commit of the batch, that of the rows set aside, was done: then so were all others."""
+        if self.options.set_aside_table is None:
+            return False
+        loaded = self._aside_table(self.places.parts(self.options.set_aside_table))
+        txn = Txn(self.query_id, batch_id, self.options.on_rewind)
+        return loaded is not None and already_done(loaded.metadata, txn, MAIN_BRANCH) is not None
+
+    def _aside_table(self, parts: Identifier) -> LoadedTable | None:
+        try:
+            return self.places.backend.load(parts)
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return None
+
+    def _made(self, parts: Identifier, frame_or_schema: Any, as_asked: bool = True) -> LoadedTable:
+        try:
+            return self.places.create(parts, frame_or_schema, as_asked)
+        except TableAlreadyExistsError:  # another writer was first
+            return self.places.backend.load(parts)
+
+
+class _TableBatch:
+    """Commit the rows of one batch that go to one table."""
+
+    def __init__(self, sink: ManyTablesSink, batch_id: int, parts: Identifier, groups: Sequence[NamedRows], split: SplitRows):
+        self._sink, self._batch_id, self._parts, self._split = sink, batch_id, parts, split
+        self._names = [g.name for g in groups if g.name is not None]
+        self._filled = frozenset(i for g in groups for i in g.filled)
+
+    def commit(self) -> CommitResult:
+        """Make the table where it is missing, then write and commit its rows, unless they are committed already."""
+        loaded = self._load_or_make()
+        sink = self._table_sink(loaded)
+        txn = Txn(sink.query_id, self._batch_id, sink.options.on_rewind)
+        if (before := already_done(loaded.metadata, txn, self._branch(sink))) is not None:
+            return skipped(before.snapshot_id)
+        columns = self._columns(loaded.metadata.schema(), sink.options)
+        return sink.commit(self._batch_id, self._split.rows(self._names, columns, loaded.metadata))
+
+    def is_committed(self) -> bool:
+        """Tell whether the table has the batch, so that an error came after its commit."""
+        try:
+            loaded = self._sink.places.backend.load(self._parts)
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return False
+        try:
+            sink = self._table_sink(loaded)
+            txn = Txn(sink.query_id, self._batch_id, "skip")
+            return already_done(loaded.metadata, txn, self._branch(sink)) is not None
+        except InvalidInput:  # options that do not fit the table, with which nothing was committed
+            return False
+
+    def _branch(self, sink: StreamSink) -> str:
+        return sink.where_to(self._split.engine).branch
+
+    def _table_sink(self, loaded: LoadedTable) -> StreamSink:
+        many = self._sink
+        given = many.options.of_table
+        mode = many.options.mode
+        if mode is None and named_mode(given) is None:
+            mode = mode_of_table(given, loaded.metadata)
+        options = sink_options(given, mode=mode)
+        return StreamSink(
+            many.places.backend, loaded, many.places.full_name(self._parts), many.query_id, options, many.snapshot_properties,
+            shown=many.shown, case_sensitive=many.case_sensitive,
+        )  # fmt: skip
+
+    # --- the table
+
+    def _load_or_make(self) -> LoadedTable:
+        many = self._sink
+        try:
+            return many.places.backend.load(self._parts)
+        except (NoSuchTableError, NoSuchNamespaceError) as error:
+            if not many.options.create:
+                error.advise("create=True makes it.")
+                raise
+        options = sink_options(many.options.of_table, mode=many.options.mode)
+        columns = self._new_columns(options)
+        rows = self._split.rows(self._names, columns)
+        if options.key_columns:
+            key_ids(options, rows.schema)  # before a table is made that cannot take the rows
+        return many._made(self._parts, rows.input.frame)
+
+    def _new_columns(self, options: SinkOptions) -> list[int]:
+        """Choose the columns of a new table: those that its rows fill, and those without which it cannot be made or looked up."""
+        many, fields = self._sink, self._split.schema.fields
+        control = {self._at(n) for n in self._control(options)} | {self._at(many.options.table_column)}
+        stored = [i for i in range(len(fields)) if i not in control]
+        if not many.options.evolve:
+            return stored
+        names = (*options.key_columns, *many.places.needed(self._split.rows(self._names, stored).input.frame))
+        needed = {self._at(name) for name in names}
+        return [i for i in stored if i in self._filled or i in needed] or stored
+
+    def _columns(self, table: Schema, options: SinkOptions) -> list[int]:
+        """Choose the columns to write: those that the table has, those that its rows fill, and those that say how rows are applied. Of a
+        column that the table lacks and no row fills there is nothing to write."""
+        control = {self._at(n) for n in (*self._control(options), *options.key_columns)}
+        names_table = self._at(self._sink.options.table_column)
+
+        def stored(i: int, name: str) -> bool:
+            return table.get_field(name, self._split.case_sensitive) is not None or (i != names_table and i in self._filled)
+
+        return [i for i, f in enumerate(self._split.schema.fields) if i in control or stored(i, f.name)]
+
+    def _control(self, options: SinkOptions) -> list[str]:
+        """List the columns that say how rows are applied, and are stored only where the table has them."""
+        if not options.keyed:
+            return []
+        found = [] if options.order_column is None else [options.order_column]
+        if options.mode == "cdc":
+            op = options.op_column or next((n for n in OP_COLUMNS if self._at(n) is not None), None)
+            found += [] if op is None else [op, *(_ONLY_OF_CHANGES if op.lower() == OP_COLUMNS[1] else ())]
+        return found
+
+    def _at(self, name: str) -> int | None:
+        """Find the position of a column; None: the frame has none of that name."""
+        return position_of(name, self._split.schema, self._split.case_sensitive)
+
+
+def position_of(name: str, schema: Schema, case_sensitive: bool) -> int | None:
+    """Find the position of a column at the top of a schema; None: there is none of that name."""
+    names = [f.name for f in schema.fields]
+    if name in names:
+        return names.index(name)
+    lowered = [n.lower() for n in names]
+    return lowered.index(name.lower()) if not case_sensitive and name.lower() in lowered else None
+
+
+def with_query(sink: ManyTablesSink, query_id: str) -> ManyTablesSink:
+    """Return the sink for the query with this id."""
+    return sink if sink.query_id == query_id else replace(sink, query_id=query_id)
