@@ -15,6 +15,7 @@ from hypothesis import settings
 
 from frazil.catalog import Catalog, load_catalog
 from tests import golden as golden_tables
+from tests.builders.examples import SOAK
 from tests.peers import checks
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -33,7 +34,11 @@ settings.load_profile("frazil")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse tests that take a SparkSession, through whichever fixture, and are not marked `spark`."""
+    """Refuse tests that take a SparkSession, through whichever fixture, and are not marked `spark`; property tests are long in `make soak`."""
+    if SOAK:
+        for item in items:
+            if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+                item.add_marker("soak")
     taking = [i for i in items if "plain_spark" in getattr(i, "fixturenames", ())]
     if unmarked := [i.nodeid for i in taking if i.get_closest_marker("spark") is None]:
         raise pytest.UsageError(f"These tests take a SparkSession; mark them with pytest.mark.spark: {', '.join(unmarked)}")
@@ -108,7 +113,7 @@ def spark(plain_spark: Any) -> Any:
 
 @pytest.fixture(scope="session")
 def java_check() -> Iterator[checks.JavaCheck]:
-    """Real Java Iceberg opens tables: `java_check(locations, write=False, light=False)` -> results by location.
+    """Real Java Iceberg opens tables: `java_check(locations, write=False, light=False, newest=0)` -> results by location.
 
     One JVM serves all tests of a run. Each result has `ok`, `problems`, `rows`, `sum`, `snapshots`, `refs`; with `write=True` Java goes on
     with a scratch copy (append, delete, merge, compact, expire) and tells it under `write`.
