@@ -19,6 +19,7 @@ from tests.builders.examples import SOAK
 from tests.peers import checks
 
 ROOT = Path(__file__).resolve().parent.parent
+PRELOADED = ROOT / "tests" / "builders" / "preloaded"
 CACHE = Path(os.environ.get("FRAZIL_TEST_CACHE", ROOT / ".cache"))
 
 os.environ["TZ"] = "UTC"
@@ -97,7 +98,9 @@ def plain_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     builder = SparkSession.builder.master("local[2]").appName("frazil tests")
     for key, value in settings.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    with pytest.MonkeyPatch.context() as patch:  # what the JVM starts with, its Pythons do; no other process that a test starts
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(PRELOADED), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep))
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()

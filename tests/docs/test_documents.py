@@ -6,9 +6,13 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.one_driver import OneDriver
+from tests.peers.checks import PyIcebergCheck
 
 ROOT = Path(__file__).resolve().parents[2]
 SPARK = ["README.md", "docs/spark.md", "docs/streams.md", "docs/partition-commit.md"]
@@ -34,24 +38,37 @@ def script(path: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def run(name: str, folder: Path) -> None:
+def written(name: str, folder: Path) -> Path:
     file = folder / "document.py"
     file.write_text(script(ROOT / name))
+    return file
+
+
+def environment() -> dict[str, str]:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("FRAZIL_", "PYICEBERG_", "PYSPARK_", "SPARK_"))}
-    clean |= {"PYTHONPATH": str(ROOT / "src"), "PYSPARK_SUBMIT_ARGS": SMALL}
-    done = subprocess.run([sys.executable, str(file)], cwd=folder, capture_output=True, text=True, timeout=300, env=clean)
+    return clean | {"PYTHONPATH": str(ROOT / "src"), "PYSPARK_SUBMIT_ARGS": SMALL}
+
+
+def ended_well(name: str, done: subprocess.CompletedProcess[str]) -> None:
     assert done.returncode == 0, f"{name}:\n{done.stdout[-1500:]}\n{done.stderr[-3000:]}"
 
 
 @pytest.mark.parametrize("name", PLAIN)
 def test_documents_without_spark_run_line_by_line(name: str, tmp_path: Path) -> None:
-    run(name, tmp_path)
+    command = [sys.executable, str(written(name, tmp_path))]
+    ended_well(name, subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, env=environment()))
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneDriver]:
+    with OneDriver(tmp_path_factory.mktemp("driver"), environment()) as made:
+        yield made
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("name", SPARK)
-def test_documents_with_spark_run_line_by_line(name: str, tmp_path: Path) -> None:
-    run(name, tmp_path)
+def test_documents_with_spark_run_line_by_line(name: str, driver: OneDriver, tmp_path: Path) -> None:
+    ended_well(name, driver.run(written(name, tmp_path)))
 
 
 def test_no_python_block_is_left_out() -> None:
@@ -84,11 +101,8 @@ def test_scripts_in_the_documents_exist() -> None:
 
 @pytest.mark.spark
 @pytest.mark.java
-def test_the_demo_runs_and_pyiceberg_agrees(pyiceberg_check: object, tmp_path: Path) -> None:
-    python = pyiceberg_check.environment.python  # type: ignore[attr-defined]
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "demo/flights.py"), "--rows", "40000", "--pyiceberg", str(python)],
-        cwd=tmp_path, capture_output=True, text=True, timeout=400, env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYSPARK_SUBMIT_ARGS": SMALL},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+def test_the_demo_runs_and_pyiceberg_agrees(driver: OneDriver, pyiceberg_check: PyIcebergCheck) -> None:
+    python = pyiceberg_check.environment.python
+    done = driver.run(ROOT / "demo/flights.py", "--rows", "40000", "--pyiceberg", str(python))
+    ended_well("demo/flights.py", done)
     assert "the same" in done.stdout
