@@ -4,15 +4,15 @@ Else each worker imports it anew, which takes a second: a read by `format("icebe
 """
 
 import contextlib
+import importlib
 import sys
 
-if "pyspark.daemon" in sys.orig_argv:
-    with contextlib.suppress(ImportError):
-        import pandas  # noqa: F401
-        import pyarrow.compute
-        import pyarrow.orc
-        import pyarrow.parquet
-        from pyspark.sql.pandas import serializers  # noqa: F401
+MODULES = (
+    "pandas", "pyarrow.compute", "pyarrow.orc", "pyarrow.parquet", "pyspark.sql.pandas.serializers", "frazil.spark.door.datasource",
+    "frazil.spark.tasks.spark_runner",
+)  # fmt: skip
 
-        import frazil.spark.door.datasource
-        import frazil.spark.tasks.spark_runner  # noqa: F401
+if "pyspark.daemon" in sys.orig_argv:
+    for name in MODULES:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
