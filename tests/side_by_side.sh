@@ -59,14 +59,14 @@ echo "$at_once" >"$logs/next"
 others=()
 set -m # process groups of their own, so that a broken-off run ends them
 for ((beside = 0; beside < at_once - 1; beside++)); do
-    runs $beside </dev/null >"$logs/beside.$beside" 2>&1 &
+    runs $beside </dev/null >"$logs/$beside.beside" 2>&1 &
     others+=($!)
 done
 set +m
 runs $((at_once - 1))
 wait "${others[@]}"
 others=()
-cat "$logs"/beside.*
+cat "$logs"/*.beside
 echo "== all"
 for status in 0 1; do
     for number in "${in_order[@]}"; do
