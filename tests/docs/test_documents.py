@@ -17,8 +17,8 @@ from tests.peers.checks import PyIcebergCheck
 ROOT = Path(__file__).resolve().parents[2]
 SPARK = ["README.md", "docs/spark.md", "docs/streams.md", "docs/partition-commit.md"]
 PLAIN = ["docs/tour.md", "docs/pyiceberg.md"]
-# as a user runs them, but for what a large cluster would want of Spark
-SMALL = '--conf spark.sql.shuffle.partitions=2 --conf spark.ui.enabled=false --driver-java-options "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" pyspark-shell'
+# as a user runs them, but for what a large cluster would want of Spark; the demo wants that memory, and shares a JVM with the documents
+SMALL = '--conf spark.driver.memory=2g --conf spark.sql.shuffle.partitions=2 --conf spark.ui.enabled=false --driver-java-options "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" pyspark-shell'
 DOCUMENTS = [p for p in ROOT.rglob("*.md") if not {".venv", ".cache", ".git", "node_modules"} & set(p.relative_to(ROOT).parts)]
 
 
