@@ -7,17 +7,18 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PEERS := $(CACHE)/peers
 ARGS ?=
-, := ,
 # The tests of one room wait for no server that they do not ask.
 ASKING := $(or $(if $(filter tests/%,$(ARGS)),,all),$(filter tests/catalog% tests/storage%,$(ARGS)))
-SERVED := $(if $(ASKING),PYTHON=$(abspath $(PY)) SERVICES_CACHE=$(abspath $(CACHE))/services tests/services/with.sh postgres$(,)mariadb$(,)s3)
+SERVERS := postgres,mariadb,s3
+WITH_SERVERS := PYTHON=$(abspath $(PY)) SERVICES_CACHE=$(abspath $(CACHE))/services tests/services/with.sh $(SERVERS)
+SERVED := $(if $(ASKING),$(WITH_SERVERS))
 # All that is fetched stays in the checkout: pip's wheels, Maven's jars (tests/peers/setup.sh and tests/services have their repository there).
 export PIP_CACHE_DIR ?= $(abspath $(CACHE))/pip
 export FRAZIL_TEST_CACHE := $(abspath $(CACHE))
 export TZ := UTC
 
 .DEFAULT_GOAL := help
-.PHONY: help setup peers demo demo-stream test test-all test-next check bench soak lock clean
+.PHONY: help setup peers fetch demo demo-stream test test-all test-next check bench soak lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1\t/' | expand -t 12
@@ -34,6 +35,9 @@ setup: $(VENV)/.done  ## make .venv from the lock file (every other word does it
 
 peers: setup  ## environments of Java Iceberg, PyIceberg and the older Sparks, in .cache
 	@printf '%s\n' spark41 spark42 java pyiceberg worker | PYTHON=$(PY) xargs -P 2 -I{} tests/peers/setup.sh {} $(PEERS)
+
+fetch: peers  ## all that the tests need beside that: the servers that they ask, started once
+	@$(WITH_SERVERS) true
 
 demo: setup  ## real flights through Spark into a table that evolves, travels in time and opens in PyIceberg
 	@PYTHON=$(PY) tests/peers/setup.sh pyiceberg $(PEERS)

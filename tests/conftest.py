@@ -15,9 +15,11 @@ from hypothesis import settings
 
 from frazil.catalog import Catalog, load_catalog
 from tests import golden as golden_tables
+from tests.builders.examples import SOAK
 from tests.peers import checks
 
 ROOT = Path(__file__).resolve().parent.parent
+PRELOADED = ROOT / "tests" / "builders" / "preloaded"
 CACHE = Path(os.environ.get("FRAZIL_TEST_CACHE", ROOT / ".cache"))
 
 os.environ["TZ"] = "UTC"
@@ -33,7 +35,11 @@ settings.load_profile("frazil")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse tests that take a SparkSession, through whichever fixture, and are not marked `spark`."""
+    """Refuse tests that take a SparkSession, through whichever fixture, and are not marked `spark`; property tests are long in `make soak`."""
+    if SOAK:
+        for item in items:
+            if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+                item.add_marker("soak")
     taking = [i for i in items if "plain_spark" in getattr(i, "fixturenames", ())]
     if unmarked := [i.nodeid for i in taking if i.get_closest_marker("spark") is None]:
         raise pytest.UsageError(f"These tests take a SparkSession; mark them with pytest.mark.spark: {', '.join(unmarked)}")
@@ -92,7 +98,9 @@ def plain_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     builder = SparkSession.builder.master("local[2]").appName("frazil tests")
     for key, value in settings.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    with pytest.MonkeyPatch.context() as patch:  # what the JVM starts with, its Pythons do; no other process that a test starts
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(PRELOADED), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep))
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
@@ -108,7 +116,7 @@ def spark(plain_spark: Any) -> Any:
 
 @pytest.fixture(scope="session")
 def java_check() -> Iterator[checks.JavaCheck]:
-    """Real Java Iceberg opens tables: `java_check(locations, write=False, light=False)` -> results by location.
+    """Real Java Iceberg opens tables: `java_check(locations, write=False, light=False, newest=0)` -> results by location.
 
     One JVM serves all tests of a run. Each result has `ok`, `problems`, `rows`, `sum`, `snapshots`, `refs`; with `write=True` Java goes on
     with a scratch copy (append, delete, merge, compact, expire) and tells it under `write`.

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from frazil.arrow.changelog.changelog_match import Marks, Matcher
 from frazil.arrow.values.row_digest import LONG, row_digests
+from tests.builders.examples import examples
 
 NAN = math.nan
 
@@ -73,7 +74,7 @@ def tables(draw: Any) -> tuple[list[pa.DataType], list[list[Any]]]:
     return [TYPES[n][0] for n in chosen], rows
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(made=tables(), begin=st.integers(0, 3))
 def test_digests_are_equal_exactly_when_rows_are(made: Any, begin: int) -> None:
     types, rows = made
@@ -124,7 +125,7 @@ def matched(tasks: list[Any], keyed: bool, budget: int) -> tuple[Counter[Any], C
     return stays, updates, matcher
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(tasks=steps, budget=st.sampled_from([1, 10_000_000]))
 def test_rows_that_came_and_went_cancel_as_brackets_do(tasks: list[Any], budget: int) -> None:
     stays, _, matcher = matched(tasks, False, budget)
@@ -140,7 +141,7 @@ def test_rows_that_came_and_went_cancel_as_brackets_do(tasks: list[Any], budget:
     assert (matcher.spilled > 0) == (budget == 1 and any(t[2] for t in tasks))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(tasks=steps, budget=st.sampled_from([1, 10_000_000]))
 def test_updates_are_pairs_of_one_key(tasks: list[Any], budget: int) -> None:
     tasks = [(0, inserted, rows) for _, inserted, rows in tasks]

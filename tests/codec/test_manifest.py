@@ -26,6 +26,7 @@ from frazil.spec.partitioning import PartitionField, PartitionSpec
 from frazil.spec.schema import Schema
 from frazil.spec.transforms import BucketTransform, DayTransform, IdentityTransform, TruncateTransform, UnknownTransform, VoidTransform
 from frazil.spec.types import DecimalType, FixedType, IcebergType, LongType, NestedField, StringType, TimestampType, UUIDType
+from tests.builders.examples import examples
 from tests.codec.made import current_metadata, data_files, entry, local, manifest, primitives
 from tests.golden import Golden, names
 
@@ -136,7 +137,7 @@ PARTITIONED = st.lists(primitives(), max_size=3)
 
 
 @given(PARTITIONED, st.data(), st.sampled_from([1, 2, 3]), st.sampled_from(["gzip", "zstd", "snappy", "uncompressed"]))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 def test_entries_survive_writing_and_both_ways_of_reading(
     typed: list[tuple[IcebergType, Any]], data: st.DataObject, version: int, codec: str
 ) -> None:

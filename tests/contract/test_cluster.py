@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.spark, pytest.mark.service]
 
 JOB = """
+import json
 import sys
 import frazil
 from pyspark.sql import SparkSession, functions as F
@@ -24,19 +26,31 @@ master, folder = sys.argv[1:3]
 builder = SparkSession.builder.master(master).config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
 builder = builder.config("spark.executor.memory", "512m").config("spark.driver.memory", "512m").config("spark.ui.enabled", "false")
 builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.sql.shuffle.partitions", "2")
-for pair in sys.argv[3:]:
-    builder = builder.config(*pair.split("=", 1))
-spark = frazil.install(builder.getOrCreate())
+spark = builder.getOrCreate()
 spark.sparkContext.setLogLevel("ERROR")
-catalog = frazil.load_catalog("c", type="path", warehouse=folder)
-catalog.create_namespace("db")
-frame = spark.range(1000).select("id", (F.col("id") % 3).cast("string").alias("p"), F.array(F.col("id")).alias("l"))
-counts = []
-for fmt in ("parquet", "orc", "avro"):
-    t = catalog.create_table(f"db.{fmt}", frame.schema, partition_by=["p", "bucket(2, id)"], properties={"write.format.default": fmt})
-    t.append(frame)
-    counts.append([t.to_spark(spark).where("id >= 100").count(), t.scan().count()])
-print("RESULT", counts)
+
+
+def counts(name):
+    catalog = frazil.load_catalog(name, type="path", warehouse=f"{folder}/{name}")
+    catalog.create_namespace("db")
+    frame = spark.range(1000).select("id", (F.col("id") % 3).cast("string").alias("p"), F.array(F.col("id")).alias("l"))
+    found = []
+    for fmt in ("parquet", "orc", "avro"):
+        t = catalog.create_table(f"db.{fmt}", frame.schema, partition_by=["p", "bucket(2, id)"], properties={"write.format.default": fmt})
+        t.append(frame)
+        found.append([t.to_spark(spark).where("id >= 100").count(), t.scan().count()])
+    return found
+
+
+told = {}
+for name, python in json.loads(sys.argv[3]).items():
+    spark.sparkContext.pythonExec = python  # as PYSPARK_PYTHON says it for a whole application
+    frazil.install(spark)
+    try:
+        told[name] = counts(name)
+    except Exception as e:
+        told[name] = f"{type(e).__module__}.{type(e).__name__}: {e}"
+print("RESULT", json.dumps(told))
 spark.stop()
 """
 
@@ -54,40 +68,46 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> object:
     subprocess.run([script, "stop", folder], check=True, env=env)
 
 
-def job(cluster: object, folder: Path, python: str | Path, *conf: str, path: str | None = None) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": sys.executable, "PYTHONPATH": str(ROOT / "src")}
-    folder.chmod(0o777)
-    arguments = [sys.executable, "-c", JOB, str(cluster), str(folder / "lake"), f"spark.executorEnv.PYTHONPATH={path or ''}", *conf]
-    return subprocess.run(arguments, capture_output=True, text=True, timeout=300, env=env, cwd=folder)
+@pytest.fixture(scope="module")
+def told(cluster: object, worker_python: Path, java_check: JavaCheck, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What one application saw with each Python of its workers: counts of rows, or the error. The tables lie in `lake/<name>`."""
+    place = tmp_path_factory.mktemp("job")
+    place.chmod(0o777)
+    # The one that serves is the last: Frazil checks the workers of an application until they have been found right.
+    pythons = {"without": java_check.environment.python, "other": other_version(place, worker_python), "packed": worker_python}
+    env = {**os.environ, "PYSPARK_PYTHON": str(worker_python), "PYSPARK_DRIVER_PYTHON": sys.executable, "PYTHONPATH": str(ROOT / "src")}
+    names = json.dumps({name: str(python) for name, python in pythons.items()})
+    command = [sys.executable, "-c", JOB, str(cluster), str(place / "lake"), names]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=env, cwd=place)
+    line = next((x for x in done.stdout.splitlines() if x.startswith("RESULT ")), None)
+    assert line is not None, done.stdout[-2000:] + done.stderr[-3000:]
+    return {"lake": place / "lake", **json.loads(line.removeprefix("RESULT "))}
 
 
-def error_of(done: subprocess.CompletedProcess[str]) -> str:
-    """The error that ended the job, as Python prints it; Spark may have something to say after it."""
-    return next((line for line in reversed(done.stderr.splitlines()) if line.startswith("frazil.errors.")), "")
-
-
-def test_workers_with_a_packed_environment_read_and_write(cluster: object, worker_python: Path, tmp_path: Path) -> None:
-    done = job(cluster, tmp_path, worker_python)
-    assert "RESULT [[900, 1000], [900, 1000], [900, 1000]]" in done.stdout, done.stdout[-2000:] + done.stderr[-3000:]
-
-
-def test_a_worker_without_frazil_is_one_clear_error(cluster: object, java_check: JavaCheck, tmp_path: Path) -> None:
-    done = job(cluster, tmp_path, java_check.environment.python)
-    assert done.returncode != 0
-    assert "NotInstalledError" in error_of(done)
-    assert "frazil" in error_of(done).lower()
-    assert not list((tmp_path / "lake").rglob("*.parquet"))
-
-
-def test_a_worker_with_another_version_is_one_clear_error(cluster: object, worker_python: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other"
+def other_version(place: Path, worker_python: Path) -> Path:
+    """A Python of workers that finds another version of Frazil first."""
+    other = place / "other"
     shutil.copytree(ROOT / "src" / "frazil", other / "frazil")
     folder = other / "frazil-9.9.9.dist-info"
     folder.mkdir()
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: frazil\nVersion: 9.9.9\n")
-    done = job(cluster, tmp_path, worker_python, path=str(other))
-    assert done.returncode != 0
-    assert "9.9.9" in error_of(done)
+    python = place / "python-with-other"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={other}:$PYTHONPATH exec {worker_python} "$@"\n')
+    python.chmod(0o755)
+    return python
+
+
+def test_workers_with_a_packed_environment_read_and_write(told: dict[str, Any]) -> None:
+    assert told["packed"] == [[900, 1000], [900, 1000], [900, 1000]]
+
+
+def test_a_worker_without_frazil_is_one_clear_error(told: dict[str, Any]) -> None:
+    assert told["without"].startswith("frazil.errors.NotInstalledError") and "frazil" in told["without"].partition(": ")[2].lower()
+    assert not list((told["lake"] / "without").rglob("*.parquet"))
+
+
+def test_a_worker_with_another_version_is_one_clear_error(told: dict[str, Any]) -> None:
+    assert told["other"].startswith("frazil.errors.") and "9.9.9" in told["other"]
 
 
 def test_copies_of_slow_tasks_that_speculation_starts_leave_no_row_twice_and_no_file(cluster: object, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.service]
 def steps(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What `connect/job.py` saw."""
     folder = tmp_path_factory.mktemp("connect")
-    path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+    path = os.pathsep.join([str(ROOT / "tests/builders/preloaded"), str(ROOT / "src"), str(ROOT)])
     env = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "PYTHONPATH": path}
     command = [sys.executable, str(ROOT / "tests/contract/connect/job.py"), str(folder / "lake")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=env, cwd=folder)

@@ -6,15 +6,19 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.one_driver import OneDriver
+from tests.peers.checks import PyIcebergCheck
+
 ROOT = Path(__file__).resolve().parents[2]
 SPARK = ["README.md", "docs/spark.md", "docs/streams.md", "docs/partition-commit.md"]
 PLAIN = ["docs/tour.md", "docs/pyiceberg.md", "docs/maintenance.md"]
-# as a user runs them, but for what a large cluster would want of Spark
-SMALL = '--conf spark.sql.shuffle.partitions=2 --conf spark.ui.enabled=false --driver-java-options "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" pyspark-shell'
+# as a user runs them, but for what a large cluster would want of Spark; the demo wants that memory, and shares a JVM with the documents
+SMALL = '--conf spark.driver.memory=2g --conf spark.sql.shuffle.partitions=2 --conf spark.ui.enabled=false --driver-java-options "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" pyspark-shell'
 DOCUMENTS = [p for p in ROOT.rglob("*.md") if not {".venv", ".cache", ".git", "node_modules"} & set(p.relative_to(ROOT).parts)]
 
 
@@ -34,24 +38,37 @@ def script(path: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def run(name: str, folder: Path) -> None:
+def written(name: str, folder: Path) -> Path:
     file = folder / "document.py"
     file.write_text(script(ROOT / name))
+    return file
+
+
+def environment() -> dict[str, str]:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("FRAZIL_", "PYICEBERG_", "PYSPARK_", "SPARK_"))}
-    clean |= {"PYTHONPATH": str(ROOT / "src"), "PYSPARK_SUBMIT_ARGS": SMALL}
-    done = subprocess.run([sys.executable, str(file)], cwd=folder, capture_output=True, text=True, timeout=300, env=clean)
+    return clean | {"PYTHONPATH": str(ROOT / "src"), "PYSPARK_SUBMIT_ARGS": SMALL}
+
+
+def ended_well(name: str, done: subprocess.CompletedProcess[str]) -> None:
     assert done.returncode == 0, f"{name}:\n{done.stdout[-1500:]}\n{done.stderr[-3000:]}"
 
 
 @pytest.mark.parametrize("name", PLAIN)
 def test_documents_without_spark_run_line_by_line(name: str, tmp_path: Path) -> None:
-    run(name, tmp_path)
+    command = [sys.executable, str(written(name, tmp_path))]
+    ended_well(name, subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, env=environment()))
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneDriver]:
+    with OneDriver(tmp_path_factory.mktemp("driver"), environment()) as made:
+        yield made
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("name", SPARK)
-def test_documents_with_spark_run_line_by_line(name: str, tmp_path: Path) -> None:
-    run(name, tmp_path)
+def test_documents_with_spark_run_line_by_line(name: str, driver: OneDriver, tmp_path: Path) -> None:
+    ended_well(name, driver.run(written(name, tmp_path)))
 
 
 def test_no_python_block_is_left_out() -> None:
@@ -95,11 +112,8 @@ def test_the_demo_of_streams_has_every_flight_once_after_its_driver_was_killed(t
 
 @pytest.mark.spark
 @pytest.mark.java
-def test_the_demo_runs_and_pyiceberg_agrees(pyiceberg_check: object, tmp_path: Path) -> None:
-    python = pyiceberg_check.environment.python  # type: ignore[attr-defined]
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "demo/flights.py"), "--rows", "40000", "--pyiceberg", str(python)],
-        cwd=tmp_path, capture_output=True, text=True, timeout=400, env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYSPARK_SUBMIT_ARGS": SMALL},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+def test_the_demo_runs_and_pyiceberg_agrees(driver: OneDriver, pyiceberg_check: PyIcebergCheck) -> None:
+    python = pyiceberg_check.environment.python
+    done = driver.run(ROOT / "demo/flights.py", "--rows", "40000", "--pyiceberg", str(python))
+    ended_well("demo/flights.py", done)
     assert "the same" in done.stdout

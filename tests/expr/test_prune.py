@@ -50,6 +50,7 @@ from frazil.spec.types import (
     TimestamptzType,
     UUIDType,
 )
+from tests.builders.examples import examples
 from tests.expr.support import ID_OF, POOLS, SCHEMA, TYPES, Rows, cells, predicates, truth
 from tests.scan.made import as_java_writes
 
@@ -102,7 +103,7 @@ def _files(draw: st.DrawFn, types: list[IcebergType]) -> list[Rows]:
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_column_statistics_never_hide_what_a_row_answers(data: st.DataObject) -> None:
     types = data.draw(st.lists(st.sampled_from(TYPES), min_size=1, max_size=3, unique=True))
     bound = bind(data.draw(predicates(types)), SCHEMA)
@@ -122,7 +123,7 @@ def stored(values: list[Any], type_: IcebergType) -> pa.Array:
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_partition_values_and_summaries_never_hide_what_a_row_answers(data: st.DataObject) -> None:
     type_ = data.draw(st.sampled_from(TYPES))
     transform = data.draw(st.sampled_from([t for t in TRANSFORMS if t.can_transform(type_)]))
@@ -161,7 +162,7 @@ def test_bounds_the_wrong_way_round_say_nothing(type_: IcebergType) -> None:
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_zone_with_summer_time_never_hides_a_row(data: st.DataObject) -> None:
     types: list[IcebergType] = [TimestampType(), TimestamptzType(), DateType()]
     bound = bind(
@@ -246,7 +247,7 @@ def _halves(value: bytes) -> tuple[int, int]:
 
 
 @given(values=_UUIDS, signed=st.booleans())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_bounds_of_uuids_hold_in_javas_order_too(values: list[bytes], signed: bool) -> None:
     order = _halves if signed else None
     lower, upper = (pa.array([f(values, key=order)], pa.binary()) for f in (min, max))

@@ -99,8 +99,11 @@ class JavaCheck(Server):
     def __init__(self, environment: Environment) -> None:
         super().__init__(environment, "java", environment.jar)
 
-    def __call__(self, locations: Sequence[str | Path], *, write: bool = False, light: bool = False, timeout: float = 900) -> Results:
-        return self._check(locations, ["--write"] * write + ["--light"] * light, timeout)
+    def __call__(
+        self, locations: Sequence[str | Path], *, write: bool = False, light: bool = False, newest: int = 0, timeout: float = 900
+    ) -> Results:
+        """`newest`: how many snapshots are read, the latest ones; 0 for all."""
+        return self._check(locations, ["--write"] * write + ["--light"] * light + [f"--newest={newest}"] * (newest > 0), timeout)
 
     def run(self, code: str, *arguments: str | Path, timeout: float = 600) -> str:
         """Runs Python beside Java Iceberg: `spark` is a new session whose catalog `j` is Hadoop's over sys.argv[2]. Gives stdout."""

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from frazil.rows import index_on_disk, key_index
 from frazil.rows.index_on_disk import index_on_disk as on_disk
 from frazil.rows.key_index import KeyIndex, comparable_key, every_pair
+from tests.builders.examples import examples
 
 values = {
     pa.int64(): st.one_of(st.none(), st.integers(-3, 3), st.sampled_from([2**62, -(2**63), 2**63 - 1])),
@@ -41,7 +42,7 @@ def sides(draw: st.DrawFn) -> Any:
     return types, source, columns(), draw(st.lists(st.booleans(), min_size=len(types), max_size=len(types)))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(sides(), st.booleans())
 def test_it_finds_the_pairs_that_a_loop_finds(given_: Any, in_memory: bool) -> None:
     types, source, target, safe = given_

@@ -15,6 +15,7 @@ import frazil
 from frazil.arrow.values.arrow_schema import to_arrow_schema
 from frazil.errors import InvalidInput
 from frazil.spec.ddl import parse_schema
+from tests.builders.examples import examples
 from tests.model import sql
 from tests.model.merge import BY_SOURCE, MATCHED, NOT_MATCHED, Clause, Merge
 from tests.model.play import PRELUDE
@@ -99,7 +100,7 @@ def catalog() -> Any:
     return made
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     target=st.lists(rows, max_size=9), source=st.lists(rows, max_size=6).map(tuple), on=st.sampled_from(ON), some=clauses(),
     version=st.sampled_from([2, 3]), mode=st.sampled_from(["copy-on-write", "merge-on-read"]),

@@ -4,5 +4,7 @@ from __future__ import annotations
 
 from hypothesis import settings
 
-settings.register_profile("scan", deadline=None, max_examples=60)
+from tests.builders.examples import examples
+
+settings.register_profile("scan", deadline=None, max_examples=examples(60))
 settings.load_profile("scan")

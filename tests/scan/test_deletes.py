@@ -16,12 +16,13 @@ from frazil.scan.combine import combine
 from frazil.scan.tasks import PlannedFiles
 from frazil.spec.data_file import DataFile
 from frazil.spec.schema import DELETE_FILE_PATH_ID
+from tests.builders.examples import examples
 from tests.scan.deleting import NAN, PLAIN, SCHEMA, File, files, planned, really, spec_rules, vectors_of
 from tests.scan.made import MadeFile, data_file
 
 
 @pytest.mark.parametrize("pairs", [room.PAIRS, 0])
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(made=files())
 def test_deletes_reach_the_files_that_the_specification_says(monkeypatch: pytest.MonkeyPatch, pairs: int, made: Any) -> None:
     data, deletes = made

@@ -22,6 +22,7 @@ from frazil.spec.data_file import DataFile
 from frazil.spec.schema import DELETE_FILE_PATH_ID
 from frazil.storage import storage_for
 from frazil.storage.locations import normalise
+from tests.builders.examples import examples
 from tests.golden import names
 from tests.scan.deleting import BY_S, PLAIN, SCHEMA, File, files, named, planned, reason_by_rules, vectors_of
 from tests.scan.made import MadeFile, data_file
@@ -52,7 +53,7 @@ def check(found: ExplainedDelete, delete: File, data: list[File], reached: int, 
 
 
 @pytest.mark.parametrize("pairs", [room.PAIRS, 0])
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(80), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(made=files(), text=st.sampled_from(sorted(FILTERS)))
 def test_every_delete_file_is_told_of_as_the_specification_has_it(monkeypatch: Any, pairs: int, made: Any, text: str) -> None:
     data, deletes = made

@@ -37,6 +37,7 @@ from frazil.spec.types import (
     TimestampType,
     UUIDType,
 )
+from tests.builders.examples import examples
 from tests.scan.made import MadeFile, is_nan, make_table
 
 A, D, S, DAY, TS, DEC, U, N, X = range(1, 10)
@@ -185,7 +186,7 @@ def combine(inner):
 PREDICATES = st.recursive(leaf(), combine, max_leaves=4)
 
 
-@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=examples(120), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(tables(), st.lists(PREDICATES, min_size=1, max_size=6))
 def test_no_filter_loses_a_row_and_wholly_matching_files_match_wholly(made, predicates):
     clear_caches()
@@ -202,7 +203,7 @@ def test_no_filter_loses_a_row_and_wholly_matching_files_match_wholly(made, pred
         assert len(found) == len(planned) and len(found.undecided_tasks()) == sum(t.residual is not None for t in planned.values())
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(tables())
 def test_without_filter_every_file_is_planned_and_none_is_tested(made):
     clear_caches()
@@ -215,7 +216,7 @@ def test_without_filter_every_file_is_planned_and_none_is_tested(made):
 planning = importlib.import_module("frazil.scan.plan")  # the room's door has a function of that name
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(tables(), st.lists(PREDICATES, min_size=1, max_size=4))
 def test_bounds_read_before_the_counts_change_nothing_that_is_found(made, predicates):
     def found(predicate, many):

@@ -13,7 +13,7 @@ from frazil.errors import NotInstalledError
 from frazil.spark.host.java import check_java, java_version
 from frazil.spec.version import check_pyspark
 
-pytestmark = [pytest.mark.spark, pytest.mark.versions]
+pytestmark = pytest.mark.spark
 CLEAN = {k: v for k, v in os.environ.items() if not k.startswith(("FRAZIL_", "PYICEBERG_", "PYSPARK_", "SPARK_"))}
 
 
@@ -62,6 +62,7 @@ print("told", json.dumps(told))
 """
 
 
+@pytest.mark.versions
 def test_no_read_starts_a_session_and_what_its_user_sets_counts_or_is_refused_by_name(tmp_path):
     told = run(SETTINGS, tmp_path)
     assert "No Spark session is running" in told["before"] and "frazil.spark_session" in told["before"]
@@ -102,6 +103,7 @@ print("told", json.dumps(told))
 """
 
 
+@pytest.mark.versions
 def test_workers_of_an_installed_local_session_are_this_python_though_its_environment_is_not_activated(tmp_path):
     bare = tmp_path / "bin" / "python3"
     bare.parent.mkdir()
@@ -160,6 +162,7 @@ except frazil.errors.NotInstalledError as e:
     assert "JAVA_HOME is /no/such/java" in run(script, tmp_path, JAVA_HOME="/no/such/java")
 
 
+@pytest.mark.versions
 def test_a_pyspark_that_is_too_old_is_told_with_those_that_are_not(tmp_path):
     for version in ("4.1.0", "4.1.1", "4.3.0.dev1", "4.2", "5.0.0", "unknown"):
         check_pyspark(version)

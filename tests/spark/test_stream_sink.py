@@ -287,10 +287,11 @@ def test_drivers_killed_before_and_after_a_commit_leave_every_row_once(tmp_path)
     files = [[(n, "a", n), (10 + n, "a", n)] for n in range(3)]
     where = folder(tmp_path, *files)
     child = Path(__file__).parent / "faults" / "stream.py"
+    path = os.pathsep.join([str(Path(__file__).parents[1] / "builders" / "preloaded"), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
     codes, lines = [], []
     for kill in ("append before 1", "lookup after 1", "equality-deletes before 2", "never"):
         command = [sys.executable, str(child), str(tmp_path), where, kill]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=dict(os.environ))
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=os.environ | {"PYTHONPATH": path})
         codes.append(done.returncode)
         lines += [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
     assert codes == [-9, -9, -9, 0], "every fault fired"

@@ -22,6 +22,7 @@ from frazil.spec.updates import RemoveSnapshots
 from frazil.table.table import Table
 from frazil.testing import FlakyBackend
 from tests.builders.catalogs import catalog_of
+from tests.builders.examples import examples
 from tests.builders.files_on_disk import data_files_below
 from tests.builders.frames import ids
 
@@ -215,7 +216,7 @@ SENDS = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(sends=SENDS)
 def test_any_order_of_writes_replays_and_lost_answers_agrees_with_a_model(sends: list[tuple[str, int, str, str, bool]]) -> None:
     """The model: the last number of each writer on each branch, and the rows of the writes that it let pass."""

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from frazil.errors import EvaluationError, SchemaMismatch
 from frazil.expressions import Literal
 from tests.builders.catalogs import catalog_of
+from tests.builders.examples import examples
 
 HERE = {"runner": "in-process"}
 UTC = zoneinfo.ZoneInfo("UTC")
@@ -144,7 +145,7 @@ def frames_of(array):
     return [pa.table({"id": [n], "x": array}) for n in (2, 1)]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(array=column, ddl=st.sampled_from(COLUMNS), inside=st.booleans())
 def test_every_verb_takes_the_same_arrow_values_into_a_column(catalog, array, ddl, inside):
     if inside:

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from frazil.table.table import Table
+from tests.builders.examples import SOAK
 from tests.stream.sink.streams import data_files, held, known_files, make_table, rows_of, sink_of
 
+pytestmark = [pytest.mark.soak] if SOAK else []
 KEYS = (None, 0, 1, 2, 3, 4)
 KINDS = ("+I", "-U", "+U", "-D")
 NAMES = ("id", "p", "v", "seq", "op")
@@ -65,6 +67,6 @@ def check(table: Table, seed: int, mode: str, keys: list[str], strategy: str) ->
 def test_random_batches_leave_the_rows_of_a_dict(
     version: int, mode: str, strategy: str, partition_by: list[str], keys: list[str], tmp_path: Path
 ) -> None:
-    for seed in range(3):
+    for seed in range(20 if SOAK else 1):
         table = make_table(tmp_path / str(seed), format_version=version, partition_by=partition_by)
         check(table, seed * 7 + version, mode, keys, strategy)
