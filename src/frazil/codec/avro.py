@@ -17,11 +17,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import deflate
+
 from frazil.codec.avro_schema import AvroNode, least_size, parse_schema
 from frazil.codec.guard import inflate, reading
 from frazil.errors import CorruptData, NotInstalledError, Unsupported
 
 MAGIC = b"Obj\x01"
+USUAL_RATIO = 16  # few blocks decompress to more than this times their size
 MAX_RATIO, FREE_BYTES = 200, 1 << 25  # the decompressed size of a file may be 32 MiB, or 200 times its size
 Reader = Callable[[bytes, int], tuple[Any, int]]
 
@@ -43,7 +46,7 @@ class Container:
         return self.data[self.start : self.start + 16]
 
     @cached_property
-    def blocks(self) -> tuple[tuple[int, bytes], ...]:
+    def blocks(self) -> tuple[tuple[int, bytes | bytearray], ...]:
         """Decompress all blocks to (number of entries, bytes). Raises CorruptData when one is torn, damaged or too large."""
         return tuple(_blocks(self.data, self.start, self.codec))
 
@@ -74,7 +77,8 @@ def stream_container(data: bytes, file: str = "") -> tuple[AvroNode, Iterator[tu
         metadata, at = _header(data)
         if (text := metadata.get("avro.schema")) is None:
             raise CorruptData("The Avro header has no schema.")
-        return parse_schema(text), _blocks(data, at, metadata.get("avro.codec", b"null").decode())
+        blocks = _blocks(data, at, metadata.get("avro.codec", b"null").decode())
+        return parse_schema(text), ((count, bytes(block)) for count, block in blocks)
 
 
 def _header(data: bytes) -> tuple[dict[str, bytes], int]:
@@ -97,7 +101,7 @@ def _header(data: bytes) -> tuple[dict[str, bytes], int]:
     return metadata, at
 
 
-def _blocks(data: bytes, at: int, codec: str) -> Iterator[tuple[int, bytes]]:
+def _blocks(data: bytes, at: int, codec: str) -> Iterator[tuple[int, bytes | bytearray]]:
     sync, end, left = data[at : at + 16], len(data), max(FREE_BYTES, MAX_RATIO * len(data))
     decompress = _codec(codec)
     at += 16
@@ -118,16 +122,19 @@ def _blocks(data: bytes, at: int, codec: str) -> Iterator[tuple[int, bytes]]:
 # Codecs
 
 
-def _codec(name: str) -> Callable[[bytes, int], bytes]:
+def _codec(name: str) -> Callable[[bytes, int], bytes | bytearray]:
     found = _CODECS.get(name)
     if found is None:
         raise Unsupported(f"Cannot read Avro compression codec {name[:40]!r}.", hint=f"Known: {', '.join(sorted(_CODECS))}.")
     return found
 
 
-def _deflated(data: bytes, limit: int) -> bytes:
-    if len(data) < 1 << 16:  # it cannot exceed 64 MiB, so the one-shot function will do, which is twice as fast
-        return zlib.decompress(data, -15)
+def _deflated(data: bytes, limit: int) -> bytes | bytearray:
+    if len(data) < 1 << 16:  # it cannot exceed 64 MiB, so one-shot functions will do, which are twice as fast
+        try:
+            return deflate.deflate_decompress(data, min(limit, USUAL_RATIO * len(data)))  # twice as fast again
+        except deflate.DeflateError:  # the guess of its size is too small, or it is damaged
+            return zlib.decompress(data, -15)
     return inflate(data, -15, limit)
 
 
@@ -179,7 +186,7 @@ def _arrow_codec(name: str) -> Any:
     return _pyarrow().Codec(name)
 
 
-_CODECS: dict[str, Callable[[bytes, int], bytes]] = {
+_CODECS: dict[str, Callable[[bytes, int], bytes | bytearray]] = {
     "null": lambda data, _: data, "deflate": _deflated, "snappy": _snappy, "zstandard": _zstandard, "bzip2": _bzip2, "xz": _xz,
 }  # fmt: skip
 
@@ -384,9 +391,9 @@ def read_records(container: Container, read: Reader, file: str = "") -> list[Any
         for count, block in container.blocks:
             if count * least > len(block):
                 raise CorruptData(f"A block claims {count} entries in {len(block)} bytes.")
-            at = 0
+            at, entries = 0, bytes(block)
             for _ in range(count):
-                value, at = read(block, at)
+                value, at = read(entries, at)
                 found.append(value)
             if at != len(block):
                 raise CorruptData(f"A block holds {len(block) - at} bytes more than its entries take.")
