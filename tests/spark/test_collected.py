@@ -74,7 +74,9 @@ def test_a_merge_by_spark_sql_takes_collected_rows_too(session, catalog):
         session.conf.set(RUN_IN, choice)
         t = catalog.create_table(f"db.{choice}", "id bigint, s string")
         t.append(session.range(5).selectExpr("id", "cast(id as string) s"))
-        merge = t.merge(source, "target.id = source.id and levenshtein('a', 'b') = 1").when_matched_update_all().when_not_matched_insert_all()
+        merge = (
+            t.merge(source, "target.id = source.id and levenshtein('a', 'b') = 1").when_matched_update_all().when_not_matched_insert_all()
+        )
         result = merge.execute()
         found.append({r["id"]: r["s"] for r in t.refresh().scan().to_arrow().to_pylist()})
         assert (result.rows_updated, result.rows_inserted) == (2, 3) and leftovers(t) == []

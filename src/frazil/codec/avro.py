@@ -12,8 +12,8 @@ import functools
 import lzma
 import struct
 import zlib
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -49,6 +49,20 @@ class Container:
     def blocks(self) -> tuple[tuple[int, bytes | bytearray], ...]:
         """Decompress all blocks to (number of entries, bytes). Raises CorruptData when one is torn, damaged or too large."""
         return tuple(_blocks(self.data, self.start, self.codec))
+
+    @cached_property
+    def spans(self) -> tuple[tuple[int, int, int], ...]:
+        """Return (number of entries, where it begins, where its marker ends) of every block. Raises CorruptData when one is torn."""
+        found, begin = [], self.start + 16
+        for count, _, stop in _bodies(self.data, self.start):
+            found.append((count, begin, stop + 16))
+            begin = stop + 16
+        return tuple(found)
+
+    def part(self, numbers: Iterable[int]) -> Container:
+        """Return a container of some of the blocks, by their numbers."""
+        blocks = [self.data[begin:end] for _, begin, end in (self.spans[n] for n in numbers)]
+        return replace(self, data=b"".join([self.sync, *blocks]), start=0)
 
     @cached_property
     def count(self) -> int:
@@ -102,8 +116,19 @@ def _header(data: bytes) -> tuple[dict[str, bytes], int]:
 
 
 def _blocks(data: bytes, at: int, codec: str) -> Iterator[tuple[int, bytes | bytearray]]:
-    sync, end, left = data[at : at + 16], len(data), max(FREE_BYTES, MAX_RATIO * len(data))
+    left = max(FREE_BYTES, MAX_RATIO * len(data))
     decompress = _codec(codec)
+    for count, begin, stop in _bodies(data, at):
+        block = decompress(data[begin:stop], left)
+        left -= len(block)
+        if left < 0:
+            raise CorruptData("The Avro file decompresses to far more than its size allows.", offset=begin)
+        yield count, block
+
+
+def _bodies(data: bytes, at: int) -> Iterator[tuple[int, int, int]]:
+    """Yield (number of entries, begin, end) of the compressed bytes of each block."""
+    sync, end = data[at : at + 16], len(data)
     at += 16
     while at < end:
         count, at = read_long(data, at)
@@ -111,11 +136,7 @@ def _blocks(data: bytes, at: int, codec: str) -> Iterator[tuple[int, bytes | byt
         stop = at + size
         if count < 0 or size < 0 or data[stop : stop + 16] != sync:
             raise CorruptData("A block of the Avro file is torn.", offset=at)
-        block = decompress(data[at:stop], left)
-        left -= len(block)
-        if left < 0:
-            raise CorruptData("The Avro file decompresses to far more than its size allows.", offset=at)
-        yield count, block
+        yield count, at, stop
         at = stop + 16
 
 
