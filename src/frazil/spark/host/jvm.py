@@ -166,7 +166,7 @@ def analysed_plan(frame: DataFrame) -> Any:
 
 def estimated_bytes(frame: DataFrame) -> int:
     """Return Spark's estimate of the size of a classic DataFrame's rows, by which Spark decides whether to broadcast them."""
-    return int(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes().toString())
+    return int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
 
 
 def has_watermark(frame: DataFrame) -> bool:
