@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from frazil.expr import nodes as n
+from frazil.scan import bounds_first
 from frazil.scan.manifests import clear_caches
 from frazil.scan.plan import plan
 from frazil.spec.partitioning import PartitionField, PartitionSpec
@@ -219,12 +220,14 @@ planning = importlib.import_module("frazil.scan.plan")  # the room's door has a 
 @settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(tables(), st.lists(PREDICATES, min_size=1, max_size=4))
 def test_bounds_read_before_the_counts_change_nothing_that_is_found(made, predicates):
-    def found(predicate, many):
+    def found(predicate, many, least=1 << 30):
         clear_caches()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(planning, "_MANY_MANIFESTS", many)
+            patch.setattr(bounds_first, "LEAST_BYTES", least)
+            patch.setattr(bounds_first, "FEW", 1)
             plan_ = plan(made.metadata, made.storage, snapshot=made.metadata.current_snapshot(), row_filter=predicate, schema=SCHEMA)
         return [(repr(t.file), t.residual is None) for t in plan_.tasks()], replace(plan_.report, total_planning_duration=0)
 
     for predicate, _ in predicates:
-        assert found(predicate, 1) == found(predicate, 1000)
+        assert found(predicate, 1) == found(predicate, 1000) == found(predicate, 1000, 0)

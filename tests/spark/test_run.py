@@ -12,10 +12,17 @@ from pyspark.sql import functions as F
 from frazil.errors import EvaluationError, NotInstalledError
 from frazil.spark.host.workers import frazil_version, prepare
 from frazil.spark.tasks.spark_runner import SparkRunner, work_on
+from frazil.spark.tasks.where import RUN_IN
 from tests.builders.files_on_disk import data_files_below, known_files
 
 pytestmark = pytest.mark.spark
 ROWS = pa.table({"id": range(1000), "p": [i % 3 for i in range(1000)], "v": [float(i) for i in range(1000)]})
+
+
+@pytest.fixture(autouse=True)
+def tasks_of_spark(session):
+    """With a local master tasks would run in the driver."""
+    session.conf.set(RUN_IN, "spark")
 
 
 def made(catalog, name="db.t", files=4, **options):

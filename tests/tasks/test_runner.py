@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import threading
+import time
+from concurrent.futures import CancelledError
 
 import pyarrow as pa
 import pytest
 
 import frazil
 from frazil.arrow.read import read_tasks as read
+from frazil.rows import change
 from frazil.tasks.runner import InProcess, Place, current_place, place
+from tests.builders.files_on_disk import files_below
 
 
 def test_results_come_in_the_order_of_the_groups_and_places_are_never_twice_the_same():
@@ -46,3 +50,52 @@ def test_a_large_file_read_by_several_threads_is_changed_as_by_one(tmp_path, mon
         t.update({"v": "id"}, "id % 7 = 3", mode=mode, runner=InProcess(workers))
         found.append(t.to_arrow())
     assert found[0].equals(found[1]) and found[0].num_rows == 5000 - 455
+
+
+def test_tasks_whose_results_are_not_wanted_any_more_end_at_their_next_batch():
+    begun, ended = threading.Event(), []
+
+    def work(n):
+        if n == 0:
+            begun.wait(10)
+            raise ZeroDivisionError
+        here = current_place()
+        begun.set()
+        try:
+            for _ in range(1000):
+                here.go_on()
+                time.sleep(0.01)
+        except CancelledError:
+            ended.append(n)
+            raise
+
+    started = time.monotonic()
+    with pytest.raises(ZeroDivisionError):
+        list(InProcess(2).run(work, [0, 1]))
+    assert ended == [1] and time.monotonic() - started < 5
+    current_place().go_on()
+
+
+def test_a_change_that_fails_in_one_file_ends_in_the_others_and_leaves_nothing(tmp_path, monkeypatch):
+    catalog = frazil.load_catalog("runner_stop", type="path", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    t = catalog.create_table("db.t", "id long", properties={"read.split.target-size": str(4 << 20)})  # a group for each file
+    for first in (0, 1000):
+        t.append(pa.table({"id": range(first, first + 1000)}))
+    before, seen = files_below(tmp_path), []
+    real = change.rewritten
+
+    def rewritten(task, *rest):
+        number = current_place().partition
+        if number == 1:
+            raise ZeroDivisionError
+        for batch in real(task, *rest):
+            current_place().stopped.wait(10)
+            seen.append(number)
+            yield batch
+        seen.append("the end")
+
+    monkeypatch.setattr(change, "rewritten", rewritten)
+    with pytest.raises(ZeroDivisionError):
+        t.delete("id % 10 = 1", mode="copy-on-write", runner=InProcess(2))
+    assert seen == [0] and files_below(tmp_path) == before and t.refresh().scan().count() == 2000

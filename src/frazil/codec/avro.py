@@ -12,16 +12,19 @@ import functools
 import lzma
 import struct
 import zlib
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
+
+import deflate
 
 from frazil.codec.avro_schema import AvroNode, least_size, parse_schema
 from frazil.codec.guard import inflate, reading
 from frazil.errors import CorruptData, NotInstalledError, Unsupported
 
 MAGIC = b"Obj\x01"
+USUAL_RATIO = 16  # few blocks decompress to more than this times their size
 MAX_RATIO, FREE_BYTES = 200, 1 << 25  # the decompressed size of a file may be 32 MiB, or 200 times its size
 Reader = Callable[[bytes, int], tuple[Any, int]]
 
@@ -43,9 +46,23 @@ class Container:
         return self.data[self.start : self.start + 16]
 
     @cached_property
-    def blocks(self) -> tuple[tuple[int, bytes], ...]:
+    def blocks(self) -> tuple[tuple[int, bytes | bytearray], ...]:
         """Decompress all blocks to (number of entries, bytes). Raises CorruptData when one is torn, damaged or too large."""
         return tuple(_blocks(self.data, self.start, self.codec))
+
+    @cached_property
+    def spans(self) -> tuple[tuple[int, int, int], ...]:
+        """Return (number of entries, where it begins, where its marker ends) of every block. Raises CorruptData when one is torn."""
+        found, begin = [], self.start + 16
+        for count, _, stop in _bodies(self.data, self.start):
+            found.append((count, begin, stop + 16))
+            begin = stop + 16
+        return tuple(found)
+
+    def part(self, numbers: Iterable[int]) -> Container:
+        """Return a container of some of the blocks, by their numbers."""
+        blocks = [self.data[begin:end] for _, begin, end in (self.spans[n] for n in numbers)]
+        return replace(self, data=b"".join([self.sync, *blocks]), start=0)
 
     @cached_property
     def count(self) -> int:
@@ -74,7 +91,8 @@ def stream_container(data: bytes, file: str = "") -> tuple[AvroNode, Iterator[tu
         metadata, at = _header(data)
         if (text := metadata.get("avro.schema")) is None:
             raise CorruptData("The Avro header has no schema.")
-        return parse_schema(text), _blocks(data, at, metadata.get("avro.codec", b"null").decode())
+        blocks = _blocks(data, at, metadata.get("avro.codec", b"null").decode())
+        return parse_schema(text), ((count, bytes(block)) for count, block in blocks)
 
 
 def _header(data: bytes) -> tuple[dict[str, bytes], int]:
@@ -97,9 +115,20 @@ def _header(data: bytes) -> tuple[dict[str, bytes], int]:
     return metadata, at
 
 
-def _blocks(data: bytes, at: int, codec: str) -> Iterator[tuple[int, bytes]]:
-    sync, end, left = data[at : at + 16], len(data), max(FREE_BYTES, MAX_RATIO * len(data))
+def _blocks(data: bytes, at: int, codec: str) -> Iterator[tuple[int, bytes | bytearray]]:
+    left = max(FREE_BYTES, MAX_RATIO * len(data))
     decompress = _codec(codec)
+    for count, begin, stop in _bodies(data, at):
+        block = decompress(data[begin:stop], left)
+        left -= len(block)
+        if left < 0:
+            raise CorruptData("The Avro file decompresses to far more than its size allows.", offset=begin)
+        yield count, block
+
+
+def _bodies(data: bytes, at: int) -> Iterator[tuple[int, int, int]]:
+    """Yield (number of entries, begin, end) of the compressed bytes of each block."""
+    sync, end = data[at : at + 16], len(data)
     at += 16
     while at < end:
         count, at = read_long(data, at)
@@ -107,27 +136,26 @@ def _blocks(data: bytes, at: int, codec: str) -> Iterator[tuple[int, bytes]]:
         stop = at + size
         if count < 0 or size < 0 or data[stop : stop + 16] != sync:
             raise CorruptData("A block of the Avro file is torn.", offset=at)
-        block = decompress(data[at:stop], left)
-        left -= len(block)
-        if left < 0:
-            raise CorruptData("The Avro file decompresses to far more than its size allows.", offset=at)
-        yield count, block
+        yield count, at, stop
         at = stop + 16
 
 
 # Codecs
 
 
-def _codec(name: str) -> Callable[[bytes, int], bytes]:
+def _codec(name: str) -> Callable[[bytes, int], bytes | bytearray]:
     found = _CODECS.get(name)
     if found is None:
         raise Unsupported(f"Cannot read Avro compression codec {name[:40]!r}.", hint=f"Known: {', '.join(sorted(_CODECS))}.")
     return found
 
 
-def _deflated(data: bytes, limit: int) -> bytes:
-    if len(data) < 1 << 16:  # it cannot exceed 64 MiB, so the one-shot function will do, which is twice as fast
-        return zlib.decompress(data, -15)
+def _deflated(data: bytes, limit: int) -> bytes | bytearray:
+    if len(data) < 1 << 16:  # it cannot exceed 64 MiB, so one-shot functions will do, which are twice as fast
+        try:
+            return deflate.deflate_decompress(data, min(limit, USUAL_RATIO * len(data)))  # twice as fast again
+        except deflate.DeflateError:  # the guess of its size is too small, or it is damaged
+            return zlib.decompress(data, -15)
     return inflate(data, -15, limit)
 
 
@@ -179,7 +207,7 @@ def _arrow_codec(name: str) -> Any:
     return _pyarrow().Codec(name)
 
 
-_CODECS: dict[str, Callable[[bytes, int], bytes]] = {
+_CODECS: dict[str, Callable[[bytes, int], bytes | bytearray]] = {
     "null": lambda data, _: data, "deflate": _deflated, "snappy": _snappy, "zstandard": _zstandard, "bzip2": _bzip2, "xz": _xz,
 }  # fmt: skip
 
@@ -384,9 +412,9 @@ def read_records(container: Container, read: Reader, file: str = "") -> list[Any
         for count, block in container.blocks:
             if count * least > len(block):
                 raise CorruptData(f"A block claims {count} entries in {len(block)} bytes.")
-            at = 0
+            at, entries = 0, bytes(block)
             for _ in range(count):
-                value, at = read(block, at)
+                value, at = read(entries, at)
                 found.append(value)
             if at != len(block):
                 raise CorruptData(f"A block holds {len(block) - at} bytes more than its entries take.")

@@ -135,20 +135,22 @@ def _entries(container: Container, record: AvroNode) -> tuple[int, list[Any]] | 
     of blocks is tried first, and a file made to exhaust memory never reaches it.
     """
     small = _small_blocks(container)
+    entries: list[bytes | bytearray]
     if small is None:
-        count, entries = container.count, b"".join([b for _, b in container.blocks])
+        count, entries = container.count, [b for _, b in container.blocks]
     elif _inflating.acquire(blocking=False):
         try:
-            count, entries = small[0], _inflated(small[1], container)
+            count, entries = small[0], [_inflated(small[1], container)]
         finally:
             _inflating.release()
     elif any(_swells(chunk) for chunk in random.sample(small[1], _TRIED)):
         return None
     else:
         return small[0], [header(_schema(record), {}, container.codec, container.sync), memoryview(container.data)[container.start + 16 :]]
-    if len(entries) < NATIVE_FROM_BYTES or count * max(least_size(record), 1) > len(entries):
+    size = sum(map(len, entries))
+    if size < NATIVE_FROM_BYTES or count * max(least_size(record), 1) > size:
         return None
-    return count, [header(_schema(record), {}, "null", _SYNC), write_long(count), write_long(len(entries)), entries, _SYNC]
+    return count, [header(_schema(record), {}, "null", _SYNC), write_long(count), write_long(size), *entries, _SYNC]
 
 
 def _small_blocks(container: Container) -> tuple[int, list[bytes]] | None:

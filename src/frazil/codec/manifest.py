@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -30,6 +31,7 @@ from frazil.spec.partitioning import PartitionSpec
 
 __all__ = ["arrow_value_type", "decode_manifest", "encode_manifest", "entries_from_table", "manifest_header"]
 
+Numbers = npt.NDArray[np.int64]
 _NEEDS = {"sequence_number": ("status",), "file_sequence_number": ("status",), "first_row_id": ("status", "record_count")}
 _REQUIRED = ("status", "file_path", "file_format", "record_count", "file_size_in_bytes")
 _PARTITION_PREFIX = "p"
@@ -55,9 +57,17 @@ def manifest_header(data: bytes, file: str = "") -> dict[str, str]:
 
 
 def decode_manifest(
-    data: bytes | None, manifest: ManifestFile, *, path: str | None = None, columns: Collection[str] | None = None
+    data: bytes | None,
+    manifest: ManifestFile,
+    *,
+    path: str | None = None,
+    columns: Collection[str] | None = None,
+    choose: Callable[[Container], tuple[Container, Numbers | None]] | None = None,
 ) -> pa.Table:
     """Decode the entries of a manifest, DELETED ones included, from its bytes or from a local `path`; `columns` None: all columns.
+
+    `choose`: returns the part of the file that is read, and the numbers of the wanted entries in that part (None: all of them);
+    `first_row_id`, which depends on all entries, is then not among the columns.
 
     Raises CorruptData, NoSuchFileError when there is no file at the path, InvalidInput for a column that manifests do not have.
     """
@@ -73,10 +83,15 @@ def decode_manifest(
     container = read_container(data, file)
     with reading("manifest", file):
         plan = _plan(container.schema)
+        part, numbers = (container, None) if choose is None else choose(container)
         if javas := _fixed_as_bytes(plan):
             with contextlib.suppress(CorruptData):
-                return _table(container, javas, manifest, wanted, file)
-        return _table(container, plan, manifest, wanted, file)
+                return _at(_table(part, javas, manifest, wanted, file), numbers)
+        return _at(_table(part, plan, manifest, wanted, file), numbers)
+
+
+def _at(table: pa.Table, numbers: Numbers | None) -> pa.Table:
+    return table if numbers is None else table.take(from_numpy(numbers))
 
 
 def _read(path: str | None, file: str) -> bytes:

@@ -137,11 +137,13 @@ def rewrite_files(context: RewriteContext, group: Sequence[FileScanTask]) -> Cha
     those of which no row is left. The new files are durable; after an error none of them is left.
     """
     schema, live, copied = to_arrow_schema(context.write.schema), replace(context.read, row_filter=None), 0
+    here = current_place()
 
     def rows() -> Iterator[pa.RecordBatch]:
         nonlocal copied
         for task in group:
             for batch in rows_of(task, live):
+                here.go_on()
                 copied += batch.num_rows
                 yield fitted(batch, schema)
 
@@ -189,13 +191,17 @@ def apply_changes(context: ChangeContext, steps: Iterable[tuple[FileScanTask, Ch
 
 
 def _rows(context: ChangeContext, steps: Iterable[tuple[FileScanTask, Changes]], tally: _Tally) -> Iterator[pa.RecordBatch]:
+    here = current_place()
     for task, changes in steps:
+        here.go_on()
         found = Found()
         if context.mode == COPY_ON_WRITE:
             for batch, copied in rewritten(task, changes(found), found, context.read, context.arrow_schema):
+                here.go_on()
                 tally.copied += copied
                 yield batch
         else:
             for batch in changes(found):
+                here.go_on()
                 yield fitted(batch, context.arrow_schema)
         tally.take(task, found)

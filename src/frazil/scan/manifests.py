@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -105,33 +105,46 @@ def _header_spec(data: bytes, path: str, metadata: TableMetadata) -> int:
     return int(text)
 
 
-def read_manifest(storage: Storage, manifest: ManifestFile, columns: Collection[str] | None = None, *, keep: bool = True) -> pa.Table:
+def read_manifest(
+    storage: Storage, manifest: ManifestFile, columns: Collection[str] | None = None, *, keep: bool = True, data: bytes | None = None
+) -> pa.Table:
     """Read the entries of a manifest, one per row, DELETED ones included, with sequence numbers inherited; `columns` None: all columns.
+    `data`: the bytes of the manifest, where the caller has them.
 
     `keep=False`: the entries do not go into the cache. Callers that read all columns of every manifest would only evict everything else.
     """
     wanted = ALL_COLUMNS if columns is None else tuple(columns)
-    key = (
-        "manifest", manifest.manifest_path, manifest.manifest_length, manifest.sequence_number, manifest.added_snapshot_id,
-        manifest.first_row_id,
-    )  # fmt: skip
+    key = _key(manifest)
     found: pa.Table | None = manifest_cache.get(key)
     if found is not None:
         have = set(found.column_names)
         if have.issuperset(wanted):
             return found.select([c for c in found.column_names if c in set(wanted)])
-        table = _with(found, _decoded(storage, manifest, tuple(c for c in wanted if c not in have)), manifest)
+        table = _with(found, _decoded(storage, manifest, tuple(c for c in wanted if c not in have), data), manifest)
     else:
-        table = _decoded(storage, manifest, wanted)
+        table = _decoded(storage, manifest, wanted, data)
     if keep:
         manifest_cache.put(key, table, table.nbytes + 4000)
     return table if columns is None else table.select([c for c in table.column_names if c in set(columns)])
 
 
-def _decoded(storage: Storage, manifest: ManifestFile, columns: Collection[str]) -> pa.Table:
+def _decoded(storage: Storage, manifest: ManifestFile, columns: Collection[str], data: bytes | None) -> pa.Table:
     local = storage.local_path(manifest.manifest_path)
-    data = None if local is not None else storage.read(manifest.manifest_path)
+    data = data if data is not None or local is not None else storage.read(manifest.manifest_path)
     return decode_manifest(data, manifest, path=local, columns=columns)
+
+
+def is_cached(manifest: ManifestFile) -> bool:
+    """Tell whether some columns of a manifest are in the cache."""
+    return manifest_cache.get(_key(manifest)) is not None
+
+
+def _key(manifest: ManifestFile) -> tuple[Any, ...]:
+    """Return the key of a manifest in the cache."""
+    return (
+        "manifest", manifest.manifest_path, manifest.manifest_length, manifest.sequence_number, manifest.added_snapshot_id,
+        manifest.first_row_id,
+    )  # fmt: skip
 
 
 def _with(found: pa.Table, more: pa.Table, manifest: ManifestFile) -> pa.Table:

@@ -22,6 +22,7 @@ from frazil.expr.bind import bind
 from frazil.expr.bound import Bound, Constant, references
 from frazil.expr.building import from_numpy, scalar
 from frazil.expr.nodes import AlwaysTrue, Predicate
+from frazil.scan.bounds_first import prune_by_bounds_first
 from frazil.scan.combine import CombinedTask, combine_for
 from frazil.scan.delete_report import Reason
 from frazil.scan.deletes import DeleteEntries, DeleteIndex, attach, read_deletes
@@ -339,9 +340,11 @@ def _read(
         found.append((spec.spec_id, pa.table({}), by_partition, by_statistics))
         pack = [pack[n] for n in keeping]
     wanted = ALL_COLUMNS if options.with_stats else (*PLAN_COLUMNS, *STATISTICS) if references(bound) else PLAN_COLUMNS
+    prune = partial(_prune, bound=bound, schema=schema, spec=spec, snapshots=metadata.snapshots)
     for manifest in pack:
-        chosen = entries(manifest, read_manifest(storage, manifest, wanted))
-        kept, by_partition, by_statistics = _prune(chosen, bound, schema, spec, metadata.snapshots)
+        in_two = not options.with_stats and not first.worth_it and bool(references(bound))
+        pruned = prune_by_bounds_first(storage, manifest, partial(entries, manifest), prune) if in_two else None
+        kept, by_partition, by_statistics = pruned or prune(entries(manifest, read_manifest(storage, manifest, wanted)))
         if not options.with_stats:
             kept = _result_of(kept)
         found.append((spec.spec_id, kept, by_partition, by_statistics))

@@ -149,8 +149,13 @@ class InOrder(Generic[U, R]):
                 self._state.notify_all()
 
 
-def map_in_order(work: Callable[[U], R], units: Iterable[U], workers: int | None = None) -> Iterator[R]:
-    """Map a function over units in a few threads, with results in order; at most four units per thread are ahead of the caller."""
+def map_in_order(
+    work: Callable[[U], R], units: Iterable[U], workers: int | None = None, *, abandon: Callable[[], None] = lambda: None
+) -> Iterator[R]:
+    """Map a function over units in a few threads, with results in order; at most four units per thread are ahead of the caller.
+
+    `abandon`: called at the end, before the threads are waited for, so that units whose results are not wanted any more can be told to end.
+    """
     count = workers or default_workers()
     if count <= 1:
         yield from map(work, units)
@@ -165,5 +170,6 @@ def map_in_order(work: Callable[[U], R], units: Iterable[U], workers: int | None
             while waiting:
                 yield waiting.popleft().result()
         finally:
+            abandon()
             for future in waiting:
                 future.cancel()

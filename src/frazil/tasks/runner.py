@@ -8,7 +8,9 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import itertools
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -22,12 +24,19 @@ _attempts = itertools.count()
 @dataclass(frozen=True)
 class Place:
     """Describe where a task runs. `partition`: number of the group. `task`: number of the attempt, unique within an operation. `workers`:
-    threads that the task may use. `share`: number of tasks that run in this process at once and share its memory."""
+    threads that the task may use. `share`: number of tasks that run in this process at once and share its memory. `stopped`: set once
+    the results of the tasks are not wanted any more, because another task failed or the user interrupted."""
 
     partition: int = 0
     task: int = 0
     workers: int | None = None
     share: int = 1
+    stopped: threading.Event | None = None
+
+    def go_on(self) -> None:
+        """Raise CancelledError where the result of the task is not wanted any more. Long tasks call it now and then."""
+        if self.stopped is not None and self.stopped.is_set():
+            raise CancelledError
 
 
 class Runner(Protocol):
@@ -71,12 +80,21 @@ class InProcess:
     def run(self, work: Callable[[G], R], groups: Sequence[G]) -> Iterator[R]:
         at_once = max(1, min(self.parallelism, len(groups)))
         threads = max(1, self.parallelism // at_once)
+        stopped, errors = threading.Event(), list[BaseException]()
 
         def one(numbered: tuple[int, G]) -> R:
-            with place(Place(numbered[0], next(_attempts), threads, at_once)):
-                return work(numbered[1])
+            with place(Place(numbered[0], next(_attempts), threads, at_once, stopped)):
+                try:
+                    return work(numbered[1])
+                except BaseException as error:
+                    errors.append(error)
+                    stopped.set()
+                    raise
 
-        yield from map_in_order(one, enumerate(groups), at_once)
+        try:
+            yield from map_in_order(one, enumerate(groups), at_once, abandon=stopped.set)
+        except CancelledError:
+            raise errors[0] from None  # the error because of which the others were stopped
 
 
 _PLACE: contextvars.ContextVar[Place] = contextvars.ContextVar("frazil_place", default=Place())  # noqa: B039 (frozen)

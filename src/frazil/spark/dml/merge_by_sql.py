@@ -24,6 +24,7 @@ from frazil.ops.engine import ContextOf, Planned, RowChanges
 from frazil.rows.clauses import Clause, Do, Merge, When
 from frazil.spark.dml.analysed import as_input, equal_columns, expression, named, standing_for
 from frazil.spark.dml.change_tasks import BY_SOURCE_DELETED, BY_SOURCE_UPDATED, DELETED, INSERTED, MATCHED, UPDATED, Report
+from frazil.spark.dml.collected import CollectedFrame
 from frazil.spark.dml.merge_clauses import ACT, FOUND, Clauses, choice
 from frazil.spark.dml.row_changes import FILE, NUMBER, OPERATION, POS, ROW_ID, Job, lacking, shadow
 from frazil.spark.dml.staging import ORDERED, KeyValues, StagedFrame, as_frame, folder_of, stage
@@ -42,7 +43,7 @@ _OPERATIONS = {
 def merge(
     spark: Any,
     planned: Planned,
-    source: DataFrame | StagedFrame,
+    source: DataFrame | StagedFrame | CollectedFrame,
     merge: Merge,
     context_of: ContextOf,
     *,
@@ -64,7 +65,10 @@ def merge(
         plan = planned(AlwaysFalse())
         if not checked:
             frame = source if like is None and isinstance(source, DataFrame) else like
-            check(spark, plan.schema, as_frame(spark, source, NUMBER) if frame is None else frame, merge, case_sensitive=sensitive)
+            if frame is None:
+                assert isinstance(source, StagedFrame)  # rows that were collected are given with their frame
+                frame = as_frame(spark, source, NUMBER)
+            check(spark, plan.schema, frame, merge, case_sensitive=sensitive)
         context, empty = context_of(plan), named(shadow(spark, plan.schema), names)
         job = Job(spark, plan, context, AlwaysTrue(), "merge", empty, False)
         with job.cleaned():
@@ -117,9 +121,11 @@ def _full_names(type_: s.StructType, around: tuple[str, ...] = ()) -> Iterator[t
 
 
 def _source(
-    spark: Any, source: DataFrame | StagedFrame, alias: str, job: Job, like: DataFrame | None
+    spark: Any, source: DataFrame | StagedFrame | CollectedFrame, alias: str, job: Job, like: DataFrame | None
 ) -> tuple[DataFrame, StagedFrame | None]:
     """Return the source as a frame that can be evaluated repeatedly, and its staged form; None where a type of it cannot be staged."""
+    if isinstance(source, CollectedFrame):
+        source = source.staged(folder_of(job.context.write), job.context.write.storage)
     if not isinstance(source, StagedFrame):
         like = source if like is None else like
         try:

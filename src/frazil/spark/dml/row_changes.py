@@ -56,15 +56,15 @@ from frazil.spark.host.interruptible import interruptible
 from frazil.spark.host.settings import sensitivity, temporarily
 from frazil.spark.host.workers import guarded
 from frazil.spark.read.native_read import read, understood
-from frazil.spark.tasks.spark_runner import SparkRunner
 from frazil.spark.tasks.stragglers import attempts_on
+from frazil.spark.tasks.where import runner_of
 from frazil.spark.types.spark_types import contains, spark_type, time_enabled, to_spark
 from frazil.spark.write.conform_frame import REQUIRED
 from frazil.spark.write.layout import ADVISORY, advisory_size, rebalanced, spread
 from frazil.spark.write.native_write import clear_errors
 from frazil.spec import types as i
 from frazil.spec.schema import Schema
-from frazil.storage.locations import data_root, scheme_of
+from frazil.storage.locations import scheme_of
 from frazil.tasks.attempts import Attempts
 
 OPERATION, FILE, POS, ROW_ID, NUMBER = (f"__frazil_c_{n}" for n in ("op", "file", "pos", "row_id", "number"))
@@ -275,7 +275,7 @@ class Job:
         """Run the second job and return the changes of both. Raises InvalidInput, with `unique`, for a row that was changed twice."""
         if unique and (twice := [t for r in self.reports for t in r.twice]):
             raise self.ambiguous(twice)
-        runner = SparkRunner(self.spark, data_root(self.context.write.location, self.context.write.properties))
+        runner = runner_of(self.spark, self.plan.metadata, self.context.write.storage)
         touched = self._touched()
         if self.context.mode == COPY_ON_WRITE:
             groups: Sequence[Sequence[Touched]] = packed(touched, runner.parallelism, self.plan.options.split, lambda t: t.task)

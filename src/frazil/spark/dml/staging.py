@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -109,7 +109,7 @@ def stage(frame: DataFrame, folder: str, storage: Storage) -> StagedFrame:
             "A table at a memory: location lives in this process; Spark's workers cannot write to it.", hint="Give an Arrow frame."
         )
     spark = frame.sparkSession
-    schema = _plain(frame.schema)
+    schema = plain(frame.schema)
     place = f"{folder}/source-{uuid.uuid4()}"
     shared(spark, storage, folder)
     staged = StagedFrame(place, storage, arrow_schema(schema), schema)
@@ -123,6 +123,13 @@ def stage(frame: DataFrame, folder: str, storage: Storage) -> StagedFrame:
     reports = [cloudpickle.loads(bytes(r["report"])) for r in sorted(parts, key=lambda r: int(r["part"]))]
     values = {k: v for k in range(len(schema)) if (v := _combined([r[1][k] for r in reports if k in r[1]])) is not None}
     return StagedFrame(place, storage, staged.schema, schema, tuple(f for r in reports for f in r[0]), values)
+
+
+def stage_table(table: pa.Table, schema: s.StructType, folder: str, storage: Storage) -> StagedFrame:
+    """Write rows that the driver holds to a file in a new folder. `schema`: as `plain` returns it."""
+    staged = StagedFrame(folder, storage, arrow_schema(schema), schema)
+    files, values = _written(staged, f"{folder}/00000-0.arrow", iter(table.to_batches()))
+    return replace(staged, files=files, values=values)
 
 
 def shared(spark: Any, storage: Storage, folder: str) -> None:
@@ -159,7 +166,7 @@ def open_file(staged: StagedFrame, number: int) -> pa.Table:
     return _opened(staged.storage, staged.files[number].location)
 
 
-def _plain(schema: s.StructType) -> s.StructType:
+def plain(schema: s.StructType) -> s.StructType:
     """Return a schema with unique names and nullable columns. Raises Unsupported for types that Spark does not hand to Python."""
     taken: set[str] = set()
     fields = []
@@ -191,7 +198,12 @@ def write_part(staged: StagedFrame, batches: Iterator[pa.RecordBatch]) -> Iterat
     """Write in a worker the rows of one task to one file (none when there are no rows) and yield one report."""
     task = TaskContext.get()
     part, attempt = (task.partitionId(), task.taskAttemptId()) if task is not None else (0, 0)
-    location = f"{staged.folder}/{part:05d}-{attempt}.arrow"
+    report = cloudpickle.dumps(_written(staged, f"{staged.folder}/{part:05d}-{attempt}.arrow", batches))
+    yield pa.record_batch({"part": pa.array([part], pa.int32()), "report": pa.array([report], pa.binary())})
+
+
+def _written(staged: StagedFrame, location: str, batches: Iterator[pa.RecordBatch]) -> tuple[tuple[StagedFile, ...], dict[int, KeyValues]]:
+    """Write batches to a file; returns the file (none when there are no rows) and the summaries of its columns."""
     seen = {n: _Seen() for n, f in enumerate(staged.spark_schema.fields) if type(f.dataType) in ORDERED}
     rows, size = 0, 0
     first = next(batches, None)
@@ -205,8 +217,7 @@ def write_part(staged: StagedFrame, batches: Iterator[pa.RecordBatch]) -> Iterat
                     values.add(batch.column(n))
                 first = next(batches, None)
     files = (StagedFile(location, rows, size),) if rows else ()
-    report = cloudpickle.dumps((files, {n: v for n, values in seen.items() if (v := values.summary()) is not None}))
-    yield pa.record_batch({"part": pa.array([part], pa.int32()), "report": pa.array([report], pa.binary())})
+    return files, {n: v for n, values in seen.items() if (v := values.summary()) is not None}
 
 
 class _Seen:

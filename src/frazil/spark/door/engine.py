@@ -27,6 +27,7 @@ from frazil.rows.clauses import Merge
 from frazil.rows.source import MergeSource, SourceFiles, on_storage, open_source
 from frazil.rows.source import stage as stage_in_process
 from frazil.spark.dml import merge_by_sql, row_changes
+from frazil.spark.dml.collected import CollectedFrame, collect
 from frazil.spark.dml.staging import folder_of, remove
 from frazil.spark.dml.staging import stage as stage_by_spark
 from frazil.spark.host.jvm import is_stopped
@@ -45,7 +46,7 @@ from frazil.spark.host.settings import (
 from frazil.spark.read import changelog_frame, native_read
 from frazil.spark.read.view_refresh import follow, refresh
 from frazil.spark.streams import many_tables, writer
-from frazil.spark.tasks.spark_runner import SparkRunner, runner
+from frazil.spark.tasks.where import runner_of, runs_in_driver
 from frazil.spark.types.arrow_types import for_spark
 from frazil.spark.types.spark_types import collated_columns, from_spark
 from frazil.spark.write import native_write
@@ -54,6 +55,7 @@ from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
 from frazil.spec.types import NestedField
 from frazil.storage import Storage
+from frazil.tasks.runner import Runner
 
 WITH_TASKS = 8 << 20
 """The bytes of an Arrow MERGE source that is serialised with the tasks, at most; a larger source is put into a file beside the table."""
@@ -148,9 +150,9 @@ class SparkEngine:
         """Return what a snapshot summary says about the engine: name, version, application id."""
         return {**spark_facts(self.spark.version), "spark.app.id": self.spark.conf.get("spark.app.id", "")}
 
-    def runner(self, metadata: TableMetadata, storage: Storage) -> SparkRunner:
-        """Return a runner of Spark tasks. Raises what `spark_runner.runner` raises."""
-        return runner(self.spark, metadata, storage)
+    def runner(self, metadata: TableMetadata, storage: Storage) -> Runner:
+        """Return a runner of Spark tasks, or of threads in this process (`tasks.where`). Raises what `spark_runner.runner` raises."""
+        return runner_of(self.spark, metadata, storage)
 
     # --- frames
 
@@ -167,16 +169,21 @@ class SparkEngine:
 
     @contextmanager
     def stage_source(self, frame: Frame, write: WriteContext, like: Schema, case_sensitive: bool = True) -> Iterator[ReadySource]:
-        """Stage the source of a MERGE for the time of a block: DataFrames and large Arrow frames in files beside the table."""
+        """Stage the source of a MERGE for the time of a block: DataFrames and large Arrow frames in files beside the table, or in memory
+        where tasks run in this process."""
         folder = folder_of(write)
+        here = runs_in_driver(self.spark)
         if is_spark_frame(frame):
+            if here and (collected := collect(frame, folder)) is not None:
+                yield _held_here(frame, collected)
+                return
             try:
                 yield _staged_by_spark(frame, folder, write.storage)
             finally:
                 remove(folder, write.storage)
             return
         with stage_in_process(frame, like=like, case_sensitive=case_sensitive) as source:
-            if source.nbytes <= WITH_TASKS:
+            if here or source.nbytes <= WITH_TASKS:
                 yield ReadySource.of(source)
                 return
             with on_storage(source, folder, write.storage) as shared:
@@ -271,6 +278,12 @@ class SparkEngine:
         return merge_by_sql.merge(
             self.spark, planned, frame, merge, context_of, case_sensitive=case_sensitive, like=source.frame, checked=checked
         )
+
+
+def _held_here(frame: DataFrame, collected: CollectedFrame) -> ReadySource:
+    """Make the source of a MERGE of the rows of a DataFrame that this process holds."""
+    source = collected.source
+    return ReadySource(source.schema, source.num_rows, lambda: source, collected, frame, collated_columns(frame.schema))
 
 
 def _staged_by_spark(frame: DataFrame, folder: str, storage: Storage) -> ReadySource:

@@ -164,6 +164,11 @@ def analysed_plan(frame: DataFrame) -> Any:
     return frame._jdf.queryExecution().analyzed()
 
 
+def estimated_bytes(frame: DataFrame) -> int:
+    """Return Spark's estimate of the size of a classic DataFrame's rows, by which Spark decides whether to broadcast them."""
+    return int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+
+
 def has_watermark(frame: DataFrame) -> bool:
     """Tell whether withWatermark was called on a streaming frame or on what it is made of; True on Spark Connect, which does not say."""
     return not is_classic(frame) or "EventTimeWatermark" in analysed_plan(frame).toString()
