@@ -13,10 +13,10 @@ VERBS = frozenset(
     Control Convert Copy Correct Count Create Cut Decide Decode Decompress Define Delete Derive Describe Distribute Divide Do Drop Encode
     End Escape Estimate Evaluate Evolve Exchange Expand Expire Explain Express Extract Fill Filter Find Finish Fit Flag Fold Format Gather Give
     Group Hand Hash Hide Hold Hook Identify Implement Import Index Inject Insert Intersect Iterate Join Keep Leave Let List Load Lock Log
-    Look Make Manage Map Mark Mask Match Merge Mix Move Multiply Name Narrow Normalise Note Number Open Order Overwrite Pack Page Pair Parse
+    Look Maintain Make Manage Map Mark Mask Match Merge Mix Move Multiply Name Narrow Normalise Note Number Open Order Overwrite Pack Page Pair Parse
     Partition Pass Pick Plan Point Prepare Present Print Produce Project Provide Prune Publish Pull Put Qualify Queue Quote Raise Rank Read
     Rebuild Recognise Record Reduce Refer Refresh Refuse Register Remove Rename Repeat Replace Report Represent Require Reset Resolve Return
-    Rewrite Roll Round Route Run Say Scan Select Serve Set Share Shorten Show Shuffle Sort Spell Spill Split Stage Stand Start Stop Store
+    Rewrite Roll Round Route Run Say Scan Select Serve Separate Set Share Shorten Show Shuffle Sort Spell Spill Split Stage Stand Start Stop Store
     Stream Strip Suggest Sum Summarise Swap Sync Tag Take Tell Test Track Translate Truncate Turn Unescape Unify Unite Update Upgrade Use
     View Wait Walk Withhold Wrap Write Yield
     """.split()

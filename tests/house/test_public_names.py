@@ -19,6 +19,7 @@ from frazil.table.changes import ChangesScan
 from frazil.table.creation import CreateTableTransaction
 from frazil.table.inspect import InspectTable
 from frazil.table.merge import MergeBuilder
+from frazil.table.maintenance import MaintenanceTable
 from frazil.table.metadata_table import MetadataTable
 from frazil.table.scan import DataScan, IncrementalAppendScan
 from frazil.table.static import StaticTable
@@ -29,7 +30,7 @@ from frazil.table.update_snapshot import SnapshotFiles, UpdateSnapshot
 LISTED = Path(__file__).with_name("public_names.txt")
 CLASSES: tuple[type[Any], ...] = (
     Table, StaticTable, Transaction, CreateTableTransaction, DataScan, IncrementalAppendScan, ChangesScan, Catalog, MergeBuilder,
-    MetadataTable, InspectTable, frazil.CommitResult, UpdateSnapshot, SnapshotFiles, FileIO,
+    MetadataTable, InspectTable, MaintenanceTable, frazil.CommitResult, UpdateSnapshot, SnapshotFiles, FileIO,
 )  # fmt: skip
 
 PYICEBERG_MODULES = (

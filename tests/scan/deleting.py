@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from frazil.expr.parse import parse
-from frazil.scan.delete_report import Reason
+from frazil.scan.explain.delete_report import Reason
 from frazil.scan.plan import Plan, clear_caches, plan
 from frazil.spec.data_file import DataFile, ManifestEntry
 from frazil.spec.partitioning import PartitionField, PartitionSpec

@@ -14,8 +14,8 @@ from frazil.codec.metadata_json import decode_metadata
 from frazil.errors import InvalidInput
 from frazil.expr.parse import parse
 from frazil.scan import deletes as room
-from frazil.scan import explain_deletes
-from frazil.scan.delete_report import EXPLAINED, ExplainedDelete, ExplainedDeletes, Reason
+from frazil.scan.explain import explain_deletes
+from frazil.scan.explain.delete_report import EXPLAINED, ExplainedDelete, ExplainedDeletes, Reason
 from frazil.scan.manifests import clear_caches, is_data, live, manifests_of, read_manifest
 from frazil.scan.plan import Plan, may_match, plan
 from frazil.spec.data_file import DataFile

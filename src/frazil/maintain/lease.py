@@ -45,7 +45,7 @@ class Owner:
 
 
 class LeaseHeld(Exception):
-    """Another owner maintains the table at the moment."""
+    """Report that another owner maintains the table at the moment."""
 
 
 @contextmanager

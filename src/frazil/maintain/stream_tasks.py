@@ -33,7 +33,7 @@ def upkeep(options: UpkeepOptions, metadata: TableMetadata, on_task: Told | None
 
 
 def _rewrite(given: Arguments, metadata: TableMetadata) -> Procedure:
-    """All arguments but `strategy`, `sort-order` and `where` are options of the procedure, such as `min-input-files`."""
+    """Check what a compaction is given: all but `strategy`, `sort-order` and `where` are its options, such as `min-input-files`."""
     strategy, sort_order, where = (given.get(name) for name in ("strategy", "sort-order", "where"))
     options = {k: v for k, v in given.items() if k not in ("strategy", "sort-order", "where")}
     chosen = strategy or ("binpack" if sort_order is None else "sort")

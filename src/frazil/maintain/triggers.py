@@ -62,7 +62,7 @@ class UpkeepOptions:
 
 
 def upkeep_options(given: Mapping[str, Any]) -> tuple[UpkeepOptions | None, dict[str, Any]]:
-    """Part the options of upkeep from others, and check them; None where there are none.
+    """Separate the options of upkeep from others, and check them; None where there are none.
 
     Raises InvalidInput for tasks and values that are not valid, and for arguments of a task without anything that triggers it.
     """

@@ -30,7 +30,7 @@ from frazil.ops import arguments
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.spec.values import milliseconds
 from frazil.table import engines
-from frazil.table.expire import ExpireSnapshots
+from frazil.table.handed.expire_chain import ExpireSnapshots
 from frazil.table.handle import TableHandle
 
 Time = dt.datetime | str | int

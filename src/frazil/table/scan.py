@@ -16,7 +16,7 @@ from frazil.ops.frames import is_spark_column
 from frazil.ops.in_process import IN_PROCESS
 from frazil.ops.naming import naming
 from frazil.ops.reading import RowFilter, RowsReading, predicate_of
-from frazil.scan.explain import Explanation
+from frazil.scan.explain.explanation import Explanation
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import FileScanTask
 from frazil.spec.metadata import TableMetadata

@@ -1,3 +1,6 @@
-"""Convert rows to the frames of other libraries: pandas, polars and DuckDB, and lazy frames of polars and DataFusion."""
+"""Convert rows to the frames of other libraries: pandas, polars and DuckDB, and lazy frames of polars and DataFusion.
 
-__all__ = ["frames", "lazy_frames"]
+`expire_chain`: PyIceberg's chain of calls that expires snapshots.
+"""
+
+__all__ = ["expire_chain", "frames", "lazy_frames"]

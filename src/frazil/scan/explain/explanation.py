@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from frazil.errors import InvalidInput
-from frazil.scan.delete_report import EXPLAINED, ExplainedDeletes, Reason
 from frazil.scan.deletes import DeleteEntries, DeleteIndex
-from frazil.scan.explain_deletes import DataFiles, data_files, read_deletes_explained, row_of, unread_deletes_explained
+from frazil.scan.explain.delete_report import EXPLAINED, ExplainedDeletes, Reason
+from frazil.scan.explain.explain_deletes import DataFiles, data_files, read_deletes_explained, row_of, unread_deletes_explained
 from frazil.scan.report import ScanReport, size_text
 from frazil.scan.tasks import PlannedFiles
 from frazil.spec.metadata import TableMetadata

@@ -18,8 +18,8 @@ from frazil.codec.manifest import entries_from_table
 from frazil.codec.partition_path import escape
 from frazil.codec.single_value import human_string
 from frazil.scan.delete_ranges import PathBounds, normalised, path_bounds
-from frazil.scan.delete_report import EXPLAINED, ExplainedDeletes, Reason
 from frazil.scan.deletes import DeleteEntries, DeleteIndex, Flags, Numbers, scopes_of_deletes
+from frazil.scan.explain.delete_report import EXPLAINED, ExplainedDeletes, Reason
 from frazil.scan.manifests import column_of
 from frazil.scan.source_types import partition_types
 from frazil.scan.tasks import PlannedFiles
