@@ -79,6 +79,20 @@ def test_cherry_pick_a_staged_snapshot(tmp_path: Path) -> None:
         t.maintenance.cherrypick_snapshot(staged)
 
 
+def test_a_snapshot_is_not_picked_again_after_the_pick_has_expired(tmp_path: Path) -> None:
+    t, _ = grown(tmp_path)
+    staged = add(t, 10, branch=None)
+    with t.manage_snapshots() as ms:
+        ms.create_tag(staged, "staged")
+    add(t, 11)
+    t.maintenance.cherrypick_snapshot(staged)
+    add(t, 12)
+    t.maintenance.expire_snapshots(older_than="2099-01-01")
+    with pytest.raises(ValidationException, match="already referenced by table"):
+        t.maintenance.cherrypick_snapshot(staged)
+    assert ids(t) == [0, 1, 2, 10, 11, 12]
+
+
 def test_a_cherry_pick_that_is_a_fast_forward_says_so_in_the_dry_run(tmp_path: Path) -> None:
     t, _ = grown(tmp_path)
     staged = add(t, 10, branch=None)

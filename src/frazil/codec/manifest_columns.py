@@ -18,13 +18,14 @@ from frazil.codec.avro_write import container_of_rows, decimal_size
 from frazil.codec.manifest_schema import ENTRY_COLUMNS, FILE_COLUMNS, Column, arrow_value_type
 from frazil.codec.manifest_write import V1_BLOCK_SIZE, avro_schema, columns_since, manifest_metadata
 from frazil.errors import CorruptData, Unsupported
-from frazil.expr.building import from_numpy, to_numpy
+from frazil.expr.building import from_numpy, scalar, to_numpy
 from frazil.spec.manifest import ManifestContent
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.schema import Schema
 from frazil.spec.types import DecimalType, IcebergType, NestedField, UnknownType, UUIDType
 
-_EMPTY, _NO, _YES = (pa.scalar(b, pa.binary()) for b in (b"", b"\x00", b"\x02"))
+_EMPTY, _NO, _YES = (scalar(b, pa.binary()) for b in (b"", b"\x00", b"\x02"))
+_ZERO = scalar(0, pa.int32())
 Parts = list[pa.Array]
 
 
@@ -116,7 +117,7 @@ def _value(kind: str, values: pa.Array) -> Parts:
 
 def _items(lists: pa.Array, items: Parts) -> Parts:
     """Encode lists of items as Avro does: their number, the items, and a zero, which stands alone for an empty list."""
-    lengths = _numbers(pc.list_value_length(lists).fill_null(0))
+    lengths = _numbers(pc.list_value_length(lists).fill_null(_ZERO))
     ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]).astype(np.int32)
     packed = pa.ListArray.from_arrays(from_numpy(ends), _joined(items))
     end = pc.if_else(from_numpy(lengths > 0), _NO, _EMPTY)
@@ -153,7 +154,7 @@ def _where_known(encoded: pa.Array, values: pa.Array) -> pa.Array:
 
 def _with_length(values: pa.Array) -> Parts:
     data = values.view(pa.binary()) if pa.types.is_string(values.type) else values
-    data = data.fill_null(b"") if data.null_count else data
+    data = data.fill_null(_EMPTY) if data.null_count else data
     return [_varints(_numbers(pc.binary_length(data))), data]
 
 

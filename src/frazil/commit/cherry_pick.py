@@ -13,6 +13,7 @@ from frazil.commit.context import Context
 from frazil.commit.filtering import Removal
 from frazil.commit.manifests import ADDED, DELETED
 from frazil.commit.produce import Change, SnapshotTarget, produce
+from frazil.commit.written import NotYetThere
 from frazil.errors import ValidationException
 from frazil.scan.manifests import manifests_of, read_manifest
 from frazil.spec.data_file import DataFile, ManifestEntry
@@ -21,6 +22,7 @@ from frazil.spec.metadata import TableMetadata
 from frazil.spec.partition_key import partition_key, plain_values
 from frazil.spec.snapshot import MAIN_BRANCH, Snapshot, SnapshotRef
 from frazil.spec.updates import SetSnapshotRef, Update
+from frazil.storage import normalise
 from frazil.storage.base import Storage
 
 
@@ -81,6 +83,8 @@ class CherryPick:
         if replaces:
             self._check_partitions(picked, added, metadata, context)
             removal = Removal(tuple(e.data_file for e in entries if e.status == DELETED), required=True)
+        # the snapshot that an earlier pick made may have expired, and with it what tells that it was picked
+        NotYetThere(frozenset(normalise(f.file_path) for f in added), MAIN_BRANCH).apply(metadata, context)
         change = Change(str(picked.operation), added=added, removal=removal, properties=properties, even_if_empty=True)
         return produce(change, SnapshotTarget(MAIN_BRANCH), metadata, context)
 

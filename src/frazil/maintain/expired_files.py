@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from frazil.errors import CorruptData, NoSuchFileError
-from frazil.expr.building import from_numpy, to_numpy
+from frazil.expr.building import column, from_numpy, to_numpy
 from frazil.maintain.path_keys import Keys, among, keys_of
 from frazil.scan.manifests import column_of, each, live, manifests_of, read_manifest
 from frazil.scan.options import default_workers
@@ -28,8 +28,9 @@ from frazil.storage import Storage, normalise
 R = TypeVar("R")
 _log = logging.getLogger("frazil.maintain")
 _COLUMNS = ("status", "content", "file_path", "file_size_in_bytes")
-_NOTHING = pa.table({"content": pa.array([], pa.int32()), "file_path": pa.array([], pa.string()),
-                     "file_size_in_bytes": pa.array([], pa.int64())})  # fmt: skip
+_NOTHING = pa.table({
+    "content": column((), pa.int32()), "file_path": column((), pa.string()), "file_size_in_bytes": column((), pa.int64()),
+})  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.errors import InvalidInput
+from frazil.expr.building import column, from_numpy, to_numpy
 from frazil.maintain.path_keys import Keys, among, text_keys
 
 Flags = npt.NDArray[np.bool_]
@@ -55,14 +56,14 @@ class PrefixRule:
             yield "", _collapsed(locations), None
             return
         scheme, authority, path = pc.extract_regex(locations, _PARTS).flatten()
-        both = pc.binary_join_element_wise(scheme.fill_null(""), authority.fill_null(""), "\n").dictionary_encode()
-        numbers = np.asarray(both.indices)
+        both = pc.binary_join_element_wise(scheme, authority, "\n").dictionary_encode()
+        numbers = to_numpy(both.indices)
         by_prefix: dict[str, list[int]] = {}
         for number, text in enumerate(both.dictionary.to_pylist()):
             by_prefix.setdefault(self.prefix(*text.split("\n", 1)), []).append(number)
         for prefix, found in by_prefix.items():
             here = np.isin(numbers, found)
-            chosen = path if here.all() else path.filter(pa.array(here))
+            chosen = path if here.all() else path.filter(from_numpy(here))
             yield prefix, _collapsed(chosen), None if here.all() else here
 
 
@@ -88,7 +89,7 @@ class KnownLocations:
                 with_percent = paths.filter(pc.match_substring(paths, "%"))
                 if len(with_percent):
                     decoded = [unquote(path) for path in with_percent.to_pylist()]
-                    self._encoded.setdefault(prefix, []).append(text_keys(pa.array(decoded, pa.string())))
+                    self._encoded.setdefault(prefix, []).append(text_keys(column(decoded, pa.string())))
         self._sorted = {}
 
     def _keys(self) -> dict[str, Keys]:
@@ -117,7 +118,7 @@ class KnownLocations:
         encoded = [(n, unquote(text)) for n in left.tolist() if "%" in (text := paths[n].as_py())] if len(left) else []
         if encoded:
             at = np.array([n for n, _ in encoded])
-            more, more_other = self._lookup(prefix, text_keys(pa.array([text for _, text in encoded], pa.string())))
+            more, more_other = self._lookup(prefix, text_keys(column([text for _, text in encoded], pa.string())))
             same[at] |= more
             other[at] |= more_other
         return same, other
@@ -134,5 +135,5 @@ class KnownLocations:
 
     def prefixes_of(self, location: str) -> list[str]:
         """Return the prefixes under which the path of a location is known."""
-        ((_, paths, _),) = self.rule.split(pa.array([location], pa.string()))
+        ((_, paths, _),) = self.rule.split(column([location], pa.string()))
         return [prefix for prefix, known in self._keys().items() if among(text_keys(paths), known).any()]

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 from frazil.catalog import LoadedTable
 from frazil.codec.metadata_json import decode_metadata
 from frazil.errors import FrazilError, ValidationException
+from frazil.expr.building import column
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import DATA_PATH, METADATA_PATH, OLD_DATA_PATHS
 from frazil.storage import is_inside, normalise
@@ -44,7 +45,7 @@ def refuse_other_tables(table: LoadedTable, unknown: list[str]) -> None:
     shows that another catalog goes on with this table."""
     if not unknown:
         return
-    paths = pa.array(unknown, pa.string())
+    paths = column(unknown, pa.string())
     found = paths.filter(pc.match_substring_regex(paths, r"\.metadata\.json(\.gz)?$")).to_pylist()
     own = metadata_root(table.metadata.location, table.metadata.properties)
     by_folder: dict[str, list[str]] = {}

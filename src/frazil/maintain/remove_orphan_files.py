@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from frazil.arrow.values.frames import as_arrow
 from frazil.commit.apply import now_millis
 from frazil.errors import InvalidInput, ValidationException
+from frazil.expr.building import column, from_numpy
 from frazil.maintain.current_state import newest_state
 from frazil.maintain.expire_snapshots import check_gc
 from frazil.maintain.expired_files import statistics_of
@@ -65,7 +66,7 @@ class OrphanRequest:
 class OrphanFilesResult(ProcedureResult):
     """List the orphan files."""
 
-    orphan_file_location: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
+    orphan_file_location: pa.Array = field(default_factory=lambda: column((), pa.string()))
     files_not_deleted: int = field(default=0, metadata={"ours": True})
 
     def to_arrow(self) -> pa.Table:
@@ -155,7 +156,7 @@ class _Search:
         loaded, request = self._table.loaded, self._request
         for files in reachable(loaded.metadata, loaded.storage, metadata_location=loaded.metadata_location or None):
             self._known.add(files.paths)
-        self._known.add(pa.array([join(loaded.metadata.location, "metadata", "version-hint.text")]))
+        self._known.add(column([join(loaded.metadata.location, "metadata", "version-hint.text")], pa.string()))
         self._snapshots = set(loaded.metadata.snapshots.ids)
         unknown = [self._unknown(batch) for batch in self._listed(threads)]
         newest = self._table if self._table.backend is None else newest_state(self._table)
@@ -172,9 +173,9 @@ class _Search:
         orphans = ~known
         if elsewhere.any() and self._request.prefix_mismatch_mode != "DELETE":
             if self._request.prefix_mismatch_mode == "ERROR":
-                raise self._conflict(found.paths.filter(pa.array(elsewhere)))
+                raise self._conflict(found.paths.filter(from_numpy(elsewhere)))
             orphans &= ~elsewhere
-        return found if orphans.all() else _Orphans(found.paths.filter(pa.array(orphans)), found.size)
+        return found if orphans.all() else _Orphans(found.paths.filter(from_numpy(orphans)), found.size)
 
     def _conflict(self, locations: pa.Array) -> ValidationException:
         shown = [f"{path} (known as {', '.join(self._known.prefixes_of(path))})" for path in locations[:_SHOWN].to_pylist()]
@@ -194,15 +195,15 @@ class _Search:
         storage, batches = self._table.storage, list[pa.Array]()
         for snapshot in fresh:
             manifests = manifests_of(metadata, snapshot, storage, keep=False)
-            names = pa.array([m.manifest_path for m in manifests], pa.string())
+            names = column([m.manifest_path for m in manifests], pa.string())
             known = self._known.compare(names)[0]
             new = [m for m, is_known in zip(manifests, known, strict=True) if not is_known]
             batches += list(each(lambda m: _live_paths(storage, m), new, default_workers()))
-            batches += [names, pa.array([snapshot.manifest_list] if snapshot.manifest_list else [], pa.string())]
+            batches += [names, column([snapshot.manifest_list] if snapshot.manifest_list else [], pa.string())]
             self._snapshots.add(snapshot.snapshot_id)
         logged = [e.metadata_file for e in metadata.metadata_log]
         named = [*logged, *([metadata_location] if metadata_location else []), *statistics_of(metadata)]
-        for batch in (*batches, pa.array(named, pa.string())):
+        for batch in (*batches, column(named, pa.string())):
             self._known.add(batch)
 
     # --- what is there
@@ -218,7 +219,7 @@ class _Search:
         """Keep the files that the table does not name, or names under another prefix."""
         if not batch.paths:
             return batch
-        known, _ = self._known.compare(pa.array(batch.paths, pa.string()))
+        known, _ = self._known.compare(column(batch.paths, pa.string()))
         if not known.any():
             return batch
         left = np.flatnonzero(~known).tolist()
@@ -234,7 +235,7 @@ class _Search:
             looked = _looked_at(self._table.storage, files.paths)
             times, sizes = [at for at, _ in looked], [size for _, size in looked]
         old = [n for n, at in enumerate(times) if at < self._older_than]
-        return _Orphans(pa.array([files.paths[n] for n in old], pa.string()), sum(sizes[n] for n in old) if sizes else 0)
+        return _Orphans(column([files.paths[n] for n in old], pa.string()), sum(sizes[n] for n in old) if sizes else 0)
 
 
 def _live_paths(storage: Storage, manifest: ManifestFile) -> pa.Array:
@@ -269,7 +270,7 @@ def _in_order(paths: pa.Array) -> pa.Array:
         return paths
     versions = paths.filter(names).to_pylist()
     numbers = {path: int(match[1]) if (match := _NUMBER.fullmatch(path)) else -1 for path in versions}
-    return pa.concat_arrays([paths.filter(pc.invert(names)), pa.array(sorted(versions, key=lambda p: (numbers[p], p)), pa.string())])
+    return pa.concat_arrays([paths.filter(pc.invert(names)), column(sorted(versions, key=lambda p: (numbers[p], p)), pa.string())])
 
 
 def listed_in(frame: Any, location: str | None) -> Iterator[ListedFiles]:

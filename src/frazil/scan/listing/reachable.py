@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.errors import CorruptData, FrazilError, NoSuchFileError, Unsupported
+from frazil.expr.building import column
 from frazil.scan.manifests import each, is_data, live, manifests_of, read_manifest
 from frazil.scan.options import default_workers
 from frazil.spec.manifest import ManifestFile
@@ -147,4 +148,4 @@ def _statistics(metadata: TableMetadata, of: set[int] | None) -> Iterator[Reache
 def _batch(kind: FileKind, paths: Iterable[str]) -> Iterator[ReachedFiles]:
     once = list(dict.fromkeys(paths))
     if once:
-        yield ReachedFiles(kind, pa.array(once, pa.string()))
+        yield ReachedFiles(kind, column(once, pa.string()))
