@@ -95,7 +95,7 @@ def test_java_and_pyiceberg_read_what_a_compaction_leaves(
 AGAIN = """
 import json
 out = {}
-for name, order in json.loads(args[0]):
+for name, order in json.loads(sys.argv[3]):
     t = f"j.db.{name}"
     call = f"CALL j.system.rewrite_data_files(table => 'db.{name}', {order} options => map('rewrite-all', 'true'))"
     spark.sql(f"INSERT INTO {t} SELECT id + 1000, p, x, s FROM {t} WHERE id < 5")

@@ -258,11 +258,18 @@ def race(rng: random.Random, state: State) -> Any:
     chosen = rng.choice([*makers, overwrite, add_column])
     first, second = (
         chosen(rng, state),
-        rng.choice(makers if chosen is not add_column else [append])(rng, replace(state, keys=state.keys + 10)),
+        rng.choice([*makers, compact] if chosen is not add_column else [append, compact])(rng, replace(state, keys=state.keys + 10)),
     )
     if not first or not second:
         return None
     return s.Race(tuple(replace(step, branch="main") if hasattr(step, "branch") else step for step in (first, second)))
+
+
+def compact(rng: random.Random, state: State) -> Any:
+    strategy, order = rng.choice([(None, None), (None, None), ("sort", "k DESC"), ("sort", "zorder(k)"), ("hilbert", "k")])
+    options: dict[str, Any] = {"rewrite-all": True} if rng.random() < 0.7 else {"min-input-files": 2, "delete-ratio-threshold": 0.1}
+    options |= rng.choice([{}, {"remove-dangling-deletes": True}, {"partial-progress.enabled": True}, {"max-files-to-rewrite": 2}])
+    return s.Compact(strategy, order, tuple(options.items()), branch_of(rng, state))
 
 
 def look(rng: random.Random, state: State) -> Any:
@@ -276,5 +283,5 @@ MAKERS: dict[Callable[[random.Random, State], Any], float] = {
     append: 5, append_wider: 1, overwrite: 2, overwrite_partitions: 2, delete: 6, update: 6, upsert: 4, merge: 8, look: 6, add_file: 1,
     add_column: 2, drop_column: 1, drop_and_add_again: 1, rename_column: 1, swap_names: 1, move_first: 0.5, widen: 1,
     add_partition_field: 2, drop_partition_field: 1, set_properties: 3, upgrade: 0.7, create_branch: 1, create_tag: 0.5, fast_forward: 0.7,
-    roll_back: 0.5, set_current: 0.5, stage: 1, cherry_pick: 1.5, transaction: 3, race: 2,
+    roll_back: 0.5, set_current: 0.5, stage: 1, cherry_pick: 1.5, transaction: 3, race: 2, compact: 2,
 }  # fmt: skip

@@ -162,6 +162,24 @@ class Update:
 
 
 @dataclass(frozen=True)
+class Compact:
+    """Compaction, which changes no row; it is refused where a file of it is gone."""
+
+    strategy: str | None = None
+    sort_order: str | None = None
+    options: tuple[tuple[str, Any], ...] = ()
+    branch: str = "main"
+
+    def code(self, on: str = "t") -> str:
+        named = {"strategy": self.strategy, "sort_order": self.sort_order, "options": dict(self.options), "branch": self.branch}
+        return call(on, "maintenance.rewrite_data_files", **named)
+
+    def apply(self, work: Work) -> None:
+        if self.sort_order and not any(c.name in self.sort_order for c in work.columns if c.name == "k"):
+            raise Invalid("the key has another name")
+
+
+@dataclass(frozen=True)
 class Upsert:
     rows: Rows
     keys: tuple[str, ...]

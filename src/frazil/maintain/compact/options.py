@@ -77,7 +77,7 @@ def compaction_options(given: Mapping[str, Any] | None, metadata: TableMetadata,
     read = _Reader(texts)
     target = read.whole("target-file-size-bytes", TARGET_FILE_SIZE.of(metadata.properties), 1)
     smallest = read.whole("min-file-size-bytes", int(target * 0.75), 0)
-    largest = read.whole("max-file-size-bytes", int(target * 1.8), 1)
+    largest = read.whole("max-file-size-bytes", max(int(target * 1.8), target + 1), 1)
     if not smallest < target < largest:
         text = f"min-file-size-bytes ({smallest}) < target-file-size-bytes ({target}) < max-file-size-bytes ({largest}) does not hold."
         raise InvalidInput(text, hint="Set all three.", table=metadata.location)
