@@ -119,6 +119,17 @@ def test_statistics_of_a_snapshot_that_expires_meanwhile_leave_no_file(home: Cat
     assert list(Path(t.location()).rglob("*.stats")) == []
 
 
+@pytest.mark.spark
+def test_tasks_of_spark_make_the_same_sketches(home: Catalog, spark: Any) -> None:
+    t = home.create_table("db.t", SCHEMA)
+    for first in range(0, 3000, 1000):
+        t.append(frame(first, 1000))
+    t.delete("id < 500", mode="merge-on-read", runner="in-process")
+    files = [t.maintenance.compute_table_stats(**where).statistics_file for where in ({"runner": "in-process"}, {"spark": spark})]
+    ours, theirs = (Path(str(f)).read_bytes() for f in files)
+    assert ours == theirs and t.maintenance.compute_table_stats(columns=["id"], spark=spark).ndv == {"id": 2500}
+
+
 VALUES: list[tuple[IcebergType, pa.DataType, Any]] = [
     (DecimalType(38, 3), pa.decimal128(38, 3), st.decimals(min_value=-(10**30), max_value=10**30, places=3)),
     (DecimalType(5, 0), pa.decimal128(5, 0), st.integers(-(10**5) + 1, 10**5 - 1).map(decimal.Decimal)),

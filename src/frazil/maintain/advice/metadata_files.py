@@ -28,7 +28,7 @@ _BYTES_PER_SECOND = 20e6
 
 def manifests(state: AilingTable) -> Finding | None:
     """Find manifests that are far more than their size asks for, or that share partitions with many others."""
-    data = [m for m in state.manifests if is_data(m)]
+    data = [m for m in state.manifests if is_data(m) and m.has_live_files]
     size, target = sum(m.manifest_length for m in data), MANIFEST_TARGET_SIZE.of(state.metadata.properties)
     wanted = max(1, math.ceil(size / target))
     depth = _depth(state)

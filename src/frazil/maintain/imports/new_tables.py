@@ -104,7 +104,13 @@ def migrate(
         count = new.run(source, {"migrated": "true"}, dry_run)
         return MigrateTableResult(dry_run=dry_run, migrated_files_count=count, seconds=time.monotonic() - begun)
     tables = spark()
-    if drop_backup and tables.is_managed(source.name):
+    managed = tables.is_managed(source.name)
+    if managed and source.partition_columns:
+        raise Unsupported(
+            f"{source.name} is a managed table with partitions: Spark moves its directory and may lose partitions when it is renamed.",
+            hint="Take its files over with snapshot(), or migrate an external table.", table=source.name,
+        )  # fmt: skip
+    if managed and drop_backup:
         raise Unsupported(
             f"{source.name} is a managed table: to drop its backup would delete the files of the new table.",
             hint="Leave drop_backup=False; the backup keeps the files.", table=source.name,
@@ -115,7 +121,9 @@ def migrate(
         return MigrateTableResult(dry_run=True, migrated_files_count=count, seconds=time.monotonic() - begun)
     tables.rename(source.name, backup)
     try:
-        count = new.run(replace(tables.source(backup), properties=source.properties), {"migrated": "true"}, False)
+        renamed = replace(tables.source(backup), properties=source.properties)
+        _refuse_lost_files(source, renamed)
+        count = new.run(renamed, {"migrated": "true"}, False)
     except CommitStateUnknownException:
         _log.error("It is not known whether %s was migrated; the table of Spark is now %s.", source.name, backup)
         raise
@@ -125,6 +133,15 @@ def migrate(
     if drop_backup:
         tables.drop(backup)
     return MigrateTableResult(migrated_files_count=count, seconds=time.monotonic() - begun)
+
+
+def _refuse_lost_files(source: Source, renamed: Source) -> None:
+    """Refuse to go on when a table has fewer files under its new name than before."""
+    if len(renamed.files) < len(source.files):
+        raise Unsupported(
+            f"Spark finds {len(renamed.files)} of {len(source.files)} files of {source.name} after it was renamed; it keeps its name.",
+            hint="Try again when nobody writes to it, or take its files over with snapshot().", table=source.name,
+        )  # fmt: skip
 
 
 def _backup_name(name: str, given: str | None) -> str:
