@@ -442,6 +442,39 @@ def arrow_upsert_keys(sessions, b):
     return change(b, b.keyed, "arrow_upsert_keys", COW, upsert, version=2)
 
 
+# --- upkeep -------------------------------------------------------------------------------------------------
+
+
+def compact(sessions, b, name, **arguments):
+    """Laps: main, the table's location to the commit."""
+    b.restore(name)
+    with b.timed():
+        table = opened(b, name)
+        result = table.maintenance.rewrite_data_files(spark=sessions[0], **arguments)
+    files = {"files": result.added_data_files_count, "rewritten": result.rewritten_data_files_count}
+    return table, {**contents(table, b.fixture(name)), **files}
+
+
+TO_32MB = {"target-file-size-bytes": 32 << 20}
+
+
+def compact_binpack(sessions, b):
+    return compact(sessions, b, "small", options={**TO_32MB, "min-input-files": 2})[1]
+
+
+def compact_sort(sessions, b):
+    return compact(sessions, b, "small", sort_order="product_id", options={**TO_32MB, "rewrite-all": True})[1]
+
+
+def compact_zorder(sessions, b):
+    return compact(sessions, b, "small", sort_order="zorder(product_id, order_id)", options={**TO_32MB, "rewrite-all": True})[1]
+
+
+def compact_deletes(sessions, b):
+    table, facts = compact(sessions, b, "mor_dv", options={"delete-file-threshold": 1, "rewrite-all": True})
+    return {**facts, "check": facts["check"] + kit.shown(table.inspect.delete_files().num_rows)}
+
+
 # --- streams ------------------------------------------------------------------------------------------------
 
 

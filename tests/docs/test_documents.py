@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SPARK = ["README.md", "docs/spark.md", "docs/streams.md", "docs/partition-commit.md"]
-PLAIN = ["docs/tour.md", "docs/pyiceberg.md"]
+PLAIN = ["docs/tour.md", "docs/pyiceberg.md", "docs/maintenance.md"]
 # as a user runs them, but for what a large cluster would want of Spark
 SMALL = '--conf spark.sql.shuffle.partitions=2 --conf spark.ui.enabled=false --driver-java-options "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" pyspark-shell'
 DOCUMENTS = [p for p in ROOT.rglob("*.md") if not {".venv", ".cache", ".git", "node_modules"} & set(p.relative_to(ROOT).parts)]

@@ -2,7 +2,8 @@
 
 Modules: `metadata_json` (table metadata), `json_nouns` and `json_updates` (schemas, specs, orders, snapshots, refs; REST updates and
 requirements), `manifest_list`, `manifest` (to Arrow, columnar, and back), `single_value` (bounds, defaults, readable
-values), `partition_path`, `avro` (object container files, bounded), `puffin`, `deletion_vector`.
+values), `partition_path`, `avro` (object container files, bounded), `puffin`,
+`theta_sketch`, `deletion_vector`.
 
 All functions are pure, from bytes to values and back; only `manifest.decode_manifest` may be given the path of a local file to read.
 Decoders trust no byte: a damaged or hostile file raises CorruptData with its name, in time and memory bounded by its size.
@@ -17,9 +18,11 @@ __all__ = [
     "guard",
     "json_nouns",
     "manifest",
+    "manifest_columns",
     "manifest_list",
     "metadata_json",
     "partition_path",
     "puffin",
     "single_value",
+    "theta_sketch",
 ]

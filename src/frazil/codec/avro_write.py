@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import os
 import re
 import zlib
@@ -83,7 +84,7 @@ def codec_name(codec: str) -> str:
     return found
 
 
-def _compress(data: bytes, codec: str, level: int | None) -> bytes:
+def _compress(data: bytes | memoryview, codec: str, level: int | None) -> bytes:
     match codec:
         case "deflate":
             stream = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, -15)
@@ -94,7 +95,7 @@ def _compress(data: bytes, codec: str, level: int | None) -> bytes:
             if codec == "snappy":
                 return bytes(pa.Codec("snappy").compress(data, asbytes=True)) + zlib.crc32(data).to_bytes(4, "big")
             return bytes(pa.Codec("zstd", compression_level=3 if level is None else level).compress(data, asbytes=True))
-    return data
+    return bytes(data)
 
 
 def header(schema: bytes, metadata: Mapping[str, bytes], codec: str, sync: bytes) -> bytes:
@@ -127,6 +128,20 @@ def container(
             pending, size = [], 0
     if pending:
         parts.append(block(pending, name, level, sync))
+    return b"".join(parts)
+
+
+def container_of_rows(
+    schema: bytes, metadata: Mapping[str, bytes], data: memoryview, ends: Sequence[int], codec: str = "gzip", level: int | None = None
+) -> bytes:
+    """Encode a whole container file of entries that stand one after the other in `data`; `ends`: where each ends, ascending."""
+    name, sync = codec_name(codec), os.urandom(16)
+    parts, begin, first = [header(schema, metadata, name, sync)], 0, 0
+    while first < len(ends):
+        last = min(bisect.bisect_left(ends, begin + BLOCK_BYTES, first), len(ends) - 1)
+        packed = _compress(data[begin : ends[last]], name, level)
+        parts += [write_long(last + 1 - first), write_long(len(packed)), packed, sync]
+        begin, first = ends[last], last + 1
     return b"".join(parts)
 
 

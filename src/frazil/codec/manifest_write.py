@@ -32,7 +32,7 @@ from frazil.spec.types import (
     UUIDType,
 )
 
-_V1_BLOCK_SIZE = 64 * 1024 * 1024  # as Java writes it; no reader uses it
+V1_BLOCK_SIZE = 64 * 1024 * 1024  # as Java writes it; no reader uses it
 _Writer = Callable[[Any], bytes]
 
 
@@ -53,6 +53,13 @@ def encode_manifest(
     `schema` holds the source columns of `spec`. Raises InvalidInput for values that do not fit their type, Unsupported for an unknown codec
     or transform.
     """
+    metadata, partition_type = manifest_metadata(spec, schema, format_version, content)
+    write = _entry_writer(format_version, partition_type, snapshot_id)
+    return container(avro_schema(format_version, partition_type), metadata, map(write, entries), codec, level)
+
+
+def manifest_metadata(spec: PartitionSpec, schema: Schema, format_version: int, content: int) -> tuple[dict[str, bytes], StructType]:
+    """Return what the header of a manifest says, and the type of its partitions. Raises Unsupported for an unknown transform."""
     if unknown := [f for f in spec.fields if not f.transform.is_known]:
         raise Unsupported(f"Cannot write with unknown transform {unknown[0].transform} of partition field {unknown[0].name}.")
     partition_type = spec.partition_type(schema)
@@ -67,27 +74,28 @@ def encode_manifest(
         metadata["content"] = b"deletes" if content == ManifestContent.DELETES else b"data"
     elif content != ManifestContent.DATA:
         raise ValidationError("Format version 1 has no delete manifests.")
-    write = _entry_writer(format_version, partition_type, snapshot_id)
-    return container(_avro_schema(format_version, partition_type), metadata, map(write, entries), codec, level)
+    return metadata, partition_type
 
 
 # Schema
 
 
 @functools.lru_cache(maxsize=64)
-def _avro_schema(format_version: int, partition_type: StructType) -> bytes:
+def avro_schema(format_version: int, partition_type: StructType) -> bytes:
+    """Return the Avro schema of the entries of a manifest."""
     named: set[str] = set()
     partition = {"type": "record", "name": "r102", "fields": [_partition_field(f, named) for f in partition_type.fields]}
     file = {
         "type": "record",
         "name": "r2",
-        "fields": [_field(c, format_version, partition) for c in _columns(FILE_COLUMNS, format_version)],
+        "fields": [_field(c, format_version, partition) for c in columns_since(FILE_COLUMNS, format_version)],
     }
-    fields = [_field(c, format_version, None) for c in _columns(ENTRY_COLUMNS, format_version)]
+    fields = [_field(c, format_version, None) for c in columns_since(ENTRY_COLUMNS, format_version)]
     return to_text({"type": "record", "name": "manifest_entry", "fields": [*fields, {"name": "data_file", "type": file, "field-id": 2}]})
 
 
-def _columns(columns: Iterable[Column], format_version: int) -> list[Column]:
+def columns_since(columns: Iterable[Column], format_version: int) -> list[Column]:
+    """Return the columns that manifests of a format version have."""
     return [c for c in columns if c.since <= format_version <= c.until]
 
 
@@ -125,7 +133,7 @@ def _field(column: Column, format_version: int, partition: Any) -> dict[str, Any
 
 def _entry_writer(format_version: int, partition_type: StructType, snapshot_id: int | None) -> Callable[[ManifestEntry], bytes]:
     optional: dict[str, _Writer] = {}
-    for column in _columns(FILE_COLUMNS, format_version):
+    for column in columns_since(FILE_COLUMNS, format_version):
         if column.required > format_version:
             optional[column.name] = _writer(column)
     partition = [(f.name, _value_writer(f.field_type), f.field_type) for f in partition_type.fields]
@@ -143,7 +151,7 @@ def _entry_writer(format_version: int, partition_type: StructType, snapshot_id: 
             parts.append(_partition(file, partition))
         parts += [write_long(file.record_count), write_long(file.file_size_in_bytes)]
         if format_version == 1:
-            parts.append(write_long(_V1_BLOCK_SIZE))
+            parts.append(write_long(V1_BLOCK_SIZE))
         for name, writer in optional.items():
             value = getattr(file, name)
             parts.append(b"\x00" if value is None else b"\x02" + writer(value))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -147,6 +147,14 @@ def encode_puffin(blobs: Sequence[Blob], properties: Mapping[str, str] | None = 
     payload = msgspec.json.encode(footer)
     parts += [MAGIC, payload, _TAIL.pack(len(payload), 0, MAGIC)]
     return b"".join(parts), tuple(placed), len(payload) + 16
+
+
+def with_footer(data: bytes, change: Callable[[dict[str, Any]], Mapping[str, Any]], file: str = "") -> bytes:
+    """Replace the footer of a file by a changed one, given as the JSON object of the spec; blobs keep their bytes and places."""
+    with reading("Puffin file", file):
+        payload, size = footer_payload(data)
+        changed = msgspec.json.encode(change(fields_of(msgspec.json.decode(payload), "Puffin footer")))
+        return b"".join((data[:-size], MAGIC, changed, _TAIL.pack(len(changed), 0, MAGIC)))
 
 
 def _compress(blob: Blob) -> bytes:

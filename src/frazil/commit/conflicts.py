@@ -238,8 +238,17 @@ def _entries(history: History, ignore_equality: bool) -> DeleteEntries:
         table = table.filter(pa.array(~_is_equality(table))) if ignore_equality else table
         if len(table):
             by_spec.setdefault(m.partition_spec_id, []).append(table)
-    joined = {i: pa.concat_tables(t, promote_options="permissive") for i, t in by_spec.items()}
+    joined = {i: _newest_vectors(pa.concat_tables(t, promote_options="permissive")) for i, t in by_spec.items()}
     return DeleteEntries(tuple((history.metadata.spec_by_id(i), t) for i, t in joined.items()))
+
+
+def _newest_vectors(table: pa.Table) -> pa.Table:
+    """Keep one deletion vector per data file, the newest: each commit that deletes more of its rows replaces the vector of the one before.
+    Entries come newest first."""
+    vector = pc.equal(column_of(table, "file_format"), "puffin")
+    about = pc.if_else(vector, column_of(table, "referenced_data_file"), None)
+    first = pc.index_in(about, value_set=about, skip_nulls=True).to_numpy(zero_copy_only=False)
+    return table.filter(pc.or_(about.is_null(), pa.array(first == np.arange(len(table)))))
 
 
 def no_added_vectors(history: History, referenced: Collection[str]) -> None:

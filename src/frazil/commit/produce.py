@@ -103,6 +103,16 @@ def produce(change: Change, target: SnapshotTarget, metadata: TableMetadata, con
     return [u.AddSnapshot(snapshot), *updates]
 
 
+def produce_rearranged(
+    manifests: Sequence[ManifestFile], counts: Mapping[str, str], target: SnapshotTarget, metadata: TableMetadata, context: Context
+) -> Sequence[u.Update]:
+    """Return the updates that add a snapshot with the files of its parent in other manifests. `counts`: what its summary says of them."""
+    parent, state = parent_of(metadata, target.branch), context.state(metadata)
+    summary = {**target.properties, "operation": "replace", **counts}
+    snapshot = _snapshot(summary, manifests, parent, state, metadata, context, target)
+    return [u.AddSnapshot(snapshot), u.SetSnapshotRef(target.branch, _moved(metadata, target.branch, snapshot.snapshot_id))]
+
+
 def _check_delete_files(files: Sequence[DataFile], metadata: TableMetadata) -> None:
     """Check that the format version allows these delete files: another writer may have upgraded the table since they were written."""
     version, seen = metadata.format_version, set[str]()

@@ -5,4 +5,34 @@ engine: work on files goes through a Runner, whole-row shuffles through `ops.eng
 share: the table that is maintained, and results with the columns of Java Iceberg's procedures).
 """
 
-__all__ = ["convert_equality", "delete_files", "procedure", "progress"]
+__all__ = [
+    "advice",
+    "compact",
+    "convert_equality",
+    "current_state",
+    "delete_files",
+    "delete_groups",
+    "delete_options",
+    "expire_snapshots",
+    "expired_files",
+    "imports",
+    "lease",
+    "listing",
+    "locations",
+    "move_snapshots",
+    "orphan_checks",
+    "path_keys",
+    "procedure",
+    "progress",
+    "rebased",
+    "relocate",
+    "removal",
+    "remove_orphan_files",
+    "retention",
+    "rewrite_manifests",
+    "stats",
+    "stream_tasks",
+    "triggers",
+    "unused_metadata",
+    "upkeep",
+]

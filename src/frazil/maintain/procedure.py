@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import pyarrow as pa
@@ -47,6 +47,10 @@ class MaintainedTable:
     def newest(self) -> LoadedTable:
         """Load the newest state of the table, with the commits of other writers."""
         return self.writable.load(self.loaded.identifier or (self.metadata.location,))
+
+    def at(self, loaded: LoadedTable) -> MaintainedTable:
+        """Return the same table in another state."""
+        return replace(self, loaded=loaded)
 
     def begin(self, loaded: LoadedTable | None = None) -> TableOperation:
         """Begin an operation that ends in one commit, on the given state or on the one to begin with."""

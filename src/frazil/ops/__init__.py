@@ -16,6 +16,7 @@ __all__ = [
     "metadata_changes",
     "naming",
     "operation",
+    "preview",
     "reading",
     "reading_changes",
     "result",

@@ -73,8 +73,9 @@ def replace_partitions(rows: InputFrame, to: WriteTarget) -> StagedWrite:
     return partitions_replaced(written(rows, to), to, start_of(to.metadata, to))
 
 
-def add_files(paths: Sequence[str], to: WriteTarget, check_duplicates: bool) -> StagedWrite:
+def add_files(paths: Sequence[str], to: WriteTarget, check_duplicates: bool, workers: int | None = None) -> StagedWrite:
     """Add existing Parquet files to the table at their present location. `check_duplicates`: refuse files that the table has already.
+    `workers`: threads that read footers, None: one per core.
 
     Raises InvalidInput for a path given twice, and as `data_files_of` for files that do not fit the table.
     """
@@ -82,7 +83,7 @@ def add_files(paths: Sequence[str], to: WriteTarget, check_duplicates: bool) -> 
     refuse_encryption(metadata)
     if len({normalise(p) for p in paths}) != len(paths):
         raise InvalidInput("add_files: a path is given twice.", table=metadata.location)
-    files = tuple(data_files_of(paths, metadata, to.storage))
+    files = tuple(data_files_of(paths, metadata, to.storage, workers))
     before: tuple[Action, ...] = ()
     if check_duplicates:
         before = (NotYetThere(frozenset(normalise(f.file_path) for f in files), to.branch),)

@@ -19,6 +19,7 @@ __all__ = [
     "pairing",
     "reach",
     "remove",
+    "rewrite",
     "sides",
     "source",
     "update",

@@ -5,6 +5,7 @@ Entry points: `plan.plan`, `incremental.plan_appends`, `changelog.plan_changes`,
 """
 
 __all__ = [
+    "bounds",
     "cache",
     "changelog",
     "changelog_range",
@@ -20,6 +21,7 @@ __all__ = [
     "manifests",
     "narrow",
     "options",
+    "partition_union",
     "plan",
     "prune",
     "snapshot_ref",

@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 
 from frazil.codec.manifest import entries_from_table
 from frazil.errors import CorruptData, Unsupported
+from frazil.expr.building import scalar
 from frazil.scan.delete_ranges import PathBounds, Pruner, normalised, path_bounds, pruner_of
 from frazil.scan.manifests import DELETE, PLAN_COLUMNS, STATISTICS, column_of, each, live, read_manifest
 from frazil.scan.tasks import DELETES, PlannedFiles
@@ -122,7 +123,23 @@ class DeleteIndex:
     @cached_property
     def position_records(self) -> Numbers:
         """Return how many positions the delete files of each data file hold, those of other data files in the same delete file included."""
-        upto = np.concatenate([[0], np.cumsum(self._entries.numbers("record_count")[self._order])])
+        return self._position_sums(self._entries.numbers("record_count"))
+
+    @cached_property
+    def own_records(self) -> Numbers:
+        """Return how many positions the delete files hold that apply to one data file alone; deletion vectors are such files."""
+        single = self.single.is_valid().to_numpy(zero_copy_only=False)
+        return self._position_sums(np.where(single, self._entries.numbers("record_count"), 0))
+
+    @cached_property
+    def single(self) -> pa.Array:
+        """Return the one data file (normalised path) that each delete file applies to; null: several, or an equality delete."""
+        entries = self._entries
+        return path_bounds([t for _, t in entries.groups], entries.strings("referenced_data_file"), ~entries.is_equality).single
+
+    def _position_sums(self, values: Numbers) -> Numbers:
+        """Sum a number of each position delete file over those of each data file."""
+        upto = np.concatenate([[0], np.cumsum(values[self._order])])
         spans = self._spans[:, : self._spans.shape[1] // 2]
         return np.asarray((upto[spans[:, :, 1]] - upto[spans[:, :, 0]]).sum(axis=1))
 
@@ -403,6 +420,11 @@ def scopes_of_deletes(entries: DeleteEntries) -> Numbers:
     return _partitions((), entries)[1]
 
 
+def scopes_of_files(group: PlannedFiles) -> Numbers:
+    """Number the partitions of planned files: equal numbers mean equal partitions."""
+    return _codes(_children(group.spec, group.table))
+
+
 def _partitions(groups: tuple[PlannedFiles, ...], entries: DeleteEntries) -> tuple[Numbers, Numbers]:
     """Number each distinct (spec, partition): the numbers of the data files, and those of the delete files."""
     sizes = [len(g) for g in groups]
@@ -443,7 +465,7 @@ def _codes(partition: pa.Table) -> Numbers:
             array = float_bits(array)
         if pa.types.is_null(array.type):
             continue
-        here = pc.fill_null(array.dictionary_encode().indices, -1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
+        here = pc.fill_null(array.dictionary_encode().indices, scalar(-1, pa.int32())).to_numpy(zero_copy_only=False).astype(np.int64) + 1
         _, codes = np.unique(codes * (int(here.max(initial=0)) + 1) + here, return_inverse=True)
     return codes.astype(np.int64)
 

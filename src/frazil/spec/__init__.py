@@ -8,6 +8,7 @@ __all__ = [
     "above",
     "data_file",
     "ddl",
+    "durations",
     "json_model",
     "manifest",
     "metadata",

@@ -252,6 +252,9 @@ SUMMARY_PARTITION_LIMIT = _property("write.summary.partition-limit", NATURAL, 0)
 WAP_ENABLED = _property("write.wap.enabled", BOOLEAN, False)
 UPSERT_ENABLED = _property("write.upsert.enabled", BOOLEAN, False)
 GC_ENABLED = _property("gc.enabled", BOOLEAN, True)
+EXPIRE_MAX_SNAPSHOT_AGE = _property("history.expire.max-snapshot-age-ms", NATURAL, 432_000_000)
+EXPIRE_MIN_SNAPSHOTS = _property("history.expire.min-snapshots-to-keep", POSITIVE, 1)
+EXPIRE_MAX_REF_AGE = _property("history.expire.max-ref-age-ms", NATURAL, 2**63 - 1)
 ENCRYPTION_KEY = _property("encryption.key-id", TEXT, None)
 
 
@@ -280,6 +283,8 @@ COMMIT_STATUS_CHECK = _waits("commit.status-check", 3, 1_000, 60_000, 1_800_000)
 TXN_MARK = _of_columns("frazil.txn.", MARK)
 PARTITION_COMMIT = _of_columns("frazil.partition-commit.", OBJECT)
 """Partition commit: `state@<branch>`, and `done/<partition>@<branch>` of the policy property."""
+MAINTENANCE = _of_columns("frazil.maintenance.", OBJECT)
+"""Maintenance by streams and by `auto`: `lease`, and for each task when it ran last."""
 
 # How files are read.
 SPLIT_SIZE = _property("read.split.target-size", POSITIVE, 134_217_728)
@@ -300,8 +305,7 @@ OF_OTHERS: Final = frozenset({
     "write.parquet.variant-inference-buffer-size", "write.orc.vectorized.batch-size",
     "write.spark.auto-schema-evolution.enabled", "read.split.metadata-target-size", "read.parquet.vectorization.enabled",
     "read.parquet.vectorization.batch-size", "read.orc.vectorization.enabled", "read.orc.vectorization.batch-size",
-    "read.data-planning-mode", "read.delete-planning-mode", "history.expire.max-snapshot-age-ms",
-    "history.expire.min-snapshots-to-keep", "history.expire.max-ref-age-ms", "engine.hive.enabled", "engine.hive.lock-enabled",
+    "read.data-planning-mode", "read.delete-planning-mode", "engine.hive.enabled", "engine.hive.lock-enabled",
     "compatibility.snapshot-id-inheritance.enabled", "version.history.num-entries", "replace.drop-dialect.allowed",
     "write.metadata.metrics.column", "current-snapshot-id", "cherry-pick-snapshot-id",
 })  # fmt: skip

@@ -28,6 +28,9 @@ class FileInfo:
     modified_ms: int
 
 
+Entries = tuple[Names, list[FileInfo]]
+
+
 class PublishUnclear(StorageError):
     """Report that `publish` failed after others may have seen the file, so that it may or may not exist."""
 
@@ -70,6 +73,9 @@ class Storage(Protocol):
 
     def list(self, prefix: str) -> Iterator[FileInfo]:
         """List all files below a directory, at any depth; none when it does not exist."""
+
+    def entries(self, directory: str) -> Entries:
+        """List a directory: the names of the directories in it, and the files directly in it; nothing when it does not exist."""
 
     def names(self, directory: str, after: str = "") -> Names:
         """List the names of files and directories directly in a directory, unsorted; `after`: only names that sort after it."""

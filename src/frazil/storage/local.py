@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.fs
 
 from frazil.errors import AlreadyExists, StorageError
-from frazil.storage.base import Failures, FileInfo, Names, PublishUnclear, storage_error, told
+from frazil.storage.base import Entries, Failures, FileInfo, Names, PublishUnclear, storage_error, told
 from frazil.storage.locations import local_path_of
 
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
@@ -143,6 +143,16 @@ class LocalStorage:
         shown = prefix.rstrip("/")
         with told(prefix, "list"):
             yield from _walk(root, shown)
+
+    def entries(self, directory: str) -> Entries:
+        with told(directory, "list"):
+            names, shown, files = self.directories(directory), directory.rstrip("/"), list[FileInfo]()
+            known = set(names)
+            for name in sorted(n for n in self.names(directory) if n not in known):
+                with contextlib.suppress(FileNotFoundError):  # deleted since the directory was read
+                    state = os.stat(os.path.join(local_path_of(directory), name))
+                    files.append(FileInfo(f"{shown}/{name}", state.st_size, state.st_mtime_ns // 1_000_000))
+        return names, files
 
     def names(self, directory: str, after: str = "") -> Names:
         with told(directory, "list"):

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.fs
 
 from frazil.errors import FileAlreadyExistsError, NoSuchFileError
-from frazil.storage.base import MARKER, Failures, FileInfo, Names, storage_error
+from frazil.storage.base import MARKER, Entries, Failures, FileInfo, Names, storage_error
 from frazil.storage.locations import normalise
 
 _FILES: dict[str, tuple[bytes, int]] = {}
@@ -92,6 +92,10 @@ class MemoryStorage:
     def list(self, prefix: str) -> Iterator[FileInfo]:
         shown = prefix.rstrip("/")
         return (FileInfo(f"{shown}/{rest}", len(data), when) for rest, data, when in self._below(prefix))
+
+    def entries(self, directory: str) -> Entries:
+        files = [f for f in self.list(directory) if "/" not in f.location[len(directory.rstrip("/")) + 1 :]]
+        return self.directories(directory), [f for f in files if not f.location.endswith(f"/{MARKER}")]
 
     def names(self, directory: str, after: str = "") -> Names:
         found = {rest.split("/", 1)[0] for rest, _, _ in self._below(directory)} - {MARKER, ""}

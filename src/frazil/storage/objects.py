@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.fs
 
 from frazil.errors import FileAlreadyExistsError, FrazilError, InvalidInput, NoSuchFileError, NotInstalledError, StorageError
-from frazil.storage.base import MARKER, Failures, FileInfo, Names, PublishUnclear, storage_error
+from frazil.storage.base import MARKER, Entries, Failures, FileInfo, Names, PublishUnclear, storage_error
 from frazil.storage.locations import join, scheme_of
 from frazil.storage.object_options import options
 from frazil.storage.vended import CredentialsSource, current, merged
@@ -160,6 +160,17 @@ class ObjectStorage:
     def list(self, prefix: str) -> Iterator[FileInfo]:
         for rest, item in self._keys(prefix):
             yield FileInfo(join(prefix, rest), int(item["size"]), int(item["last_modified"].timestamp() * 1000))
+
+    def entries(self, directory: str) -> Entries:
+        library, store, key = self._at(directory)
+        with _told(directory, "list"):
+            found = library.list_with_delimiter(store, prefix=key or None)
+        names = sorted(p.rstrip("/").rsplit("/", 1)[-1] for p in found["common_prefixes"])
+        files = [
+            FileInfo(join(directory, name), int(item["size"]), int(item["last_modified"].timestamp() * 1000))
+            for item in found["objects"] if (name := item["path"].rsplit("/", 1)[-1]) != MARKER
+        ]  # fmt: skip
+        return names, files
 
     def names(self, directory: str, after: str = "") -> Names:
         return sorted({rest.split("/", 1)[0] for rest, _ in self._keys(directory, after)} - {MARKER})

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.fs
 
 from frazil.errors import Unsupported
-from frazil.storage.base import Failures, FileInfo, Names, Storage, frozen_properties
+from frazil.storage.base import Entries, Failures, FileInfo, Names, Storage, frozen_properties
 from frazil.storage.local import LocalStorage
 from frazil.storage.locations import check_location, scheme_of
 from frazil.storage.memory import MemoryStorage
@@ -74,6 +74,9 @@ class RoutedStorage:
 
     def list(self, prefix: str) -> Iterator[FileInfo]:
         return self.of(prefix).list(prefix)
+
+    def entries(self, directory: str) -> Entries:
+        return self.of(directory).entries(directory)
 
     def names(self, directory: str, after: str = "") -> Names:
         return self.of(directory).names(directory, after)

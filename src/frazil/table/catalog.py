@@ -18,15 +18,29 @@ from frazil.errors import (
     TableAlreadyExistsError,
     Unsupported,
 )
-from frazil.spec.partitioning import PartitionSpec
+from frazil.expr.quoted import back_quoted
+from frazil.maintain.imports.add_files import AddFilesResult
+from frazil.maintain.imports.new_tables import Import, MigrateTableResult, SnapshotTableResult, migrate, snapshot
+from frazil.maintain.imports.source import Source, resolve_source
+from frazil.ops.creation import Creation
+from frazil.ops.metadata_changes import property_texts
+from frazil.spec.partitioning import PartitionSpec, build_spec
+from frazil.spec.schema import Schema
 from frazil.spec.sorting import SortOrder
-from frazil.storage import place_of, redact
+from frazil.storage import place_of, redact, storage_for
+from frazil.table import engines
 from frazil.table.create import table_metadata
 from frazil.table.creation import CreateTableTransaction
 from frazil.table.habits import no_such_method
 from frazil.table.table import Table
 
 Identifier = str | tuple[str, ...]
+
+
+def _migrated_name(source: str) -> str:
+    if "/" in source:
+        raise InvalidInput("A directory has no name: give the new table's as identifier=.")
+    return source
 
 
 class Catalog(AbstractContextManager["Catalog"]):
@@ -222,6 +236,88 @@ class Catalog(AbstractContextManager["Catalog"]):
         """
         parts = self._new_name(self._parts(identifier))
         return Table(self._backend, self._backend.register_table(parts, metadata_location, overwrite=overwrite), self._full_name(parts))
+
+    # --- files that are there (the work: frazil.maintain.imports)
+
+    def add_files(
+        self,
+        identifier: Identifier,
+        source_table: str,
+        partition_filter: Mapping[str, Any] | None = None,
+        check_duplicate_files: bool = True,
+        parallelism: int | None = None,
+        *,
+        dry_run: bool = False,
+        spark: Any = None,
+    ) -> AddFilesResult:
+        """Add the Parquet files of a directory or of a table of Spark to a table, where they lie; see `t.maintenance.add_files`."""
+        return self.load_table(identifier).maintenance.add_files(
+            source_table, partition_filter, check_duplicate_files, parallelism, dry_run=dry_run, spark=spark
+        )
+
+    def snapshot(
+        self,
+        source_table: str,
+        identifier: Identifier,
+        location: str | None = None,
+        properties: Mapping[str, Any] = {},
+        parallelism: int | None = None,
+        ignore_missing_files: bool = False,
+        *,
+        dry_run: bool = False,
+        spark: Any = None,
+    ) -> SnapshotTableResult:
+        """Create a table over the Parquet files of a directory, or of a table of Spark's own catalog, which stays as it is.
+
+        `source_table`: parquet.`/a/directory`, a directory, or a name as in "db.table". Columns come from the files, partition columns from
+        folders. The new table may be written to; it never deletes the files of the source (gc.enabled is false).
+        """
+        source, new = self._import(source_table, identifier, location, properties, parallelism, ignore_missing_files, spark)
+        return snapshot(source, new, dry_run=dry_run)
+
+    def migrate(
+        self,
+        source_table: str,
+        identifier: Identifier | None = None,
+        properties: Mapping[str, Any] = {},
+        drop_backup: bool = False,
+        backup_table_name: str | None = None,
+        parallelism: int | None = None,
+        ignore_missing_files: bool = False,
+        *,
+        dry_run: bool = False,
+        spark: Any = None,
+    ) -> MigrateTableResult:
+        """Create a table over the files of a table of Spark, or of a directory, at the same location and in place of it.
+
+        `identifier` None: the name that the table of Spark has. That one is renamed to `backup_table_name` (None: its name with _BACKUP_),
+        which `drop_backup` drops in the end, or gets its name back when the migration fails.
+        """
+        name = identifier if identifier is not None else _migrated_name(source_table)
+        source, new = self._import(source_table, name, "", properties, parallelism, ignore_missing_files, spark)
+        return migrate(
+            source, new, lambda: engines.spark_tables(spark), drop_backup=drop_backup, backup_table_name=backup_table_name, dry_run=dry_run
+        )
+
+    def _import(
+        self, given: str, identifier: Identifier, location: str | None, properties: Mapping[str, Any], parallelism: int | None,
+        ignore_missing_files: bool, spark: Any,
+    ) -> tuple[Source, Import]:  # fmt: skip
+        """Find the source of a new table, and describe how it is created. `location` "": where the source is."""
+        parts, own = self._new_name(self._parts(identifier)), self._backend.properties
+        if self._backend.table_exists(parts):
+            raise TableAlreadyExistsError(f"Table already exists: {self._full_name(parts)}", table=self._full_name(parts))
+        source = resolve_source(given, lambda place: storage_for(place, own), lambda: engines.spark_tables(spark))
+        place = self._place(parts, location if location != "" else source.location)
+
+        def create(schema: Schema, partition_columns: Sequence[str], stored: Mapping[str, str]) -> Creation:
+            every = {**self._prefixed("table-default."), **stored, **self._prefixed("table-override.")}
+            spec = build_spec(schema, [back_quoted((c,)) for c in partition_columns])
+            metadata = table_metadata(place, schema, spec, None, every)
+            return Creation(self._backend, parts, metadata, None, self._full_name(parts))
+
+        storage = storage_for(source.location, own)
+        return source, Import(create, storage, property_texts(properties), parallelism, ignore_missing_files)
 
     def list_tables(self, namespace: Identifier) -> list[Parts]:
         """Return the identifiers of the tables in a namespace, namespace included. Raises NoSuchNamespaceError."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.errors import InvalidInput, NotInstalledError, Unsupported
+from frazil.maintain.imports.source import SparkTables
 from frazil.ops.engine import Engine, Frame
 from frazil.ops.frames import is_spark_frame
 from frazil.ops.in_process import IN_PROCESS
@@ -26,6 +27,7 @@ from frazil.tasks.runner import InProcess, Runner
 
 _SPARK = "frazil.spark.door.engine"
 _STREAMS = "frazil.spark.door.stream_read"
+_TABLES = "frazil.spark.door.source_tables"
 _CATALOGS = "spark.sql.catalog."
 
 
@@ -98,6 +100,13 @@ def active_session() -> Any:
     if session is not None:
         check_pyspark(sys.modules["pyspark"].__version__)
     return session
+
+
+def spark_tables(spark: Any = None) -> SparkTables:
+    """Return the tables of the given session's own catalog, or of the running one's. Raises InvalidInput without a session."""
+    of_spark_frames(spark)  # says what is missing
+    tables: SparkTables = _spark_room(_TABLES).SessionTables(spark or active_session())
+    return tables
 
 
 def stream_writer(frame: Frame, backend: CatalogBackend | None, loaded: LoadedTable, name: str, given: Mapping[str, Any]) -> Any:

@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, overload
 
-from frazil.maintain import convert_equality, delete_files
+from frazil.maintain import convert_equality, delete_files, expire_snapshots, move_snapshots, rewrite_manifests
+from frazil.maintain import remove_orphan_files as orphans
+from frazil.maintain.advice.auto import AutoResult, auto
+from frazil.maintain.advice.finding import Findings
+from frazil.maintain.advice.recommend import recommend
+from frazil.maintain.compact.procedure import RewriteDataFilesResult, rewrite_data_files
 from frazil.maintain.convert_equality import ConvertEqualityDeletesResult
 from frazil.maintain.delete_files import RewritePositionDeleteFilesResult
+from frazil.maintain.expire_snapshots import ExpireSnapshotsResult
+from frazil.maintain.imports.add_files import AddFilesResult, add_files
+from frazil.maintain.imports.source import resolve_source
+from frazil.maintain.move_snapshots import AncestorsResult, FastForwardResult, MovedSnapshotResult, PickedSnapshotResult
 from frazil.maintain.procedure import MaintainedTable
 from frazil.maintain.progress import ProgressCallback
+from frazil.maintain.relocate.table_path import RewriteTablePathResult, rewrite_table_path
+from frazil.maintain.remove_orphan_files import OrphanFilesResult
+from frazil.maintain.retention import RetentionRequest
+from frazil.maintain.rewrite_manifests import RewriteManifestsResult
+from frazil.maintain.stats.partition_stats import PartitionStatsResult, compute_partition_stats
+from frazil.maintain.stats.table_stats import TableStatsResult, compute_table_stats
+from frazil.ops import arguments
 from frazil.spec.snapshot import MAIN_BRANCH
+from frazil.spec.values import milliseconds
 from frazil.table import engines
+from frazil.table.expire import ExpireSnapshots
 from frazil.table.handle import TableHandle
+
+Time = dt.datetime | str | int
 
 
 class MaintenanceTable:
@@ -29,6 +50,209 @@ class MaintenanceTable:
         handle = self._handle
         engine, chosen = engines.of_rows(handle.metadata, handle._loaded.storage, runner, spark)
         return MaintainedTable(handle._backend, handle._loaded, handle._name, engine, chosen, handle._show)
+
+    # --- snapshots, manifests, orphan files: metadata only, always done in this process
+
+    @overload
+    def expire_snapshots(self) -> ExpireSnapshots: ...
+
+    @overload
+    def expire_snapshots(
+        self, older_than: Time | None = None, retain_last: int | None = None, max_concurrent_deletes: int | None = None,
+        stream_results: bool | None = None, snapshot_ids: Iterable[int] | None = None, clean_expired_metadata: bool | None = None, *,
+        dry_run: bool | None = None, progress: ProgressCallback | None = None,
+    ) -> ExpireSnapshotsResult: ...  # fmt: skip
+
+    def expire_snapshots(
+        self, older_than: Time | None = None, retain_last: int | None = None, max_concurrent_deletes: int | None = None,
+        stream_results: bool | None = None, snapshot_ids: Iterable[int] | None = None, clean_expired_metadata: bool | None = None, *,
+        dry_run: bool | None = None, progress: ProgressCallback | None = None,
+    ) -> ExpireSnapshotsResult | ExpireSnapshots:  # fmt: skip
+        """Expire snapshots, and delete the files that only they reach. With any argument it runs at once, as Java's procedure: `older_than`
+        (default: history.expire.max-snapshot-age-ms, 5 days) and `retain_last` (history.expire.min-snapshots-to-keep, 1), within the
+        retention of branches and tags; `snapshot_ids` expire besides. `clean_expired_metadata` drops unused schemas and specs.
+        `stream_results` changes nothing: files are always deleted in batches.
+
+        Without any argument it returns PyIceberg's chain, which expires nothing before `.commit()`; alone, that commit runs the defaults.
+        """
+        chosen = (older_than, retain_last, max_concurrent_deletes, stream_results, snapshot_ids, clean_expired_metadata, dry_run, progress)
+
+        def run(request: RetentionRequest) -> ExpireSnapshotsResult:
+            return expire_snapshots.expire_snapshots(
+                self._table("in-process"), request, max_concurrent_deletes=max_concurrent_deletes,
+                clean_expired_metadata=bool(clean_expired_metadata), dry_run=bool(dry_run), callback=progress,
+            )  # fmt: skip
+
+        if all(argument is None for argument in chosen):
+            return ExpireSnapshots(run)
+        return run(RetentionRequest(None if older_than is None else milliseconds(older_than), retain_last, tuple(snapshot_ids or ())))
+
+    def rewrite_manifests(
+        self, use_caching: bool = False, spec_id: int | None = None, sort_by: Sequence[str] | None = None, *, dry_run: bool = False,
+        progress: ProgressCallback | None = None,
+    ) -> RewriteManifestsResult:  # fmt: skip
+        """Rewrite the manifests of a partition spec (None: the current one), sorted by partition, or by the partition fields of `sort_by`.
+        `use_caching` changes nothing: no manifest is read twice."""
+        fields = arguments.names("sort_by", sort_by or ())
+        return rewrite_manifests.rewrite_manifests(self._table("in-process"), spec_id, fields, dry_run=dry_run, callback=progress)
+
+    def ancestors_of(self, snapshot_id: int | None = None, *, dry_run: bool = False) -> AncestorsResult:
+        """List the ancestors of a snapshot, newest first (None: of the current one)."""
+        return move_snapshots.ancestors_of(self._table("in-process"), snapshot_id, dry_run)
+
+    def rollback_to_snapshot(self, snapshot_id: int, *, dry_run: bool = False) -> MovedSnapshotResult:
+        """Roll main back to one of its ancestors."""
+        return move_snapshots.rollback_to_snapshot(self._table("in-process"), snapshot_id, dry_run)
+
+    def rollback_to_timestamp(self, timestamp: Time, *, dry_run: bool = False) -> MovedSnapshotResult:
+        """Roll main back to its newest ancestor that is older than a time."""
+        return move_snapshots.rollback_to_timestamp(self._table("in-process"), milliseconds(timestamp), dry_run)
+
+    def set_current_snapshot(self, snapshot_id: int | None = None, ref: str | None = None, *, dry_run: bool = False) -> MovedSnapshotResult:
+        """Set main to any snapshot, by its id or by a branch or tag."""
+        return move_snapshots.set_current_snapshot(self._table("in-process"), snapshot_id, ref, dry_run)
+
+    def cherrypick_snapshot(self, snapshot_id: int, *, dry_run: bool = False) -> PickedSnapshotResult:
+        """Apply the change of a staged snapshot on top of main."""
+        return move_snapshots.cherrypick_snapshot(self._table("in-process"), snapshot_id, dry_run)
+
+    def publish_changes(self, wap_id: str, *, dry_run: bool = False) -> PickedSnapshotResult:
+        """Publish the snapshot that was staged under a WAP id."""
+        return move_snapshots.publish_changes(self._table("in-process"), wap_id, dry_run)
+
+    def fast_forward(self, branch: str, to: str, *, dry_run: bool = False) -> FastForwardResult:
+        """Move a branch forward to the head of another one; a branch that does not exist is created."""
+        return move_snapshots.fast_forward(self._table("in-process"), branch, to, dry_run)
+
+    def rewrite_data_files(
+        self,
+        strategy: str | None = None,
+        sort_order: Any = None,
+        options: Mapping[str, Any] | None = None,
+        where: Any = None,
+        branch: str | None = None,
+        *,
+        dry_run: bool = False,
+        progress: ProgressCallback | None = None,
+        runner: Any = None,
+        spark: Any = None,
+    ) -> RewriteDataFilesResult:
+        """Rewrite small files, files with many deletes and too large ones to files of the target size (compaction); rows stay the same.
+
+        `strategy`: `binpack` (the default: rows keep their order), `sort`, `zorder` or `hilbert`. `sort_order`: `a ASC NULLS LAST, b DESC`,
+        `zorder(a, b)`, `hilbert(a, b)`, a list of columns; by default the table's. `options`: Java's, such as
+        `{"target-file-size-bytes": 128 << 20, "partial-progress.enabled": True}`. `where`: only files that may hold matching rows.
+        `progress`: called with how many files are done, how many there are, and a text. Writers may go on meanwhile; raises
+        ValidationException when one of them removes a file that is being rewritten.
+        """
+        return rewrite_data_files(self._table(runner, spark), strategy, sort_order, options, where, branch, dry_run, progress)
+
+    # --- statistics
+
+    def compute_table_stats(
+        self,
+        snapshot_id: int | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        dry_run: bool = False,
+        runner: Any = None,
+        spark: Any = None,
+    ) -> TableStatsResult:
+        """Compute the numbers of distinct values of columns (None: all primitive ones at the top), as sketches in a Puffin file that other
+        engines read. `snapshot_id` None: the current one."""
+        return compute_table_stats(self._table(runner, spark), snapshot_id=snapshot_id, columns=columns, dry_run=dry_run)
+
+    def compute_partition_stats(
+        self, snapshot_id: int | None = None, *, dry_run: bool = False, runner: Any = None, spark: Any = None
+    ) -> PartitionStatsResult:
+        """Count files, rows and deletes of each partition, as a file that other engines read. Where an ancestor of the snapshot has such a
+        file, only what came since is read. `snapshot_id` None: the current one."""
+        return compute_partition_stats(self._table(runner, spark), snapshot_id=snapshot_id, dry_run=dry_run)
+
+    # --- copies of a table
+
+    def rewrite_table_path(
+        self,
+        source_prefix: str,
+        target_prefix: str,
+        start_version: str | None = None,
+        end_version: str | None = None,
+        staging_location: str | None = None,
+        create_file_list: bool = True,
+        *,
+        dry_run: bool = False,
+    ) -> RewriteTablePathResult:
+        """Stage the table's metadata as it is to be below `target_prefix`, and list the files to copy there.
+
+        `start_version`, `end_version`: names of metadata files; only what was committed after the first, up to the second (None: the
+        newest), is staged. `staging_location` None: a new directory beside the metadata. The table itself stays as it is.
+        """
+        return rewrite_table_path(
+            self._table("in-process"), source_prefix, target_prefix, start_version=start_version, end_version=end_version,
+            staging_location=staging_location, create_file_list=create_file_list, dry_run=dry_run,
+        )  # fmt: skip
+
+    def add_files(
+        self,
+        source_table: str,
+        partition_filter: Mapping[str, Any] | None = None,
+        check_duplicate_files: bool = True,
+        parallelism: int | None = None,
+        *,
+        dry_run: bool = False,
+        spark: Any = None,
+    ) -> AddFilesResult:
+        """Add the Parquet files of a directory, or of a table of Spark's own catalog, to the table, where they lie.
+
+        `source_table`: parquet.`/a/directory`, a directory, or a name as in "db.table". `partition_filter`: values of partition columns,
+        as in {"day": "2026-01-01"}. `check_duplicate_files`: refuse files that the table has already. `parallelism`: threads that read
+        footers (None: one per core).
+        """
+        table = self._table("in-process")
+        source = resolve_source(source_table, lambda _: table.storage, lambda: engines.spark_tables(spark))
+        return add_files(
+            table, source, partition_filter=partition_filter or {}, check_duplicate_files=check_duplicate_files, parallelism=parallelism,
+            dry_run=dry_run,
+        )  # fmt: skip
+
+    def remove_orphan_files(
+        self, older_than: Time | None = None, location: str | None = None, dry_run: bool = False,
+        max_concurrent_deletes: int | None = None, file_list_view: Any = None, equal_schemes: Mapping[str, str] | None = None,
+        equal_authorities: Mapping[str, str] | None = None, prefix_mismatch_mode: str = "ERROR", prefix_listing: bool = False,
+        stream_results: bool = False, *, allow_short_interval: bool = False, progress: ProgressCallback | None = None,
+    ) -> OrphanFilesResult:  # fmt: skip
+        """Remove files below the table's location (or `location`, a directory of it) that no snapshot names and that are older than a time,
+        by default three days. Less than 24 hours are refused, unless `allow_short_interval`.
+
+        `file_list_view`: a frame of file_path and last_modified, in place of a listing. `equal_schemes`, `equal_authorities`: as
+        `{"a,b": "c"}`. `prefix_mismatch_mode`: what becomes of files that metadata names under another scheme or authority: "ERROR",
+        "IGNORE" or "DELETE". `prefix_listing`: list everything at once, not by directories. `stream_results` changes nothing: files are
+        always deleted in batches.
+        """
+        request = orphans.request_of(
+            None if older_than is None else milliseconds(older_than), location, file_list_view, equal_schemes, equal_authorities,
+            prefix_mismatch_mode, prefix_listing, allow_short_interval,
+        )  # fmt: skip
+        return orphans.remove_orphan_files(
+            self._table("in-process"), request, max_concurrent_deletes=max_concurrent_deletes, dry_run=dry_run, callback=progress
+        )
+
+    # --- advice
+
+    def recommend(self) -> Findings:
+        """Return what ails the table, in words and numbers, what each cure costs and brings, and the call that cures it; empty for a
+        healthy table. Reads metadata only."""
+        return recommend(self._table())
+
+    def auto(self, *, budget_bytes: int | None = None, budget_minutes: float | None = None, dry_run: bool = False) -> AutoResult:
+        """Do what `recommend` says, as far as it fits the budget: bytes read and written, and minutes (None: no limit).
+
+        May run at any time beside writers and readers. A cure that fails is told in the result, and the others run.
+        """
+        return auto(
+            lambda: self.recommend(), lambda verb: getattr(self, verb, None), budget_bytes=budget_bytes, budget_minutes=budget_minutes,
+            dry_run=dry_run,
+        )  # fmt: skip
 
     def rewrite_position_delete_files(
         self,

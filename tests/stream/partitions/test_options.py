@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from frazil.errors import InvalidInput, Unsupported
-from frazil.stream.durations import duration_ms
+from frazil.spec.durations import duration_ms
 from frazil.stream.partitions.commit_hook import partition_commit_of
 from frazil.stream.partitions.options import is_partition_option, partition_commit_options
 

@@ -10,6 +10,7 @@ __all__ = [
     "file_layout",
     "frames",
     "hidden",
+    "internal_values",
     "mismatch",
     "python_values",
     "row_digest",

@@ -44,15 +44,16 @@ from frazil.tasks.in_order import map_in_order
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
-def data_files_of(paths: Iterable[str], metadata: TableMetadata, storage: Storage) -> list[DataFile]:
-    """Make entries for Parquet files, in the order given; nothing is written.
+def data_files_of(paths: Iterable[str], metadata: TableMetadata, storage: Storage, workers: int | None = None) -> list[DataFile]:
+    """Make entries for Parquet files, in the order given; nothing is written. `workers`: threads that read footers, None: one per core.
 
     Files without field ids are read by the table's name mapping, or by the names of its columns where it has none yet (the caller stores
     that mapping: `spec.name_mapping.mapping_of(schema)`). Raises SchemaMismatch, InvalidInput, Unsupported (ORC, Avro, dates in Spark's
     legacy calendar), CorruptData, NoSuchFileError, naming the file.
     """
     config = metrics_config(metadata.properties, metadata.schema(), metadata.sort_order())
-    return list(map_in_order(lambda p: _data_file(p, metadata, _known(metadata), _mapping(metadata), config, storage), list(paths)))
+    known, mapping = _known(metadata), _mapping(metadata)
+    return list(map_in_order(lambda p: _data_file(p, metadata, known, mapping, config, storage), list(paths), workers))
 
 
 def refuse_unreadable(files: Iterable[DataFile], metadata: TableMetadata, storage: Storage) -> bool:

@@ -108,6 +108,17 @@ def _bits(value: Any) -> Any:
 
 def sorted_rows(batch: pa.RecordBatch, schema: Schema, order: SortOrder) -> pa.RecordBatch:
     """Sort rows by a sort order: floats as -NaN < -Inf < … < -0 < 0 < … < NaN, text by bytes, nulls as each field says."""
+    columns, keys = sort_keys(batch, schema, order)
+    if not keys or batch.num_rows < 2:
+        return batch
+    return batch.take(pc.sort_indices(pa.table(columns), sort_keys=keys))
+
+
+def sort_keys(
+    batch: pa.RecordBatch, schema: Schema, order: SortOrder, *, always: bool = False
+) -> tuple[dict[str, pa.Array], list[tuple[str, str]]]:
+    """Compute the columns by which Arrow sorts rows as a sort order says, and the direction of each. `always`: also tell nulls apart where
+    this batch has none, so that the columns of all batches are alike."""
     columns: dict[str, pa.Array] = {}
     keys: list[tuple[str, str]] = []
     for i, sort_field in enumerate(order.fields):
@@ -115,14 +126,12 @@ def sorted_rows(batch: pa.RecordBatch, schema: Schema, order: SortOrder) -> pa.R
         if source is None or isinstance(source.field_type, VariantType):
             raise ValidationError(f"Cannot sort by {sort_field}: the schema has no such column, or it is a variant.")
         value = _sortable(_transformed(batch, schema, sort_field.source_id, sort_field.transform))
-        if value.null_count:
+        if value.null_count or always:
             columns[f"n{i}"] = value.is_valid()
             keys.append((f"n{i}", "ascending" if sort_field.null_order is NullOrder.NULLS_FIRST else "descending"))
         columns[f"v{i}"] = value
         keys.append((f"v{i}", "ascending" if sort_field.direction is SortDirection.ASC else "descending"))
-    if not keys or batch.num_rows < 2:
-        return batch
-    return batch.take(pc.sort_indices(pa.table(columns), sort_keys=keys))
+    return columns, keys
 
 
 def _sortable(value: pa.Array) -> pa.Array:

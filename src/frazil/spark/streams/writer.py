@@ -15,11 +15,14 @@ from pyspark.sql import DataFrame
 
 from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.errors import InvalidInput, NoSuchMethod, Unsupported
+from frazil.maintain.stream_tasks import upkeep
+from frazil.maintain.triggers import upkeep_options
 from frazil.ops.engine import Engine
 from frazil.ops.operation import writable
 from frazil.spark.host.jvm import is_classic
 from frazil.spark.streams.batch_rows import FrameRows
 from frazil.spark.streams.partition_commits import announce_without_batches, batch_watermark, require_watermark
+from frazil.spark.streams.upkeep import UpkeepHook
 from frazil.stream.hooks import BatchHook, MicroBatch
 from frazil.stream.partitions.commit_hook import PartitionCommit, partition_commit_of
 from frazil.stream.sink.batch import OnCommit, StreamSink, checked_options
@@ -67,11 +70,15 @@ def start(writer: Any, frame: DataFrame, table: SinkTable, given: SinkArguments)
     check_frame(frame, table.name)
     backend = writable(table.backend, table.name)
     output, mode = modes(given.output_mode, given.mode, given.options, partial(mode_of_table, given.options, table.loaded.metadata))
-    partition_commit, others = partition_commit_of(_without_sparks(given.options), given.policies)
+    maintained, options_of_stream = upkeep_options(_without_sparks(given.options))
+    partition_commit, others = partition_commit_of(options_of_stream, given.policies)
     options = checked_options(others, table.loaded, mode=mode)
     if given.on_commit is not None and not callable(given.on_commit):
         raise InvalidInput(f"on_commit is a function of the batch's number and its CommitResult, not {given.on_commit!r}.")
-    hooks = (*given.hooks, *(() if partition_commit is None else (partition_commit,)))
+    hooks: tuple[BatchHook, ...] = (*given.hooks, *(() if partition_commit is None else (partition_commit,)))
+    if maintained is not None:  # last, so that what announces partitions does not wait for it
+        engine_of_owner = partial(table.engine_of, frame.sparkSession)
+        hooks = (*hooks, UpkeepHook(upkeep(maintained, table.loaded.metadata), engine_of_owner, table.shown))
     sink = StreamSink(
         backend, table.loaded, table.name, "", options, dict(given.snapshot_properties), hooks, given.on_commit, table.shown,
         given.case_sensitive,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from frazil.errors import InvalidInput, Unsupported
+from frazil.spec.durations import duration_ms
 from frazil.spec.properties import size_in_bytes
-from frazil.stream.durations import duration_ms
 from frazil.stream.partitions.zones import zone_of
 
 PROCESS_TIME, PARTITION_TIME, IDLE = TRIGGERS = ("process-time", "partition-time", "idle")

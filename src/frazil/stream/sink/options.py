@@ -125,8 +125,8 @@ def _parted(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         if instead := _FLINK.get(name):
             raise Unsupported(f"Option {key!r} of Flink is not an option here.", hint=f"Use {instead}.")
         if key.lower().startswith(_PARTITION_COMMIT):
-            hint = "frazil.install(spark) before the stream starts, or t.write_stream(…), takes the options of partition commit."
-            raise Unsupported(f"Option {key!r} is not supported here.", hint="See KNOWN_GAPS.md." if "maintenance" in key.lower() else hint)
+            hint = "frazil.install(spark) before the stream starts, or t.write_stream(…), takes options of partition commit and upkeep."
+            raise Unsupported(f"Option {key!r} is not supported here.", hint=hint)
         if name not in _OWN:
             rest[key] = value
         elif value is not None and own.setdefault(name, value) != value:

@@ -15,8 +15,8 @@ from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.nodes import Predicate
 from frazil.ops.reading import predicate_of
 from frazil.scan.snapshot_ref import to_milliseconds
+from frazil.spec.durations import duration_ms
 from frazil.spec.snapshot import MAIN_BRANCH
-from frazil.stream.durations import duration_ms
 
 
 class StartingStrategy(StrEnum):

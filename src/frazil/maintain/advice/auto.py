@@ -1,0 +1,142 @@
+"""Run the recommended cures within a budget of bytes and minutes, beside other writers: a cure that fails leaves the table as it was, is
+reported, and does not keep the others from running."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from frazil.errors import CommitStateUnknownException, FrazilError, InvalidInput
+from frazil.maintain.advice.finding import Cure, Finding, Findings
+from frazil.maintain.procedure import ProcedureResult
+
+_log = logging.getLogger("frazil")
+FEWEST_FILES = 5
+Run = Callable[[str], Callable[..., Any] | None]
+
+
+@dataclass(frozen=True)
+class AutoStep:
+    """Describe one cure: the call, and what became of it.
+
+    `outcome`: done, planned (dry run), partly (as far as the budget went), over budget, failed, or unknown (it may have been committed).
+    `result`: that of the procedure. `error`: why it failed.
+    """
+
+    kind: str
+    call: str
+    outcome: str
+    cost_bytes: int = 0
+    seconds: float = 0.0
+    result: Any = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class AutoResult(ProcedureResult):
+    """Hold what `auto` did, one step for each finding."""
+
+    steps: tuple[AutoStep, ...] = field(default=(), metadata={"ours": True})
+
+    @property
+    def failed(self) -> tuple[AutoStep, ...]:
+        """Return the steps that failed, or whose outcome is not known."""
+        return tuple(s for s in self.steps if s.outcome in ("failed", "unknown"))
+
+    def to_arrow(self) -> pa.Table:
+        """Return the steps as a table."""
+        names = ("kind", "call", "outcome", "cost_bytes", "seconds", "error")
+        types = (pa.string(), pa.string(), pa.string(), pa.int64(), pa.float64(), pa.string())
+        return pa.table([pa.array([getattr(s, n) for s in self.steps], t) for n, t in zip(names, types, strict=True)], names=list(names))
+
+    def __repr__(self) -> str:
+        lines = [f"{s.outcome}: {s.call}{f' ({s.error})' if s.error else ''}" for s in self.steps]
+        return "\n".join([f"AutoResult({'dry run' if self.dry_run else 'done'}, {self.seconds:,.2f} s)", *(lines or ["nothing to do"])])
+
+
+@dataclass
+class _Budget:
+    """Count what is left of the budget; None: no limit."""
+
+    bytes: int | None
+    minutes: float | None
+
+    def share(self, finding: Finding, bytes_left: float, minutes_left: float) -> float:
+        """Return which share of a cure fits into what is left."""
+        shares = [1.0]
+        if self.bytes is not None and finding.cost_bytes:
+            shares.append(bytes_left / finding.cost_bytes)
+        if self.minutes is not None and finding.cost_minutes:
+            shares.append(minutes_left / finding.cost_minutes)
+        return min(shares)
+
+
+def auto(
+    recommend: Callable[[], Findings],
+    run: Run,
+    *,
+    budget_bytes: int | None = None,
+    budget_minutes: float | None = None,
+    dry_run: bool = False,
+) -> AutoResult:
+    """Run the cures of what `recommend` finds, which is asked again after each, since one cure may end several ailments.
+
+    `run`: looks up a verb of `t.maintenance`. The budget is compared with the estimated costs before a cure is begun; one that may be done
+    in parts is done as far as it fits. Every finding is tried once.
+    """
+    for name, value in (("budget_bytes", budget_bytes), ("budget_minutes", budget_minutes)):
+        if value is not None and not value > 0:
+            raise InvalidInput(f"{name} must be above 0, not {value!r}.")
+    begun, spent = time.monotonic(), 0
+    budget = _Budget(budget_bytes, budget_minutes)
+    steps: dict[str, AutoStep] = {}
+    findings = recommend()
+    while (finding := next((f for f in findings if f.kind not in steps), None)) is not None:
+        minutes_left = (budget_minutes or 0.0) - (time.monotonic() - begun) / 60
+        cure, outcome = _fitted(finding, budget.share(finding, (budget_bytes or 0) - spent, minutes_left))
+        step = AutoStep(finding.kind, str(cure), outcome)
+        if cure is None:
+            step = replace(step, call=finding.call)
+        elif (verb := run(cure.verb)) is None:
+            step = replace(step, outcome="failed", error=f"t.maintenance has no {cure.verb}")
+        else:
+            cost = finding.cost_bytes if outcome == "done" else int((budget_bytes or finding.cost_bytes) - spent)
+            step = _tried(replace(step, cost_bytes=cost), cure, verb, dry_run)
+            spent += cost
+        steps[finding.kind] = step
+        if step.outcome == "unknown":
+            break
+        if not dry_run and step.outcome in ("done", "partly"):
+            findings = recommend()
+    results = [s.result for s in steps.values() if isinstance(s.result, ProcedureResult)]
+    return AutoResult(
+        dry_run=dry_run, steps=tuple(steps.values()), seconds=time.monotonic() - begun,
+        bytes_rewritten=sum(r.bytes_rewritten for r in results), bytes_removed=sum(r.bytes_removed for r in results),
+    )  # fmt: skip
+
+
+def _fitted(finding: Finding, share: float) -> tuple[Cure | None, str]:
+    """Return the cure as far as it fits the budget, and how much of it that is."""
+    if share >= 1:
+        return finding.cure, "done"
+    files = int(finding.numbers.get("files", 0) * share)
+    if finding.cure.share_option is None or files < FEWEST_FILES:
+        return None, "over budget"
+    return finding.cure.limited(files), "partly"
+
+
+def _tried(step: AutoStep, cure: Cure, verb: Callable[..., Any], dry_run: bool) -> AutoStep:
+    begun = time.monotonic()
+    arguments: Mapping[str, Any] = {**cure.arguments, "dry_run": dry_run}
+    try:
+        result = verb(**arguments)
+    except FrazilError as error:
+        outcome = "unknown" if isinstance(error, CommitStateUnknownException) else "failed"
+        _log.warning("%s: %s", step.call, error)
+        return replace(step, outcome=outcome, error=f"{type(error).__name__}: {error}", seconds=time.monotonic() - begun)
+    return replace(step, outcome="planned" if dry_run else step.outcome, result=result, seconds=time.monotonic() - begun)

@@ -1,0 +1,123 @@
+"""Describe what ails a table: the finding in words and numbers, what its cure costs and brings, and the call that cures it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, overload
+
+import pyarrow as pa
+
+OPEN_SECONDS = 0.005
+"""What opening one more file costs a scan: a footer and a seek. On object stores it is more."""
+READ_BYTES_PER_SECOND = 200e6
+"""Bytes of data files that one core reads in a second."""
+REWRITE_BYTES_PER_SECOND = 40e6
+"""Bytes of data files that one core reads and writes again in a second."""
+
+
+@dataclass(frozen=True)
+class Cure:
+    """Name a verb of `t.maintenance` and its arguments.
+
+    `share_option`: an option of the verb that limits how many files it takes, for a cure that may be done in parts.
+    """
+
+    verb: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    share_option: str | None = None
+
+    def __str__(self) -> str:
+        return f"t.maintenance.{self.verb}({', '.join(f'{k}={v!r}' for k, v in self.arguments.items())})"
+
+    def limited(self, files: int) -> Cure:
+        """Return the cure for at most so many files."""
+        assert self.share_option is not None
+        options = {**self.arguments.get("options", {}), self.share_option: str(files)}
+        return Cure(self.verb, {**self.arguments, "options": options}, self.share_option)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Describe one ailment.
+
+    `kind`: its name (small_files, …). `text`: what it is, in words. `numbers`: how bad it is. `cost_bytes`: bytes that the cure reads and
+    writes. `cost_minutes`: an estimate for this machine. `brings`: what it is good for, in words. `seconds_saved`: of one full read, an
+    estimate. `cure`: the call.
+    """
+
+    kind: str
+    text: str
+    numbers: Mapping[str, float]
+    cost_bytes: int
+    cost_minutes: float
+    brings: str
+    seconds_saved: float
+    cure: Cure
+
+    @property
+    def call(self) -> str:
+        """Return the call that cures it, as one types it."""
+        return str(self.cure)
+
+    def __str__(self) -> str:
+        cost = f"{size_text(self.cost_bytes)}, about {minutes_text(self.cost_minutes)}"
+        return f"{self.text}\n    cure: {self.call}\n    cost: {cost}\n    brings: {self.brings}"
+
+
+class Findings(Sequence[Finding]):
+    """Hold what ails a table, in the order in which it is best cured; empty for a healthy table."""
+
+    def __init__(self, findings: Sequence[Finding], table: str = ""):
+        self._findings, self._table = tuple(findings), table
+
+    @overload
+    def __getitem__(self, index: int) -> Finding: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Finding]: ...
+    def __getitem__(self, index: int | slice) -> Finding | Sequence[Finding]:
+        return self._findings[index]
+
+    def __len__(self) -> int:
+        return len(self._findings)
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self._findings)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Return the names of the ailments."""
+        return tuple(f.kind for f in self._findings)
+
+    def to_arrow(self) -> pa.Table:
+        """Return the findings as a table, one row each."""
+        columns = {
+            "kind": [f.kind for f in self], "finding": [f.text for f in self], "cost_bytes": [f.cost_bytes for f in self],
+            "cost_minutes": [f.cost_minutes for f in self], "brings": [f.brings for f in self],
+            "seconds_saved": [f.seconds_saved for f in self], "call": [f.call for f in self],
+        }  # fmt: skip
+        types = (pa.string(), pa.string(), pa.int64(), pa.float64(), pa.string(), pa.float64(), pa.string())
+        return pa.table([pa.array(v, t) for v, t in zip(columns.values(), types, strict=True)], names=list(columns))
+
+    def show(self) -> None:
+        """Print the findings."""
+        print(repr(self))
+
+    def __repr__(self) -> str:
+        if not self._findings:
+            return f"{self._table}: nothing to do"
+        return "\n".join([f"{self._table}: {len(self)} findings", *(f"{n}. {f}" for n, f in enumerate(self, 1))])
+
+
+def size_text(size: float) -> str:
+    """Spell a number of bytes with its unit."""
+    for unit in ("B", "KB", "MB", "GB"):
+        if size < 1024:
+            return f"{size:,.0f} {unit}" if unit == "B" or size >= 100 else f"{size:,.1f} {unit}"
+        size /= 1024
+    return f"{size:,.1f} TB"
+
+
+def minutes_text(minutes: float) -> str:
+    """Spell a time."""
+    return f"{minutes * 60:,.0f} s" if minutes < 1.5 else f"{minutes:,.0f} min"

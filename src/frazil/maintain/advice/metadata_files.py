@@ -1,0 +1,163 @@
+"""Find ailments of metadata: many manifests, manifests out of order, snapshots beyond retention, files left behind, old statistics."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from frazil.codec.single_value import from_bytes
+from frazil.commit.apply import now_millis
+from frazil.maintain.advice.finding import OPEN_SECONDS, Cure, Finding, size_text
+from frazil.maintain.advice.table_state import AilingTable
+from frazil.scan.manifests import is_data
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.properties import GC_ENABLED, MANIFEST_TARGET_SIZE, METADATA_DELETE_AFTER_COMMIT
+from frazil.spec.snapshot import Snapshot
+
+MANY_MANIFESTS = 10
+DEEPEST = 4.0
+MANY_SNAPSHOTS = 10
+MANY_OLD_FILES = 100
+CHANGED_SHARE = 0.2
+"""Share of the rows that came or went since statistics were computed, from which these count as old."""
+_NUMBER = re.compile(r"v?(\d{1,9})[-.]")
+_BYTES_PER_SECOND = 20e6
+
+
+def manifests(state: AilingTable) -> Finding | None:
+    """Find manifests that are far more than their size asks for, or that share partitions with many others."""
+    data = [m for m in state.manifests if is_data(m)]
+    size, target = sum(m.manifest_length for m in data), MANIFEST_TARGET_SIZE.of(state.metadata.properties)
+    wanted = max(1, math.ceil(size / target))
+    depth = _depth(state)
+    many, mixed = len(data) >= MANY_MANIFESTS and len(data) > 3 * wanted, depth >= DEEPEST and len(data) >= MANY_MANIFESTS
+    if not many and not mixed:
+        return None
+    words = f"; a partition is spread over {depth:.1f} of them" if mixed else ""
+    return Finding(
+        "manifests", f"{len(data):,} manifests list the data files, where {wanted:,} would do{words}.",
+        {"manifests": len(data), "bytes": size, "manifests_after": wanted, "depth": depth}, 2 * size, size / _BYTES_PER_SECOND / 60,
+        f"planning opens {wanted:,} manifests instead of {len(data):,}", (len(data) - wanted) * OPEN_SECONDS / state.workers,
+        Cure("rewrite_manifests"),
+    )  # fmt: skip
+
+
+def _depth(state: AilingTable) -> float:
+    """Count over how many manifests of the current spec a value of the first partition field is spread, on average."""
+    metadata, spec = state.metadata, state.metadata.spec()
+    if not spec.fields or spec.fields[0].source_id not in metadata.schema().by_id:
+        return 0.0
+    type_ = spec.partition_type(metadata.schema()).fields[0].field_type
+    ranges: list[tuple[Any, Any]] = []
+    for m in state.manifests:
+        if is_data(m) and m.partition_spec_id == spec.spec_id and m.partitions:
+            first = m.partitions[0]
+            if first.lower_bound is not None and first.upper_bound is not None:
+                ranges.append((from_bytes(type_, first.lower_bound), from_bytes(type_, first.upper_bound)))
+    if not ranges:
+        return 0.0
+    return sum(sum(low <= value <= high for low, high in ranges) for value, _ in ranges) / len(ranges)
+
+
+def snapshots(state: AilingTable) -> Finding | None:
+    """Find snapshots that the table's retention no longer keeps."""
+    metadata = state.metadata
+    if not GC_ENABLED.of(metadata.properties):
+        return None
+    gone = expirable(metadata, now_millis())
+    if len(gone) < MANY_SNAPSHOTS:
+        return None
+    freed = sum(_number(s.summary, "removed-files-size") for s in gone)
+    return Finding(
+        "snapshots", f"{len(gone):,} of {len(metadata.snapshots):,} snapshots are older than the table's retention.",
+        {"snapshots": len(metadata.snapshots), "expirable": len(gone), "bytes_freed": freed}, 0, len(gone) * 0.002 / 60,
+        f"frees about {size_text(freed)} of data files that only these snapshots need, and keeps table metadata small", 0.0,
+        Cure("expire_snapshots", {"dry_run": False}),
+    )  # fmt: skip
+
+
+def expirable(metadata: TableMetadata, now_ms: int) -> list[Snapshot]:
+    """List the snapshots that the retention of the table, its branches and tags lets go (spec, "Snapshot Retention Policy")."""
+    properties = metadata.properties
+    longest = int(properties.get("history.expire.max-snapshot-age-ms", 432_000_000))
+    fewest = int(properties.get("history.expire.min-snapshots-to-keep", 1))
+    kept = {ref.snapshot_id for ref in metadata.refs.values()}
+    heads = {r.snapshot_id: r for r in metadata.refs.values() if r.is_branch}
+    if metadata.current_snapshot_id is not None:
+        heads.setdefault(metadata.current_snapshot_id, None)  # type: ignore[arg-type]
+    for head, ref in heads.items():
+        age = longest if ref is None or ref.max_snapshot_age_ms is None else ref.max_snapshot_age_ms
+        least = fewest if ref is None or ref.min_snapshots_to_keep is None else ref.min_snapshots_to_keep
+        for n, s in enumerate(metadata.ancestors(metadata.snapshots.by_id(head))):
+            if n >= least and now_ms - s.timestamp_ms > age:
+                break
+            kept.add(s.snapshot_id)
+    return [s for s in metadata.snapshots if s.snapshot_id not in kept and now_ms - s.timestamp_ms > longest]
+
+
+def orphans(state: AilingTable, metadata_location: str) -> Finding | None:
+    """Estimate how many old metadata files lie about: versions that the metadata log no longer names. Nothing is listed."""
+    metadata = state.metadata
+    number = _NUMBER.match(metadata_location.rpartition("/")[2])
+    if number is None or METADATA_DELETE_AFTER_COMMIT.of(metadata.properties) or not GC_ENABLED.of(metadata.properties):
+        return None
+    left = int(number[1]) - len(metadata.metadata_log)
+    if left < MANY_OLD_FILES:
+        return None
+    return Finding(
+        "orphans", f"About {left:,} metadata files are in no log any more (estimated from the version number, not listed).",
+        {"metadata_files": left}, 0, left * 0.001 / 60,
+        "frees their space; write.metadata.delete-after-commit.enabled=true removes them at each commit", 0.0, Cure("remove_orphan_files"),
+    )  # fmt: skip
+
+
+def table_stats(state: AilingTable) -> Finding | None:
+    """Find column statistics of an older snapshot, since which many rows came or went."""
+    newest = _newest(state, state.metadata.statistics)
+    if newest is None or newest[1] < CHANGED_SHARE:
+        return None
+    file, share, _ = newest
+    schema = state.metadata.schema()
+    ids = {i for blob in file.get("blob-metadata", ()) for i in blob.get("fields", ())}
+    columns = [name for i in sorted(ids & set(schema.by_id)) if (name := schema.find_column_name(i)) is not None]
+    minutes = state.file_bytes / (50e6 * state.workers) / 60
+    return Finding(
+        "table_stats", f"Column statistics are old: {share:.0%} of the rows came or went since snapshot {file['snapshot-id']}.",
+        {"changed_share": share, "columns": len(columns)}, state.file_bytes, minutes,
+        "planners that order joins by numbers of distinct values see those of today", 0.0,
+        Cure("compute_table_stats", {"columns": columns} if columns else {}),
+    )  # fmt: skip
+
+
+def partition_stats(state: AilingTable) -> Finding | None:
+    """Find partition statistics of an older snapshot, since which many rows came or went."""
+    newest = _newest(state, state.metadata.partition_statistics)
+    if newest is None or newest[1] < CHANGED_SHARE:
+        return None
+    file, share, behind = newest
+    size = sum(m.manifest_length for m in state.manifests if m.added_snapshot_id != file["snapshot-id"])
+    return Finding(
+        "partition_stats", f"Partition statistics are {behind:,} snapshots old: {share:.0%} of the rows came or went since.",
+        {"changed_share": share, "snapshots_behind": behind}, size, size / _BYTES_PER_SECOND / 60,
+        "planners see the partitions of today; only what came since is read", 0.0, Cure("compute_partition_stats"),
+    )  # fmt: skip
+
+
+def _newest(state: AilingTable, files: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], float, int] | None:
+    """Find the newest statistics file in the history of the current snapshot: with the share of rows that changed since, and the number of
+    snapshots; None where there is no file or it is that of the current snapshot."""
+    by_snapshot = {f["snapshot-id"]: f for f in files}
+    changed = 0
+    for behind, s in enumerate(state.metadata.ancestors(state.snapshot)):
+        if s.snapshot_id in by_snapshot:
+            return (by_snapshot[s.snapshot_id], changed / max(1, state.rows), behind) if behind else None
+        if s.operation != "replace":
+            changed += sum(_number(s.summary, key) for key in ("added-records", "deleted-records"))
+    return None
+
+
+def _number(summary: Mapping[str, str], key: str) -> int:
+    text = summary.get(key, "0")
+    return int(text) if text.isdigit() else 0

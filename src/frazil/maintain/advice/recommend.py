@@ -1,0 +1,33 @@
+"""Find out what ails a table, and recommend its maintenance, by reading metadata only."""
+
+from __future__ import annotations
+
+from frazil.maintain.advice import data_files, metadata_files
+from frazil.maintain.advice.finding import Finding, Findings
+from frazil.maintain.advice.table_state import state_of
+from frazil.maintain.procedure import MaintainedTable
+
+
+def recommend(table: MaintainedTable) -> Findings:
+    """Return what ails the current snapshot, in the order of the cures: what makes further cures cheaper or needless comes first.
+
+    A finding is one only where the default options of its cure would do something. Reads table metadata and manifests, no data files, and
+    lists no directory.
+    """
+    state = state_of(table)
+    if state is None:
+        return Findings((), table.name)
+    unsorted = data_files.unsorted(state)
+    found: list[Finding | None] = [
+        data_files.equality_deletes(state),
+        unsorted,
+        data_files.small_files(state),
+        data_files.deleted_rows(state),
+        data_files.position_delete_files(state),
+        metadata_files.manifests(state),
+        metadata_files.snapshots(state),
+        metadata_files.orphans(state, table.loaded.metadata_location),
+        metadata_files.table_stats(state),
+        metadata_files.partition_stats(state),
+    ]
+    return Findings([f for f in found if f is not None], table.name)

@@ -1,0 +1,124 @@
+"""Read the state of a table for advice: all live files of the current snapshot as columns, from manifests alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.maintain.procedure import MaintainedTable
+from frazil.scan.bounds import MapColumn, decode_bounds
+from frazil.scan.inspect.partition_type import coerce_partition
+from frazil.scan.manifests import each, live, manifests_of, read_manifest
+from frazil.scan.options import default_workers
+from frazil.scan.partition_union import unified_partition_type
+from frazil.spec.data_file import DataFileContent
+from frazil.spec.manifest import ManifestFile
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.snapshot import Snapshot
+from frazil.spec.sorting import SortField
+from frazil.spec.transforms import BucketTransform, UnknownTransform, VoidTransform
+from frazil.storage import Storage
+
+_COLUMNS = ("status", "content", "file_path", "file_format", "partition", "record_count", "file_size_in_bytes", "referenced_data_file")
+_PLAIN = ("content", "file_path", "file_format", "record_count", "file_size_in_bytes", "referenced_data_file")
+_BOUNDS = ("lower_bounds", "upper_bounds")
+
+
+@dataclass(frozen=True, eq=False)
+class AilingTable:
+    """Hold a snapshot's manifests and its live files: one row per file, with its partition as a number.
+
+    `files`, `deletes`: data files and delete files, with the columns of the manifest, `group` (equal for files of one partition and spec)
+    and for data files `low` and `high`, the bounds of the first sort column.
+    """
+
+    metadata: TableMetadata
+    snapshot: Snapshot
+    manifests: tuple[ManifestFile, ...]
+    files: pa.Table
+    deletes: pa.Table
+    workers: int
+
+    @cached_property
+    def file_bytes(self) -> int:
+        return int(pc.sum(self.files.column("file_size_in_bytes")).as_py() or 0)
+
+    @cached_property
+    def rows(self) -> int:
+        return int(pc.sum(self.files.column("record_count")).as_py() or 0)
+
+    def numbers(self, name: str) -> np.ndarray[Any, Any]:
+        """Return a number of each data file."""
+        return np.asarray(self.files.column(name).to_numpy())
+
+    def deletes_of(self, *contents: DataFileContent) -> pa.Table:
+        """Return the delete files of these kinds."""
+        return self.deletes.filter(pc.is_in(self.deletes.column("content"), pa.array([int(c) for c in contents], pa.int32())))
+
+
+def sorted_by(metadata: TableMetadata) -> SortField | None:
+    """Return the first field of the table's sort order by which bounds tell how files overlap: its transform keeps the order of values."""
+    fields = metadata.sort_order().fields
+    if not fields or isinstance(fields[0].transform, BucketTransform | VoidTransform | UnknownTransform):
+        return None
+    source = metadata.schema().by_id.get(fields[0].source_id)
+    return fields[0] if source is not None and source.field_type.is_primitive else None
+
+
+def state_of(table: MaintainedTable) -> AilingTable | None:
+    """Read the state of the current snapshot; None for a table without snapshot."""
+    metadata, storage = table.metadata, table.storage
+    snapshot = metadata.current_snapshot()
+    if snapshot is None:
+        return None
+    manifests = manifests_of(metadata, snapshot, storage)
+    work = partial(_entries, metadata=metadata, storage=storage)
+    tables = [t for t in each(work, [m for m in manifests if m.has_live_files], default_workers()) if t.num_rows]
+    every = _grouped(pa.concat_tables(tables, promote_options="permissive")) if tables else _nothing()
+    is_data = pc.equal(every.column("content"), int(DataFileContent.DATA))
+    workers = max(1, min(table.runner.parallelism, 64))
+    return AilingTable(metadata, snapshot, manifests, every.filter(is_data), every.filter(pc.invert(is_data)), workers)
+
+
+def _entries(manifest: ManifestFile, *, metadata: TableMetadata, storage: Storage) -> pa.Table:
+    field = sorted_by(metadata)
+    entries = live(read_manifest(storage, manifest, (*_COLUMNS, *(_BOUNDS if field is not None else ())))).combine_chunks()
+    if not entries.num_rows:
+        return entries
+    columns = {name: entries.column(name) for name in _PLAIN}
+    columns["spec_id"] = pa.array(np.full(entries.num_rows, manifest.partition_spec_id, np.int32))
+    partition = entries.column("partition").combine_chunks()
+    partition = partition.chunk(0) if isinstance(partition, pa.ChunkedArray) else partition
+    for i, values in enumerate(coerce_partition(partition, unified_partition_type(metadata))):
+        columns[f"k{i}"] = values
+    if field is not None:
+        type_ = metadata.schema().by_id[field.source_id].field_type
+        for side, name in zip(_BOUNDS, ("low", "high"), strict=True):
+            columns[name] = decode_bounds(MapColumn(entries.column(side)).at(field.source_id), type_)
+    return pa.table(columns)
+
+
+def _grouped(table: pa.Table) -> pa.Table:
+    """Number the partitions: files of one partition and spec get the same number in column `group`."""
+    keys = ["spec_id", *(c for c in table.column_names if c.startswith("k") and c[1:].isdigit())]
+    numbered = table.append_column("row", pa.array(np.arange(table.num_rows)))
+    lists = numbered.group_by(keys, use_threads=False).aggregate([("row", "list")]).column("row_list").combine_chunks()
+    rows, group = pc.list_flatten(lists), pc.list_parent_indices(lists)
+    places = np.empty(table.num_rows, np.int64)
+    places[np.asarray(rows)] = np.asarray(group)
+    return table.drop_columns(keys).append_column("group", pa.array(places))
+
+
+def _nothing() -> pa.Table:
+    text, number = pa.array([], pa.string()), pa.array([], pa.int64())
+    return pa.table(
+        {
+            "content": pa.array([], pa.int32()), "file_path": text, "file_format": text, "record_count": number,
+            "file_size_in_bytes": number, "referenced_data_file": text, "group": number,
+        }
+    )  # fmt: skip

@@ -1,0 +1,193 @@
+"""Commit rewritten files: an action that is applied again to fresh metadata, and then carries over what other writers deleted meanwhile."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.arrow.deletes.delete_files import DeleteCache, positions_of
+from frazil.arrow.deletes.write_deletes import FileDeletes, write_position_deletes
+from frazil.arrow.deletes.write_vectors import write_vectors
+from frazil.commit import conflicts
+from frazil.commit.actions import SnapshotAction
+from frazil.commit.context import Context
+from frazil.commit.filtering import DeleteRemoval, Removal
+from frazil.commit.history import History
+from frazil.commit.produce import Change, parent_of, produce
+from frazil.errors import ValidationException
+from frazil.maintain.compact.carry import RewrittenGroup, carried_over
+from frazil.maintain.compact.rewrite import CompactContext
+from frazil.rows.modes import granularity_of
+from frazil.scan.deletes import DeleteIndex
+from frazil.scan.plan import plan
+from frazil.scan.tasks import FileScanTask, TaskSequence
+from frazil.spec.data_file import DataFile, DataFileContent
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.partition_key import partition_key
+from frazil.spec.updates import Update
+
+Positions = npt.NDArray[np.int64]
+_CACHE = 256 << 20
+_MOST_PAIRS = 50_000_000  # (data file, delete file) pairs that are tested one by one
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompactFiles(SnapshotAction):
+    """Replace the files of some groups by those with the same rows. A group of which a file is gone is left out (`left_out`).
+
+    `sequence_number`: that of the new files, by which equality deletes that were committed meanwhile still apply to them; None: they get a
+    new one, and such deletes are a conflict. Positions that were deleted meanwhile become positions of the new files.
+    `starting_snapshot_id`: the snapshot that was read. Raises ValidationException when every group has lost a file.
+    """
+
+    groups: Sequence[RewrittenGroup]
+    context: CompactContext
+    starting_snapshot_id: int
+    sequence_number: int | None
+    made: dict[frozenset[tuple[str, int | None]], tuple[DataFile, ...]] = field(default_factory=dict, compare=False)
+    left_out: set[int] = field(default_factory=set, compare=False)
+    """Places of the groups that the last attempt left out."""
+
+    @property
+    def kept(self) -> tuple[RewrittenGroup, ...]:
+        """Return the groups that are committed."""
+        return tuple(g for n, g in enumerate(self.groups) if n not in self.left_out)
+
+    @property
+    def removed(self) -> tuple[DataFile, ...]:
+        return tuple(f for g in self.kept for f in g.removed)
+
+    @property
+    def added(self) -> tuple[DataFile, ...]:
+        return tuple(f for g in self.kept for f in g.added)
+
+    def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]:
+        if not context.only_new:
+            self._leave_out(metadata, context)
+        carried = () if context.only_new else self._carried(metadata, context)
+        change = Change(
+            "replace", added=self.added, added_deletes=carried, removal=Removal(self.removed, required=True),
+            data_sequence_number=self.sequence_number,
+        )  # fmt: skip
+        updates = produce(change, self.target, metadata, context)
+        if carried and not context.only_new:
+            context.state(metadata).used |= {f.file_path for f in carried}  # else they are removed as files of a lost attempt
+        return updates
+
+    def _leave_out(self, metadata: TableMetadata, context: Context) -> None:
+        """Find the groups of which another writer has removed a file; their new files are not needed."""
+        parent = parent_of(metadata, self.branch)
+        if parent is not None and parent.snapshot_id == self.starting_snapshot_id:
+            return
+        files = [f for g in self.groups for f in g.removed]
+        history = History(metadata, context.storage, parent, self.starting_snapshot_id)
+        wanted, there = pa.array([f.file_path for f in files], pa.string()), set[str]()
+        for _, table in history.live_data({partition_key(f.spec_id, f.partition) for f in files}):
+            paths = table.column("file_path")
+            there.update(paths.filter(pc.is_in(paths, value_set=wanted)).to_pylist())
+        gone = {n for n, g in enumerate(self.groups) if any(f.file_path not in there for f in g.removed)}
+        if len(gone) == len(self.groups):
+            missing = sorted({f.file_path for f in files} - there)
+            text = f"Cannot commit: {len(missing)} of the files that were rewritten are gone, such as {missing[0]}."
+            hint = "Another writer has rewritten or removed them meanwhile. Call rewrite_data_files again."
+            raise ValidationException(text, hint=hint, table=metadata.location, files=missing)
+        if gone != self.left_out:
+            state = context.state(metadata)
+            state.new_data, state.filtered = None, {}  # made for other files
+            self.left_out.clear()
+            self.left_out.update(gone)
+        context.unneeded[context.action] = {f.file_path for n in gone for f in self.groups[n].added}
+
+    def _carried(self, metadata: TableMetadata, context: Context) -> tuple[DataFile, ...]:
+        """Return delete files for rows of the removed files that were deleted since these were read; those of an earlier attempt serve as
+        long as the deletes are the same."""
+        parent = parent_of(metadata, self.branch)
+        if parent is None or parent.snapshot_id == self.starting_snapshot_id or metadata.format_version < 2:
+            return ()
+        history = History(metadata, context.storage, parent, self.starting_snapshot_id, own=frozenset(context.snapshot_ids()))
+        if self.sequence_number is None:
+            conflicts.no_new_deletes_for(history, self.removed)
+            return ()
+        try:
+            conflicts.no_new_deletes_for(history, self.removed, ignore_equality=True)
+            return ()
+        except ValidationException:  # there are new deletes, or snapshots in between have expired so that it cannot be told
+            pass
+        tasks = self._hit(metadata, context)
+        key = frozenset((d.file_path, d.content_offset) for t in tasks for d in _positional(t.delete_files))
+        if key not in self.made:
+            self.made[key] = self._written(tasks, metadata, context)
+        return self.made[key]
+
+    def _hit(self, metadata: TableMetadata, context: Context) -> list[FileScanTask]:
+        """Find the removed files to which other position deletes apply now than when they were read."""
+        before = {t.file.file_path: _names(t.delete_files) for g in self.kept for t in g.tasks}
+        head = plan(metadata, context.storage, snapshot=parent_of(metadata, self.branch), schema=metadata.schema())
+        paths = pa.array(sorted(before), pa.string())
+        chosen = (g.chosen(pc.and_(pc.is_in(g.table.column("file_path"), value_set=paths), pa.array(g.has_deletes))) for g in head.groups)
+        tasks = TaskSequence(tuple(g for g in chosen if len(g)), head.row_filter)
+        return [t for t in tasks if _names(t.delete_files) - before[t.file.file_path]]
+
+    def _written(self, tasks: Sequence[FileScanTask], metadata: TableMetadata, context: Context) -> tuple[DataFile, ...]:
+        cache = DeleteCache(_CACHE)
+        deleted = {t.file.file_path: positions_of(t.file, _positional(t.delete_files), context.storage, cache) for t in tasks}
+        found: list[FileDeletes] = []
+        for group in self.kept:
+            own = {f.file_path: deleted[f.file_path] for f in group.removed if f.file_path in deleted}
+            found += carried_over(group, own, self.context) if own else []
+        files = _delete_files(found, metadata, self.context)
+        context.output.written += (f.file_path for f in files)
+        return tuple(files)
+
+
+def _delete_files(found: Sequence[FileDeletes], metadata: TableMetadata, context: CompactContext) -> list[DataFile]:
+    write = replace(context.write, operation_id=str(uuid.uuid4()))
+    if metadata.format_version >= 3:
+        return write_vectors(found, write)
+    return write_position_deletes(found, write, granularity=granularity_of(metadata, write.options))
+
+
+def _positional(deletes: Sequence[DataFile]) -> list[DataFile]:
+    return [d for d in deletes if d.content == DataFileContent.POSITION_DELETES]
+
+
+def _names(deletes: Sequence[DataFile]) -> set[tuple[str, int | None]]:
+    return {(d.file_path, d.content_offset) for d in _positional(deletes)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoveIdleDeletes(SnapshotAction):
+    """Remove the delete files that apply to no data file of the branch any more (Java's removeDanglingDeleteFiles). Which ones they are is
+    found again at each attempt."""
+
+    def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]:
+        files = () if context.only_new else idle_deletes(metadata, self.branch, context.storage)
+        if not files:
+            return ()
+        return produce(Change("replace", delete_removal=DeleteRemoval(files, True)), self.target, metadata, context)
+
+
+def idle_deletes(metadata: TableMetadata, branch: str, storage: Any) -> tuple[DataFile, ...]:
+    """Find the delete files of a branch that apply to no data file, by partition, sequence number, path and bounds."""
+    head = parent_of(metadata, branch)
+    if head is None or metadata.format_version < 2:
+        return ()
+    found = plan(metadata, storage, snapshot=head, schema=metadata.schema())
+    index = next((g.deletes for g in found.groups if isinstance(g.deletes, DeleteIndex)), None)
+    if index is None:
+        return ()
+    counts = index.exact_file_counts(_MOST_PAIRS)
+    used = index.used if counts is None else counts > 0
+    return tuple(index.file(int(n)) for n in np.flatnonzero(~used))
+
+
+def counted(summary: Mapping[str, str], name: str) -> int:
+    """Return a count of a snapshot's summary."""
+    return int(summary.get(name, "0"))

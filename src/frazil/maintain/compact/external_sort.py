@@ -1,0 +1,156 @@
+"""Sort a stream of rows in bounded memory: what does not fit goes to disk as sorted runs, which are merged range by range.
+
+Ranges are chosen by a sample of the runs' keys such that the rows of one range fit in memory; rows that are equal in all keys form a range
+of their own, which needs no sorting. The order is that of a stable sort of all rows, whatever the memory.
+"""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from frazil.maintain.compact.sorting import Sorting
+from frazil.storage.base import temporary
+from frazil.tasks.in_order import map_in_order
+
+CHUNK = 1 << 18  # rows per batch that is yielded
+_BLOCK = 1 << 15  # rows per batch on disk
+_SAMPLES = 32  # per range
+
+
+def sorted_batches(batches: Iterable[pa.RecordBatch], sorting: Sorting, memory: int, workers: int = 1) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a stream in order. `memory`: bytes of rows that are sorted at once; about three times as much is used."""
+    held: list[pa.RecordBatch] = []
+    size = 0
+    with ExitStack() as stack:
+        runs: list[_Run] = []
+        folder: Path | None = None
+        for batch in batches:
+            held.append(batch)
+            size += batch.nbytes
+            if size >= memory:
+                if folder is None:
+                    made = stack.enter_context(tempfile.TemporaryDirectory(prefix="frazil-sort-", ignore_cleanup_errors=True))
+                    stack.enter_context(temporary(made))
+                    folder = Path(made)
+                runs.append(_spilled(held, size, sorting, folder / str(len(runs))))
+                held, size = [], 0
+        if folder is None:
+            yield from _in_memory(held, sorting, workers)
+            return
+        if held:
+            runs.append(_spilled(held, size, sorting, folder / str(len(runs))))
+            held = []
+        yield from _merged(runs, sorting, memory, workers)
+
+
+def _in_memory(held: list[pa.RecordBatch], sorting: Sorting, workers: int) -> Iterator[pa.RecordBatch]:
+    if not held:
+        return
+    rows = held[0] if len(held) == 1 else pa.concat_batches(held)
+    held.clear()
+    if not rows.num_rows:
+        return
+    order = sorting.keys(rows).order()
+    parts = (order.slice(at, CHUNK) for at in range(0, rows.num_rows, CHUNK))
+    yield from map_in_order(rows.take, parts, workers)
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """Hold sorted rows on disk. `keys`: memory-mapped, so that single rows of it can be looked up."""
+
+    rows: Path
+    keys: pa.Table
+    directions: tuple[tuple[str, str], ...]
+    bytes: int
+
+    def __len__(self) -> int:
+        return int(self.keys.num_rows)
+
+    def key(self, row: int) -> tuple[Any, ...]:
+        return tuple(self.keys.column(n)[row].as_py() for n, _ in self.directions)
+
+    def read(self, begin: int, end: int) -> Iterator[pa.RecordBatch]:
+        with pa.OSFile(str(self.rows)) as source:
+            reader = pa.ipc.open_file(source)
+            for n in range(begin // _BLOCK, -(-end // _BLOCK)):
+                batch = reader.get_batch(n)
+                first = n * _BLOCK
+                low, high = max(0, begin - first), min(batch.num_rows, end - first)
+                yield batch.slice(low, high - low)
+
+
+def _spilled(held: list[pa.RecordBatch], size: int, sorting: Sorting, path: Path) -> _Run:
+    rows = pa.concat_batches(held)
+    held.clear()
+    keys = sorting.keys(rows)
+    order = keys.order()
+    codec = pa.ipc.IpcWriteOptions(compression="lz4" if pa.Codec.is_available("lz4") else None)
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, rows.schema, options=codec) as writer:
+        for at in range(0, rows.num_rows, _BLOCK):
+            writer.write_batch(rows.take(order.slice(at, _BLOCK)))
+    beside = path.with_suffix(".keys")
+    mapped = pa.RecordBatch.from_pydict({n: c.take(order) for n, c in keys.columns.items()})
+    with pa.OSFile(str(beside), "wb") as sink, pa.ipc.new_file(sink, mapped.schema) as writer:
+        writer.write_batch(mapped)
+    return _Run(path, pa.ipc.open_file(pa.memory_map(str(beside))).read_all(), keys.directions, size)
+
+
+def _merged(runs: Sequence[_Run], sorting: Sorting, memory: int, workers: int) -> Iterator[pa.RecordBatch]:
+    cuts = [_cuts(run, _splitters(runs, memory)) for run in runs]
+    for n in range(len(cuts[0]) - 1):
+        pieces = (run.read(c[n], c[n + 1]) for run, c in zip(runs, cuts, strict=True) if c[n] < c[n + 1])
+        if n % 2:  # all rows are equal in their keys, and stand in the order of the stream
+            for piece in pieces:
+                yield from piece
+        else:
+            yield from _in_memory([b for piece in pieces for b in piece], sorting, workers)
+
+
+def _splitters(runs: Sequence[_Run], memory: int) -> list[tuple[Any, ...]]:
+    """Choose keys, ascending, between which about half as many rows lie as memory holds."""
+    count = max(2, -(-2 * sum(r.bytes for r in runs) // max(1, memory)))
+    step = max(1, sum(len(r) for r in runs) // (count * _SAMPLES))
+    compare = functools.cmp_to_key(functools.partial(_compared, runs[0].directions))
+    sample = sorted((run.key(row) for run in runs for row in range(step // 2, len(run), step)), key=compare)
+    return [sample[at] for at in range(len(sample) // count, len(sample), max(1, len(sample) // count))]
+
+
+def _cuts(run: _Run, splitters: Sequence[tuple[Any, ...]]) -> list[int]:
+    """Find where each splitter stands in a run: before the first row that is not less, and behind the last one that is equal."""
+    found = [0]
+    for splitter in splitters:
+        found.append(_place(run, splitter, found[-1], behind=False))
+        found.append(_place(run, splitter, found[-1], behind=True))
+    return [*found, len(run)]
+
+
+def _place(run: _Run, splitter: tuple[Any, ...], low: int, *, behind: bool) -> int:
+    high = len(run)
+    while low < high:
+        middle = (low + high) // 2
+        compared = _compared(run.directions, run.key(middle), splitter)
+        if compared < 0 or (behind and compared == 0):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _compared(directions: Sequence[tuple[str, str]], a: tuple[Any, ...], b: tuple[Any, ...]) -> int:
+    """Compare two keys as Arrow sorts them; nulls are told apart by the flag before them."""
+    for (_, direction), x, y in zip(directions, a, b, strict=True):
+        if x != y and x is not None and y is not None:
+            return -1 if (x < y) == (direction == "ascending") else 1
+    return 0
+
+
+__all__ = ["CHUNK", "sorted_batches"]

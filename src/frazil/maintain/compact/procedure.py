@@ -1,0 +1,308 @@
+"""Run `rewrite_data_files` from end to end: plan, rewrite groups in tasks, commit them, report with the columns of Java's procedure."""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from frazil.catalog import LoadedTable
+from frazil.commit.written import WrittenFor
+from frazil.errors import CommitStateUnknownException, CorruptData, FrazilError, NoSuchRefError
+from frazil.expr.nodes import AlwaysTrue
+from frazil.maintain.compact.carry import RewrittenGroup
+from frazil.maintain.compact.commit import CompactFiles, RemoveIdleDeletes, counted, idle_deletes
+from frazil.maintain.compact.options import CompactionOptions, compaction_options
+from frazil.maintain.compact.plan import FileGroup, file_groups, own_deletes, pieces_of
+from frazil.maintain.compact.rewrite import CompactContext, RewritePiece, Rewritten, rewrite_piece
+from frazil.maintain.compact.sorting import Sorting, sorting_of
+from frazil.maintain.procedure import MaintainedTable, ProcedureResult
+from frazil.maintain.progress import Progress, ProgressCallback, progress
+from frazil.ops.in_process import IN_PROCESS
+from frazil.ops.operation import TableOperation
+from frazil.ops.row_changes import condition_of
+from frazil.ops.stage import StagedWrite
+from frazil.ops.step import Step
+from frazil.ops.target import WriteArguments
+from frazil.scan.plan import Plan
+from frazil.scan.tasks import TaskSequence
+from frazil.spec.snapshot import MAIN_BRANCH
+from frazil.tasks.attempts import attempts_of
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RewriteDataFilesResult(ProcedureResult):
+    """Hold the columns of Java's `rewrite_data_files`. In a dry run they are expected numbers; `added_data_files_count` is the number of
+    files that the sizes suggest.
+
+    `groups`: how many groups of files there were. `commits`: how many snapshots were made. `failed_commits`: of partial progress.
+    """
+
+    rewritten_data_files_count: int = 0
+    added_data_files_count: int = 0
+    rewritten_bytes_count: int = 0
+    failed_data_files_count: int = 0
+    removed_delete_files_count: int = 0
+    groups: int = field(default=0, metadata={"ours": True})
+    commits: int = field(default=0, metadata={"ours": True})
+    failed_commits: int = field(default=0, metadata={"ours": True})
+
+
+@dataclass(frozen=True)
+class CompactionPlan:
+    """Hold what a compaction will do: groups of files, and how each is rewritten."""
+
+    table: MaintainedTable
+    step: Step
+    plan: Plan
+    options: CompactionOptions
+    sorting: Sorting | None
+    groups: tuple[FileGroup, ...]
+
+    @property
+    def tasks(self) -> TaskSequence:
+        return self.plan.tasks()
+
+    @property
+    def sequence_number(self) -> int | None:
+        """Return the sequence number of the new files: that of the snapshot that was read. Format v1 has none."""
+        if not self.options.keeps_sequence or self.step.metadata.format_version < 2 or self.step.head is None:
+            return None
+        return self.step.head.sequence_number
+
+    def context(self) -> CompactContext:
+        """Return what the tasks of one commit share. Its files carry an id of their own, so that the files of other commits stay when those
+        of this one are removed."""
+        write = replace(self.step.write, operation_id=str(uuid.uuid4()), target_size=self.options.file_bytes)
+        return CompactContext(self.step.read(self.plan), write, self.sorting)
+
+    def expected(self) -> RewriteDataFilesResult:
+        """Return the numbers of a dry run."""
+        size = sum(g.bytes for g in self.groups)
+        return RewriteDataFilesResult(
+            dry_run=True, bytes_rewritten=size, rewritten_data_files_count=sum(g.files for g in self.groups), rewritten_bytes_count=size,
+            added_data_files_count=sum(self.options.files_for(g.bytes) for g in self.groups),
+            removed_delete_files_count=len(self._obsolete()), groups=len(self.groups), commits=len(list(self.batches())),
+        )  # fmt: skip
+
+    def _obsolete(self) -> set[tuple[str, int | None]]:
+        """Find the delete files that go with the files they apply to, and with remove-dangling-deletes those that apply to none."""
+        found = own_deletes(self.plan, self.groups)
+        if self.options.removes_dangling:
+            idle = idle_deletes(self.step.metadata, self.step.to.branch, self.step.storage)
+            found |= {(d.file_path, d.content_offset) for d in idle}
+        return found
+
+    def batches(self) -> Sequence[tuple[FileGroup, ...]]:
+        """Divide the groups into commits: one, or with partial progress at most as many as the options say."""
+        if not self.groups:
+            return ()
+        size = len(self.groups) if self.options.commits is None else -(-len(self.groups) // self.options.commits)
+        return [self.groups[at : at + size] for at in range(0, len(self.groups), size)]
+
+
+def plan_compaction(
+    table: MaintainedTable, strategy: str | None, sort_order: Any, options: Mapping[str, Any] | None, where: Any, branch: str | None
+) -> CompactionPlan | None:
+    """Plan a compaction; None: the branch has no snapshot. Raises InvalidInput for arguments that Java refuses too, NoSuchRefError for an
+    unknown branch."""
+    metadata, named = table.metadata, branch or MAIN_BRANCH
+    sorting, chosen = sorting_of(strategy, sort_order, metadata, partial(compaction_options, options, metadata))
+    condition = AlwaysTrue() if where is None else condition_of(where)
+    if named != MAIN_BRANCH and named not in metadata.refs:
+        raise NoSuchRefError(f"Cannot rewrite files of branch {named}: there is no such branch.", table=table.name, ref=named)
+    wanted = {
+        "target_file_size_bytes": chosen.target, "output_spec_id": chosen.output_spec_id, "use_table_distribution_and_ordering": False,
+    }  # fmt: skip
+    step = table.begin().step(WriteArguments("append", named, options=wanted), IN_PROCESS, table.runner, named=False)
+    if step.head is None:
+        return None
+    planned = step.plan(condition)
+    return CompactionPlan(table, step, planned, chosen, sorting, file_groups(planned, chosen))
+
+
+def rewrite_data_files(
+    table: MaintainedTable, strategy: str | None = None, sort_order: Any = None, options: Mapping[str, Any] | None = None,
+    where: Any = None, branch: str | None = None, dry_run: bool = False, on_progress: ProgressCallback | None = None,
+) -> RewriteDataFilesResult:  # fmt: skip
+    """Rewrite data files, or tell what would be rewritten. Nothing to do makes no snapshot.
+
+    `on_progress`: called as files are rewritten.
+    """
+    begun = time.perf_counter()
+    planned = plan_compaction(table, strategy, sort_order, options, where, branch)
+    if planned is None:
+        return RewriteDataFilesResult(dry_run=dry_run)
+    if dry_run:
+        result = planned.expected()
+    else:
+        with progress(sum(g.files for g in planned.groups), "files rewritten", on_progress) as shown:
+            result = _Run(planned, shown).run()
+    return replace(result, seconds=time.perf_counter() - begun)
+
+
+# Doing it -----------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Run:
+    """Carry out a plan, and count what was done."""
+
+    planned: CompactionPlan
+    shown: Progress
+    rewritten: int = 0
+    added: int = 0
+    bytes: int = 0
+    failed: int = 0
+    deletes: int = 0
+    commits: int = 0
+    failed_commits: int = 0
+    last_error: Exception | None = None
+    loaded: LoadedTable | None = None
+
+    def run(self) -> RewriteDataFilesResult:
+        plan = self.planned
+        for batch in plan.batches():
+            if plan.options.commits is None:
+                self._commit(*self._rewritten(batch))
+            else:
+                self._commit_what_can_be(batch)
+        if self.failed_commits > plan.options.failed_commits:
+            text = (
+                f"partial-progress.enabled is true but {self.failed_commits} rewrite commits failed. This is more than the maximum allowed "
+                f"failures of {plan.options.failed_commits}. Check the logs to determine why the individual commits failed."
+            )
+            raise FrazilError(text, table=plan.table.name) from self.last_error
+        if plan.options.removes_dangling:
+            self._remove_idle_deletes()
+        return RewriteDataFilesResult(
+            rewritten_data_files_count=self.rewritten, added_data_files_count=self.added, rewritten_bytes_count=self.bytes,
+            failed_data_files_count=self.failed, removed_delete_files_count=self.deletes, bytes_rewritten=self.bytes,
+            groups=len(plan.groups), commits=self.commits, failed_commits=self.failed_commits,
+        )  # fmt: skip
+
+    # --- files
+
+    def _rewritten(self, groups: Sequence[FileGroup]) -> tuple[CompactContext, list[RewrittenGroup]]:
+        """Rewrite groups in tasks. After an error none of their new files is left."""
+        plan, context = self.planned, self.planned.context()
+        tasks = [tuple(g.tasks(plan.tasks)) for g in groups]
+        pieces = [
+            RewritePiece(n, piece, group.mixed)
+            for n, (group, own) in enumerate(zip(groups, tasks, strict=True))
+            for piece in ([own] if plan.sorting is not None else pieces_of(own, plan.options))
+        ]
+        runner = plan.table.runner
+        try:
+            done = []
+            for part in self._at_once(pieces):
+                for piece, result in zip(part, runner.run(partial(rewrite_piece, context), part), strict=True):
+                    done.append(result)
+                    self.shown.advance(sum(t.start == 0 for t in piece.tasks))  # a split file counts once
+            found = [_joined(n, pieces, done) for n in range(len(groups))]
+            for group in found:
+                _check(group, plan.table.name)
+            attempts_of(context.write, runner).keep(f.file_path for g in found for f in g.added)
+        except BaseException:
+            attempts_of(context.write, runner).remove_all()
+            raise
+        return context, found
+
+    def _at_once(self, pieces: Sequence[RewritePiece]) -> list[list[RewritePiece]]:
+        """Divide the pieces such that no more groups are rewritten at the same time than max-concurrent-file-group-rewrites says."""
+        most = self.planned.options.most_at_once
+        if most is None:
+            return [list(pieces)]
+        found: dict[int, list[RewritePiece]] = {}
+        for piece in pieces:
+            found.setdefault(piece.group // most, []).append(piece)
+        return [found[n] for n in sorted(found)]
+
+    # --- commits
+
+    def _begin(self) -> TableOperation:
+        """Begin an operation on the state that the last commit left."""
+        table = replace(self.planned.table, on_commit=self._take)
+        return table.begin(self.loaded)
+
+    def _take(self, loaded: LoadedTable) -> None:
+        self.loaded = loaded
+        self.planned.table.on_commit(loaded)
+
+    def _commit(self, context: CompactContext, groups: Sequence[RewrittenGroup]) -> None:
+        plan = self.planned
+        assert plan.step.head is not None
+        action = CompactFiles(
+            groups=tuple(groups), context=context, starting_snapshot_id=plan.step.head.snapshot_id, sequence_number=plan.sequence_number,
+            **plan.step.to.snapshot_fields,
+        )  # fmt: skip
+        with self._begin() as operation:
+            fits = WrittenFor(plan.step.metadata, plan.step.to.known_columns, action.added, True)
+            operation.add(StagedWrite((fits, action), action.added))
+        for n in action.left_out:
+            log.warning("Left out a group of %s: another writer has removed files of it meanwhile.", plan.table.name)
+            self.failed += len(groups[n].removed)
+        self.commits += 1
+        self.rewritten += len(action.removed)
+        self.added += len(action.added)
+        self.bytes += sum(f.file_size_in_bytes for f in action.removed)
+        self.deletes += counted(operation.result.summary, "removed-delete-files")
+
+    def _commit_what_can_be(self, groups: Sequence[FileGroup]) -> None:
+        """Rewrite and commit a part of the groups; where a group fails, the others of the part are rewritten without it."""
+        done: list[tuple[CompactContext, list[RewrittenGroup]]] = []
+        try:
+            done = [self._rewritten(groups)]
+        except Exception as error:
+            log.warning("Could not rewrite %d groups of %s at once: %s", len(groups), self.planned.table.name, error)
+            done = [found for g in groups if (found := self._one(g)) is not None] if len(groups) > 1 else []
+            if len(groups) == 1:
+                self._fails(groups, error)
+        for context, rewritten in done:
+            try:
+                self._commit(context, rewritten)
+            except CommitStateUnknownException:
+                raise
+            except Exception as error:
+                log.warning("Could not commit a part of the compaction of %s: %s", self.planned.table.name, error)
+                self.failed += sum(len(g.removed) for g in rewritten)
+                self.failed_commits, self.last_error = self.failed_commits + 1, error
+
+    def _one(self, group: FileGroup) -> tuple[CompactContext, list[RewrittenGroup]] | None:
+        try:
+            return self._rewritten((group,))
+        except Exception as error:
+            self._fails((group,), error)
+            return None
+
+    def _fails(self, groups: Sequence[FileGroup], error: Exception) -> None:
+        log.warning("Could not rewrite a group of %s: %s", self.planned.table.name, error)
+        self.failed += sum(g.files for g in groups)
+        self.last_error = error
+
+    def _remove_idle_deletes(self) -> None:
+        plan = self.planned
+        with self._begin() as operation:
+            operation.stage(RemoveIdleDeletes(**plan.step.to.snapshot_fields))
+        self.deletes += counted(operation.result.summary, "removed-delete-files")
+
+
+def _joined(number: int, pieces: Sequence[RewritePiece], done: Sequence[Rewritten]) -> RewrittenGroup:
+    own = [(p, r) for p, r in zip(pieces, done, strict=True) if p.group == number]
+    return RewrittenGroup(
+        tuple(t for p, _ in own for t in p.tasks), tuple(c for _, r in own for c in r.counts), tuple(f for _, r in own for f in r.added),
+        own[0][0].mixed,
+    )  # fmt: skip
+
+
+def _check(group: RewrittenGroup, name: str) -> None:
+    """Check that no row was lost or doubled: as many must have been written as were read."""
+    read, written = sum(group.counts), sum(f.record_count for f in group.added)
+    if read != written:
+        raise CorruptData(f"Compaction of {name} read {read} rows and wrote {written}; nothing was changed.", table=name)

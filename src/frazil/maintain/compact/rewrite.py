@@ -1,0 +1,158 @@
+"""Rewrite pieces of a group of data files inside tasks: read the live rows, order them if asked, write new files."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from frazil.arrow.read.read_context import ReadContext
+from frazil.arrow.read.read_tasks import read_task
+from frazil.arrow.read.rows_at import rows_of
+from frazil.arrow.values.arrow_schema import to_arrow_schema
+from frazil.arrow.write.write_context import WriteContext
+from frazil.arrow.write.write_rows import OutputFiles, Rolling, write
+from frazil.maintain.compact.external_sort import sorted_batches
+from frazil.maintain.compact.sorting import Sorting
+from frazil.rows.change import placed
+from frazil.rows.rewrite import fitted
+from frazil.scan.tasks import FileScanTask
+from frazil.spec.data_file import DataFile
+from frazil.spec.schema import Schema
+from frazil.tasks.in_order import default_workers, map_in_order
+from frazil.tasks.runner import current_place
+
+_SMALL = 8 << 20  # bytes of files that are read whole, several at the same time
+_MOST_SORTED = 1900 << 20  # bytes of rows that are sorted at once: Arrow's text columns hold 2 GiB
+
+
+@dataclass(frozen=True)
+class CompactContext:
+    """Hold what the tasks of a compaction share; frozen and picklable. `read.projection`: all columns that are written (of a table with
+    row lineage its two columns, too, so that rows keep their ids); `write` has the same ones and no order. `sorting` None: rows keep
+    theirs. `sort_memory`: bytes of rows to sort at once; None: a part of the machine's memory."""
+
+    read: ReadContext
+    write: WriteContext
+    sorting: Sorting | None = None
+    sort_memory: int | None = None
+
+    @property
+    def live(self) -> ReadContext:
+        """Return how all live rows of a file are read, whether the filter matches them or not."""
+        return replace(self.read, row_filter=None)
+
+
+@dataclass(frozen=True)
+class RewritePiece:
+    """Hold what one task rewrites: files, or parts of files, of group `group`. `mixed`: the rows may go to several partitions."""
+
+    group: int
+    tasks: tuple[FileScanTask, ...] = field(repr=False)
+    mixed: bool
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """Hold the new files of a piece, in the order of their rows, and the number of live rows that each of its tasks had."""
+
+    group: int
+    added: tuple[DataFile, ...]
+    counts: tuple[int, ...]
+
+
+def rewrite_piece(context: CompactContext, piece: RewritePiece) -> Rewritten:
+    """Write the live rows of a piece to new files. These are durable; after an error none of them is left."""
+    target, schema = placed(context.write), to_arrow_schema(context.write.schema)
+    counts = [0] * len(piece.tasks)
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        for number, batch in live_rows(piece.tasks, context.live):
+            counts[number] += batch.num_rows
+            yield fitted(batch, schema)
+
+    workers, stream = target.workers or default_workers(), rows()
+    if context.sorting is not None:
+        sorting = ranged(context, piece.tasks)
+        stream = sorted_batches(stream, sorting, context.sort_memory or _sort_memory(target, workers), workers)
+    if piece.mixed and target.spec.fields:
+        added = write(stream, target)
+    else:
+        added = _write_partition(stream, target, () if piece.mixed else piece.tasks[0].file.partition, workers)
+    if context.sorting is not None:
+        added = [replace(f, sort_order_id=context.sorting.order_id) for f in added]
+    return Rewritten(piece.group, tuple(added), tuple(counts))
+
+
+def live_rows(tasks: Sequence[FileScanTask], context: ReadContext) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the live rows of files, in their order, each batch with the number of its file. Small files are read several at once."""
+    workers = current_place().workers or 1
+    if workers <= 1 or len(tasks) == 1 or any(t.length > _SMALL for t in tasks):
+        for number, task in enumerate(tasks):
+            for batch in rows_of(task, context):
+                yield number, batch
+        return
+    for number, batches in enumerate(map_in_order(lambda t: list(read_task(t, context)), tasks, workers)):
+        for batch in batches:
+            yield number, batch
+
+
+def ranged(context: CompactContext, tasks: Sequence[FileScanTask]) -> Sorting:
+    """Return the sorting with all that it must know of the group's rows; a Hilbert curve reads its columns beforehand for that."""
+    sorting = context.sorting
+    assert sorting is not None
+    if not sorting.needs_ranges:
+        return sorting
+    columns = narrowed(context.write.schema, sorting.field_ids)
+    batches = (b for _, b in live_rows(tasks, context.live.with_projection(columns)))
+    return sorting.with_ranges(batches, columns)
+
+
+def narrowed(schema: Schema, field_ids: Iterable[int]) -> Schema:
+    """Return the columns that hold these fields."""
+    return schema.project(set(field_ids))
+
+
+def _sort_memory(target: WriteContext, workers: int) -> int:
+    """Return the bytes of rows that a task sorts at once: in this process a part of what the machine has, shared by the tasks beside it; in
+    a worker, whose memory others count on, as much as a write may hold."""
+    here = current_place()
+    if workers == 1 and here.share == 1:
+        return target.memory
+    with contextlib.suppress(ValueError, OSError, AttributeError):
+        return max(target.memory, min(_MOST_SORTED, _memory_of_machine() // 8) // here.share)
+    return target.memory
+
+
+def _memory_of_machine() -> int:
+    """Return the bytes of memory of the machine, or of the container."""
+    found = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for limit in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        with contextlib.suppress(OSError, ValueError):
+            found = min(found, int(Path(limit).read_text()))
+    return found
+
+
+def _write_partition(
+    batches: Iterable[pa.RecordBatch], target: WriteContext, partition: tuple[object, ...], workers: int
+) -> list[DataFile]:
+    """Write rows that are all of one partition to files one after another; without grouping them again."""
+    assert target.settings is not None  # reading them checks them before the first byte is written
+    files = OutputFiles(target)
+    with contextlib.ExitStack() as stack:
+        if workers > 1:
+            files.pool = stack.enter_context(ThreadPoolExecutor(workers, thread_name_prefix="frazil-write"))
+        try:
+            writer = Rolling(target, files, partition, 0)
+            for batch in batches:
+                writer.add(target.rows(batch))
+            writer.close()
+            return files.finished()
+        except BaseException:
+            files.abort()
+            raise

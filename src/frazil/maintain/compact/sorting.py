@@ -1,0 +1,199 @@
+"""Describe how a compaction orders rows, and compute the keys by which Arrow sorts a batch: a sort order, a z-order, or a Hilbert curve."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.arrow.write.grouping import column_of, sort_keys
+from frazil.errors import InvalidInput
+from frazil.maintain.compact.curves import MOST_COLUMNS, check_curve, hilbert, ordered_words, zorder
+from frazil.maintain.compact.options import STRATEGIES, CompactionOptions
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.schema import Schema
+from frazil.spec.sorting import UNSORTED_SORT_ORDER, SortOrder, build_sort_order
+from frazil.spec.transforms import unquote
+from frazil.spec.types import ListType, MapType, StructType
+
+_CURVE = re.compile(r"\s*(zorder|hilbert)\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
+_TERMS = re.compile(r"(?:[^,(`]|`(?:[^`]|``)*`|\([^)]*\))+")
+
+
+@dataclass(frozen=True)
+class Sorting:
+    """Describe an order of rows; frozen and picklable. `curve`: "zorder" or "hilbert" over `columns` (field ids), else `order` counts.
+
+    `order_id`: the table's id of this order, with which new files are marked (0: the table has no such order). `ranges`: the least and
+    the greatest word of each column of a Hilbert curve in the group that is sorted.
+    """
+
+    schema: Schema
+    order: SortOrder = UNSORTED_SORT_ORDER
+    curve: str | None = None
+    columns: tuple[int, ...] = ()
+    text_bytes: int = 8
+    key_bytes: int = 2**31 - 1
+    order_id: int = 0
+    ranges: tuple[tuple[int, int], ...] | None = None
+
+    @property
+    def needs_ranges(self) -> bool:
+        return self.curve == "hilbert" and self.ranges is None
+
+    @property
+    def field_ids(self) -> frozenset[int]:
+        """Return the ids of the columns that decide the order."""
+        return frozenset(self.columns or (f.source_id for f in self.order.fields))
+
+    def words(self, batch: pa.RecordBatch, schema: Schema | None = None) -> list[tuple[list[npt.NDArray[np.uint64]], int]]:
+        found = schema or self.schema
+        return [ordered_words(column_of(batch, found, i), found.by_id[i].field_type, self.text_bytes) for i in self.columns]
+
+    def with_ranges(self, batches: Iterable[pa.RecordBatch], schema: Schema) -> Sorting:
+        """Look at all rows of a group for the range of each column of a Hilbert curve."""
+        low, high = [2**64 - 1] * len(self.columns), [0] * len(self.columns)
+        for batch in batches:
+            for i, (words, _) in enumerate(self.words(batch, schema)):
+                known = words[0][words[0] > 0]  # 0: null, as a rule
+                if len(known):
+                    low[i], high[i] = min(low[i], int(known.min())), max(high[i], int(known.max()))
+        return replace(self, ranges=tuple((min(a, b), b) for a, b in zip(low, high, strict=True)))
+
+    def keys(self, batch: pa.RecordBatch, schema: Schema | None = None) -> SortKeys:
+        """Compute the sort keys of a batch. `schema`: the batch's columns, where they are not all of the table's."""
+        if self.curve is None:
+            columns, directions = sort_keys(batch, schema or self.schema, self.order, always=True)
+            return SortKeys({n: _plain(c) for n, c in columns.items()}, tuple(directions))
+        columns_words = self.words(batch, schema)
+        if self.curve == "zorder":
+            found = zorder(columns_words, self.key_bytes, batch.num_rows)
+        else:
+            assert self.ranges is not None
+            found = hilbert([w[0] for w, _ in columns_words], self.ranges)
+        names = [f"k{i}" for i in range(len(found))]
+        arrays = {n: pa.array(np.ascontiguousarray(w)) for n, w in zip(names, found, strict=True)}
+        return SortKeys(arrays, tuple((n, "ascending") for n in names))
+
+
+@dataclass(frozen=True, eq=False)
+class SortKeys:
+    """Hold the columns by which rows are sorted, and the direction of each."""
+
+    columns: dict[str, pa.Array]
+    directions: tuple[tuple[str, str], ...]
+
+    def order(self) -> pa.Array:
+        """Return the rows in sorted order; equal ones stay in theirs."""
+        telling = [(n, d) for n, d in self.directions if _differs(self.columns[n])]
+        if not telling:
+            return pa.array(np.arange(len(next(iter(self.columns.values())))))
+        if len(telling) == 1 and pa.types.is_unsigned_integer(self.columns[telling[0][0]].type):
+            return pa.array(np.argsort(self.columns[telling[0][0]].to_numpy(), kind="stable"))
+        if all(pa.types.is_unsigned_integer(self.columns[n].type) for n, _ in telling):
+            return pa.array(np.lexsort([self.columns[n].to_numpy() for n, _ in reversed(telling)]))
+        return pc.sort_indices(pa.table({n: self.columns[n] for n, _ in telling}), sort_keys=telling)
+
+
+def _differs(column: pa.Array) -> bool:
+    """Tell whether a column can tell rows apart; one whose values are all alike costs time when sorting."""
+    if pa.types.is_boolean(column.type):
+        return bool(pc.any(column).as_py()) and not pc.all(column).as_py()
+    if pa.types.is_unsigned_integer(column.type):
+        ends = pc.min_max(column)
+        return bool(ends["min"].as_py() != ends["max"].as_py())
+    return True
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """Store times as numbers, which Python can compare without loss."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if isinstance(column.type, pa.BaseExtensionType):
+        column = column.storage
+    if not pa.types.is_temporal(column.type):
+        return column
+    return column.view(pa.int32() if column.type.bit_width == 32 else pa.int64())
+
+
+# Arguments ----------------------------------------------------------------------------------------------------------------------------
+
+
+def sorting_of(
+    strategy: str | None, sort_order: Any, metadata: TableMetadata, options: Callable[[str], CompactionOptions], case_sensitive: bool = True
+) -> tuple[Sorting | None, CompactionOptions]:
+    """Resolve the arguments `strategy` and `sort_order`: how rows are ordered (None: binpack), and the options.
+
+    `sort_order`: as in Java `a ASC NULLS LAST, b DESC`, `zorder(a, b)` or `hilbert(a, b)`; a list of columns for the strategies zorder and
+    hilbert; a SortOrder. Without it, strategy sort takes the table's sort order. Raises InvalidInput for contradictions.
+    """
+    chosen = strategy.lower() if isinstance(strategy, str) else "binpack" if strategy is None and sort_order is None else "sort"
+    if chosen not in STRATEGIES:
+        raise InvalidInput(f"unsupported strategy: {strategy}. Only {', '.join(STRATEGIES)} are supported.")
+    if chosen == "binpack" and sort_order is not None:
+        raise InvalidInput("Must use only one rewriter type (bin-pack, sort, zorder)", hint="sort_order= goes with strategy='sort'.")
+    if isinstance(sort_order, str) and (match := _CURVE.fullmatch(sort_order)):
+        if chosen not in ("sort", match[1].lower()):
+            raise InvalidInput(f"strategy={strategy!r} and sort_order={sort_order!r} contradict each other.")
+        chosen, sort_order = match[1].lower(), _terms(match[2])
+    found = options(chosen)
+    if chosen == "binpack":
+        return None, found
+    schema = metadata.schema()
+    if chosen == "sort":
+        return _by_order(sort_order, metadata, schema, case_sensitive), found
+    names = _terms(sort_order) if isinstance(sort_order, str) else list(sort_order or ())
+    return _by_curve(chosen, names, found, metadata, schema, case_sensitive), found
+
+
+def _terms(text: str) -> list[str]:
+    return [t.strip() for t in _TERMS.findall(text) if t.strip()]
+
+
+def _by_order(given: Any, metadata: TableMetadata, schema: Schema, case_sensitive: bool) -> Sorting:
+    if given is None:
+        order = metadata.sort_order()
+        if order.is_unsorted:
+            text = f"Cannot sort data without a valid sort order, table '{metadata.location}' is unsorted and no sort order is provided"
+            raise InvalidInput(text, hint="sort_order='a, b DESC', or t.update_sort_order().", table=metadata.location)
+    elif isinstance(given, SortOrder):
+        order = given
+    else:
+        terms = _terms(given) if isinstance(given, str) else list(given)
+        if any(isinstance(t, str) and _CURVE.fullmatch(t) for t in terms):
+            raise InvalidInput("Cannot mix identity sort columns and a Zorder sort expression", hint="Give zorder(…) or columns.")
+        order = build_sort_order(schema, terms, case_sensitive=case_sensitive)
+    if order.is_unsorted:
+        raise InvalidInput("sort_order names no column.", table=metadata.location)
+    known = next((o.order_id for o in metadata.sort_orders if o.fields == order.fields), 0)
+    return Sorting(schema, order, order_id=known)
+
+
+def _by_curve(
+    curve: str, names: Sequence[str], options: CompactionOptions, metadata: TableMetadata, schema: Schema, case_sensitive: bool
+) -> Sorting:
+    if not names:
+        raise InvalidInput(f"Cannot {curve} when no columns are specified", hint=f"sort_order='{curve}(a, b)'.", table=metadata.location)
+    if len(names) > MOST_COLUMNS:
+        raise InvalidInput(f"{curve} takes at most {MOST_COLUMNS} columns, not {len(names)}.", hint="More columns than four skip little.")
+    ids = []
+    for name in names:
+        found = schema.find_field(unquote(name), case_sensitive)
+        path = [schema.by_id[p].field_type for p in schema.parents[found.field_id]]
+        if any(isinstance(t, ListType | MapType) for t in path) or isinstance(found.field_type, StructType | ListType | MapType):
+            raise InvalidInput(f"Cannot use column {name} in {curve}: it is not a single value of its row.", column=name)
+        check_curve(name, found.field_type)
+        ids.append(found.field_id)
+    spec = metadata.spec_by_id(options.output_spec_id)
+    by_partition = {f.source_id for f in spec.fields if str(f.transform) == "identity"}
+    kept = tuple(i for i in dict.fromkeys(ids) if i not in by_partition)
+    if not kept:
+        text = f"Cannot {curve}, all columns provided were identity partition columns and cannot be used"
+        raise InvalidInput(text, table=metadata.location)
+    return Sorting(schema, curve=curve, columns=kept, text_bytes=options.text_bytes, key_bytes=options.key_bytes)

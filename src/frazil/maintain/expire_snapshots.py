@@ -1,0 +1,193 @@
+"""Expire snapshots: remove them from the metadata, then delete the files that only they reached (Java's `expire_snapshots`).
+
+The metadata is committed first. Files are deleted only after it is certain that this commit was applied, and only those that the table, as
+it is loaded again then, does not reach: after an unknown outcome, or when the table is gone, every file stays. A process that dies between
+the two leaves orphan files, which `remove_orphan_files` finds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from frazil.commit.actions import MetadataChange
+from frazil.commit.apply import apply_updates, now_millis
+from frazil.commit.done_once import without_marks
+from frazil.errors import InvalidInput, ValidationException
+from frazil.maintain.current_state import newest_state
+from frazil.maintain.expired_files import NO_FILES, ExpiredFiles, FileSearch
+from frazil.maintain.procedure import MaintainedTable, ProcedureResult
+from frazil.maintain.progress import ProgressCallback, progress
+from frazil.maintain.removal import delete_files, deleting_threads
+from frazil.maintain.retention import Expired, RetentionRequest, expired_in
+from frazil.maintain.unused_metadata import specs_in_use, without_unused
+from frazil.ops.arguments import number
+from frazil.spec.data_file import DataFileContent
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.properties import GC_ENABLED
+from frazil.spec.updates import RemoveSnapshotRef, RemoveSnapshots, Update
+
+_OURS = {"ours": True}
+
+
+class ExpiredIds(tuple[int, ...]):
+    """Hold the ids of snapshots that expired; shown as their number, since they are many."""
+
+    def __str__(self) -> str:
+        return f"{len(self):,} snapshots"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ExpireSnapshotsResult(ProcedureResult):
+    """Count what was deleted. `snapshot_ids`, `refs`: what expired."""
+
+    deleted_data_files_count: int = 0
+    deleted_position_delete_files_count: int = 0
+    deleted_equality_delete_files_count: int = 0
+    deleted_manifest_files_count: int = 0
+    deleted_manifest_lists_count: int = 0
+    deleted_statistics_files_count: int = 0
+    snapshot_ids: tuple[int, ...] = field(default=ExpiredIds(), metadata=_OURS)
+    refs: tuple[str, ...] = field(default=(), metadata=_OURS)
+    files_not_deleted: int = field(default=0, metadata=_OURS)
+
+
+@dataclass(frozen=True)
+class ExpirePlan:
+    """Hold what a state of the table loses: snapshots, refs and files. `updates` lead from `before` to `after`."""
+
+    before: TableMetadata
+    after: TableMetadata
+    expired: Expired
+    updates: tuple[Update, ...] = ()
+    files: ExpiredFiles = NO_FILES
+
+    def result(self, dry_run: bool, seconds: float, stay: frozenset[str] = frozenset()) -> ExpireSnapshotsResult:
+        """Count the files but those that could not be deleted."""
+        files = self.files
+
+        def left(paths: Sequence[str]) -> int:
+            return len(paths) - sum(p in stay for p in paths) if stay else len(paths)
+
+        return ExpireSnapshotsResult(
+            deleted_data_files_count=left(files.of(DataFileContent.DATA).to_pylist()),
+            deleted_position_delete_files_count=left(files.of(DataFileContent.POSITION_DELETES).to_pylist()),
+            deleted_equality_delete_files_count=left(files.of(DataFileContent.EQUALITY_DELETES).to_pylist()),
+            deleted_manifest_files_count=left([path for path, _ in files.manifests]),
+            deleted_manifest_lists_count=left(files.manifest_lists), deleted_statistics_files_count=left(files.statistics),
+            snapshot_ids=ExpiredIds(self.expired.snapshot_ids), refs=self.expired.refs, files_not_deleted=len(stay), dry_run=dry_run,
+            seconds=seconds, bytes_removed=files.size,
+        )  # fmt: skip
+
+
+def expire_snapshots(
+    table: MaintainedTable,
+    request: RetentionRequest = RetentionRequest(),
+    *,
+    max_concurrent_deletes: int | None = None,
+    clean_expired_metadata: bool = False,
+    dry_run: bool = False,
+    callback: ProgressCallback | None = None,
+) -> ExpireSnapshotsResult:
+    """Expire what the request and the retention policies say; with `dry_run` only count it.
+
+    Raises ValidationException when gc.enabled is false or a ref names an id that is to expire, CorruptData when files of a snapshot that
+    stays cannot be read, CommitStateUnknownException.
+    """
+    started, threads = time.monotonic(), deleting_threads(max_concurrent_deletes)
+    check_request(request)
+    newest = newest_state(table, dry_run)
+    check_gc(newest.metadata, "expire snapshots")
+    now_ms = now_millis()
+    search = FileSearch(newest.storage)
+    planned = plan(newest, request, now_ms, clean_expired_metadata, search)
+    if dry_run or not planned.updates:
+        return planned.result(dry_run, time.monotonic() - started)
+    done = _committed(newest, planned, request, now_ms, clean_expired_metadata, search)
+    stay = _delete(newest, done.files, threads, callback)
+    return done.result(False, time.monotonic() - started, stay)
+
+
+def plan(
+    table: MaintainedTable, request: RetentionRequest, now_ms: int, clean_expired_metadata: bool, search: FileSearch
+) -> ExpirePlan:
+    """Plan the expiry for the state of the table that is loaded."""
+    metadata = table.metadata
+    before, after, expired, updates = _changed(table, metadata, request, now_ms, clean_expired_metadata)
+    return ExpirePlan(before, after, expired, tuple(updates), search.find(before, after) if updates else NO_FILES)
+
+
+def _changed(
+    table: MaintainedTable, metadata: TableMetadata, request: RetentionRequest, now_ms: int, clean: bool
+) -> tuple[TableMetadata, TableMetadata, Expired, list[Update]]:
+    expired = expired_in(metadata, request, now_ms)
+    updates: list[Update] = [RemoveSnapshotRef(name) for name in expired.refs]
+    for name in expired.refs:
+        if metadata.refs[name].is_branch:
+            updates += without_marks(metadata, name)
+    if expired.snapshot_ids:
+        updates.append(RemoveSnapshots(expired.snapshot_ids))
+    after = apply_updates(metadata, updates, now_ms=now_ms) if updates else metadata
+    if clean and (unused := without_unused(after, specs_in_use(after, list(after.snapshots), table.storage))):
+        updates += unused
+        after = apply_updates(after, unused, now_ms=now_ms)
+    return metadata, after, expired, updates
+
+
+def _committed(
+    table: MaintainedTable, planned: ExpirePlan, request: RetentionRequest, now_ms: int, clean: bool, search: FileSearch
+) -> ExpirePlan:
+    """Commit the expiry, made again on the newest metadata at each attempt, and return what was really expired, and which of its files the
+    table does not reach now."""
+    attempts = [planned]
+
+    def change(metadata: TableMetadata) -> Sequence[Update]:
+        if metadata is planned.before:
+            attempts.append(planned)
+            return planned.updates
+        still = replace(request, snapshot_ids=tuple(i for i in request.snapshot_ids if metadata.snapshots.by_id(i) is not None))
+        before, after, expired, updates = _changed(table, metadata, still, now_ms, clean)
+        attempts.append(ExpirePlan(before, after, expired, tuple(updates)))
+        return updates
+
+    operation = table.begin()
+    operation.stage(MetadataChange(change))
+    operation.commit()
+    last = attempts[-1]
+    now = table.newest().metadata
+    if not last.updates or now.table_uuid != last.before.table_uuid:
+        return replace(last, files=NO_FILES)
+    kept = set(now.snapshots.ids)
+    if any(i in kept for i in last.expired.snapshot_ids):  # somebody restored an older metadata file: nothing is certain
+        return replace(last, files=NO_FILES)
+    if last.expired == planned.expired:
+        return replace(last, files=search.without_kept(planned.files, now))
+    again = FileSearch(table.storage)
+    return replace(last, files=again.without_kept(again.find(last.before, last.after), now))
+
+
+def _delete(table: MaintainedTable, files: ExpiredFiles, threads: int, callback: ProgressCallback | None) -> frozenset[str]:
+    """Delete files, data before the metadata that names them; return those that stay because they could not be deleted."""
+    groups = (
+        files.contents.column("file_path").combine_chunks(), [path for path, _ in files.manifests], files.manifest_lists, files.statistics
+    )  # fmt: skip
+    with progress(sum(map(len, groups)), "files of expired snapshots deleted", callback) as shown:
+        return frozenset(path for group in groups for path in delete_files(table.storage, group, threads, shown))
+
+
+def check_request(request: RetentionRequest) -> None:
+    """Check the arguments. Raises InvalidInput."""
+    fewest = number("retain_last", request.retain_last)
+    if fewest is not None and fewest < 1:
+        raise InvalidInput(f"Number of snapshots to retain must be at least 1, cannot be: {fewest}")
+
+
+def check_gc(metadata: TableMetadata, doing: str) -> None:
+    """Check that files of the table may be deleted. Raises ValidationException when gc.enabled is false."""
+    if not GC_ENABLED.of(metadata.properties):
+        raise ValidationException(
+            f"Cannot {doing}: GC is disabled (deleting files may corrupt other tables)",
+            hint="Other tables may share the files of this one. If none does, set the table property gc.enabled to true.",
+            table=metadata.location,
+        )  # fmt: skip

@@ -1,0 +1,205 @@
+"""Find the files that only expired snapshots reach: no snapshot that the table keeps, and none that was committed meanwhile, needs them.
+
+Manifests that a kept snapshot lists as well are not read on behalf of expired ones, and no manifest is read twice. What an expired snapshot
+needs and nobody can read any more stays where it is; what a kept one needs must be readable, else nothing may be concluded.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from frazil.errors import CorruptData, NoSuchFileError
+from frazil.expr.building import from_numpy, to_numpy
+from frazil.maintain.path_keys import Keys, among, keys_of
+from frazil.scan.manifests import column_of, each, live, manifests_of, read_manifest
+from frazil.scan.options import default_workers
+from frazil.spec.data_file import DataFileContent
+from frazil.spec.manifest import ManifestFile
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.snapshot import Snapshot
+from frazil.storage import Storage, normalise
+
+R = TypeVar("R")
+_log = logging.getLogger("frazil.maintain")
+_COLUMNS = ("status", "content", "file_path", "file_size_in_bytes")
+_NOTHING = pa.table({"content": pa.array([], pa.int32()), "file_path": pa.array([], pa.string()),
+                     "file_size_in_bytes": pa.array([], pa.int64())})  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class ExpiredFiles:
+    """List the files to delete. `contents`: data and delete files (content, file_path, file_size_in_bytes), each once; `manifests` with
+    their sizes in bytes."""
+
+    contents: pa.Table
+    manifests: tuple[tuple[str, int], ...] = ()
+    manifest_lists: tuple[str, ...] = ()
+    statistics: tuple[str, ...] = ()
+
+    def of(self, content: DataFileContent) -> pa.Array:
+        """Return the paths of the data files, or of the delete files of one kind."""
+        chosen = to_numpy(column_of(self.contents, "content")) == int(content)
+        return column_of(self.contents, "file_path").filter(from_numpy(chosen))
+
+    @property
+    def size(self) -> int:
+        """Count the bytes of the files whose sizes metadata tells."""
+        return int(to_numpy(column_of(self.contents, "file_size_in_bytes")).sum()) + sum(size for _, size in self.manifests)
+
+
+NO_FILES = ExpiredFiles(_NOTHING)
+
+
+class FileSearch:
+    """Find the files of expired snapshots. One search remembers which kept manifests it has read."""
+
+    def __init__(self, storage: Storage, workers: int | None = None):
+        self._storage, self._workers = storage, workers or default_workers()
+        self._known: dict[str, str] = {}  # normalised path of each manifest by the path in a list
+        self._kept: dict[str, ManifestFile] = {}
+        self._read: set[str] = set()
+        self._listed: set[int] = set()
+
+    def find(self, before: TableMetadata, after: TableMetadata) -> ExpiredFiles:
+        """Return what only the snapshots reach that are in `before` and not in `after`. Raises CorruptData, NoSuchFileError and Unsupported
+        when a file of a kept snapshot cannot be read."""
+        kept_ids = set(after.snapshots.ids)
+        gone = [s for s in before.snapshots if s.snapshot_id not in kept_ids]
+        if not gone:
+            return replace(NO_FILES, statistics=_statistics(before, after))
+        readable = dict[str, Snapshot]()
+        own = self._manifests_of_expired(before, gone, readable)
+        for listed in self._lists(after, self._newest_first(after)):
+            for m in listed:
+                own.pop(self._name(m.manifest_path), None)
+            if not own:
+                break
+        contents, manifests = self._contents_of_expired(own)
+        lists = {normalise(s.manifest_list) for s in after.snapshots if s.manifest_list is not None}
+        found = ExpiredFiles(
+            contents, tuple((m.manifest_path, m.manifest_length) for m in manifests),
+            tuple(path for path in readable if normalise(path) not in lists), _statistics(before, after),
+        )  # fmt: skip
+        return self.without_kept(found, after)
+
+    def without_kept(self, files: ExpiredFiles, now: TableMetadata) -> ExpiredFiles:
+        """Leave out the files that the snapshots of `now` need; snapshots and manifests that were looked at before are not read again."""
+        fresh = [s for s in now.snapshots if s.snapshot_id not in self._listed]
+        if files.contents.num_rows or files.manifests:
+            for _ in self._lists(now, fresh):
+                pass
+        kept = self._kept
+        lists = {normalise(s.manifest_list) for s in now.snapshots if s.manifest_list is not None}
+        statistics = {normalise(path) for path in statistics_of(now)}
+        return ExpiredFiles(
+            self._unneeded(files.contents), tuple(m for m in files.manifests if self._name(m[0]) not in kept),
+            tuple(path for path in files.manifest_lists if normalise(path) not in lists),
+            tuple(path for path in files.statistics if normalise(path) not in statistics),
+        )  # fmt: skip
+
+    # --- lists
+
+    def _newest_first(self, metadata: TableMetadata) -> list[Snapshot]:
+        """Order the snapshots so that those which share most manifests with expired ones come first: the heads, then the rest."""
+        heads = {r.snapshot_id for r in metadata.refs.values()} | {metadata.current_snapshot_id}
+        return sorted(metadata.snapshots, key=lambda s: (s.snapshot_id not in heads, -s.timestamp_ms))
+
+    def _lists(self, metadata: TableMetadata, snapshots: Sequence[Snapshot]) -> Iterator[tuple[ManifestFile, ...]]:
+        """Yield the manifests of each kept snapshot, and remember them."""
+        todo = [s for s in snapshots if s.snapshot_id not in self._listed]
+        listed = each(lambda s: manifests_of(metadata, s, self._storage, keep=False), todo, self._workers)
+        for snapshot, manifests in zip(todo, listed, strict=False):
+            for m in manifests:
+                self._kept.setdefault(self._name(m.manifest_path), m)
+            self._listed.add(snapshot.snapshot_id)
+            yield manifests
+
+    def _name(self, path: str) -> str:
+        found = self._known.get(path)
+        if found is None:
+            found = self._known[path] = normalise(path)
+        return found
+
+    def _manifests_of_expired(
+        self, metadata: TableMetadata, gone: Sequence[Snapshot], readable: dict[str, Snapshot]
+    ) -> dict[str, ManifestFile]:
+        def listed(snapshot: Snapshot) -> tuple[ManifestFile, ...] | None:
+            return _or_none(lambda: manifests_of(metadata, snapshot, self._storage, keep=False))
+
+        found: dict[str, ManifestFile] = {}
+        for snapshot, manifests in zip(gone, each(listed, gone, self._workers), strict=True):
+            if manifests is not None:
+                found.update((self._name(m.manifest_path), m) for m in manifests)
+                if snapshot.manifest_list is not None:
+                    readable[snapshot.manifest_list] = snapshot
+        return found
+
+    # --- manifests
+
+    def _contents_of_expired(self, manifests: dict[str, ManifestFile]) -> tuple[pa.Table, list[ManifestFile]]:
+        """Return the live files of manifests, each file once, and the manifests that could be read."""
+
+        def entries(manifest: ManifestFile) -> pa.Table | None:
+            if not manifest.has_live_files:  # it names only what its snapshot removed, which older manifests name as well
+                return _NOTHING
+            return _or_none(lambda: live(read_manifest(self._storage, manifest, _COLUMNS, keep=False)).drop_columns("status"))
+
+        found, readable = [_NOTHING], list[ManifestFile]()
+        todo = list(manifests.values())
+        for manifest, table in zip(todo, each(entries, todo, self._workers), strict=True):
+            if table is not None:
+                readable.append(manifest)
+                found.append(table.select(_NOTHING.column_names))
+        every = pa.concat_tables(found).combine_chunks()
+        _, first = np.unique(keys_of(column_of(every, "file_path")), return_index=True)
+        return every.take(from_numpy(np.sort(first).astype(np.int64))), readable
+
+    def _unneeded(self, contents: pa.Table) -> pa.Table:
+        """Drop the files that a kept manifest names."""
+        if not contents.num_rows:
+            return contents
+        keys = keys_of(column_of(contents, "file_path"))
+        order = np.sort(keys)
+        needed: list[Keys] = []
+        for found in self._keys_of_kept():
+            if len(hit := found[among(found, order)]):
+                needed.append(hit)
+        if not needed:
+            return contents
+        return contents.filter(from_numpy(~among(keys, np.unique(np.concatenate(needed)))))
+
+    def _keys_of_kept(self) -> Iterator[Keys]:
+        todo = [(name, m) for name, m in self._kept.items() if name not in self._read and m.has_live_files]
+        reads: Iterable[Keys] = each(lambda item: self._keys(item[1]), todo, self._workers)
+        for (name, _), keys in zip(todo, reads, strict=True):
+            self._read.add(name)
+            yield keys
+
+    def _keys(self, manifest: ManifestFile) -> Keys:
+        entries = live(read_manifest(self._storage, manifest, ("status", "file_path"), keep=False))
+        return keys_of(column_of(entries, "file_path"))
+
+
+def _or_none(read: Callable[[], R]) -> R | None:
+    try:
+        return read()
+    except (CorruptData, NoSuchFileError) as error:
+        _log.warning("An expired snapshot cannot be read, so the files that it names stay as orphans: %s", error)
+        return None
+
+
+def statistics_of(metadata: TableMetadata) -> list[str]:
+    """List the statistics files, of tables and of partitions."""
+    every: tuple[dict[str, Any], ...] = (*metadata.statistics, *metadata.partition_statistics)
+    return [str(s["statistics-path"]) for s in every if s.get("statistics-path")]
+
+
+def _statistics(before: TableMetadata, after: TableMetadata) -> tuple[str, ...]:
+    kept = {normalise(path) for path in statistics_of(after)}
+    return tuple(path for path in dict.fromkeys(statistics_of(before)) if normalise(path) not in kept)

@@ -1,0 +1,117 @@
+"""Take a lease on the maintenance of a table, so that one task at a time runs on it: a table property, set by compare-and-swap.
+
+A lease ends when its owner gives it back, when its time is over, or as soon as its owner's process is seen to be gone on the same machine.
+Nothing rests on the lease: tasks are right beside each other, they would only do the same work twice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from frazil.commit.actions import MetadataChange
+from frazil.maintain.procedure import MaintainedTable
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.properties import MAINTENANCE
+from frazil.spec.updates import RemoveProperties, SetProperties, Update
+
+LEASE = f"{MAINTENANCE.prefix}lease"
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Identify who holds a lease: one process on one machine. `started`: the process's start, since process ids are used again."""
+
+    host: str
+    process: int
+    started: str
+    token: str
+
+    @classmethod
+    def this(cls) -> Owner:
+        return cls(socket.gethostname(), os.getpid(), _started(os.getpid()) or "", uuid.uuid4().hex)
+
+    @property
+    def is_gone(self) -> bool:
+        """Tell whether the owner's process is known to have ended. False where it ran on another machine, since nothing is known then."""
+        return self.host == socket.gethostname() and bool(self.started) and _started(self.process) != self.started
+
+
+class LeaseHeld(Exception):
+    """Another owner maintains the table at the moment."""
+
+
+@contextmanager
+def lease(table: MaintainedTable, task: str, seconds: float) -> Iterator[None]:
+    """Hold the lease on a table for the block. Raises LeaseHeld where another owner has it."""
+    owner = Owner.this()
+
+    def take(metadata: TableMetadata) -> Sequence[Update]:
+        if (held := _held(metadata)) is not None and held["token"] != owner.token:
+            raise LeaseHeld(f"{held.get('task')} by process {held.get('process')} on {held.get('host')}")
+        until = int((time.time() + seconds) * 1000)
+        mark = {
+            "task": task, "until": until, "host": owner.host, "process": owner.process, "started": owner.started, "token": owner.token
+        }  # fmt: skip
+        return (SetProperties({LEASE: json.dumps(mark)}),)
+
+    def give_back(metadata: TableMetadata) -> Sequence[Update]:
+        mark = _parsed(metadata.properties.get(LEASE))
+        return (RemoveProperties((LEASE,)),) if mark.get("token") == owner.token else ()
+
+    _commit(table, take)
+    try:
+        yield
+    finally:
+        _commit(table, give_back)
+
+
+def is_held(metadata: TableMetadata) -> bool:
+    """Tell whether a lease on the table counts at the moment."""
+    return _held(metadata) is not None
+
+
+def _commit(table: MaintainedTable, build: Callable[[TableMetadata], Sequence[Update]]) -> None:
+    with table.begin(table.newest()) as operation:
+        operation.stage(MetadataChange(build))
+
+
+def _held(metadata: TableMetadata) -> Mapping[str, Any] | None:
+    mark = _parsed(metadata.properties.get(LEASE))
+    if not mark or mark.get("until", 0) <= time.time() * 1000:
+        return None
+    try:
+        owner = Owner(str(mark["host"]), int(mark["process"]), str(mark["started"]), str(mark["token"]))
+    except (KeyError, TypeError, ValueError):
+        return None
+    return None if owner.is_gone else mark
+
+
+def _parsed(text: str | None) -> Mapping[str, Any]:
+    """Parse a lease; one that cannot be parsed is none, since nothing rests on it."""
+    try:
+        mark = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return mark if isinstance(mark, dict) else {}
+
+
+def _started(process: int) -> str | None:
+    """Return when a process of this machine started, as a text that is the same whenever it is asked; None: it does not run.
+
+    Where the system has no /proc, the empty text is returned for every process: a lease then ends by its time.
+    """
+    if not os.path.isdir("/proc/self"):
+        return ""
+    try:
+        with open(f"/proc/{process}/stat", encoding="ascii", errors="replace") as stat:
+            return stat.read().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return None

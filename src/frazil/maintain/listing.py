@@ -1,0 +1,112 @@
+"""List the files below a directory in parallel and in batches, without those that clean-ups pass over.
+
+Names that begin with `_` or `.` are hidden, with all that lies below them, as in Java's clean-up: success files, archives of partition
+commits, checksums, files that Spark is writing. Directories of partition fields whose names begin so are not hidden, and neither are the
+temporary files of Frazil's own, which a process that was killed leaves behind.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from frazil.scan.manifests import each
+from frazil.spec.metadata import TableMetadata
+from frazil.storage import FileInfo, Storage
+from frazil.storage.base import told
+from frazil.storage.locations import join
+
+_AT_ONCE = 10_000
+_TEMPORARY = re.compile(r"\..{1,100}\.[0-9a-f]{32}\.tmp")
+Hides = Callable[[str], bool]
+
+
+@dataclass(frozen=True)
+class ListedFiles:
+    """Hold a batch of listed files: their paths, and, where the listing tells them, times of modification in ms since 1970 and sizes (else
+    None)."""
+
+    paths: list[str]
+    modified_ms: list[int] | None = None
+    sizes: list[int] | None = None
+
+
+def hidden_rule(metadata: TableMetadata) -> Hides:
+    """Return the function that tells whether a name is hidden in this table."""
+    shown = tuple({f"{f.name}=" for spec in metadata.partition_specs for f in spec.fields if f.name.startswith(("_", "."))})
+
+    def hides(name: str) -> bool:
+        return name.startswith(("_", ".")) and not (shown and name.startswith(shown)) and _TEMPORARY.fullmatch(name) is None
+
+    return hides
+
+
+def list_files(storage: Storage, directory: str, hides: Hides, threads: int, by_prefix: bool = False) -> Iterator[ListedFiles]:
+    """Yield the files below a directory that are not hidden, in no order. `by_prefix`: in one listing of everything below, not directory by
+    directory. Symbolic links to directories are not followed. Raises StorageError."""
+    if by_prefix:
+        yield from _by_prefix(storage, directory, hides)
+        return
+    local = storage.local_path(directory) is not None
+
+    def one(place: str) -> tuple[list[str], ListedFiles]:
+        return _local(storage, place, hides) if local else _of_store(storage, place, hides)
+
+    level = [directory.rstrip("/") or "/"]
+    while level:
+        below: list[str] = []
+        for directories, files in each(one, level, threads):
+            below += directories
+            if files.paths:
+                yield files
+        level = below
+
+
+def _local(storage: Storage, place: str, hides: Hides) -> tuple[list[str], ListedFiles]:
+    """List a directory by its entries alone; times and sizes would need a look at each file."""
+    directories, files, start = list[str](), list[str](), "/" if place == "/" else f"{place}/"
+    path = storage.local_path(place)
+    with told(place, "list"):
+        try:
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    name = entry.name
+                    if name[0] in "_." and hides(name):
+                        continue
+                    if entry.is_dir(follow_symlinks=False):
+                        directories.append(start + name)
+                    elif not entry.is_symlink() or not entry.is_dir():
+                        files.append(start + name)
+        except (FileNotFoundError, NotADirectoryError):  # removed since the directory above was listed
+            return [], ListedFiles([])
+    return directories, ListedFiles(files)
+
+
+def _of_store(storage: Storage, place: str, hides: Hides) -> tuple[list[str], ListedFiles]:
+    names, files = storage.entries(place)
+    return [join(place, name) for name in names if not hides(name)], _listed(
+        [f for f in files if not hides(f.location.rpartition("/")[2])]
+    )
+
+
+def _by_prefix(storage: Storage, directory: str, hides: Hides) -> Iterator[ListedFiles]:
+    found: list[FileInfo] = []
+    known: dict[str, bool] = {}  # whether something in the path of a directory is hidden
+    begin = len(directory.rstrip("/")) + 1
+    for info in storage.list(directory):
+        above, _, name = info.location[begin:].rpartition("/")
+        if above not in known:
+            known[above] = any(map(hides, above.split("/"))) if above else False
+        if not known[above] and not hides(name):
+            found.append(info)
+        if len(found) == _AT_ONCE:
+            yield _listed(found)
+            found = []
+    if found:
+        yield _listed(found)
+
+
+def _listed(files: list[FileInfo]) -> ListedFiles:
+    return ListedFiles([f.location for f in files], [f.modified_ms for f in files], [f.size for f in files])

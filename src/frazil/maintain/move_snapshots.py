@@ -1,0 +1,187 @@
+"""Move branches between snapshots under the names of Java's procedures: roll back, set current, cherry-pick, publish, fast-forward.
+
+The changes themselves are those of `t.manage_snapshots()`; here they get Java's output columns and dry runs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from frazil.catalog import LoadedTable
+from frazil.commit.actions import Action, MetadataChange
+from frazil.commit.cherry_pick import CherryPick
+from frazil.commit.context import Context
+from frazil.commit.done_once import AlreadyDone
+from frazil.commit.evolve import manage_snapshots
+from frazil.errors import InvalidInput, ValidationException
+from frazil.maintain.current_state import newest_state
+from frazil.maintain.procedure import MaintainedTable, ProcedureResult
+from frazil.ops.preview import Preview
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.snapshot import MAIN_BRANCH
+from frazil.spec.updates import Update
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class MovedSnapshotResult(ProcedureResult):
+    """Tell which snapshot was current before, and which is now. In a dry run that picks a snapshot, `current_snapshot_id` is None, since
+    the new snapshot has no id yet."""
+
+    previous_snapshot_id: int | None = None
+    current_snapshot_id: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PickedSnapshotResult(ProcedureResult):
+    """Tell which snapshot was picked, and which one is current now (None in a dry run that would make one)."""
+
+    source_snapshot_id: int | None = None
+    current_snapshot_id: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class FastForwardResult(ProcedureResult):
+    """Tell which branch was moved, from which snapshot (None: it was created) to which."""
+
+    branch_updated: str = MAIN_BRANCH
+    previous_ref: int | None = None
+    updated_ref: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class AncestorsResult(ProcedureResult):
+    """List the ancestors of a snapshot, itself first, with the milliseconds since 1970 at which each was committed."""
+
+    ancestors: tuple[tuple[int, int], ...] = ()
+
+    def to_arrow(self) -> pa.Table:
+        """Return one row per ancestor: snapshot_id, timestamp."""
+        columns = list(zip(*self.ancestors, strict=True)) or [(), ()]
+        return pa.table({n: pa.array(c, pa.int64()) for n, c in zip(("snapshot_id", "timestamp"), columns, strict=True)})
+
+
+@dataclass(frozen=True)
+class _Moved:
+    """Hold the states before and after a change. `made`: the snapshots that the change made, whose ids a dry run cannot know."""
+
+    before: TableMetadata
+    after: TableMetadata
+    dry_run: bool
+    seconds: float
+    made: frozenset[int] = frozenset()
+
+    def head(self, branch: str = MAIN_BRANCH) -> int | None:
+        """Return the snapshot that the branch is at now; None for one that a dry run would make."""
+        found = head_of(self.after, branch)
+        return None if found in self.made else found
+
+
+@dataclass
+class _Recorded:
+    """Record the state of the table that an action was last applied to."""
+
+    action: Action
+    before: TableMetadata
+
+    def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update] | AlreadyDone:
+        self.before = metadata
+        return self.action.apply(metadata, context)
+
+
+def head_of(metadata: TableMetadata, branch: str) -> int | None:
+    """Return the snapshot of a branch; None when there is no such branch."""
+    if branch == MAIN_BRANCH:
+        return metadata.current_snapshot_id
+    ref = metadata.refs.get(branch)
+    return None if ref is None else ref.snapshot_id
+
+
+def _move(table: MaintainedTable, action: Action, dry_run: bool) -> _Moved:
+    """Commit the action to the newest state of the table; in a dry run, apply it to a copy of the metadata."""
+    started = time.monotonic()
+    newest = newest_state(table, dry_run)
+    if dry_run:
+        preview = Preview(newest.metadata, newest.storage)
+        try:
+            after = preview.metadata([action])
+        finally:
+            preview.remove()
+        return _Moved(newest.metadata, after, True, time.monotonic() - started, preview.snapshot_ids)
+    states = [newest.loaded]
+
+    def on_commit(loaded: LoadedTable) -> None:
+        states.append(loaded)
+        table.on_commit(loaded)
+
+    recorded = _Recorded(action, newest.metadata)
+    with replace(newest, on_commit=on_commit).begin() as operation:
+        operation.stage(recorded)
+    return _Moved(recorded.before, states[-1].metadata, False, time.monotonic() - started)
+
+
+def _moved_main(table: MaintainedTable, action: Action, dry_run: bool) -> MovedSnapshotResult:
+    moved = _move(table, action, dry_run)
+    return MovedSnapshotResult(
+        previous_snapshot_id=moved.before.current_snapshot_id, current_snapshot_id=moved.head(), dry_run=dry_run, seconds=moved.seconds
+    )
+
+
+def rollback_to_snapshot(table: MaintainedTable, snapshot_id: int, dry_run: bool = False) -> MovedSnapshotResult:
+    """Roll main back to one of its ancestors."""
+    return _moved_main(table, MetadataChange(manage_snapshots.rollback_to(snapshot_id)), dry_run)
+
+
+def rollback_to_timestamp(table: MaintainedTable, timestamp_ms: int, dry_run: bool = False) -> MovedSnapshotResult:
+    """Roll main back to its newest ancestor that is older than a time."""
+    return _moved_main(table, MetadataChange(manage_snapshots.rollback_to_timestamp(timestamp_ms)), dry_run)
+
+
+def set_current_snapshot(
+    table: MaintainedTable, snapshot_id: int | None = None, ref: str | None = None, dry_run: bool = False
+) -> MovedSnapshotResult:
+    """Set main to any snapshot, by its id or by a branch or tag."""
+    if (snapshot_id is None) == (ref is None):
+        raise InvalidInput("Either snapshot_id or ref must be provided, not both.", table=table.name)
+    return _moved_main(table, MetadataChange(manage_snapshots.set_current(snapshot_id, ref)), dry_run)
+
+
+def cherrypick_snapshot(table: MaintainedTable, snapshot_id: int, dry_run: bool = False) -> PickedSnapshotResult:
+    """Apply the change of a snapshot again on top of main."""
+    moved = _move(table, CherryPick(snapshot_id), dry_run)
+    return PickedSnapshotResult(
+        source_snapshot_id=snapshot_id, current_snapshot_id=moved.head(), dry_run=dry_run, seconds=moved.seconds
+    )  # fmt: skip
+
+
+def publish_changes(table: MaintainedTable, wap_id: str, dry_run: bool = False) -> PickedSnapshotResult:
+    """Pick the snapshot that was staged under a WAP id."""
+    newest = newest_state(table, dry_run)
+    staged = next((s.snapshot_id for s in newest.metadata.snapshots if s.summary.get("wap.id") == wap_id), None)
+    if staged is None:
+        raise ValidationException(
+            f"Cannot apply unknown WAP ID '{wap_id}'",
+            hint="The id is that of spark.wap.id when the rows were written; the snapshot may have expired.",
+            table=newest.metadata.location,
+        )  # fmt: skip
+    return cherrypick_snapshot(newest, staged, dry_run)
+
+
+def fast_forward(table: MaintainedTable, branch: str, to: str, dry_run: bool = False) -> FastForwardResult:
+    """Move a branch forward to the head of another one; a branch that does not exist is created."""
+    moved = _move(table, MetadataChange(manage_snapshots.fast_forward(branch, to)), dry_run)
+    return FastForwardResult(
+        branch_updated=branch, previous_ref=head_of(moved.before, branch), updated_ref=moved.head(branch), dry_run=dry_run,
+        seconds=moved.seconds,
+    )  # fmt: skip
+
+
+def ancestors_of(table: MaintainedTable, snapshot_id: int | None = None, dry_run: bool = False) -> AncestorsResult:
+    """List the ancestors of a snapshot (None: the current one) as far as the table keeps them."""
+    started, metadata = time.monotonic(), newest_state(table, table.backend is None).metadata
+    start = metadata.current_snapshot() if snapshot_id is None else metadata.snapshot_by_id(snapshot_id)
+    found = tuple((s.snapshot_id, s.timestamp_ms) for s in metadata.ancestors(start))
+    return AncestorsResult(ancestors=found, dry_run=dry_run, seconds=time.monotonic() - started)

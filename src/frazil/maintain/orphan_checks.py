@@ -1,0 +1,88 @@
+"""Refuse to clean up a place that may hold files of other tables, or of another line of this one."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.catalog import LoadedTable
+from frazil.codec.metadata_json import decode_metadata
+from frazil.errors import FrazilError, ValidationException
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.properties import DATA_PATH, METADATA_PATH, OLD_DATA_PATHS
+from frazil.storage import is_inside, normalise
+from frazil.storage.locations import metadata_root, place_of
+
+_PLACES = (DATA_PATH, METADATA_PATH, *OLD_DATA_PATHS)
+_LOOKED_AT = 20  # unknown metadata files of the table's own directory that are read, the newest ones
+
+
+def check_place(table: LoadedTable, location: str | None) -> str:
+    """Return the directory to clean up (None: the table's location). Raises ValidationException for one that is not the table's own, and
+    where the table's current metadata file lies elsewhere: it is a copy then, and the files at its location are another table's."""
+    metadata = table.metadata
+    places = [metadata.location, *(metadata.properties.get(p.name, "") for p in _PLACES)]
+    places = [place for place in places if normalise(place).strip("/")]  # "/" holds files of anybody
+    place = metadata.location if location is None else place_of(location)
+    if not any(is_inside(place, own) for own in places):
+        raise ValidationException(
+            f"Cannot remove orphan files in {place}: it is no directory of table {metadata.location}, and files there may be others'.",
+            hint=f"Directories of the table are {', '.join(places) or 'none'}.", table=metadata.location,
+        )  # fmt: skip
+    current = table.metadata_location
+    if current and not any(is_inside(current, own) for own in places):
+        raise ValidationException(
+            f"Cannot remove orphan files: the metadata file {current} is not in a directory of its table, which is {metadata.location}.",
+            hint="It is a copy, as it seems; the table that it was copied from may need the files that this one does not name.",
+            table=metadata.location, file=current,
+        )  # fmt: skip
+    return place
+
+
+def refuse_other_tables(table: LoadedTable, unknown: list[str]) -> None:
+    """Look at the metadata files among the files that a table does not name. Raises ValidationException when one is another table's, or
+    shows that another catalog goes on with this table."""
+    if not unknown:
+        return
+    paths = pa.array(unknown, pa.string())
+    found = paths.filter(pc.match_substring_regex(paths, r"\.metadata\.json(\.gz)?$")).to_pylist()
+    own = metadata_root(table.metadata.location, table.metadata.properties)
+    by_folder: dict[str, list[str]] = {}
+    for path in sorted(found):
+        by_folder.setdefault(path.rpartition("/")[0], []).append(path)
+    for folder, files in by_folder.items():
+        is_own = normalise(folder) == normalise(own)
+        for path in files[-_LOOKED_AT if is_own else -1 :]:
+            _check_metadata_file(table, path, is_own)
+
+
+def _check_metadata_file(table: LoadedTable, path: str, is_own: bool) -> None:
+    try:
+        found = decode_metadata(table.storage.read(path), file=path)
+    except FrazilError as error:
+        if is_own:
+            return  # a writer was cut off: an orphan like others
+        raise _refused(table, path, f"which cannot be read ({error})") from error
+    if found.table_uuid != table.metadata.table_uuid:
+        raise _refused(table, path, f"which is that of another table ({found.table_uuid})")
+    if is_own and _is_another_line(table, found):
+        raise _refused(table, path, "which another catalog committed, and goes on with this table")
+
+
+def _is_another_line(table: LoadedTable, found: TableMetadata) -> bool:
+    """Tell whether metadata of the same table follows on metadata that this catalog has never had. (A commit that was cut off, and never
+    became the table's state, follows on one that it had.)"""
+    log = table.metadata.metadata_log
+    if not log or not found.metadata_log or found.last_updated_ms <= log[0].timestamp_ms:
+        return False  # too old for the log to tell
+    known = {normalise(e.metadata_file) for e in log} | {normalise(table.metadata_location)}
+    return normalise(found.metadata_log[-1].metadata_file) not in known
+
+
+def _refused(table: LoadedTable, path: str, why: str) -> ValidationException:
+    return ValidationException(
+        f"Cannot remove orphan files of table {table.metadata.location}: there is a metadata file {path}, {why}, and its files would look "
+        "like orphans.",
+        hint="Give location= of a directory that holds files of this table only. If the file is a leftover, delete it by hand.",
+        table=table.metadata.location, file=path,
+    )  # fmt: skip

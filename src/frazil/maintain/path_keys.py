@@ -1,0 +1,37 @@
+"""Compare millions of file locations by 64-bit keys, so that sets of them take eight bytes per file.
+
+Two locations may share a key by chance. So a key may tell that a file is to be kept, never that it is to be deleted: files are deleted when
+their key is not among the keys of the files that are needed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from frazil.scan.delete_ranges import normalised
+
+Keys = npt.NDArray[np.int64]
+_AT_ONCE = 1 << 16  # texts that exist as Python objects at the same time
+
+
+def keys_of(paths: pa.Array) -> Keys:
+    """Compute the keys of locations, in their order; the spellings of one file (`/x`, `file:/x`, `file:///x`) have the same key."""
+    parts = [text_keys(normalised(paths.slice(at, _AT_ONCE))) for at in range(0, len(paths), _AT_ONCE)]
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+
+def text_keys(texts: pa.Array) -> Keys:
+    """Compute the keys of texts as they are."""
+    return np.fromiter(map(hash, texts.to_pylist()), np.int64, len(texts))
+
+
+def among(keys: Keys, known: Keys) -> npt.NDArray[np.bool_]:
+    """Mark the keys that are among `known`, which is sorted."""
+    if not len(known):
+        return np.zeros(len(keys), np.bool_)
+    at = np.searchsorted(known, keys)
+    at[at == len(known)] = 0
+    found: npt.NDArray[np.bool_] = known[at] == keys
+    return found

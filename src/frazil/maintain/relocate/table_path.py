@@ -1,0 +1,309 @@
+"""Rewrite the paths in a table's metadata into a staging directory, and list the files to copy (Java's procedure rewrite_table_path).
+
+Once the files of the list are copied to their new places, the table there is registered by its newest metadata file. The table itself stays
+as it is. With a start version only what came since is staged and listed, so that a copy can be kept up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import time
+import uuid
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from frazil.catalog import metadata_files
+from frazil.codec.json_nouns import schema_from_json
+from frazil.codec.manifest import encode_manifest, entries_from_table, manifest_header
+from frazil.codec.manifest_list import encode_manifest_list
+from frazil.errors import FrazilError, InvalidInput
+from frazil.maintain.procedure import MaintainedTable, ProcedureResult
+from frazil.maintain.relocate.delete_files import rewrite_delete_file
+from frazil.maintain.relocate.new_paths import PathChange
+from frazil.scan.manifests import each, is_data, manifests_of, read_manifest
+from frazil.scan.options import default_workers
+from frazil.spec.data_file import DataFile, DataFileContent, ManifestEntry, ManifestEntryStatus
+from frazil.spec.manifest import ManifestFile
+from frazil.spec.metadata import TableMetadata, schema_of_spec
+from frazil.spec.properties import MANIFEST_CODEC, MANIFEST_LEVEL
+from frazil.spec.schema import Schema
+from frazil.spec.snapshot import Snapshot
+from frazil.storage import Storage
+from frazil.storage.locations import metadata_root
+
+NOT_APPLICABLE = "N/A"
+FILE_LIST = "file-list"
+Copy = tuple[str, str]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RewriteTablePathResult(ProcedureResult):
+    """Hold the result of rewrite_table_path.
+
+    `latest_version`: name of the newest metadata file, by which the copy is registered. `file_list_location`: a CSV file of source and
+    target. `files_to_copy`: how many files it lists. `staging_location`: where the changed files are.
+    """
+
+    latest_version: str | None = None
+    file_list_location: str = NOT_APPLICABLE
+    rewritten_manifest_file_paths_count: int = 0
+    rewritten_delete_file_paths_count: int = 0
+    files_to_copy: int = field(default=0, metadata={"ours": True})
+    staging_location: str = field(default="", metadata={"ours": True})
+
+
+@dataclass(frozen=True)
+class TablePathPlan:
+    """Hold what is to be staged.
+
+    `versions`: the metadata files after the start version, the newest first. `lists`: the manifests of the snapshots whose lists are
+    rewritten. `manifests`: those to rewrite. `deletes`: the position delete files and vectors that these name. `start`: the metadata of the
+    start version.
+    """
+
+    change: PathChange
+    versions: Mapping[str, TableMetadata]
+    lists: Sequence[tuple[Snapshot, tuple[ManifestFile, ...]]]
+    manifests: Mapping[str, ManifestFile]
+    deletes: Mapping[str, DataFile]
+    start: TableMetadata | None = None
+
+    @property
+    def end(self) -> TableMetadata:
+        return next(iter(self.versions.values()))
+
+    @property
+    def latest_version(self) -> str:
+        return _name(next(iter(self.versions)))
+
+    def is_new(self, number: int | None, snapshot_id: int | None) -> bool:
+        """Tell whether a commit is later than the start version: by its sequence number, in format version 1 by its snapshot."""
+        if self.start is None:
+            return True
+        if self.start.format_version > 1 and number is not None:
+            return number > self.start.last_sequence_number
+        return self.start.snapshots.by_id(snapshot_id) is None
+
+
+def rewrite_table_path(
+    table: MaintainedTable,
+    source_prefix: str,
+    target_prefix: str,
+    *,
+    start_version: str | None = None,
+    end_version: str | None = None,
+    staging_location: str | None = None,
+    create_file_list: bool = True,
+    dry_run: bool = False,
+) -> RewriteTablePathResult:
+    """Stage the metadata of a table as it is to be below `target_prefix`, and list the files to copy. Arguments are those of Java."""
+    begun = time.monotonic()
+    planned = plan_table_path(table, source_prefix, target_prefix, start_version, end_version, staging_location)
+    result = RewriteTablePathResult(
+        dry_run=dry_run, latest_version=planned.latest_version, rewritten_manifest_file_paths_count=len(planned.manifests),
+        rewritten_delete_file_paths_count=len(planned.deletes), staging_location=f"{planned.change.staging}/",
+    )  # fmt: skip
+    if not dry_run:
+        copies = apply_table_path(table.storage, planned)
+        if create_file_list:
+            place = f"{planned.change.staging}/{FILE_LIST}"
+            table.storage.write(place, _csv(copies), overwrite=True)
+            result = replace(result, file_list_location=place, files_to_copy=len(copies))
+    return replace(result, seconds=time.monotonic() - begun)
+
+
+# --- plan
+
+
+def plan_table_path(
+    table: MaintainedTable, source_prefix: str, target_prefix: str, start_version: str | None, end_version: str | None, staging: str | None
+) -> TablePathPlan:
+    """Plan which files are to be staged. Raises InvalidInput for prefixes and versions that do not fit the table."""
+    metadata, storage = table.metadata, table.storage
+    if not source_prefix or not target_prefix:
+        raise InvalidInput("source_prefix and target_prefix must not be empty.")
+    source, target = source_prefix.rstrip("/"), target_prefix.rstrip("/")
+    if source == target:
+        raise InvalidInput(f"Source prefix cannot be the same as target prefix ({source_prefix})")
+    staging = (staging or f"{metadata_root(metadata.location, metadata.properties)}/copy-table-staging-{uuid.uuid4()}").rstrip("/")
+    change = PathChange(source, target, staging)
+    versions = _versions(table, start_version, end_version)
+    start = None if start_version is None else metadata_files.read(storage, _version(table, start_version, "start_version"))
+    end = next(iter(versions.values()))
+    known = {s.snapshot_id for s in start.snapshots} if start is not None else set()
+    snapshots = [s for s in end.snapshots if s.snapshot_id not in known]
+    lists = [(s, manifests_of(end, s, storage, keep=False)) for s in snapshots]
+    planned = TablePathPlan(change, versions, lists, {}, {}, start)
+    new = {m.manifest_path: m for _, found in lists for m in found if planned.is_new(m.sequence_number, m.added_snapshot_id)}
+    deletes = {f.file_path: f for m in new.values() if not is_data(m) for f in _position_deletes(end, storage, m)}
+    for path in (end.location, *new, *(s.manifest_list or "" for s in snapshots)):
+        change.new(path)  # raises before anything is written
+    return replace(planned, manifests=new, deletes=deletes)
+
+
+def _position_deletes(metadata: TableMetadata, storage: Storage, manifest: ManifestFile) -> list[DataFile]:
+    live = (e.data_file for e in _entries(metadata, storage, manifest) if _is_live(e))
+    return [f for f in live if f.content == DataFileContent.POSITION_DELETES]
+
+
+def _entries(metadata: TableMetadata, storage: Storage, manifest: ManifestFile) -> list[ManifestEntry]:
+    return entries_from_table(read_manifest(storage, manifest, keep=False), metadata.spec_by_id(manifest.partition_spec_id))
+
+
+def _versions(table: MaintainedTable, start_version: str | None, end_version: str | None) -> dict[str, TableMetadata]:
+    """Read the metadata files from the end version back to the start version, which is left out; the newest first."""
+    newest = table.loaded.metadata_location
+    end = newest if end_version is None else _version(table, end_version, "end_version")
+    start = None if start_version is None else _version(table, start_version, "start_version")
+    metadata = table.metadata if end == newest else metadata_files.read(table.storage, end)
+    if end == start:
+        raise InvalidInput(f"Start version {start_version} is the end version: there is nothing to copy.")
+    versions = {end: metadata}
+    for entry in reversed(metadata.metadata_log):
+        if entry.metadata_file == start:
+            break
+        versions[entry.metadata_file] = metadata_files.read(table.storage, entry.metadata_file)
+    else:
+        if start is not None:
+            raise InvalidInput(f"Start version {start_version} is not in the metadata log of {end}.", file=start)
+    return versions
+
+
+def _version(table: MaintainedTable, version: str, argument: str) -> str:
+    """Find the metadata file that a version names: by its name or its location."""
+    if not version.strip():
+        raise InvalidInput(f"{argument} cannot be empty.")
+    every = [table.loaded.metadata_location, *(e.metadata_file for e in table.metadata.metadata_log)]
+    found = next((f for f in every if version in (f, _name(f))), None)
+    if found is None:
+        names = ", ".join(map(_name, every[:5]))
+        raise InvalidInput(f"Cannot find provided version file {version} in metadata log.", hint=f"The newest are {names}.")
+    return found
+
+
+def _name(location: str) -> str:
+    return location.rpartition("/")[2]
+
+
+# --- apply
+
+
+def apply_table_path(storage: Storage, planned: TablePathPlan) -> list[Copy]:
+    """Write the changed files to the staging directory; returns all files to copy with their targets, the newest metadata file last."""
+    change, workers = planned.change, default_workers()
+    sizes = _rewritten(storage, planned, planned.deletes.values())
+    copies: dict[Copy, None] = {}
+    lengths: dict[str, int] = {}
+    for path, (length, files) in zip(
+        planned.manifests, each(lambda m: _manifest(storage, planned, m, sizes), planned.manifests.values(), workers), strict=True
+    ):
+        lengths[path] = length
+        copies |= dict.fromkeys(files)
+    older = {m.manifest_path: m for _, manifests in planned.lists for m in manifests if m.manifest_path not in lengths}
+    lengths |= zip(older, each(lambda m: _length(storage, planned, m), older.values(), workers), strict=True)
+    for _ in each(lambda pair: _manifest_list(storage, planned, *pair, lengths), planned.lists, workers):
+        pass
+    copies |= dict.fromkeys(_changed(change, (*planned.manifests, *(s.manifest_list or "" for s, _ in planned.lists))))
+    copies |= dict.fromkeys(_statistics(storage, planned))
+    for location, metadata in reversed(list(planned.versions.items())):
+        packed = storage.read(location)[:2] == b"\x1f\x8b"
+        storage.write(change.staged(location), metadata_files.encode(change.metadata(metadata), packed), overwrite=True)
+        copies[change.staged(location), change.new(location)] = None
+    return list(copies)
+
+
+def _changed(change: PathChange, paths: Iterable[str]) -> Iterable[Copy]:
+    return ((change.staged(p), change.new(p)) for p in paths)
+
+
+def _rewritten(storage: Storage, planned: TablePathPlan, files: Iterable[DataFile]) -> dict[str, int]:
+    """Stage delete files with other paths; returns their sizes by their old paths."""
+    todo = list(files)
+    sizes = each(lambda f: rewrite_delete_file(f, planned.change, planned.end, storage), todo, default_workers())
+    return {f.file_path: size for f, size in zip(todo, sizes, strict=True)}
+
+
+def _manifest(storage: Storage, planned: TablePathPlan, manifest: ManifestFile, sizes: Mapping[str, int]) -> tuple[int, Collection[Copy]]:
+    """Stage a manifest with other paths; returns its length, and the data and delete files to copy."""
+    change, entries = planned.change, _entries(planned.end, storage, manifest)
+    data = _encoded(storage, planned, manifest, entries, sizes)
+    storage.write(change.staged(manifest.manifest_path), data, overwrite=True)
+    live = [e for e in entries if _is_live(e) and planned.is_new(e.file_sequence_number, e.snapshot_id)]
+    return len(data), [_copy(e.data_file, change, sizes) for e in live]
+
+
+def _length(storage: Storage, planned: TablePathPlan, manifest: ManifestFile) -> int:
+    """Find the length of a manifest that was copied with the start version or before: at its new place, where that can be read, else by
+    encoding it again."""
+    with contextlib.suppress(FrazilError):
+        return storage.size(planned.change.new(manifest.manifest_path))
+    entries = _entries(planned.end, storage, manifest)
+    sizes = {} if is_data(manifest) else _rewritten(storage, planned, _position_deletes(planned.end, storage, manifest))
+    return len(_encoded(storage, planned, manifest, entries, sizes))
+
+
+def _encoded(
+    storage: Storage, planned: TablePathPlan, manifest: ManifestFile, entries: Iterable[ManifestEntry], sizes: Mapping[str, int]
+) -> bytes:
+    change, end = planned.change, planned.end
+    header = manifest_header(storage.read(manifest.manifest_path), manifest.manifest_path)
+    changed = [replace(e, data_file=change.data_file(e.data_file, sizes if _is_live(e) else {})) for e in entries]
+    return encode_manifest(
+        changed, spec=end.spec_by_id(manifest.partition_spec_id), schema=_schema(header, end, manifest),
+        format_version=int(header.get("format-version", "1")), content=manifest.content, snapshot_id=manifest.added_snapshot_id,
+        codec=MANIFEST_CODEC.of(end.properties), level=MANIFEST_LEVEL.of(end.properties),
+    )  # fmt: skip
+
+
+def _is_live(entry: ManifestEntry) -> bool:
+    return entry.status != ManifestEntryStatus.DELETED
+
+
+def _schema(header: Mapping[str, str], metadata: TableMetadata, manifest: ManifestFile) -> Schema:
+    """Return the schema that the manifest was written with, whose types its partition values have."""
+    text = header.get("schema")
+    return (
+        schema_of_spec(metadata, metadata.spec_by_id(manifest.partition_spec_id))
+        if text is None
+        else schema_from_json(msgspec.json.decode(text))
+    )
+
+
+def _copy(file: DataFile, change: PathChange, sizes: Mapping[str, int]) -> Copy:
+    return change.staged(file.file_path) if file.file_path in sizes else file.file_path, change.new(file.file_path)
+
+
+def _manifest_list(
+    storage: Storage, planned: TablePathPlan, snapshot: Snapshot, manifests: Sequence[ManifestFile], lengths: Mapping[str, int]
+) -> None:
+    change, version = planned.change, planned.end.format_version
+    moved = [replace(m, manifest_path=change.new(m.manifest_path), manifest_length=lengths[m.manifest_path]) for m in manifests]
+    data = encode_manifest_list(
+        moved, snapshot_id=snapshot.snapshot_id, parent_snapshot_id=snapshot.parent_snapshot_id, sequence_number=snapshot.sequence_number,
+        first_row_id=snapshot.first_row_id, format_version=version,
+    )  # fmt: skip
+    assert snapshot.manifest_list is not None
+    storage.write(change.staged(snapshot.manifest_list), data, overwrite=True)
+
+
+def _statistics(storage: Storage, planned: TablePathPlan) -> Iterable[Copy]:
+    """List the statistics files to copy: those of the newest version, and of older ones as far as they are still there."""
+    known = {s["statistics-path"] for s in _named(planned.start)} if planned.start is not None else set()
+    newest = {s["statistics-path"] for s in _named(planned.end)}
+    older = {s["statistics-path"] for m in planned.versions.values() for s in _named(m)} - newest
+    for path in sorted((newest | set(filter(storage.exists, older))) - known):
+        yield path, planned.change.new(path)
+
+
+def _named(metadata: TableMetadata) -> Iterable[Mapping[str, str]]:
+    return (*metadata.statistics, *metadata.partition_statistics)
+
+
+def _csv(copies: Iterable[Copy]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(copies)
+    return text.getvalue().encode()

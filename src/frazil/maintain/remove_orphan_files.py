@@ -1,0 +1,288 @@
+"""Remove the files below a table's location that no snapshot, and no metadata file, of the table names (Java's `remove_orphan_files`).
+
+The files are listed first, the table is loaded after that, so that files that were committed while they were listed are known; and once
+more before anything is deleted. Files of operations that still run are protected by their age alone. Where it is not certain that the
+location holds this table only, nothing is deleted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.arrow.values.frames import as_arrow
+from frazil.commit.apply import now_millis
+from frazil.errors import InvalidInput, ValidationException
+from frazil.maintain.current_state import newest_state
+from frazil.maintain.expire_snapshots import check_gc
+from frazil.maintain.expired_files import statistics_of
+from frazil.maintain.listing import ListedFiles, hidden_rule, list_files
+from frazil.maintain.locations import KnownLocations, PrefixRule, flattened
+from frazil.maintain.orphan_checks import check_place, refuse_other_tables
+from frazil.maintain.procedure import MaintainedTable, ProcedureResult
+from frazil.maintain.progress import ProgressCallback, progress
+from frazil.maintain.removal import delete_files, deleting_threads
+from frazil.ops.frames import is_spark_frame
+from frazil.scan.listing.reachable import reachable
+from frazil.scan.manifests import column_of, each, live, manifests_of, read_manifest
+from frazil.scan.options import default_workers
+from frazil.spec.manifest import ManifestFile
+from frazil.spec.metadata import TableMetadata
+from frazil.storage import Storage
+from frazil.storage.locations import join
+
+_log = logging.getLogger("frazil.maintain")
+DAY = 86_400_000
+MODES = ("ERROR", "IGNORE", "DELETE")
+_NUMBER = re.compile(r"(?:.*/)?v?(\d+)[^/]*\.metadata\.json(?:\.gz)?")
+_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class OrphanRequest:
+    """Hold the arguments of the procedure, times in ms since 1970."""
+
+    older_than_ms: int | None = None
+    location: str | None = None
+    file_list_view: Any = None
+    rule: PrefixRule = field(default_factory=PrefixRule)
+    prefix_mismatch_mode: str = "ERROR"
+    prefix_listing: bool = False
+    allow_short_interval: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class OrphanFilesResult(ProcedureResult):
+    """List the orphan files."""
+
+    orphan_file_location: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
+    files_not_deleted: int = field(default=0, metadata={"ours": True})
+
+    def to_arrow(self) -> pa.Table:
+        """Return one row per orphan file."""
+        return pa.table({"orphan_file_location": self.orphan_file_location})
+
+    def __len__(self) -> int:
+        return len(self.orphan_file_location)
+
+    def __repr__(self) -> str:
+        what = "would be deleted" if self.dry_run else "deleted"
+        stay = f", {self.files_not_deleted:,} of them could not be" if self.files_not_deleted else ""
+        return f"OrphanFilesResult({len(self):,} orphan files {what}{stay}, {self.bytes_removed:,} bytes, {self.seconds:.2f} seconds)"
+
+
+def request_of(
+    older_than_ms: int | None, location: str | None, file_list_view: Any, equal_schemes: Mapping[str, str] | None,
+    equal_authorities: Mapping[str, str] | None, prefix_mismatch_mode: str | None, prefix_listing: bool, allow_short_interval: bool,
+) -> OrphanRequest:  # fmt: skip
+    """Check the arguments. Raises InvalidInput for times less than a day ago, unless short intervals are allowed, and unknown modes."""
+    mode = str(prefix_mismatch_mode or "ERROR").upper()
+    if mode not in MODES:
+        raise InvalidInput(f"prefix_mismatch_mode is one of {', '.join(MODES)}, not {prefix_mismatch_mode!r}.")
+    if older_than_ms is not None and now_millis() - older_than_ms < DAY and not allow_short_interval:
+        raise InvalidInput(
+            "Cannot remove orphan files with an interval less than 24 hours. Executing this procedure with a short interval may corrupt "
+            "the table if other operations are happening at the same time.",
+            hint="If no operation on the table is running, and none begins meanwhile, allow_short_interval=True takes any time.",
+        )  # fmt: skip
+    rule = PrefixRule(flattened("equal_schemes", equal_schemes), flattened("equal_authorities", equal_authorities))
+    return OrphanRequest(older_than_ms, location, file_list_view, rule, mode, prefix_listing, allow_short_interval)
+
+
+def remove_orphan_files(
+    table: MaintainedTable,
+    request: OrphanRequest = OrphanRequest(),
+    *,
+    max_concurrent_deletes: int | None = None,
+    dry_run: bool = False,
+    callback: ProgressCallback | None = None,
+) -> OrphanFilesResult:
+    """Remove orphan files older than a time (default: three days ago); with `dry_run` only list them.
+
+    Raises ValidationException when gc.enabled is false, where the location may hold files of another table, and where metadata names a
+    file under another scheme or authority (mode ERROR); CorruptData when a file that a snapshot names cannot be read, since what it names
+    in turn is unknown then.
+    """
+    started, threads = time.monotonic(), deleting_threads(max_concurrent_deletes)
+    newest = newest_state(table, dry_run)
+    check_gc(newest.metadata, "delete orphan files")
+    place = check_place(newest.loaded, request.location)
+    older_than = now_millis() - 3 * DAY if request.older_than_ms is None else request.older_than_ms
+    search = _Search(newest, request, place, older_than)
+    found = search.find(threads)
+    newest = newest_state(table, dry_run)
+    found = search.without_new(found, newest)
+    if dry_run or not len(found.paths):
+        return _result(found, dry_run, started)
+    paths = _in_order(found.paths)
+    with progress(len(paths), "orphan files deleted", callback) as shown:
+        failed = delete_files(newest.storage, paths, threads, shown)
+    return replace(_result(found, False, started), files_not_deleted=len(failed))
+
+
+@dataclass(frozen=True, eq=False)
+class _Orphans:
+    paths: pa.Array
+    size: int = 0
+
+
+def _result(found: _Orphans, dry_run: bool, started: float) -> OrphanFilesResult:
+    return OrphanFilesResult(
+        orphan_file_location=found.paths, dry_run=dry_run, seconds=time.monotonic() - started, bytes_removed=found.size
+    )
+
+
+class _Search:
+    """Find the orphans below one place; remembers what the table's states name."""
+
+    def __init__(self, table: MaintainedTable, request: OrphanRequest, place: str, older_than: int):
+        self._table, self._request, self._place, self._older_than = table, request, place, older_than
+        self._known = KnownLocations(request.rule)
+        self._snapshots: set[int] = set()
+
+    def find(self, threads: int) -> _Orphans:
+        """List the files, and leave out those that the table names; it is loaded again for this when everything is listed."""
+        loaded, request = self._table.loaded, self._request
+        for files in reachable(loaded.metadata, loaded.storage, metadata_location=loaded.metadata_location or None):
+            self._known.add(files.paths)
+        self._known.add(pa.array([join(loaded.metadata.location, "metadata", "version-hint.text")]))
+        self._snapshots = set(loaded.metadata.snapshots.ids)
+        unknown = [self._unknown(batch) for batch in self._listed(threads)]
+        newest = self._table if self._table.backend is None else newest_state(self._table)
+        self._add_new(newest.metadata, newest.loaded.metadata_location)
+        candidates = _together([self._unknown(batch) for batch in unknown])
+        if request.file_list_view is None:
+            refuse_other_tables(newest.loaded, candidates.paths)
+        return self._old_ones(candidates, threads)
+
+    def without_new(self, found: _Orphans, newest: MaintainedTable) -> _Orphans:
+        """Leave out what commits since then have made part of the table. Raises ValidationException for prefixes that do not match."""
+        self._add_new(newest.metadata, newest.loaded.metadata_location)
+        known, elsewhere = self._known.compare(found.paths)
+        orphans = ~known
+        if elsewhere.any() and self._request.prefix_mismatch_mode != "DELETE":
+            if self._request.prefix_mismatch_mode == "ERROR":
+                raise self._conflict(found.paths.filter(pa.array(elsewhere)))
+            orphans &= ~elsewhere
+        return found if orphans.all() else _Orphans(found.paths.filter(pa.array(orphans)), found.size)
+
+    def _conflict(self, locations: pa.Array) -> ValidationException:
+        shown = [f"{path} (known as {', '.join(self._known.prefixes_of(path))})" for path in locations[:_SHOWN].to_pylist()]
+        return ValidationException(
+            "Unable to determine whether certain files are orphan. Metadata references files that match listed/provided files except for "
+            f"authority/scheme: {'; '.join(shown)}",
+            hint="Say which are equal by equal_schemes={'s3a,s3n': 's3'} and equal_authorities={'a,b': 'c'}. prefix_mismatch_mode='IGNORE' "
+            "leaves these files, 'DELETE' deletes them, which cannot be taken back.",
+            table=self._table.metadata.location,
+        )  # fmt: skip
+
+    # --- what the table names
+
+    def _add_new(self, metadata: TableMetadata, metadata_location: str) -> None:
+        """Add what snapshots name that were not looked at yet; manifests that are known are not read again."""
+        fresh = [s for s in metadata.snapshots if s.snapshot_id not in self._snapshots]
+        storage, batches = self._table.storage, list[pa.Array]()
+        for snapshot in fresh:
+            manifests = manifests_of(metadata, snapshot, storage, keep=False)
+            names = pa.array([m.manifest_path for m in manifests], pa.string())
+            known = self._known.compare(names)[0]
+            new = [m for m, is_known in zip(manifests, known, strict=True) if not is_known]
+            batches += list(each(lambda m: _live_paths(storage, m), new, default_workers()))
+            batches += [names, pa.array([snapshot.manifest_list] if snapshot.manifest_list else [], pa.string())]
+            self._snapshots.add(snapshot.snapshot_id)
+        logged = [e.metadata_file for e in metadata.metadata_log]
+        named = [*logged, *([metadata_location] if metadata_location else []), *statistics_of(metadata)]
+        for batch in (*batches, pa.array(named, pa.string())):
+            self._known.add(batch)
+
+    # --- what is there
+
+    def _listed(self, threads: int) -> Iterator[ListedFiles]:
+        if self._request.file_list_view is not None:
+            yield from listed_in(self._request.file_list_view, self._request.location)
+            return
+        hides = hidden_rule(self._table.metadata)
+        yield from list_files(self._table.storage, self._place, hides, max(threads, default_workers()), self._request.prefix_listing)
+
+    def _unknown(self, batch: ListedFiles) -> ListedFiles:
+        """Keep the files that the table does not name, or names under another prefix."""
+        if not batch.paths:
+            return batch
+        known, _ = self._known.compare(pa.array(batch.paths, pa.string()))
+        if not known.any():
+            return batch
+        left = np.flatnonzero(~known).tolist()
+        times, sizes = batch.modified_ms, batch.sizes
+        return ListedFiles(
+            [batch.paths[n] for n in left], None if times is None else [times[n] for n in left],
+            None if sizes is None else [sizes[n] for n in left],
+        )  # fmt: skip
+
+    def _old_ones(self, files: ListedFiles, threads: int) -> _Orphans:
+        times, sizes = files.modified_ms, files.sizes
+        if times is None:
+            looked = _looked_at(self._table.storage, files.paths)
+            times, sizes = [at for at, _ in looked], [size for _, size in looked]
+        old = [n for n, at in enumerate(times) if at < self._older_than]
+        return _Orphans(pa.array([files.paths[n] for n in old], pa.string()), sum(sizes[n] for n in old) if sizes else 0)
+
+
+def _live_paths(storage: Storage, manifest: ManifestFile) -> pa.Array:
+    return column_of(live(read_manifest(storage, manifest, ("status", "file_path"), keep=False)), "file_path")
+
+
+def _together(batches: Sequence[ListedFiles]) -> ListedFiles:
+    timed = all(b.modified_ms is not None for b in batches if b.paths)
+    return ListedFiles(
+        [path for b in batches for path in b.paths], [at for b in batches for at in b.modified_ms or ()] if timed else None,
+        [size for b in batches for size in b.sizes or ()] if timed else None,
+    )  # fmt: skip
+
+
+def _looked_at(storage: Storage, paths: Sequence[str]) -> list[tuple[int, int]]:
+    """Return the time of modification and size of local files; one that is gone counts as modified just now."""
+    found = []
+    for path in paths:
+        at, size = 2**63 - 1, 0
+        with contextlib.suppress(OSError):
+            state = os.stat(storage.local_path(path) or path)
+            at, size = state.st_mtime_ns // 1_000_000, state.st_size
+        found.append((at, size))
+    return found
+
+
+def _in_order(paths: pa.Array) -> pa.Array:
+    """Order files for deletion: metadata files last, the oldest of them first, so that a stale writer of a path table cannot take the
+    number of a version for a new one."""
+    names = pc.match_substring(paths, ".metadata.json")
+    if not pc.any(names).as_py():
+        return paths
+    versions = paths.filter(names).to_pylist()
+    numbers = {path: int(match[1]) if (match := _NUMBER.fullmatch(path)) else -1 for path in versions}
+    return pa.concat_arrays([paths.filter(pc.invert(names)), pa.array(sorted(versions, key=lambda p: (numbers[p], p)), pa.string())])
+
+
+def listed_in(frame: Any, location: str | None) -> Iterator[ListedFiles]:
+    """Yield the files of a frame with columns file_path and last_modified (a timestamp). Raises InvalidInput when one is missing."""
+    read = as_arrow(frame.toArrow() if is_spark_frame(frame) else frame)
+    table = read if isinstance(read, pa.Table) else read.read_all()
+    if missing := [name for name in ("file_path", "last_modified") if name not in table.column_names]:
+        raise InvalidInput(f"file_list_view has no column {missing[0]}.", hint="It needs file_path (string) and last_modified (timestamp).")
+    if not pa.types.is_timestamp(table.schema.field("last_modified").type):
+        raise InvalidInput(f"last_modified of file_list_view is a timestamp, not {table.schema.field('last_modified').type}.")
+    chosen = table.select(["file_path", "last_modified"]).drop_null()
+    if location is not None:
+        chosen = chosen.filter(pc.starts_with(chosen["file_path"], location.rstrip("/") + "/"))
+    for batch in chosen.to_batches(max_chunksize=10_000):
+        at = batch["last_modified"].cast(pa.timestamp("ms", batch["last_modified"].type.tz), safe=False).cast(pa.int64())
+        yield ListedFiles(batch["file_path"].cast(pa.string()).to_pylist(), at.to_pylist())

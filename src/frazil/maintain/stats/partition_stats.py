@@ -1,0 +1,143 @@
+"""Compute the counts of each partition as a statistics file (spec, "Partition Statistics"; Java's procedure compute_partition_stats).
+
+Where an ancestor of the snapshot has such a file, only the manifests that were added since are read.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from frazil.commit.actions import AddStatistics
+from frazil.errors import FrazilError, ValidationError
+from frazil.maintain.procedure import MaintainedTable, ProcedureResult
+from frazil.maintain.stats.partition_counts import PartitionCounts, added_manifests, count_partitions, summed
+from frazil.maintain.stats.partition_file import read_counts, write_counts
+from frazil.scan.manifests import manifests_of
+from frazil.scan.partition_union import unified_partition_type
+from frazil.spec.manifest import ManifestFile
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.properties import DATA_FORMAT
+from frazil.spec.snapshot import Snapshot
+from frazil.spec.statistics import PartitionStatisticsFile
+from frazil.storage import metadata_location
+
+_log = logging.getLogger("frazil")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PartitionStatsResult(ProcedureResult):
+    """Hold the result of compute_partition_stats: the statistics file, None for a table without snapshot and for a dry run.
+
+    `snapshot_id`: the snapshot that was counted. `partitions`: how many it has. `manifests_read`: how many manifests were read, 0 where
+    the snapshot has its file already. `continued_from`: the snapshot whose file was continued; None: all manifests were read.
+    """
+
+    partition_statistics_file: str | None = None
+    snapshot_id: int | None = field(default=None, metadata={"ours": True})
+    partitions: int = field(default=0, metadata={"ours": True})
+    manifests_read: int = field(default=0, metadata={"ours": True})
+    continued_from: int | None = field(default=None, metadata={"ours": True})
+
+    def to_arrow(self) -> pa.Table:
+        """Return the column of Java's procedure: one row, none where there is no file."""
+        path = self.partition_statistics_file
+        return pa.table({"partition_statistics_file": pa.array([path] if path else [], pa.string())})
+
+
+@dataclass(frozen=True)
+class PartitionStatsPlan:
+    """Hold which manifests are to be read. `base`: the statistics file to go on from, None: all live files are counted."""
+
+    snapshot: Snapshot
+    manifests: Sequence[ManifestFile]
+    base: dict[str, Any] | None = None
+
+    @property
+    def is_there(self) -> bool:
+        """Tell whether the snapshot has its statistics file already."""
+        return self.base is not None and self.base["snapshot-id"] == self.snapshot.snapshot_id
+
+
+def compute_partition_stats(table: MaintainedTable, *, snapshot_id: int | None = None, dry_run: bool = False) -> PartitionStatsResult:
+    """Count the partitions of a snapshot (None: the current one), and register the file in the table's metadata."""
+    begun = time.monotonic()
+    planned = plan_partition_stats(table, snapshot_id)
+    if planned is None:
+        return PartitionStatsResult(dry_run=dry_run)
+    result = PartitionStatsResult(
+        dry_run=dry_run, snapshot_id=planned.snapshot.snapshot_id, manifests_read=len(planned.manifests),
+        continued_from=planned.base["snapshot-id"] if planned.base is not None and not planned.is_there else None,
+    )  # fmt: skip
+    if planned.is_there and planned.base is not None:
+        result = replace(result, partition_statistics_file=planned.base["statistics-path"])
+    elif not dry_run:
+        result = apply_partition_stats(table, planned, result)
+    return replace(result, seconds=time.monotonic() - begun)
+
+
+def plan_partition_stats(table: MaintainedTable, snapshot_id: int | None) -> PartitionStatsPlan | None:
+    """Plan which manifests to read; None for a table without snapshot. Raises NoSuchSnapshotError, ValidationError for a table that was
+    never partitioned."""
+    metadata, storage = table.metadata, table.storage
+    snapshot = metadata.current_snapshot() if snapshot_id is None else metadata.snapshot_by_id(snapshot_id)
+    if snapshot is None:
+        return None
+    if not unified_partition_type(metadata).fields:
+        raise ValidationError("Table must be partitioned", table=metadata.location)
+    files = {s["snapshot-id"]: s for s in metadata.partition_statistics}
+    since: list[Snapshot] = []
+    for ancestor in metadata.ancestors(snapshot):
+        if (base := files.get(ancestor.snapshot_id)) is not None:
+            return PartitionStatsPlan(snapshot, added_manifests(metadata, storage, since, manifests_of), dict(base))
+        since.append(ancestor)
+    return _from_all_manifests(table, snapshot)
+
+
+def _from_all_manifests(table: MaintainedTable, snapshot: Snapshot) -> PartitionStatsPlan:
+    return PartitionStatsPlan(snapshot, manifests_of(table.metadata, snapshot, table.storage))
+
+
+def apply_partition_stats(table: MaintainedTable, planned: PartitionStatsPlan, result: PartitionStatsResult) -> PartitionStatsResult:
+    """Count, write the file and register it. A file to go on from that cannot be read is left aside: all manifests are read then."""
+    metadata, _ = table.metadata, table.writable
+    counts: list[PartitionCounts] | None = None
+    if planned.base is not None:
+        counts = _continued(table, planned)
+        if counts is None:
+            planned = _from_all_manifests(table, planned.snapshot)
+            result = replace(result, manifests_read=len(planned.manifests), continued_from=None)
+    if counts is None:
+        counts = count_partitions(metadata, table.storage, planned.manifests)
+    if not counts:
+        return result
+    path = _new_path(metadata, planned.snapshot)
+    operation = table.begin()
+    operation.written.append(path)
+    with operation:
+        size = write_counts(counts, metadata, table.storage, path)
+        file = PartitionStatisticsFile(snapshot_id=planned.snapshot.snapshot_id, statistics_path=path, file_size_in_bytes=size)
+        operation.stage(AddStatistics(partition_statistics=[file.to_object()]))
+    return replace(result, partition_statistics_file=path, partitions=len(counts))
+
+
+def _continued(table: MaintainedTable, planned: PartitionStatsPlan) -> list[PartitionCounts] | None:
+    assert planned.base is not None
+    try:
+        before = read_counts(planned.base, table.metadata, table.storage)
+    except FrazilError as error:
+        _log.warning("Partition statistics %s cannot be read; all manifests are read instead: %s", planned.base["statistics-path"], error)
+        return None
+    changed = count_partitions(table.metadata, table.storage, planned.manifests, added_only=True)
+    return summed([*before, *changed])
+
+
+def _new_path(metadata: TableMetadata, snapshot: Snapshot) -> str:
+    name = f"partition-stats-{snapshot.snapshot_id}-{uuid.uuid4()}.{DATA_FORMAT.of(metadata.properties).lower()}"
+    return metadata_location(metadata.location, metadata.properties, name)

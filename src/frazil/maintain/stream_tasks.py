@@ -1,0 +1,108 @@
+"""Run procedures as a stream's maintenance tasks: what `maintenance.<task>.<argument>` says, and which procedure a task is.
+
+Arguments are checked when the query starts. Times are ages, since a query runs for longer than any moment would be right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from frazil.commit.apply import now_millis
+from frazil.errors import InvalidInput
+from frazil.maintain.compact.options import compaction_options
+from frazil.maintain.compact.procedure import rewrite_data_files
+from frazil.maintain.convert_equality import convert_equality_deletes
+from frazil.maintain.expire_snapshots import expire_snapshots
+from frazil.maintain.procedure import MaintainedTable, ProcedureResult
+from frazil.maintain.remove_orphan_files import OrphanRequest, remove_orphan_files, request_of
+from frazil.maintain.retention import RetentionRequest
+from frazil.maintain.rewrite_manifests import rewrite_manifests
+from frazil.maintain.triggers import PREFIX, UpkeepOptions, flag
+from frazil.maintain.upkeep import Procedure, Told, Upkeep
+from frazil.spec.durations import duration_ms
+from frazil.spec.metadata import TableMetadata
+
+Arguments = Mapping[str, Any]
+_LEAST_AGE_MS = 86_400_000
+
+
+def upkeep(options: UpkeepOptions, metadata: TableMetadata, on_task: Told | None = None) -> Upkeep:
+    """Make what maintains a stream's table. Raises InvalidInput for arguments that a task does not have or cannot take."""
+    return Upkeep(options, {t.task: _TASKS[t.task](t.arguments, metadata) for t in options.tasks}, on_task)
+
+
+def _rewrite(given: Arguments, metadata: TableMetadata) -> Procedure:
+    """All arguments but `strategy`, `sort-order` and `where` are options of the procedure, such as `min-input-files`."""
+    strategy, sort_order, where = (given.get(name) for name in ("strategy", "sort-order", "where"))
+    options = {k: v for k, v in given.items() if k not in ("strategy", "sort-order", "where")}
+    chosen = strategy or ("binpack" if sort_order is None else "sort")
+    compaction_options(options, metadata, str(chosen).lower())
+    return lambda table, branch: rewrite_data_files(table, strategy, sort_order, options, where, branch)
+
+
+def _convert(given: Arguments, metadata: TableMetadata) -> Procedure:
+    _refuse_others("convert", given, ("where",))
+    return lambda table, branch: convert_equality_deletes(table, given.get("where"), branch)
+
+
+def _manifests(given: Arguments, metadata: TableMetadata) -> Procedure:
+    """Rewrite the manifests of main; a stream into another branch cannot have it."""
+    _refuse_others("manifests", given, ("spec-id",))
+    spec_id = _whole("manifests", "spec-id", given.get("spec-id"), 0)
+    return lambda table, branch: rewrite_manifests(table, spec_id)
+
+
+def _expire(given: Arguments, metadata: TableMetadata) -> Procedure:
+    _refuse_others("expire", given, ("max-snapshot-age", "retain-last", "clean-expired-metadata"))
+    age = _age("expire", "max-snapshot-age", given.get("max-snapshot-age"), 0)
+    retain = _whole("expire", "retain-last", given.get("retain-last"), 1)
+    clean = flag(f"{PREFIX}expire.clean-expired-metadata", given.get("clean-expired-metadata", "false"))
+
+    def run(table: MaintainedTable, branch: str) -> ProcedureResult:
+        older_than = None if age is None else now_millis() - age
+        return expire_snapshots(table, RetentionRequest(older_than, retain), clean_expired_metadata=clean)
+
+    return run
+
+
+def _orphans(given: Arguments, metadata: TableMetadata) -> Procedure:
+    _refuse_others("orphans", given, ("min-age", "location", "prefix-mismatch-mode"))
+    age = _age("orphans", "min-age", given.get("min-age"), _LEAST_AGE_MS)
+    location, mode = given.get("location"), given.get("prefix-mismatch-mode")
+
+    def request() -> OrphanRequest:
+        return request_of(None if age is None else now_millis() - age - 1000, location, None, None, None, mode, False, False)
+
+    request()
+    return lambda table, branch: remove_orphan_files(table, request())
+
+
+_TASKS: Mapping[str, Callable[[Arguments, TableMetadata], Procedure]] = {
+    "convert": _convert, "rewrite": _rewrite, "manifests": _manifests, "expire": _expire, "orphans": _orphans,
+}  # fmt: skip
+
+
+def _refuse_others(task: str, given: Arguments, known: Sequence[str]) -> None:
+    for word in given:
+        if word not in known:
+            hint = f"It has {', '.join(known)}; triggers begin with every-."
+            raise InvalidInput(f"{PREFIX}{task} has no argument {word!r}.", hint=hint, option=f"{PREFIX}{task}.{word}")
+
+
+def _age(task: str, word: str, given: Any, least: int) -> int | None:
+    if given is None:
+        return None
+    name = f"{PREFIX}{task}.{word}"
+    if (age := duration_ms(name, given)) < least:
+        raise InvalidInput(f"{name} must be at least a day, since younger files may belong to writes that are running.", option=name)
+    return age
+
+
+def _whole(task: str, word: str, given: Any, least: int) -> int | None:
+    if given is None:
+        return None
+    name = f"{PREFIX}{task}.{word}"
+    if not str(given).strip().isdigit() or int(given) < least:
+        raise InvalidInput(f"{name} must be a whole number of at least {least}, not {given!r}.", option=name)
+    return int(given)

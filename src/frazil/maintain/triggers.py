@@ -1,0 +1,170 @@
+"""Decide when a stream's maintenance tasks are due: `maintenance.<task>.every-…`, counted since the task ran last, as in Flink's triggers.
+
+Counts come from the summaries of the snapshots that other operations than maintenance have added to the branch, so that they are the same
+whoever wrote them, and cost one look at the newest snapshots for each batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any
+
+from frazil.errors import InvalidInput, ValidationError
+from frazil.spec.durations import duration_ms
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.properties import BOOLEAN
+from frazil.spec.snapshot import Snapshot
+
+PREFIX = "maintenance."
+TASKS = ("convert", "rewrite", "manifests", "expire", "orphans")
+"""In the order in which tasks run that are due at the same time: what one leaves, the next removes."""
+READ_BACK = 100
+"""How many snapshots are looked at to count what happened before a query began, as in Flink."""
+
+COUNTS: Mapping[str, tuple[str, ...]] = {  # what is counted, and the entries of snapshot summaries that say how much
+    "commits": (),
+    "data-files": ("added-data-files",),
+    "data-file-size": ("added-files-size",),
+    "delete-files": ("added-delete-files",),
+    "delete-records": ("added-position-deletes", "added-equality-deletes"),
+    "position-delete-records": ("added-position-deletes",),
+    "equality-delete-records": ("added-equality-deletes",),
+    "equality-delete-files": ("added-equality-delete-files",),
+}
+INTERVAL = "interval"
+DEFAULTS: Mapping[str, Mapping[str, int]] = {  # of `maintenance.<task>.enabled=true`: those of Flink's sink, where it has the task
+    "convert": {"equality-delete-files": 100, "commits": 100},
+    "rewrite": {"commits": 10, "data-files": 1000, "data-file-size": 100 << 30, INTERVAL: 600_000},
+    "manifests": {"commits": 100},
+    "expire": {"commits": 10, INTERVAL: 3_600_000},
+    "orphans": {INTERVAL: 86_400_000},
+}
+
+
+@dataclass(frozen=True)
+class TaskOptions:
+    """Hold when a task runs (`limits`: it is due when one of these counts is reached; `interval` in milliseconds), and its arguments."""
+
+    task: str
+    limits: Mapping[str, int]
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class UpkeepOptions:
+    """Hold the options `maintenance.…` of a stream. `lease_seconds`: after this time another owner may begin a task."""
+
+    tasks: tuple[TaskOptions, ...]
+    lease_seconds: float = 3600.0
+
+
+def upkeep_options(given: Mapping[str, Any]) -> tuple[UpkeepOptions | None, dict[str, Any]]:
+    """Part the options of upkeep from others, and check them; None where there are none.
+
+    Raises InvalidInput for tasks and values that are not valid, and for arguments of a task without anything that triggers it.
+    """
+    own = {k.lower().replace("_", "-"): v for k, v in given.items() if k.lower().startswith(PREFIX) and v is not None}
+    rest = {k: v for k, v in given.items() if not k.lower().startswith(PREFIX)}
+    if not own:
+        return None, rest
+    found: dict[str, dict[str, Any]] = {}
+    seconds = UpkeepOptions(()).lease_seconds
+    for name, value in own.items():
+        task, _, word = name[len(PREFIX) :].partition(".")
+        if name == f"{PREFIX}lease-duration":
+            seconds = duration_ms(name, value) / 1000
+        elif task not in TASKS or not word:
+            hint = f"{PREFIX}<task>.every-commits and so on, with one of the tasks {', '.join(sorted(TASKS))}; {PREFIX}lease-duration."
+            raise InvalidInput(f"{name!r} is not an option of maintenance.", hint=hint, option=name)
+        else:
+            found.setdefault(task, {})[word] = value
+    tasks = (_task(t, found[t]) for t in TASKS if t in found)
+    return UpkeepOptions(tuple(t for t in tasks if t is not None), seconds), rest
+
+
+def _task(task: str, words: Mapping[str, Any]) -> TaskOptions | None:
+    limits: dict[str, int] = {}
+    arguments: dict[str, Any] = {}
+    enabled: bool | None = None
+    for word, value in words.items():
+        name, counted = f"{PREFIX}{task}.{word}", word.removeprefix("every-")
+        if word == "enabled":
+            enabled = flag(name, value)
+        elif counted == INTERVAL:
+            limits[counted] = _positive(name, duration_ms(name, value))
+        elif counted in COUNTS:
+            limits[counted] = _positive(name, value)
+        elif word.startswith("every-"):
+            hint = f"every-interval, {', '.join(f'every-{c}' for c in COUNTS)}."
+            raise InvalidInput(f"{name!r} is not a trigger of maintenance.", hint=hint, option=name)
+        else:
+            arguments[word] = value
+    if enabled is False:
+        return None
+    if not limits and not enabled:
+        hint = f"{PREFIX}{task}.every-commits=10, for example, or {PREFIX}{task}.enabled=true for the usual triggers."
+        raise InvalidInput(f"Nothing says when the maintenance task {task} shall run.", hint=hint, option=f"{PREFIX}{task}")
+    return TaskOptions(task, limits or DEFAULTS[task], arguments)
+
+
+def flag(name: str, value: Any) -> bool:
+    """Parse an option that is true or false. Raises InvalidInput naming it."""
+    try:
+        return BOOLEAN.parse(name, str(value))
+    except ValidationError:
+        raise InvalidInput(f"{name} must be true or false, not {value!r}.", option=name) from None
+
+
+def _positive(name: str, value: Any) -> int:
+    try:
+        number = int(str(value).strip())
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise InvalidInput(f"{name} must be a whole number of at least 1, not {value!r}.", option=name)
+    return number
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Hold what has happened on a branch since a task ran last. `seen`: the snapshot up to which it is counted; `since_ms`: when the task
+    ran last, or when counting began."""
+
+    since_ms: int
+    seen: int | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    def up_to(self, metadata: TableMetadata, branch: str) -> Counted:
+        """Add the snapshots that the branch has had since."""
+        counts = dict(self.counts)
+        head = metadata.branch_head(branch)
+        for snapshot in islice(metadata.ancestors(head), READ_BACK):
+            if snapshot.snapshot_id == self.seen or snapshot.timestamp_ms < self.since_ms:
+                break
+            if is_upkeep(snapshot):
+                continue
+            for name, entries in COUNTS.items():
+                counts[name] = counts.get(name, 0) + (sum(_number(snapshot, e) for e in entries) if entries else 1)
+        return replace(self, seen=None if head is None else head.snapshot_id, counts=counts)
+
+    def is_due(self, options: TaskOptions, now_ms: int) -> str | None:
+        """Return why a task is due, as "commits 12 of 10"; None: it is not."""
+        for name, limit in options.limits.items():
+            count = now_ms - self.since_ms if name == INTERVAL else self.counts.get(name, 0)
+            if count >= limit:
+                since = datetime.fromtimestamp(self.since_ms / 1000, UTC).isoformat(timespec="seconds")
+                return f"the last run was at {since}" if name == INTERVAL else f"{name} {count:,} of {limit:,}"
+        return None
+
+
+def is_upkeep(snapshot: Snapshot) -> bool:
+    """Tell whether a snapshot holds the same rows as its parent: maintenance must not trigger maintenance."""
+    return snapshot.operation == "replace"
+
+
+def _number(snapshot: Snapshot, entry: str) -> int:
+    text = snapshot.summary.get(entry, "0")
+    return int(text) if text.isdigit() else 0

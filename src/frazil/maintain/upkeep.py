@@ -1,0 +1,108 @@
+"""Run the maintenance tasks that are due on a table which a stream writes to: after a batch's commit, under the table's lease.
+
+A task that fails is reported and tried again when it is next due; the stream goes on. When each task ran last is a table property, so that
+a query that starts again does not begin to count anew.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from frazil.catalog import LoadedTable
+from frazil.commit.actions import MetadataChange
+from frazil.errors import CommitStateUnknownException
+from frazil.maintain.lease import LeaseHeld, lease
+from frazil.maintain.procedure import MaintainedTable, ProcedureResult
+from frazil.maintain.triggers import Counted, TaskOptions, UpkeepOptions
+from frazil.spec.properties import MAINTENANCE
+from frazil.spec.snapshot import MAIN_BRANCH
+from frazil.spec.updates import SetProperties
+
+_log = logging.getLogger("frazil.maintain")
+Procedure = Callable[[MaintainedTable, str], ProcedureResult]
+"""Run a procedure on a branch of a table, with the arguments that the options gave."""
+Told = Callable[[str, ProcedureResult | BaseException], object]
+_AFTER_FAILURE = 10  # batches after which a task that failed, or found the lease taken, is tried again
+
+
+@dataclass
+class Upkeep:
+    """Run the tasks of one query on one table when they are due. Not shared between queries.
+
+    `procedures`: what runs each task. `on_task`: called with the task's name, and its result or error.
+    """
+
+    options: UpkeepOptions
+    procedures: Mapping[str, Procedure]
+    on_task: Told | None = None
+    _counted: dict[str, Counted] = field(default_factory=dict)
+    _pauses: dict[str, int] = field(default_factory=dict)
+    _began_ms: int = field(default_factory=lambda: int(time.time() * 1000))
+
+    def after_commit(self, table: MaintainedTable, branch: str = MAIN_BRANCH) -> LoadedTable | None:
+        """Run what is due after a commit. `table`: with the state after it. Returns the newest state if a task has run."""
+        newest = None
+        for task in self.options.tasks:
+            now = int(time.time() * 1000)
+            counted = self._counted.get(task.task) or Counted(_last_run(table, task.task) or self._began_ms)
+            self._counted[task.task] = counted = counted.up_to((newest or table.loaded).metadata, branch)
+            if (why := counted.is_due(task, now)) is None:
+                continue
+            if self._pauses.get(task.task, 0) > 0:
+                self._pauses[task.task] -= 1
+                continue
+            newest = self._run(task, table, branch, why) or newest
+        return newest
+
+    def _run(self, task: TaskOptions, table: MaintainedTable, branch: str, why: str) -> LoadedTable | None:
+        _log.info("Maintenance of %s: %s begins (%s).", table.name, task.task, why)
+        try:
+            with lease(table, task.task, self.options.lease_seconds):
+                current = table.at(table.newest())
+                result = self.procedures[task.task](current, branch)
+                self._ran(task.task, table, branch)
+        except LeaseHeld as held:
+            _log.info("Maintenance of %s: %s waits, since the table is maintained by another owner: %s", table.name, task.task, held)
+            self._pauses[task.task] = _AFTER_FAILURE
+            return None
+        except Exception as error:
+            self._pauses[task.task] = _AFTER_FAILURE
+            unknown = " Its files are kept." if isinstance(error, CommitStateUnknownException) else ""
+            _log.warning("Maintenance of %s: %s failed, the stream goes on.%s", table.name, task.task, unknown, exc_info=True)
+            self._tell(task.task, error)
+            return None
+        _log.info("Maintenance of %s: %s: %s", table.name, task.task, result)
+        self._tell(task.task, result)
+        newest = table.newest()
+        table.on_commit(newest)
+        return newest
+
+    def _ran(self, task: str, table: MaintainedTable, branch: str) -> None:
+        """Record that a task has run, in the table and here."""
+        now = int(time.time() * 1000)
+        newest = table.newest()
+        with table.begin(newest) as operation:
+            operation.stage(MetadataChange(lambda _: (SetProperties({f"{MAINTENANCE.prefix}{task}": json.dumps({"at": now})}),)))
+        head = newest.metadata.branch_head(branch)
+        self._counted[task] = Counted(now, None if head is None else head.snapshot_id)
+
+    def _tell(self, task: str, what: ProcedureResult | BaseException) -> None:
+        if self.on_task is None:
+            return
+        try:
+            self.on_task(task, what)
+        except Exception:
+            _log.warning("on_task failed; the stream goes on.", exc_info=True)
+
+
+def _last_run(table: MaintainedTable, task: str) -> int | None:
+    """Return when a task ran last, in milliseconds since 1970; None: never, or nobody knows."""
+    try:
+        mark = json.loads(table.metadata.properties.get(f"{MAINTENANCE.prefix}{task}", "{}"))
+        return int(mark["at"])
+    except (ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,34 @@
+"""Maintain the table that a streaming query writes to, after its batches' commits: the options `maintenance.…`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from frazil.catalog import LoadedTable
+from frazil.commit.actions import Action
+from frazil.maintain.procedure import MaintainedTable
+from frazil.maintain.upkeep import Upkeep
+from frazil.ops.engine import Engine
+from frazil.stream.hooks import MicroBatch
+
+
+@dataclass
+class UpkeepHook:
+    """Run due maintenance after each batch. `engine`: the engine of the session that owns the query. `shown`: told of each new state."""
+
+    upkeep: Upkeep
+    engine: Callable[[], Engine]
+    shown: Callable[[LoadedTable], Any]
+
+    def actions(self, batch: MicroBatch, table: LoadedTable) -> Sequence[Action]:
+        return ()
+
+    def committed(self, batch: MicroBatch, table: LoadedTable) -> None:
+        """Run what is due. A batch that is only staged (write-audit-publish) has not changed the branch."""
+        if batch.wap_id is not None:
+            return
+        engine = self.engine()
+        runner = engine.runner(table.metadata, table.storage)
+        self.upkeep.after_commit(MaintainedTable(batch.backend, table, batch.name, engine, runner, self.shown), batch.branch)

@@ -1,0 +1,267 @@
+"""recommend and auto: tables with known ailments get exactly these findings, healthy ones none; cures run within the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from frazil.catalog import Catalog
+from frazil.commit.actions import MetadataChange, RowDelta
+from frazil.errors import CommitFailedException, CommitStateUnknownException, InvalidInput
+from frazil.maintain.advice import metadata_files
+from frazil.maintain.advice.auto import AutoResult, auto
+from frazil.maintain.advice.finding import Cure, Finding, Findings
+from frazil.maintain.procedure import ProcedureResult
+from frazil.spec.snapshot import SnapshotRef
+from frazil.spec.updates import SetSnapshotRef
+from frazil.table import Table
+from tests.builders.data_files import keys, positions
+
+DAY = 86_400_000
+
+
+def rows(first: int = 0, count: int = 100) -> pa.Table:
+    return pa.table({"id": pa.array(range(first, first + count), pa.int64()), "s": [f"v{i % 2}" for i in range(count)]})
+
+
+def healthy(catalog: Catalog, name: str = "t", **arguments: Any) -> Table:
+    t = catalog.create_table(f"db.{name}", "id bigint, s string", **arguments)
+    t.append(rows())
+    return t
+
+
+def numbers(t: Table, kind: str) -> dict[str, float]:
+    return dict(next(f for f in t.maintenance.recommend() if f.kind == kind).numbers)
+
+
+def test_a_healthy_table_and_an_empty_one_have_no_findings(home: Catalog) -> None:
+    empty = home.create_table("db.empty", "id bigint")
+    assert len(empty.maintenance.recommend()) == 0
+    t = healthy(home, partition_by=["s"], sort_by=["id"], format_version=3)
+    t.delete("id = 5", mode="merge-on-read")
+    t.maintenance.compute_table_stats()
+    t.maintenance.compute_partition_stats()
+    found = t.maintenance.recommend()
+    assert found.kinds == () and repr(found) == "default.db.t: nothing to do" and found.to_arrow().num_rows == 0
+
+
+def test_small_files_are_found_by_partition(home: Catalog) -> None:
+    t = healthy(home, partition_by=["s"])
+    for n in range(5):
+        t.append(rows(1000 * (n + 1)).filter(pa.array([i % 2 == 0 for i in range(100)])))  # only partition v0 gets more files
+    assert t.maintenance.recommend().kinds == ("small_files",)
+    sizes = [f["file_size_in_bytes"] for f in t.inspect.files().to_pylist() if f["partition"] == {"s": "v0"}]
+    assert numbers(t, "small_files") == {"files": 6, "bytes": sum(sizes), "files_after": 1, "partitions": 1}
+    (found,) = t.maintenance.recommend()
+    assert found.cost_bytes == 2 * sum(sizes) and found.call == "t.maintenance.rewrite_data_files()"
+    assert found.brings == "a full read opens 2 files instead of 7" and found.seconds_saved > 0
+
+
+def test_files_of_the_wanted_size_are_not_small(home: Catalog) -> None:
+    t = healthy(home, properties={"write.target-file-size-bytes": "600"})
+    for n in range(6):
+        t.append(rows(1000 * (n + 1)))
+    assert all(f["file_size_in_bytes"] > 450 for f in t.inspect.files().to_pylist())
+    assert "small_files" not in t.maintenance.recommend().kinds
+
+
+@pytest.mark.parametrize(("version", "option"), [(3, {"delete-ratio-threshold": "0.1"}), (2, None)])
+def test_deleted_rows_are_counted(home: Catalog, version: int, option: dict[str, str] | None) -> None:
+    t = healthy(home, format_version=version)
+    t.delete("id < 9", mode="merge-on-read")
+    assert t.maintenance.recommend().kinds == ()
+    t.delete("id < 20", mode="merge-on-read")
+    (found,) = t.maintenance.recommend()
+    assert found.kind == "deleted_rows" and found.numbers["rows_deleted"] == 20 and found.numbers["share"] == 0.2
+    assert found.numbers["files"] == 1 and found.cure.verb == "rewrite_data_files"
+    if option is not None:
+        assert found.cure.arguments == {"options": option}
+
+
+def test_equality_deletes_are_found_with_the_files_that_they_apply_to(home: Catalog) -> None:
+    t = healthy(home, partition_by=["s"])
+    with t._begin() as operation:
+        operation.stage(RowDelta(added_deletes=[keys(1, 9, p="v1"), keys(2, 3, "/f.parquet", p="v1")]))
+    (found,) = t.refresh().maintenance.recommend()
+    sizes = [f["file_size_in_bytes"] for f in t.inspect.data_files().to_pylist() if f["partition"] == {"s": "v1"}]
+    assert (found.kind, found.call) == ("equality_deletes", "t.maintenance.convert_equality_deletes()")
+    assert found.numbers == {"delete_files": 2, "records": 4, "files": 1} and found.cost_bytes == sum(sizes)
+
+
+@pytest.mark.parametrize(("version", "files"), [(2, 5), (3, 1)])
+def test_position_delete_files_are_found_from_the_number_that_their_rewriting_takes(home: Catalog, version: int, files: int) -> None:
+    t = healthy(home)
+    deletes = [positions(None, f"/p{n}.parquet") for n in range(files)]
+    for entries, wanted in ((deletes[:-1], ()), (deletes[-1:], ("position_delete_files",))):
+        with t._begin() as operation:
+            operation.stage(RowDelta(added_deletes=entries))
+        if version == 3 and wanted:
+            t.refresh().upgrade(3)
+        assert t.refresh().maintenance.recommend().kinds == wanted
+    assert numbers(t, "position_delete_files") == {"files": files, "bytes": 50 * files, "files_after": 1 if version == 2 else 0}
+
+
+def test_files_that_overlap_in_the_sort_column_are_found(home: Catalog) -> None:
+    apart = healthy(home, "apart", sort_by=["id"], properties={"write.target-file-size-bytes": "600"})
+    mixed = healthy(home, "mixed", sort_by=["id"], properties={"write.target-file-size-bytes": "600"})
+    for n in range(7):
+        apart.append(rows(100 * (n + 1)))
+        mixed.append(rows(n + 1))
+    assert apart.maintenance.recommend().kinds == ()
+    (found,) = mixed.maintenance.recommend()
+    assert (found.kind, found.numbers["files"]) == ("unsorted", 8) and found.numbers["depth"] > 4
+    assert found.cure.arguments["strategy"] == "sort" and "by which the table is sorted" in found.text
+
+
+def test_a_table_without_sort_order_is_never_unsorted(home: Catalog) -> None:
+    t = healthy(home, properties={"write.target-file-size-bytes": "600"})
+    for n in range(7):
+        t.append(rows(n))
+    assert "unsorted" not in t.maintenance.recommend().kinds
+
+
+def test_many_manifests_are_found(home: Catalog) -> None:
+    t = healthy(home, properties={"write.target-file-size-bytes": "600"})
+    for n in range(8):
+        t.append(rows(100 * (n + 1)))
+    assert t.maintenance.recommend().kinds == ()
+    t.append(rows(10_000))
+    (found,) = t.maintenance.recommend()
+    assert (found.kind, found.call) == ("manifests", "t.maintenance.rewrite_manifests()")
+    assert (found.numbers["manifests"], found.numbers["manifests_after"]) == (10, 1)
+
+
+def test_snapshots_beyond_retention_are_found_and_refs_are_kept(home: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    t = home.create_table(
+        "db.t", "id bigint, s string", properties={"commit.manifest.min-count-to-merge": "2", "write.target-file-size-bytes": "600"}
+    )
+    for n in range(12):
+        t.append(rows(100 * n))
+    assert t.maintenance.recommend().kinds == ()
+    now = metadata_files.now_millis()
+    monkeypatch.setattr(metadata_files, "now_millis", lambda: now + 6 * DAY)
+    (found,) = t.maintenance.recommend()
+    assert (found.kind, found.numbers["snapshots"], found.numbers["expirable"]) == ("snapshots", 12, 11)
+    assert found.call == "t.maintenance.expire_snapshots(dry_run=False)"
+    first = t.snapshots()[0].snapshot_id
+    t._change(lambda _: MetadataChange(lambda _: (SetSnapshotRef("kept", SnapshotRef(first, "tag")),)))
+    assert numbers(t, "snapshots")["expirable"] == 10
+    with t.update_properties() as update:
+        update.set("gc.enabled", "false")
+    assert t.maintenance.recommend().kinds == ()
+
+
+def test_old_metadata_files_are_estimated_not_listed(home: Catalog) -> None:
+    t = healthy(home)
+    assert t.maintenance.recommend().kinds == ()
+    number = t.metadata_location.rpartition("/")[2]
+    t._loaded = replace(t._loaded, metadata_location=t.metadata_location.replace(number, "00150" + number[5:]))
+    (found,) = t.maintenance.recommend()
+    assert found.kind == "orphans" and found.numbers == {"metadata_files": 149} and "estimated" in found.text
+
+
+def test_old_statistics_are_found(home: Catalog) -> None:
+    t = healthy(home, partition_by=["s"])
+    t.maintenance.compute_table_stats(columns=["id"])
+    t.maintenance.compute_partition_stats()
+    t.append(rows(1000, 10))
+    assert t.maintenance.recommend().kinds == ()
+    t.append(rows(2000, 30))
+    found = t.maintenance.recommend()
+    assert found.kinds == ("table_stats", "partition_stats")
+    assert found[0].call == "t.maintenance.compute_table_stats(columns=['id'])"
+    assert found[0].numbers["changed_share"] == pytest.approx(40 / 140) and found[1].numbers["snapshots_behind"] == 2
+    done = t.maintenance.auto()
+    assert [s.outcome for s in done.steps] == ["done", "done"] and t.maintenance.recommend().kinds == ()
+
+
+def test_findings_read_no_data_file_and_list_nothing(home: Catalog) -> None:
+    t = healthy(home, partition_by=["s"], sort_by=["id"])
+    for n in range(6):
+        t.append(rows(n))
+    t.delete("id < 50", mode="merge-on-read")
+    for file in (Path(t.location()) / "data").rglob("*.parquet"):
+        file.unlink()
+    assert "small_files" in t.maintenance.recommend().kinds
+
+
+# --- auto
+
+
+def finding(kind: str, cost: int = 100, verb: str = "cure", share_option: str | None = None, files: int = 0) -> Finding:
+    return Finding(kind, kind, {"files": files}, cost, cost / 100, "", 1.0, Cure(verb, {"x": kind}, share_option))
+
+
+class Verbs:
+    """Cures that end their ailment, or fail."""
+
+    def __init__(self, *findings: Finding):
+        self.left, self.calls = list(findings), []  # type: ignore[var-annotated]
+
+    def recommend(self) -> Findings:
+        return Findings(self.left, "t")
+
+    def run(self, verb: str) -> Callable[..., Any] | None:
+        def cure(**arguments: Any) -> ProcedureResult:
+            self.calls.append((verb, arguments))
+            if verb == "lost":
+                raise CommitFailedException("another writer was first")
+            if verb == "unclear":
+                raise CommitStateUnknownException("no answer")
+            if not arguments["dry_run"]:
+                self.left = [f for f in self.left if f.kind != arguments["x"]]
+            return ProcedureResult(bytes_rewritten=7)
+
+        return None if verb == "missing" else cure
+
+    def auto(self, **budget: Any) -> AutoResult:
+        return auto(self.recommend, self.run, **budget)
+
+
+def outcomes(result: AutoResult) -> list[str]:
+    return [s.outcome for s in result.steps]
+
+
+def test_cures_run_in_order_until_the_budget_is_spent() -> None:
+    verbs = Verbs(finding("a"), finding("b", 500), finding("c"))
+    result = verbs.auto(budget_bytes=250)
+    assert outcomes(result) == ["done", "over budget", "done"] and [c[1]["x"] for c in verbs.calls] == ["a", "c"]
+    assert result.bytes_rewritten == 14 and outcomes(verbs.auto()) == ["done"]
+
+
+def test_a_cure_that_can_be_done_in_parts_takes_what_fits() -> None:
+    verbs = Verbs(finding("a", 1000, share_option="max-files-to-rewrite", files=40))
+    result = verbs.auto(budget_bytes=500)
+    assert outcomes(result) == ["partly"] and verbs.calls[0][1]["options"] == {"max-files-to-rewrite": "20"}
+    few = Verbs(finding("a", 1000, share_option="max-files-to-rewrite", files=40))
+    assert outcomes(few.auto(budget_bytes=100)) == ["over budget"] and few.calls == []
+    assert outcomes(Verbs(finding("a", 1000)).auto(budget_minutes=5)) == ["over budget"]
+
+
+def test_a_dry_run_plans_all_cures_and_changes_nothing() -> None:
+    verbs = Verbs(finding("a"), finding("b"))
+    assert outcomes(verbs.auto(dry_run=True)) == ["planned", "planned"]
+    assert all(arguments["dry_run"] for _, arguments in verbs.calls) and len(verbs.left) == 2
+
+
+def test_a_cure_that_fails_is_reported_and_the_others_run() -> None:
+    verbs = Verbs(finding("a", verb="lost"), finding("b", verb="missing"), finding("c"))
+    result = verbs.auto()
+    assert outcomes(result) == ["failed", "failed", "done"] and [s.kind for s in result.failed] == ["a", "b"]
+    assert "another writer was first" in str(result.steps[0].error) and result.to_arrow().num_rows == 3
+
+
+def test_after_an_unknown_outcome_nothing_more_is_done() -> None:
+    verbs = Verbs(finding("a", verb="unclear"), finding("b"))
+    assert outcomes(verbs.auto()) == ["unknown"] and len(verbs.calls) == 1
+
+
+def test_budgets_must_be_above_zero() -> None:
+    for budget in ({"budget_bytes": 0}, {"budget_minutes": -1}):
+        with pytest.raises(InvalidInput, match="must be above 0"):
+            Verbs().auto(**budget)

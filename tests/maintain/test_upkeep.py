@@ -1,0 +1,190 @@
+"""Maintenance beside a stream: when a task is due, who may run it, and what happens when it fails."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import time
+
+import pyarrow as pa
+import pytest
+
+import frazil
+from frazil.errors import InvalidInput
+from frazil.maintain.lease import LEASE, LeaseHeld, is_held, lease
+from frazil.maintain.procedure import MaintainedTable, ProcedureResult
+from frazil.maintain.stream_tasks import upkeep
+from frazil.maintain.triggers import Counted, TaskOptions, upkeep_options
+from frazil.maintain.upkeep import Upkeep
+from frazil.ops.in_process import IN_PROCESS
+from frazil.spec.properties import MAINTENANCE
+from frazil.tasks.runner import InProcess
+
+
+@pytest.fixture
+def table(tmp_path):
+    catalog = frazil.load_catalog("upkeep", type="path", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    return catalog.create_table("db.t", "id bigint")
+
+
+def maintained(table) -> MaintainedTable:
+    table.refresh()
+    return MaintainedTable(table._backend, table._loaded, "db.t", IN_PROCESS, InProcess(), table._show)
+
+
+def add(table, *ids):
+    table.append(pa.table({"id": list(ids)}))
+
+
+def task(name="rewrite", **limits):
+    return TaskOptions(name, {k.replace("_", "-"): v for k, v in limits.items()})
+
+
+def test_options_are_parted_from_those_of_the_stream():
+    given = {
+        "maintenance.rewrite.every-commits": "10", "maintenance.rewrite.min-input-files": 2, "maintenance.expire.enabled": "true",
+        "maintenance.orphans.enabled": "false", "maintenance.lease-duration": "10 min", "write-mode": "upsert",
+    }  # fmt: skip
+    options, rest = upkeep_options(given)
+    assert rest == {"write-mode": "upsert"} and options is not None and options.lease_seconds == 600
+    assert [(t.task, dict(t.limits), dict(t.arguments)) for t in options.tasks] == [
+        ("rewrite", {"commits": 10}, {"min-input-files": 2}),
+        ("expire", {"commits": 10, "interval": 3_600_000}, {}),
+    ]
+    assert upkeep_options({"a": 1}) == (None, {"a": 1})
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"maintenance.compact.every-commits": 3}, "is not an option of maintenance"),
+        ({"maintenance.rewrite.every-moons": 3}, "is not a trigger"),
+        ({"maintenance.rewrite.every-commits": 0}, "at least 1"),
+        ({"maintenance.rewrite.enabled": "perhaps"}, "true or false"),
+        ({"maintenance.rewrite.every-interval": "soon"}, "must be a duration"),
+        ({"maintenance.rewrite.strategy": "sort"}, "Nothing says when"),
+    ],
+)
+def test_options_that_cannot_be_are_refused_by_name(given, told):
+    with pytest.raises(InvalidInput, match=told):
+        upkeep_options(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"maintenance.rewrite.every-commits": 3, "maintenance.rewrite.no-such": 1}, "no-such"),
+        ({"maintenance.expire.every-commits": 3, "maintenance.expire.older-than": 1}, "older-than"),
+        ({"maintenance.expire.every-commits": 3, "maintenance.expire.retain-last": 0}, "at least 1"),
+        ({"maintenance.orphans.every-commits": 3, "maintenance.orphans.min-age": "1 h"}, "at least a day"),
+        ({"maintenance.convert.every-commits": 3, "maintenance.convert.strategy": 1}, "no argument"),
+    ],
+)
+def test_arguments_of_tasks_are_checked_before_the_query_starts(table, given, told):
+    options, _ = upkeep_options(given)
+    with pytest.raises(InvalidInput, match=told):
+        upkeep(options, table.metadata)
+
+
+def test_what_others_commit_counts_and_maintenance_does_not(table):
+    counted = Counted(int(time.time() * 1000) - 1000)
+    for n in range(4):
+        add(table, n)
+    counted = counted.up_to(table.metadata, "main")
+    assert counted.counts["commits"] == 4 and counted.counts["data-files"] == 4 and counted.counts["data-file-size"] > 0
+    assert counted.up_to(table.metadata, "main").counts == counted.counts
+    table.maintenance.rewrite_data_files(options={"min-input-files": 2})
+    assert table.current_snapshot().operation == "replace"
+    add(table, 9)
+    counted = counted.up_to(table.metadata, "main")
+    assert counted.counts["commits"] == 5
+    assert counted.is_due(task(commits=5), 0) and counted.is_due(task(commits=6), 0) is None
+    assert counted.is_due(task(interval=1000), counted.since_ms + 1000) and not counted.is_due(task(interval=1001), counted.since_ms + 1000)
+
+
+def test_a_task_runs_after_its_number_of_commits_and_then_counts_anew(table):
+    options, _ = upkeep_options({"maintenance.rewrite.every-commits": 3, "maintenance.rewrite.min-input-files": 2})
+    told = []
+    running = upkeep(options, table.metadata, lambda name, result: told.append((name, result)))
+    files = []
+    for n in range(7):
+        add(table, n)
+        running.after_commit(maintained(table))
+        table.refresh()
+        files.append(table.inspect.files().num_rows)
+    assert files == [1, 2, 1, 2, 3, 1, 2]
+    assert [(name, r.rewritten_data_files_count) for name, r in told] == [("rewrite", 3), ("rewrite", 4)]
+    assert sorted(table.to_arrow()["id"].to_pylist()) == list(range(7))
+    assert not is_held(table.metadata) and "at" in json.loads(table.metadata.properties[f"{MAINTENANCE.prefix}rewrite"])
+
+
+def test_a_query_that_starts_again_counts_from_the_last_run(table):
+    options, _ = upkeep_options({"maintenance.rewrite.every-commits": 3, "maintenance.rewrite.min-input-files": 2})
+    first = upkeep(options, table.metadata)
+    for n in range(3):
+        add(table, n)
+        first.after_commit(maintained(table))
+    for n in range(2):
+        time.sleep(0.002)
+        add(table, n)
+    again = upkeep(options, table.metadata)
+    assert again.after_commit(maintained(table)) is None
+    add(table, 5)
+    assert again.after_commit(maintained(table)) is not None
+
+
+def test_a_task_that_fails_is_told_and_the_stream_goes_on(table, caplog):
+    def fails(_, __):
+        raise OSError("disk on fire")
+
+    options, _ = upkeep_options({"maintenance.rewrite.every-commits": 1})
+    told = []
+    running = Upkeep(options, {"rewrite": fails}, lambda name, error: told.append(error))
+    with caplog.at_level(logging.WARNING, "frazil.maintain"):
+        for n in range(3):
+            add(table, n)
+            assert running.after_commit(maintained(table)) is None
+    assert len(told) == 1 and "disk on fire" in str(told[0]) and "the stream goes on" in caplog.text
+    table.refresh()
+    assert not is_held(table.metadata)
+
+
+def test_one_task_at_a_time_works_on_a_table(table):
+    ran = []
+    options, _ = upkeep_options({"maintenance.rewrite.every-commits": 1})
+    running = Upkeep(options, {"rewrite": lambda *_: ran.append(1) or ProcedureResult()})
+    with lease(maintained(table), "expire", 60):
+        with pytest.raises(LeaseHeld, match="expire"), lease(maintained(table), "rewrite", 60):
+            raise AssertionError("two owners")
+        add(table, 1)
+        running.after_commit(maintained(table))
+        assert not ran
+    table.refresh()
+    assert LEASE not in table.metadata.properties
+
+
+@pytest.mark.parametrize("how", ["ended", "too late", "no lease at all"])
+def test_a_lease_ends_with_its_owner_or_its_time(table, how):
+    mark = {
+        "task": "rewrite", "until": int(time.time() * 1000) + (60_000 if how == "ended" else -1), "host": socket.gethostname(),
+        "process": os.getpid() if how == "too late" else 2**22 + 1, "started": "1", "token": "x",
+    }  # fmt: skip
+    with table.transaction() as tx:
+        tx.set_properties(**{LEASE: json.dumps(mark) if how != "no lease at all" else "{}"})
+    table.refresh()
+    assert not is_held(table.metadata)
+    with lease(maintained(table), "rewrite", 60):
+        table.refresh()
+        assert is_held(table.metadata)
+    table.refresh()
+    assert not is_held(table.metadata)
+
+
+def test_a_lease_of_another_machine_counts_until_its_time(table):
+    mark = {"task": "rewrite", "until": int(time.time() * 1000) + 60_000, "host": "elsewhere", "process": 1, "started": "1", "token": "x"}
+    table.transaction().set_properties(**{LEASE: json.dumps(mark)}).commit_transaction()
+    table.refresh()
+    assert is_held(table.metadata)

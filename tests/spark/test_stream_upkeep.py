@@ -1,0 +1,61 @@
+"""Maintenance in a stream that writes: due tasks run after the commit, and the stream goes on whatever happens to them."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+import frazil
+from frazil.errors import InvalidInput
+from tests.spark.test_stream_sink import drained, folder, held, stream
+
+pytestmark = pytest.mark.spark
+UPSERT = {"mode": "upsert", "key_columns": "id"}
+
+
+@pytest.fixture
+def table(catalog):
+    catalog.create_namespace("db") if not catalog.namespace_exists("db") else None
+    return catalog.create_table("db.kept", "id bigint, p string, v bigint", format_version=3)
+
+
+def write(spark, table, tmp_path, batches, **options):
+    where = folder(tmp_path, *batches)
+    writer = table.write_stream(stream(spark, where), **UPSERT, **options).option("checkpointLocation", str(tmp_path / "check"))
+    return drained(writer.trigger(availableNow=True))
+
+
+def test_a_stream_compacts_and_expires_what_it_has_written(spark, table, tmp_path):
+    batches = [[(n % 4, "a", n), (100 + n, "b", n)] for n in range(6)]
+    options = {
+        "maintenance.rewrite.every-commits": 3, "maintenance.rewrite.min-input-files": 2, "maintenance.rewrite.delete-file-threshold": 1,
+        "maintenance.expire.every-commits": 6, "maintenance.expire.max-snapshot-age": "0 s",
+    }  # fmt: skip
+    write(spark, table, tmp_path, batches, **options)
+    rows = {}
+    for batch in batches:
+        rows |= {row[0]: row for row in batch}
+    assert held(table) == sorted(rows.values(), key=repr)
+    files = table.inspect.files()
+    assert files.num_rows == 1 and set(files["content"].to_pylist()) == {0}
+    assert len(table.snapshots()) == 1
+    assert "frazil.maintenance.lease" not in table.metadata.properties
+
+
+def test_a_task_that_fails_does_not_stop_the_stream(spark, table, tmp_path, caplog, monkeypatch):
+    def fails(*_, **__):
+        raise OSError("no room left")
+
+    monkeypatch.setattr("frazil.maintain.stream_tasks.rewrite_data_files", fails)
+    with caplog.at_level(logging.WARNING, "frazil.maintain"):
+        write(spark, table, tmp_path, [[(1, "a", 1)], [(2, "a", 2)]], **{"maintenance.rewrite.every-commits": 1})
+    assert held(table) == [(1, "a", 1), (2, "a", 2)]
+    assert "no room left" in caplog.text and "the stream goes on" in caplog.text
+
+
+def test_options_of_maintenance_are_checked_before_the_query_starts(spark, table, tmp_path):
+    for options in ({"maintenance.rewrite.every-moons": 1}, {"maintenance.rewrite.every-commits": 1, "maintenance.rewrite.no-such": 1}):
+        with pytest.raises(InvalidInput, match=r"every-moons|no-such"):
+            write(spark, table, tmp_path, [[(1, "a", 1)]], **options)
+    assert held(table) == [] and frazil.load_table(table.location()).current_snapshot() is None
