@@ -25,12 +25,14 @@ from tests.spark.deleting import take_keys, take_positions
 PARTS = ("a", "b", None)
 
 
-def made(folder: Path, version: int = 2, spec: Sequence[str] = (), **properties: str) -> Table:
+def made(folder: Path, version: int = 2, spec: Sequence[str] = (), name: str = "t", **properties: str) -> Table:
     """An empty table: id, p (in which the tests partition), n."""
     catalog = frazil.load_catalog("test", type="path", warehouse=str(folder / "wh"))
-    catalog.create_namespace("db")
+    catalog.create_namespace_if_not_exists("db")
     given = {k.replace("__", ".").replace("_", "-"): v for k, v in properties.items()}
-    return catalog.create_table("db.t", "id bigint, p string, n int", partition_by=list(spec), format_version=version, properties=given)
+    return catalog.create_table(
+        f"db.{name}", "id bigint, p string, n int", partition_by=list(spec), format_version=version, properties=given
+    )
 
 
 def filled(t: Table, count: int = 3, each: int = 40) -> Table:

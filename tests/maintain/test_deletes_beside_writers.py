@@ -67,6 +67,7 @@ OTHERS: dict[str, Other] = {
     "upsert": upsert,
     "equality deletes": lambda t: by_keys(t, [6, 50, 90]),
     "compaction": lambda t: compacted(t)(t),
+    "rewrite_data_files": lambda t: t.maintenance.rewrite_data_files(options={"rewrite-all": True}, runner="in-process"),
     "the same conversion": convert,
     "the same rewrite": rewrite,
     "a rollback": lambda t: t.manage_snapshots().rollback_to_snapshot(t.snapshots()[-2].snapshot_id).commit(),
@@ -131,6 +132,26 @@ def test_an_older_compaction_that_comes_later_is_refused(version: int, tmp_path:
     with pytest.raises(ValidationException, match="found new position delete for replaced data file"):
         late(t)
     assert rows(t) == before and not leftovers(t)
+
+
+@VERSIONS
+@pytest.mark.parametrize("granularity", ["file", "partition"])
+def test_rewrite_data_files_carries_over_what_a_conversion_and_a_rewrite_leave(version: int, granularity: str, tmp_path: Path) -> None:
+    t = filled(made(tmp_path, version, write__delete__granularity=granularity), 3)
+    by_position(t, [2, 42], granularity)
+    want: list[Any] = []
+
+    def other(same: Table) -> None:
+        by_keys(same, range(0, 120, 6))
+        by_position(same, [3, 43, 83], granularity)
+        convert(same.refresh())
+        rewrite(same.refresh())
+        want.append(rows(same))
+        assert "equality" not in delete_files(same)
+
+    flaky = while_committing(t, other)
+    t.refresh().maintenance.rewrite_data_files(options={"rewrite-all": True}, runner="in-process")
+    assert len(flaky.fired) == 2 and rows(t) == want[0] and not leftovers(t)
 
 
 @VERSIONS

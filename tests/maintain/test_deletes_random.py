@@ -16,7 +16,20 @@ from tests.builders.files_on_disk import leftovers
 from tests.maintain.deletes import PARTS, append, by_bounded_keys, by_keys, by_position, delete_files, ids, made, while_committing
 from tests.maintain.test_deletes_beside_writers import compacted
 
-STEPS = ("append", "positions", "keys", "bounded", "two columns", "convert", "convert some", "rewrite", "compact", "delete", "update")
+STEPS = (
+    "append",
+    "positions",
+    "keys",
+    "bounded",
+    "two columns",
+    "convert",
+    "convert some",
+    "rewrite",
+    "compact",
+    "rewrite data",
+    "delete",
+    "update",
+)
 
 
 @dataclass
@@ -69,6 +82,8 @@ def step(name: str, t: Table, m: Model) -> None:
         case "rewrite":
             options = {"rewrite-all": "true", "max-file-group-size-bytes": m.rng.choice([2000, 10**9])}
             t.refresh().maintenance.rewrite_position_delete_files(options=options, runner="in-process")
+        case "rewrite data":
+            t.refresh().maintenance.rewrite_data_files(options={"rewrite-all": "true"}, runner="in-process")
         case "compact":
             if t.refresh().current_snapshot() is not None and list(t.scan().plan_files()):
                 compacted(t)(t)
@@ -94,7 +109,7 @@ def test_rows_are_those_of_a_plain_list_after_every_step_and_in_every_snapshot(s
     for name in ["append", *(rng.choice(STEPS) for _ in range(14)), "convert", "rewrite"]:
         done.append(name)
         if name in ("convert", "rewrite", "convert some") and rng.random() < 0.4:
-            other = rng.choice(["append", "delete", "bounded", "keys", "compact", "update"])
+            other = rng.choice(["append", "delete", "bounded", "keys", "compact", "rewrite data", "update"])
             done.append(f"({other})")
             while_committing(t, lambda same, other=other: step(other, same, m))  # type: ignore[misc]
             step_with(name, t, m)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -243,3 +244,34 @@ def test_java_and_pyiceberg_read_what_is_left(version: int, tmp_path: Path, java
     want = sum_of(t)
     for found in (java_check([t.location()])[t.location()], pyiceberg_check([t.location()])[t.location()]):
         assert found["ok"] and {"rows": found["rows"], "sum": found["sum"]} == want, found
+
+
+JAVA = """
+import json
+rows = {}
+for name in sys.argv[3:]:
+    table = f"j.db.{name}"
+    [told] = spark.sql(f"call j.system.rewrite_position_delete_files(table => 'db.{name}', options => map('rewrite-all', 'true'))").collect()
+    rows[name] = [told.asDict(), sorted(r[0] for r in spark.sql(f"select id from {table}").collect())]
+print("RESULT" + json.dumps(rows))
+"""
+
+
+@pytest.mark.java
+def test_javas_procedure_runs_after_ours_and_ours_after_javas(tmp_path: Path, java_check: Any) -> None:
+    tables, want = {}, {}
+    for name, granularity, before in (("first", "partition", True), ("second", "partition", False), ("third", "file", False)):
+        t = filled(made(tmp_path, 2, ("p",), name=name, write__delete__granularity=granularity))
+        for n in range(3):
+            by_position(t, [3 * n, 3 * n + 1, 41 + 3 * n], granularity)
+        if before:
+            assert counts(rewrite(t, ALL))[1] == 3
+        tables[name], want[name] = t, (ids(t), counts(rewrite(t, ALL, dry_run=True)))
+    said = java_check.run(JAVA, tmp_path / "wh", *tables, timeout=900)
+    java = json.loads(said.partition("RESULT")[2].splitlines()[0])
+    for name, t in tables.items():
+        told, there = java[name]
+        assert there == want[name][0] == ids(t), name
+        assert (told["rewritten_delete_files_count"], told["added_delete_files_count"]) == want[name][1], name
+        done = rewrite(t, ALL)
+        assert ids(t) == there and set(told) == set(done.to_arrow().column_names), name

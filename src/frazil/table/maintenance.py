@@ -256,10 +256,10 @@ class MaintenanceTable:
 
     def rewrite_position_delete_files(
         self,
-        where: Any = None,
         options: Mapping[str, Any] | None = None,
+        where: Any = None,
+        branch: str | None = None,
         *,
-        branch: str = MAIN_BRANCH,
         dry_run: bool = False,
         progress: ProgressCallback | None = None,
         runner: Any = None,
@@ -271,13 +271,13 @@ class MaintenanceTable:
         `where`: only partitions that may hold matching rows. `options`: Java's, as `{"rewrite-all": "true"}`.
         """
         table = self._table(runner, spark)
-        return delete_files.rewrite_position_delete_files(table, where, options, branch, dry_run=dry_run, callback=progress)
+        return delete_files.rewrite_position_delete_files(table, where, options, branch or MAIN_BRANCH, dry_run=dry_run, callback=progress)
 
     def convert_equality_deletes(
         self,
         where: Any = None,
+        branch: str | None = None,
         *,
-        branch: str = MAIN_BRANCH,
         dry_run: bool = False,
         progress: ProgressCallback | None = None,
         runner: Any = None,
@@ -288,4 +288,4 @@ class MaintenanceTable:
         `where`: only data files that may hold matching rows. A dry run reads the data files too, since nothing else tells what is deleted.
         """
         table = self._table(runner, spark)
-        return convert_equality.convert_equality_deletes(table, where, branch, dry_run=dry_run, callback=progress)
+        return convert_equality.convert_equality_deletes(table, where, branch or MAIN_BRANCH, dry_run=dry_run, callback=progress)
