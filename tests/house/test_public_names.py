@@ -18,8 +18,8 @@ from frazil.table.catalog import Catalog
 from frazil.table.changes import ChangesScan
 from frazil.table.creation import CreateTableTransaction
 from frazil.table.inspect import InspectTable
-from frazil.table.merge import MergeBuilder
 from frazil.table.maintenance import MaintenanceTable
+from frazil.table.merge import MergeBuilder
 from frazil.table.metadata_table import MetadataTable
 from frazil.table.scan import DataScan, IncrementalAppendScan
 from frazil.table.static import StaticTable
