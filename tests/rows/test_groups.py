@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from frazil.rows.groups import grouped
+from frazil.rows.groups import grouped, in_few_groups
 from frazil.scan.options import SplitOptions
 
 MB = 1 << 20
@@ -24,6 +24,14 @@ def test_eight_files_on_two_slots_make_four_groups():
 def test_small_files_go_together():
     assert len(grouped([task(MB)] * 4, 8, SplitOptions())) == 1
     assert len(grouped([task(1)] * 64, 1, SplitOptions())) == 2  # 64 times the cost of opening a file
+
+
+def test_many_small_files_make_few_groups_where_a_stream_changes_them_again_and_again():
+    few = in_few_groups(SplitOptions())
+    assert len(grouped([task(MB // 8)] * 64, 2, SplitOptions())) == 4 and len(grouped([task(MB // 8)] * 64, 2, few)) == 1
+    assert [len(g) for g in grouped([task(41 * MB)] * 8, 2, few)] == [2, 2, 2, 2], "large files are spread as ever"
+    assert len(grouped([task(1)] * 640, 2, few)) == 4, "and so are very many"
+    assert in_few_groups(SplitOptions(open_file_cost=1)).open_file_cost == 1
 
 
 def test_files_of_a_partition_lie_in_neighbouring_groups():

@@ -82,9 +82,9 @@ def stage_merge(step: Step, rows: InputFrame, merge: Merge, mode: str | None = N
 
 
 def stage_ready(step: Step, source: MergeSource, merge: Merge, mode: Mode) -> StagedWrite:
-    """Write the files of an upsert whose source is staged and holds each key once, and return them with the action that commits them.
-    Columns that only the source has are ignored; rows that would not change are left as they are."""
-    return _joined(step, source, _bound(step, source.schema, merge, True), mode, ())
+    """Write the files of a stream's upsert whose source is staged and holds each key once, and return them with the action that commits
+    them. Columns that only the source has are ignored; rows that would not change are left as they are."""
+    return _joined(step, source, _bound(step, source.schema, merge, True), mode, (), recurs=True)
 
 
 def _compared_otherwise(column: str) -> InvalidInput:
@@ -116,7 +116,7 @@ def _in_tasks(step: Step, ready: ReadySource, bound: BoundMerge, mode: Mode, uni
         forget(source)
 
 
-def _joined(step: Step, source: MergeSource, bound: BoundMerge, mode: Mode, unique: Sequence[str]) -> StagedWrite:
+def _joined(step: Step, source: MergeSource, bound: BoundMerge, mode: Mode, unique: Sequence[str], *, recurs: bool = False) -> StagedWrite:
     """Join the source with the table's files in the tasks of the runner, then insert the source rows that matched no file."""
     pairing = Pairing(bound, source)
     if unique:
@@ -124,7 +124,7 @@ def _joined(step: Step, source: MergeSource, bound: BoundMerge, mode: Mode, uniq
     where = bound.target_filter(reach(pairing))
     plan = step.plan(where)
     decider = MergeDecider(step.read(plan), bound, source, step.lineage, bool(bound.not_matched))
-    changed = step.change(list(step.tasks(plan)), step.context(plan, mode, decider), plan)
+    changed = step.change(list(step.tasks(plan)), step.context(plan, mode, decider), plan, recurs=recurs)
     inserted = _inserted(step, source, bound, changed.reports) if bound.not_matched else Inserted()
     counts = MergeCounts()
     for report in changed.reports:

@@ -31,7 +31,7 @@ from frazil.ops.session import SessionSettings
 from frazil.ops.stage import StagedWrite
 from frazil.ops.target import WriteTarget
 from frazil.rows.change import ChangeContext, Changed, Decider, change_files, combined
-from frazil.rows.groups import grouped
+from frazil.rows.groups import grouped, in_few_groups
 from frazil.rows.modes import COPY_ON_WRITE, Kind, Mode, distribution_of, granularity_of, isolation_of
 from frazil.scan.columns import metadata_columns
 from frazil.scan.plan import Plan, ScanOptions, plan
@@ -194,9 +194,11 @@ class Step:
             self.read(plan), self.write, mode, granularity_of(self.metadata, options), self.metadata.format_version, self.lineage, decider
         )
 
-    def change(self, tasks: Sequence[FileScanTask], context: ChangeContext, plan: Plan) -> Changed:
-        """Let the runner change these files as the context's decider says, and combine the results of its tasks."""
-        groups = grouped(tasks, self.runner.parallelism, plan.options.split)
+    def change(self, tasks: Sequence[FileScanTask], context: ChangeContext, plan: Plan, *, recurs: bool = False) -> Changed:
+        """Let the runner change these files as the context's decider says, and combine the results of its tasks. `recurs`: a stream does it
+        again and again, so that small files count less than few new files (`rows.groups.in_few_groups`)."""
+        split = in_few_groups(plan.options.split) if recurs else plan.options.split
+        groups = grouped(tasks, self.runner.parallelism, split)
         return combined(self.run(partial(change_files, context), groups))
 
     def run(self, work: Callable[[G], R], groups: Sequence[G]) -> list[R]:

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from frazil.scan.options import MIN_ADAPTIVE_SPLIT, SplitOptions
 from frazil.scan.tasks import FileScanTask
 
 T = TypeVar("T")
+FEW = 64  # small files that a group of `in_few_groups` holds at least, if there are so many
 ROUNDS = 2  # groups per slot, if there are enough files: with smaller groups, slots wait less for the last group to end
 
 
 def grouped(tasks: Iterable[FileScanTask], parallelism: int, split: SplitOptions) -> list[tuple[FileScanTask, ...]]:
     """Group whole files into groups of about one size; files of a partition lie together, so that few tasks write to each partition."""
     return packed(tasks, parallelism, split, lambda t: t)
+
+
+def in_few_groups(split: SplitOptions) -> SplitOptions:
+    """Return the options with which many small files make few groups, for changes that a stream repeats batch after batch.
+
+    Each group writes a data file for the rows that it changes. With the usual cost of opening a file every few small files make a group, so
+    that each batch adds as many files as there are groups, and the next batch has to look into all of them.
+    """
+    return replace(split, open_file_cost=min(split.open_file_cost, MIN_ADAPTIVE_SPLIT // FEW))
 
 
 def packed(items: Iterable[T], parallelism: int, split: SplitOptions, task_of: Callable[[T], FileScanTask]) -> list[tuple[T, ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import random
 import signal
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 import frazil
 from frazil.commit.actions import MetadataChange
 from frazil.errors import CommitFailedException, CommitStateUnknownException, ValidationError
+from frazil.spec.data_file import DataFileContent
 from frazil.spec.updates import RemoveSnapshots, SetProperties
 from frazil.stream.sink.equality import RowsOutOfReach
 from frazil.stream.sink.options import MODES
@@ -255,6 +257,15 @@ def test_equality_deletes_and_rows_of_a_batch_share_one_sequence_number(table: T
     sink_of(table, **ALL["equality-deletes"]).commit(1, rows_of(*SECOND))
     entries = [(e["data_file"]["content"], e["sequence_number"]) for e in table.refresh().inspect.entries().to_pylist()]
     assert sorted(entries) == [(0, 1), (0, 2), (2, 1), (2, 2)]
+
+
+def test_a_batch_that_looks_up_keys_in_many_small_files_adds_one_data_file(table: Table) -> None:
+    sink = sink_of(table, **ALL["lookup"])
+    rand = random.Random(1)
+    for number in range(24):  # each but the first changes rows of every file before it
+        result = sink.commit(number, rows_of(*((key, "a", number) for key in (rand.sample(range(600), 60) if number else range(600)))))
+        assert result.files_added == 1, number
+    assert [contents(table).count(DataFileContent.DATA), len(held(table))] == [24, 600]
 
 
 def test_rows_of_an_older_partition_spec_are_found_by_equality_deletes(tmp_path: Path) -> None:
