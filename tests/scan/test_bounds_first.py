@@ -8,7 +8,7 @@ import pytest
 
 from frazil.codec import avro_write
 from frazil.expr.parse import parse
-from frazil.scan import bounds_first
+from frazil.scan.listing import bounds_first
 from frazil.scan.manifests import clear_caches
 from frazil.scan.plan import plan
 from frazil.spec.partitioning import PartitionSpec

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from frazil.expr import nodes as n
-from frazil.scan import bounds_first
+from frazil.scan.listing import bounds_first
 from frazil.scan.manifests import clear_caches
 from frazil.scan.plan import plan
 from frazil.spec.partitioning import PartitionField, PartitionSpec

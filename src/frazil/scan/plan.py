@@ -22,11 +22,11 @@ from frazil.expr.bind import bind
 from frazil.expr.bound import Bound, Constant, references
 from frazil.expr.building import from_numpy, scalar
 from frazil.expr.nodes import AlwaysTrue, Predicate
-from frazil.scan.bounds_first import prune_by_bounds_first
 from frazil.scan.combine import CombinedTask, combine_for
 from frazil.scan.deletes import DeleteEntries, DeleteIndex, attach, read_deletes
 from frazil.scan.explain.delete_report import Reason
 from frazil.scan.explain.explanation import Explanation
+from frazil.scan.listing.bounds_first import prune_by_bounds_first
 from frazil.scan.listing.listed_twice import refuse_files_listed_twice
 from frazil.scan.listing.numbering import FileNumbers, number_files
 from frazil.scan.manifests import (
