@@ -22,9 +22,7 @@ def listed(part: str) -> set[str]:
 
 def test_every_write_option_is_documented_and_every_documented_one_accepted() -> None:
     documented = listed(TEXT.split("<!-- write options -->")[1])
-    known = {f.name.replace("_", "-") for f in fields(WriteOptions)} - {"snapshot-properties", "of-session", "named-for"} | {
-        "snapshot-property.<name>"
-    }
+    known = {f.name.replace("_", "-") for f in fields(WriteOptions)} - {"snapshot-properties", "of-session", "named-for"} | {"snapshot-property.<name>"}
     assert documented == known
     for name in documented - {"snapshot-property.<name>"}:
         assert write_options({name: None}) == write_options({name.replace("-", "_"): None}) == WriteOptions()
