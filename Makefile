@@ -10,7 +10,7 @@ ARGS ?=
 , := ,
 # The tests of one room wait for no server that they do not ask.
 ASKING := $(or $(if $(filter tests/%,$(ARGS)),,all),$(filter tests/catalog% tests/storage%,$(ARGS)))
-SERVED := $(if $(ASKING),PYTHON=$(abspath $(PY)) SERVICES_CACHE=$(abspath $(CACHE))/services tests/services/with.sh postgres$(,)mariadb$(,)s3)
+SERVED := $(if $(ASKING),PYTHON=$(abspath $(PY)) SERVICES_CACHE=$(abspath $(CACHE))/services tests/services/with.sh postgres$(,)mariadb$(,)s3$(,)iceberg_rest)
 # All that is fetched stays in the checkout: pip's wheels, Maven's jars (tests/peers/setup.sh and tests/services have their repository there).
 export PIP_CACHE_DIR ?= $(abspath $(CACHE))/pip
 export FRAZIL_TEST_CACHE := $(abspath $(CACHE))
