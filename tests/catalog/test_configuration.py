@@ -209,5 +209,5 @@ def test_a_type_of_catalog_is_added_in_one_place(monkeypatch: pytest.MonkeyPatch
         load_backend("s", environ=NOTHING, type="shelf")
     with pytest.raises(InvalidInput, match=r"Unknown catalog property plank .*Did you mean planks\?"):
         load_backend("s", environ=NOTHING, type="shelf", plank="oak")
-    with pytest.raises(InvalidInput, match="path, sql, memory and shelf"):
+    with pytest.raises(InvalidInput, match="path, sql, memory, rest and shelf"):
         load_backend("s", environ=NOTHING, type="rack")

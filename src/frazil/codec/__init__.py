@@ -16,6 +16,7 @@ __all__ = [
     "deletion_vector",
     "guard",
     "json_nouns",
+    "json_updates",
     "manifest",
     "manifest_list",
     "metadata_json",

@@ -1,4 +1,4 @@
-"""Authenticate requests to a REST catalog: none, basic, a bearer token, or OAuth2 (client credentials, token exchange, renewal in time)."""
+"""Hold the authentication of requests to a REST catalog: none, basic, a bearer token, or OAuth2 (client credentials, token exchange, renewal in time)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Authentication:
             return f"Bearer {self._token}"
 
     def renewed(self, refused: str | None) -> bool:
-        """Get another token after the server has refused the header `refused`; True: there is another one, so ask again."""
+        """Load another token after the server has refused the header `refused`; True: there is another one, so ask again."""
         if self.settings.kind != "oauth2" or not self._can_renew():
             return False
         with self._lock:

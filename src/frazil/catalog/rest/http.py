@@ -1,4 +1,4 @@
-"""Send requests to a REST catalog's server over pooled connections, with time limits, bounded answers, and retries where they are safe.
+"""Call a REST catalog's server over pooled connections, with time limits, bounded answers, and retries where they are safe.
 
 A request that only reads is sent again after a lost connection, 429, 502, 503 or 504. One that changes something is sent again only if it
 certainly was not handled: no connection could be made, or the server answered 429. No redirect is followed: a token could go astray.
@@ -43,7 +43,7 @@ class Answer:
 
 
 class Client:
-    """Send requests to one server. It may be used by several threads; a process that was forked opens connections of its own."""
+    """Call one server. It may be used by several threads; a process that was forked opens connections of its own."""
 
     def __init__(self, settings: Settings):
         self.settings = settings
@@ -71,7 +71,7 @@ class Client:
         headers: Mapping[str, str] | None = None,
         bearer: str | None = None,
     ) -> Answer:
-        """Send a request for a path below the server's address and return its answer, also one that reports an error.
+        """Call a path below the server's address and return its answer, also one that reports an error.
 
         `body`: sent as JSON. `bearer`: a token for this request alone. Raises Unclear when a request that changes something may have been
         handled, StorageError when it certainly was not, CorruptData for an answer that is too large.

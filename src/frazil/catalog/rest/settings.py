@@ -73,15 +73,15 @@ def settings(properties: Mapping[str, str]) -> Settings:
         raise InvalidInput("Catalog property uri holds a user or password.", hint="Set token, credential, or auth.type=basic instead.")
     if uri.endswith("/v1"):
         uri = uri.removesuffix("/v1")  # some products give their address with the version
-    key = properties.get("ssl.client.key")
-    if key and not properties.get("ssl.client.cert"):
+    client_key = properties.get("ssl.client.key")
+    if client_key and not properties.get("ssl.client.cert"):
         raise InvalidInput("Catalog property ssl.client.key is given without ssl.client.cert.", hint="They belong together.")
     return Settings(
         uri, _auth(properties, uri), _headers(properties),
         _number(properties, "rest.client.connection-timeout-ms", 10_000) / 1000,
         _number(properties, "rest.client.socket-timeout-ms", 60_000) / 1000,
         int(_number(properties, "rest.client.max-retries", 5, least=0, most=100)),
-        properties.get("ssl.cabundle"), properties.get("ssl.client.cert"), key,
+        properties.get("ssl.cabundle"), properties.get("ssl.client.cert"), client_key,
     )  # fmt: skip
 
 

@@ -60,7 +60,7 @@ def holds_secrets(credentials: Credentials) -> bool:
 
 @dataclass(frozen=True)
 class TableCredentials:
-    """Vend the credentials of a table's files: those of the last load while they live, then new ones from the server.
+    """Give the credentials of a table's files: those of the last load while they live, then new ones from the server.
 
     It travels to workers with the storage; each opens the catalog by its properties. `ask`: a function of this package, by reference.
     """
