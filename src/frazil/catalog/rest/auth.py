@@ -1,4 +1,4 @@
-"""Hold the authentication of requests to a REST catalog: none, basic, a bearer token, or OAuth2 (by credential or exchange, renewed in time)."""
+"""Hold the authentication of requests to a REST catalog: none, basic, a bearer token, or OAuth2 (credential or exchange, renewed)."""
 
 from __future__ import annotations
 
