@@ -1,4 +1,4 @@
-"""Back ends for the contract: path, SQLite, memory, one that keeps metadata itself as a server does, and PostgreSQL or MariaDB where FRAZIL_TEST_POSTGRES / _MARIADB hold a URL."""
+"""Back ends for the contract: path, SQLite, memory, one that keeps metadata itself as a server does, PostgreSQL or MariaDB where FRAZIL_TEST_POSTGRES / _MARIADB hold a URL, and Java's REST server where FRAZIL_TEST_REST does."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from frazil.catalog import CatalogBackend, Committed, LoadedTable, Outcome, load_backend
+from frazil.catalog.rest import RestCatalog
 from frazil.commit.apply import apply_updates
 from frazil.commit.new_table import creation_updates
 from frazil.commit.requirements import requirements_for
@@ -19,6 +20,7 @@ from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
 from frazil.spec.types import LongType, NestedField
 from frazil.spec.updates import AddSchema, SetCurrentSchema, SetProperties, Update
+from frazil.storage import storage_for
 from frazil.testing import ServerBackend
 from tests.storage.conftest import s3_place
 
@@ -30,6 +32,7 @@ KINDS = [
     "server",
     *(k for k, v in REMOTE.items() if os.environ.get(v)),
     *(["s3"] if os.environ.get("FRAZIL_TEST_S3") else []),
+    *(["rest"] if os.environ.get("FRAZIL_TEST_REST") else []),
 ]
 NAMESPACE, TABLE = ("db",), ("db", "t")
 
@@ -50,6 +53,8 @@ def open_backend(kind: str, folder: Path, name: str | None = None, **more: Any) 
         case "s3":
             place, properties = s3_place()
             return load_backend(name, type="path", warehouse=more.pop("warehouse", place), **properties, **more)
+        case "rest":
+            return load_backend(name, type="rest", uri=os.environ["FRAZIL_TEST_REST"], **more)
         case _:
             return load_backend(name, type="sql", uri=os.environ[REMOTE[kind]], warehouse=f"{folder}/warehouse", **more)
 
@@ -62,8 +67,30 @@ def kind(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def backend(kind: str, tmp_path: Path) -> Iterator[CatalogBackend]:
     made = open_backend(kind, tmp_path, f"c{uuid.uuid4().hex}" if kind in REMOTE else None)
+    if kind == "rest":  # one server holds the tables of all tests
+        for namespace in made.list_namespaces():
+            emptied(made, namespace)
     yield made
     made.close()
+
+
+def emptied(backend: CatalogBackend, namespace: tuple[str, ...]) -> None:
+    """Drop a namespace with its tables, their files, and the namespaces within it."""
+    if not backend.namespace_exists(namespace):  # listed for one within it alone
+        backend.create_namespace(namespace)
+    for inner in backend.list_namespaces(namespace):
+        emptied(backend, inner)
+    for table in backend.list_tables(namespace):
+        backend.drop_table(table)
+    place = backend.load_namespace_properties(namespace)["location"]
+    if storage_for(place).is_directory(place):
+        storage_for(place).delete_tree(place)
+    backend.drop_namespace(namespace)
+
+
+def leaves_metadata_files(backend: CatalogBackend) -> bool:
+    """Whether the catalog has metadata files, be it that its server writes them."""
+    return backend.writes_metadata_files or isinstance(backend, RestCatalog)
 
 
 def new_metadata(location: str, **properties: str) -> TableMetadata:

@@ -96,13 +96,13 @@ def test_types_have_aliases_and_may_follow_from_the_uri(tmp_path: Path) -> None:
     assert isinstance(load_backend("a", **{"catalog-impl": "org.apache.iceberg.hadoop.HadoopCatalog"}, warehouse=w), PathCatalog)
 
 
-@pytest.mark.parametrize("kind", ["hive", "rest", "glue", "dynamodb", "bigquery", "nessie"])
+@pytest.mark.parametrize("kind", ["hive", "glue", "dynamodb", "bigquery", "nessie"])
 def test_types_that_are_not_served_are_refused_by_name(kind: str) -> None:
     with pytest.raises(Unsupported, match=kind):
         load_backend("a", type=kind)
 
 
-@pytest.mark.parametrize(("uri", "kind"), [("http://x", "rest"), ("https://x", "rest"), ("thrift://x", "hive")])
+@pytest.mark.parametrize(("uri", "kind"), [("thrift://x", "hive")])
 def test_uris_of_types_that_are_not_served_are_refused_by_name(uri: str, kind: str) -> None:
     with pytest.raises(Unsupported, match=kind):
         load_backend("a", uri=uri)
@@ -209,5 +209,5 @@ def test_a_type_of_catalog_is_added_in_one_place(monkeypatch: pytest.MonkeyPatch
         load_backend("s", environ=NOTHING, type="shelf")
     with pytest.raises(InvalidInput, match=r"Unknown catalog property plank .*Did you mean planks\?"):
         load_backend("s", environ=NOTHING, type="shelf", plank="oak")
-    with pytest.raises(InvalidInput, match="path, sql, memory and shelf"):
+    with pytest.raises(InvalidInput, match="path, sql, memory, rest and shelf"):
         load_backend("s", environ=NOTHING, type="rack")

@@ -22,7 +22,7 @@ from tests.storage.conftest import s3_place
 SOAK = bool(os.environ.get("FRAZIL_SOAK"))
 PROCESSES, ROUNDS = (16, 50) if SOAK else (4, 10)
 pytestmark = [pytest.mark.disk, *([pytest.mark.soak] if SOAK else [])]
-SHARED = [k for k in KINDS if k not in ("memory", "server")]
+SHARED = [k for k in KINDS if k not in ("memory", "server", "rest")]  # rest: tests/catalog/rest/test_server.py
 
 
 def settings_for(kind: str, folder: Path) -> dict[str, str]:

@@ -32,6 +32,7 @@ for name in $names; do
     postgres) export FRAZIL_TEST_POSTGRES=$endpoint ;;
     mariadb) export FRAZIL_TEST_MARIADB=$endpoint ;;
     s3) export FRAZIL_TEST_S3=$endpoint ;;
+    iceberg_rest) export FRAZIL_TEST_REST=$endpoint ;;
     esac
 done
 echo "servers are up after $((SECONDS - began)) s" >&2

@@ -16,6 +16,7 @@ from frazil.catalog.configuration import DEFAULT_CATALOG, Configuration, configu
 from frazil.catalog.memory import MemoryCatalog
 from frazil.catalog.names import full_name, identifier_parts
 from frazil.catalog.path import PathCatalog
+from frazil.catalog.rest import REST_PREFIXES, REST_PROPERTIES, RestCatalog
 from frazil.catalog.served import check_served
 from frazil.catalog.sql import SqlCatalog
 from frazil.errors import AlreadyExists, InvalidInput, NoSuchFileError, NoSuchTableError, StorageError, Unsupported
@@ -44,9 +45,10 @@ _TYPES = {
         required=("uri",),
     ),
     "memory": _CatalogType(MemoryCatalog, ("uri",)),
+    "rest": _CatalogType(RestCatalog, REST_PROPERTIES, prefixes=REST_PREFIXES, required=("uri",)),
 }
 _ALIASES = {"hadoop": "path", "jdbc": "sql", "in-memory": "memory", "inmemory": "memory"}
-_NOT_YET = {"hive", "rest", "glue", "dynamodb", "bigquery", "nessie", "snowflake", "polaris", "unity", "s3tables"}
+_NOT_YET = {"hive", "glue", "dynamodb", "bigquery", "nessie", "snowflake", "polaris", "unity", "s3tables"}
 _JAVA = {
     "org.apache.iceberg.hadoop.HadoopCatalog": "path",
     "org.apache.iceberg.jdbc.JdbcCatalog": "sql",
@@ -139,7 +141,7 @@ def _default(config: Configuration, environ: Mapping[str, str] | None) -> SqlCat
 
 
 def catalog_type(config: Configuration) -> str:
-    """Return the type of a catalog (path, sql or memory): as `type` or `catalog-impl` says, or as `uri` implies.
+    """Return the type of a catalog (path, sql, memory or rest): as `type` or `catalog-impl` says, or as `uri` implies.
 
     Raises InvalidInput where none is given or it is unknown, Unsupported for a type or class that Frazil does not serve.
     """
@@ -202,7 +204,7 @@ def _check(config: Configuration, kind: str) -> None:
     for key in _TYPES[kind].required:
         if not config.properties.get(key):
             raise InvalidInput(f"Catalog {config.name!r} of type {kind} lacks the key {key}.", hint=config.searched())
-    if warehouse is not None and _SCHEMES.get(_scheme(warehouse)):
+    if warehouse is not None and kind != "rest" and _SCHEMES.get(_scheme(warehouse)):
         raise InvalidInput(
             f"Catalog {config.name!r}: {config.where('warehouse')} is not a location for files: {redact_text(warehouse)}.",
             hint="Give a directory or the URI of an object store, as in s3://bucket/warehouse.",

@@ -17,6 +17,7 @@ __all__ = [
     "deletion_vector",
     "guard",
     "json_nouns",
+    "json_updates",
     "manifest",
     "manifest_columns",
     "manifest_list",

@@ -49,4 +49,5 @@ __all__ = [
     "redact",
     "redact_text",
     "storage_for",
+    "vended",
 ]

@@ -1,0 +1,122 @@
+"""Hold the authentication of requests to a REST catalog: none, basic, a bearer token, or OAuth2 (credential or exchange, renewed)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from frazil.catalog.rest.settings import AuthSettings
+from frazil.errors import FrazilError, StorageError
+
+_EARLY_S = 300.0
+_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
+_ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"
+Fetch = Callable[[str, dict[str, str], dict[str, str]], bytes]
+"""Post a form (address, fields, headers) to the OAuth2 server and return its answer. Raises FrazilError."""
+
+
+class _Token(msgspec.Struct):
+    access_token: str
+    expires_in: float | None = None
+
+
+class _Claims(msgspec.Struct):
+    exp: float | None = None
+
+
+@dataclass
+class Authentication:
+    """Hold the current token of one catalog, and renew it. Threads share it; one of them renews, the others wait."""
+
+    settings: AuthSettings
+    fetch: Fetch = field(repr=False)
+    _token: str | None = field(default=None, repr=False)
+    _renew_at: float = field(default=float("inf"), repr=False)
+    _expires_at: float = field(default=float("inf"), repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.settings.token:
+            self._take(self.settings.token, None)
+
+    def header(self) -> str | None:
+        """Return the value of the header Authorization, None without authentication. Raises StorageError when no token can be had."""
+        match self.settings.kind:
+            case "none":
+                return None
+            case "basic":
+                pair = f"{self.settings.user}:{self.settings.password}".encode()
+                return "Basic " + base64.b64encode(pair).decode()
+        with self._lock:
+            if self._token is None or (self._can_renew() and time.time() >= self._renew_at):
+                self._renew()
+            return f"Bearer {self._token}"
+
+    def renewed(self, refused: str | None) -> bool:
+        """Load another token after the server has refused the header `refused`; True: there is another one, so ask again."""
+        if self.settings.kind != "oauth2" or not self._can_renew():
+            return False
+        with self._lock:
+            if refused == f"Bearer {self._token}":
+                try:
+                    self._renew()
+                except FrazilError:
+                    return False  # the server's refusal of the request says more
+            return refused != f"Bearer {self._token}"
+
+    def secrets(self) -> tuple[str, ...]:
+        """Return every secret that an answer could repeat."""
+        s = self.settings
+        secret = (s.credential or "").rpartition(":")[2]
+        return tuple(x for x in (s.password, s.token, s.credential, secret, self._token) if x and len(x) > 2)
+
+    def _can_renew(self) -> bool:
+        return self.settings.refresh and bool(self.settings.credential or (self._token and self.settings.exchange))
+
+    def _renew(self) -> None:
+        s = self.settings
+        if s.credential:
+            client, _, secret = s.credential.rpartition(":")
+            form = {"grant_type": "client_credentials", **({"client_id": client} if client else {}), "client_secret": secret}
+            headers: dict[str, str] = {}
+        else:
+            form = {"grant_type": _EXCHANGE, "subject_token": self._token or "", "subject_token_type": _ACCESS_TOKEN}
+            headers = {"Authorization": f"Bearer {self._token}"}
+        try:
+            body = self.fetch(s.server, {**form, **dict(s.more)}, headers)
+        except FrazilError:
+            if self._token is not None and time.time() < self._expires_at:
+                self._renew_at = time.time() + 10  # the token at hand is still good
+                return
+            raise
+        try:
+            answer = msgspec.json.decode(body, type=_Token)
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+            text = f"The OAuth2 server {s.server} answers with something that is no token."
+            raise StorageError(text, hint="Check oauth2-server-uri.") from None
+        if not answer.access_token or not answer.access_token.isprintable() or not answer.access_token.isascii():
+            raise StorageError(f"The OAuth2 server {s.server} answers with an invalid token.", hint="Check oauth2-server-uri.")
+        self._take(answer.access_token, answer.expires_in if answer.expires_in is not None else s.expires_s)
+
+    def _take(self, token: str, life: float | None) -> None:
+        self._token = token
+        self._expires_at = _expiry_of(token) if life is None else time.time() + max(0.0, life)
+        self._renew_at = self._expires_at - min(_EARLY_S, max(0.0, self._expires_at - time.time()) / 2)
+
+
+def _expiry_of(token: str) -> float:
+    """Return when a JSON web token expires, in seconds since 1970; infinity for other tokens."""
+    parts = token.split(".")
+    if len(parts) != 3:
+        return float("inf")
+    try:
+        claims = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
+        return msgspec.json.decode(claims, type=_Claims).exp or float("inf")
+    except (msgspec.MsgspecError, binascii.Error, ValueError, RecursionError):
+        return float("inf")

@@ -1,0 +1,301 @@
+"""Keep tables in a REST catalog: load them with one request, commit updates and requirements with one, let the server do the rest."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from frazil.catalog import metadata_files
+from frazil.catalog.base import (
+    Committed,
+    Conflict,
+    Identifier,
+    LoadedTable,
+    Outcome,
+    Unclear,
+    Unknown,
+    check_identifier,
+    shown,
+)
+from frazil.catalog.names import full_name
+from frazil.catalog.rest.errors import raised
+from frazil.catalog.rest.http import Answer, Client
+from frazil.catalog.rest.namespaces import RestNamespaces, decoded, named
+from frazil.catalog.rest.routes import Routes, routes
+from frazil.catalog.rest.settings import settings
+from frazil.catalog.rest.vended import StorageCredential, TableCredentials, holds_secrets, vended
+from frazil.codec import json_nouns
+from frazil.codec.json_updates import requirement_to_json, update_to_json
+from frazil.codec.metadata_json import decode_metadata
+from frazil.errors import (
+    CorruptData,
+    FrazilError,
+    InvalidInput,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.properties import METADATA_PREVIOUS_VERSIONS, STORED_IN_NEW_TABLES
+from frazil.spec.updates import Requirement, SetLocation, Update
+from frazil.storage import Credentials, Storage, absolute, storage_for
+
+_KEPT = 32
+_STAMPS = {"created-at", *STORED_IN_NEW_TABLES}  # what Java's server adds to a staged table's properties without being configured so
+
+
+class _Loaded(msgspec.Struct, rename="kebab"):
+    metadata: msgspec.Raw
+    metadata_location: str | None = None
+    config: dict[str, str] | None = None
+    storage_credentials: list[StorageCredential] | None = None
+
+
+class _Vended(msgspec.Struct, rename="kebab"):
+    storage_credentials: list[StorageCredential]
+
+
+class RestCatalog(RestNamespaces):
+    """Keep tables behind a REST server. Properties: `uri` is the server's address; see docs/options.md for the others.
+
+    Nothing is asked before the first call. Loads are remembered by the ETag that the server gives, so that a table that has not changed is
+    not sent again. It may be pickled: the copy asks with connections of its own.
+    """
+
+    writes_metadata_files = False
+
+    def __init__(self, name: str, properties: Mapping[str, str]):
+        self.name, self.properties = name, dict(properties)
+        self.client = Client(settings(self.properties))
+        self._lock = threading.Lock()
+        self._routes: Routes | None = None
+        self._kept: OrderedDict[Identifier, tuple[str, LoadedTable]] = OrderedDict()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({shown(self.name, self.properties)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RestCatalog, (self.name, self.properties)
+
+    def close(self) -> None:
+        self.client.close()
+
+    @property
+    def routes(self) -> Routes:
+        """Return what the server says of itself; it is asked once."""
+        with self._lock:
+            if self._routes is None:
+                self._routes = routes(self.client, self.properties)
+            return self._routes
+
+    # --- tables
+
+    def _table_asked(self, answer: Answer, identifier: Identifier) -> Answer:
+        name = f"{self.name}.{full_name(identifier)}"
+        return self._asked(answer, f"Table {name}", table=name)
+
+    def load(self, identifier: Identifier) -> LoadedTable:
+        key = check_identifier(identifier)
+        path = self.routes.table(key)
+        with self._lock:
+            kept = self._kept.get(key)
+        answer = self.client.request("GET", path, query={"snapshots": "all"}, headers={"If-None-Match": kept[0]} if kept else None)
+        if answer.status == 304 and kept is not None:
+            return kept[1]
+        if answer.status == 404:
+            with self._lock:
+                self._kept.pop(key, None)
+            name = f"{self.name}.{full_name(key)}"
+            raise NoSuchTableError(f"Table does not exist: {name} ({answer.error}).", table=name)
+        table = self._loaded(key, self._table_asked(answer, key))
+        if etag := answer.headers.get("ETag"):
+            with self._lock:
+                self._kept[key] = (etag, table)
+                self._kept.move_to_end(key)
+                if len(self._kept) > _KEPT:
+                    self._kept.popitem(last=False)
+        return table
+
+    def _loaded(self, identifier: Identifier, answer: Answer, *, staged: bool = False) -> LoadedTable:
+        body = decoded(answer, _Loaded, "table")
+        location, name = body.metadata_location, f"{self.name}.{full_name(identifier)}"
+        if not staged and not location:
+            raise CorruptData(f"The catalog's server gives no metadata location of table {name}.", table=name)
+        metadata = decode_metadata(bytes(body.metadata), file=location or name)
+        storage = self._storage(identifier, metadata.location, body.config or {}, body.storage_credentials or [])
+        config = {**self.properties, **(body.config or {})}
+        return LoadedTable(identifier, location or "", metadata, storage, config)
+
+    def _storage(self, identifier: Identifier, location: str, config: Mapping[str, str], given: Sequence[StorageCredential]) -> Storage:
+        told = vended(location, config, given)
+        properties = {**self.routes.properties, **told.properties}
+        if told.expires_ms is None or not holds_secrets(told):
+            return storage_for(location, properties)
+        mine = tuple(sorted(self.properties.items()))
+        return storage_for(location, properties, TableCredentials(self.name, mine, identifier, location, ask_credentials, told))
+
+    def credentials(self, identifier: Identifier, location: str) -> Credentials:
+        """Ask for new credentials for a table's files."""
+        key = check_identifier(identifier)
+        path = self.routes.table(key)
+        if self.routes.lists("GET namespaces/{}/tables/{}/credentials"):
+            answer = self._table_asked(self.client.request("GET", f"{path}/credentials"), key)
+            return vended(location, {}, decoded(answer, _Vended, "credentials").storage_credentials)
+        body = decoded(self._table_asked(self.client.request("GET", path, query={"snapshots": "refs"}), key), _Loaded, "table")
+        return vended(location, body.config or {}, body.storage_credentials or [])
+
+    def table_exists(self, identifier: Identifier) -> bool:
+        key = check_identifier(identifier)
+        path = self.routes.table(key)
+        head = self.routes.lists("HEAD namespaces/{}/tables/{}")
+        answer = self.client.request("HEAD" if head else "GET", path, query=None if head else {"snapshots": "refs"})
+        if answer.status == 404:
+            return False
+        self._table_asked(answer, key)
+        return True
+
+    def stage_create(self, identifier: Identifier, metadata: TableMetadata) -> LoadedTable:
+        key = check_identifier(identifier)
+        body = {
+            "name": key[-1],
+            "schema": json_nouns.schema_to_json(metadata.schema()),
+            "partition-spec": json_nouns.spec_to_json(metadata.spec()),
+            "write-order": json_nouns.sort_order_to_json(metadata.sort_order()),
+            "stage-create": True,
+            "properties": {**metadata.properties, "format-version": str(metadata.format_version)},
+            **({"location": metadata.location} if metadata.location else {}),
+        }
+        self._check_namespace(key[:-1])  # Java's server stages tables in any
+        path = self.routes.path("namespaces", self.routes.namespace(key[:-1]), "tables")
+        answer = self.client.request("POST", path, body=body)
+        staged = self._loaded(key, self._table_asked(answer, key), staged=True)
+        # The server may give ids of its own to columns; those that files are written with are sent with the creation.
+        more = {k: v for k, v in staged.metadata.properties.items() if k not in _STAMPS}
+        mine = replace(
+            metadata, location=staged.metadata.location, table_uuid=staged.metadata.table_uuid or metadata.table_uuid,
+            properties={**more, **metadata.properties},
+        )  # fmt: skip
+        return replace(staged, metadata_location="", metadata=mine)
+
+    def _check_namespace(self, namespace: Identifier) -> None:
+        if not self.namespace_exists(namespace):
+            where = full_name(namespace)
+            hint = "Create it with create_namespace first."
+            raise NoSuchNamespaceError(f"Namespace does not exist: {where}.", hint=hint, namespace=where)
+
+    def create(
+        self, identifier: Identifier, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()
+    ) -> Outcome:
+        key = check_identifier(identifier)
+        _check_metadata_files(metadata)
+        self._check_namespace(key[:-1])
+        if not metadata.location:
+            place = self.stage_create(key, metadata)
+            updates = (*updates, SetLocation(place.metadata.location))
+        return self._committed(key, None, updates, requirements)
+
+    def swap(
+        self, base: LoadedTable, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()
+    ) -> Outcome:
+        _check_metadata_files(metadata)
+        return self._committed(base.identifier, base, updates, requirements)
+
+    def _committed(
+        self, identifier: Identifier, base: LoadedTable | None, updates: Sequence[Update], requirements: Sequence[Requirement]
+    ) -> Outcome:
+        body = {
+            "identifier": named(identifier),
+            "requirements": [requirement_to_json(r) for r in requirements],
+            "updates": [update_to_json(u) for u in updates],
+        }
+        path = self.routes.table(identifier)
+        try:
+            answer = self.client.request("POST", path, body=body, bearer=self._own_token(base))
+        except Unclear as error:
+            return Unknown(error)
+        if answer.error is not None:
+            return self._refused(answer, identifier, base)
+        try:
+            table = self._loaded(identifier, answer)
+        except FrazilError as error:
+            return Unknown(error)  # applied, as the status says, but what came of it must be loaded
+        return Committed(table if base is None else replace(table, storage=base.storage, config=base.config))
+
+    def _own_token(self, base: LoadedTable | None) -> str | None:
+        """Return the token that the server has given for this table alone."""
+        token = base.config.get("token") if base is not None else None
+        return token if token != self.properties.get("token") else None
+
+    def _refused(self, answer: Answer, identifier: Identifier, base: LoadedTable | None) -> Outcome:
+        """Decide what an answer to a commit that reports an error means for it, as Java does."""
+        assert answer.error is not None
+        name = f"{self.name}.{full_name(identifier)}"
+        error = raised(answer.error, f"Commit to table {name}", table=name)
+        if answer.status >= 500 and answer.status != 501:
+            return Unknown(error)
+        if answer.status in (404, 409):
+            return Conflict(str(answer.error))
+        if answer.status in (400, 422) and base is not None:
+            # What another commit has changed meanwhile can break a rule of the format, for example a sequence number that is taken.
+            try:
+                if self.load(identifier).metadata_location != base.metadata_location:
+                    return Conflict(str(answer.error))
+            except NoSuchTableError:
+                return Conflict(str(answer.error))
+        raise error
+
+    def drop_table(self, identifier: Identifier, purge: bool = False) -> tuple[str, ...]:
+        """Drop a table. `purge`: the server deletes its files; which of them stay is not told."""
+        key = check_identifier(identifier)
+        query = {"purgeRequested": "true" if purge else "false"}
+        answer = self.client.request("DELETE", self.routes.table(key), query=query)
+        with self._lock:
+            self._kept.pop(key, None)
+        self._table_asked(answer, key)
+        return ()
+
+    def rename_table(self, source: Identifier, target: Identifier) -> None:
+        self.routes.check("POST tables/rename", "rename tables")
+        body = {"source": named(source), "destination": named(target)}
+        answer = self.client.request("POST", self.routes.path("tables", "rename"), body=body)
+        with self._lock:
+            self._kept.pop(tuple(source), None)
+        error = answer.error
+        if error is not None and error.status == 409:
+            raise TableAlreadyExistsError(f"Table already exists: {self.name}.{full_name(target)} ({error}).", table=full_name(target))
+        if error is not None and error.type == "NoSuchNamespaceException" and self.table_exists(source):
+            where = full_name(target[:-1])
+            raise NoSuchNamespaceError(f"Namespace does not exist: {where} ({error}).", namespace=where)
+        self._table_asked(answer, source)
+
+    def register_table(self, identifier: Identifier, metadata_location: str, overwrite: bool = False) -> LoadedTable:
+        self.routes.check("POST namespaces/{}/register", "register tables")
+        location = absolute(metadata_location)
+        if not metadata_files.is_metadata_file(location):
+            raise InvalidInput(f"{location} is no metadata file: its name ends in .metadata.json.", file=location)
+        key = check_identifier(identifier)
+        body = {"name": key[-1], "metadata-location": location, **({"overwrite": True} if overwrite else {})}
+        answer = self.client.request("POST", self.routes.path("namespaces", self.routes.namespace(key[:-1]), "register"), body=body)
+        return self._loaded(key, self._table_asked(answer, key))
+
+
+def _check_metadata_files(metadata: TableMetadata) -> None:
+    """Check the properties by which the server writes metadata files, since not every server does. Raises ValidationError."""
+    metadata_files.wants_gzip(metadata)
+    METADATA_PREVIOUS_VERSIONS.of(metadata.properties)
+
+
+@functools.lru_cache(maxsize=16)
+def _opened(name: str, properties: tuple[tuple[str, str], ...]) -> RestCatalog:
+    return RestCatalog(name, dict(properties))
+
+
+def ask_credentials(name: str, properties: tuple[tuple[str, str], ...], identifier: Identifier, location: str) -> Credentials:
+    """Ask a catalog's server for new credentials, in whatever process they are needed."""
+    return _opened(name, properties).credentials(identifier, location)

@@ -1,0 +1,105 @@
+"""Turn the answers of a REST catalog's server that report an error into errors of Frazil, with the server's own type and message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from frazil.errors import (
+    AlreadyExists,
+    CommitFailedException,
+    FrazilError,
+    InvalidInput,
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
+    NoSuchFileError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    NoSuchViewError,
+    NotFound,
+    StorageError,
+    TableAlreadyExistsError,
+    Unsupported,
+    ViewAlreadyExistsError,
+)
+from frazil.storage import redact_text
+
+_SHOWN = 1000
+# By the type that the server names; what it names otherwise is decided by the status.
+_BY_TYPE: dict[str, type[FrazilError]] = {
+    "NoSuchTableException": NoSuchTableError, "NoSuchNamespaceException": NoSuchNamespaceError, "NoSuchViewException": NoSuchViewError,
+    "NamespaceNotEmptyException": NamespaceNotEmptyError, "CommitFailedException": CommitFailedException,
+    "NotFoundException": NoSuchFileError,
+}  # fmt: skip
+_BY_STATUS: dict[int, type[FrazilError]] = {
+    400: InvalidInput, 404: NotFound, 406: Unsupported, 409: AlreadyExists, 422: InvalidInput, 501: Unsupported,
+}  # fmt: skip
+_HINTS = {
+    401: "Check the catalog's token, credential or auth.type.",
+    403: "The server knows who asks, but does not allow it.",
+    419: "The token has expired; give a new one, or a credential by which it is renewed.",
+    429: "The server is asked too often; try again later.",
+    503: "The server is not ready; try again later.",
+}
+
+
+@dataclass(frozen=True)
+class ServerError:
+    """Hold an answer that reports an error. `type` and `message` are the server's, without secrets."""
+
+    status: int
+    type: str
+    message: str
+
+    def __str__(self) -> str:
+        told = ": ".join(t for t in (self.type, self.message) if t)
+        return f"HTTP {self.status}" + (f", {told}" if told else "")
+
+
+class _Error(msgspec.Struct):
+    message: str | None = None
+    type: str | None = None
+
+
+class _Body(msgspec.Struct):
+    error: _Error
+
+
+def server_error(status: int, content_type: str, body: bytes, secrets: Iterable[str]) -> ServerError:
+    """Read the error of an answer. A body that is no Iceberg error, such as an HTML page, is left out."""
+    kind = message = ""
+    if "json" in content_type.lower():
+        try:
+            error = msgspec.json.decode(body, type=_Body).error
+            kind, message = error.type or "", error.message or ""
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+            pass
+    return ServerError(status, scrubbed(kind, secrets), scrubbed(message, secrets))
+
+
+def scrubbed(text: str, secrets: Iterable[str]) -> str:
+    """Return one short line of a server's text, without the secrets that it may repeat."""
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        text = text.replace(secret, "***")
+    line = redact_text("".join(c if c.isprintable() else " " for c in text[: 4 * _SHOWN])).strip()
+    return line if len(line) <= _SHOWN else line[:_SHOWN] + "…"
+
+
+def raised(error: ServerError, what: str, **facts: str) -> FrazilError:
+    """Return the error to raise. `what`: the thing that was asked for, as in "Table prod.db.t". `facts`: as of FrazilError."""
+    kind: type[FrazilError] | None = _BY_TYPE.get(error.type)
+    if kind is None and error.status == 409:
+        kind = _already_there(error, facts)
+    if kind is None and error.status == 404:
+        kind = NoSuchTableError if "table" in facts else NoSuchNamespaceError if "namespace" in facts else NotFound
+    if kind is None:
+        kind = _BY_STATUS.get(error.status, StorageError)
+    return kind(f"{what}: the catalog's server answers {error}.", hint=_HINTS.get(error.status), status=error.status, **facts)
+
+
+def _already_there(error: ServerError, facts: dict[str, str]) -> type[FrazilError]:
+    if "view" in error.message.lower()[:4]:
+        return ViewAlreadyExistsError
+    return TableAlreadyExistsError if "table" in facts else NamespaceAlreadyExistsError if "namespace" in facts else AlreadyExists

@@ -1,0 +1,234 @@
+"""Call a REST catalog's server over pooled connections, with time limits, bounded answers, and retries where they are safe.
+
+A request that only reads is sent again after a lost connection, 429, 502, 503 or 504. One that changes something is sent again only if it
+certainly was not handled: no connection could be made, or the server answered 429. No redirect is followed: a token could go astray.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import msgspec
+
+from frazil.catalog.base import Unclear
+from frazil.catalog.rest.auth import Authentication
+from frazil.catalog.rest.errors import ServerError, raised, scrubbed, server_error
+from frazil.catalog.rest.settings import Settings
+from frazil.errors import CorruptData, NotInstalledError, StorageError
+
+MAX_BODY = 1 << 30
+_MAX_ERROR_BODY = 1 << 20
+_PIECE = 1 << 20
+_LONGEST_WAIT_S = 10.0
+_LONGEST_ANSWER_S = 600.0
+_NOT_HANDLED, _PASSING = frozenset((429,)), frozenset((429, 502, 503, 504))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Hold the answer to a request. `error`: what the server reports, None for success."""
+
+    status: int
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+    error: ServerError | None = None
+
+
+class Client:
+    """Call one server. It may be used by several threads; a process that was forked opens connections of its own."""
+
+    def __init__(self, settings: Settings):
+        self.settings = settings
+        self.auth = Authentication(settings.auth, self._token_answer)
+        self._urllib3 = _urllib3()
+        self._pool: tuple[int, Any] | None = None
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"Client({self.settings.uri!r})"
+
+    def close(self) -> None:
+        with self._lock:
+            pool, self._pool = self._pool, None
+        if pool is not None and pool[0] == os.getpid():
+            pool[1].clear()
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        bearer: str | None = None,
+    ) -> Answer:
+        """Call a path below the server's address and return its answer, also one that reports an error.
+
+        `body`: sent as JSON. `bearer`: a token for this request alone. Raises Unclear when a request that changes something may have been
+        handled, StorageError when it certainly was not, CorruptData for an answer that is too large.
+        """
+        url = f"{self.settings.uri}/{path}" + (f"?{urlencode(query)}" if query else "")
+        data = None if body is None else msgspec.json.encode(body)
+        for last in (False, True):
+            authorization = f"Bearer {bearer}" if bearer else self.auth.header()
+            sent = {
+                **_USER_AGENT, "Accept": "application/json", **dict(self.settings.headers), **(headers or {}),
+                **({"Content-Type": "application/json"} if data is not None else {}),
+                **({"Authorization": authorization} if authorization else {}),
+            }  # fmt: skip
+            answer = self._send(method, url, data, sent, secrets=(bearer or "", *self.auth.secrets()))
+            if last or answer.status not in (401, 419) or bearer or not self.auth.renewed(authorization):
+                return answer
+        raise AssertionError("the second answer is returned")
+
+    def _token_answer(self, url: str, form: dict[str, str], headers: dict[str, str]) -> bytes:
+        sent = {**_USER_AGENT, "Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded", **headers}
+        answer = self._send("POST", url, urlencode(form).encode(), sent, secrets=(*self.auth.secrets(), *form.values()))
+        if answer.error is not None:
+            raise raised(answer.error, f"No token could be had from {_host(url)}")
+        return answer.body
+
+    def _send(self, method: str, url: str, data: bytes | None, headers: Mapping[str, str], secrets: tuple[str, ...]) -> Answer:
+        reads = method in ("GET", "HEAD")
+        for attempt in range(3 if reads else 1):
+            try:
+                with self._connected(method, url, data, headers, reads) as response:
+                    return _answer(response, secrets, url)
+            except (StorageError, CorruptData):
+                raise
+            except self._urllib3.exceptions.HTTPError as error:
+                never = self._never_sent(error)
+                if reads and not never and attempt < 2:
+                    time.sleep(0.1 * 4**attempt)
+                    continue
+                told = f"No answer from the catalog's server {_host(url)}: {scrubbed(_reason(error), secrets)}"
+                if reads or never:
+                    raise StorageError(told, hint="Check uri, the network and the server, then try again.") from None
+                raise Unclear(told, hint="The request may have been handled.") from None
+        raise AssertionError("the last attempt returns or raises")
+
+    @contextlib.contextmanager
+    def _connected(self, method: str, url: str, data: bytes | None, headers: Mapping[str, str], reads: bool) -> Iterator[Any]:
+        s, u = self.settings, self._urllib3
+        retry = _retry_class()(
+            total=s.retries, connect=s.retries, status=s.retries, read=s.retries if reads else False, other=s.retries if reads else False,
+            redirect=False, raise_on_redirect=False, raise_on_status=False, status_forcelist=_PASSING if reads else _NOT_HANDLED,
+            allowed_methods=None, backoff_factor=0.1, backoff_jitter=0.1, backoff_max=_LONGEST_WAIT_S,
+        )  # fmt: skip
+        timeout = u.Timeout(connect=s.connect_timeout, read=s.read_timeout)
+        response = self._manager(url).request(
+            method, url, body=data, headers=dict(headers), retries=retry, timeout=timeout, redirect=False, preload_content=False
+        )
+        try:
+            yield response
+        except BaseException:
+            response.close()  # what is left of the body would be taken for the next answer
+            raise
+        finally:
+            response.release_conn()
+
+    def _manager(self, url: str) -> Any:
+        with self._lock:
+            if self._pool is None or self._pool[0] != os.getpid():
+                self._pool = (os.getpid(), self._new_manager(url))
+            return self._pool[1]
+
+    def _new_manager(self, url: str) -> Any:
+        s, parts = self.settings, urlsplit(url)
+        tls = {"ca_certs": s.ca_bundle, "cert_file": s.client_cert, "key_file": s.client_key}
+        options: dict[str, Any] = {"maxsize": 16, "num_pools": 4, **{k: v for k, v in tls.items() if v}}
+        proxy = urllib.request.getproxies().get(parts.scheme)
+        if proxy and not urllib.request.proxy_bypass(parts.hostname or ""):
+            return self._urllib3.ProxyManager(proxy, **options)
+        return self._urllib3.PoolManager(**options)
+
+    def _never_sent(self, error: Exception) -> bool:
+        e = self._urllib3.exceptions
+        cause = getattr(error, "reason", None) or error
+        return isinstance(cause, e.NewConnectionError | e.ConnectTimeoutError | e.SSLError | e.ProxyError | e.LocationValueError)
+
+
+def _answer(response: Any, secrets: tuple[str, ...], url: str) -> Answer:
+    status = int(response.status)
+    if 300 <= status < 400 and status != 304:
+        target = _host(str(response.headers.get("Location", "")))
+        text = f"The catalog's server {_host(url)} redirects to {scrubbed(target, secrets) or 'another place'} (HTTP {status})."
+        raise StorageError(text, hint="Redirects are not followed, as credentials could go astray: set uri to the address that is meant.")
+    failed = status >= 400
+    body = _read(response, _MAX_ERROR_BODY if failed else MAX_BODY, url, cut=failed)
+    error = server_error(status, str(response.headers.get("Content-Type", "")), body, secrets) if failed else None
+    return Answer(status, response.headers, b"" if failed else body, error)
+
+
+def _read(response: Any, limit: int, url: str, *, cut: bool) -> bytes:
+    """Read a body of at most `limit` bytes after decompression. `cut`: what is longer is cut off instead of refused."""
+    pieces, size, until = [], 0, time.monotonic() + _LONGEST_ANSWER_S
+    for piece in response.stream(_PIECE, decode_content=True):
+        pieces.append(piece)
+        size += len(piece)
+        if size > limit and cut:
+            response.close()
+            break
+        if size > limit:
+            text = f"The catalog's server {_host(url)} answers with more than {limit >> 20} MB."
+            raise CorruptData(text, hint="Ask who runs the server.")
+        if time.monotonic() > until:
+            raise StorageError(f"The catalog's server {_host(url)} takes more than {_LONGEST_ANSWER_S:.0f} s to answer.")
+    return b"".join(pieces)[:limit]
+
+
+def _host(url: str) -> str:
+    """Return scheme, host and port of an address: what may be shown of it."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else ""
+
+
+def _reason(error: Exception) -> str:
+    cause = getattr(error, "reason", None) or error
+    return f"{type(cause).__name__}: {str(cause).rpartition('>: ')[2] or cause}"
+
+
+def _urllib3() -> Any:
+    try:
+        import urllib3
+    except ImportError as error:
+        raise NotInstalledError("REST catalogs need urllib3.", hint='pip install "frazil[rest]"') from error
+    return urllib3
+
+
+def _retry_class() -> Any:
+    """Return urllib3's Retry with bounds on what a server may ask for: how long to wait, and to repeat what may have been handled."""
+    import urllib3
+
+    class Bounded(urllib3.Retry):  # type: ignore[misc]  # typed only where urllib3 is installed
+        RETRY_AFTER_STATUS_CODES = frozenset((429,))
+
+        def get_retry_after(self, response: Any) -> float | None:
+            try:
+                wanted = super().get_retry_after(response)
+            except (urllib3.exceptions.InvalidHeader, OverflowError, ValueError):
+                return None
+            return None if wanted is None else min(wanted, _LONGEST_WAIT_S)
+
+    return Bounded
+
+
+def _user_agent() -> dict[str, str]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return {"User-Agent": f"Frazil/{version('frazil')}"}
+    except PackageNotFoundError:
+        return {"User-Agent": "Frazil"}
+
+
+_USER_AGENT = _user_agent()

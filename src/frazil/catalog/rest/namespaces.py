@@ -1,0 +1,154 @@
+"""Manage the namespaces of a REST catalog: list (page by page), create, load, change their properties, drop."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from frazil.catalog.base import Identifier, Identifiers, PropertiesUpdateSummary, check_identifier, check_namespace
+from frazil.catalog.names import full_name
+from frazil.catalog.rest.errors import raised
+from frazil.catalog.rest.http import Answer, Client
+from frazil.catalog.rest.routes import Routes
+from frazil.errors import CorruptData, FrazilError, InvalidInput, NamespaceNotEmptyError, NoSuchNamespaceError
+
+_MAX_PAGES = 100_000
+T = TypeVar("T")
+
+
+class _Namespaces(msgspec.Struct, rename="kebab"):
+    namespaces: list[list[str]]
+    next_page_token: str | None = None
+
+
+class _TableName(msgspec.Struct):
+    namespace: list[str]
+    name: str
+
+
+class _Tables(msgspec.Struct, rename="kebab"):
+    identifiers: list[_TableName]
+    next_page_token: str | None = None
+
+
+class _Properties(msgspec.Struct):
+    properties: dict[str, str] | None = None
+
+
+class _Summary(msgspec.Struct):
+    updated: list[str] = []
+    removed: list[str] = []
+    missing: list[str] | None = None
+
+
+class RestNamespaces:
+    """Create, list and drop namespaces on the server; a part of RestCatalog."""
+
+    name: str
+    properties: dict[str, str]
+    client: Client
+
+    @property
+    def routes(self) -> Routes:
+        raise NotImplementedError
+
+    def _asked(self, answer: Answer, what: str, **facts: str) -> Answer:
+        """Return the answer, or raise the error that it reports."""
+        if answer.error is not None:
+            raise raised(answer.error, what, **facts)
+        return answer
+
+    def _of_namespace(self, answer: Answer, namespace: Identifier) -> Answer:
+        return self._asked(answer, f"Namespace {self.name}.{full_name(namespace)}", namespace=full_name(namespace))
+
+    def _namespace_path(self, namespace: Identifier, *more: str) -> str:
+        return self.routes.path("namespaces", self.routes.namespace(check_namespace(namespace)), *more)
+
+    def _pages(self, path: str, kind: type[T], query: Mapping[str, str], namespace: Identifier) -> Iterator[T]:
+        """Yield the pages of a list. Raises CorruptData for a list that does not end."""
+        size = self.routes.properties.get("rest-page-size")
+        if size is not None and not (size.isdigit() and int(size) > 0):
+            raise InvalidInput(f"Catalog property rest-page-size must be a positive number, not {size!r}.")
+        asked = {**query, **({"pageToken": "", "pageSize": size} if size else {})}
+        seen: set[str] = set()
+        for _ in range(_MAX_PAGES):
+            answer = self.client.request("GET", path, query=asked)
+            self._of_namespace(answer, namespace) if namespace else self._asked(answer, f"Namespaces of {self.name}")
+            page: Any = decoded(answer, kind, "list")
+            yield page
+            token = page.next_page_token
+            if not token:
+                return
+            if token in seen:
+                text = f"The server of catalog {self.name} gives the same page again and again."
+                raise CorruptData(text, hint="Ask who runs the server.")
+            seen.add(token)
+            asked = {**asked, "pageToken": token}
+        raise CorruptData(f"The server of catalog {self.name} lists more than {_MAX_PAGES} pages.", hint="Ask who runs the server.")
+
+    def list_namespaces(self, parent: Identifier = ()) -> Identifiers:
+        query = {"parent": self.routes.parent(check_namespace(parent))} if parent else {}
+        pages = self._pages(self.routes.path("namespaces"), _Namespaces, query, tuple(parent))
+        depth = len(parent) + 1  # some servers list deeper ones, too
+        return sorted({tuple(n) for page in pages for n in page.namespaces if len(n) == depth and tuple(n[:-1]) == tuple(parent)})
+
+    def list_tables(self, namespace: Identifier) -> Identifiers:
+        pages = self._pages(self._namespace_path(namespace, "tables"), _Tables, {}, tuple(namespace))
+        return sorted({(*t.namespace, t.name) for page in pages for t in page.identifiers if tuple(t.namespace) == tuple(namespace)})
+
+    def namespace_exists(self, namespace: Identifier) -> bool:
+        head = self.routes.lists("HEAD namespaces/{}")
+        answer = self.client.request("HEAD" if head else "GET", self._namespace_path(namespace))
+        if answer.status == 404:
+            return False
+        self._of_namespace(answer, namespace)
+        return True
+
+    def create_namespace(self, namespace: Identifier, properties: Mapping[str, str] = {}) -> None:
+        body = {"namespace": list(check_namespace(namespace)), "properties": dict(properties)}
+        self.routes.namespace(tuple(namespace))  # raises for a level that holds the separator
+        self._of_namespace(self.client.request("POST", self.routes.path("namespaces"), body=body), namespace)
+
+    def drop_namespace(self, namespace: Identifier) -> None:
+        if not self.namespace_exists(namespace):  # some servers answer 204 for those that are not there
+            raise NoSuchNamespaceError(f"Namespace does not exist: {self.name}.{full_name(namespace)}.", namespace=full_name(namespace))
+        inner: Identifiers = []
+        with contextlib.suppress(FrazilError):  # some servers know no namespaces within others
+            inner = self.list_namespaces(namespace)
+        if inner:  # Java's server would drop it all the same
+            text = f"Namespace {self.name}.{full_name(namespace)} is not empty: it holds {len(inner)} namespaces."
+            raise NamespaceNotEmptyError(text, namespace=full_name(namespace))
+        self._of_namespace(self.client.request("DELETE", self._namespace_path(namespace)), namespace)
+
+    def load_namespace_properties(self, namespace: Identifier) -> dict[str, str]:
+        answer = self._of_namespace(self.client.request("GET", self._namespace_path(namespace)), namespace)
+        return decoded(answer, _Properties, "namespace").properties or {}
+
+    def update_namespace_properties(
+        self, namespace: Identifier, removals: set[str] | None = None, updates: Mapping[str, str] = {}
+    ) -> PropertiesUpdateSummary:
+        removals = set(removals or ())
+        if both := sorted(removals & set(updates)):
+            raise InvalidInput(f"A namespace property cannot be set and removed at once: {', '.join(both)}.")
+        body = {"removals": sorted(removals), "updates": dict(updates)}
+        answer = self._of_namespace(self.client.request("POST", self._namespace_path(namespace, "properties"), body=body), namespace)
+        told = decoded(answer, _Summary, "summary")
+        return PropertiesUpdateSummary(tuple(sorted(told.removed)), tuple(sorted(told.updated)), tuple(sorted(told.missing or ())))
+
+
+def named(identifier: Identifier) -> dict[str, Any]:
+    """Return a table's name as JSON."""
+    *namespace, name = check_identifier(identifier)
+    return {"namespace": namespace, "name": name}
+
+
+def decoded(answer: Answer, kind: type[T], what: str) -> T:
+    """Decode an answer's JSON. Raises CorruptData for one that is something else."""
+    try:
+        return msgspec.json.decode(answer.body, type=kind)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        text = f"The catalog's server answers with no valid {what}: {str(error)[:200]}"
+        raise CorruptData(text, hint="Ask who runs the server.") from None

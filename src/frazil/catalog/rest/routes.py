@@ -1,0 +1,111 @@
+"""Ask a REST catalog's server how it wants to be asked (`/v1/config`), and build the paths of requests by it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import quote, unquote, urlsplit
+
+import msgspec
+
+from frazil.catalog.base import Identifier
+from frazil.catalog.names import full_name
+from frazil.catalog.rest.errors import raised
+from frazil.catalog.rest.http import Client
+from frazil.errors import CorruptData, InvalidInput, Unsupported
+
+_DEFAULT_SEPARATOR = "%1F"
+
+
+class _Config(msgspec.Struct):
+    defaults: dict[str, str | None] = {}
+    overrides: dict[str, str | None] = {}
+    endpoints: list[str] | None = None
+
+
+@dataclass(frozen=True)
+class Routes:
+    """Hold what the server says of itself. `properties`: its defaults, then what is configured, then its overrides. `endpoints`: those it
+    lists, None if it lists none, which means those of the specification's first version."""
+
+    properties: dict[str, str] = field(repr=False)
+    prefix: str
+    separator: str
+    endpoints: frozenset[str] | None
+
+    def path(self, *parts: str) -> str:
+        """Return the path of a resource; the parts are encoded already."""
+        return "/".join(("v1", *((self.prefix,) if self.prefix else ()), *parts))
+
+    def namespace(self, namespace: Identifier) -> str:
+        """Return a namespace as a part of a path. Raises InvalidInput for one that cannot be told from another."""
+        return self.encoded_separator.join(quote(level, safe="") for level in self._separable(namespace))
+
+    @property
+    def encoded_separator(self) -> str:
+        return quote(self.separator, safe=".")
+
+    def parent(self, namespace: Identifier) -> str:
+        """Return a namespace as the value of a query's parameter, before it is encoded."""
+        return self.separator.join(self._separable(namespace))
+
+    def _separable(self, namespace: Identifier) -> Identifier:
+        for level in namespace:
+            if self.separator in level:
+                text = f"The catalog's server separates the levels of namespaces by {self.separator!r}, so none may hold it: {level!r}."
+                raise InvalidInput(text, namespace=full_name(namespace))
+        return namespace
+
+    def table(self, identifier: Identifier) -> str:
+        return self.path("namespaces", self.namespace(identifier[:-1]), "tables", quote(identifier[-1], safe=""))
+
+    def serves(self, endpoint: str) -> bool:
+        """Tell whether the server lists an endpoint, `POST tables/rename`; True where it lists none."""
+        return self.endpoints is None or endpoint in self.endpoints
+
+    def lists(self, endpoint: str) -> bool:
+        """Tell whether the server lists an endpoint; False where it lists none."""
+        return self.endpoints is not None and endpoint in self.endpoints
+
+    def check(self, endpoint: str, what: str) -> None:
+        """Check that the server serves an endpoint. Raises Unsupported."""
+        if not self.serves(endpoint):
+            raise Unsupported(f"The catalog's server does not offer to {what} ({endpoint}).", hint="Ask who runs the server.")
+
+
+def routes(client: Client, properties: Mapping[str, str]) -> Routes:
+    """Ask the server for its configuration. Raises CorruptData for an answer that is none, InvalidInput for one that leads elsewhere."""
+    warehouse = properties.get("warehouse")
+    answer = client.request("GET", "v1/config", query={"warehouse": warehouse} if warehouse else None)
+    if answer.error is not None:
+        raise raised(answer.error, f"Configuration of the catalog at {client.settings.uri}")
+    try:
+        config = msgspec.json.decode(answer.body, type=_Config)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        text = f"{client.settings.uri}/v1/config does not answer as a REST catalog does: {str(error)[:200]}"
+        raise CorruptData(text, hint="Check uri: /v1/config is added to it.") from None
+    told = {k: v for k, v in config.overrides.items() if v is not None}
+    _check_place(told, client.settings.uri)
+    merged = {**{k: v for k, v in config.defaults.items() if v is not None}, **properties, **told}
+    separator = unquote(merged.get("namespace-separator", _DEFAULT_SEPARATOR))
+    if not separator or "/" in separator or len(separator) > 8:
+        raise CorruptData(f"The catalog's server names {separator[:20]!r} as separator of namespaces.", hint="Ask who runs the server.")
+    endpoints = None if not config.endpoints else frozenset(filter(None, map(_endpoint, config.endpoints)))
+    return Routes(merged, quote(merged.get("prefix", "").strip("/"), safe="/%:@"), separator, endpoints)
+
+
+def _check_place(overrides: Mapping[str, str], uri: str) -> None:
+    """Refuse overrides that would send requests, and with them tokens, to another server."""
+    for key in ("uri", "oauth2-server-uri"):
+        value = overrides.get(key, "")
+        if "://" in value and urlsplit(value)[:2] != urlsplit(uri)[:2]:
+            text = f"The catalog's server tells to use another server, by the override {key}: {urlsplit(value).hostname}."
+            raise InvalidInput(text, hint=f"Set {key} yourself if that server is meant.")
+
+
+def _endpoint(text: str) -> str:
+    """Shorten an endpoint as servers list it, `GET /v1/{prefix}/namespaces/{namespace}`, to `GET namespaces/{}`."""
+    method, _, path = text.strip().partition(" ")
+    path = re.sub(r"^/?v1/(\{prefix\}/?)?", "", path.strip())
+    return f"{method.upper()} {re.sub(r'{[^}]*}', '{}', path)}"

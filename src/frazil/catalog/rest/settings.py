@@ -1,0 +1,134 @@
+"""Read the properties of a REST catalog: its address, authentication, headers, TLS and time limits, under Java's and PyIceberg's names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from frazil.catalog.base import flag, option
+from frazil.errors import InvalidInput, Unsupported
+from frazil.storage import redact_text
+
+REST_PROPERTIES = (
+    "uri", "prefix", "token", "credential", "oauth2-server-uri", "scope", "audience", "resource", "token-expires-in-ms",
+    "token-refresh-enabled", "token-exchange-enabled", "auth.type", "auth.basic.username", "auth.basic.password", "rest.auth.type",
+    "rest.auth.basic.username", "rest.auth.basic.password", "rest.sigv4-enabled", "rest-page-size", "namespace-separator",
+    "snapshot-loading-mode", "scan-planning-mode", "rest-metrics-reporting-enabled", "rest.client.connection-timeout-ms",
+    "rest.client.socket-timeout-ms", "rest.client.max-retries", "ssl.cabundle", "ssl.client.cert", "ssl.client.key",
+)  # fmt: skip
+REST_PREFIXES = ("header.",)
+_AUTH_TYPES = {"none": "none", "noop": "none", "basic": "basic", "oauth2": "oauth2"}
+_ONLY = {  # properties of which one value is served: (value, what else it would be)
+    "snapshot-loading-mode": ("all", "Snapshots are always loaded with the table."),
+    "scan-planning-mode": ("client", "Scans are planned by Frazil, not by the server."),
+    "rest-metrics-reporting-enabled": ("false", "No metrics are reported to the server."),
+    "rest.sigv4-enabled": ("false", "Requests are not signed with SigV4."),
+}
+
+
+@dataclass(frozen=True)
+class AuthSettings:
+    """Hold how requests are authenticated. `kind`: none, basic or oauth2. Nothing of it is shown."""
+
+    kind: str
+    user: str = field(default="", repr=False)
+    password: str = field(default="", repr=False)
+    token: str | None = field(default=None, repr=False)
+    credential: str | None = field(default=None, repr=False)
+    server: str = ""
+    more: tuple[tuple[str, str], ...] = ()
+    expires_s: float = 3600.0
+    refresh: bool = True
+    exchange: bool = True
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Hold the settings of one REST catalog. Times are in seconds."""
+
+    uri: str
+    auth: AuthSettings
+    headers: tuple[tuple[str, str], ...] = field(repr=False)
+    connect_timeout: float
+    read_timeout: float
+    retries: int
+    ca_bundle: str | None
+    client_cert: str | None
+    client_key: str | None
+
+
+def settings(properties: Mapping[str, str]) -> Settings:
+    """Read the settings. Raises InvalidInput for an invalid value, Unsupported for one that is not served."""
+    for key, (served, why) in _ONLY.items():
+        if (value := properties.get(key)) is not None and value.strip().lower() != served:
+            raise Unsupported(f"Catalog property {key} is {value!r}, but only {served} is served. {why}", hint="Leave it out.")
+    uri = properties["uri"].strip().rstrip("/")
+    parts = urlsplit(uri)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise InvalidInput(
+            f"Catalog property uri must be the address of a REST catalog, as in https://host/path, not {redact_text(uri)!r}."
+        )
+    if parts.username or parts.password:
+        raise InvalidInput("Catalog property uri holds a user or password.", hint="Set token, credential, or auth.type=basic instead.")
+    if uri.endswith("/v1"):
+        uri = uri.removesuffix("/v1")  # some products give their address with the version
+    client_key = properties.get("ssl.client.key")
+    if client_key and not properties.get("ssl.client.cert"):
+        raise InvalidInput("Catalog property ssl.client.key is given without ssl.client.cert.", hint="They belong together.")
+    return Settings(
+        uri, _auth(properties, uri), _headers(properties),
+        _number(properties, "rest.client.connection-timeout-ms", 10_000) / 1000,
+        _number(properties, "rest.client.socket-timeout-ms", 60_000) / 1000,
+        int(_number(properties, "rest.client.max-retries", 5, least=0, most=100)),
+        properties.get("ssl.cabundle"), properties.get("ssl.client.cert"), client_key,
+    )  # fmt: skip
+
+
+def _headers(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Return the headers of every request. `header.<Name>`: those that are configured; an empty value leaves a header out."""
+    found = {"x-iceberg-access-delegation": ("X-Iceberg-Access-Delegation", "vended-credentials")}
+    for key, value in properties.items():
+        if not key.startswith("header."):
+            continue
+        name = key.removeprefix("header.")
+        if not name or not all(c.isalnum() or c in "-_" for c in name) or any(ord(c) < 32 or ord(c) > 255 for c in value):
+            hint = "Names have letters, digits and -, values no line break."
+            raise InvalidInput(f"Catalog property {key} is no valid HTTP header.", hint=hint)
+        found[name.lower()] = (name, value)
+    return tuple(pair for pair in found.values() if pair[1])
+
+
+def _number(properties: Mapping[str, str], key: str, default: int, least: int = 1, most: int = 86_400_000) -> float:
+    text = properties.get(key, str(default)).strip()
+    if not text.isdigit() or not least <= int(text) <= most:
+        raise InvalidInput(f"Catalog property {key} must be a number from {least} to {most}, not {text!r}.")
+    return int(text)
+
+
+def _auth(properties: Mapping[str, str], uri: str) -> AuthSettings:
+    given = option(properties, "auth.type", "rest.auth.type")
+    implied = "oauth2" if properties.get("token") or properties.get("credential") else "none"
+    kind = implied if given is None else _AUTH_TYPES.get(given.strip().lower(), "")
+    if not kind:
+        raise Unsupported(f"Catalog property auth.type is {given!r}.", hint=f"Served are {', '.join(_AUTH_TYPES)}.")
+    if kind == "basic":
+        user = option(properties, "auth.basic.username", "rest.auth.basic.username")
+        password = option(properties, "auth.basic.password", "rest.auth.basic.password")
+        if user is None or password is None:
+            raise InvalidInput("Catalog property auth.type is basic, but auth.basic.username or auth.basic.password is missing.")
+        return AuthSettings(kind, user, password)
+    if kind == "none":
+        return AuthSettings(kind)
+    if not (properties.get("token") or properties.get("credential")):
+        raise InvalidInput("Catalog property auth.type is oauth2, but neither token nor credential is given.")
+    server = properties.get("oauth2-server-uri", "v1/oauth/tokens")
+    more = {"scope": properties.get("scope", "catalog"), "audience": properties.get("audience"), "resource": properties.get("resource")}
+    return AuthSettings(
+        kind, token=properties.get("token"), credential=properties.get("credential"),
+        server=server if "://" in server else f"{uri}/{server.lstrip('/')}",
+        more=tuple((k, v) for k, v in more.items() if v),
+        expires_s=_number(properties, "token-expires-in-ms", 3_600_000) / 1000,
+        refresh=flag(properties, "token-refresh-enabled", default=True),
+        exchange=flag(properties, "token-exchange-enabled", default=True),
+    )  # fmt: skip

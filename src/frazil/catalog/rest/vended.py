@@ -1,0 +1,78 @@
+"""Take the properties and credentials that a REST catalog's server gives with a table, and ask for new ones before they expire."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from frazil.catalog.base import Identifier
+from frazil.errors import Unsupported
+from frazil.storage import Credentials, is_inside
+from frazil.storage.object_options import check_property
+from frazil.storage.vended import EARLY_MS
+
+_STORES = ("s3.", "gcs.", "adls.", "client.")
+_EXPIRY = ("s3.session-token-expires-at-ms", "adls.sas-token-expires-at-ms", "gcs.oauth2.token-expires-at")
+_SECRETS = ("s3.access-key-id", "s3.secret-access-key", "s3.session-token", "adls.sas-token")
+Ask = Callable[[str, tuple[tuple[str, str], ...], Identifier, str], Credentials]
+
+
+class StorageCredential(msgspec.Struct):
+    """Hold the properties for the locations that begin with a prefix."""
+
+    prefix: str
+    config: dict[str, str]
+
+
+def vended(location: str, config: Mapping[str, str], credentials: Sequence[StorageCredential]) -> Credentials:
+    """Return the storage properties that a server gives for a table's location: those of the longest prefix count before `config`.
+
+    What Frazil's stores do not know is left out. Raises Unsupported for remote signing without credentials.
+    """
+    matching = [c for c in credentials if location.startswith(c.prefix) or is_inside(location, c.prefix)]
+    best = max(matching, key=lambda c: len(c.prefix), default=None)
+    given = {**config, **(best.config if best else {})}
+    if given.get("s3.remote-signing-enabled", "").lower() == "true" and "s3.access-key-id" not in given:
+        text = "The catalog's server wants to sign each request to the store itself (s3.remote-signing-enabled), which is not served."
+        raise Unsupported(text, hint="Let the server vend credentials, or give s3.access-key-id and s3.secret-access-key.")
+    found, expiry = {}, [int(v) for k, v in given.items() if k.startswith(_EXPIRY) and v.isdigit()]
+    for key, value in given.items():
+        plain = "adls.sas-token" if key.startswith("adls.sas-token.") else key
+        if plain.startswith(_STORES) and _known(plain):
+            found[plain] = value
+    return Credentials(found, min(expiry, default=None))
+
+
+def _known(key: str) -> bool:
+    try:
+        check_property(key)
+    except Unsupported:
+        return False
+    return True
+
+
+def holds_secrets(credentials: Credentials) -> bool:
+    return any(key in credentials.properties for key in _SECRETS)
+
+
+@dataclass(frozen=True)
+class TableCredentials:
+    """Give the credentials of a table's files: those of the last load while they live, then new ones from the server.
+
+    It travels to workers with the storage; each opens the catalog by its properties. `ask`: a function of this package, by reference.
+    """
+
+    catalog: str
+    properties: tuple[tuple[str, str], ...] = field(repr=False)
+    identifier: Identifier
+    location: str
+    ask: Ask = field(repr=False)
+    first: Credentials | None = field(default=None, repr=False, compare=False)
+
+    def __call__(self) -> Credentials:
+        if self.first is not None and (self.first.expires_ms is None or self.first.expires_ms - time.time() * 1000 > EARLY_MS):
+            return self.first
+        return self.ask(self.catalog, self.properties, self.identifier, self.location)

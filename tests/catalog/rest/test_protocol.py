@@ -1,0 +1,212 @@
+"""Faults, retries, authentication, pages and hostile answers, against a server in this process."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from typing import Any
+
+import pytest
+
+from frazil.catalog import Committed, Conflict, Unknown, load_backend
+from frazil.errors import CorruptData, FrazilError, InvalidInput, NamespaceNotEmptyError, NoSuchTableError, StorageError, Unsupported
+from tests.catalog.conftest import TABLE, set_to, swap
+from tests.catalog.rest.conftest import Server, error, table_json
+
+TABLE_ROUTE = "/v1/namespaces/db/tables/t"
+SECRET = "hunter2-secret"
+
+
+def test_a_load_is_one_request_and_an_unchanged_table_is_not_sent_again(server: Server) -> None:
+    server.on(f"GET {TABLE_ROUTE}", (200, table_json(), {"ETag": '"one"'}), (304, b""))
+    backend = server.catalog()
+    first, again = backend.load(TABLE), backend.load(TABLE)
+    assert again.metadata == first.metadata and server.routes() == ["GET /v1/config", f"GET {TABLE_ROUTE}", f"GET {TABLE_ROUTE}"]
+    assert "If-None-Match" not in server.asked[1].headers and server.asked[2].headers["If-None-Match"] == '"one"'
+
+
+def test_a_commit_is_one_request(server: Server) -> None:
+    server.on(f"GET {TABLE_ROUTE}", (200, table_json()))
+    server.on(f"POST {TABLE_ROUTE}", (200, table_json()))
+    backend = server.catalog()
+    base = backend.load(TABLE)
+    before = len(server.asked)
+    assert isinstance(swap(backend, base, set_to(a="1")), Committed)
+    assert server.routes()[before:] == [f"POST {TABLE_ROUTE}"] and b'"set-properties"' in server.asked[-1].body
+
+
+@pytest.mark.parametrize(
+    "answer, outcome, times",
+    [
+        (error(409, "CommitFailedException"), Conflict, 1),
+        (error(404, "NoSuchTableException"), Conflict, 1),
+        (error(500, "InternalServerError"), Unknown, 1),
+        (error(502, "BadGateway"), Unknown, 1),
+        ((503, {}, {"Retry-After": "0"}), Unknown, 1),
+        ((504, b"<html>late</html>", {"Content-Type": "text/html"}), Unknown, 1),
+        (None, Unknown, 1),
+        ((200, b"not json"), Unknown, 1),
+        (error(403, "ForbiddenException"), StorageError, 1),
+        ((429, {}, {"Retry-After": "0"}), StorageError, 3),
+    ],
+)
+def test_what_an_answer_to_a_commit_means(server: Server, answer: Any, outcome: type, times: int) -> None:
+    server.on(f"GET {TABLE_ROUTE}", (200, table_json()))
+    server.on(f"POST {TABLE_ROUTE}", answer)
+    backend = server.catalog()
+    base = backend.load(TABLE)
+    try:
+        found: object = swap(backend, base, set_to(a="1"))
+    except FrazilError as e:
+        found = e
+    assert isinstance(found, outcome), found
+    assert server.routes().count(f"POST {TABLE_ROUTE}") == times
+
+
+def test_reads_are_sent_again_after_faults_that_pass(server: Server) -> None:
+    server.on(f"GET {TABLE_ROUTE}", (503, {}), None, (429, {}, {"Retry-After": "0"}), (200, table_json()))
+    assert server.catalog(rest__client__max_retries="5").load(TABLE).identifier == TABLE
+    assert server.routes().count(f"GET {TABLE_ROUTE}") == 4
+
+
+def test_a_server_that_asks_to_wait_for_ever_is_not_obeyed(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr(time, "sleep", waited.append)
+    server.on(f"GET {TABLE_ROUTE}", (429, {}, {"Retry-After": "999999"}))
+    with pytest.raises(StorageError, match="429"):
+        server.catalog().load(TABLE)
+    assert waited and max(waited) <= 10
+
+
+def test_pages_are_followed_and_a_list_without_end_is_refused(server: Server) -> None:
+    route = "GET /v1/namespaces"
+    server.on(route, (200, {"namespaces": [["b"]], "next-page-token": "x"}), (200, {"namespaces": [["a"]], "next-page-token": None}))
+    assert server.catalog(rest_page_size="1").list_namespaces() == [("a",), ("b",)]
+    assert "pageToken=x" in server.asked[-1].path and "pageSize=1" in server.asked[-1].path
+    server.on(route, (200, {"namespaces": [], "next-page-token": "x"}))
+    with pytest.raises(CorruptData, match="same page"):
+        server.catalog().list_namespaces()
+
+
+def test_configuration_names_prefix_separator_and_endpoints(server: Server) -> None:
+    config = {"defaults": {"prefix": "no"}, "overrides": {"prefix": "p/q", "namespace-separator": "%2E"}, "endpoints": ["GET /v1/{prefix}/namespaces"]}
+    server.on("GET /v1/config", (200, config))
+    server.on("GET /v1/p/q/namespaces/a.b/tables/t", (200, table_json()))
+    backend = server.catalog(warehouse="w 1")
+    assert backend.load(("a", "b", "t")).identifier == ("a", "b", "t") and server.asked[0].path == "/v1/config?warehouse=w+1"
+    with pytest.raises(InvalidInput, match="separates"):
+        backend.load(("a.b", "t"))
+    with pytest.raises(Unsupported, match="rename"):
+        backend.rename_table(("a", "t"), ("a", "u"))
+
+
+def test_a_token_is_had_for_a_credential_and_again_when_it_is_refused(server: Server) -> None:
+    server.on("POST /v1/oauth/tokens", (200, {"access_token": "one", "expires_in": 3600}), (200, {"access_token": "two"}))
+    server.on(f"GET {TABLE_ROUTE}", lambda a: (200, table_json()) if a.headers["Authorization"] == "Bearer two" else error(401, "NotAuthorizedException"))
+    backend = server.catalog(credential=f"me:{SECRET}", scope="all")
+    assert backend.load(TABLE).identifier == TABLE
+    form = server.asked[0].body.decode()
+    assert "grant_type=client_credentials" in form and "client_id=me" in form and "scope=all" in form
+    assert server.routes().count("POST /v1/oauth/tokens") == 2
+
+
+def test_a_token_is_exchanged_before_it_expires(server: Server) -> None:
+    server.on("POST /v1/oauth/tokens", (200, {"access_token": "soon", "expires_in": 0}), (200, {"access_token": "new", "expires_in": 3600}))
+    server.on(f"GET {TABLE_ROUTE}", (200, table_json()))
+    backend = server.catalog(credential="me:pass-word")
+    backend.load(TABLE)
+    assert server.asked[-1].headers["Authorization"] == "Bearer new"
+    server.on("POST /v1/oauth/tokens", (200, {"access_token": "exchanged"}))
+    server.on(f"GET {TABLE_ROUTE}", error(419, "AuthenticationTimeoutException"), (200, table_json()))
+    other = server.catalog(token=SECRET)
+    other._routes = backend.routes
+    other.load(TABLE)
+    assert server.asked[-1].headers["Authorization"] == "Bearer exchanged" and b"token-exchange" in server.asked[-2].body
+
+
+def test_basic_and_own_headers_are_sent(server: Server) -> None:
+    server.on(f"GET {TABLE_ROUTE}", (200, table_json()))
+    properties = {"auth.type": "basic", "auth.basic.username": "u", "auth.basic.password": "p", "header.X-Mine": "1"}
+    load_backend("r", type="rest", uri=server.uri, **properties).load(TABLE)
+    sent = server.asked[-1].headers
+    assert sent["Authorization"] == "Basic dTpw" and sent["X-Mine"] == "1" and sent["User-Agent"].startswith("Frazil")
+    assert sent["X-Iceberg-Access-Delegation"] == "vended-credentials"
+
+
+HOSTILE = [
+    (302, b"", {"Location": "http://evil.example/?token=x"}),
+    (401, {"error": {"message": f"Bad token {SECRET}", "type": "NotAuthorizedException", "code": 401}}),
+    (200, b"[" * 200_000),
+    (200, b'{"metadata": 7, "metadata-location": "x"}'),
+    (200, {"metadata-location": ["x"], "metadata": {}}),
+    (200, {"metadata-location": "x", "metadata": {"format-version": "two"}}),
+    (200, b""),
+    (500, b"<html>" + b"x" * 3_000_000, {"Content-Type": "text/html"}),
+    (200, b"\x1f\x8b broken", {"Content-Encoding": "gzip"}),
+]
+
+
+@pytest.mark.parametrize("answer", HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_answers_are_typed_errors_and_leak_no_token(server: Server, answer: Any, caplog: pytest.LogCaptureFixture) -> None:
+    server.on(f"GET {TABLE_ROUTE}", answer)
+    backend = server.catalog(token=SECRET, token_exchange_enabled="false")
+    with pytest.raises(FrazilError) as caught:
+        backend.load(TABLE)
+    shown = f"{caught.value} {caught.value!r} {caught.value.facts} {backend!r} {backend.client!r} {backend.client.auth!r} {backend.client.settings!r} {caplog.text}"
+    assert SECRET not in shown and not any("evil" in a.path for a in server.asked)
+
+
+def test_a_server_cannot_move_the_catalog_to_another_host(server: Server) -> None:
+    server.on("GET /v1/config", (200, {"defaults": {}, "overrides": {"uri": "https://evil.example"}}))
+    with pytest.raises(InvalidInput, match="another server"):
+        server.catalog(token=SECRET).list_namespaces()
+
+
+def test_errors_of_the_server_are_told_with_type_and_message(server: Server) -> None:
+    with pytest.raises(NoSuchTableError, match="NoSuchTableException: no"):
+        server.catalog().load(TABLE)
+    server.on("GET /v1/namespaces/db", (200, {}))
+    server.on("GET /v1/namespaces", (200, {"namespaces": []}))
+    server.on("DELETE /v1/namespaces/db", error(409, "NamespaceNotEmptyException", "Namespace db is not empty."))
+    with pytest.raises(NamespaceNotEmptyError, match="db is not empty"):
+        server.catalog().drop_namespace(("db",))
+
+
+def test_vended_credentials_reach_the_storage_and_are_renewed(server: Server) -> None:
+    def vending(key: str, life_s: float) -> dict[str, Any]:
+        config = {"s3.access-key-id": key, "s3.secret-access-key": SECRET, "s3.session-token": SECRET}
+        config["s3.session-token-expires-at-ms"] = str(int((time.time() + life_s) * 1000))
+        return table_json(**{"storage-credentials": [{"prefix": "memory://w", "config": config}, {"prefix": "s3://other", "config": {}}]})
+
+    server.on(f"GET {TABLE_ROUTE}", (200, vending("short", 60)), (200, vending("long", 3600)))
+    table = server.catalog().load(TABLE)
+    source = pickle.loads(pickle.dumps(table.storage)).vended
+    assert source().properties["s3.access-key-id"] == "long" and SECRET not in repr(source) + repr(table)
+    before = len(server.asked)
+    assert server.catalog().load(TABLE).storage.vended().properties["s3.access-key-id"] == "long"
+    assert server.routes()[before:] == ["GET /v1/config", f"GET {TABLE_ROUTE}"], "what was given with the table is used first"
+
+
+def test_a_catalog_travels_by_its_properties(server: Server) -> None:
+    server.on(f"GET {TABLE_ROUTE}", (200, table_json()))
+    backend = server.catalog(token="t0ken")
+    backend.load(TABLE)
+    assert pickle.loads(pickle.dumps(backend)).load(TABLE).identifier == TABLE
+
+
+@pytest.mark.parametrize(
+    "given, told",
+    [
+        ({"snapshot-loading-mode": "refs"}, "snapshot-loading-mode"),
+        ({"rest.sigv4-enabled": "true"}, "sigv4"),
+        ({"auth.type": "google"}, "auth.type"),
+        ({"auth.type": "basic"}, "auth.basic"),
+        ({"tokn": "x"}, "Did you mean token"),
+        ({"header.X": "a\r\nb"}, "header"),
+        ({"uri": "http://u:p@host"}, "password"),
+        ({"rest.client.max-retries": "x"}, "max-retries"),
+    ],
+)
+def test_options_are_honoured_or_refused_by_name(given: dict[str, str], told: str) -> None:
+    with pytest.raises(InvalidInput, match=told):
+        load_backend("r", **{"type": "rest", "uri": "http://localhost:1", **given})
