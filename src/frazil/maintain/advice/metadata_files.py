@@ -11,10 +11,9 @@ from frazil.codec.single_value import from_bytes
 from frazil.commit.apply import now_millis
 from frazil.maintain.advice.finding import OPEN_SECONDS, Cure, Finding, size_text
 from frazil.maintain.advice.table_state import AilingTable
+from frazil.maintain.retention import RetentionRequest, expired_in
 from frazil.scan.manifests import is_data
-from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import GC_ENABLED, MANIFEST_TARGET_SIZE, METADATA_DELETE_AFTER_COMMIT
-from frazil.spec.snapshot import Snapshot
 
 MANY_MANIFESTS = 10
 DEEPEST = 4.0
@@ -66,7 +65,8 @@ def snapshots(state: AilingTable) -> Finding | None:
     metadata = state.metadata
     if not GC_ENABLED.of(metadata.properties):
         return None
-    gone = expirable(metadata, now_millis())
+    expired = set(expired_in(metadata, RetentionRequest(), now_millis()).snapshot_ids)
+    gone = [s for s in metadata.snapshots if s.snapshot_id in expired]
     if len(gone) < MANY_SNAPSHOTS:
         return None
     freed = sum(_number(s.summary, "removed-files-size") for s in gone)
@@ -76,25 +76,6 @@ def snapshots(state: AilingTable) -> Finding | None:
         f"frees about {size_text(freed)} of data files that only these snapshots need, and keeps table metadata small", 0.0,
         Cure("expire_snapshots", {"dry_run": False}),
     )  # fmt: skip
-
-
-def expirable(metadata: TableMetadata, now_ms: int) -> list[Snapshot]:
-    """List the snapshots that the retention of the table, its branches and tags lets go (spec, "Snapshot Retention Policy")."""
-    properties = metadata.properties
-    longest = int(properties.get("history.expire.max-snapshot-age-ms", 432_000_000))
-    fewest = int(properties.get("history.expire.min-snapshots-to-keep", 1))
-    kept = {ref.snapshot_id for ref in metadata.refs.values()}
-    heads = {r.snapshot_id: r for r in metadata.refs.values() if r.is_branch}
-    if metadata.current_snapshot_id is not None:
-        heads.setdefault(metadata.current_snapshot_id, None)  # type: ignore[arg-type]
-    for head, ref in heads.items():
-        age = longest if ref is None or ref.max_snapshot_age_ms is None else ref.max_snapshot_age_ms
-        least = fewest if ref is None or ref.min_snapshots_to_keep is None else ref.min_snapshots_to_keep
-        for n, s in enumerate(metadata.ancestors(metadata.snapshots.by_id(head))):
-            if n >= least and now_ms - s.timestamp_ms > age:
-                break
-            kept.add(s.snapshot_id)
-    return [s for s in metadata.snapshots if s.snapshot_id not in kept and now_ms - s.timestamp_ms > longest]
 
 
 def orphans(state: AilingTable, metadata_location: str) -> Finding | None:
