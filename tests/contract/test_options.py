@@ -376,7 +376,7 @@ def test_a_bad_value_of_a_table_property_is_refused_when_it_is_set(catalog):
 
 
 def test_catalog_properties_are_those_of_the_documents_and_others_are_refused(tmp_path):
-    part = TEXT.split("## Catalog properties")[1].split("## Environment")[0]
+    part = TEXT.split("## REST catalogs")[1].split("## Environment")[0]  # two sections, the second that of all catalogs
     names = {n for n in listed(part) if "<" not in n}
     for kind, catalog_type in load._TYPES.items():
         for name in (*served._COMMON, *catalog_type.properties, *served.HINTS):

@@ -15,12 +15,12 @@ from frazil.ops import stage
 from frazil.ops.creation import Creation
 from frazil.ops.in_process import IN_PROCESS
 from frazil.ops.target import WriteArguments
-from frazil.spec.properties import DATA_PATH, METADATA_PATH
+from frazil.spec.properties import DATA_PATH, GC_ENABLED, METADATA_PATH, OLD_DATA_PATHS
 from frazil.spec.schema import Schema
 from frazil.storage import Storage, is_inside
 
 _log = logging.getLogger("frazil")
-_PATHS = frozenset((DATA_PATH.name, METADATA_PATH.name, "write.folder-storage.path", "write.object-storage.path", "location", "path"))
+_PATHS = frozenset((*(one.name for one in (DATA_PATH, METADATA_PATH, *OLD_DATA_PATHS)), "location", "path"))
 BACKUP_SUFFIX = "_BACKUP_"
 Create = Callable[[Schema, tuple[str, ...], Mapping[str, str]], Creation]
 """Begin to create the table with these columns, identity partition columns and properties."""
@@ -82,7 +82,7 @@ def refuse_overlap(source: str, table: str, in_place: bool) -> None:
 def snapshot(source: Source, new: Import, *, dry_run: bool = False) -> SnapshotTableResult:
     """Create a table over the files of a source, which stays as it is. The table never deletes them: gc.enabled is false."""
     begun = time.monotonic()
-    count = new.run(source, {"gc.enabled": "false", "snapshot": "true"}, dry_run)
+    count = new.run(source, {GC_ENABLED.name: "false", "snapshot": "true"}, dry_run)
     return SnapshotTableResult(dry_run=dry_run, imported_files_count=count, seconds=time.monotonic() - begun)
 
 

@@ -9,11 +9,11 @@ from typing import Any
 from frazil.errors import InvalidInput, Unsupported
 from frazil.spec.data_file import DataFile, DataFileContent
 from frazil.spec.metadata import TableMetadata
-from frazil.spec.properties import DATA_PATH, METADATA_PATH
+from frazil.spec.properties import DATA_PATH, METADATA_PATH, OLD_DATA_PATHS
 from frazil.spec.schema import DELETE_FILE_PATH_ID
 from frazil.spec.snapshot import Snapshot, Snapshots
 
-_PATH_PROPERTIES = (DATA_PATH.name, METADATA_PATH.name, "write.object-storage.path", "write.folder-storage.path")
+_PATH_PROPERTIES = tuple(one.name for one in (DATA_PATH, METADATA_PATH, *OLD_DATA_PATHS))
 
 
 @dataclass(frozen=True)
