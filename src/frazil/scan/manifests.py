@@ -34,6 +34,7 @@ DELETE = ("equality_ids", "referenced_data_file", "content_offset", "content_siz
 SIZES = ("column_sizes",)
 BOUNDS = ("lower_bounds", "upper_bounds")
 STATISTICS = ("value_counts", "null_value_counts", "nan_value_counts", *BOUNDS)
+PRUNED_BY = (*ENTRY, "partition", "record_count", "first_row_id", *BOUNDS)  # what nearly all files are pruned by
 PLAN_COLUMNS = (*ENTRY, *FILE, *READ)
 ALL_COLUMNS = (*PLAN_COLUMNS, *DELETE, *SIZES, *STATISTICS)
 

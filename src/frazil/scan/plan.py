@@ -31,8 +31,8 @@ from frazil.scan.listing.listed_twice import refuse_files_listed_twice
 from frazil.scan.listing.numbering import FileNumbers, number_files
 from frazil.scan.manifests import (
     ALL_COLUMNS,
-    BOUNDS,
     PLAN_COLUMNS,
+    PRUNED_BY,
     STATISTICS,
     clear_caches,
     each,
@@ -334,7 +334,7 @@ def _read(
     spec = metadata.spec_by_id(pack[0].partition_spec_id)
     found = []
     if first.worth_it:
-        tables = [entries(m, read_manifest(storage, m, (*PLAN_COLUMNS, *BOUNDS))) for m in pack]
+        tables = [entries(m, read_manifest(storage, m, PRUNED_BY)) for m in pack]
         keeping, by_partition, by_statistics = _excluded(tables, bound, schema, spec, metadata.snapshots)
         first.told(len(pack), len(keeping))
         found.append((spec.spec_id, pa.table({}), by_partition, by_statistics))

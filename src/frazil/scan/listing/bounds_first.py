@@ -1,7 +1,8 @@
-"""Prune a large manifest by bounds before its counts are read, which only the files that bounds keep need.
+"""Prune a large manifest by bounds before its other columns are read, which only the files that bounds keep need.
 
 That saves time only where a filter keeps few files of a manifest, and costs a second look into it where it keeps many. A few of the
-manifest's blocks are therefore pruned first, as a sample. The counts of the files that are kept are then read from their blocks alone.
+manifest's blocks are therefore pruned first, as a sample. What else is known of the files that are kept is then read from their blocks
+alone.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pyarrow as pa
 from frazil.codec.avro import Container
 from frazil.codec.manifest import decode_manifest
 from frazil.expr.building import from_numpy, to_numpy
-from frazil.scan.manifests import BOUNDS, PLAN_COLUMNS, STATISTICS, column_of, is_cached, read_manifest
+from frazil.scan.manifests import PLAN_COLUMNS, PRUNED_BY, STATISTICS, column_of, is_cached, read_manifest
 from frazil.spec.manifest import ManifestFile
 from frazil.storage import Storage
 
@@ -24,7 +25,7 @@ LEAST_BYTES = 256 << 10  # of a manifest that is worth a sample
 SAMPLED_BLOCKS = 4
 FEW = 8  # a filter that keeps at most one file of so many keeps few
 _SAMPLED = tuple(c for c in (*PLAN_COLUMNS, *STATISTICS) if c != "first_row_id")
-_COUNTS = tuple(c for c in STATISTICS if c not in BOUNDS)
+_OTHERS = tuple(c for c in (*PLAN_COLUMNS, *STATISTICS) if c not in PRUNED_BY)
 _ROW = "_row"
 
 
@@ -42,20 +43,18 @@ def prune_by_bounds_first(
     sample = decode_manifest(data, manifest, columns=_SAMPLED, choose=_sample)
     if not _few(prune(sample)[0], sample):
         return None
-    table = read_manifest(storage, manifest, (*PLAN_COLUMNS, *BOUNDS), data=data)
+    table = read_manifest(storage, manifest, PRUNED_BY, data=data)
     numbered = table.append_column(_ROW, from_numpy(np.arange(table.num_rows, dtype=np.int64)))
     left, by_partition, by_statistics = prune(entries(numbered))
     if not _few(left, table):
         return None
-    if left.num_rows:
-        rows = to_numpy(column_of(left, _ROW))
-        counts = decode_manifest(data, manifest, columns=_COUNTS, choose=lambda container: _of_rows(container, rows))
-        left = left.drop_columns(["_match"])
-        for name in counts.column_names:
-            left = left.append_column(name, counts.column(name))
-        left, _, more = prune(left)
-        by_statistics += more
-    return left.drop_columns([_ROW]), by_partition, by_statistics
+    rows = to_numpy(column_of(left, _ROW))
+    others = decode_manifest(data, manifest, columns=_OTHERS, choose=lambda container: _of_rows(container, rows))
+    left = left.drop_columns(["_match"])
+    for name in others.column_names:
+        left = left.append_column(name, others.column(name))
+    left, _, more = prune(left)
+    return left.drop_columns([_ROW]), by_partition, by_statistics + more
 
 
 def _few(left: pa.Table, of: pa.Table) -> bool:
