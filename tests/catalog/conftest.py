@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from frazil.catalog import CatalogBackend, Committed, LoadedTable, Outcome, load_backend
+from frazil.catalog.base import Swap
 from frazil.catalog.rest import RestCatalog
 from frazil.commit.apply import apply_updates
 from frazil.commit.new_table import creation_updates
@@ -129,6 +130,12 @@ def swap(backend: CatalogBackend, base: LoadedTable, *updates: Update) -> Outcom
     """Commit updates on a base, as `commit.transaction.commit` asks for it."""
     metadata = apply_updates(base.metadata, updates, now_ms=base.metadata.last_updated_ms + 1000)
     return backend.swap(base, metadata, updates=updates, requirements=requirements_for(base.metadata, updates))
+
+
+def change(base: LoadedTable, *updates: Update) -> Swap:
+    """The part of a commit to several tables that makes these updates."""
+    metadata = apply_updates(base.metadata, updates, now_ms=base.metadata.last_updated_ms + 1000)
+    return Swap(base, metadata, updates, requirements_for(base.metadata, updates))
 
 
 def set_to(**properties: str) -> SetProperties:

@@ -29,6 +29,7 @@ from frazil.storage import normalise
 from tests.builders.data_files import data_file
 from tests.catalog.conftest import (
     TABLE,
+    change,
     changed,
     column,
     committed,
@@ -87,6 +88,27 @@ def test_two_handles_that_start_from_one_base_have_one_winner(backend: CatalogBa
     assert isinstance(swap(backend, two, *column(two, "two")), Committed)
     assert isinstance(swap(backend, one, *column(one, "one")), Conflict)
     assert backend.load(TABLE).metadata.schema().column_names == ["id", "two"]
+
+
+def test_a_swap_of_several_tables_moves_all_or_none(backend: CatalogBackend, kind: str) -> None:
+    one, two = made(backend), made(backend, ("db", "u"))
+    if kind in PATHS:
+        with pytest.raises(Unsupported, match="several tables"):
+            backend.swap_together(())
+        return
+    assert backend.swap_together(()) == ()
+    moved = backend.swap_together([change(two, *column(two, "a")), change(one, *column(one, "a"))])
+    assert isinstance(moved, tuple) and [m.table.identifier for m in moved] == [("db", "u"), TABLE]
+    for moved_to, name in zip(moved, (("db", "u"), TABLE), strict=True):
+        found = backend.load(name)
+        assert found.metadata == moved_to.table.metadata and found.metadata.schema().column_names == ["id", "a"]
+    three, four = backend.load(TABLE), backend.load(("db", "u"))
+    assert isinstance(swap(backend, four, *column(four, "b")), Committed)
+    files = {i.location for t in (three, four) for i in t.storage.list(t.metadata.location)}
+    for swaps in ([change(three, *column(three, "c")), change(four, *column(four, "c"))], [change(four, *column(four, "c")), change(three, *column(three, "c"))]):
+        assert isinstance(backend.swap_together(swaps), Conflict)
+    assert {i.location for t in (three, four) for i in t.storage.list(t.metadata.location)} == files
+    assert [backend.load(n).metadata.schema().column_names for n in (TABLE, ("db", "u"))] == [["id", "a"], ["id", "a", "b"]]
 
 
 def test_what_a_stale_base_may_still_change_is_up_to_who_keeps_the_metadata(backend: CatalogBackend) -> None:

@@ -15,8 +15,8 @@ from typing import Any
 import frazil
 from frazil.storage import FileIO
 from frazil.table.catalog import Catalog
+from frazil.table.catalog_transaction import CreateTableTransaction
 from frazil.table.changes import ChangesScan
-from frazil.table.creation import CreateTableTransaction
 from frazil.table.inspect import InspectTable
 from frazil.table.maintenance import MaintenanceTable
 from frazil.table.merge import MergeBuilder

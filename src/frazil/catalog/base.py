@@ -48,10 +48,22 @@ class Unknown:
 
 
 Outcome = Committed | Conflict | Unknown
+OutcomeTogether = tuple[Committed, ...] | Conflict | Unknown
+"""The outcome of a commit to several tables: the new states in their order, or that no table was changed, or that all may have been."""
 
 
 class Unclear(StorageError):
     """Report that the connection or the disk failed while a catalog was being changed, so that the change may have been applied."""
+
+
+@dataclass(frozen=True)
+class Swap:
+    """Describe the change of one table in a commit to several: the arguments of `CatalogBackend.swap`."""
+
+    base: LoadedTable
+    metadata: TableMetadata
+    updates: Sequence[Update] = ()
+    requirements: Sequence[Requirement] = ()
 
 
 @dataclass(frozen=True)
@@ -104,6 +116,12 @@ class CatalogBackend(Protocol):
         self, base: LoadedTable, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()
     ) -> Outcome:
         """Replace the table's state by `metadata` if it is still `base`. The catalog adds the entry for `base` to the metadata log."""
+
+    def swap_together(self, swaps: Sequence[Swap]) -> OutcomeTogether:
+        """Replace the states of several tables at once: all of them, or none. Each is swapped as `swap` does.
+
+        Raises Unsupported where the catalog cannot; so without any swaps the call tells only whether it can.
+        """
 
     def table_exists(self, identifier: Identifier) -> bool: ...
 
@@ -172,6 +190,14 @@ def flag(properties: Mapping[str, str], *names: str, default: bool) -> bool:
 def shown(name: str, properties: Mapping[str, str]) -> str:
     """Format the name and properties of a back end for its repr, without secrets."""
     return f"{name!r}, {redact(properties)!r}"
+
+
+def refuse_together(where: str) -> Unsupported:
+    """Return the error for a commit to several tables. `where`: the catalog, as in "Path catalog 'p'"."""
+    return Unsupported(
+        f"{where} cannot commit to several tables at once: each table has a metadata directory of its own.",
+        hint="Use a catalog of type sql or rest, or one transaction for each table: t.transaction().",
+    )  # fmt: skip
 
 
 def refuse_relocation(message: str) -> Unsupported:

@@ -44,8 +44,9 @@ class Database(Protocol):
     def columns(self, table: str) -> list[str]:
         """Return the column names of a table. Raises MissingTable."""
 
-    def execute(self, steps: Sequence[Step]) -> list[int]:
-        """Run all steps in one transaction, durable on return. Returns the number of rows that each step changed.
+    def execute(self, steps: Sequence[Step], *, all_or_none: bool = False) -> list[int]:
+        """Run all steps in one transaction, durable on return. Returns the number of rows that each step changed. `all_or_none`: nothing
+        is applied when a step changes no row.
 
         Raises DuplicateKey, Contended and MissingTable when nothing was applied, Unclear when the transaction may have been.
         """
@@ -86,14 +87,17 @@ class SqliteDatabase:
             raise MissingTable(f"There is no table {table} in {self.path}.")
         return names
 
-    def execute(self, steps: Sequence[Step]) -> list[int]:
+    def execute(self, steps: Sequence[Step], *, all_or_none: bool = False) -> list[int]:
         with self._connection() as connection:
             with self._translated_errors():
                 connection.execute("BEGIN IMMEDIATE")
             try:
                 with self._translated_errors():
                     counts = [connection.execute(statement, dict(parameters)).rowcount for statement, parameters in steps]
-                self._commit(connection)
+                if all_or_none and 0 in counts:
+                    connection.execute("ROLLBACK")
+                else:
+                    self._commit(connection)
             except BaseException:
                 with contextlib.suppress(sqlite3.Error):
                     if connection.in_transaction:

@@ -50,9 +50,12 @@ class RemoteDatabase:
         with self._translated_errors(), self._connect() as connection:
             return list(connection.execute(self._text(f"SELECT * FROM {table} WHERE 1 = 0")).keys())
 
-    def execute(self, steps: Sequence[Step]) -> list[int]:
+    def execute(self, steps: Sequence[Step], *, all_or_none: bool = False) -> list[int]:
         with self._translated_errors(), self._connect() as connection:
             counts = [connection.execute(self._text(statement), dict(parameters)).rowcount for statement, parameters in steps]
+            if all_or_none and 0 in counts:
+                connection.rollback()
+                return counts
             try:
                 connection.commit()
             except self._errors.SQLAlchemyError as error:

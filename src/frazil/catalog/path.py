@@ -14,10 +14,13 @@ from frazil.catalog.base import (
     Identifiers,
     LoadedTable,
     Outcome,
+    OutcomeTogether,
     PropertiesUpdateSummary,
+    Swap,
     check_identifier,
     check_namespace,
     refuse_relocation,
+    refuse_together,
     shown,
 )
 from frazil.catalog.names import full_name
@@ -102,6 +105,9 @@ class PathCatalog:
         self, base: LoadedTable, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()
     ) -> Outcome:
         return path_files.swap(self.storage, self.table_location(base.identifier), base, metadata)
+
+    def swap_together(self, swaps: Sequence[Swap]) -> OutcomeTogether:
+        raise refuse_together(f"Path catalog {self.name!r}")
 
     def table_exists(self, identifier: Identifier) -> bool:
         return path_files.head(self.storage, self.table_location(identifier)) is not None
@@ -227,6 +233,9 @@ class LocationBackend:
         self, base: LoadedTable, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()
     ) -> Outcome:
         return path_files.swap(self.storage, self.location, base, metadata)
+
+    def swap_together(self, swaps: Sequence[Swap]) -> OutcomeTogether:
+        raise refuse_together(f"The location {self.location}")
 
     def table_exists(self, identifier: Identifier = ()) -> bool:
         self._check(identifier)

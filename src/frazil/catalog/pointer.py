@@ -7,11 +7,12 @@ removed) or Unknown (it may have been applied, and the file stays). A catalog on
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from frazil.catalog import metadata_files
-from frazil.catalog.base import Committed, Conflict, LoadedTable, Outcome, Unclear, Unknown
+from frazil.catalog.base import Committed, Conflict, Identifier, LoadedTable, Outcome, OutcomeTogether, Swap, Unclear, Unknown
 from frazil.catalog.names import full_name
 from frazil.errors import CommitFailedException, FrazilError, NoSuchFileError, TableAlreadyExistsError
 from frazil.spec.metadata import TableMetadata
@@ -47,6 +48,44 @@ def swap_pointed(base: LoadedTable, metadata: TableMetadata, move: Move, load: L
     return outcome
 
 
+def swap_pointed_together(
+    swaps: Sequence[Swap],
+    move: Callable[[Sequence[LoadedTable]], bool],
+    load: Callable[[Identifier], LoadedTable],
+    check: Check | None = None,
+) -> OutcomeTogether:
+    """Replace the states of several tables as `swap_pointed` does for one. `move`: moves the pointers of all tables or of none, and tells
+    which; it raises as `Move` does."""
+    complete = [metadata_files.with_log(swap.base, swap.metadata) for swap in swaps]
+    tables = [
+        replace(swap.base, metadata_location=_location(swap.base, metadata, check), metadata=metadata)
+        for swap, (metadata, _) in zip(swaps, complete, strict=True)
+    ]
+    written: list[LoadedTable] = []
+    try:
+        for table in tables:
+            written.append(table)
+            _write(table)
+        won = move(tables)
+    except Unclear as error:
+        outcomes = [_after_unclear(table, partial(load, table.identifier), error) for table in tables]
+        landed = [outcome for outcome in outcomes if isinstance(outcome, Committed)]
+        return tuple(landed) if len(landed) == len(tables) else Unknown(error)
+    except (CommitFailedException, TableAlreadyExistsError) as error:
+        _discard(written)
+        return Conflict(str(error))
+    except FrazilError:
+        _discard(written)
+        raise
+    if not won:
+        _discard(written)
+        names = ", ".join(full_name(table.identifier) for table in tables)
+        return Conflict(f"The metadata location of one of {names} is no longer that of its base")
+    for table, (metadata, fallen) in zip(tables, complete, strict=True):
+        metadata_files.delete_fallen(table.storage, metadata, fallen)
+    return tuple(Committed(table) for table in tables)
+
+
 def load_pointed(
     pointer: Callable[[], str | None], storage_of: Callable[[str], Storage], name: str
 ) -> tuple[str, TableMetadata, Storage] | None:
@@ -79,6 +118,11 @@ def _location(base: LoadedTable | None, metadata: TableMetadata, check: Check | 
 def _write(table: LoadedTable) -> None:
     gzipped = metadata_files.wants_gzip(table.metadata)
     table.storage.write(table.metadata_location, metadata_files.encode(table.metadata, gzipped))
+
+
+def _discard(tables: Iterable[LoadedTable]) -> None:
+    for table in tables:
+        metadata_files.discard(table.storage, table.metadata_location)
 
 
 def _moved(table: LoadedTable, conflict: str, move: Move, load: Load) -> Outcome:

@@ -18,6 +18,8 @@ from frazil.catalog.base import (
     Identifiers,
     LoadedTable,
     Outcome,
+    OutcomeTogether,
+    Swap,
     check_identifier,
     check_namespace,
     flag,
@@ -25,7 +27,7 @@ from frazil.catalog.base import (
 )
 from frazil.catalog.database import Contended, Database, DuplicateKey
 from frazil.catalog.names import full_name
-from frazil.catalog.pointer import create_pointed, load_pointed, swap_pointed
+from frazil.catalog.pointer import create_pointed, load_pointed, swap_pointed, swap_pointed_together
 from frazil.catalog.sql_namespaces import SqlNamespaces
 from frazil.catalog.sql_setup import open_database, set_up
 from frazil.errors import (
@@ -165,6 +167,18 @@ class SqlCatalog(SqlNamespaces):
             return self.database.execute([(sql_statements.swap(self._v1), values)])[0] == 1
 
         return swap_pointed(base, metadata, update, lambda: self.load(base.identifier), _check_length)
+
+    def swap_together(self, swaps: Sequence[Swap]) -> OutcomeTogether:
+        old = {swap.base.identifier: swap.base.metadata_location for swap in swaps}
+
+        def update(tables: Sequence[LoadedTable]) -> bool:
+            statement = sql_statements.swap(self._v1)
+            # In the order of names, so that two commits to the same tables do not wait for each other's rows.
+            rows = sorted(tables, key=lambda table: table.identifier)
+            values = [self._row(t.identifier) | {"new": t.metadata_location, "old": old[t.identifier]} for t in rows]
+            return 0 not in self.database.execute([(statement, row) for row in values], all_or_none=True)
+
+        return swap_pointed_together(swaps, update, self.load, _check_length) if swaps else ()
 
     def _staged(self, identifier: Identifier, metadata: TableMetadata) -> LoadedTable:
         place = metadata.location or self.table_location(identifier)

@@ -20,6 +20,7 @@ __all__ = [
     "replace_deletes",
     "requirements",
     "rewrite_manifests",
+    "together",
     "transaction",
     "written",
 ]

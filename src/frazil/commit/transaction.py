@@ -92,7 +92,7 @@ def plan(base: TableMetadata, actions: Sequence[Action], context: Context) -> Pr
 
 
 @dataclass
-class _Commit:
+class TableCommit:
     backend: CatalogBackend
     base: LoadedTable
     actions: Sequence[Action]
@@ -168,7 +168,7 @@ class _Commit:
         attempt, waited = self.context.attempt, time.monotonic() - self.started
         if attempt > self.retries or waited > self.total:
             raise CommitFailedException(
-                f"Could not commit to {_name(self.base)} after {attempt} attempts: {reason}", table=_name(self.base),
+                f"Could not commit to {table_name(self.base)} after {attempt} attempts: {reason}", table=table_name(self.base),
                 attempts=attempt, hint="Others commit to it at the same time; try again, or raise commit.retry.num-retries.",
             )  # fmt: skip
 
@@ -208,8 +208,8 @@ class _Commit:
         if known is not None and now is not None and known != now:
             self.swapping = False
             raise ValidationException(
-                f"Table UUID does not match: {_name(self.base)} was {known}, is {now}: it was dropped and made again meanwhile.",
-                hint="Load the table again.", table=_name(self.base),
+                f"Table UUID does not match: {table_name(self.base)} was {known}, is {now}: it was dropped and made again meanwhile.",
+                hint="Load the table again.", table=table_name(self.base),
             )  # fmt: skip
         self.base = fresh
 
@@ -229,7 +229,7 @@ class _Commit:
             try:
                 fresh = self.backend.load(self.base.identifier)
             except Exception as e:
-                log.warning("Could not look at %s after an unclear commit: %s", _name(self.base), e)
+                log.warning("Could not look at %s after an unclear commit: %s", table_name(self.base), e)
                 if check == retries or time.monotonic() - begun > COMMIT_STATUS_CHECK.total.of(properties) / 1000:
                     break
                 self.sleep(min(longest, pause * 2**check))
@@ -242,7 +242,7 @@ class _Commit:
 
     def unknown(self, cause: BaseException) -> CommitStateUnknownException:
         return CommitStateUnknownException(
-            f"Cannot tell whether the commit to {_name(self.base)} was applied: {cause}", table=_name(self.base),
+            f"Cannot tell whether the commit to {table_name(self.base)} was applied: {cause}", table=table_name(self.base),
             snapshot_id=next(iter(self.context.snapshot_ids()), None),
             hint="All its files are kept. Load the table and look for the snapshot before you try again.",
         )  # fmt: skip
@@ -255,7 +255,7 @@ class _Commit:
                 unused = [w for w in self.context.output.written if w not in used]
                 remove(self.context.storage, [*unused, *self.context.unneeded_files()], "attempts that lost")
         except Exception as e:
-            log.warning("Could not clean up after the commit to %s: %s", _name(table), e)
+            log.warning("Could not clean up after the commit to %s: %s", table_name(table), e)
         return self.outcome(table, self.context.attempt)
 
     def used(self, table: LoadedTable) -> set[str] | None:
@@ -289,11 +289,11 @@ def same_state(found: TableMetadata, wanted: TableMetadata) -> bool:
     return found.last_updated_ms == wanted.last_updated_ms and replace(found, metadata_log=()) == replace(wanted, metadata_log=())
 
 
-def _name(table: LoadedTable) -> str:
+def table_name(table: LoadedTable) -> str:
     return ".".join(table.identifier) or table.metadata.location
 
 
-def _context(backend: CatalogBackend, storage: Storage, environment: Mapping[str, str] | None) -> Context:
+def context_of(backend: CatalogBackend, storage: Storage, environment: Mapping[str, str] | None) -> Context:
     return Context(Output(storage, sync_folder=not backend.writes_metadata_files), dict(environment or {}))
 
 
@@ -311,8 +311,8 @@ def commit(
     `written`: data files made for this commit; they are deleted when it certainly failed. `environment` goes into the summaries.
     Raises CommitFailedException (retries used up), ValidationException (others changed what it relies on), CommitStateUnknownException.
     """
-    context = _context(backend, base.storage, environment)
-    work = _Commit(backend, base, list(actions), list(written), context, sleep)
+    context = context_of(backend, base.storage, environment)
+    work = TableCommit(backend, base, list(actions), list(written), context, sleep)
     try:
         return work.run()
     except CommitStateUnknownException:
@@ -337,10 +337,10 @@ def create(
 
     Raises TableAlreadyExistsError when the name is taken.
     """
-    metadata, name = staged.metadata, _name(staged)
+    metadata, name = staged.metadata, table_name(staged)
     check_schema(metadata.schema(), metadata.format_version)
-    context = _context(backend, staged.storage, environment)
-    work = _Commit(backend, staged, list(actions), list(written), context, time.sleep)
+    context = context_of(backend, staged.storage, environment)
+    work = TableCommit(backend, staged, list(actions), list(written), context, time.sleep)
     try:
         ready = plan(metadata, actions, context) or PreparedCommit(metadata, (), ())
         assert not isinstance(ready, AlreadyDone), "a table that is not there yet holds no mark"
@@ -362,7 +362,7 @@ def create(
         raise
 
 
-def _try_create(work: _Commit, ready: PreparedCommit) -> Committed | Conflict | Unknown:
+def _try_create(work: TableCommit, ready: PreparedCommit) -> Committed | Conflict | Unknown:
     staged = work.base
     updates = (*creation_updates(staged.metadata), *ready.updates)
     try:
@@ -376,9 +376,9 @@ def _try_create(work: _Commit, ready: PreparedCommit) -> Committed | Conflict | 
         return Unknown(e)
 
 
-def _created(work: _Commit, final: TableMetadata, cause: Exception) -> CommitOutcome:
+def _created(work: TableCommit, final: TableMetadata, cause: Exception) -> CommitOutcome:
     """Look up the outcome of an unclear create: the table is ours if it has our uuid."""
-    name = _name(work.base)
+    name = table_name(work.base)
     try:
         fresh = work.backend.load(work.base.identifier)
         if fresh.metadata.table_uuid == final.table_uuid:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -12,6 +13,7 @@ from frazil.commit.actions import Action, MetadataChange
 from frazil.commit.apply import apply_updates
 from frazil.commit.cleanup import remove
 from frazil.commit.done_once import AlreadyDone, DoneOnce, SetMarks, Txn, already_done, tell
+from frazil.commit.together import TablePart, commit_together
 from frazil.commit.transaction import CommitOutcome, commit
 from frazil.errors import CommitStateUnknownException, FrazilError, InvalidInput, ValidationError
 from frazil.ops.engine import Engine
@@ -138,31 +140,44 @@ class TableOperation:
 
         Raises CommitFailedException, ValidationException, CommitStateUnknownException.
         """
+        if self.close():
+            with naming(self.name, self.base.metadata.location), self.forgetting_preview():
+                outcome = self.publish()
+            self.conclude(outcome)
+        return self.result
+
+    def close(self) -> bool:
+        """End the staging, and tell whether there is anything to commit."""
         self.check_open()
         self._ended = True
         if self._done is not None:
             remove(self.storage, self.written, "a transaction that is done already")
             self._forget_preview()
-            return self._skip(self._done)
-        if self.has_work:
-            try:
-                with naming(self.name, self.base.metadata.location):
-                    outcome = self.publish()
-            finally:
-                self._forget_preview()
-            self.on_commit(outcome.table)
-            if outcome.done is not None:
-                return self._skip(outcome.done, outcome.table.metadata)
-            self.result = result_of(
-                outcome.snapshots, attempts=outcome.attempts, seconds_writing=self.seconds, seconds_committing=outcome.seconds,
-                metrics=self.metrics,
-            )  # fmt: skip
-        return self.result
+            self._skip(self._done)
+        return self._done is None and self.has_work
 
-    def _skip(self, done: AlreadyDone, metadata: TableMetadata | None = None) -> CommitResult:
+    @contextlib.contextmanager
+    def forgetting_preview(self) -> Iterator[None]:
+        """Remove the files of the preview at the end of the block, be it by an error."""
+        try:
+            yield
+        finally:
+            self._forget_preview()
+
+    def conclude(self, outcome: CommitOutcome) -> None:
+        """Take over the outcome of the commit as the operation's result."""
+        self.on_commit(outcome.table)
+        if outcome.done is not None:
+            self._skip(outcome.done, outcome.table.metadata)
+            return
+        self.result = result_of(
+            outcome.snapshots, attempts=outcome.attempts, seconds_writing=self.seconds, seconds_committing=outcome.seconds,
+            metrics=self.metrics,
+        )  # fmt: skip
+
+    def _skip(self, done: AlreadyDone, metadata: TableMetadata | None = None) -> None:
         tell(done, self.name, metadata or self.base.metadata)
         self.result = skipped(done.snapshot_id)
-        return self.result
 
     def _forget_preview(self) -> None:
         if self._preview is not None:
@@ -187,11 +202,30 @@ class TableOperation:
 
     def publish(self) -> CommitOutcome:
         """Commit the staged actions through the catalog."""
+        part = self.part()
+        return commit(writable(self.backend, self.name), part.base, part.actions, written=part.written, environment=part.environment)
+
+    def part(self) -> TablePart:
+        """Return what is staged as a table's part of a commit."""
         actions = self.actions
         if self.txn is not None:
             branches = tuple(self._branches) or (MAIN_BRANCH,)
             actions = [DoneOnce(self.txn, branches), *actions, SetMarks(self.txn, branches)]
-        return commit(writable(self.backend, self.name), self.base, actions, written=self.written, environment=self.engine.facts())
+        return TablePart(self.base, actions, self.written, self.engine.facts())
+
+
+def commit_operations(backend: CatalogBackend, operations: Sequence[TableOperation]) -> None:
+    """Commit what is staged in the operations of several tables as one change: all of it, or none.
+
+    Raises as `TableOperation.commit` does, and Unsupported where the catalog cannot do it.
+    """
+    to_commit = [operation for operation in operations if operation.close()]
+    with contextlib.ExitStack() as stack:
+        for operation in to_commit:
+            stack.enter_context(operation.forgetting_preview())
+        outcomes = commit_together(backend, [operation.part() for operation in to_commit])
+    for operation, outcome in zip(to_commit, outcomes, strict=True):
+        operation.conclude(outcome)
 
 
 class _DoneBefore(Exception):

@@ -9,7 +9,7 @@ Start at `load` (load_catalog, load_table), `catalog.Catalog`, `table.Table`, `s
 from frazil.ops.result import CommitResult
 from frazil.scan.tasks import FileScanTask
 from frazil.spec.property_keys import TableProperties
-from frazil.table.creation import CreateTableTransaction
+from frazil.table.catalog_transaction import CatalogTransaction, CreateTableTransaction
 from frazil.table.scan import DataScan, IncrementalAppendScan
 from frazil.table.static import StaticTable
 from frazil.table.table import Table
@@ -18,7 +18,7 @@ from frazil.table.transaction import Transaction
 TableScan, UpsertResult = DataScan, CommitResult
 
 __all__ = [
-    "CommitResult", "CreateTableTransaction", "DataScan", "FileScanTask", "IncrementalAppendScan", "StaticTable", "Table",
-    "TableProperties", "TableScan", "Transaction", "UpsertResult", "caches", "catalog", "create", "engines", "load", "refs", "snapshots",
-    "sorting", "static", "statistics", "table",
+    "CatalogTransaction", "CommitResult", "CreateTableTransaction", "DataScan", "FileScanTask", "IncrementalAppendScan", "StaticTable",
+    "Table", "TableProperties", "TableScan", "Transaction", "UpsertResult", "caches", "catalog", "create", "engines", "load", "refs",
+    "snapshots", "sorting", "static", "statistics", "table",
 ]  # fmt: skip

@@ -30,8 +30,8 @@ from frazil.spec.sorting import SortOrder
 from frazil.storage import place_of, redact, storage_for
 from frazil.stream.sink.many_tables import TablesResult
 from frazil.table import engines
+from frazil.table.catalog_transaction import CatalogTransaction, CreateTableTransaction
 from frazil.table.create import table_metadata
-from frazil.table.creation import CreateTableTransaction
 from frazil.table.habits import no_such_method
 from frazil.table.stream_tables import StreamTables, creation_arguments
 from frazil.table.table import Table
@@ -209,6 +209,15 @@ class Catalog(AbstractContextManager["Catalog"]):
         """Load a table. Raises NoSuchTableError."""
         parts = self._parts(identifier)
         return Table(self._backend, self._backend.load(parts), self._full_name(parts))
+
+    def transaction(self, *, txn: tuple[str, int] | None = None) -> CatalogTransaction:
+        """Begin a transaction over several tables, which makes their changes one commit: all or none.
+        `with catalog.transaction() as tx: tx.table("db.a").append(a); tx.table("db.b").delete("id = 1")`.
+
+        `txn`: a name and a number, as for a single write, kept in each of the tables. Raises Unsupported where the catalog cannot do it:
+        path catalogs, and REST catalogs whose server does not offer it.
+        """
+        return CatalogTransaction(self._backend, self._parts, self.load_table, txn)
 
     def table_exists(self, identifier: Identifier) -> bool:
         return self._backend.table_exists(self._parts(identifier))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-from frazil.catalog.base import CatalogBackend, Conflict, Identifier, LoadedTable, Outcome, Unknown
+from frazil.catalog.base import CatalogBackend, Conflict, Identifier, LoadedTable, Outcome, OutcomeTogether, Swap, Unknown
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.updates import Requirement, Update
 
+T = TypeVar("T")
 WORDS = ("ok", "conflict", "lost", "applied", "applied-conflict", "raise", "applied-raise")
 
 
@@ -67,13 +68,16 @@ class FlakyBackend:
     ) -> Outcome:
         return self._answer(lambda: self.inner.create(identifier, metadata, updates=updates, requirements=requirements))
 
-    def _answer(self, apply: Any) -> Outcome:
+    def swap_together(self, swaps: Sequence[Swap]) -> OutcomeTogether:
+        return self._answer(lambda: self.inner.swap_together(swaps)) if swaps else self.inner.swap_together(swaps)
+
+    def _answer(self, apply: Callable[[], T]) -> T | Conflict | Unknown:
         turn = len(self.fired)
         word = self.script[turn] if turn < len(self.script) else "ok"
         if self.before_swap is not None:
             self.before_swap(turn + 1)
         self.fired.append(word)
-        outcome: Outcome | None = apply() if word in ("ok", "applied", "applied-conflict", "applied-raise") else None
+        outcome = apply() if word in ("ok", "applied", "applied-conflict", "applied-raise") else None
         match word:
             case "conflict" | "applied-conflict":
                 return Conflict("another writer was first (injected)")

@@ -16,7 +16,9 @@ from frazil.catalog.base import (
     Identifiers,
     LoadedTable,
     Outcome,
+    OutcomeTogether,
     PropertiesUpdateSummary,
+    Swap,
     check_identifier,
     check_namespace,
 )
@@ -138,6 +140,18 @@ class ServerBackend:
             self.received.append(tuple(u.kind for u in updates))
             logged, _ = metadata_files.with_log(now, changed)
             return self._keep(replace(now, metadata_location=metadata_files.new_location(now, logged), metadata=logged))
+
+    def swap_together(self, swaps: Sequence[Swap]) -> OutcomeTogether:
+        with self._lock:
+            before, received = dict(self._tables), len(self.received)
+            done: list[Committed] = []
+            for one in swaps:
+                outcome = self.swap(one.base, one.metadata, updates=one.updates, requirements=one.requirements)
+                if not isinstance(outcome, Committed):
+                    self._tables, self.received = before, self.received[:received]
+                    return outcome
+                done.append(outcome)
+            return tuple(done)
 
     def _keep(self, table: LoadedTable) -> Outcome:
         self._tables[table.identifier] = table

@@ -18,6 +18,8 @@ from frazil.catalog.base import (
     Identifier,
     LoadedTable,
     Outcome,
+    OutcomeTogether,
+    Swap,
     Unclear,
     Unknown,
     check_identifier,
@@ -209,11 +211,7 @@ class RestCatalog(RestNamespaces):
     def _committed(
         self, identifier: Identifier, base: LoadedTable | None, updates: Sequence[Update], requirements: Sequence[Requirement]
     ) -> Outcome:
-        body = {
-            "identifier": named(identifier),
-            "requirements": [requirement_to_json(r) for r in requirements],
-            "updates": [update_to_json(u) for u in updates],
-        }
+        body = _change(identifier, updates, requirements)
         path = self.routes.table(identifier)
         try:
             answer = self.client.request("POST", path, body=body, bearer=self._own_token(base))
@@ -227,12 +225,30 @@ class RestCatalog(RestNamespaces):
             return Unknown(error)  # applied, as the status says, but what came of it must be loaded
         return Committed(table if base is None else replace(table, storage=base.storage, config=base.config))
 
+    def swap_together(self, swaps: Sequence[Swap]) -> OutcomeTogether:
+        self.routes.check("POST transactions/commit", "commit to several tables at once")
+        if not swaps:
+            return ()
+        for swap in swaps:
+            _check_metadata_files(swap.metadata)
+        changes = [_change(swap.base.identifier, swap.updates, swap.requirements) for swap in swaps]
+        try:
+            answer = self.client.request("POST", self.routes.path("transactions", "commit"), body={"table-changes": changes})
+        except Unclear as error:
+            return Unknown(error)
+        if answer.error is not None:
+            return self._refused_together(answer, swaps)
+        try:
+            return tuple(Committed(replace(self.load(s.base.identifier), storage=s.base.storage, config=s.base.config)) for s in swaps)
+        except FrazilError as error:
+            return Unknown(error)  # applied, as the status says, but what came of it must be loaded
+
     def _own_token(self, base: LoadedTable | None) -> str | None:
         """Return the token that the server has given for this table alone."""
         token = base.config.get("token") if base is not None else None
         return token if token != self.properties.get("token") else None
 
-    def _refused(self, answer: Answer, identifier: Identifier, base: LoadedTable | None) -> Outcome:
+    def _refused(self, answer: Answer, identifier: Identifier, base: LoadedTable | None) -> Conflict | Unknown:
         """Decide what an answer to a commit that reports an error means for it, as Java does."""
         assert answer.error is not None
         name = f"{self.name}.{full_name(identifier)}"
@@ -249,6 +265,16 @@ class RestCatalog(RestNamespaces):
             except NoSuchTableError:
                 return Conflict(str(answer.error))
         raise error
+
+    def _refused_together(self, answer: Answer, swaps: Sequence[Swap]) -> Conflict | Unknown:
+        """Decide what a refusal of a commit to several tables means: Conflict or Unknown where it means that for one of them."""
+        errors: list[FrazilError] = []
+        for swap in swaps:
+            try:
+                return self._refused(answer, swap.base.identifier, swap.base)
+            except FrazilError as error:
+                errors.append(error)
+        raise errors[0]
 
     def drop_table(self, identifier: Identifier, purge: bool = False) -> tuple[str, ...]:
         """Drop a table. `purge`: the server deletes its files; which of them stay is not told."""
@@ -283,6 +309,15 @@ class RestCatalog(RestNamespaces):
         body = {"name": key[-1], "metadata-location": location, **({"overwrite": True} if overwrite else {})}
         answer = self.client.request("POST", self.routes.path("namespaces", self.routes.namespace(key[:-1]), "register"), body=body)
         return self._loaded(key, self._table_asked(answer, key))
+
+
+def _change(identifier: Identifier, updates: Sequence[Update], requirements: Sequence[Requirement]) -> dict[str, Any]:
+    """Return the body of a request that commits to a table."""
+    return {
+        "identifier": named(identifier),
+        "requirements": [requirement_to_json(r) for r in requirements],
+        "updates": [update_to_json(u) for u in updates],
+    }
 
 
 def _check_metadata_files(metadata: TableMetadata) -> None:
