@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,7 +39,7 @@ def is_logged(metadata: TableMetadata) -> bool:
         return False
     switch = os.environ.get(SWITCH, "on").strip().lower()
     if switch not in ("on", "off"):
-        _log.warning("%s is on or off, not %r: scans are not logged.", SWITCH, switch)
+        _warn_once(f"{SWITCH} is on or off, not {switch!r}: scans are not logged.")
     return switch == "on" and SCAN_LOG.of(metadata.properties)
 
 
@@ -59,7 +59,12 @@ def log_plan(
         record = partial(without_secrets, scan, plan.metadata.properties, plan.schema)
         BUFFER.add(PendingScan(directory_of(plan.metadata), plan.storage, plan.snapshot.manifest_list, record))
     except Exception as error:  # a scan never fails because of its log
-        _log.warning("A scan of %s was not logged (%s: %s).", plan.metadata.location, type(error).__name__, error)
+        _warn_once(f"Scans of {plan.metadata.location} are not logged ({type(error).__name__}: {error}).")
+
+
+@lru_cache(maxsize=100)
+def _warn_once(text: str) -> None:
+    _log.warning("%s", text)
 
 
 def _read_by(groups: Sequence[PlannedFiles], files: Collection[str] | None) -> tuple[int, int]:
