@@ -2,7 +2,7 @@
 
 How: each file of the current snapshot is taken as a box, from the least to the greatest value of each column that filters compare, within
 which its rows lie evenly. Within each partition, sample rows are drawn from these boxes (as many of each file as it has rows, and as many
-in all as make some dozens for each file that a rewrite would leave: bytes of the partition by `write.target-file-size-bytes`), ordered as
+in all as make some dozens for each file that a rewrite would leave: bytes of the partition by `write.target-file-size-bytes`, at most as many as there are), ordered as
 the rewrite would order them, and cut into files of equal size. The ranges of these are compared with the filter. What a scan would read of
 the new files, by what it would read of the present ones, is the share that stays.
 
@@ -31,6 +31,8 @@ from frazil.spec.types import BinaryType, BooleanType, DecimalType, DoubleType, 
 MOST_FILES = 4_096
 """Files that a layout is estimated with; a table of more is taken as one of so many, which understates what is skipped."""
 ROWS_OF_A_FILE = 64
+WRITTEN = 1.4
+"""Size of the files that a compaction writes, by the target size: half the way to `max-file-size-bytes`, as in Java."""
 _KEY_BYTES = 2**31 - 1
 Ranges = dict[int, tuple[Positions, Positions]]
 Filter = tuple[LoggedPart, ...]
@@ -99,11 +101,12 @@ class LayoutEstimator:
 
     @cached_property
     def _groups(self) -> list[tuple[npt.NDArray[np.intp], int]]:
-        """Return the files of each partition, and the number of files that a rewrite would leave of them."""
+        """Return the files of each partition, and the number of files that a rewrite would leave of them: by the target size, and, to be
+        careful, not more than there are."""
         groups, target = self.state.numbers("group"), TARGET_FILE_SIZE.of(self.state.metadata.properties)
         order = np.argsort(groups, kind="stable")
         members = np.split(order, np.flatnonzero(np.diff(groups[order])) + 1) if len(order) else []
-        counts = [max(1, int(np.ceil(self.current.sizes[m].sum() / target))) for m in members]
+        counts = [min(len(m), max(1, int(np.ceil(self.current.sizes[m].sum() / (WRITTEN * target))))) for m in members]
         over = max(1.0, sum(counts) / MOST_FILES)
         return [(m, max(1, int(n / over))) for m, n in zip(members, counts, strict=True)]
 
