@@ -2,8 +2,9 @@
 
 How: each file of the current snapshot is taken as a box, from the least to the greatest value of each column that filters compare, within
 which its rows lie evenly. Within each partition, sample rows are drawn from these boxes (as many of each file as it has rows, and as many
-in all as make some dozens for each file that a rewrite would leave: bytes of the partition by `write.target-file-size-bytes`, at most as many as there are), ordered as
-the rewrite would order them, and cut into files of equal size. The ranges of these are compared with the filter. What a scan would read of
+in all as make some dozens for each file that a rewrite would leave: files of the size that compaction writes, or of the largest there
+is), ordered as the rewrite would order them, and cut into files of equal size. The
+ranges of these are compared with the filter. What a scan would read of
 the new files, by what it would read of the present ones, is the share that stays.
 
 What it cannot know: values that crowd within a file, and columns that depend on each other within one. Where files share their bounds, the
@@ -101,12 +102,13 @@ class LayoutEstimator:
 
     @cached_property
     def _groups(self) -> list[tuple[npt.NDArray[np.intp], int]]:
-        """Return the files of each partition, and the number of files that a rewrite would leave of them: by the target size, and, to be
-        careful, not more than there are."""
+        """Return the files of each partition, and the number of files that a rewrite would leave of them: of the size that is
+        written, or, to be careful, of the largest that is there."""
         groups, target = self.state.numbers("group"), TARGET_FILE_SIZE.of(self.state.metadata.properties)
         order = np.argsort(groups, kind="stable")
         members = np.split(order, np.flatnonzero(np.diff(groups[order])) + 1) if len(order) else []
-        counts = [min(len(m), max(1, int(np.ceil(self.current.sizes[m].sum() / (WRITTEN * target))))) for m in members]
+        sizes = [self.current.sizes[m] for m in members]
+        counts = [max(1, round(float(s.sum()) / max(WRITTEN * target, float(s.max())))) for s in sizes]
         over = max(1.0, sum(counts) / MOST_FILES)
         return [(m, max(1, int(n / over))) for m, n in zip(members, counts, strict=True)]
 
