@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from frazil.catalog.base import LoadedTable
 from frazil.errors import ValidationError
 from frazil.scan.listing import reachable as listing
+from frazil.scan.scan_log.files import log_files
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import DATA_PATH, GC_ENABLED, METADATA_PATH, OLD_DATA_PATHS
 from frazil.storage import is_inside, normalise
@@ -48,8 +49,8 @@ def own_places(metadata: TableMetadata, root: str | None = None) -> tuple[str, .
 
 
 def own_and_others(table: LoadedTable, root: str | None = None) -> tuple[list[str], list[str]]:
-    """Return the reachable files in the table's own directories, and those elsewhere; each file once."""
-    unique = {normalise(f): f for f in reachable(table)}.values()
+    """Return the reachable files, and those of the scan log, in the table's own directories, and those elsewhere; each file once."""
+    unique = {normalise(f): f for f in (*reachable(table), *log_files(table.metadata, table.storage))}.values()
     places = own_places(table.metadata, root)
     mine = {f for f in unique if any(is_inside(f, place) for place in places)}
     return [f for f in unique if f in mine], [f for f in unique if f not in mine]

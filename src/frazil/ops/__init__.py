@@ -21,6 +21,7 @@ __all__ = [
     "reading_changes",
     "result",
     "row_changes",
+    "scan_log",
     "session",
     "stage",
     "step",

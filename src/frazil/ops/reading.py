@@ -17,6 +17,7 @@ from frazil.errors import InvalidInput
 from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.expr.parse import parse
 from frazil.ops.frames import is_spark_column
+from frazil.ops.scan_log import log_plan
 from frazil.ops.session import has_write_audit_publish
 from frazil.scan import columns
 from frazil.scan.incremental import plan_appends
@@ -76,17 +77,21 @@ class RowsReading:
         """Return the schema of the result, metadata columns included."""
         return columns.project(self.metadata, self.snapshot_and_schema()[1], self.selected_fields, self.case_sensitive is not False)
 
-    def plan(self, predicate: Predicate | None = None, zone: str = "UTC") -> Plan:
+    def plan(self, predicate: Predicate | None = None, zone: str = "UTC", *, logged: bool = True) -> Plan:
         """Plan the files to read, with the deletes that apply to them. Engines that evaluate the filter themselves pass `predicate`, which
-        replaces it for pruning, and `zone`, the time zone of literals that name none."""
+        replaces it for pruning, and `zone`, the time zone of literals that name none. `logged`: note it in the table's scan log, if that is
+        switched on; reads with a limit, which may end at the first file, are not noted."""
         snapshot, schema = self.snapshot_and_schema()
         row_filter = predicate_of(self.row_filter) if predicate is None else predicate
         sensitive, options = self.case_sensitive is not False, ScanOptions.of(self.options, self.metadata.properties)
         if self.appends is None:
-            return plan(
+            planned = plan(
                 self.metadata, self.storage, snapshot=snapshot, row_filter=row_filter, schema=schema, case_sensitive=sensitive, zone=zone,
                 options=options,
             )  # fmt: skip
+            if logged and self.limit is None:
+                log_plan(planned)
+            return planned
         return plan_appends(
             self.metadata, self.storage, from_snapshot_id_exclusive=self.appends[0],
             to_snapshot_id_inclusive=snapshot.snapshot_id if snapshot else None, row_filter=row_filter, schema=schema,
@@ -100,12 +105,14 @@ class RowsReading:
 
     def count(self) -> int:
         """Count the rows: by the manifests where their statistics suffice, else by reading the files concerned."""
-        planned = self.plan()
+        planned = self.plan(logged=False)
         rows = planned.matched_records
         if self.limit is not None and rows >= self.limit:
             return self.limit
         undecided = planned.undecided_tasks()
         if undecided:
+            if self.appends is None and self.limit is None:
+                log_plan(planned, groups=undecided.groups)
             context = ReadContext.of(planned, planned.filter_schema(), self.storage)
             rows += sum(batch.num_rows for batch in read_tasks.read(undecided, context))
         return rows if self.limit is None else min(rows, self.limit)

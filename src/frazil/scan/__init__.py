@@ -24,6 +24,7 @@ __all__ = [
     "partition_union",
     "plan",
     "prune",
+    "scan_log",
     "snapshot_ref",
     "suffixes",
     "tasks",

@@ -135,9 +135,12 @@ class DataScan:
     def plan(self, predicate: Predicate | None = None, case_sensitive: bool | None = None, zone: str = "UTC") -> Plan:
         """Plan the files to read, pruned by the filter. `predicate` replaces the filter for pruning; `zone` is the time zone of literals
         that name none (Spark reads pass the session's)."""
-        reading = self._reading()
+        return self._planned(predicate, case_sensitive, zone, logged=True)
+
+    def _planned(self, predicate: Predicate | None, case_sensitive: bool | None, zone: str, *, logged: bool) -> Plan:
+        reading = self._reading() if case_sensitive is None else replace(self._reading(), case_sensitive=case_sensitive)
         with self.source.naming():
-            return (reading if case_sensitive is None else replace(reading, case_sensitive=case_sensitive)).plan(predicate, zone)
+            return reading.plan(predicate, zone, logged=logged)
 
     def plan_files(self) -> Sequence[FileScanTask]:
         """Return one task per file: `.file`, `.delete_files`, `.residual`. The tasks are made as they are accessed; the length is known at
@@ -150,7 +153,7 @@ class DataScan:
         `deletes` lists every delete file with the number of planned data files that it applies to, or the reason why it applies to none
         (`ExplainedDelete`); `deletes_of(file_path)` does so for one data file.
         """
-        return self.plan().explain()
+        return self._planned(None, None, "UTC", logged=False).explain()
 
     # --- results
 

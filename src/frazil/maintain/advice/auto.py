@@ -24,7 +24,8 @@ Run = Callable[[str], Callable[..., Any] | None]
 class AutoStep:
     """Describe one cure: the call, and what became of it.
 
-    `outcome`: done, planned (dry run), partly (as far as the budget went), over budget, failed, or unknown (it may have been committed).
+    `outcome`: done, planned (dry run), partly (as far as the budget went), over budget, left to you (a change of layout, which `auto` does
+    not decide), failed, or unknown (it may have been committed).
     `result`: that of the procedure. `error`: why it failed.
     """
 
@@ -100,7 +101,9 @@ def auto(
         minutes_left = (budget_minutes or 0.0) - (time.monotonic() - begun) / 60
         cure, outcome = _fitted(finding, budget.share(finding, (budget_bytes or 0) - spent, minutes_left))
         step = AutoStep(finding.kind, str(cure), outcome)
-        if cure is None:
+        if not finding.by_auto:
+            step = replace(step, call=finding.call, outcome="left to you")
+        elif cure is None:
             step = replace(step, call=finding.call)
         elif (verb := run(cure.verb)) is None:
             step = replace(step, outcome="failed", error=f"t.maintenance has no {cure.verb}")

@@ -42,8 +42,9 @@ class Finding:
     """Describe one ailment.
 
     `kind`: its name (small_files, …). `text`: what it is, in words. `numbers`: how bad it is. `cost_bytes`: bytes that the cure reads and
-    writes. `cost_minutes`: an estimate for this machine. `brings`: what it is good for, in words. `seconds_saved`: of one full read, an
-    estimate. `cure`: the call.
+    writes. `cost_minutes`: an estimate for this machine. `brings`: what it is good for, in words. `seconds_saved`: of one full read (of a
+    layout: of a scan like those logged), an estimate. `cure`: the call. `by_auto`: whether `auto` may run it; a change of the table's
+    layout is its owner's to decide.
     """
 
     kind: str
@@ -54,6 +55,7 @@ class Finding:
     brings: str
     seconds_saved: float
     cure: Cure
+    by_auto: bool = True
 
     @property
     def call(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frazil.maintain.advice import data_files, metadata_files
+from frazil.maintain.advice import data_files, layout_advice, metadata_files
 from frazil.maintain.advice.finding import Finding, Findings
 from frazil.maintain.advice.table_state import state_of
 from frazil.maintain.procedure import MaintainedTable
@@ -12,15 +12,17 @@ def recommend(table: MaintainedTable) -> Findings:
     """Return what ails the current snapshot, in the order of the cures: what makes further cures cheaper or needless comes first.
 
     A finding is one only where the default options of its cure would do something. Reads table metadata and manifests, no data files, and
-    lists no directory.
+    lists no directory but that of the scan log, where this is switched on (`frazil.scan-log.enabled`).
     """
-    state = state_of(table)
+    scans = layout_advice.logged_scans(table)
+    columns = layout_advice.compared_columns(scans, table.metadata.schema())
+    state = state_of(table, columns)
     if state is None:
         return Findings((), table.name)
-    unsorted = data_files.unsorted(state)
+    sortings = layout_advice.joined(layout_advice.layout(state, scans, columns), data_files.unsorted(state), state)
     found: list[Finding | None] = [
         data_files.equality_deletes(state),
-        unsorted,
+        *sortings,
         data_files.small_files(state),
         data_files.deleted_rows(state),
         data_files.position_delete_files(state),

@@ -34,7 +34,7 @@ class AilingTable:
     """Hold a snapshot's manifests and its live files: one row per file, with its partition as a number.
 
     `files`, `deletes`: data files and delete files, with the columns of the manifest, `group` (equal for files of one partition and spec)
-    and for data files `low` and `high`, the bounds of the first sort column.
+    and for data files `low` and `high`, the bounds of the first sort column, and `low<id>`, `high<id>`, those of the columns asked for.
     """
 
     metadata: TableMetadata
@@ -70,14 +70,15 @@ def sorted_by(metadata: TableMetadata) -> SortField | None:
     return fields[0] if source is not None and source.field_type.is_primitive else None
 
 
-def state_of(table: MaintainedTable) -> AilingTable | None:
-    """Read the state of the current snapshot; None for a table without snapshot."""
+def state_of(table: MaintainedTable, bounds_of: frozenset[int] = frozenset()) -> AilingTable | None:
+    """Read the state of the current snapshot; None for a table without snapshot. `bounds_of`: ids of columns whose bounds are
+    wanted."""
     metadata, storage = table.metadata, table.storage
     snapshot = metadata.current_snapshot()
     if snapshot is None:
         return None
     manifests = manifests_of(metadata, snapshot, storage)
-    work = partial(_entries, metadata=metadata, storage=storage)
+    work = partial(_entries, metadata=metadata, storage=storage, bounds_of=bounds_of)
     tables = [t for t in each(work, [m for m in manifests if m.has_live_files], default_workers()) if t.num_rows]
     every = _grouped(pa.concat_tables(tables, promote_options="permissive")) if tables else _nothing()
     is_data = pc.equal(every.column("content"), int(DataFileContent.DATA))
@@ -85,9 +86,10 @@ def state_of(table: MaintainedTable) -> AilingTable | None:
     return AilingTable(metadata, snapshot, manifests, every.filter(is_data), every.filter(pc.invert(is_data)), workers)
 
 
-def _entries(manifest: ManifestFile, *, metadata: TableMetadata, storage: Storage) -> pa.Table:
+def _entries(manifest: ManifestFile, *, metadata: TableMetadata, storage: Storage, bounds_of: frozenset[int]) -> pa.Table:
     field = sorted_by(metadata)
-    entries = live(read_manifest(storage, manifest, (*_COLUMNS, *(_BOUNDS if field is not None else ())))).combine_chunks()
+    wanted = {str(i): i for i in sorted(bounds_of)} | ({} if field is None else {"": field.source_id})
+    entries = live(read_manifest(storage, manifest, (*_COLUMNS, *(_BOUNDS if wanted else ())))).combine_chunks()
     if not entries.num_rows:
         return entries
     columns = {name: entries.column(name) for name in _PLAIN}
@@ -96,10 +98,11 @@ def _entries(manifest: ManifestFile, *, metadata: TableMetadata, storage: Storag
     partition = partition.chunk(0) if isinstance(partition, pa.ChunkedArray) else partition
     for i, values in enumerate(coerce_partition(partition, unified_partition_type(metadata))):
         columns[f"k{i}"] = values
-    if field is not None:
-        type_ = metadata.schema().by_id[field.source_id].field_type
-        for side, name in zip(_BOUNDS, ("low", "high"), strict=True):
-            columns[name] = decode_bounds(MapColumn(entries.column(side)).at(field.source_id), type_)
+    for side, name in zip(_BOUNDS, ("low", "high"), strict=True):
+        bounds = MapColumn(entries.column(side)) if wanted else None
+        for suffix, field_id in wanted.items():
+            assert bounds is not None
+            columns[name + suffix] = decode_bounds(bounds.at(field_id), metadata.schema().by_id[field_id].field_type)
     return pa.table(columns)
 
 

@@ -38,6 +38,7 @@ from frazil.catalog.names import identifier_parts
 from frazil.catalog.path import load_location
 from frazil.errors import InvalidInput, NotFound, Unsupported
 from frazil.expr.nodes import AlwaysTrue
+from frazil.ops import scan_log
 from frazil.ops.in_process import InProcessEngine
 from frazil.ops.operation import TableOperation, writable
 from frazil.ops.stage import StagedWrite, appended, of_files, overwritten, partitions_replaced
@@ -173,6 +174,7 @@ class SourceReader(DataSourceReader):
             self._groups = [TaskGroup(None)]
             return
         plan = target.reading().plan()
+        scan_log.flush()  # Spark ends this process as soon as the scan is planned
         if to_spark(plan.schema, time=True) != schema:
             raise InvalidInput(
                 f"The columns of {target.name} are not those that were asked for.", hint="They may have changed meanwhile; load it again."

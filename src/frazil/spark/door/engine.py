@@ -22,6 +22,7 @@ from frazil.ops.engine import ContextOf, Engine, Frame, Planned, ReadySource, Ro
 from frazil.ops.frames import is_spark_frame, is_spark_type
 from frazil.ops.reading import RowsReading
 from frazil.ops.reading_changes import ChangesReading
+from frazil.ops.scan_log import log_plan
 from frazil.ops.session import SessionSettings, WriteAuditPublish
 from frazil.rows.clauses import Merge
 from frazil.rows.source import MergeSource, SourceFiles, on_storage, open_source
@@ -209,11 +210,13 @@ class SparkEngine:
         zone = "UTC"
         if where is not None:
             pruning, zone = native_read.pruning(spark, where, reading.snapshot_and_schema()[1], sensitive)
-        plan = reading.plan(pruning, zone)
+        plan = reading.plan(pruning, zone, logged=False)
+        is_logged = reading.appends is None and reading.limit is None
         with sensitivity(spark, given):  # Spark looks the filter's names up
             frame = native_read.read(
-                spark, plan, projection=reading.projection(), storage=reading.storage, where=where, limit=reading.limit
-            )
+                spark, plan, projection=reading.projection(), storage=reading.storage, where=where, limit=reading.limit,
+                on_run=partial(log_plan, plan) if is_logged else None,
+            )  # fmt: skip
             if given is not None:
                 _ = frame.columns  # Spark Connect resolves names only when it must: here, while the setting holds
             return frame

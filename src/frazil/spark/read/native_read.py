@@ -41,7 +41,7 @@ from frazil.spark.read.groups import ScanGroup, mapping_of, scan_groups
 from frazil.spark.scan import lookup
 from frazil.spark.scan.canary import still_by_id
 from frazil.spark.scan.file_keys import ROW_INDEX, by_rows
-from frazil.spark.scan.narrowing import Narrowing
+from frazil.spark.scan.narrowing import Narrowing, OnRun
 from frazil.spark.scan.parquet_scan import ScannedFiles, open_files
 from frazil.spark.scan.quick_columns import shown_columns
 from frazil.spark.scan.shape import ID, Shape, read_type, shape_of, unused_name, without_ids
@@ -85,10 +85,14 @@ def read(
     storage: Storage,
     where: str | Column | Predicate | None = None,
     limit: int | None = None,
+    on_run: OnRun | None = None,
 ) -> DataFrame:
     """Return a lazy DataFrame of the rows of a plan. `projection`: its columns, metadata columns included; `where`: the filter to apply to
     the rows, since the plan only pruned files by it; `limit`: the most rows. Names are looked up as the session's `spark.sql.caseSensitive`
     says while the DataFrame is made (`settings.sensitivity`).
+
+    `on_run`: called whenever a query reads the files, with the filters that Spark added and the files that these leave, and now where Spark
+    will not tell when a query runs.
 
     Raises Unsupported for columns that Spark has no type for.
     """
@@ -96,7 +100,7 @@ def read(
     keys = key_columns(plan) if plan.equality_ids else None
     shapes = _shapes(plan, wanted, keys)
     groups, files_for_arrow = scan_groups(spark, plan, shapes[NONE], storage, shapes.get(EQUALITY))
-    frames, narrowing = [], Narrowing(plan)
+    frames, narrowing = [], Narrowing(plan, on_run)
     for scanned_together in _merged(groups, wanted):
         shape = shapes.get(scanned_together[0].deletes, shapes[NONE])
         if (frame := _scan(spark, plan, shape, scanned_together, wanted, storage, keys, narrowing)) is not None:
@@ -108,6 +112,8 @@ def read(
     if not frames:
         fields = [s.StructField(f.name, spark_type(f.field_type, f.name, time=wanted.time), True) for f in wanted.schema.fields]
         frames.append(spark.createDataFrame([], s.StructType(fields)))
+    if on_run is not None and not narrowing.is_asked:
+        on_run((), None)
     frame = functools.reduce(DataFrame.unionAll, frames)
     if where is not None and not isinstance(where, AlwaysTrue):
         frame = filtered(frame, where)
@@ -256,6 +262,7 @@ def _scan(
     numbers = by_rows(table.column("record_count").to_numpy(), with_positions) if needs_keys else None
     files = ScannedFiles(plan.metadata.location, paths, sizes, numbers, narrowing.of_scan(paths, sources))
     opened = open_files(spark, schema.add(ROW_INDEX, s.LongType()) if direct else schema, files, plan.options.split)
+    narrowing.indexes.extend([files] if opened.by_id else [])
     scan, file_keys = opened.frame, None
     if needs_keys:
         if (file_keys := opened.keys()) is None:

@@ -51,7 +51,7 @@ class FileIndex:
         """Return the files to read, as Spark's partition directories: those that may hold rows for the data filters."""
         self._check(partition_filters)
         try:
-            places = self._prune(filters) if (filters := filters_of(data_filters)) else None
+            places = self._prune(filters_of(data_filters))
         except Exception as e:  # a manifest cannot be read again, say: the query still returns the right rows if it reads all files
             _LOG.warning("Filters prune no files of %s: %s", self._root, e)
             places = None

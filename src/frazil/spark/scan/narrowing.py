@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from frazil.errors import FrazilError
 from frazil.expr.bind import bind, conjunction
@@ -16,15 +18,29 @@ from frazil.spark.scan.pushed import Pushed
 from frazil.spec.schema import Schema
 
 _MOST_ANSWERS = 8
+_SAME_QUERY_SECONDS = 1.0  # in which the scans of one query ask for their files
+OnRun = Callable[[Sequence[Bound], frozenset[str] | None], None]
 
 
 @dataclass(frozen=True, eq=False)
 class Narrowing:
     """Prune the files of one read, which may consist of several scans. The last answers are kept: the scans of a read get the same filters,
-    and a DataFrame is often used more than once."""
+    and a DataFrame is often used more than once.
+
+    `on_run`: called when a query asks for its files, with its filters and the files that these leave (None: all). `indexes`: what Spark
+    asks for files.
+    """
 
     plan: Plan
+    on_run: OnRun | None = field(default=None, repr=False)
+    indexes: list[Any] = field(default_factory=list, repr=False)
     _answers: dict[Bound, frozenset[str] | None] = field(default_factory=dict, repr=False)
+    _runs: dict[Bound, float] = field(default_factory=dict, repr=False)
+
+    @property
+    def is_asked(self) -> bool:
+        """Tell whether Spark asks for the files of a scan when a query runs."""
+        return bool(self.indexes)
 
     def of_scan(self, paths: Sequence[str], sources: Mapping[int, str]) -> Prune:
         """Return the function that prunes the files of one scan. `sources`: the scan's name of each column, by field id."""
@@ -35,7 +51,9 @@ class Narrowing:
             for f in filters:
                 with contextlib.suppress(FrazilError):  # a filter that cannot be bound prunes nothing; Spark still applies it to rows
                     bound.append(bind(f.predicate, schema, zone=f.zone))
-            files = self._may_hold(conjunction(bound), schema)
+            together = conjunction(bound)
+            files = self._may_hold(together, schema)
+            self._tell(together, files)
             return None if files is None else [n for n, path in enumerate(paths) if path in files]
 
         return prune
@@ -46,3 +64,13 @@ class Narrowing:
                 self._answers.pop(next(iter(self._answers)), None)
             self._answers[row_filter] = may_hold(self.plan, row_filter, schema)
         return self._answers.get(row_filter)
+
+    def _tell(self, row_filter: Bound, files: frozenset[str] | None) -> None:
+        """Tell of a query, once for all its scans."""
+        now, last = time.monotonic(), self._runs.get(row_filter)
+        if self.on_run is None or (last is not None and now - last < _SAME_QUERY_SECONDS):
+            return
+        while len(self._runs) >= _MOST_ANSWERS:
+            self._runs.pop(next(iter(self._runs)), None)
+        self._runs[row_filter] = now
+        self.on_run((row_filter,), files)

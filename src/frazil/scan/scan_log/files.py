@@ -1,0 +1,121 @@
+"""Write, rotate, list and read the files of a table's scan log.
+
+Each file is written once, under a name of its own, so that any number of processes write at the same time, on every store. The directory's
+name begins with `_`: clean-ups of orphan files pass over it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+import uuid
+from collections.abc import Iterable, Sequence
+
+from frazil.errors import FrazilError
+from frazil.scan.manifests import each
+from frazil.scan.options import default_workers
+from frazil.scan.scan_log.records import LoggedScan, scan_of
+from frazil.spec.metadata import TableMetadata
+from frazil.storage import FileInfo, Storage
+from frazil.storage.locations import join, metadata_root
+
+_log = logging.getLogger("frazil.scan")
+DIRECTORY = "_scan-log"
+MOST_FILES = 256
+MOST_BYTES = 1 << 16
+"""Bytes of one file: the log of a table takes at most 16 MB, and the oldest files go first."""
+_DAY = 86_400_000
+
+
+def directory_of(metadata: TableMetadata) -> str:
+    """Return the directory of a table's scan log, beside its metadata."""
+    return join(metadata_root(metadata.location, metadata.properties), DIRECTORY)
+
+
+def write_lines(storage: Storage, directory: str, lines: Iterable[bytes]) -> None:
+    """Write records into new files, and remove the oldest files beyond the limit. Raises the errors of the store."""
+    for content in _packed(lines):
+        name = f"{time.time_ns() // 1_000_000:013d}-{uuid.uuid4().hex[:12]}.jsonl"
+        storage.write(join(directory, name), content, synced=False)
+    names = _entries(storage, directory)
+    begun = time.time_ns() // 1_000_000 - _DAY
+    stale = [f.location for f in names if not _is_log(f) and f.modified_ms < begun]  # left by processes that were killed
+    old = [f.location for f in names if _is_log(f)]
+    storage.delete_many([*stale, *old[: max(0, len(old) - MOST_FILES)]])
+
+
+def _packed(lines: Iterable[bytes]) -> Iterable[bytes]:
+    pack, size = list[bytes](), 0
+    for line in lines:
+        if len(line) > MOST_BYTES:
+            continue
+        if size + len(line) > MOST_BYTES:
+            yield b"".join(pack)
+            pack, size = [], 0
+        pack.append(line)
+        size += len(line)
+    if pack:
+        yield b"".join(pack)
+
+
+def _entries(storage: Storage, directory: str) -> list[FileInfo]:
+    return sorted(storage.entries(directory)[1], key=lambda f: f.location)
+
+
+def _is_log(file: FileInfo) -> bool:
+    return file.location.endswith(".jsonl") and not file.location.rpartition("/")[2].startswith(".")
+
+
+def log_files(metadata: TableMetadata, storage: Storage) -> list[str]:
+    """List the files of a table's scan log, for a purge. Returns none where the directory cannot be listed, with a warning."""
+    directory = directory_of(metadata)
+    try:
+        return [f.location for f in _entries(storage, directory)]
+    except FrazilError as error:
+        _log.warning("The scan log %s cannot be listed: %s", directory, error)
+        return []
+
+
+def read_log(metadata: TableMetadata, storage: Storage) -> list[LoggedScan]:
+    """Read a table's scan log, oldest scan first. What cannot be read is left out, with a warning."""
+    directory = directory_of(metadata)
+    try:
+        files = [f for f in _entries(storage, directory) if _is_log(f)][-MOST_FILES:]
+    except FrazilError as error:
+        _log.warning("The scan log %s cannot be listed: %s", directory, error)
+        return []
+    found: list[LoggedScan] = []
+    damaged: list[str] = []
+    for scans, wrong in each(lambda f: _read(storage, f), files, default_workers()):
+        found += scans
+        damaged += wrong
+    if damaged:
+        shown = ", ".join(damaged[:3]) + (", …" if len(damaged) > 3 else "")
+        _log.warning("The scan log %s has records that cannot be read, and are ignored: %s", directory, shown)
+    return sorted(found, key=lambda s: s.time_ms)
+
+
+def _read(storage: Storage, file: FileInfo) -> tuple[Sequence[LoggedScan], Sequence[str]]:
+    if file.size > 2 * MOST_BYTES:
+        return [], [f"{file.location}: too large"]
+    try:
+        lines = storage.read(file.location).splitlines()
+    except FrazilError as error:
+        return [], [f"{file.location}: {error}"]
+    found, wrong = [], 0
+    for line in lines:
+        try:
+            found.append(scan_of(line))
+        except (ValueError, RecursionError):
+            wrong += 1
+    return found, [f"{file.location}: {wrong} of {len(lines)}"] if wrong else []
+
+
+def is_there(storage: Storage, location: str | None) -> bool:
+    """Tell whether a file of the table exists; True where that cannot be told."""
+    if location is None:
+        return True
+    with contextlib.suppress(FrazilError):
+        return storage.exists(location)
+    return True
