@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from frazil.maintain.advice.data_files import rewrite_minutes
 from frazil.maintain.advice.finding import READ_BYTES_PER_SECOND, Cure, Finding, size_text
-from frazil.maintain.advice.layouts import Filter, Layout, LayoutEstimator
+from frazil.maintain.advice.layouts import Filter, LayoutEstimator, RowLayout
 from frazil.maintain.advice.positions import columns_with_values
 from frazil.maintain.advice.table_state import AilingTable, sorted_by
 from frazil.maintain.procedure import MaintainedTable
@@ -33,7 +33,7 @@ _MOST_FILTERS = 1_000
 class LayoutValue:
     """Hold what a layout is worth: the bytes that the logged scans would not have read."""
 
-    layout: Layout
+    layout: RowLayout
     skipped: float
 
 
@@ -69,11 +69,11 @@ def layout_values(state: AilingTable, scans: Sequence[LoggedScan], columns: froz
     chosen = [column for column, _ in used.most_common(_MOST_COLUMNS)]
     filters = dict(weights.most_common(_MOST_FILTERS))
     current = {f: estimator.current.bytes_for(f, estimator.axes) for f in filters if f}
-    layouts = [Layout(columns) for n in range(1, len(chosen) + 1) for columns in itertools.combinations(chosen, n)]
+    layouts = [RowLayout(columns) for n in range(1, len(chosen) + 1) for columns in itertools.combinations(chosen, n)]
     return [LayoutValue(layout, _skipped(estimator, layout, filters, current)) for layout in layouts]
 
 
-def _skipped(estimator: LayoutEstimator, layout: Layout, filters: Mapping[Filter, int], current: Mapping[Filter, float]) -> float:
+def _skipped(estimator: LayoutEstimator, layout: RowLayout, filters: Mapping[Filter, int], current: Mapping[Filter, float]) -> float:
     after = estimator.after(layout)
     left = {f: after.bytes_for(f, estimator.axes) / now for f, now in current.items() if now > 0}
     return sum(filters[f] * max(0.0, 1 - share) for f, share in left.items())
@@ -88,7 +88,7 @@ def best_of(values: Sequence[LayoutValue], read: int) -> LayoutValue | None:
     return best
 
 
-def layout(state: AilingTable, scans: Sequence[LoggedScan], columns: frozenset[int]) -> tuple[Finding, Layout] | None:
+def layout(state: AilingTable, scans: Sequence[LoggedScan], columns: frozenset[int]) -> tuple[Finding, RowLayout] | None:
     """Find the layout by which the logged scans would have skipped a fifth or more of what they read."""
     read = sum(s.bytes for s in scans)
     if not read or not columns or state.files.num_rows < 2:
@@ -119,7 +119,7 @@ def layout(state: AilingTable, scans: Sequence[LoggedScan], columns: frozenset[i
     return finding, best.layout
 
 
-def joined(found: tuple[Finding, Layout] | None, unsorted: Finding | None, state: AilingTable) -> list[Finding]:
+def joined(found: tuple[Finding, RowLayout] | None, unsorted: Finding | None, state: AilingTable) -> list[Finding]:
     """Make one finding of two where the layout that scans ask for is the table's own sort order, which `auto` may restore."""
     if found is None or unsorted is None or not _is_own_order(state, found[1]):
         return [f for f in (unsorted, found[0] if found else None) if f is not None]
@@ -127,7 +127,7 @@ def joined(found: tuple[Finding, Layout] | None, unsorted: Finding | None, state
     return [replace(unsorted, text=f"{unsorted.text} {told.text}", numbers={**told.numbers, **unsorted.numbers}, brings=told.brings)]
 
 
-def _is_own_order(state: AilingTable, chosen: Layout) -> bool:
+def _is_own_order(state: AilingTable, chosen: RowLayout) -> bool:
     field = sorted_by(state.metadata)
     return field is not None and chosen.columns == (field.source_id,)
 
@@ -137,11 +137,11 @@ def _name(schema: Schema, field_id: int) -> str:
     return name if re.fullmatch(r"[A-Za-z_][\w.]*", name) else f"`{name.replace('`', '``')}`"
 
 
-def _words(chosen: Layout, schema: Schema) -> str:
+def _words(chosen: RowLayout, schema: Schema) -> str:
     names = [_name(schema, i) for i in chosen.columns]
     return f"sorted by {names[0]}" if len(names) == 1 else f"in z-order of {', '.join(names[:-1])} and {names[-1]}"
 
 
-def _sort_order(chosen: Layout, schema: Schema) -> str:
+def _sort_order(chosen: RowLayout, schema: Schema) -> str:
     names = ", ".join(_name(schema, i) for i in chosen.columns)
     return f"zorder({names})" if chosen.is_zorder else names

@@ -1,11 +1,10 @@
 """Estimate from metadata alone how much of a table's files scans would read if its rows were sorted or z-ordered.
 
 How: each file of the current snapshot is taken as a box, from the least to the greatest value of each column that filters compare, within
-which its rows lie evenly. Within each partition, sample rows are drawn from these boxes (as many of each file as it has rows, and as many
-in all as make some dozens for each file that a rewrite would leave: files of the size that compaction writes, or of the largest there
-is), ordered as the rewrite would order them, and cut into files of equal size. The
-ranges of these are compared with the filter. What a scan would read of
-the new files, by what it would read of the present ones, is the share that stays.
+which its rows lie evenly. Within each partition, sample rows are drawn from these boxes: as many of each file as it has rows, and in all
+some dozens for each file that a rewrite would leave (files of the size that compaction writes, or of the largest there is). They are
+ordered as the rewrite would order them, and cut into files of equal size, whose ranges are compared with the filter. What a scan would
+read of the new files, by what it would read of the present ones, is the share that stays.
 
 What it cannot know: values that crowd within a file, and columns that depend on each other within one. Where files share their bounds, the
 column is taken to have few values, which skip less. Row groups and pages skipped within files are not counted.
@@ -40,7 +39,7 @@ Filter = tuple[LoggedPart, ...]
 
 
 @dataclass(frozen=True)
-class Layout:
+class RowLayout:
     """Name an order of rows: by one column, or by the z-order of several (field ids)."""
 
     columns: tuple[int, ...]
@@ -112,14 +111,14 @@ class LayoutEstimator:
         over = max(1.0, sum(counts) / MOST_FILES)
         return [(m, max(1, int(n / over))) for m, n in zip(members, counts, strict=True)]
 
-    def after(self, layout: Layout) -> Boxes:
+    def after(self, layout: RowLayout) -> Boxes:
         """Return the files that a rewrite in this order would leave."""
         random = np.random.default_rng(0)
         found = [self._rewritten(members, count, layout, random) for members, count in self._groups]
         ranges = {i: tuple(np.concatenate([f.ranges[i][side] for f in found]) for side in (0, 1)) for i in self.axes}
         return Boxes({i: (r[0], r[1]) for i, r in ranges.items()}, np.concatenate([f.sizes for f in found]), binned=True)
 
-    def _rewritten(self, members: npt.NDArray[np.intp], count: int, layout: Layout, random: np.random.Generator) -> Boxes:
+    def _rewritten(self, members: npt.NDArray[np.intp], count: int, layout: RowLayout, random: np.random.Generator) -> Boxes:
         sizes = np.full(count, self.current.sizes[members].sum() / count)
         if count == 1:
             return Boxes({i: self._whole(a, members) for i, a in self.axes.items()}, sizes, binned=True)
@@ -143,7 +142,7 @@ class LayoutEstimator:
         return ends[:1], ends[1:]
 
     def _sample(self, members: npt.NDArray[np.intp], rows: int, random: np.random.Generator) -> dict[int, Positions]:
-        """Draw rows from the boxes of files, evenly by their numbers of rows."""
+        """Choose sample rows from the boxes of files, evenly by their numbers of rows."""
         weights = np.cumsum(np.maximum(self.state.numbers("record_count")[members], 0).astype(np.float64))
         at = (np.arange(rows) + 0.5) / rows * weights[-1]
         files = members[np.minimum(np.searchsorted(weights, at), len(members) - 1)]
@@ -154,7 +153,7 @@ class LayoutEstimator:
             found[i] = low + np.floor(share * (high - low + 1)) if axis.is_whole else low + share * (high - low)
         return found
 
-    def _order(self, rows: Mapping[int, Positions], layout: Layout) -> npt.NDArray[np.intp]:
+    def _order(self, rows: Mapping[int, Positions], layout: RowLayout) -> npt.NDArray[np.intp]:
         if not layout.is_zorder:
             return np.argsort(rows[layout.columns[0]], kind="stable")
         words = zorder([self._words(i, rows[i]) for i in layout.columns], _KEY_BYTES, len(next(iter(rows.values()))))

@@ -120,8 +120,8 @@ def _common(texts: Sequence[bytes]) -> bytes:
 
 
 def _few(type_: IcebergType, low: Positions, high: Positions, start: float, end: float) -> int | None:
-    """Guess how many values a column has: those between the ends, of whole numbers close together; else, where files share their bounds, as
-    many as there are bounds. Few values are the careful guess: sorting by them skips less."""
+    """Estimate how many values a column has: those between the ends, of whole numbers close together; else, where files share their bounds,
+    as many as there are bounds. Few values are the careful guess: sorting by them skips less."""
     if isinstance(type_, _WHOLE) and end - start < _DENSE:
         return int(end - start) + 1
     different = len(np.unique(np.concatenate([low, high])))

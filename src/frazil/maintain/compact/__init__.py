@@ -4,4 +4,4 @@ options (Java's, checked) -> plan (groups of files, columnar) -> rewrite (tasks:
 (one, or several with partial progress; `rebase` carries over rows that others deleted meanwhile) -> result. Start at `procedure`.
 """
 
-__all__ = ["options", "procedure"]
+__all__ = ["curves", "options", "procedure"]
