@@ -14,6 +14,7 @@ from frazil.catalog import CatalogBackend
 from frazil.errors import (
     CommitFailedException,
     CommitStateUnknownException,
+    FrazilError,
     InvalidInput,
     NoSuchTableError,
     Unsupported,
@@ -89,6 +90,15 @@ def test_a_block_that_fails_changes_no_table_and_leaves_no_file(catalog: Catalog
     assert files(catalog) == before and ids(catalog, "db.a") == ids(catalog, "db.b") == [1, 2, 3]
     with pytest.raises(InvalidInput):
         tx.commit_transaction()
+
+
+def test_an_error_names_the_table_that_it_is_about(catalog: Catalog) -> None:
+    for wrong in (lambda b: b.delete("nothing = 1"), lambda b: b.append(pa.table({"x": [1]})), lambda b: b.upgrade_table_version(1)):
+        with pytest.raises(FrazilError, match=r"db\.b") as told, catalog.transaction() as tx:
+            tx.table("db.a").append(NEW)
+            wrong(tx.table("db.b"))
+        assert "db.a" not in str(told.value)
+    assert ids(catalog, "db.a") == [1, 2, 3]
 
 
 def test_a_conflict_in_one_table_undoes_all(catalog: Catalog) -> None:

@@ -129,7 +129,12 @@ class TableOperation:
             error.of_table(self.name, self.base.metadata.location)
         if error is None:
             self.commit()
-        elif not self._ended:
+        else:
+            self.abandon(error)
+
+    def abandon(self, error: BaseException) -> None:
+        """End the operation without a commit, and remove the files that were written for it."""
+        if not self._ended:
             self._ended = True
             if not isinstance(error, CommitStateUnknownException):
                 remove(self.storage, self.written, "a transaction that failed")

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Self
 
 from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.catalog import Identifier as Parts
+from frazil.commit.actions import Action
 from frazil.commit.done_once import txn_of
 from frazil.errors import InvalidInput
 from frazil.ops.creation import Creation
+from frazil.ops.naming import naming
 from frazil.ops.operation import TableOperation, commit_operations
 from frazil.ops.result import CommitResult
 from frazil.spec.metadata import TableMetadata
 from frazil.table.table import Table
 from frazil.table.transaction import Transaction
+from frazil.table.verbs import Stage
 
 
 class TransactionPart(Transaction[Table]):
@@ -23,6 +27,18 @@ class TransactionPart(Transaction[Table]):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Leave the commit to the catalog's transaction."""
+
+    def _apply(self, staged: Stage, txn: tuple[str, int] | None, *, again: bool | None = None) -> None:
+        with self._naming():
+            super()._apply(staged, txn, again=again)
+
+    def _change(self, action: Callable[[TableMetadata], Action]) -> Self:
+        with self._naming():
+            return super()._change(action)
+
+    def _naming(self) -> AbstractContextManager[None]:
+        """Name this table in errors, since the block of the catalog's transaction cannot tell whose they are."""
+        return naming(self.table._name, self.metadata.location)
 
     def commit_transaction(self) -> Table:
         """Raise InvalidInput, since the tables are committed together."""
@@ -97,7 +113,7 @@ class CatalogTransaction:
         if error is not None:
             self._ended = True
             for operation in self._operations:
-                operation.__exit__(kind, error, trace)
+                operation.abandon(error)
         elif not self._ended:
             self.commit_transaction()
 
