@@ -81,6 +81,8 @@ def emptied(backend: CatalogBackend, namespace: tuple[str, ...]) -> None:
         backend.create_namespace(namespace)
     for inner in backend.list_namespaces(namespace):
         emptied(backend, inner)
+    if not backend.namespace_exists(namespace):  # it was there as the parent of another alone
+        return
     for table in backend.list_tables(namespace):
         backend.drop_table(table)
     place = backend.load_namespace_properties(namespace)["location"]
