@@ -1,4 +1,5 @@
 """Frazil: to_spark and append of DataFrames on Spark's own plan; format("iceberg") prepared and bare; Arrow without Spark."""
+import datetime
 import gc
 import subprocess
 import sys
@@ -473,6 +474,34 @@ def compact_zorder(sessions, b):
 def compact_deletes(sessions, b):
     table, facts = compact(sessions, b, "mor_dv", options={"delete-file-threshold": 1, "rewrite-all": True})
     return {**facts, "check": facts["check"] + kit.shown(table.inspect.delete_files().num_rows)}
+
+
+def rewrite_manifests(sessions, b):
+    b.restore("manifests_100")
+    with b.timed():
+        table = opened(b, "manifests_100")
+        result = table.maintenance.rewrite_manifests()
+    rows = table.refresh().inspect.data_files().num_rows
+    return {"rewritten": result.rewritten_manifests_count, "added": result.added_manifests_count, "check": kit.shown(rows)}
+
+
+def expire_1000(sessions, b):
+    b.restore("expire")
+    later = datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=1)
+    with b.timed():
+        table = opened(b, "expire")
+        result = table.maintenance.expire_snapshots(older_than=later, retain_last=10)
+    left = len(table.refresh().metadata.snapshots)
+    facts = {"deleted": result.deleted_data_files_count, "manifests": result.deleted_manifest_files_count}
+    return {**facts, "check": kit.shown(left, kit.on_disk(b.fixture("expire") / "data")["files"])}
+
+
+def orphan_20k(sessions, b):
+    b.restore("orphan")
+    then = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=5)
+    with b.timed():
+        result = opened(b, "orphan").maintenance.remove_orphan_files(older_than=then, dry_run=True)
+    return {"check": kit.shown(len(result))}
 
 
 # --- streams ------------------------------------------------------------------------------------------------

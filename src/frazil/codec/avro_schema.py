@@ -28,7 +28,7 @@ class AvroNode:
     fields: tuple[tuple[str, int | None, AvroNode], ...] = ()
     inside: tuple[AvroNode, ...] = ()
     symbols: tuple[str, ...] = ()
-    properties: Mapping[str, Any] = field(default_factory=dict, compare=False, hash=False)
+    properties: Mapping[str, Any] = field(default_factory=dict, hash=False)  # a decimal's precision and scale among them
 
     @cached_property
     def weight(self) -> int:

@@ -19,7 +19,7 @@ from frazil.commit.manifests import EXISTING, field_summaries
 from frazil.commit.produce import SnapshotTarget, parent_of, produce_rearranged
 from frazil.errors import ValidationError
 from frazil.expr.building import scalar
-from frazil.scan.manifests import ALL_COLUMNS, column_of, each, live, manifests_of, read_manifest
+from frazil.scan.manifests import ALL_COLUMNS, column_of, each, live, manifests_of, packs_of, read_manifest, read_pack
 from frazil.scan.options import default_workers
 from frazil.spec.manifest import FieldSummary, ManifestContent, ManifestFile
 from frazil.spec.metadata import TableMetadata, schema_of_spec
@@ -173,16 +173,19 @@ def _existing(
     """Read the live entries of manifests as EXISTING ones, with partition values of the types that the spec has now."""
     labels = [str(f.field_id) for f in spec.partition_type(schema).fields]
 
-    def entries(manifest: ManifestFile) -> pa.Table:
-        table = live(read_manifest(storage, manifest, keep=False)).select(ALL_COLUMNS).combine_chunks()
-        children = partition_columns(table, spec, schema)
-        partition = pa.StructArray.from_arrays(children, labels) if labels else _no_fields(len(table))
-        return table.set_column(table.column_names.index("partition"), "partition", partition)
+    def entries(pack: Sequence[ManifestFile]) -> pa.Table:
+        tables = []
+        for read in read_pack(storage, pack):
+            table = live(read).select(ALL_COLUMNS).combine_chunks()
+            children = partition_columns(table, spec, schema)
+            partition = pa.StructArray.from_arrays(children, labels) if labels else _no_fields(len(table))
+            tables.append(table.set_column(table.column_names.index("partition"), "partition", partition))
+        return pa.concat_tables(tables)
 
-    tables = []
-    for table in each(entries, manifests, default_workers()):
+    packs, tables = packs_of(manifests), []
+    for pack, table in zip(packs, each(entries, packs, default_workers()), strict=True):
         tables.append(table)
-        advance(1)
+        advance(len(pack))
     every = pa.concat_tables(tables).combine_chunks()
     status = pa.repeat(scalar(int(EXISTING), pa.int32()), len(every))
     return every.set_column(every.column_names.index("status"), "status", status)

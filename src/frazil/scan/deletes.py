@@ -28,7 +28,7 @@ from frazil.codec.manifest import entries_from_table
 from frazil.errors import CorruptData, Unsupported
 from frazil.expr.building import scalar
 from frazil.scan.delete_ranges import PathBounds, Pruner, normalised, path_bounds, pruner_of
-from frazil.scan.manifests import DELETE, PLAN_COLUMNS, STATISTICS, column_of, each, live, read_manifest
+from frazil.scan.manifests import DELETE, PLAN_COLUMNS, STATISTICS, column_of, each, live, read_manifest, threads_for
 from frazil.scan.tasks import DELETES, PlannedFiles
 from frazil.spec.data_file import DataFile, DataFileContent
 from frazil.spec.manifest import ManifestFile
@@ -245,7 +245,7 @@ def read_deletes(
     """Read the delete files of these manifests (`choose`: by default the live ones); None: there are none. Raises Unsupported for
     encrypted ones."""
     by_spec: dict[int, list[pa.Table]] = {}
-    for spec_id, table in each(partial(_entries, storage=storage, choose=choose), manifests, workers):
+    for spec_id, table in each(partial(_entries, storage=storage, choose=choose), manifests, threads_for(manifests, storage, workers)):
         if table.num_rows:
             by_spec.setdefault(spec_id, []).append(table)
     groups = tuple(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.codec.avro import read_container
-from frazil.codec.manifest import decode_manifest
+from frazil.codec.manifest import decode_manifest, decode_manifests
 from frazil.codec.manifest_list import decode_manifest_list
 from frazil.errors import CorruptData, Unsupported
 from frazil.expr.building import scalar
@@ -36,6 +36,8 @@ BOUNDS = ("lower_bounds", "upper_bounds")
 STATISTICS = ("value_counts", "null_value_counts", "nan_value_counts", *BOUNDS)
 PRUNED_BY = (*ENTRY, "partition", "record_count", "first_row_id", *BOUNDS)  # what nearly all files are pruned by
 PLAN_COLUMNS = (*ENTRY, *FILE, *READ)
+_PACK, _PACK_BYTES = 64, 1 << 20  # manifests that are decoded together, and their bytes: more of them are hardly faster
+_SMALL = 24 << 10  # bytes of a manifest
 ALL_COLUMNS = (*PLAN_COLUMNS, *DELETE, *SIZES, *STATISTICS)
 
 
@@ -135,6 +137,28 @@ def _decoded(storage: Storage, manifest: ManifestFile, columns: Collection[str],
     return decode_manifest(data, manifest, path=local, columns=columns)
 
 
+def packs_of(manifests: Iterable[ManifestFile], most: int = _PACK, size: int = _PACK_BYTES) -> list[list[ManifestFile]]:
+    """Group neighbouring manifests of one spec to be read together: at most `most` of them, of about `size` bytes in all."""
+    packs: list[list[ManifestFile]] = []
+    room = 0
+    for manifest in manifests:
+        fits = bool(packs) and packs[-1][0].partition_spec_id == manifest.partition_spec_id and room >= manifest.manifest_length
+        if not fits or len(packs[-1]) == most:
+            packs.append([])
+            room = size
+        packs[-1].append(manifest)
+        room -= manifest.manifest_length
+    return packs
+
+
+def read_pack(storage: Storage, pack: Sequence[ManifestFile]) -> list[pa.Table]:
+    """Read all columns of the entries of several manifests, DELETED ones included, each as `read_manifest` does; nothing goes into the
+    cache."""
+    if len(pack) == 1:
+        return [read_manifest(storage, pack[0], keep=False)]
+    return decode_manifests([(storage.read(m.manifest_path), m) for m in pack])
+
+
 def is_cached(manifest: ManifestFile) -> bool:
     """Tell whether some columns of a manifest are in the cache."""
     return manifest_cache.get(_key(manifest)) is not None
@@ -176,6 +200,17 @@ def each(function: Callable[[T], R], items: Iterable[T], workers: int) -> Iterat
         finally:
             for future in started:
                 future.cancel()
+
+
+def are_small(manifests: Sequence[ManifestFile]) -> bool:
+    """Tell whether manifests hold few entries each, as commits of few files leave them: reading them is mostly Python's work."""
+    return sum(m.manifest_length for m in manifests) <= _SMALL * len(manifests)
+
+
+def threads_for(manifests: Sequence[ManifestFile], storage: Storage, workers: int) -> int:
+    """Return how many threads read these manifests: one for small local files, since threads in Python would only wait for each other."""
+    local = bool(manifests) and storage.local_path(manifests[0].manifest_path) is not None
+    return 1 if local and are_small(manifests) else workers
 
 
 def is_data(manifest: ManifestFile) -> bool:

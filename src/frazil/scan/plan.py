@@ -34,12 +34,15 @@ from frazil.scan.manifests import (
     PLAN_COLUMNS,
     PRUNED_BY,
     STATISTICS,
+    are_small,
     clear_caches,
     each,
     is_data,
     live,
     manifests_of,
+    packs_of,
     read_manifest,
+    threads_for,
 )
 from frazil.scan.options import ScanOptions
 from frazil.scan.prune import file_pruner, manifest_outcomes
@@ -263,8 +266,10 @@ def plan_manifests(
     )  # fmt: skip
     by_spec: dict[int, list[pa.Table]] = {}
     by_partition = by_statistics = 0
-    packs = _packs(chosen) if first.worth_it else [[m] for m in chosen]
-    for spec_id, table, partition, statistics in itertools.chain.from_iterable(each(read, packs, options.workers)):
+    small = are_small(chosen)
+    packs = packs_of(chosen) if small else packs_of(chosen, _PACK, _PACK_BYTES) if first.worth_it else [[m] for m in chosen]
+    parts = each(partial(read, together=small), packs, threads_for(chosen, storage, options.workers))
+    for spec_id, table, partition, statistics in itertools.chain.from_iterable(parts):
         by_partition, by_statistics = by_partition + partition, by_statistics + statistics
         if table.num_rows:
             by_spec.setdefault(spec_id, []).append(table)
@@ -305,20 +310,6 @@ class BoundsFirst:
         self._read, self._kept = self._read + read, self._kept + kept
 
 
-def _packs(manifests: Sequence[ManifestFile]) -> list[list[ManifestFile]]:
-    """Group neighbouring manifests of one spec to prune them together: one large column is faster than several small ones."""
-    packs: list[list[ManifestFile]] = []
-    room = 0
-    for manifest in manifests:
-        fits = bool(packs) and packs[-1][0].partition_spec_id == manifest.partition_spec_id and room >= manifest.manifest_length
-        if not fits or len(packs[-1]) == _PACK:
-            packs.append([])
-            room = _PACK_BYTES
-        packs[-1].append(manifest)
-        room -= manifest.manifest_length
-    return packs
-
-
 def _read(
     pack: Sequence[ManifestFile],
     *,
@@ -329,11 +320,15 @@ def _read(
     options: ScanOptions,
     entries: Callable[[ManifestFile, pa.Table], pa.Table],
     first: BoundsFirst,
+    together: bool,
 ) -> list[tuple[int, pa.Table, int, int]]:
-    """Read and prune a pack of manifests: (spec id, files that are left, skipped by partition values, skipped by statistics) tuples."""
+    """Read and prune a pack of manifests: (spec id, files that are left, skipped by partition values, skipped by statistics) tuples.
+
+    `together`: the entries of the pack are pruned as one table, which takes as long as pruning those of one small manifest.
+    """
     spec = metadata.spec_by_id(pack[0].partition_spec_id)
     found = []
-    if first.worth_it:
+    if first.worth_it and not together:
         tables = [entries(m, read_manifest(storage, m, PRUNED_BY)) for m in pack]
         keeping, by_partition, by_statistics = _excluded(tables, bound, schema, spec, metadata.snapshots)
         first.told(len(pack), len(keeping))
@@ -341,6 +336,12 @@ def _read(
         pack = [pack[n] for n in keeping]
     wanted = ALL_COLUMNS if options.with_stats else (*PLAN_COLUMNS, *STATISTICS) if references(bound) else PLAN_COLUMNS
     prune = partial(_prune, bound=bound, schema=schema, spec=spec, snapshots=metadata.snapshots)
+    if together:
+        tables = [entries(m, read_manifest(storage, m, wanted)) for m in pack]
+        for _, alike in itertools.groupby(tables, lambda t: t.schema):
+            kept, by_partition, by_statistics = prune(pa.concat_tables(alike).combine_chunks())
+            found.append((spec.spec_id, kept if options.with_stats else _result_of(kept), by_partition, by_statistics))
+        return found
     for manifest in pack:
         in_two = not options.with_stats and not first.worth_it and bool(references(bound))
         pruned = prune_by_bounds_first(storage, manifest, partial(entries, manifest), prune) if in_two else None

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from frazil.maintain.procedure import MaintainedTable
 from frazil.scan.bounds import MapColumn, decode_bounds
 from frazil.scan.inspect.partition_type import coerce_partition
-from frazil.scan.manifests import each, live, manifests_of, read_manifest
+from frazil.scan.manifests import each, live, manifests_of, read_manifest, threads_for
 from frazil.scan.options import default_workers
 from frazil.scan.partition_union import unified_partition_type
 from frazil.spec.data_file import DataFileContent
@@ -79,7 +79,8 @@ def state_of(table: MaintainedTable, bounds_of: frozenset[int] = frozenset()) ->
         return None
     manifests = manifests_of(metadata, snapshot, storage)
     work = partial(_entries, metadata=metadata, storage=storage, bounds_of=bounds_of)
-    tables = [t for t in each(work, [m for m in manifests if m.has_live_files], default_workers()) if t.num_rows]
+    alive = [m for m in manifests if m.has_live_files]
+    tables = [t for t in each(work, alive, threads_for(alive, storage, default_workers())) if t.num_rows]
     every = _grouped(pa.concat_tables(tables, promote_options="permissive")) if tables else _nothing()
     is_data = pc.equal(every.column("content"), int(DataFileContent.DATA))
     workers = max(1, min(table.runner.parallelism, 64))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import partial
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,7 +12,7 @@ from frazil.expr.building import scalar
 from frazil.scan.inspect.partition_type import coerce_partition, partition_arrow_type, partition_struct
 from frazil.scan.inspect.readable import readable_metrics, readable_type
 from frazil.scan.inspect.repeats import Repeats
-from frazil.scan.manifests import ALL_COLUMNS, column_of, each, is_data, live, manifests_of, read_manifest
+from frazil.scan.manifests import column_of, each, is_data, live, manifests_of, packs_of, read_pack
 from frazil.scan.options import default_workers
 from frazil.scan.partition_union import unified_partition_type
 from frazil.spec.manifest import ManifestFile
@@ -104,23 +104,20 @@ Batch = Callable[[pa.Table, int, StructType, TableMetadata, pa.Schema, Repeats],
 
 def _read(metadata: TableMetadata, storage: Storage, chosen: Iterable[ManifestFile], schema: pa.Schema, batch: Batch) -> pa.Table:
     unified = unified_partition_type(metadata)
-    work = partial(_manifest, metadata=metadata, storage=storage, unified=unified, schema=schema, batch=batch, repeats=Repeats())
-    tables = [t for t in each(work, chosen, default_workers()) if t.num_rows]
+    repeats, packs = Repeats(), packs_of(chosen)
+
+    def batches(pack: Sequence[ManifestFile]) -> list[pa.Table]:
+        return [batch(t, pack[0].partition_spec_id, unified, metadata, schema, repeats) for t in _together(read_pack(storage, pack))]
+
+    read = itertools.chain.from_iterable(each(batches, packs, default_workers()))
+    tables = [t for t in read if t.num_rows]
     return pa.concat_tables(tables) if tables else schema.empty_table()
 
 
-def _manifest(
-    manifest: ManifestFile,
-    *,
-    metadata: TableMetadata,
-    storage: Storage,
-    unified: StructType,
-    schema: pa.Schema,
-    batch: Batch,
-    repeats: Repeats,
-) -> pa.Table:
-    table = read_manifest(storage, manifest, ALL_COLUMNS, keep=False)
-    return batch(table, manifest.partition_spec_id, unified, metadata, schema, repeats)
+def _together(tables: Sequence[pa.Table]) -> Iterator[pa.Table]:
+    """Join neighbouring tables of one schema: building the columns takes as long for one row as for thousands."""
+    for _, alike in itertools.groupby(tables, lambda t: t.schema):
+        yield pa.concat_tables(alike).combine_chunks()
 
 
 def file_arrays(table: pa.Table, spec_id: int, unified: StructType, repeats: Repeats) -> list[pa.Array]:

@@ -17,7 +17,7 @@ from frazil.expr.bound import Bound, Constant, references
 from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.scan.inspect.partition_type import coerce_partition, partition_arrow_type, partition_struct
 from frazil.scan.inspect.types import TIMESTAMP
-from frazil.scan.manifests import ENTRY, STATISTICS, column_of, each, live, manifests_of, read_manifest
+from frazil.scan.manifests import ENTRY, STATISTICS, column_of, each, live, manifests_of, read_manifest, threads_for
 from frazil.scan.options import default_workers
 from frazil.scan.partition_union import projected_fields, unified_partition_type
 from frazil.scan.plan import may_match
@@ -57,7 +57,7 @@ def partitions(
     chosen = may_match(manifests_of(metadata, snapshot, storage), metadata, bound, metadata.schema())
     ranks = _Ranks(metadata)
     work = partial(_manifest, metadata=metadata, storage=storage, bound=bound, unified=unified, ranks=ranks)
-    tables = [t for t in each(work, chosen, default_workers()) if t.num_rows]
+    tables = [t for t in each(work, chosen, threads_for(chosen, storage, default_workers())) if t.num_rows]
     if not tables:
         return schema.empty_table()
     return _finish(_sum(pa.concat_tables(tables), unified), unified, ranks, schema)

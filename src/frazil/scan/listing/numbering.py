@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from frazil.errors import CorruptData, InvalidInput
 from frazil.expr.building import scalar
-from frazil.scan.manifests import each, is_data, live, manifests_of, read_manifest
+from frazil.scan.manifests import each, is_data, live, manifests_of, read_manifest, threads_for
 from frazil.scan.options import default_workers
 from frazil.scan.tasks import NUMBER
 from frazil.spec.data_file import ManifestEntryStatus
@@ -103,7 +103,8 @@ def number_files(
     numbers = FileNumbers(snapshot.snapshot_id, added, tuple(data), (), files)
     unknown = [m for m, count in zip(data, counts, strict=True) if count is None]
     columns = ("status", "snapshot_id", "file_path")
-    read = each(lambda m: numbers.choose(read_manifest(storage, m, columns)).num_rows, unknown, default_workers())
+    threads = threads_for(unknown, storage, default_workers())
+    read = each(lambda m: numbers.choose(read_manifest(storage, m, columns)).num_rows, unknown, threads)
     return replace(numbers, counts=tuple(next(read) if c is None else c for c in counts))
 
 
