@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
 from frazil.spark.deletes import one_array
-from frazil.spark.host import jvm
+from frazil.spark.host import fall_back, jvm
 from frazil.spark.scan import file_index, pushed
 from tests.builders.spark_frames import ids
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.spark
 @pytest.fixture
 def warnings(monkeypatch, caplog):
     """Return the warnings about parts of Spark that differ from what Frazil expects."""
-    monkeypatch.setattr(jvm, "_WARNED", set())
+    monkeypatch.setattr(fall_back, "_WARNED", set())
     caplog.set_level(logging.WARNING, "frazil")
     return lambda: [r.getMessage() for r in caplog.records if "differs from what Frazil expects" in r.getMessage()]
 
@@ -58,6 +58,8 @@ def test_every_call_of_the_jvm_is_there_in_this_spark(session, tmp_path):
     named = frame.select(host.named_column("`id`", "i", False), host.named_column("`id`", "d", True))
     assert named.columns == ["i", "d"] and [tuple(r) for r in named.collect()] == [(0, 0.0), (1, 1.0), (2, 2.0)]
 
+    set_here = session.conf.getAll() if callable(session.conf.getAll) else session.conf.getAll
+    assert jvm.settings_of(session) == set_here
     copies = jvm.SessionCopies(session, host)
     copy = copies.with_settings({"spark.sql.shuffle.partitions": "7"})
     assert copy.sessionState().conf().numShufflePartitions() == 7 and copies.with_settings({"spark.sql.shuffle.partitions": "7"}) is copy

@@ -10,8 +10,8 @@ from frazil.catalog import load_backend
 from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names, home
 from frazil.catalog.names import full_name, identifier_parts
 from frazil.errors import FrazilError, InvalidInput, NoSuchTableError, NotFound
-from frazil.spark.door.iceberg_read import session_catalogs
 from frazil.spark.door.read_target import locate, read_request
+from frazil.spark.door.session_catalogs import session_catalogs
 from frazil.spark.host.jvm import class_is_loaded
 from frazil.spark.host.quiet import quietly
 

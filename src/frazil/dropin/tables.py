@@ -12,7 +12,7 @@ from frazil.dropin.names import catalog_of
 from frazil.errors import InvalidInput, NoSuchTableError, TableAlreadyExistsError, Unsupported
 from frazil.scan.snapshot_ref import selector_suffix
 from frazil.scan.suffixes import is_suffix
-from frazil.spark.door.iceberg_read import session_catalogs
+from frazil.spark.door.session_catalogs import session_catalogs
 from frazil.spark.host.jvm import analysed_plan, is_classic
 from frazil.spark.types.spark_types import time_enabled, to_spark
 from frazil.storage import absolute

@@ -28,7 +28,7 @@ from frazil.tasks.runner import InProcess, Runner
 _SPARK = "frazil.spark.door.engine"
 _STREAMS = "frazil.spark.door.stream_read"
 _TABLES = "frazil.spark.door.source_tables"
-_CATALOGS = "spark.sql.catalog."
+_CATALOGS = "frazil.spark.door.session_catalogs"
 
 
 def of_frame(frame: Frame) -> InputFrame:
@@ -130,9 +130,8 @@ def session_catalogs() -> dict[str, str]:
     spark = active_session()
     if spark is None:
         return {}
-    settings = spark.conf.getAll  # a property in PySpark 4
-    settings = settings() if callable(settings) else settings
-    return {k: v for k, v in settings.items() if k.startswith(_CATALOGS)}
+    found: dict[str, str] = _spark_room(_CATALOGS).session_catalogs(spark)
+    return found
 
 
 def _spark_room(door: str = _SPARK) -> ModuleType:

@@ -14,7 +14,8 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import types as s
 
-from frazil.spark.host.jvm import NOT_AS_KNOWN, array_frame, fall_back, jvm_of
+from frazil.spark.host.fall_back import fall_back
+from frazil.spark.host.jvm import NOT_AS_KNOWN, array_frame, jvm_of
 
 _SCHEMA = s.StructType([s.StructField("numbers", s.ArrayType(s.LongType(), False), False)])
 

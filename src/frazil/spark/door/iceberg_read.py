@@ -10,15 +10,9 @@ from pyspark.sql import DataFrame
 
 from frazil.spark.door.engine import SparkEngine
 from frazil.spark.door.read_target import ReadTarget, locate, read_request
-from frazil.spark.host.settings import all_settings, session_zone
+from frazil.spark.door.session_catalogs import session_catalogs
+from frazil.spark.host.settings import session_zone
 from frazil.spark.read.view_refresh import follow
-
-_CATALOGS = "spark.sql.catalog."
-
-
-def session_catalogs(spark: Any) -> dict[str, str]:
-    """Return the session's settings of catalogs (`spark.sql.catalog.…`)."""
-    return {k: v for k, v in all_settings(spark).items() if k.startswith(_CATALOGS)}
 
 
 def load(spark: Any, options: Mapping[str, Any]) -> DataFrame:

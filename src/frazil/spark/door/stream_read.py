@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame
 
 from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.errors import InvalidInput, Unsupported
-from frazil.spark.door.iceberg_read import session_catalogs
 from frazil.spark.door.read_target import ReadRequest, ReadTarget, locate
+from frazil.spark.door.session_catalogs import session_catalogs
 from frazil.spark.host.settings import all_settings, is_case_sensitive, session_zone
 from frazil.spark.host.workers import parallelism
 from frazil.spark.streams.stream_frame import stream_frame

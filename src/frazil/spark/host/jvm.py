@@ -2,7 +2,7 @@
 attribute of PySpark that leads to them, is named in this file only.
 
 Spark promises to keep none of them. Where a version may change one, the caller has a slower way that returns the same rows and logs a
-warning once (`fall_back`). On Spark Connect, which has no JVM to call, that way is the only one.
+warning once (`host.fall_back`). On Spark Connect, which has no JVM to call, that way is the only one.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
-import logging
 import tempfile
 import threading
 import weakref
@@ -33,7 +32,6 @@ from frazil.storage.base import temporary
 NOT_AS_KNOWN = (Py4JError, TypeError, AttributeError, NotImplementedError)
 """The errors that calls raise where Spark lacks a class, a constructor or a method. TypeError is among them because py4j takes the name of
 a class that does not exist for a package, which cannot be called."""
-_LOG = logging.getLogger("frazil")
 _SPARK = "org.apache.spark."
 _CATALYST = _SPARK + "sql.catalyst."
 _DATASOURCES = _SPARK + "sql.execution.datasources."
@@ -42,16 +40,7 @@ FILE_INDEX = _DATASOURCES + "FileIndex"
 EXPRESSIONS = _CATALYST + "expressions."
 
 _KNOWN: weakref.WeakKeyDictionary[Any, Jvm] = weakref.WeakKeyDictionary()
-_WARNED: set[str] = set()
 _LISTENING = threading.Lock()
-
-
-def fall_back(what: str, error: Exception) -> None:
-    """Log a warning, once per process and part of Spark, that Spark differs from what Frazil expects and that a slower way is used."""
-    if what not in _WARNED:
-        _WARNED.add(what)
-        text = "%s of this Spark version differs from what Frazil expects. Rows are the same, but reads are slower. Please report it: %s"
-        _LOG.warning(text, what, error)
 
 
 # The session ----------------------------------------------------------------------------------------------------------------------------
@@ -292,6 +281,14 @@ class SessionCopies:
                 conf.setConfString(name, value)
             self._copies[key] = copy
         return self._copies[key]
+
+
+def settings_of(spark: Any) -> dict[str, str]:
+    """Return the settings of a classic session, the SparkContext's included; PySpark's `conf.getAll` calls the JVM for each of them."""
+    copy = getattr(spark._jvm, "java.util.HashMap")(_settings(spark))
+    join = getattr(spark._jvm, "java.lang.String").join
+    values = copy.__getattr__("values")()  # Java's method: that of py4j's class calls the JVM for each value
+    return dict(zip(join("\0", copy.keySet()).split("\0"), join("\0", values).split("\0"), strict=True))
 
 
 def _settings(spark: Any) -> Any:

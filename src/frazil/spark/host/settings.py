@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from frazil.errors import Unsupported
-from frazil.spark.host.jvm import Jvm, SessionCopies, put_setting
+from frazil.spark.host.jvm import NOT_AS_KNOWN, Jvm, SessionCopies, put_setting, settings_of
 
 _PREFIX = "spark.sql.iceberg."
 CASE_SENSITIVE = "spark.sql.caseSensitive"
@@ -33,6 +33,8 @@ _LOCK = threading.RLock()  # threads share the session's settings: only one may 
 
 def all_settings(spark: Any) -> dict[str, str]:
     """Return the session's settings that are set explicitly, those of the SparkContext included."""
+    with contextlib.suppress(*NOT_AS_KNOWN, ValueError):  # ValueError: a value holds the character that separates values
+        return settings_of(spark)
     settings = spark.conf.getAll  # a property in some versions of PySpark, a method in others
     return dict(settings() if callable(settings) else settings)
 

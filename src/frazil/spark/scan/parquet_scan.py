@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as s
 
 from frazil.scan.options import SplitOptions
-from frazil.spark.host.jvm import NOT_AS_KNOWN, Jvm, fall_back, jvm_of
+from frazil.spark.host.fall_back import fall_back
+from frazil.spark.host.jvm import NOT_AS_KNOWN, Jvm, jvm_of
 from frazil.spark.host.settings import enable_ids, scan_session, temporarily
 from frazil.spark.scan.file_index import FileIndex, Prune
 from frazil.spark.scan.file_keys import FileKeys, Numbers, same_files

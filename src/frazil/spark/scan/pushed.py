@@ -16,7 +16,8 @@ from typing import Any
 import msgspec
 
 from frazil.expr import nodes as n
-from frazil.spark.host.jvm import EXPRESSIONS, fall_back
+from frazil.spark.host.fall_back import fall_back
+from frazil.spark.host.jvm import EXPRESSIONS
 from frazil.spec import types as i
 
 _PAIRS: dict[str, Callable[..., n.Predicate]] = {

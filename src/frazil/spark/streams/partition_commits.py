@@ -13,6 +13,7 @@ from pyspark.sql.streaming import StreamingQuery, StreamingQueryListener
 
 from frazil.errors import InvalidInput
 from frazil.spark.host import jvm
+from frazil.spark.host.fall_back import fall_back
 from frazil.stream.partitions.options import PartitionCommitOptions
 
 log = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ def batch_watermark(spark: Any, query_id: str) -> int | None:
     try:
         return jvm.batch_watermark_ms(query) or None
     except jvm.NOT_AS_KNOWN as error:
-        jvm.fall_back("the watermark of a batch", error)
+        fall_back("the watermark of a batch", error)
     progress = query.lastProgress
     text = ((progress or {}).get("eventTime") or {}).get("watermark")
     return None if text is None else int(datetime.fromisoformat(text).timestamp() * 1000) or None
