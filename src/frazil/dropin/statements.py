@@ -221,13 +221,13 @@ _PROCEDURES = {
 def statement_of(text: str) -> Statement | None:
     """Return the statement that a text is; None for a query and for statements about no table. A leading EXPLAIN is skipped."""
     text = _COMMENT.sub(lambda m: " " if m[1] else m[0], text)
-    text = text[m.end() :] if (m := _EXPLAIN.match(text)) else text
-    if (m := _CALL.match(text)) is not None:
-        return _procedure(m["name"], text)
+    text = text[explain.end() :] if (explain := _EXPLAIN.match(text)) else text
+    if (call_match := _CALL.match(text)) is not None:
+        return _procedure(call_match["name"], text)
     altering = text.lstrip()[:5].lower() == "alter"
     for label, pattern, call, about in (*_ALTERS, *_KINDS) if altering else _KINDS:
-        if (m := pattern.match(text)) is not None:
-            return Statement(label, _plain(m["name"]), about, call, of_iceberg=label.removeprefix(_ALTER) in _OF_ICEBERG)
+        if (match := pattern.match(text)) is not None:
+            return Statement(label, _plain(match["name"]), about, call, of_iceberg=label.removeprefix(_ALTER) in _OF_ICEBERG)
     return None
 
 
@@ -241,8 +241,8 @@ def _procedure(name: str, text: str) -> Statement | None:
     *_, last = parts = [p.strip("` ") for p in name.split(".")]
     if len(parts) < 2 or parts[-2].lower() != "system" or last.lower() not in _PROCEDURES:
         return None
-    m = _TABLE_OF_CALL.search(text)
-    table = "" if m is None else m[1] or m[2]
+    argument = _TABLE_OF_CALL.search(text)
+    table = "" if argument is None else argument[1] or argument[2]
     if table and len(parts) > 2 and not table.startswith(f"{parts[0]}."):
         table = f"{parts[0]}.{table}"
     return Statement(f"CALL {last.lower()}", table or "db.table", "table", _PROCEDURES[last.lower()], of_iceberg=True)
