@@ -40,7 +40,7 @@ def _kind(label: str, pattern: str, call: str, about: str = "table") -> tuple[st
 
 _SCHEMA_CALL = "with <table>.update_schema() as update: update."
 _REFS = "with <table>.manage_snapshots() as manage: manage."
-_LATER = "Maintenance comes with a later version; see KNOWN_GAPS.md."
+_MAINTENANCE = "<table>.maintenance."
 _ALTER = "ALTER TABLE … "
 _QUERY = 'spark.sql("SELECT …")'
 _NS = r"(?:namespace|schema|database)"
@@ -135,8 +135,8 @@ _KINDS = (
     ),
     _kind("LOAD DATA", r"load data .*\binto table NAME", "<table>.add_files([…]) takes Parquet files where they lie."),
     _kind("RESTORE TABLE", "restore (?:table )?NAME", _REFS + "rollback_to_snapshot(snapshot_id)."),
-    _kind("OPTIMIZE", "optimize NAME", _LATER),
-    _kind("VACUUM", "vacuum NAME", _LATER),
+    _kind("OPTIMIZE", "optimize NAME", _MAINTENANCE + "rewrite_data_files(…)."),
+    _kind("VACUUM", "vacuum NAME", _MAINTENANCE + "expire_snapshots(older_than=…), then " + _MAINTENANCE + "remove_orphan_files()."),
     _kind(
         "REPAIR TABLE",
         "(?:msck )?repair table NAME",
@@ -206,15 +206,18 @@ _PROCEDURES = {
     "set_current_snapshot": _REFS + "set_current_snapshot(snapshot_id).",
     "fast_forward": _REFS + "fast_forward(branch, to).",
     "cherrypick_snapshot": "with <table>.transaction() as tx: tx.cherrypick_snapshot(snapshot_id).",
-    "publish_changes": "with <table>.transaction() as tx: tx.cherrypick_snapshot(…), the snapshot whose summary has the wap.id.",
+    "publish_changes": _MAINTENANCE + "publish_changes(wap_id).",
     "add_files": "<table>.add_files([…]), a list of Parquet files.",
-    "snapshot": 'frazil.load_catalog().create_table("db.new", schema).add_files([…]) takes Parquet files where they lie.',
-    "migrate": 'frazil.load_catalog().create_table("db.new", schema).add_files([…]) takes Parquet files where they lie.',
+    "snapshot": 'frazil.load_catalog(…).snapshot("db.source", "db.new").',
+    "migrate": 'frazil.load_catalog(…).migrate("db.source").',
     "register_table": "frazil.load_catalog(…).register_table(name, metadata_location).",
-    "ancestors_of": "<table>.history(), <table>.snapshots().",
+    "ancestors_of": _MAINTENANCE + "ancestors_of(snapshot_id).",
     "create_changelog_view": '<table>.changes(…).to_spark().createOrReplaceTempView("changes").',
-    **dict.fromkeys(("expire_snapshots", "remove_orphan_files", "rewrite_data_files", "rewrite_manifests", "rewrite_position_delete_files",
-                     "compute_table_stats", "compute_partition_stats", "rewrite_table_path"), _LATER),
+    "expire_snapshots": _MAINTENANCE + "expire_snapshots(older_than=…).",
+    **{name: f"{_MAINTENANCE}{name}(…)." for name in (
+        "remove_orphan_files", "rewrite_data_files", "rewrite_manifests", "rewrite_position_delete_files", "compute_table_stats",
+        "compute_partition_stats", "rewrite_table_path",
+    )},
 }  # fmt: skip
 
 
