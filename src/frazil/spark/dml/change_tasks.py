@@ -131,9 +131,9 @@ def bitmap(places: np.ndarray) -> BitMap64:
 def write_rows_and_positions(sink: Sink, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Run a task of the first job in a worker: write new rows and bitmaps, yield one report."""
     task = TaskContext.get()
-    here = Place(task.partitionId(), task.taskAttemptId(), 1) if task is not None else Place(workers=1)
+    this_task = Place(task.partitionId(), task.taskAttemptId(), 1) if task is not None else Place(workers=1)
     gathered, files = _CountedRows(), list[DataFile]()
-    with place(here):
+    with place(this_task):
         rows = _new_rows(sink, gathered, batches)
         target = placed(sink.write)
         if sink.schema is None:
@@ -144,7 +144,7 @@ def write_rows_and_positions(sink: Sink, batches: Iterator[pa.RecordBatch]) -> I
                 files = write(rows, target)
             except InvalidInput as e:
                 raise RuntimeError(f"FRAZIL_INPUT: {e}") from None
-    places = _write_places(f"{sink.folder}/places-{here.partition:05d}-{here.task}.arrow", sink.write.storage, gathered.bitmaps)
+    places = _write_places(f"{sink.folder}/places-{this_task.partition:05d}-{this_task.task}.arrow", sink.write.storage, gathered.bitmaps)
     again = task is not None and task.attemptNumber() > 0
     report = Report(
         places, tuple(files), tuple(gathered.rows), tuple(gathered.twice), gathered.matched.serialize() if gathered.matched else b"", again
