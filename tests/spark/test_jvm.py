@@ -150,7 +150,7 @@ def test_rows_are_the_same_when_filters_are_told_otherwise(session, catalog, war
         def node(self, path):
             raise KeyError("class")
 
-    monkeypatch.setattr(pushed, "_Reader", Otherwise)
+    monkeypatch.setattr(pushed, "_CatalystReader", Otherwise)
     assert rows(t, session) == rows(t, session) == EXPECTED
     (said,) = warnings()
     assert "filters" in said
