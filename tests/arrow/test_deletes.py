@@ -332,7 +332,7 @@ def test_a_vector_that_its_footer_describes_otherwise_is_corrupt(tmp_path: Path)
 def test_a_puffin_file_is_opened_once_for_all_its_vectors(tmp_path: Path) -> None:
     names = [f"/w/{n}.parquet" for n in range(2000)]
     for count in (20, 2000):  # all of the file is read at once; the footer alone is
-        vectors, counted = vectors_of({n: [1, 5] for n in names[:count]}, tmp_path), Counted()
+        vectors, counted = vectors_of({n: [1, 5] for n in names[:count]}, tmp_path), CountedStorage()
         cache = DeleteCache(1 << 26)
         for name, vector in vectors.items():
             file = DataFile(file_path=name, file_format="parquet", record_count=10, file_size_in_bytes=1)
@@ -340,7 +340,7 @@ def test_a_puffin_file_is_opened_once_for_all_its_vectors(tmp_path: Path) -> Non
         assert counted.opened == (1 if count == 20 else 1 + count)
 
 
-class Counted:
+class CountedStorage:
     """Local files, and how often one was opened."""
 
     opened = 0

@@ -8,7 +8,7 @@ import os
 SCHEMA = "id bigint, at timestamp, dt string"
 
 
-class Source:
+class FolderSource:
     """A folder that a stream reads; every file that is put there is a batch."""
 
     def __init__(self, spark, place):

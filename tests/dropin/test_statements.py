@@ -11,6 +11,8 @@ import frazil
 from frazil.dropin.statements import statement_of
 from frazil.errors import NoSuchTableError, Unsupported
 from frazil.spark.host.quiet import REPORTS
+from frazil.table.catalog import Catalog
+from frazil.table.maintenance import MaintenanceTable
 
 STATEMENTS = {  # text -> what the error says to call; {t} the table opened, {c} its catalog opened, {n} its whole name, {r} the rest of it
     "INSERT INTO {n} VALUES (1, 'a')": "{t}.append(frame)",
@@ -59,7 +61,7 @@ STATEMENTS = {  # text -> what the error says to call; {t} the table opened, {c}
     "REFRESH TABLE {n}": "spark.catalog.refreshTable({n!r})",
     "CACHE TABLE {n}": "spark.table({n!r}).createOrReplaceTempView",
     "CALL {cat}.system.rollback_to_snapshot('db.r', 1)": "manage.rollback_to_snapshot(",
-    "CALL {cat}.system.expire_snapshots(table => 'db.r')": "KNOWN_GAPS.md",
+    "CALL {cat}.system.expire_snapshots(table => 'db.r')": ").maintenance.expire_snapshots(",
     "CALL {cat}.system.add_files(table => 'db.r', source_table => '`parquet`.`/x`')": "add_files([",
     "EXPLAIN FORMATTED DELETE FROM {n}": "{t}.delete(where=",
     "SELECT * FROM {n}": "spark.table({n!r}).createOrReplaceTempView",
@@ -168,3 +170,27 @@ def test_a_statement_is_known_by_its_words_not_by_what_its_texts_and_comments_sa
     assert statement_of("/* insert into a.b */ drop table `db` . `t u`").name == "`db`.`t u`"
     assert statement_of("explain extended update c.db.t set x = 1").kind == "UPDATE"
     assert statement_of("CREATE TEMPORARY VIEW v AS SELECT * FROM db.t") is None
+
+
+@pytest.mark.parametrize(
+    "procedure",
+    ["expire_snapshots", "remove_orphan_files", "rewrite_data_files", "rewrite_manifests", "rewrite_position_delete_files",
+     "compute_table_stats", "compute_partition_stats", "rewrite_table_path", "publish_changes", "ancestors_of"],
+)  # fmt: skip
+def test_a_procedure_leads_to_the_method_of_its_name(procedure):
+    hint = statement_of(f"CALL prod.system.{procedure}(table => 'db.t')").call("prod", ("db", "t"))
+    assert hint.startswith(f"frazil.load_table('prod.db.t').maintenance.{procedure}(") and hasattr(MaintenanceTable, procedure)
+
+
+@pytest.mark.parametrize("procedure", ["snapshot", "migrate"])
+def test_a_procedure_that_makes_a_table_leads_to_the_method_of_the_catalog(procedure):
+    hint = statement_of(f"CALL prod.system.{procedure}('db.t')").call("prod", ("db", "t"))
+    assert f".{procedure}(" in hint and hasattr(Catalog, procedure)
+
+
+@pytest.mark.parametrize(
+    ("text", "methods"), [("OPTIMIZE db.t", ["rewrite_data_files"]), ("VACUUM db.t", ["expire_snapshots", "remove_orphan_files"])]
+)
+def test_maintenance_of_delta_leads_to_procedures(text, methods):
+    hint = statement_of(text).call(None, ("db", "t"))
+    assert re.findall(r"maintenance\.(\w+)\(", hint) == methods and all(hasattr(MaintenanceTable, m) for m in methods)

@@ -18,7 +18,7 @@ BY_SOURCE = ("not_matched_by_source_update", "not_matched_by_source_delete")
 
 
 @dataclass(frozen=True)
-class Clause:
+class ModelClause:
     """`kind`: the builder's method after `when_`."""
 
     kind: str
@@ -39,13 +39,13 @@ class Clause:
 
 
 @dataclass(frozen=True)
-class Merge:
+class ModelMerge:
     """`names`: the columns of the source, which has the table's types."""
 
     rows: Rows
     names: tuple[str, ...]
     on: Expr
-    clauses: tuple[Clause, ...]
+    clauses: tuple[ModelClause, ...]
     branch: str = "main"
     mode: str | None = None
     isolation: str | None = None
@@ -55,7 +55,7 @@ class Merge:
         start = call(on, "merge", frame(on, self.rows, self.names), f"on={self.on.text!r}", **more)
         return start + "".join(c.code() for c in self.clauses) + f".execute({'' if self.mode is None else f'mode={self.mode!r}'})"
 
-    def of(self, kinds: tuple[str, ...]) -> list[Clause]:
+    def of(self, kinds: tuple[str, ...]) -> list[ModelClause]:
         return [c for c in self.clauses if c.kind in kinds]
 
     def apply(self, work: Work) -> None:
@@ -93,7 +93,7 @@ class Merge:
                 find(env["target"][1], unsided(path))
                 e.check(env)
 
-    def matched(self, envs: list[Env]) -> tuple[Clause, Env] | None:
+    def matched(self, envs: list[Env]) -> tuple[ModelClause, Env] | None:
         clauses = self.of(MATCHED)
         acting = [(c, env) for env in envs if (c := next((c for c in clauses if c.acts(env)), None))]
         lone = len(clauses) == 1 and clauses[0].kind == "matched_delete" and clauses[0].condition is None
@@ -101,11 +101,11 @@ class Merge:
             raise Refused("more than one source row changes a row")
         return acting[0] if acting else None
 
-    def by_source(self, env: Env) -> tuple[Clause, Env] | None:
+    def by_source(self, env: Env) -> tuple[ModelClause, Env] | None:
         clause = next((c for c in self.of(BY_SOURCE) if c.acts(env)), None)
         return (clause, env) if clause else None
 
-    def version(self, row: Row, columns: Columns, clause: Clause, env: Env) -> Row:
+    def version(self, row: Row, columns: Columns, clause: ModelClause, env: Env) -> Row:
         if clause.kind.endswith("_all"):
             return dict(env["source"][0] or {})
         return assigned(row, columns, [(unsided(path), e.value(env)) for path, e in clause.sets])
@@ -142,7 +142,7 @@ def merge(rng: random.Random, state: State) -> Any:
     clauses = tuple(c for kinds in (MATCHED, NOT_MATCHED, BY_SOURCE) for c in some_clauses(rng, state, kinds, source, whole))
     if not clauses:
         return None
-    return Merge(rows, names, joined(rng, state, source), clauses, branch, mode_of(rng, state))
+    return ModelMerge(rows, names, joined(rng, state, source), clauses, branch, mode_of(rng, state))
 
 
 def joined(rng: random.Random, state: State, source: Columns) -> Expr:
@@ -164,10 +164,10 @@ def joined(rng: random.Random, state: State, source: Columns) -> Expr:
     return equal
 
 
-def some_clauses(rng: random.Random, state: State, kinds: tuple[str, ...], source: Columns, whole: bool) -> list[Clause]:
+def some_clauses(rng: random.Random, state: State, kinds: tuple[str, ...], source: Columns, whole: bool) -> list[ModelClause]:
     """Up to two of a kind; only the last may have no condition."""
     count = rng.choice([0, 1, 1, 2]) if kinds is not BY_SOURCE else rng.choice([0, 0, 0, 1, 2])
-    found: list[Clause] = []
+    found: list[ModelClause] = []
     for n in range(count):
         kind = rng.choice(kinds)
         if kind.endswith("_all") and not whole and rng.random() < 0.9:
@@ -179,7 +179,7 @@ def some_clauses(rng: random.Random, state: State, kinds: tuple[str, ...], sourc
         if n < count - 1 or rng.random() < 0.4:
             side, columns = rng.choice(sides)
             condition = predicate(rng, columns, side, max(state.keys, 3))
-        found.append(Clause(kind, condition, sets_of(rng, state, kind, sides)))
+        found.append(ModelClause(kind, condition, sets_of(rng, state, kind, sides)))
     return found
 
 

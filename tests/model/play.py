@@ -13,7 +13,7 @@ from frazil.spec.values import internal_value
 from tests.model import column_steps as c
 from tests.model import ref_steps as r
 from tests.model import steps as s
-from tests.model.merge import Merge
+from tests.model.merge import ModelMerge
 from tests.model.state import Facts, Refused, Snap, State, Work
 from tests.model.values import Columns, Row, as_set, ddl, find, plain, shown, value_of
 
@@ -153,7 +153,7 @@ class Player:
         """The first step's deletes after the second one: as in Java, a merge does not conflict with deletes of rows that it matched and left
         as they are (so it does not insert them)."""
         first, before = race.outcome(Work.of(self.state), (0,), self.replaced), self.state.head().rows
-        if first is None or not isinstance(race.steps[1], Merge | s.Upsert):
+        if first is None or not isinstance(race.steps[1], ModelMerge | s.Upsert):
             return None
         gone = {i: row for i, row in before.items() if i not in first.rows}
         both = replace(first, rows={**first.rows, **gone}, touched=set(first.touched))
@@ -209,7 +209,7 @@ class Player:
             if work.changes:
                 raise Mismatch("no snapshot", f"but {work.inserted} rows inserted, {work.updated} updated, {work.deleted} deleted")
         else:
-            if isinstance(step, s.Delete | s.Update | s.Upsert | Merge) and not work.changes:
+            if isinstance(step, s.Delete | s.Update | s.Upsert | ModelMerge) and not work.changes:
                 raise Mismatch("a snapshot of nothing", self.table.snapshot_by_id(head).operation)
             found = self.table.snapshot_by_id(head)
             self.on_the_way(step, work, before, found)
@@ -248,7 +248,7 @@ class Player:
                 want = {"rows_deleted": work.deleted}
             case s.Update():
                 want = {"rows_updated": work.updated}
-            case s.Upsert() | Merge():
+            case s.Upsert() | ModelMerge():
                 want = {"rows_inserted": work.inserted, "rows_updated": work.updated, "rows_deleted": work.deleted}
             case _:
                 return

@@ -35,7 +35,7 @@ def environment(name: str, folder: Path) -> Environment:
     return Environment(folder / name / "bin" / "python", folder / "jars" / JAR)
 
 
-class Server:
+class PeerProcess:
     """One process of another engine: started by the first question, again after one that killed it; `close` ends it."""
 
     def __init__(self, environment: Environment, *arguments: str | Path) -> None:
@@ -95,7 +95,7 @@ class Server:
         return str(self.ask({"code": code, "arguments": [str(a) for a in arguments]}, timeout)["out"])
 
 
-class JavaCheck(Server):
+class JavaCheck(PeerProcess):
     def __init__(self, environment: Environment) -> None:
         super().__init__(environment, "java", environment.jar)
 
@@ -110,7 +110,7 @@ class JavaCheck(Server):
         return self._run(code, arguments, timeout)
 
 
-class PyIcebergCheck(Server):
+class PyIcebergCheck(PeerProcess):
     def __init__(self, environment: Environment) -> None:
         super().__init__(environment, "pyiceberg")
 

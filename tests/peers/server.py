@@ -30,7 +30,7 @@ SETTINGS = {
 }
 
 
-class Java:
+class JavaEngine:
     """One JVM; every request has a session of its own, with its own catalogs and settings."""
 
     def __init__(self, jar):
@@ -95,7 +95,7 @@ def answer(engine, request):
 def main():
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    engine = Java(*sys.argv[2:]) if sys.argv[1] == "java" else PyIceberg()
+    engine = JavaEngine(*sys.argv[2:]) if sys.argv[1] == "java" else PyIceberg()
     for line in sys.stdin:
         print(json.dumps(answer(engine, json.loads(line))), file=answers, flush=True)
 

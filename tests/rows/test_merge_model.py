@@ -17,7 +17,7 @@ from frazil.errors import InvalidInput
 from frazil.spec.ddl import parse_schema
 from tests.builders.examples import examples
 from tests.model import sql
-from tests.model.merge import BY_SOURCE, MATCHED, NOT_MATCHED, Clause, Merge
+from tests.model.merge import BY_SOURCE, MATCHED, NOT_MATCHED, ModelClause, ModelMerge
 from tests.model.play import PRELUDE
 from tests.model.sql import Expr, both, column, compare, literal, of
 from tests.model.state import Refused, begun
@@ -67,14 +67,14 @@ SETS: dict[tuple[str, ...], list[Sets]] = {
 
 
 @st.composite
-def clause(draw: st.DrawFn, kinds: tuple[str, ...]) -> Clause:
+def clause(draw: st.DrawFn, kinds: tuple[str, ...]) -> ModelClause:
     condition, kind = draw(st.sampled_from(CONDITIONS[kinds])), draw(st.sampled_from(kinds))
-    return Clause(kind, condition, () if kind.endswith(("_all", "delete")) else draw(st.sampled_from(SETS[kinds])))
+    return ModelClause(kind, condition, () if kind.endswith(("_all", "delete")) else draw(st.sampled_from(SETS[kinds])))
 
 
 @st.composite
-def clauses(draw: st.DrawFn) -> list[Clause]:
-    found: list[Clause] = []
+def clauses(draw: st.DrawFn) -> list[ModelClause]:
+    found: list[ModelClause] = []
     lone = True
     for kinds in (MATCHED, NOT_MATCHED, BY_SOURCE):
         some = draw(st.lists(clause(kinds), max_size=2))
@@ -111,7 +111,7 @@ def test_a_merge_does_what_a_plain_loop_over_both_sides_does(
     target: list[dict[str, Any]],
     source: tuple[dict[str, Any], ...],
     on: Expr,
-    some: list[Clause],
+    some: list[ModelClause],
     version: int,
     mode: str,
     spec: list[str],
@@ -127,7 +127,7 @@ def test_a_merge_does_what_a_plain_loop_over_both_sides_does(
         t.delete(deleted, mode="merge-on-read", runner="in-process")
         target = [r for r in target if (r["v"] != 0 if deleted == "v = 0" else r["id"] != 2)]
     ids = {r["_row_id"] for r in t.scan(selected_fields=("_row_id",)).to_arrow().to_pylist()}
-    merge, model = Merge(source, NAMES, on, tuple(some), mode=mode), begun(COLUMNS, target)
+    merge, model = ModelMerge(source, NAMES, on, tuple(some), mode=mode), begun(COLUMNS, target)
     names: dict[str, Any] = {"t": t}
     exec(PRELUDE, names)
     try:

@@ -148,11 +148,11 @@ def test_rows_are_the_same_when_local_relations_are_made_otherwise(session, cata
 def test_rows_are_the_same_when_filters_are_told_otherwise(session, catalog, warnings, monkeypatch):
     t = table(catalog)
 
-    class Otherwise(pushed._Reader):
+    class Otherwise(pushed._CatalystReader):
         def node(self, path):
             raise KeyError("class")
 
-    monkeypatch.setattr(pushed, "_Reader", Otherwise)
+    monkeypatch.setattr(pushed, "_CatalystReader", Otherwise)
     assert rows(t, session) == rows(t, session) == EXPECTED
     (said,) = warnings()
     assert "filters" in said

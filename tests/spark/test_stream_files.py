@@ -13,7 +13,7 @@ from frazil.errors import InvalidInput, Unsupported
 from frazil.spark.host import jvm
 from frazil.spark.streams import files
 from frazil.stream.partitions.directories import publish
-from tests.builders.stream_folders import Source
+from tests.builders.stream_folders import FolderSource
 
 pytestmark = pytest.mark.spark
 KIND = "sink.partition-commit.policy.kind"
@@ -33,7 +33,7 @@ def ids(spark, place):
 
 @pytest.mark.versions
 def test_batches_are_written_once_over_restarts_and_their_partitions_committed_by_the_watermark(session, tmp_path):
-    source, told = Source(session, tmp_path / "in"), []
+    source, told = FolderSource(session, tmp_path / "in"), []
     options = {
         KIND: "merge,custom,success-file", "sink.partition-commit.trigger": "partition-time", "sink.partition-commit.delay": "1 d",
     }  # fmt: skip
@@ -57,7 +57,7 @@ def test_batches_are_written_once_over_restarts_and_their_partitions_committed_b
 
 
 def test_a_batch_whose_record_is_lost_is_replayed_without_a_second_row(session, tmp_path, monkeypatch):
-    source = Source(session, tmp_path / "in")
+    source = FolderSource(session, tmp_path / "in")
     for number in range(3):
         source.put((number, "2026-01-01 10:00:00", "a"))
     run(source.frame(), tmp_path / "out", tmp_path / "cp")
@@ -72,7 +72,7 @@ def test_a_batch_whose_record_is_lost_is_replayed_without_a_second_row(session, 
 
 @pytest.mark.parametrize("renamed", [0, 1, 2])
 def test_a_driver_that_dies_amid_the_renames_of_a_batch_ends_with_every_row_once(session, tmp_path, monkeypatch, renamed):
-    source, done, real = Source(session, tmp_path / "in"), [], publish._rename
+    source, done, real = FolderSource(session, tmp_path / "in"), [], publish._rename
     source.put((1, "2026-01-01 10:00:00", "a"), (2, "2026-01-01 10:00:00", "b"))
 
     def rename(staged, final):
@@ -94,7 +94,7 @@ def test_a_driver_that_dies_amid_the_renames_of_a_batch_ends_with_every_row_once
 
 
 def test_a_replayed_batch_still_moves_sparks_watermark(session, tmp_path):
-    source, told = Source(session, tmp_path / "in"), []
+    source, told = FolderSource(session, tmp_path / "in"), []
     frame = source.frame().withWatermark("at", "0 seconds")
     options = {"sink.partition-commit.trigger": "partition-time"}
     source.put((1, "2026-01-01 10:00:00", "2026-01-01"))
@@ -107,7 +107,7 @@ def test_a_replayed_batch_still_moves_sparks_watermark(session, tmp_path):
 
 
 def test_nulls_blanks_and_signs_in_partition_values_are_read_back_by_spark(session, tmp_path):
-    source, told = Source(session, tmp_path / "in"), []
+    source, told = FolderSource(session, tmp_path / "in"), []
     values = [None, "a b", "x/y:z=1%", "ü"]
     source.put(*((n, "2026-01-01 10:00:00", v) for n, v in enumerate(values)))
     run(source.frame(), tmp_path / "out", tmp_path / "cp", [lambda c: told.append((c.partition_values[0], c.path))])
@@ -118,7 +118,7 @@ def test_nulls_blanks_and_signs_in_partition_values_are_read_back_by_spark(sessi
 
 
 def test_the_end_of_input_commits_what_is_left_when_asked(session, tmp_path):
-    source = Source(session, tmp_path / "in")
+    source = FolderSource(session, tmp_path / "in")
     source.put((1, "2026-01-01 10:00:00", "2026-01-01"))
     options = {
         KIND: "success-file",
@@ -133,7 +133,7 @@ def test_the_end_of_input_commits_what_is_left_when_asked(session, tmp_path):
 
 
 def test_an_idle_query_commits_its_last_partitions_without_new_data(session, tmp_path):
-    source = Source(session, tmp_path / "in")
+    source = FolderSource(session, tmp_path / "in")
     source.put((1, "2026-01-01 10:00:00", "a"))
     options = {KIND: "success-file", "sink.partition-commit.trigger": "idle", "sink.partition-commit.delay": "1 s"}
     writer = frazil.write_stream_files(source.frame(), tmp_path / "out", partition_by=["dt"], **options)
@@ -150,7 +150,7 @@ def test_an_idle_query_commits_its_last_partitions_without_new_data(session, tmp
 
 
 def test_what_cannot_work_is_refused_before_the_query_starts(session, tmp_path):
-    source = Source(session, tmp_path / "in")
+    source = FolderSource(session, tmp_path / "in")
     frame, out = source.frame(), tmp_path / "out"
     by_time = {KIND: "success-file", "sink.partition-commit.trigger": "partition-time"}
     for said, arguments in {
@@ -177,7 +177,7 @@ def test_what_cannot_work_is_refused_before_the_query_starts(session, tmp_path):
 
 @pytest.mark.parametrize("name", ["_dt", ".dt"])
 def test_a_partition_column_may_begin_with_a_mark_of_hidden_files(session, tmp_path, name):
-    source = Source(session, tmp_path / "in")
+    source = FolderSource(session, tmp_path / "in")
     source.put((1, "2026-01-01 10:00:00", "a"))
     writer = frazil.write_stream_files(source.frame().withColumnRenamed("dt", name), str(tmp_path / "out"), partition_by=[name])
     writer.option("checkpointLocation", str(tmp_path / "cp")).trigger(availableNow=True).start().awaitTermination()
@@ -185,7 +185,7 @@ def test_a_partition_column_may_begin_with_a_mark_of_hidden_files(session, tmp_p
 
 
 def test_what_would_double_rows_or_be_left_unheard_is_refused(session, tmp_path):
-    source = Source(session, tmp_path / "in")
+    source = FolderSource(session, tmp_path / "in")
     writer = frazil.write_stream_files(source.frame(), str(tmp_path / "out"), partition_by=["dt"])
     for mode in ("complete", "update"):
         with pytest.raises(InvalidInput, match=f"output mode append, not {mode}"):
@@ -203,7 +203,7 @@ def test_what_would_double_rows_or_be_left_unheard_is_refused(session, tmp_path)
 
 
 def test_a_checkpoint_that_was_set_back_fails_or_is_passed_over_as_told(session, tmp_path):
-    source = Source(session, tmp_path / "in")
+    source = FolderSource(session, tmp_path / "in")
     source.put((1, "2026-01-01 10:00:00", "a"))
     source.put((2, "2026-01-01 10:00:00", "a"))
     run(source.frame(), tmp_path / "out", tmp_path / "cp")
@@ -221,7 +221,7 @@ def test_a_checkpoint_that_was_set_back_fails_or_is_passed_over_as_told(session,
 
 
 def test_a_query_that_is_stopped_announces_nothing_as_the_end_of_its_input(session, tmp_path, monkeypatch):
-    source = Source(session, tmp_path / "in")
+    source = FolderSource(session, tmp_path / "in")
     for n in range(12):
         source.put((n, "2026-01-01 10:00:00", f"2026-01-{n + 1:02d}"))
     options = {

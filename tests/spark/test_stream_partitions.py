@@ -11,7 +11,7 @@ from frazil.errors import InvalidInput, Unsupported
 from frazil.spark.streams.writer import _announce
 from frazil.stream.hooks import MicroBatch
 from frazil.stream.partitions.options import partition_commit_options
-from tests.builders.stream_folders import SCHEMA, Source
+from tests.builders.stream_folders import SCHEMA, FolderSource
 
 pytestmark = pytest.mark.spark
 KIND, TRIGGER, DELAY = (f"sink.partition-commit.{name}" for name in ("policy.kind", "trigger", "delay"))
@@ -25,7 +25,7 @@ def table(catalog):
 
 @pytest.fixture
 def source(session, tmp_path):
-    return Source(session, tmp_path / "in")
+    return FolderSource(session, tmp_path / "in")
 
 
 def drained(writer, tmp_path, **options):

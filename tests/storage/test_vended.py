@@ -21,7 +21,7 @@ from tests.storage.conftest import s3_place
 
 
 @dataclass(frozen=True)
-class Catalog:
+class VendingCatalog:
     """A source as a catalog gives it: a folder with what it vends now, in which each question leaves a file. `life`: milliseconds."""
 
     folder: str
@@ -40,8 +40,8 @@ class Catalog:
 
 
 @pytest.fixture
-def catalog(tmp_path: Path) -> Catalog:
-    return Catalog(str(tmp_path))
+def catalog(tmp_path: Path) -> VendingCatalog:
+    return VendingCatalog(str(tmp_path))
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.mark.parametrize(("life", "early"), [(3_600_000, 300_000), (60_000, 30_000)])
 def test_credentials_are_asked_for_again_before_they_end_and_not_sooner(
-    life: int, early: int, catalog: Catalog, clock: list[float]
+    life: int, early: int, catalog: VendingCatalog, clock: list[float]
 ) -> None:
     catalog.vend({"s3.access-key-id": "a"}, life)
     first = vended.current(catalog)
@@ -65,7 +65,7 @@ def test_credentials_are_asked_for_again_before_they_end_and_not_sooner(
     assert vended.current(catalog).properties == {"s3.access-key-id": "b"} and catalog.asked == 2
 
 
-def test_credentials_without_an_end_are_asked_for_once_however_many_threads_ask(catalog: Catalog, clock: list[float]) -> None:
+def test_credentials_without_an_end_are_asked_for_once_however_many_threads_ask(catalog: VendingCatalog, clock: list[float]) -> None:
     catalog.vend({"s3.access-key-id": "a"}, None)
     with ThreadPoolExecutor(16) as pool:
         assert {id(c) for c in pool.map(lambda _: vended.current(catalog), range(200))} == {id(vended.current(catalog))}
@@ -75,7 +75,7 @@ def test_credentials_without_an_end_are_asked_for_once_however_many_threads_ask(
 
 
 def test_those_at_hand_are_used_while_the_catalog_cannot_be_reached_and_no_longer(
-    catalog: Catalog, clock: list[float], caplog: pytest.LogCaptureFixture
+    catalog: VendingCatalog, clock: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:
     catalog.vend({"s3.access-key-id": "a"}, 600_000)
     first = vended.current(catalog)
@@ -91,13 +91,13 @@ def test_those_at_hand_are_used_while_the_catalog_cannot_be_reached_and_no_longe
         vended.current(catalog)
 
 
-def test_credentials_that_have_ended_when_they_come_are_refused(catalog: Catalog) -> None:
+def test_credentials_that_have_ended_when_they_come_are_refused(catalog: VendingCatalog) -> None:
     catalog.vend({"s3.access-key-id": "a"}, -1)
     with pytest.raises(StorageError, match="expired already"):
         vended.current(catalog)
 
 
-def test_a_storage_travels_with_its_source_and_shows_no_secret(catalog: Catalog) -> None:
+def test_a_storage_travels_with_its_source_and_shows_no_secret(catalog: VendingCatalog) -> None:
     catalog.vend({"s3.secret-access-key": "hush", "s3.access-key-id": "a"}, None)
     storage = storage_for("s3://bucket/t", {"s3.region": "x"}, catalog)
     again = pickle.loads(pickle.dumps(storage))
@@ -105,7 +105,7 @@ def test_a_storage_travels_with_its_source_and_shows_no_secret(catalog: Catalog)
     assert b"hush" not in pickle.dumps(storage)
 
 
-def test_the_jvm_does_not_open_files_whose_credentials_it_does_not_have(catalog: Catalog) -> None:
+def test_the_jvm_does_not_open_files_whose_credentials_it_does_not_have(catalog: VendingCatalog) -> None:
     storage = storage_for("s3://bucket/t", {}, catalog)
     known = {"s3": True}
     assert not jvm_can_open(None, "s3://bucket/t/a.parquet", known, storage) and jvm_can_open(None, "/t/a.parquet", known, storage)
@@ -113,7 +113,7 @@ def test_the_jvm_does_not_open_files_whose_credentials_it_does_not_have(catalog:
 
 
 @pytest.mark.skipif(not os.environ.get("FRAZIL_TEST_S3"), reason="no S3 server runs: FRAZIL_TEST_S3 is not set")
-def test_files_of_a_real_store_are_read_and_written_beyond_the_life_of_the_first_credentials(catalog: Catalog) -> None:
+def test_files_of_a_real_store_are_read_and_written_beyond_the_life_of_the_first_credentials(catalog: VendingCatalog) -> None:
     location, properties = s3_place()
     keys = {k: properties.pop(k) for k in list(properties) if "access-key" in k}
     catalog.vend(keys, 1_000)

@@ -20,7 +20,7 @@ from frazil.errors import ValidationException
 from frazil.spec.types import StringType
 from tests.builders.frames import IdPV, frame_of, id_p_v
 from tests.model import steps as s
-from tests.model.merge import Clause, Merge
+from tests.model.merge import ModelClause, ModelMerge
 from tests.model.play import PRELUDE
 from tests.model.sql import column, compare, literal, of
 from tests.model.state import rows_after
@@ -54,7 +54,7 @@ def step(kind: str, k: int, n: int, isolation: str | None = None, mode: str | No
         case "overwrite":
             return s.Overwrite(rows, compare(column("p"), "=", literal(part(k), "string")), isolation=isolation)
     v = of("target.v + source.v", lambda t, s: t + s, column("v", "target"), column("v", "source"))
-    return Merge(rows, ("id", "p", "v"), SAME_ID, (Clause("matched_update", None, (("v", v),)), Clause("not_matched_insert_all")), **how)
+    return ModelMerge(rows, ("id", "p", "v"), SAME_ID, (ModelClause("matched_update", None, (("v", v),)), ModelClause("not_matched_insert_all")), **how)
 
 
 def rewrite(tx: Any, k: int, n: int) -> None:

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 import subprocess
 import sys
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import frazil
-from frazil.errors import InvalidInput, NoSuchMethod, NotInstalledError, SchemaMismatch
+from frazil.errors import InvalidInput, NoSuchMethod, NotInstalledError, SchemaMismatch, Unsupported
 from frazil.storage import objects, storage_for
 
 
@@ -101,7 +102,7 @@ def test_methods_of_other_products_lead_to_ours(home, table):
     for owner, name, ours in (
         (table, "to_ray", "ray.data.from_arrow"), (table.scan(), "to_ray", "ray.data.from_arrow"), (table, "to_daft", "daft.from_arrow"),
         (table.scan(), "to_daft", "daft.from_arrow"), (table.scan(), "toPandas", "to_pandas()"), (table, "toDF", "to_spark()"),
-        (table, "updateSchema", "update_schema()"), (table, "vacuum", "KNOWN_GAPS.md"), (table, "restoreToVersion", "rollback_to_snapshot"),
+        (table, "updateSchema", "update_schema()"), (table, "vacuum", "maintenance.remove_orphan_files()"), (table, "restoreToVersion", "rollback_to_snapshot"),
         (home, "loadTable", "load_table()"), (home, "createTable", "create_table()"), (table.changes(), "to_ray", "ray.data"),
     ):  # fmt: skip
         with pytest.raises(NoSuchMethod) as refused:
@@ -163,3 +164,19 @@ def test_blank_names_are_refused_where_something_is_made(home, table):
         with pytest.raises(InvalidInput, match="blank"):
             make()
     assert home.list_namespaces() == [("db",)] and home.list_tables("db") == [("db", "t")]
+
+
+@pytest.mark.parametrize("name", ["optimize", "compact", "vacuum", "expire_snapshots", "rewrite_data_files", "remove_orphan_files"])
+def test_maintenance_that_is_called_on_the_table_leads_to_its_procedure(table, name):
+    with pytest.raises(NoSuchMethod) as refused:
+        getattr(table, name)
+    methods = re.findall(r"maintenance\.(\w+)\(", refused.value.hint)
+    assert methods and all(callable(getattr(table.maintenance, method)) for method in methods)
+
+
+def test_a_name_that_selects_a_time_leads_to_a_scan_that_runs(home, table):
+    time_ms = table.current_snapshot().timestamp_ms
+    with pytest.raises(Unsupported, match="selects a snapshot") as refused:
+        frazil.load_table(f"db.t.at_timestamp_{time_ms}")
+    assert f"scan(as_of={time_ms})" in refused.value.hint
+    assert table.scan(as_of=time_ms).count() == 2

@@ -18,7 +18,7 @@ import frazil
 from frazil.errors import ValidationException
 from tests.builders.frames import IdPV, frame_of, id_p_v
 from tests.model import steps as s
-from tests.model.merge import Clause, Merge
+from tests.model.merge import ModelClause, ModelMerge
 from tests.model.play import PRELUDE
 from tests.model.sql import column, compare, literal, of
 from tests.model.state import rows_after
@@ -67,11 +67,11 @@ class Writer:
                 return s.Overwrite(new, where, **serializable)
             case "absent":  # rows that others' conditions may meet
                 two = self.rows(self.key(), (self.key() + 5) % 14, v=self.n % 4)
-                return Merge(two, ("id", "p", "v"), SAME_ID, (Clause("not_matched_insert_all"),), **serializable)
+                return ModelMerge(two, ("id", "p", "v"), SAME_ID, (ModelClause("not_matched_insert_all"),), **serializable)
         v = of("target.v + source.v", lambda t, s: t + s, column("v", "target"), column("v", "source"))
-        gone = Clause("matched_delete", compare(column("v", "target"), "=", literal(1, "long")))
-        clauses = (gone, Clause("matched_update", None, (("v", v),)), Clause("not_matched_insert_all"))
-        return Merge(new, ("id", "p", "v"), SAME_ID, clauses, **serializable)
+        gone = ModelClause("matched_delete", compare(column("v", "target"), "=", literal(1, "long")))
+        clauses = (gone, ModelClause("matched_update", None, (("v", v),)), ModelClause("not_matched_insert_all"))
+        return ModelMerge(new, ("id", "p", "v"), SAME_ID, clauses, **serializable)
 
 
 def serial(writers: list[Writer]) -> list[IdPV]:

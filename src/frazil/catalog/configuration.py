@@ -71,9 +71,9 @@ def configuration(
 
 
 def _sources(
-    name: str, given: Mapping[str, Any], spark_conf: Mapping[str, str] | None, env: Mapping[str, str]
+    name: str, arguments: Mapping[str, Any], spark_conf: Mapping[str, str] | None, env: Mapping[str, str]
 ) -> list[tuple[str, Mapping[str, Any]]]:
-    sources: list[tuple[str, Mapping[str, Any]]] = [("the keyword arguments", given)]
+    sources: list[tuple[str, Mapping[str, Any]]] = [("the keyword arguments", arguments)]
     if spark_conf is not None:
         sources.append((f"the Spark session ({SPARK_PREFIX}{name}.*)", _of_spark(name, spark_conf)))
     sources += [(f"the environment ({p}_CATALOG__{_env_name(name)}__*)", _of_environment(p, name, env)) for p in _ENVIRONMENTS]

@@ -130,7 +130,8 @@ def first_found(found: Sequence[tuple[str | None, Identifier]], look: Callable[[
 
 
 def _default(config: Configuration, environ: Mapping[str, str] | None) -> SqlCatalog:
-    folder = str(home(environ)) if (given := config.properties.get("warehouse")) is None else strip_slash(local_path_of(absolute(given)))
+    warehouse = config.properties.get("warehouse")
+    folder = str(home(environ)) if warehouse is None else strip_slash(local_path_of(absolute(warehouse)))
     defaults = {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": folder}
     try:
         storage_for(folder).make_directory(folder)
@@ -177,9 +178,9 @@ def catalog_type(config: Configuration) -> str:
             hint=f"There are {_types()}; see KNOWN_GAPS.md.",
         )
     key = "type" if "type" in config.properties else "uri"
-    given = redact_text(config.properties[key])
+    value = redact_text(config.properties[key])
     raise InvalidInput(
-        f"Catalog {config.name!r}: {config.where(key)} is {given!r}, which is not a type of catalog.", hint=f"There are {_types()}."
+        f"Catalog {config.name!r}: {config.where(key)} is {value!r}, which is not a type of catalog.", hint=f"There are {_types()}."
     )
 
 

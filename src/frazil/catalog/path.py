@@ -245,50 +245,50 @@ class LocationBackend:
         loaded = self.load(identifier)
         return _drop(self.storage, self.location, loaded if purge else None)
 
-    def _no(self, what: str) -> Unsupported:
-        return Unsupported(f"A table that was opened by its location ({self.location}) has no {what}.", hint="Use a catalog for that.")
+    def _refusal(self, missing: str) -> Unsupported:
+        return Unsupported(f"A table that was opened by its location ({self.location}) has no {missing}.", hint="Use a catalog for that.")
 
     def rename_table(self, source: Identifier, target: Identifier) -> None:
-        raise self._no("name that could be changed")
+        raise self._refusal("name that could be changed")
 
     def register_table(self, identifier: Identifier, metadata_location: str, overwrite: bool = False) -> LoadedTable:
-        raise self._no("name to register")
+        raise self._refusal("name to register")
 
     def list_tables(self, namespace: Identifier) -> Identifiers:
-        raise self._no("namespaces")
+        raise self._refusal("namespaces")
 
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str] = {}) -> None:
-        raise self._no("namespaces")
+        raise self._refusal("namespaces")
 
     def drop_namespace(self, namespace: Identifier) -> None:
-        raise self._no("namespaces")
+        raise self._refusal("namespaces")
 
     def list_namespaces(self, parent: Identifier = ()) -> Identifiers:
-        raise self._no("namespaces")
+        raise self._refusal("namespaces")
 
     def namespace_exists(self, namespace: Identifier) -> bool:
-        raise self._no("namespaces")
+        raise self._refusal("namespaces")
 
     def load_namespace_properties(self, namespace: Identifier) -> dict[str, str]:
-        raise self._no("namespaces")
+        raise self._refusal("namespaces")
 
     def update_namespace_properties(
         self, namespace: Identifier, removals: set[str] | None = None, updates: Mapping[str, str] = {}
     ) -> PropertiesUpdateSummary:
-        raise self._no("namespaces")
+        raise self._refusal("namespaces")
 
 
 def _drop(storage: Storage, root: str, purged: LoadedTable | None) -> tuple[str, ...]:
     """Delete the directory of a table. `purged`: the table, if its files outside the directory are deleted too; returns the paths of files
     that stay."""
-    mine, others = purge.own_and_others(purged, root) if purged is not None else ([], [])
+    own, elsewhere = purge.own_and_others(purged, root) if purged is not None else ([], [])
     if scheme_of(root) == "file":
         storage.delete_tree(root)
     else:  # Object stores delete file by file. The versions go oldest first, so that readers never see an older state meanwhile.
         for version in path_files.versions(storage, root):
             storage.delete_many([version.location])
         storage.delete_tree(root)
-    return purge.delete(purged, (f for f in mine if not is_inside(f, root)), others) if purged is not None else ()
+    return purge.delete(purged, (f for f in own if not is_inside(f, root)), elsewhere) if purged is not None else ()
 
 
 def load_location(location: str, properties: Mapping[str, str] | None = None) -> tuple[CatalogBackend | None, LoadedTable]:

@@ -29,8 +29,8 @@ def open_database(name: str, properties: Mapping[str, str]) -> Database:
     echo = flag(properties, "echo", default=False)
     if (path := sqlite_path(uri)) is not None:
         return SqliteDatabase(path, echo=echo)
-    if found := _JDBC.fullmatch(uri):
-        uri = found["kind"] + ":" + found["rest"]
+    if jdbc := _JDBC.fullmatch(uri):
+        uri = jdbc["kind"] + ":" + jdbc["rest"]
     if ":" not in uri or uri.startswith("jdbc:"):
         raise InvalidInput(
             f"The property uri of catalog {name!r} is no database URL: {redact_text(uri)}.",
@@ -44,9 +44,9 @@ def sqlite_path(uri: str) -> str | None:
     """Return the file of a SQLite URL (sqlite:///relative, sqlite:////absolute, jdbc:sqlite:path) or ":memory:"; None for other URLs."""
     if uri.startswith("jdbc:sqlite:"):
         path = uri[len("jdbc:sqlite:") :].removeprefix("file:")
-    elif found := re.match(r"sqlite(\+pysqlite)?:(//)?", uri):
-        path = uri[found.end() :]
-        if found[2]:
+    elif match := re.match(r"sqlite(\+pysqlite)?:(//)?", uri):
+        path = uri[match.end() :]
+        if match[2]:
             if path and not path.startswith("/"):
                 raise InvalidInput(
                     f"The property uri names a host for SQLite: {uri}.", hint="Use sqlite:////absolute or sqlite:///relative."

@@ -120,7 +120,7 @@ def filter_data(
     if removal.is_empty:
         return FilterResult(list(manifests))
     result = FilterResult()
-    chosen = _Chosen.of(removal, manifests, schema, metadata)
+    chosen = _PreparedRemoval.of(removal, manifests, schema, metadata)
     for m in manifests:
         known = cache.get(state_of(m))
         if known is None:
@@ -141,7 +141,7 @@ def check_required(wanted: set[tuple[str, int | None]], found: set[tuple[str, in
 
 
 @dataclass
-class _Chosen:
+class _PreparedRemoval:
     """Prepare a removal for testing many manifests."""
 
     removal: Removal
@@ -151,7 +151,7 @@ class _Chosen:
     by_filter: set[str]
 
     @classmethod
-    def of(cls, removal: Removal, manifests: Sequence[ManifestFile], schema: Schema, metadata: TableMetadata) -> _Chosen:
+    def of(cls, removal: Removal, manifests: Sequence[ManifestFile], schema: Schema, metadata: TableMetadata) -> _PreparedRemoval:
         paths = pa.array(sorted({*removal.paths, *(f.file_path for f in removal.files)}), type=pa.string())
         keys = removal.partitions | {partition_key(f.spec_id, f.partition) for f in removal.files}
         by_filter = manifests_that_may_match(manifests, removal.row_filter, schema, metadata, removal.case_sensitive, removal.zone)
@@ -195,7 +195,7 @@ def _room(bounds: tuple[Any, Any, Any], value: Any) -> bool:
     return bool(lower <= value <= upper)
 
 
-def _filter_one(m: ManifestFile, chosen: _Chosen, schema: Schema, writer: ManifestWriter, metadata: TableMetadata) -> Filtered:
+def _filter_one(m: ManifestFile, chosen: _PreparedRemoval, schema: Schema, writer: ManifestWriter, metadata: TableMetadata) -> Filtered:
     table = read_manifest(writer.output.storage, m)
     live = pc.not_equal(table["status"], int(DELETED)).to_numpy(zero_copy_only=False)
     marked = live & _marked(table, m, chosen)
@@ -208,7 +208,7 @@ def _filter_one(m: ManifestFile, chosen: _Chosen, schema: Schema, writer: Manife
     return rewrite_without(table, marked, live, m, writer, metadata)
 
 
-def _marked(table: pa.Table, m: ManifestFile, chosen: _Chosen) -> Rows:
+def _marked(table: pa.Table, m: ManifestFile, chosen: _PreparedRemoval) -> Rows:
     """Mark the entries of named files and of dropped partitions."""
     found = np.zeros(len(table), dtype=bool)
     if len(chosen.paths):
@@ -233,10 +233,13 @@ def partitions_of(table: pa.Table) -> list[tuple[Any, ...]]:
     return list(zip(*children, strict=True))
 
 
-def _wholly_matching(table: pa.Table, m: ManifestFile, chosen: _Chosen, schema: Schema, metadata: TableMetadata, asked: Rows) -> Rows:
+def _wholly_matching(
+    table: pa.Table, m: ManifestFile, chosen: _PreparedRemoval, schema: Schema, metadata: TableMetadata, candidates: Rows
+) -> Rows:
+    """Mark the entries whose rows all match the filter. Raises ValidationException for a candidate of whose rows some match."""
     removal = chosen.removal
     outcomes = file_outcomes(table, removal.row_filter, schema, metadata, m.partition_spec_id, removal.case_sensitive, removal.zone)
-    partly = asked & ((outcomes & TRUE) != 0) & (outcomes != TRUE)
+    partly = candidates & ((outcomes & TRUE) != 0) & (outcomes != TRUE)
     if partly.any():
         path = table["file_path"][int(np.flatnonzero(partly)[0])].as_py()
         text = f"Cannot delete file where some, but not all, rows match filter {removal.row_filter}: {path}"

@@ -33,7 +33,7 @@ from frazil.spec.partition_key import PartitionKey, partition_key
 
 
 @dataclass
-class _Chosen:
+class _PreparedDeleteRemoval:
     """Prepare a removal for testing many delete manifests."""
 
     removal: DeleteRemoval
@@ -77,7 +77,7 @@ def filter_deletes(
     by_filter = manifests_that_may_match(
         manifests, removal.row_filter, metadata.schema(), metadata, removal.case_sensitive, removal.zone
     )  # fmt: skip
-    chosen = _Chosen(removal, metadata, by_filter)
+    chosen = _PreparedDeleteRemoval(removal, metadata, by_filter)
     for m in manifests:
         if not chosen.may_change(m):
             result.take(m, Filtered(m))
@@ -92,7 +92,7 @@ def filter_deletes(
     return result
 
 
-def _marked(table: pa.Table, m: ManifestFile, chosen: _Chosen) -> Rows:
+def _marked(table: pa.Table, m: ManifestFile, chosen: _PreparedDeleteRemoval) -> Rows:
     removal = chosen.removal
     sequence = pc.fill_null(table["sequence_number"], 0).to_numpy(zero_copy_only=False)
     found: Rows = (sequence > 0) & (sequence < removal.before_sequence_number)
@@ -112,7 +112,7 @@ def _marked(table: pa.Table, m: ManifestFile, chosen: _Chosen) -> Rows:
     return found
 
 
-def _about(table: pa.Table, chosen: _Chosen) -> Rows:
+def _about(table: pa.Table, chosen: _PreparedDeleteRemoval) -> Rows:
     """Mark the delete files of a single data file that is removed or gets a new deletion vector. In the second case old vectors are not
     marked: the caller has to name them, so that a vector that was not merged is never lost."""
     positional = column_of(table, "content").to_numpy() == int(DataFileContent.POSITION_DELETES)

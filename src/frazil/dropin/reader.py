@@ -16,7 +16,7 @@ class IcebergReader:
     def __init__(self, spark: Any, spark_reader: Any):
         self._spark, self._spark_reader = spark, spark_reader
         self._format = ""
-        self._given: dict[str, Any] = {}
+        self._options: dict[str, Any] = {}
         self._schema: Any = None
 
     def format(self, source: str) -> IcebergReader:
@@ -26,7 +26,7 @@ class IcebergReader:
 
     def option(self, key: str, value: Any) -> IcebergReader:
         """Set a read option, on Spark's reader as well."""
-        self._given[key], self._spark_reader = value, self._spark_reader.option(key, value)
+        self._options[key], self._spark_reader = value, self._spark_reader.option(key, value)
         return self
 
     def options(self, **options: Any) -> IcebergReader:
@@ -48,13 +48,13 @@ class IcebergReader:
             raise InvalidInput("An Iceberg table has its own schema: format('iceberg') takes none.", hint="Use select() or cast().")
         if isinstance(path, list | tuple):
             raise InvalidInput("format('iceberg') reads one table at a time; load() got a list.", hint="Load each and use union().")
-        given = {**self._given, **options}
-        return iceberg_read.load(self._spark, given if path is None else {**given, "path": path})
+        every = {**self._options, **options}
+        return iceberg_read.load(self._spark, every if path is None else {**every, "path": path})
 
     def table(self, tableName: str) -> Any:
         """Read a table by name, with the options given."""
         if is_ours(self._spark, tableName):
-            return iceberg_read.load(self._spark, {**self._given, "path": tableName})
+            return iceberg_read.load(self._spark, {**self._options, "path": tableName})
         return self._spark_reader.table(tableName)
 
     def __getattr__(self, name: str) -> Any:

@@ -33,12 +33,12 @@ class IcebergCatalog:
         else:
             self.spark_catalog.refreshTable(tableName)
 
-    def _is_ours(self, given: str, names_a_table: bool) -> bool:
+    def _is_ours(self, name: str, names_a_table: bool) -> bool:
         """Return whether an argument names a table (else: a catalog or namespace) of Frazil's."""
         if names_a_table:
-            return catalog_of(self._spark, given) is not None
+            return catalog_of(self._spark, name) is not None
         try:
-            first, *rest = identifier_parts(given)
+            first, *rest = identifier_parts(name)
         except InvalidInput:
             return False
         return is_catalog(self._spark, first, bool(rest))
@@ -49,10 +49,10 @@ class IcebergCatalog:
             return attribute
 
         def checked(*arguments: Any, **named: Any) -> Any:
-            for given in (*arguments, *named.values()):
-                if isinstance(given, str) and self._is_ours(given, name in _BY_TABLE):
+            for argument in (*arguments, *named.values()):
+                if isinstance(argument, str) and self._is_ours(argument, name in _BY_TABLE):
                     raise Unsupported(
-                        f"spark.catalog.{name}({given!r}) is not supported yet for Frazil's catalogs.",
+                        f"spark.catalog.{name}({argument!r}) is not supported yet for Frazil's catalogs.",
                         hint="frazil.load_catalog returns the catalog, which has methods for this.",
                     )
             return attribute(*arguments, **named)

@@ -72,8 +72,8 @@ def _refused(spark: Any, statement: Statement, uses_iceberg: bool = False) -> Un
         return Unsupported(f"This Iceberg statement ({statement.kind}) is not supported yet.", hint=hint)
     if uses_iceberg:
         return Unsupported(f"{statement.kind} … USING iceberg is not supported yet.", hint=hint)
-    what = f"table {statement.name}" if statement.about == "table" else f"catalog {catalog or 'default'}"
-    return Unsupported(f"spark.sql over {what} ({statement.kind}) is not supported yet.", hint=hint)
+    subject = f"table {statement.name}" if statement.about == "table" else f"catalog {catalog or 'default'}"
+    return Unsupported(f"spark.sql over {subject} ({statement.kind}) is not supported yet.", hint=hint)
 
 
 def _split(spark: Any, statement: Statement) -> tuple[str | None, tuple[str, ...]]:

@@ -40,7 +40,7 @@ def _kind(label: str, pattern: str, call: str, about: str = "table") -> tuple[st
 
 _SCHEMA_CALL = "with <table>.update_schema() as update: update."
 _REFS = "with <table>.manage_snapshots() as manage: manage."
-_LATER = "Maintenance comes with a later version; see KNOWN_GAPS.md."
+_MAINTENANCE = "<table>.maintenance."
 _ALTER = "ALTER TABLE … "
 _QUERY = 'spark.sql("SELECT …")'
 _NS = r"(?:namespace|schema|database)"
@@ -135,8 +135,8 @@ _KINDS = (
     ),
     _kind("LOAD DATA", r"load data .*\binto table NAME", "<table>.add_files([…]) takes Parquet files where they lie."),
     _kind("RESTORE TABLE", "restore (?:table )?NAME", _REFS + "rollback_to_snapshot(snapshot_id)."),
-    _kind("OPTIMIZE", "optimize NAME", _LATER),
-    _kind("VACUUM", "vacuum NAME", _LATER),
+    _kind("OPTIMIZE", "optimize NAME", _MAINTENANCE + "rewrite_data_files(…)."),
+    _kind("VACUUM", "vacuum NAME", _MAINTENANCE + "expire_snapshots(older_than=…), then " + _MAINTENANCE + "remove_orphan_files()."),
     _kind(
         "REPAIR TABLE",
         "(?:msck )?repair table NAME",
@@ -206,28 +206,31 @@ _PROCEDURES = {
     "set_current_snapshot": _REFS + "set_current_snapshot(snapshot_id).",
     "fast_forward": _REFS + "fast_forward(branch, to).",
     "cherrypick_snapshot": "with <table>.transaction() as tx: tx.cherrypick_snapshot(snapshot_id).",
-    "publish_changes": "with <table>.transaction() as tx: tx.cherrypick_snapshot(…), the snapshot whose summary has the wap.id.",
+    "publish_changes": _MAINTENANCE + "publish_changes(wap_id).",
     "add_files": "<table>.add_files([…]), a list of Parquet files.",
-    "snapshot": 'frazil.load_catalog().create_table("db.new", schema).add_files([…]) takes Parquet files where they lie.',
-    "migrate": 'frazil.load_catalog().create_table("db.new", schema).add_files([…]) takes Parquet files where they lie.',
+    "snapshot": 'frazil.load_catalog(…).snapshot("db.source", "db.new").',
+    "migrate": 'frazil.load_catalog(…).migrate("db.source").',
     "register_table": "frazil.load_catalog(…).register_table(name, metadata_location).",
-    "ancestors_of": "<table>.history(), <table>.snapshots().",
+    "ancestors_of": _MAINTENANCE + "ancestors_of(snapshot_id).",
     "create_changelog_view": '<table>.changes(…).to_spark().createOrReplaceTempView("changes").',
-    **dict.fromkeys(("expire_snapshots", "remove_orphan_files", "rewrite_data_files", "rewrite_manifests", "rewrite_position_delete_files",
-                     "compute_table_stats", "compute_partition_stats", "rewrite_table_path"), _LATER),
+    "expire_snapshots": _MAINTENANCE + "expire_snapshots(older_than=…).",
+    **{name: f"{_MAINTENANCE}{name}(…)." for name in (
+        "remove_orphan_files", "rewrite_data_files", "rewrite_manifests", "rewrite_position_delete_files", "compute_table_stats",
+        "compute_partition_stats", "rewrite_table_path",
+    )},
 }  # fmt: skip
 
 
 def statement_of(text: str) -> Statement | None:
     """Return the statement that a text is; None for a query and for statements about no table. A leading EXPLAIN is skipped."""
     text = _COMMENT.sub(lambda m: " " if m[1] else m[0], text)
-    text = text[m.end() :] if (m := _EXPLAIN.match(text)) else text
-    if (m := _CALL.match(text)) is not None:
-        return _procedure(m["name"], text)
+    text = text[explain.end() :] if (explain := _EXPLAIN.match(text)) else text
+    if (call_match := _CALL.match(text)) is not None:
+        return _procedure(call_match["name"], text)
     altering = text.lstrip()[:5].lower() == "alter"
     for label, pattern, call, about in (*_ALTERS, *_KINDS) if altering else _KINDS:
-        if (m := pattern.match(text)) is not None:
-            return Statement(label, _plain(m["name"]), about, call, of_iceberg=label.removeprefix(_ALTER) in _OF_ICEBERG)
+        if (match := pattern.match(text)) is not None:
+            return Statement(label, _plain(match["name"]), about, call, of_iceberg=label.removeprefix(_ALTER) in _OF_ICEBERG)
     return None
 
 
@@ -241,8 +244,8 @@ def _procedure(name: str, text: str) -> Statement | None:
     *_, last = parts = [p.strip("` ") for p in name.split(".")]
     if len(parts) < 2 or parts[-2].lower() != "system" or last.lower() not in _PROCEDURES:
         return None
-    m = _TABLE_OF_CALL.search(text)
-    table = "" if m is None else m[1] or m[2]
+    argument = _TABLE_OF_CALL.search(text)
+    table = "" if argument is None else argument[1] or argument[2]
     if table and len(parts) > 2 and not table.startswith(f"{parts[0]}."):
         table = f"{parts[0]}.{table}"
     return Statement(f"CALL {last.lower()}", table or "db.table", "table", _PROCEDURES[last.lower()], of_iceberg=True)

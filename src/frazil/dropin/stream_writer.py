@@ -12,7 +12,7 @@ from frazil.spark.host.jvm import is_classic
 from frazil.spark.streams.writer import SinkArguments, ends, start
 from frazil.table.table import Table
 
-_OTHERS = ("foreach", "foreachBatch")
+_OWN_SINKS = ("foreach", "foreachBatch")  # methods that give a stream a sink of the caller's
 
 
 class IcebergStreamWriter:
@@ -25,7 +25,7 @@ class IcebergStreamWriter:
         self._partitions: list[str] = []
         self._clustered = False
         self._ends = False
-        self._given: dict[str, Any] = {}
+        self._options: dict[str, Any] = {}
 
     def format(self, source: str) -> IcebergStreamWriter:
         self._format, self.own = source.lower(), self.own.format(source)
@@ -40,7 +40,7 @@ class IcebergStreamWriter:
         return self
 
     def option(self, key: str, value: Any) -> IcebergStreamWriter:
-        self._given[key], self.own = value, self.own.option(key, value)
+        self._options[key], self.own = value, self.own.option(key, value)
         return self
 
     def options(self, **options: Any) -> IcebergStreamWriter:
@@ -57,16 +57,16 @@ class IcebergStreamWriter:
         return self
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self.own, name)
-        if not callable(found):
-            return found
+        attribute = getattr(self.own, name)
+        if not callable(attribute):
+            return attribute
 
         def call(*arguments: Any, **named: Any) -> Any:
-            answer = found(*arguments, **named)
+            answer = attribute(*arguments, **named)
             if not isinstance(answer, type(self.own)):
                 return answer
             self.own = answer
-            if name in _OTHERS:  # the caller's own sink
+            if name in _OWN_SINKS:
                 self._format = name
             return self
 
@@ -78,10 +78,10 @@ class IcebergStreamWriter:
         self, path: str | None = None, format: str | None = None, outputMode: str | None = None, partitionBy: Any = None,
         queryName: str | None = None, **options: Any,
     ) -> Any:  # fmt: skip
-        self._also(format, outputMode, partitionBy, queryName, options)
+        self._set_arguments(format, outputMode, partitionBy, queryName, options)
         if self._format != "iceberg":
             return self._of_spark().start(path)
-        name = path or self._given.get("path")
+        name = path or self._options.get("path")
         if not name:
             raise InvalidInput('format("iceberg") needs a table: start("db.events") or start("/path/to/events").')
         return self._start(str(name))
@@ -90,7 +90,7 @@ class IcebergStreamWriter:
         self, tableName: str, format: str | None = None, outputMode: str | None = None, partitionBy: Any = None,
         queryName: str | None = None, **options: Any,
     ) -> Any:  # fmt: skip
-        self._also(format, outputMode, partitionBy, queryName, options)
+        self._set_arguments(format, outputMode, partitionBy, queryName, options)
         spark = self._frame.sparkSession
         if self._format != "iceberg" and not (not self._format and is_ours(spark, tableName)):
             with led_to_ours(spark, tableName, f'writeStream.format("iceberg").toTable({tableName!r}) writes into an Iceberg table.'):
@@ -100,7 +100,8 @@ class IcebergStreamWriter:
     def _of_spark(self) -> Any:
         return self.own.partitionBy(*self._partitions) if self._partitions else self.own
 
-    def _also(self, format: str | None, output: str | None, partition_by: Any, query: str | None, options: dict[str, Any]) -> None:
+    def _set_arguments(self, format: str | None, output: str | None, partition_by: Any, query: str | None, options: dict[str, Any]) -> None:
+        """Set the arguments of `start` and `toTable` as the methods of the same names would."""
         if format is not None:
             self.format(format)
         if output is not None:
@@ -119,17 +120,17 @@ class IcebergStreamWriter:
             raise Unsupported("A stream into an Iceberg table cannot be written through Spark Connect.", hint="Use a classic session.")
         head, branch = split_branch(name)
         try:
-            table = open_table(head, self._given, spark)
+            table = open_table(head, self._options, spark)
         except NoSuchTableError as e:
             if not creates or branch:
                 e.advise("Make it first, or toTable(…) makes it.")
                 raise
-            create_empty(head, self._frame.schema, self._given, spark, self._partitions)
-            table = open_table(head, self._given, spark)
+            create_empty(head, self._frame.schema, self._options, spark, self._partitions)
+            table = open_table(head, self._options, spark)
         self._check_layout(name, table)
-        given = {**self._given, **({"branch": branch} if branch else {})}
+        options = {**self._options, **({"branch": branch} if branch else {})}
         target = sink_table(table._backend, table._loaded, name)
-        return start(self.own, self._frame, target, SinkArguments(options=given, output_mode=self._output, ends=self._ends))
+        return start(self.own, self._frame, target, SinkArguments(options=options, output_mode=self._output, ends=self._ends))
 
     def _check_layout(self, name: str, table: Table) -> None:
         """Refuse a partitioning that is not the table's, as `df.write` does, so that it is not ignored."""
@@ -137,5 +138,5 @@ class IcebergStreamWriter:
             raise Unsupported("clusterBy is not for Iceberg tables.", hint="Partition by bucket(n, column), or set a sort order.")
         own = [str(f.name) for f in table.spec().fields if str(f.transform) == "identity"]
         if self._partitions and self._partitions != own:
-            told = f"partitionBy({', '.join(self._partitions)}) is not the partitioning of {name}, which is {table.spec()}."
-            raise InvalidInput(told, hint="Leave it out; the table knows its own.", table=name)
+            text = f"partitionBy({', '.join(self._partitions)}) is not the partitioning of {name}, which is {table.spec()}."
+            raise InvalidInput(text, hint="Leave it out; the table knows its own.", table=name)

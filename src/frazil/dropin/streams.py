@@ -15,7 +15,7 @@ class IcebergStreamReader:
     def __init__(self, own: Any, spark: Any):
         self._own, self._spark = own, spark
         self._format, self._name = "", ""
-        self._given: dict[str, Any] = {}
+        self._options: dict[str, Any] = {}
         self._schema: Any = None
 
     def format(self, source: str) -> IcebergStreamReader:
@@ -23,7 +23,7 @@ class IcebergStreamReader:
         return self
 
     def option(self, key: str, value: Any) -> IcebergStreamReader:
-        self._given[key], self._own = value, self._own.option(key, value)
+        self._options[key], self._own = value, self._own.option(key, value)
         return self
 
     def options(self, **options: Any) -> IcebergStreamReader:
@@ -45,12 +45,12 @@ class IcebergStreamReader:
             return self._own.load(path, format, schema, **options)
         if schema is not None or self._schema is not None:
             raise InvalidInput("An Iceberg table has its own schema: format('iceberg') takes none.", hint="Use select() or cast().")
-        given = {**self._given, **options}
-        return self._ours(given if path is None else {**given, "path": path})
+        every = {**self._options, **options}
+        return self._ours(every if path is None else {**every, "path": path})
 
     def table(self, tableName: str) -> Any:
         if is_ours(self._spark, tableName):
-            return self._ours({**self._given, "path": tableName})
+            return self._ours({**self._options, "path": tableName})
         return self._own.table(tableName)
 
     def changes(self, tableName: str) -> Any:

@@ -53,10 +53,10 @@ def split_branch(name: str) -> tuple[str, str | None]:
 def open_table(name: str, options: Mapping[str, Any], spark: Any = None) -> Table:
     """Open the table to write to. `spark`: the session whose catalogs apply; default: the running one. Raises InvalidInput for a metadata
     table, NoSuchTableError."""
-    given = catalog_options(options)
-    in_session = None if spark is None else _of_session(spark, name, given)
+    properties = catalog_options(options)
+    in_session = None if spark is None else _of_session(spark, name, properties)
     try:
-        table = load_table(name, **given) if in_session is None else in_session[0].load_table(in_session[1])
+        table = load_table(name, **properties) if in_session is None else in_session[0].load_table(in_session[1])
     except NoSuchTableError as e:
         if is_suffix(name.rpartition("#")[2] if "/" in name else identifier_parts(name)[-1]):
             raise InvalidInput(f"Cannot write to {name!r}: it is a metadata table, or there is no such table.", table=name) from e
@@ -66,13 +66,13 @@ def open_table(name: str, options: Mapping[str, Any], spark: Any = None) -> Tabl
     return table
 
 
-def _of_session(spark: Any, name: str, given: Mapping[str, str]) -> tuple[Catalog, tuple[str, ...]] | None:
+def _of_session(spark: Any, name: str, properties: Mapping[str, str]) -> tuple[Catalog, tuple[str, ...]] | None:
     """Return the catalog of a session that a name begins with, and the rest of the name; None where it begins with none."""
     if (catalog := catalog_of(spark, name)) is None:
         return None
     prefix = f"spark.sql.catalog.{catalog}."
     settings = {k[len(prefix) :]: v for k, v in session_catalogs(spark).items() if k.startswith(prefix)}
-    return load_catalog(catalog, **{**settings, **given}), identifier_parts(name)[1:]
+    return load_catalog(catalog, **{**settings, **properties}), identifier_parts(name)[1:]
 
 
 def insert(
@@ -80,15 +80,15 @@ def insert(
 ) -> None:
     """Append the frame, or overwrite with it: the rows for which `where` is TRUE, every row, or (`dynamic`) the partitions it has rows
     of."""
-    given = write_options(options)
+    of_write = write_options(options)
     if not overwrite:
-        table.append(frame, **given)
+        table.append(frame, **of_write)
     elif dynamic:
-        table.dynamic_partition_overwrite(frame, **given)
+        table.dynamic_partition_overwrite(frame, **of_write)
     elif where is not None:
-        table.overwrite(frame, overwrite_filter=where, **given)
+        table.overwrite(frame, overwrite_filter=where, **of_write)
     else:
-        table.overwrite(frame, **given)
+        table.overwrite(frame, **of_write)
 
 
 def is_dynamic(spark: Any, options: Mapping[str, Any], table: Table | None = None) -> bool:
@@ -97,12 +97,12 @@ def is_dynamic(spark: Any, options: Mapping[str, Any], table: Table | None = Non
     `table`: the table of an insertInto. If it is partitioned, the session's spark.sql.sources.partitionOverwriteMode is the default;
     Spark's save() ignores that setting for tables of catalogs.
     """
-    asked = next((str(v).lower() for k, v in options.items() if k.lower().replace("_", "-") == "overwrite-mode"), None)
-    if asked not in (None, "static", "dynamic"):
-        raise InvalidInput(f"Write option 'overwrite-mode' is static or dynamic, not {asked!r}.")
-    if asked is None and table is not None and table.spec().fields:
-        asked = str(spark.conf.get("spark.sql.sources.partitionOverwriteMode", "static")).lower()
-    return asked == "dynamic"
+    mode = next((str(v).lower() for k, v in options.items() if k.lower().replace("_", "-") == "overwrite-mode"), None)
+    if mode not in (None, "static", "dynamic"):
+        raise InvalidInput(f"Write option 'overwrite-mode' is static or dynamic, not {mode!r}.")
+    if mode is None and table is not None and table.spec().fields:
+        mode = str(spark.conf.get("spark.sql.sources.partitionOverwriteMode", "static")).lower()
+    return mode == "dynamic"
 
 
 def create(
@@ -120,14 +120,13 @@ def create(
 
     Raises TableAlreadyExistsError; NoSuchTableError with `must_exist`; InvalidInput for a replacement by location.
     """
-    given, stored = write_options(options), dict(properties or {})
+    of_write, of_catalog, stored = write_options(options), catalog_options(options), dict(properties or {})
     if "/" in name:
-        _create_at(name, frame, given, catalog_options(options), partition_by, stored, replace)
+        _create_at(name, frame, of_write, of_catalog, partition_by, stored, replace)
         return
-    from_options = catalog_options(options)
-    catalog, parts = _of_session(frame.sparkSession, name, from_options) or resolve(name, **from_options)
+    catalog, parts = _of_session(frame.sparkSession, name, of_catalog) or resolve(name, **of_catalog)
     catalog.create_namespace_if_not_exists(parts[:-1])
-    location = given.pop("location", None) or next((v for k, v in options.items() if k.lower() == "path" and v != name), None)
+    location = of_write.pop("location", None) or next((v for k, v in options.items() if k.lower() == "path" and v != name), None)
     if replace:
         tx = catalog.replace_table_transaction(
             parts, frame, location, create=not must_exist, partition_by=list(partition_by), properties=stored
@@ -135,17 +134,17 @@ def create(
     else:
         tx = catalog.create_table_transaction(parts, frame, location, partition_by=list(partition_by), properties=stored)
     with tx:
-        tx.append(frame, **given)
+        tx.append(frame, **of_write)
 
 
 def create_empty(name: str, schema: Any, options: Mapping[str, Any], spark: Any, partition_by: Sequence[str] = ()) -> None:
     """Create a table with these columns (a StructType), for a stream to write into."""
-    given = catalog_options(options)
+    of_catalog = catalog_options(options)
     if "/" in name:
         location = absolute(name)
-        create_at(location, table_metadata(location, schema, None, None, {}, partition_by=list(partition_by)), given)
+        create_at(location, table_metadata(location, schema, None, None, {}, partition_by=list(partition_by)), of_catalog)
         return
-    catalog, parts = _of_session(spark, name, given) or resolve(name, **given)
+    catalog, parts = _of_session(spark, name, of_catalog) or resolve(name, **of_catalog)
     catalog.create_namespace_if_not_exists(parts[:-1])
     catalog.create_table_if_not_exists(parts, schema, partition_by=list(partition_by))
 
@@ -153,20 +152,20 @@ def create_empty(name: str, schema: Any, options: Mapping[str, Any], spark: Any,
 def _create_at(
     location: str,
     frame: Any,
-    given: Mapping[str, Any],
-    catalog: Mapping[str, str],
+    of_write: Mapping[str, Any],
+    of_catalog: Mapping[str, str],
     partition_by: Sequence[str],
     properties: Mapping[str, str],
     replace: bool,
 ) -> None:
-    """Create a table at a location, and append the frame."""
+    """Create a table at a location, and append the frame. `of_write`, `of_catalog`: the write options and the catalog's."""
     if replace:
         raise InvalidInput(f"Replacing a table by its location is not possible: {location}.", hint="Use a catalog, or mode('overwrite').")
     location = absolute(location)
     metadata = table_metadata(location, frame, None, None, properties, partition_by=list(partition_by))
-    if not isinstance(create_at(location, metadata, dict(catalog)), Committed):
+    if not isinstance(create_at(location, metadata, dict(of_catalog)), Committed):
         raise TableAlreadyExistsError(f"Table already exists: {location}", hint="Use mode('append') to add rows to it.", table=location)
-    at_location(location, **catalog).append(frame, **given)
+    at_location(location, **of_catalog).append(frame, **of_write)
 
 
 _TERM = re.compile(r"Column<'(.*)'>", re.DOTALL)

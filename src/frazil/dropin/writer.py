@@ -18,7 +18,7 @@ class IcebergWriter:
     def __init__(self, frame: Any, spark_writer: Any):
         self._frame, self._spark_writer = frame, spark_writer
         self._format, self._mode = "", "error"
-        self._given: dict[str, Any] = {}
+        self._options: dict[str, Any] = {}
         self._partitions: list[str] = []
         self._layout: str | None = None
 
@@ -38,7 +38,7 @@ class IcebergWriter:
 
     def option(self, key: str, value: Any) -> IcebergWriter:
         """Set a write option, on Spark's writer as well."""
-        self._given[key], self._spark_writer = value, self._spark_writer.option(key, value)
+        self._options[key], self._spark_writer = value, self._spark_writer.option(key, value)
         return self
 
     def options(self, **options: Any) -> IcebergWriter:
@@ -71,18 +71,18 @@ class IcebergWriter:
     ) -> None:
         """Write to the table of a name or location by `format("iceberg")`: `append` and `overwrite` need a table that is there,
         without a mode a new one is created."""
-        self._apply(format, mode, partitionBy, options)
+        self._set_arguments(format, mode, partitionBy, options)
         if self._format != "iceberg":
             self._spark_writer.save(path)
             return
-        name = path or self._given.get("path")
+        name = path or self._options.get("path")
         if not name:
             raise InvalidInput('format("iceberg") needs a table: save("db.events") or save("/path/to/events").')
         self._write(str(name), replaces=False)
 
     def saveAsTable(self, name: str, format: str | None = None, mode: str | None = None, partitionBy: Any = None, **options: Any) -> None:
         """Create the table or write to it; mode `overwrite` replaces the table and keeps its history."""
-        self._apply(format, mode, partitionBy, options)
+        self._set_arguments(format, mode, partitionBy, options)
         if self._format != "iceberg" and not (not self._format and is_ours(self._frame.sparkSession, name)):
             with led_to_ours(self._frame.sparkSession, name, f'df.write.format("iceberg").saveAsTable({name!r}) makes an Iceberg table.'):
                 self._spark_writer.saveAsTable(name)
@@ -96,7 +96,7 @@ class IcebergWriter:
             with led_to_ours(self._frame.sparkSession, tableName, hint):
                 self._spark_writer.insertInto(tableName, overwrite)
             return
-        table, given = self._open(tableName)
+        table, options = self._open(tableName)
         names = [f.name for f in table.schema().fields]
         if len(names) != len(self._frame.columns):
             raise SchemaMismatch(
@@ -104,11 +104,11 @@ class IcebergWriter:
                 hint="Select as many columns, or use writeTo(…).append(), which goes by name.",
             )
         replaces = overwrite if overwrite is not None else self._mode == "overwrite"
-        dynamic = is_dynamic(self._frame.sparkSession, given, table)
-        insert(self._frame.toDF(*names), table, given, overwrite=replaces, dynamic=dynamic)
+        dynamic = is_dynamic(self._frame.sparkSession, options, table)
+        insert(self._frame.toDF(*names), table, options, overwrite=replaces, dynamic=dynamic)
 
-    def _apply(self, format: str | None, mode: str | None, partition_by: Any, options: dict[str, Any]) -> None:
-        """Apply the arguments of `save` and `saveAsTable` as the methods of their names would."""
+    def _set_arguments(self, format: str | None, mode: str | None, partition_by: Any, options: dict[str, Any]) -> None:
+        """Set the arguments of `save` and `saveAsTable` as the methods of the same names would."""
         if format is not None:
             self.format(format)
         if mode is not None:
@@ -120,7 +120,7 @@ class IcebergWriter:
     def _open(self, name: str) -> tuple[Any, dict[str, Any]]:
         """Open a table, and return it with the options and the branch of its name."""
         head, branch = split_branch(name)
-        return open_table(head, self._given, self._frame.sparkSession), {**self._given, **({"branch": branch} if branch else {})}
+        return open_table(head, self._options, self._frame.sparkSession), {**self._options, **({"branch": branch} if branch else {})}
 
     def _check_partitions(self, name: str, table: Any) -> None:
         """Refuse, as Spark does, a partitionBy that is not the table's partitioning."""
@@ -136,19 +136,19 @@ class IcebergWriter:
         if self._layout:
             raise Unsupported(f"{self._layout} is not for Iceberg tables.", hint="Partition by bucket(n, column), or set a sort order.")
         if replaces and self._mode == "overwrite":
-            create(name, self._frame, self._given, partition_by=self._partitions, replace=True)
+            create(name, self._frame, self._options, partition_by=self._partitions, replace=True)
             return
         try:
-            table, given = self._open(name)
+            table, options = self._open(name)
         except NoSuchTableError as e:
             if self._mode in ("append", "overwrite") and not replaces:
                 e.advise("save() without a mode creates the table, and so does saveAsTable().")
                 raise
-            create(name, self._frame, self._given, partition_by=self._partitions)
+            create(name, self._frame, self._options, partition_by=self._partitions)
             return
         if self._mode in _ERROR_MODES:
             raise TableAlreadyExistsError(f"Table already exists: {name}", hint="df.write…mode('append') adds rows to it.", table=name)
         self._check_partitions(name, table)
         if self._mode != "ignore":
             replaced = self._mode == "overwrite"
-            insert(self._frame, table, given, overwrite=replaced, dynamic=is_dynamic(self._frame.sparkSession, given))
+            insert(self._frame, table, options, overwrite=replaced, dynamic=is_dynamic(self._frame.sparkSession, options))

@@ -18,7 +18,7 @@ class IcebergWriterV2:
         self._frame, self._table, self._spark_write_to = frame, table, spark_write_to
         self._calls: list[tuple[str, tuple[Any, ...]]] = []
         self._provider: str | None = None
-        self._given: dict[str, Any] = {}
+        self._options: dict[str, Any] = {}
         self._properties: dict[str, str] = {}
         self._partitions: list[Any] = []
 
@@ -29,7 +29,7 @@ class IcebergWriterV2:
 
     def option(self, key: str, value: Any) -> IcebergWriterV2:
         """Set a write option."""
-        self._given[key] = value
+        self._options[key] = value
         return self._note("option", key, value)
 
     def options(self, **options: Any) -> IcebergWriterV2:
@@ -104,13 +104,13 @@ class IcebergWriterV2:
         if any(name == "clusterBy" for name, _ in self._calls):
             raise Unsupported("clusterBy is not for Iceberg tables.", hint="Partition by bucket(n, column), or set a sort order.")
         partitions = [term_of(c) for c in self._partitions]
-        create(self._table, self._frame, self._given, partition_by=partitions, properties=self._properties, **named)
+        create(self._table, self._frame, self._options, partition_by=partitions, properties=self._properties, **named)
 
     def _check_existing(self, name: str) -> None:
         """Refuse what applies to new tables only, which Spark's own writer would ignore."""
-        for given, call in ((self._properties, "tableProperty"), (self._partitions, "partitionedBy")):
-            if given:
-                shown = ", ".join(map(str, given))
+        for arguments, call in ((self._properties, "tableProperty"), (self._partitions, "partitionedBy")):
+            if arguments:
+                shown = ", ".join(map(str, arguments))
                 raise InvalidInput(f"{call}({shown}) is for a new table: {name} is there already.", hint="Leave it out.", table=name)
         if self._provider not in (None, "iceberg"):
             raise InvalidInput(f"using({self._provider!r}) is for a new table: {name} is there already.", hint="Leave it out.", table=name)
@@ -126,9 +126,9 @@ class IcebergWriterV2:
                 getattr(self._spark_writer(), verb)(*condition)
             return
         try:
-            table = open_table(name, self._given, spark)
+            table = open_table(name, self._options, spark)
         except NoSuchTableError as e:
             raise NoSuchTableError(e.message, hint="create() makes a new table.", table=name) from e
         self._check_existing(name)
         where = sql_of(spark, table, condition[0]) if condition else None
-        insert(self._frame, table, {**self._given, **({"branch": branch} if branch else {})}, where=where, **how)
+        insert(self._frame, table, {**self._options, **({"branch": branch} if branch else {})}, where=where, **how)

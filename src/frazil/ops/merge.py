@@ -88,9 +88,9 @@ def stage_ready(step: Step, source: MergeSource, merge: Merge, mode: Mode) -> St
 
 
 def _compared_otherwise(column: str) -> InvalidInput:
-    told = f"Column {column} of the source has a collation, but Iceberg tables hold text without one, which is compared byte by byte."
+    text = f"Column {column} of the source has a collation, but Iceberg tables hold text without one, which is compared byte by byte."
     hint = f"Cast it in the source: CAST({back_quoted([column])} AS STRING COLLATE UTF8_BINARY)."
-    return InvalidInput(told, hint=hint, column=column)
+    return InvalidInput(text, hint=hint, column=column)
 
 
 def _check_upsert(step: Step) -> None:

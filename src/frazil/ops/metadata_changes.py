@@ -9,8 +9,8 @@ from typing import Any
 from frazil.commit.actions import Action, MetadataChange
 from frazil.errors import InvalidInput
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.misspelt_properties import meant_by
 from frazil.spec.properties import property_text
-from frazil.spec.property_names import meant_by
 from frazil.spec.updates import RemoveProperties, SetLocation, SetProperties, UpgradeFormatVersion
 
 _log = logging.getLogger("frazil")

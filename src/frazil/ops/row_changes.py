@@ -58,13 +58,13 @@ def delete(step: Step, where: Any, mode: str | None = None) -> StagedWrite:
     if bound is None:
         return _staged_by_sql(step, "delete", chosen, where)
     plan = step.plan(bound, to_remove=True)
-    wholly, rest = step.split(plan)
-    if not rest:
+    wholly, to_read = step.split(plan)
+    if not to_read:
         # As Java's metadata delete: each commit attempt evaluates the filter again, and refuses files that match only in part by then.
         action = DeleteFiles(row_filter=bound, **step.names, **step.to.snapshot_fields)
         metrics = {"rows_deleted": live_rows(wholly, step.storage)}
         return StagedWrite((action,), (), time.perf_counter() - step.started, metrics)
-    changed = step.change(rest, step.context(plan, chosen, DeleteDecider.of(step.read(plan))), plan)
+    changed = step.change(to_read, step.context(plan, chosen, DeleteDecider.of(step.read(plan))), plan)
     deleted = changed.deleted + live_rows(wholly, step.storage)
     changed = replace(changed, removed=(*changed.removed, *(t.file for t in wholly)), deleted=deleted)
     return step.staged_change("delete", chosen, changed, bound)
@@ -83,20 +83,20 @@ def overwrite(step: Step, rows: InputFrame, where: Any) -> StagedWrite:
     Files that match in part keep their other rows, copied or with deletes as write.delete.mode says. The commit then checks at least
     for concurrent deletes in these files, as for any row-level change.
     """
-    given = COPY_ON_WRITE if isinstance(where, AlwaysTrue) else None
+    mode = COPY_ON_WRITE if isinstance(where, AlwaysTrue) else None
     check_overwrite(step.to, where)
     bound = step.in_grammar(lambda: _bound(step, where))
     if bound is None:
-        chosen = mode_of("delete", step.metadata, given)
+        chosen = mode_of("delete", step.metadata, mode)
         changes = _by_sql(step, "delete", chosen, where)
         return _replaced(step, chosen, rows, changes.changed, changes.conflict_filter, changes.deleted)
     plan = step.plan(bound, to_remove=True)
-    wholly, rest = step.split(plan)
-    if not rest:
+    wholly, to_read = step.split(plan)
+    if not to_read:
         staged = overwritten(written(rows, step.to), step.to, bound, step.start, step.settings)
         return replace(staged, metrics={**staged.metrics, "rows_deleted": live_rows(wholly, step.storage)})
-    chosen = mode_of("delete", step.metadata, given)
-    changed = step.change(rest, step.context(plan, chosen, DeleteDecider.of(step.read(plan))), plan)
+    chosen = mode_of("delete", step.metadata, mode)
+    changed = step.change(to_read, step.context(plan, chosen, DeleteDecider.of(step.read(plan))), plan)
     deleted = changed.deleted + live_rows(wholly, step.storage)
     return _replaced(step, chosen, rows, replace(changed, removed=(*changed.removed, *(t.file for t in wholly))), bound, deleted)
 
@@ -123,12 +123,12 @@ def live_rows(wholly: TaskSequence, storage: Storage) -> int:
     return total
 
 
-def update(step: Step, given: Mapping[str, Any], where: Any = None, mode: str | None = None) -> StagedWrite:
+def update(step: Step, new_values: Mapping[str, Any], where: Any = None, mode: str | None = None) -> StagedWrite:
     """Set columns of the rows for which the condition is TRUE (None: all rows).
 
-    `given`: expressions or values by column name. `mode`: copy-on-write or merge-on-read; None: the table's write.update.mode.
+    `new_values`: expressions or values by column name. `mode`: copy-on-write or merge-on-read; None: the table's write.update.mode.
     """
-    if not given:
+    if not new_values:
         raise InvalidInput("update needs at least one column: set={'column': 'expression'}.")
     chosen = mode_of("update", step.metadata, mode, step.to.options)
     where = AlwaysTrue() if where is None else where
@@ -137,15 +137,15 @@ def update(step: Step, given: Mapping[str, Any], where: Any = None, mode: str | 
         def term(expression: Expression) -> Any:
             return bind_term(expression, step.schema, case_sensitive=step.case_sensitive, zone=step.settings.zone, ansi=step.settings.ansi)
 
-        if any(is_spark_column(v) for v in given.values()):
+        if any(is_spark_column(v) for v in new_values.values()):
             raise Unsupported("A Spark Column as a value needs Spark.", hint="Pass spark=, or give an expression as text.")
         return _bound(step, where), bind_update(
-            step.schema, given.items(), term, zone=step.settings.zone, case_sensitive=step.case_sensitive
+            step.schema, new_values.items(), term, zone=step.settings.zone, case_sensitive=step.case_sensitive
         )
 
     bound = None if step.shuffles("update") else step.in_grammar(bound_update)
     if bound is None:
-        return _staged_by_sql(step, "update", chosen, where, given)
+        return _staged_by_sql(step, "update", chosen, where, new_values)
     predicate, assignments = bound
     plan = step.plan(predicate)
     decider = UpdateDecider.of(step.read(plan), assignments, step.lineage)
@@ -153,13 +153,13 @@ def update(step: Step, given: Mapping[str, Any], where: Any = None, mode: str | 
     return step.staged_change("update", chosen, changed, predicate)
 
 
-def _staged_by_sql(step: Step, kind: Kind, mode: Mode, where: Any, given: Mapping[str, Any] | None = None) -> StagedWrite:
-    changes = _by_sql(step, kind, mode, where, given)
+def _staged_by_sql(step: Step, kind: Kind, mode: Mode, where: Any, new_values: Mapping[str, Any] | None = None) -> StagedWrite:
+    changes = _by_sql(step, kind, mode, where, new_values)
     metrics = {"rows_updated": changes.updated, "rows_deleted": changes.deleted}
     return step.staged_change(kind, mode, changes.changed, changes.conflict_filter, metrics)
 
 
-def _by_sql(step: Step, kind: Kind, mode: Mode, where: Any, given: Mapping[str, Any] | None = None) -> RowChanges:
+def _by_sql(step: Step, kind: Kind, mode: Mode, where: Any, new_values: Mapping[str, Any] | None = None) -> RowChanges:
     """Let the engine find the rows by its own SQL; its tasks then write the change as for any other condition."""
 
     def context_of(planned: Plan) -> ChangeContext:
@@ -168,4 +168,4 @@ def _by_sql(step: Step, kind: Kind, mode: Mode, where: Any, given: Mapping[str, 
     with step.nothing_left(), step.engine.as_meant(step.settings):
         if kind == "delete":
             return step.engine.delete(step.settled_plan, where, context_of, case_sensitive=step.case_sensitive)
-        return step.engine.update(step.settled_plan, given or {}, where, context_of, case_sensitive=step.case_sensitive)
+        return step.engine.update(step.settled_plan, new_values or {}, where, context_of, case_sensitive=step.case_sensitive)

@@ -70,8 +70,8 @@ def _warn_once(text: str) -> None:
 def _read_by(groups: Sequence[PlannedFiles], files: Collection[str] | None) -> tuple[int, int]:
     tables = [g.table for g in groups]
     if files is not None:
-        left = pa.array(files, pa.string())
-        tables = [t.filter(pc.is_in(t.column("file_path"), left)) for t in tables]
+        remaining = pa.array(files, pa.string())
+        tables = [t.filter(pc.is_in(t.column("file_path"), remaining)) for t in tables]
     return sum(t.num_rows for t in tables), sum(pc.sum(t.column("file_size_in_bytes")).as_py() or 0 for t in tables)
 
 

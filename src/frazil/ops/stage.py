@@ -222,21 +222,21 @@ def _as_required(frame: Schema, table: Schema, case_sensitive: bool) -> Schema:
         column = table.get_field(name, case_sensitive)
         return column is not None and column.required
 
-    def adjusted_type(given: IcebergType, name: str) -> IcebergType:
+    def adjusted_type(type_: IcebergType, name: str) -> IcebergType:
         column = table.get_field(name, case_sensitive)
-        if given.is_primitive and column is not None and column.field_type.is_primitive:
-            only_cast = not can_promote(column.field_type, given, 2) and cast_for(to_arrow_type(given), column.field_type) is not None
-            return column.field_type if only_cast else given
-        match given:
+        if type_.is_primitive and column is not None and column.field_type.is_primitive:
+            only_cast = not can_promote(column.field_type, type_, 2) and cast_for(to_arrow_type(type_), column.field_type) is not None
+            return column.field_type if only_cast else type_
+        match type_:
             case StructType():
-                return StructType(*(adjusted(f, f"{name}.{f.name}") for f in given.fields))
+                return StructType(*(adjusted(f, f"{name}.{f.name}") for f in type_.fields))
             case ListType():
-                element = adjusted_type(given.element_type, f"{name}.element")
-                return replace(given, element_type=element, element_required=required(f"{name}.element"))
+                element = adjusted_type(type_.element_type, f"{name}.element")
+                return replace(type_, element_type=element, element_required=required(f"{name}.element"))
             case MapType():
-                value = adjusted_type(given.value_type, f"{name}.value")
-                return replace(given, value_type=value, value_required=required(f"{name}.value"))
-        return given
+                value = adjusted_type(type_.value_type, f"{name}.value")
+                return replace(type_, value_type=value, value_required=required(f"{name}.value"))
+        return type_
 
     def adjusted(f: NestedField, name: str) -> NestedField:
         return replace(f, field_type=adjusted_type(f.field_type, name), required=required(name))

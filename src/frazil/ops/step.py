@@ -106,9 +106,9 @@ class Step:
             return False
         for schema in (self.schema, *others):
             if (f := self.engine.lacking(schema)) is not None:
-                given = next((n for n in ("distribution_mode", "advisory_partition_size") if options.asks_for(n)), None)
-                if given is not None:
-                    raise meaningless(given, f"to rows with column {f.name} of type {f.field_type}, which Spark cannot shuffle")
+                option = next((n for n in ("distribution_mode", "advisory_partition_size") if options.asks_for(n)), None)
+                if option is not None:
+                    raise meaningless(option, f"to rows with column {f.name} of type {f.field_type}, which Spark cannot shuffle")
                 return False
         return True
 
@@ -143,19 +143,19 @@ class Step:
             return planned
         staged = pa.array(sorted(self.staged), pa.int64())
         groups = []
-        for g in planned.groups:
-            at, ids = g.table.column_names.index("first_row_id"), g.table.column("first_row_id")
-            unsettled = pc.and_(pc.is_in(g.table.column("snapshot_id"), staged), ids.is_valid())
+        for group in planned.groups:
+            at, ids = group.table.column_names.index("first_row_id"), group.table.column("first_row_id")
+            unsettled = pc.and_(pc.is_in(group.table.column("snapshot_id"), staged), ids.is_valid())
             settled_ids = pc.if_else(unsettled, pa.scalar(UNSETTLED, ids.type), ids)
-            groups.append(PlannedFiles(g.spec, g.table.set_column(at, "first_row_id", settled_ids), g.deletes))
+            groups.append(PlannedFiles(group.spec, group.table.set_column(at, "first_row_id", settled_ids), group.deletes))
         return replace(planned, groups=tuple(groups))
 
     def split(self, plan: Plan) -> tuple[TaskSequence, list[FileScanTask]]:
         """Split the planned files into those whose rows all match, and those that must be read to find the matching rows."""
         masks = [pc.equal(g.table.column("_match"), WHOLLY) for g in plan.groups]
         wholly = tuple(g.chosen(m) for g, m in zip(plan.groups, masks, strict=True))
-        rest = tuple(g.chosen(pc.invert(m)) for g, m in zip(plan.groups, masks, strict=True))
-        return TaskSequence(wholly, plan.row_filter), list(self._tasks(TaskSequence(rest, plan.row_filter), plan.row_filter))
+        to_read = tuple(g.chosen(pc.invert(m)) for g, m in zip(plan.groups, masks, strict=True))
+        return TaskSequence(wholly, plan.row_filter), list(self._tasks(TaskSequence(to_read, plan.row_filter), plan.row_filter))
 
     def in_grammar(self, bind: Callable[[], R]) -> R | None:
         """Return what `bind` returns; None where the expression is beyond Frazil's grammar and the engine evaluates SQL.

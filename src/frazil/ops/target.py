@@ -91,11 +91,11 @@ def target(
     if not engine.evaluates_sql and options.advisory_partition_size is not None:
         raise meaningless("advisory_partition_size", "without Spark, whose partitions it sizes")
     chosen, wap_id = _place(branch, options, metadata, engine)
-    given = mapping("snapshot_properties", arguments.snapshot_properties)
+    properties = mapping("snapshot_properties", arguments.snapshot_properties)
     # As in PyIceberg, branch=None stages the snapshot without moving a branch.
     return WriteTarget(
         metadata, storage, chosen or MAIN_BRANCH,
-        {**options.snapshot_properties, **{k: property_text(k, v) for k, v in given.items()}}, options,
+        {**options.snapshot_properties, **{k: property_text(k, v) for k, v in properties.items()}}, options,
         stage_only=branch is None and not chosen and wap_id is None, wap_id=wap_id,
         known_columns=known_columns, case_sensitive=flag("case_sensitive", arguments.case_sensitive),
     )  # fmt: skip

@@ -126,7 +126,7 @@ class MergeDecider:
     # --- one file
 
     def changes(self, task: FileScanTask, found: Found) -> Iterator[pa.RecordBatch]:
-        gathered = _Gathered()
+        gathered = _ChangedRows()
         for batch in read_task(task, self.first):
             acts = self._acts(self._target(batch))
             if not len(acts.rows):
@@ -136,7 +136,7 @@ class MergeDecider:
             gathered.add(batch, acts.where(~deletes))
             if gathered.count >= GATHER:
                 yield from self._updated(task, gathered, found)
-                gathered = _Gathered()
+                gathered = _ChangedRows()
         yield from self._updated(task, gathered, found)
 
     def _target(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -203,7 +203,7 @@ class MergeDecider:
 
     # --- new versions
 
-    def _updated(self, task: FileScanTask, gathered: _Gathered, found: Found) -> Iterator[pa.RecordBatch]:
+    def _updated(self, task: FileScanTask, gathered: _ChangedRows, found: Found) -> Iterator[pa.RecordBatch]:
         if not gathered.count:
             return
         rows, acts = gathered.joined()
@@ -266,7 +266,7 @@ class MergeDecider:
         return pa.RecordBatch.from_arrays(columns, names=names)
 
 
-class _Gathered:
+class _ChangedRows:
     """Collect changed rows of several batches: the columns read first, and the clauses that apply."""
 
     def __init__(self) -> None:

@@ -55,7 +55,7 @@ def _reach_of(key: JoinKey, pairing: Pairing, candidates: Rows | None) -> Predic
 
 
 @dataclass
-class _Known:
+class _KeyValues:
     """Summarise the values of one key over the source. `few`: the distinct values; None: there are more than `FEW`."""
 
     low: Any = None
@@ -103,8 +103,8 @@ def _column(target: Bound) -> Reference | None:
     return Reference(".".join(path), path)
 
 
-def _known(source: Bound, pairing: Pairing, candidates: Rows | None) -> _Known:
-    merge, found, first = pairing.merge, _Known(), 0
+def _known(source: Bound, pairing: Pairing, candidates: Rows | None) -> _KeyValues:
+    merge, found, first = pairing.merge, _KeyValues(), 0
     names = merge.names_of_source([source]) or [f.name for f in merge.sides.source.fields[:1]]
     for batch in pairing.source.batches(names):
         values = compute_over(source, as_side(batch, merge.sides.source_alias))

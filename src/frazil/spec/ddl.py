@@ -53,7 +53,9 @@ _TOKEN = re.compile(r"\s*(?:(?P<quoted>`(?:[^`]|``)*`)|(?P<text>'(?:[^'\\]|\\.)*
 
 
 @dataclass
-class _Reader:
+class _DdlTokens:
+    """Take tokens one by one from the text of a DDL schema. `at`: the place of the next token."""
+
     text: str
     at: int = 0
 
@@ -85,64 +87,64 @@ class _Reader:
 
 def parse_schema(text: str) -> Schema:
     """Parse DDL text into a Schema with fresh ids. Raises ParseError with the position in the text."""
-    reader, ids = _Reader(text.strip()), itertools.count(1)
-    fields = _fields(reader, ids, end="")
+    tokens, ids = _DdlTokens(text.strip()), itertools.count(1)
+    fields = _fields(tokens, ids, end="")
     return assign_fresh_ids(Schema(*fields))
 
 
 def parse_type(text: str) -> IcebergType:
     """Parse one type, e.g. `bigint`, `array<int>`; nested ids are provisional."""
-    reader = _Reader(text.strip())
-    found = _type(reader, itertools.count(1))
-    if reader.at < len(reader.text.rstrip()):
-        raise ParseError(f"Cannot read the type at {reader.text[reader.at :]!r}: {text!r}")
-    return found
+    tokens = _DdlTokens(text.strip())
+    parsed = _type(tokens, itertools.count(1))
+    if tokens.at < len(tokens.text.rstrip()):
+        raise ParseError(f"Cannot read the type at {tokens.text[tokens.at :]!r}: {text!r}")
+    return parsed
 
 
-def _fields(reader: _Reader, ids: Iterator[int], end: str) -> list[NestedField]:
+def _fields(tokens: _DdlTokens, ids: Iterator[int], end: str) -> list[NestedField]:
     fields: list[NestedField] = []
-    while reader.peek() != end:
-        name = reader.name()
-        reader.take(":")
-        type_, required, doc = _type(reader, ids), False, None
+    while tokens.peek() != end:
+        name = tokens.name()
+        tokens.take(":")
+        type_, required, doc = _type(tokens, ids), False, None
         while True:
-            if reader.take("not"):
-                if not reader.take("null"):
-                    raise ParseError(f"Expected NULL after NOT, got {reader.peek()!r} in schema {reader.text!r}")
+            if tokens.take("not"):
+                if not tokens.take("null"):
+                    raise ParseError(f"Expected NULL after NOT, got {tokens.peek()!r} in schema {tokens.text!r}")
                 required = True
-            elif reader.take("comment"):
-                doc = re.sub(r"\\(.)", r"\1", reader.next()[1:-1])
+            elif tokens.take("comment"):
+                doc = re.sub(r"\\(.)", r"\1", tokens.next()[1:-1])
             else:
                 break
         fields.append(NestedField(next(ids), name, type_, required, doc))
-        if not reader.take(","):
+        if not tokens.take(","):
             break
     if end:
-        reader.expect(end)
-    elif reader.at < len(reader.text):
-        raise ParseError(f"Cannot read the schema at {reader.text[reader.at : reader.at + 30]!r}: {reader.text!r}")
+        tokens.expect(end)
+    elif tokens.at < len(tokens.text):
+        raise ParseError(f"Cannot read the schema at {tokens.text[tokens.at : tokens.at + 30]!r}: {tokens.text!r}")
     return fields
 
 
-def _type(reader: _Reader, ids: Iterator[int]) -> IcebergType:
-    word = reader.next().lower()
+def _type(tokens: _DdlTokens, ids: Iterator[int]) -> IcebergType:
+    word = tokens.next().lower()
     match word:
         case "struct":
-            reader.expect("<")
-            return StructType(*_fields(reader, ids, end=">"))
+            tokens.expect("<")
+            return StructType(*_fields(tokens, ids, end=">"))
         case "array" | "list":
-            reader.expect("<")
-            element = _type(reader, ids)
-            reader.expect(">")
+            tokens.expect("<")
+            element = _type(tokens, ids)
+            tokens.expect(">")
             return ListType(next(ids), element, False)
         case "map":
-            reader.expect("<")
-            key = _type(reader, ids)
-            reader.expect(",")
-            value = _type(reader, ids)
-            reader.expect(">")
+            tokens.expect("<")
+            key = _type(tokens, ids)
+            tokens.expect(",")
+            value = _type(tokens, ids)
+            tokens.expect(">")
             return MapType(next(ids), key, next(ids), value, False)
-    arguments = _arguments(reader)
+    arguments = _arguments(tokens)
     if word in ("decimal", "dec", "numeric"):
         precision, scale = (int(a) for a in [*arguments, *(["10", "0"][len(arguments) :] if arguments else ["10", "0"])][:2])
         return DecimalType(precision, scale)
@@ -153,18 +155,18 @@ def _type(reader: _Reader, ids: Iterator[int]) -> IcebergType:
     try:
         return parse_primitive(f"{word}({', '.join(arguments)})" if arguments else word)
     except ValidationError as e:
-        raise ParseError(f"Unknown type {word!r} in schema {reader.text!r}.") from e
+        raise ParseError(f"Unknown type {word!r} in schema {tokens.text!r}.") from e
 
 
-def _arguments(reader: _Reader) -> list[str]:
-    close = {"(": ")", "[": "]"}.get(reader.peek())
+def _arguments(tokens: _DdlTokens) -> list[str]:
+    close = {"(": ")", "[": "]"}.get(tokens.peek())
     if close is None:
         return []
-    reader.next()
+    tokens.next()
     arguments: list[str] = []
-    while (token := reader.next()) != close:
+    while (token := tokens.next()) != close:
         if token == ":":  # the CRS of geometry holds one: OGC:CRS84
-            arguments[-1] += ":" + reader.next()
+            arguments[-1] += ":" + tokens.next()
         elif token != ",":
             arguments.append(token)
     return arguments

@@ -166,7 +166,7 @@ class _ArrowHandler(pa.fs.FileSystemHandler):
             raise FileNotFoundError(str(error)) from error
 
     def open_output_stream(self, path: str, metadata: Any) -> pa.NativeFile:
-        return pa.PythonFile(_Sink(self.storage, path), "w")
+        return pa.PythonFile(_MemorySink(self.storage, path), "w")
 
     def open_append_stream(self, path: str, metadata: Any) -> pa.NativeFile:
         raise storage_error(OSError("memory files cannot be appended to"), path, "append to")
@@ -194,7 +194,7 @@ class _ArrowHandler(pa.fs.FileSystemHandler):
         self.storage.write(dest, self.storage.read(src), overwrite=True)
 
 
-class _Sink(io.BytesIO):
+class _MemorySink(io.BytesIO):
     """Collect bytes that become a file when the sink is closed."""
 
     def __init__(self, storage: MemoryStorage, path: str):

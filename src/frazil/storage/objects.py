@@ -81,7 +81,7 @@ class ObjectStorage:
         library, store, key = self._at(location)
         with _told(location, "write"):
             writer = library.open_writer(store, key)
-        sink = pa.PythonFile(_Sink(writer, location), "w")
+        sink = pa.PythonFile(_ObjectSink(writer, location), "w")
         yield sink  # an error is raised from here: without `close` no object is created
         with _told(location, "write"):
             writer.close()
@@ -198,7 +198,7 @@ class ObjectStorage:
             raise storage_error(error, failed, "delete") from error
 
 
-class _Sink(io.RawIOBase):
+class _ObjectSink(io.RawIOBase):
     """Pass what pyarrow writes on to obstore; closing it does not complete the object, the context of `open_output` does."""
 
     def __init__(self, writer: Any, location: str):

@@ -8,7 +8,7 @@ Start at `load` (load_catalog, load_table), `catalog.Catalog`, `table.Table`, `s
 
 from frazil.ops.result import CommitResult
 from frazil.scan.tasks import FileScanTask
-from frazil.spec.property_keys import TableProperties
+from frazil.spec.pyiceberg_properties import TableProperties
 from frazil.table.catalog_transaction import CatalogTransaction, CreateTableTransaction
 from frazil.table.scan import DataScan, IncrementalAppendScan
 from frazil.table.static import StaticTable

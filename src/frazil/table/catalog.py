@@ -311,14 +311,14 @@ class Catalog(AbstractContextManager["Catalog"]):
         )
 
     def _import(
-        self, given: str, identifier: Identifier, location: str | None, properties: Mapping[str, Any], parallelism: int | None,
+        self, source_table: str, identifier: Identifier, location: str | None, properties: Mapping[str, Any], parallelism: int | None,
         ignore_missing_files: bool, spark: Any,
     ) -> tuple[Source, Import]:  # fmt: skip
         """Find the source of a new table, and describe how it is created. `location` "": where the source is."""
         parts, own = self._new_name(self._parts(identifier)), self._backend.properties
         if self._backend.table_exists(parts):
             raise TableAlreadyExistsError(f"Table already exists: {self._full_name(parts)}", table=self._full_name(parts))
-        source = resolve_source(given, lambda place: storage_for(place, own), lambda: engines.spark_tables(spark))
+        source = resolve_source(source_table, lambda place: storage_for(place, own), lambda: engines.spark_tables(spark))
         place = self._place(parts, location if location != "" else source.location)
 
         def create(schema: Schema, partition_columns: Sequence[str], stored: Mapping[str, str]) -> Creation:
@@ -365,7 +365,7 @@ class Catalog(AbstractContextManager["Catalog"]):
             self._backend, self._parts, self._full_name, self.create_table, self.create_namespace_if_not_exists,
             self.identifier_to_tuple(namespace) if namespace else (), creation_arguments(create),
         )  # fmt: skip
-        given = {
+        sink_arguments = {
             "mode": mode, "options": {**options, **({} if branch is None else {"branch": branch})},
             "snapshot_properties": dict(snapshot_properties), "case_sensitive": case_sensitive,
         }  # fmt: skip
@@ -373,7 +373,7 @@ class Catalog(AbstractContextManager["Catalog"]):
             "places": tables, "table_column": table_column, "create": create is not False, "evolve": evolve, "on_bad_table": on_bad_table,
             "set_aside_table": set_aside_table, "on_tables": on_commit,
         }  # fmt: skip
-        return engines.stream_writer_of_many(frame, given, of_tables)
+        return engines.stream_writer_of_many(frame, sink_arguments, of_tables)
 
     # --- namespaces
 

@@ -28,9 +28,9 @@ class TransactionPart(Transaction[Table]):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Leave the commit to the catalog's transaction."""
 
-    def _apply(self, staged: Stage, txn: tuple[str, int] | None, *, again: bool | None = None) -> None:
+    def _run_write(self, staged: Stage, txn: tuple[str, int] | None, *, repeatable: bool | None = None) -> None:
         with self._naming():
-            super()._apply(staged, txn, again=again)
+            super()._run_write(staged, txn, repeatable=repeatable)
 
     def _change(self, action: Callable[[TableMetadata], Action]) -> Self:
         with self._naming():

@@ -20,33 +20,33 @@ from frazil.spec.types import IcebergType, ListType, MapType, NestedField, Struc
 from frazil.table import engines
 
 
-def schema_of(given: Any) -> Schema:
+def schema_of(schema: Any) -> Schema:
     """Return a Schema from a Schema, DDL text, a mapping of column names to type names, a pyarrow.Schema, a Spark StructType or a frame."""
-    if isinstance(given, Schema):
-        return given
-    if isinstance(given, str):
-        return parse_schema(given)
-    if isinstance(given, Mapping) and given and all(isinstance(v, str) for v in given.values()):
-        return parse_schema(", ".join(f"`{str(name).replace('`', '``')}` {type_}" for name, type_ in given.items()))
-    if is_spark_frame(given):  # columns of a query become nullable, as in Java: what Spark infers about nulls is no promise
-        return _all_optional(engines.spark_schema(given))
-    if is_spark_type(given):
-        return engines.spark_schema(given)
-    return conform.frame_schema(given)
+    if isinstance(schema, Schema):
+        return schema
+    if isinstance(schema, str):
+        return parse_schema(schema)
+    if isinstance(schema, Mapping) and schema and all(isinstance(v, str) for v in schema.values()):
+        return parse_schema(", ".join(f"`{str(name).replace('`', '``')}` {type_}" for name, type_ in schema.items()))
+    if is_spark_frame(schema):  # columns of a query become nullable, as in Java: what Spark infers about nulls is no promise
+        return _all_optional(engines.spark_schema(schema))
+    if is_spark_type(schema):
+        return engines.spark_schema(schema)
+    return conform.frame_schema(schema)
 
 
 def _all_optional(schema: Schema) -> Schema:
     """Return the schema with every column, struct member, list element and map value nullable."""
 
-    def optional_type(given: IcebergType) -> IcebergType:
-        match given:
+    def optional_type(type_: IcebergType) -> IcebergType:
+        match type_:
             case StructType():
-                return StructType(*(optional(f) for f in given.fields))
+                return StructType(*(optional(f) for f in type_.fields))
             case ListType():
-                return replace(given, element_type=optional_type(given.element_type), element_required=False)
+                return replace(type_, element_type=optional_type(type_.element_type), element_required=False)
             case MapType():
-                return replace(given, value_type=optional_type(given.value_type), value_required=False)
-        return given
+                return replace(type_, value_type=optional_type(type_.value_type), value_required=False)
+        return type_
 
     def optional(f: NestedField) -> NestedField:
         return replace(f, field_type=optional_type(f.field_type), required=False)
@@ -85,8 +85,8 @@ def table_metadata(
     return new_metadata(columns, spec, order, location, table_properties, version)
 
 
-def _listed(given: Sequence[str] | str | None) -> list[str]:
-    return [] if given is None else [given] if isinstance(given, str) else list(given)
+def _listed(names: Sequence[str] | str | None) -> list[str]:
+    return [] if names is None else [names] if isinstance(names, str) else list(names)
 
 
 def _version(argument: int | None, stored: str | None) -> int:

@@ -109,14 +109,14 @@ def spark_tables(spark: Any = None) -> SparkTables:
     return tables
 
 
-def stream_writer(frame: Frame, backend: CatalogBackend | None, loaded: LoadedTable, name: str, given: Mapping[str, Any]) -> Any:
+def stream_writer(frame: Frame, backend: CatalogBackend | None, loaded: LoadedTable, name: str, sink_arguments: Mapping[str, Any]) -> Any:
     """Return a DataStreamWriter into a table. Raises NotInstalledError when PySpark is missing."""
-    return _spark_room().stream_writer(frame, backend, loaded, name, given)
+    return _spark_room().stream_writer(frame, backend, loaded, name, sink_arguments)
 
 
-def stream_writer_of_many(frame: Frame, given: Mapping[str, Any], of_tables: Mapping[str, Any]) -> Any:
+def stream_writer_of_many(frame: Frame, sink_arguments: Mapping[str, Any], of_tables: Mapping[str, Any]) -> Any:
     """Return a DataStreamWriter into many tables. Raises NotInstalledError when PySpark is missing."""
-    return _spark_room().stream_writer_of_many(frame, given, of_tables)
+    return _spark_room().stream_writer_of_many(frame, sink_arguments, of_tables)
 
 
 def refresh_views(loaded: LoadedTable) -> None:

@@ -63,9 +63,9 @@ class UpdateProperties:
         return tuple(self._updates)
 
 
-def _with_absolute_path(given: StatisticsFile | PartitionStatisticsFile | dict[str, Any]) -> dict[str, Any]:
+def _with_absolute_path(statistics_file: StatisticsFile | PartitionStatisticsFile | dict[str, Any]) -> dict[str, Any]:
     """Return a statistics file as a JSON object with an absolute path."""
-    statistics = given if isinstance(given, dict) else given.to_object()
+    statistics = statistics_file if isinstance(statistics_file, dict) else statistics_file.to_object()
     path = statistics.get("statistics-path")
     return statistics if path is None else {**statistics, "statistics-path": absolute(str(path))}
 

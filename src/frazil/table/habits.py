@@ -8,7 +8,6 @@ from typing import Any
 
 from frazil.errors import NoSuchMethod
 
-_LATER = "Maintenance comes with a later version; see KNOWN_GAPS.md."
 _FRAMES = {
     "to_ray": "ray.data.from_arrow(….to_arrow())",
     "to_daft": "daft.from_arrow(….to_arrow())",
@@ -35,7 +34,12 @@ OF_TABLES = {
     "restore": "manage_snapshots().rollback_to_snapshot(…)",
     "restore_to_version": "manage_snapshots().rollback_to_snapshot(…)",
     "restore_to_timestamp": "manage_snapshots().rollback_to_timestamp(…)",
-    **dict.fromkeys(("optimize", "compact", "vacuum", "expire_snapshots", "rewrite_data_files", "remove_orphan_files"), _LATER),
+    "optimize": "maintenance.rewrite_data_files()",
+    "compact": "maintenance.rewrite_data_files()",
+    "vacuum": "maintenance.expire_snapshots(older_than=…), then maintenance.remove_orphan_files()",
+    "expire_snapshots": "maintenance.expire_snapshots(older_than=…)",
+    "rewrite_data_files": "maintenance.rewrite_data_files()",
+    "remove_orphan_files": "maintenance.remove_orphan_files()",
 }
 OF_MERGES = {
     "when_matched": "when_matched_update(…), when_matched_update_all() or when_matched_delete()",
@@ -51,5 +55,5 @@ def no_such_method(owner: Any, name: str, calls: Mapping[str, str] = {}) -> Attr
     if snake_case != name and hasattr(type(owner), snake_case):
         return NoSuchMethod(f"{kind} has no {name}(): it is called {snake_case}().")
     if (call := calls.get(snake_case)) is not None:
-        return NoSuchMethod(f"{kind} has no {name}().", hint=call if call == _LATER else f"Use {call}.")
+        return NoSuchMethod(f"{kind} has no {name}().", hint=f"Use {call}.")
     return AttributeError(f"{kind!r} object has no attribute {name!r}", name=name, obj=owner)

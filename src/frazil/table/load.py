@@ -83,7 +83,7 @@ def _viewed(table: Table, name: str, suffixes: list[str]) -> MetadataTable | Cha
         return table.changes()
     if selected.view is None:
         selectors = ", ".join(f"{k}={v!r}" for k, v in selected.selectors.items())
-        hint = f"frazil.load_table({name!r}).scan({selectors.replace('as_of', 'as_of_timestamp')}) reads it."
+        hint = f"frazil.load_table({name!r}).scan({selectors}) reads it."
         raise Unsupported(f"{', '.join(suffixes)} selects a snapshot; load_table returns tables.", hint=hint, table=name)
     return MetadataTable(name, selected.view, table._loaded, selected.selectors)
 

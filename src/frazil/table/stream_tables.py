@@ -42,9 +42,10 @@ class StreamTables:
         """Return the columns of a frame without which a new table cannot be made: sources of its partitions and of its sort order."""
         if not self.arguments:
             return frozenset()
-        made = table_metadata("memory:needed", frame, None, None, **{"properties": {}, **self.arguments})
-        schema = made.schema()
-        ids = {*(f.source_id for f in made.spec().fields), *(f.source_id for f in made.sort_order().fields), *schema.identifier_field_ids}
+        metadata = table_metadata("memory:needed", frame, None, None, **{"properties": {}, **self.arguments})
+        schema = metadata.schema()
+        partitioned, sorted_by = {f.source_id for f in metadata.spec().fields}, {f.source_id for f in metadata.sort_order().fields}
+        ids = {*partitioned, *sorted_by, *schema.identifier_field_ids}
         return frozenset(f.name for f in schema.fields if ids & {f.field_id, *schema.project([f.field_id]).by_id})
 
     def create(self, parts: Parts, frame_or_schema: Any, as_asked: bool) -> LoadedTable:

@@ -310,8 +310,8 @@ class Table(CommittingVerbs):
             "selected-fields": None if selected_fields is None else arguments.names("selected_fields", selected_fields),
             "row-filter": row_filter, "case-sensitive": case_sensitive,
         }  # fmt: skip
-        given = {**options, **{k: v for k, v in named.items() if v is not None}}
-        return engines.read_stream(spark, self._backend, self._loaded, self._name, given)
+        stream_options = {**options, **{k: v for k, v in named.items() if v is not None}}
+        return engines.read_stream(spark, self._backend, self._loaded, self._name, stream_options)
 
     def write_stream(
         self,
@@ -333,12 +333,12 @@ class Table(CommittingVerbs):
         `on_commit`: called after each batch with its number and CommitResult. `policies`: functions that announce complete partitions
         (docs/partition-commit.md). `options`: see docs/streams-sink.md.
         """
-        given = {**options, **({} if branch is None else {"branch": branch})}
-        typed: dict[str, Any] = {
-            "mode": mode, "options": given, "snapshot_properties": arguments.mapping("snapshot_properties", snapshot_properties),
+        sink_options = {**options, **({} if branch is None else {"branch": branch})}
+        sink_arguments: dict[str, Any] = {
+            "mode": mode, "options": sink_options, "snapshot_properties": arguments.mapping("snapshot_properties", snapshot_properties),
             "on_commit": on_commit, "policies": tuple(policies), "hooks": tuple(hooks), "case_sensitive": case_sensitive,
         }  # fmt: skip
-        return engines.stream_writer(frame, self._backend, self._loaded, self._name, typed)
+        return engines.stream_writer(frame, self._backend, self._loaded, self._name, sink_arguments)
 
     def mark_partition_done(
         self,

@@ -65,7 +65,7 @@ class Transaction(Verbs[None, "Transaction[Any]"], Generic[T]):
         self._operation.commit()
         return self.table
 
-    def _apply(self, staged: Stage, txn: tuple[str, int] | None, *, again: bool | None = None) -> None:
+    def _run_write(self, staged: Stage, txn: tuple[str, int] | None, *, repeatable: bool | None = None) -> None:
         if txn is not None:
             raise InvalidInput(
                 "txn= belongs to the whole transaction, not to one of its writes: they are committed together.",

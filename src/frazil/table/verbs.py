@@ -59,9 +59,9 @@ class Verbs(ABC, Generic[R, P]):
     """
 
     @abstractmethod
-    def _apply(self, staged: Stage, txn: tuple[str, int] | None, *, again: bool | None = None) -> R:
-        """Run a write on an operation. `again`: for a write that looks for existing rows, whether it can be run a second time; None: it
-        does not look for rows."""
+    def _run_write(self, staged: Stage, txn: tuple[str, int] | None, *, repeatable: bool | None = None) -> R:
+        """Run a write on an operation. `repeatable`: for a write that looks for existing rows, whether it can be run a second time; None:
+        it does not look for rows."""
 
     @abstractmethod
     def _change(self, action: Callable[[TableMetadata], Action]) -> P:
@@ -93,7 +93,7 @@ class Verbs(ABC, Generic[R, P]):
             rows = engines.of_frame(df)
             return stage.append(rows, operation.target(arguments, rows.engine))
 
-        return self._apply(staged, txn)
+        return self._run_write(staged, txn)
 
     def overwrite(
         self,
@@ -122,7 +122,7 @@ class Verbs(ABC, Generic[R, P]):
                 step = _row_step(operation, arguments, None, None, rows, [overwrite_filter])
             return row_changes.overwrite(step, rows, overwrite_filter)
 
-        return self._apply(staged, txn)
+        return self._run_write(staged, txn)
 
     def dynamic_partition_overwrite(
         self,
@@ -136,7 +136,7 @@ class Verbs(ABC, Generic[R, P]):
     ) -> R:
         """Replace the partitions that the frame has rows for. An empty frame changes nothing."""
         arguments = WriteArguments("dynamic_partition_overwrite", branch, snapshot_properties, write_options, case_sensitive)
-        return self._apply(lambda operation: _replaced_partitions(operation, df, arguments), txn)
+        return self._run_write(lambda operation: _replaced_partitions(operation, df, arguments), txn)
 
     def add_files(
         self,
@@ -160,7 +160,7 @@ class Verbs(ABC, Generic[R, P]):
             to = operation.target(arguments, IN_PROCESS)
             return stage.add_files([absolute(os.fspath(p)) for p in file_paths], to, check_duplicate_files)
 
-        return self._apply(staged, txn)
+        return self._run_write(staged, txn)
 
     # --- rows that are there
 
@@ -192,7 +192,7 @@ class Verbs(ABC, Generic[R, P]):
         def staged(operation: TableOperation) -> StagedWrite:
             return row_changes.delete(_row_step(operation, arguments, runner, spark, words=[chosen]), chosen, mode)
 
-        return self._apply(staged, txn, again=True)
+        return self._run_write(staged, txn, repeatable=True)
 
     def update(
         self,
@@ -222,7 +222,7 @@ class Verbs(ABC, Generic[R, P]):
             step = _row_step(operation, arguments, runner, spark, words=[where, *values.values()])
             return row_changes.update(step, values, where, mode)
 
-        return self._apply(staged, txn, again=True)
+        return self._run_write(staged, txn, repeatable=True)
 
     def upsert(
         self,
@@ -253,7 +253,7 @@ class Verbs(ABC, Generic[R, P]):
             merge, key_columns = upsert_of(step.schema, join_cols, when_matched_update_all, when_not_matched_insert_all)
             return stage_merge(step, rows, merge, mode, unique=key_columns)
 
-        return self._apply(staged, txn, again=not is_stream(df))
+        return self._run_write(staged, txn, repeatable=not is_stream(df))
 
     def merge(
         self,
@@ -290,7 +290,7 @@ class Verbs(ABC, Generic[R, P]):
             rows = engines.of_frame(df)
             return stage_merge(_row_step(operation, arguments, runner, spark, rows, merge.words), rows, merge, mode)
 
-        return self._apply(staged, txn, again=not is_stream(df))
+        return self._run_write(staged, txn, repeatable=not is_stream(df))
 
     # --- metadata
 
@@ -337,7 +337,7 @@ class Verbs(ABC, Generic[R, P]):
 class CommittingVerbs(TableHandle, Verbs[CommitResult, CommitResult]):
     """Change a table, with one commit per call."""
 
-    def _apply(self, staged: Stage, txn: tuple[str, int] | None, *, again: bool | None = None) -> CommitResult:
+    def _run_write(self, staged: Stage, txn: tuple[str, int] | None, *, repeatable: bool | None = None) -> CommitResult:
         """Run a write and commit it.
 
         If a DELETE, UPDATE or MERGE matches no rows in the state that this handle holds, there is nothing to commit, and no commit would
@@ -351,9 +351,9 @@ class CommittingVerbs(TableHandle, Verbs[CommitResult, CommitResult]):
             return self._committed(staged, once)
         result = self._committed(staged)
         before = self._loaded.metadata_location
-        if again is None or result.snapshot_id is not None or self.refresh()._loaded.metadata_location == before:
+        if repeatable is None or result.snapshot_id is not None or self.refresh()._loaded.metadata_location == before:
             return result
-        if not again:
+        if not repeatable:
             text = f"Table {self._name} has changed since it was loaded, and the stream of rows has been consumed."
             raise ValidationException(text, hint="The table is refreshed now: pass the rows again.", table=self._name)
         return self._committed(staged)

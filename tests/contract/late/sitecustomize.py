@@ -49,7 +49,7 @@ def _install():
     run.work_on = late(run.work_on, "work")
     arrow_write.write_part = late(arrow_write.write_part, "arrow")
     staging.write_part = late(staging.write_part, "stage")
-    row_changes_tasks.write_changes = late(row_changes_tasks.write_changes, "changes")
+    row_changes_tasks.write_rows_and_positions = late(row_changes_tasks.write_rows_and_positions, "changes")
 
 
 if FOLDER:

@@ -31,10 +31,10 @@ def _install():
     from frazil.spark.dml import change_tasks as tasks
     from frazil.spark.dml import staging
 
-    write_changes, take_away, write_part = tasks.write_changes, tasks.take_away, staging.write_part
+    write_rows_and_positions, take_away, write_part = tasks.write_rows_and_positions, tasks.take_away, staging.write_part
 
     def failing_write(sink, batches):
-        found = list(write_changes(sink, batches))
+        found = list(write_rows_and_positions(sink, batches))
         if _first_attempt():
             _orphan(sink.write)
             _mark("write")
@@ -56,7 +56,7 @@ def _install():
             raise RuntimeError("injected after the rows were staged")
         yield from found
 
-    tasks.write_changes, tasks.take_away, staging.write_part = failing_write, failing_take, failing_stage
+    tasks.write_rows_and_positions, tasks.take_away, staging.write_part = failing_write, failing_take, failing_stage
 
 
 if FOLDER:

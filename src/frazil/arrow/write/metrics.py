@@ -135,7 +135,7 @@ def _column(
 
 
 @dataclass
-class _Gathered:
+class _ColumnCounts:
     """Hold the counts and bounds of one column so far."""
 
     values: int = 0
@@ -153,7 +153,7 @@ class BatchMetrics:
 
     def __init__(self, schema: Schema, config: MetricsConfig, *, only_nans: bool = False):
         self._schema, self._config, self._only_nans = schema, config, only_nans
-        self._found: dict[int, _Gathered] = {}
+        self._found: dict[int, _ColumnCounts] = {}
         self.records = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -184,7 +184,7 @@ class BatchMetrics:
             return
         if isinstance(type_, UnknownType):
             return
-        gathered = self._found.setdefault(field_id, _Gathered())
+        gathered = self._found.setdefault(field_id, _ColumnCounts())
         gathered.values += len(column)
         gathered.nulls += column.null_count
         if isinstance(type_, FLOATS):
@@ -196,7 +196,7 @@ class BatchMetrics:
             _widen(gathered, type_, column)
 
 
-def _widen(gathered: _Gathered, type_: IcebergType, column: pa.Array) -> None:
+def _widen(gathered: _ColumnCounts, type_: IcebergType, column: pa.Array) -> None:
     if len(column) == column.null_count:
         return
     if pa.types.is_fixed_size_binary(column.type):
@@ -211,7 +211,7 @@ def _widen(gathered: _Gathered, type_: IcebergType, column: pa.Array) -> None:
 
 def column_bounds(batches: Iterable[pa.Array], type_: IcebergType) -> tuple[Any, Any]:
     """Find the least and greatest value of a column in its batches; (None, None) when all values are null."""
-    gathered = _Gathered()
+    gathered = _ColumnCounts()
     for batch in batches:
         _widen(gathered, type_, batch)
     return gathered.lower, gathered.upper

@@ -154,7 +154,7 @@ class OrcFileWriter:
     """Write one ORC data file."""
 
     def __init__(self, sink: Any, schema: Schema, laid: Layout, settings: Mapping[str, Any], config: MetricsConfig):
-        self._schema, self._layout, self._sink = schema, laid, _Sink(sink)
+        self._schema, self._layout, self._sink = schema, laid, _GuardedSink(sink)
         self._writer = orc.ORCWriter(self._sink, **settings)
         self._metrics = BatchMetrics(schema, config)
 
@@ -182,7 +182,7 @@ class OrcFileWriter:
         return self._metrics.finish()
 
 
-class _Sink(io.RawIOBase):
+class _GuardedSink(io.RawIOBase):
     """Keep the errors of a sink until `check` raises them: pyarrow's ORC writer ends the process when its sink fails while it is closed."""
 
     def __init__(self, sink: Any):

@@ -143,9 +143,9 @@ def equal_columns(target: DataFrame, source: DataFrame, on: Column) -> list[tupl
         left, right = (None, None) if nulls is None else (_attribute(e.left()), _attribute(e.right()))
         if nulls is None or left is None or right is None:
             continue
-        for a, b in ((left, right), (right, left)):
-            if a in of_target and b in of_source:
-                pairs.append((of_target[a], of_source[b], nulls))
+        for target_id, source_id in ((left, right), (right, left)):
+            if target_id in of_target and source_id in of_source:
+                pairs.append((of_target[target_id], of_source[source_id], nulls))
     return pairs
 
 

@@ -90,7 +90,7 @@ class Report:
 
 
 @dataclass
-class _Gathered:
+class _CountedRows:
     """Collect what the first job reports: counts by operation, positions by data file, numbers of matched source rows."""
 
     rows: list[int] = field(default_factory=lambda: [0] * (MATCHED + 1))
@@ -128,12 +128,12 @@ def bitmap(places: np.ndarray) -> BitMap64:
     return BitMap64(array.array("Q", np.ascontiguousarray(places, np.uint64).tobytes()))
 
 
-def write_changes(sink: Sink, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def write_rows_and_positions(sink: Sink, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Run a task of the first job in a worker: write new rows and bitmaps, yield one report."""
     task = TaskContext.get()
-    here = Place(task.partitionId(), task.taskAttemptId(), 1) if task is not None else Place(workers=1)
-    gathered, files = _Gathered(), list[DataFile]()
-    with place(here):
+    this_task = Place(task.partitionId(), task.taskAttemptId(), 1) if task is not None else Place(workers=1)
+    gathered, files = _CountedRows(), list[DataFile]()
+    with place(this_task):
         rows = _new_rows(sink, gathered, batches)
         target = placed(sink.write)
         if sink.schema is None:
@@ -144,7 +144,7 @@ def write_changes(sink: Sink, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.
                 files = write(rows, target)
             except InvalidInput as e:
                 raise RuntimeError(f"FRAZIL_INPUT: {e}") from None
-    places = _write_places(f"{sink.folder}/places-{here.partition:05d}-{here.task}.arrow", sink.write.storage, gathered.bitmaps)
+    places = _write_places(f"{sink.folder}/places-{this_task.partition:05d}-{this_task.task}.arrow", sink.write.storage, gathered.bitmaps)
     again = task is not None and task.attemptNumber() > 0
     report = Report(
         places, tuple(files), tuple(gathered.rows), tuple(gathered.twice), gathered.matched.serialize() if gathered.matched else b"", again
@@ -152,7 +152,7 @@ def write_changes(sink: Sink, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.
     yield pa.record_batch({"report": pa.array([cloudpickle.dumps(report)], pa.binary())})
 
 
-def _new_rows(sink: Sink, gathered: _Gathered, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _new_rows(sink: Sink, gathered: _CountedRows, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the rows to write; count operations and collect positions on the way."""
     schema = None if sink.schema is None else to_arrow_schema(sink.schema)
     for batch in batches:

@@ -30,7 +30,7 @@ _KINDS = {  # the error of Spark's analyser about a filter: the kind of function
 
 
 @dataclass(frozen=True)
-class Asked:
+class GivenExpression:
     """Hold an expression as the caller gave it. `about`: what errors call it, as "Column z"; `column`: the one that it is assigned to."""
 
     value: Any
@@ -50,26 +50,26 @@ class Asked:
         return expression(self.value)
 
 
-def checked(frame: DataFrame, asked: Sequence[Asked], *, repeatable: bool = False) -> list[Column]:
+def checked(frame: DataFrame, expressions: Sequence[GivenExpression], *, repeatable: bool = False) -> list[Column]:
     """Return expressions over the columns of a frame as Columns. `repeatable`: they must be deterministic.
 
     Raises ParseError for texts that are no expression; InvalidInput for aggregate, window, generator and random functions. Names that the
     frame lacks are left to whoever computes the expression.
     """
-    columns = [a.checked(frame.sparkSession) for a in asked]
+    columns = [e.checked(frame.sparkSession) for e in expressions]
     if not columns or _needs_other_rows(frame, F.struct(*columns)) is None:
         kinds: list[str | None] = [None] * len(columns)
     else:
         kinds = [_needs_other_rows(frame, c) for c in columns]
-    for a, kind in zip(asked, kinds, strict=True):
+    for given, kind in zip(expressions, kinds, strict=True):
         if kind is not None:
             hint = "Compute it in a frame first, and merge that."
-            raise InvalidInput(f"{a.about}: {kind} functions are not allowed, as each row is decided by itself: {a}.", hint=hint)
+            raise InvalidInput(f"{given.about}: {kind} functions are not allowed, as each row is decided by itself: {given}.", hint=hint)
     if repeatable and columns:
-        for a, same in zip(asked, _repeatable(frame, columns), strict=True):
-            if not same:
+        for given, deterministic in zip(expressions, _repeatable(frame, columns), strict=True):
+            if not deterministic:
                 hint = "Put its result into a column of the source."
-                raise InvalidInput(f"{a.about}: non-deterministic functions are not allowed: {a}.", hint=hint)
+                raise InvalidInput(f"{given.about}: non-deterministic functions are not allowed: {given}.", hint=hint)
     return columns
 
 

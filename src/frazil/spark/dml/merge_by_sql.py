@@ -107,8 +107,8 @@ def _refuse_quoted_columns(merge: Merge, schema: Schema, source: DataFrame | Sta
     target = columns_of(schema)
     sides = [(".".join(identifier_parts(merge.target_alias)[n:]), target) for n in range(len(identifier_parts(merge.target_alias)))]
     column_of = columns_of_sides([*sides, (merge.source_alias, of_source)])
-    for given in (merge.on, *(v for c in merge.clauses for v in (c.condition, *(x for _, x in c.assignments)))):
-        refuse_columns(given, column_of)
+    for value in (merge.on, *(v for c in merge.clauses for v in (c.condition, *(x for _, x in c.assignments)))):
+        refuse_columns(value, column_of)
 
 
 def _full_names(type_: s.StructType, around: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
@@ -189,8 +189,8 @@ class _Writing:
         """Write new rows and the positions of changed rows; a small source in two parts, matches first, then inserts."""
         job, merge = self.job, self.merge
         on = expression(merge.on)
-        inserts, others = merge.of(When.NOT_MATCHED), len(merge.clauses) - len(merge.of(When.NOT_MATCHED))
-        if not others:
+        inserts, other_clauses = merge.of(When.NOT_MATCHED), len(merge.clauses) - len(merge.of(When.NOT_MATCHED))
+        if not other_clauses:
             self._insert(self.source.join(job.target, on, "left_anti"))
         elif self._is_small and not merge.of(When.NOT_MATCHED_BY_SOURCE):
             with as_input():

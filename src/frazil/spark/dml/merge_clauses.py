@@ -13,8 +13,8 @@ from pyspark.sql import types as s
 from frazil.errors import InvalidInput
 from frazil.rows.clauses import Clause, Do, Merge, When
 from frazil.spark.dml.analysed import as_input, at, bound_to, columns_by_id, expression
-from frazil.spark.dml.checked import Asked, checked
-from frazil.spark.dml.new_values import Given, Matched, NewColumns, asked_of
+from frazil.spark.dml.checked import GivenExpression, checked
+from frazil.spark.dml.new_values import Given, Matched, NewColumns, given_expressions
 from frazil.spark.dml.row_changes import FILE, NUMBER
 from frazil.spark.host.jvm import is_classic
 from frazil.spec import types as i
@@ -41,7 +41,7 @@ class Clauses:
         """Check all conditions and values, even of clauses that no row reaches. Raises InvalidInput, ParseError
         or SchemaMismatch."""
         both = self.target.join(self.source)
-        on = checked(both, [Asked(self.merge.on, "MERGE: ON")], repeatable=True)[0]
+        on = checked(both, [GivenExpression(self.merge.on, "MERGE: ON")], repeatable=True)[0]
         with as_input():
             assert self.target.join(self.source, on).schema is not None
         for when in When:
@@ -51,10 +51,11 @@ class Clauses:
     def _check_kind(self, when: When, clauses: Sequence[Clause], frame: DataFrame) -> None:
         """Check the clauses of one kind."""
         side = self.side(when, frame)
-        conditions = [Asked(c.condition, f"MERGE: the condition of {c.when.value.upper()}") for c in clauses if not c.is_unconditional]
+        about = f"MERGE: the condition of {when.value.upper()}"
+        conditions = [GivenExpression(c.condition, about) for c in clauses if not c.is_unconditional]
         checked(side, conditions, repeatable=True)
-        given = {n: self.given(c, self._source_of(c, frame)) for n, c in enumerate(clauses) if c.do is not Do.DELETE}
-        checked(side, [a for n, g in given.items() if not clauses[n].takes_all for a in asked_of(g)])
+        assignments = {n: self.given(c, self._source_of(c, frame)) for n, c in enumerate(clauses) if c.do is not Do.DELETE}
+        checked(side, [e for n, given in assignments.items() if not clauses[n].takes_all for e in given_expressions(given)])
         self.act(frame, clauses, when is When.NOT_MATCHED)
         self.values(frame, clauses)
 
@@ -116,8 +117,8 @@ class Clauses:
         keeps the columns that the source lacks."""
         missing: list[str] = []
         fields = [f for f in self.source.schema.fields if f.name != NUMBER]
-        have = [(f.name, f.dataType, at(source, n)) for n, f in enumerate(fields)]
-        pairs = tuple(self._matched(self.schema.fields, have, (), missing, self.merge.merge_schema and clause.updates))
+        given = [(f.name, f.dataType, at(source, n)) for n, f in enumerate(fields)]
+        pairs = tuple(self._matched(self.schema.fields, given, (), missing, self.merge.merge_schema and clause.updates))
         if missing and not self.merge.merge_schema:
             raise InvalidInput(
                 f"MERGE: the source lacks columns of the target: {', '.join(missing)}.",
@@ -126,16 +127,16 @@ class Clauses:
         return Given(pairs)
 
     def _matched(
-        self, want: Sequence[i.NestedField], have: Sequence[Named], path: tuple[i.NestedField, ...], missing: list[str], members: bool
+        self, wanted: Sequence[i.NestedField], given: Sequence[Named], path: tuple[i.NestedField, ...], missing: list[str], members: bool
     ) -> Iterator[tuple[tuple[i.NestedField, ...], Any]]:  # fmt: skip
         """Yield (path, value) of the wanted columns that the source has; the names of others are added to `missing`. `members`: of a struct
         only the members that the source has are assigned."""
-        for f in want:
-            near = [h for h in have if h[0] == f.name]
-            near = near or [h for h in have if not self.case_sensitive and h[0].lower() == f.name.lower()]
+        for f in wanted:
+            near = [c for c in given if c[0] == f.name]
+            near = near or [c for c in given if not self.case_sensitive and c[0].lower() == f.name.lower()]
             full = ".".join(p.name for p in (*path, f))
             if len(near) > 1:
-                raise InvalidInput(f"MERGE: the source has several columns {full}: {', '.join(h[0] for h in near)}.")
+                raise InvalidInput(f"MERGE: the source has several columns {full}: {', '.join(c[0] for c in near)}.")
             if not near:
                 missing.append(full)
                 continue

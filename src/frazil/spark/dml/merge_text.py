@@ -35,8 +35,8 @@ def as_texts(frame: DataFrame, schema: Schema, merge: Merge) -> Merge | None:
     sides = {When.MATCHED: joined, When.NOT_MATCHED: frame, When.NOT_MATCHED_BY_SOURCE: target}
     texts_by_kind = {}
     for when in When:
-        asked = [v for c in merge.of(when) for v in (c.condition, *(x for _, x in c.assignments)) if isinstance(v, Column)]
-        texts = texts_of(sides[when], asked, {TARGET: target, SOURCE: frame})
+        columns = [v for c in merge.of(when) for v in (c.condition, *(x for _, x in c.assignments)) if isinstance(v, Column)]
+        texts = texts_of(sides[when], columns, {TARGET: target, SOURCE: frame})
         if not all(_is_parsed(t) for t in texts):
             return None
         texts_by_kind[when] = iter(texts)

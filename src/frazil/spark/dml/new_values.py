@@ -19,7 +19,7 @@ from frazil.expr.literals import typed_literal
 from frazil.expr.nodes import Literal
 from frazil.rows.assign import as_expression, meant_as_constant, refuse_element, refuse_partial
 from frazil.spark.dml.analysed import analysed, bound_to, expression
-from frazil.spark.dml.checked import Asked
+from frazil.spark.dml.checked import GivenExpression
 from frazil.spark.types.safe_casts import castable, misfit, not_taken
 from frazil.spark.types.spark_types import from_spark, spark_type
 from frazil.spark.write.conform_frame import absent_column, fitted_column, refused
@@ -101,13 +101,13 @@ class NewColumns:
 
         Raises InvalidInput for wrong expressions, SchemaMismatch, which lists every mismatch, for values that do not fit.
         """
-        asked = [(path, v) for path, v in given.pairs if not _is_default(v)]
-        read = [_read(v, path) for path, v in asked]
-        exprs = self._bound(asked, [c for c, _ in read])
-        types = [f.dataType for f in analysed(self.frame, exprs).schema.fields] if exprs else []
+        expressions = [(path, v) for path, v in given.pairs if not _is_default(v)]
+        read = [_read(v, path) for path, v in expressions]
+        bound = self._bound(expressions, [column for column, _ in read])
+        types = [f.dataType for f in analysed(self.frame, bound).schema.fields] if bound else []
         assigned = {
             path[-1].field_id: self._fit(c, t, path, origin)
-            for (path, _), c, t, (_, origin) in zip(asked, exprs, types, read, strict=True)
+            for (path, _), c, t, (_, origin) in zip(expressions, bound, types, read, strict=True)
         }
         for path, _ in given.pairs:
             if path[-1].field_id not in assigned:
@@ -117,12 +117,12 @@ class NewColumns:
             raise refused("The new values do", self.problems)
         return columns
 
-    def _bound(self, asked: Sequence[tuple[tuple[i.NestedField, ...], Any]], columns: Sequence[Column]) -> list[Column]:
+    def _bound(self, expressions: Sequence[tuple[tuple[i.NestedField, ...], Any]], columns: Sequence[Column]) -> list[Column]:
         """Resolve the expressions against the frame. Raises InvalidInput that names the column whose value is wrong."""
         try:
             return bound_to(self.frame, columns)
         except InvalidInput:
-            for (path, value), column in zip(asked, columns, strict=True):
+            for (path, value), column in zip(expressions, columns, strict=True):
                 try:
                     bound_to(self.frame, [column])
                 except ValidationError as e:
@@ -160,9 +160,9 @@ class NewColumns:
         return _checked(c, to, name) if _may_overflow(have, to) else c.cast(to)
 
 
-def asked_of(given: Given) -> list[Asked]:
+def given_expressions(given: Given) -> list[GivenExpression]:
     """Return the expressions among assignments, to be checked."""
-    return [Asked(v, f"Column {_name(path)}", _name(path)) for path, v in given.pairs if not _is_default(v)]
+    return [GivenExpression(v, f"Column {_name(path)}", _name(path)) for path, v in given.pairs if not _is_default(v)]
 
 
 def _type_in_spark(want: i.IcebergType, time: bool) -> s.DataType | None:

@@ -49,8 +49,8 @@ from frazil.spark.dml.change_tasks import (
     Touched,
     take_away,
 )
-from frazil.spark.dml.checked import Asked, checked
-from frazil.spark.dml.new_values import Given, NewColumns, asked_of, failed
+from frazil.spark.dml.checked import GivenExpression, checked
+from frazil.spark.dml.new_values import Given, NewColumns, failed, given_expressions
 from frazil.spark.dml.staging import folder_of, remove, shared
 from frazil.spark.host.interruptible import interruptible
 from frazil.spark.host.settings import sensitivity, temporarily
@@ -84,7 +84,7 @@ def delete(spark: Any, planned: Planned, where: Any, context_of: ContextOf, *, c
     with sensitivity(spark, case_sensitive) as sensitive:
         schema = planned(AlwaysFalse()).schema
         refuse_columns(where, columns_of(schema))
-        where = checked(shadow(spark, schema), [Asked(where, "The condition")])[0]
+        where = checked(shadow(spark, schema), [GivenExpression(where, "The condition")])[0]
         plan, predicate = pruned(spark, planned, where, schema, sensitive)
         job = Job.of(spark, plan, context_of(plan), predicate, "delete", whole=False)
         with as_input():
@@ -106,8 +106,8 @@ def update(
             refuse_columns(text, columns_of(schema))
         given = Given.of(schema, tuple(assignments.items()), sensitive)
         empty = shadow(spark, schema)
-        where = checked(empty, [Asked(True if where is None else where, "The condition")])[0]
-        checked(empty, asked_of(given))
+        where = checked(empty, [GivenExpression(True if where is None else where, "The condition")])[0]
+        checked(empty, given_expressions(given))
         if len(empty.columns) == len(schema.fields):
             NewColumns(empty, schema, columns_by_id(empty, schema), sensitive, time_enabled(spark)).columns(given)
         plan, predicate = pruned(spark, planned, where, schema, sensitive)
@@ -244,7 +244,7 @@ class Job:
             frame, settings = self._spread(frame, inserts)
         sink = Sink(write, folder_of(write), self.plan.schema if new_rows else None, numbered)
         with temporarily(self.spark, settings) if settings else contextlib.nullcontext():
-            job = frame.mapInArrow(guarded(change_tasks.__name__, "write_changes", sink), _REPORT)
+            job = frame.mapInArrow(guarded(change_tasks.__name__, "write_rows_and_positions", sink), _REPORT)
             rows = interruptible(self.spark, job.collect)
         reports = [cloudpickle.loads(bytes(r["report"])) for r in rows]
         self.reports += reports
@@ -257,13 +257,13 @@ class Job:
         """
         write = self.context.write
         names = frame.columns[: len(frame.columns) - len(self.plan.schema.fields)]
-        asked = distribution_of(self.kind, self.plan.metadata, write.options) or "hash"
+        distribution = distribution_of(self.kind, self.plan.metadata, write.options) or "hash"
         fields = self.plan.schema.fields
         by_place = Schema(*(replace(f, name=f"{_NEW}{n}") for n, f in enumerate(fields)))  # names may contain dots or differ only in case
         frame = frame.toDF(*names, *(f.name for f in by_place.fields))
-        to = replace(write, schema=by_place, options=replace(write.options, distribution_mode=asked))
+        to = replace(write, schema=by_place, options=replace(write.options, distribution_mode=distribution))
         settings: Mapping[str, str] = {}
-        if asked == "hash" and write.spec.unpartitioned:
+        if distribution == "hash" and write.spec.unpartitioned:
             to = replace(to, options=replace(to.options, distribution_mode="none"))
             frame = rebalanced(self.spark, frame, [] if inserts else [FILE])
             settings = {ADVISORY: str(advisory_size(self.spark, write, write.properties))}

@@ -128,8 +128,8 @@ def _located(options: Mapping[str, Any]) -> ReadTarget:
 
 def _unknown_here(error: NotFound, options: Mapping[str, Any]) -> NotFound:
     """Say what to do where a name may be known to the session only."""
-    given = {str(k).lower(): v for k, v in options.items()}
-    if "/" in str(given.get("path", "")) or any(k.startswith("catalog.") for k in given):
+    by_name = {str(k).lower(): v for k, v in options.items()}
+    if "/" in str(by_name.get("path", "")) or any(k.startswith("catalog.") for k in by_name):
         return error
     return type(error)(error.message, hint=_UNKNOWN, **error.facts)
 

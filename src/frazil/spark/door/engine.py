@@ -75,23 +75,23 @@ def refresh_views(loaded: LoadedTable) -> None:
 
 
 def stream_writer(
-    frame: Any, backend: CatalogBackend | None, loaded: LoadedTable, name: str, given: Mapping[str, Any]
+    frame: Any, backend: CatalogBackend | None, loaded: LoadedTable, name: str, sink_arguments: Mapping[str, Any]
 ) -> writer.TableStreamWriter:
-    """Return the stream writer that `write_stream` returns. `given`: the fields of `writer.SinkArguments`."""
+    """Return the stream writer that `write_stream` returns. `sink_arguments`: the fields of `writer.SinkArguments`."""
     table = sink_table(backend, loaded, name)
     _check_frame(frame)
     return writer.TableStreamWriter(
-        frame, name, writer.SinkArguments(**given), lambda own, rows, typed: writer.start(own, rows, table, typed)
+        frame, name, writer.SinkArguments(**sink_arguments), lambda own, rows, typed: writer.start(own, rows, table, typed)
     )
 
 
-def stream_writer_of_many(frame: Any, given: Mapping[str, Any], of_tables: Mapping[str, Any]) -> writer.TableStreamWriter:
+def stream_writer_of_many(frame: Any, sink_arguments: Mapping[str, Any], of_tables: Mapping[str, Any]) -> writer.TableStreamWriter:
     """Return the stream writer that `catalog.write_stream` returns. `of_tables`: the fields of `many_tables.ManyTables`."""
     tables = many_tables.ManyTables(**of_tables, engine_of=engine_on, shown=refresh_views)
     _check_frame(frame)
     name = f"named by column {tables.table_column}"
     begin = lambda own, rows, typed: many_tables.start_many(own, rows, tables, typed)
-    return writer.TableStreamWriter(frame, name, writer.SinkArguments(**given), begin)
+    return writer.TableStreamWriter(frame, name, writer.SinkArguments(**sink_arguments), begin)
 
 
 def _check_frame(frame: Any) -> None:
@@ -173,9 +173,9 @@ class SparkEngine:
         """Stage the source of a MERGE for the time of a block: DataFrames and large Arrow frames in files beside the table, or in memory
         where tasks run in this process."""
         folder = folder_of(write)
-        here = runs_in_driver(self.spark)
+        in_driver = runs_in_driver(self.spark)
         if is_spark_frame(frame):
-            if here and (collected := collect(frame, folder)) is not None:
+            if in_driver and (collected := collect(frame, folder)) is not None:
                 yield _held_here(frame, collected)
                 return
             try:
@@ -184,7 +184,7 @@ class SparkEngine:
                 remove(folder, write.storage)
             return
         with stage_in_process(frame, like=like, case_sensitive=case_sensitive) as source:
-            if here or source.nbytes <= WITH_TASKS:
+            if in_driver or source.nbytes <= WITH_TASKS:
                 yield ReadySource.of(source)
                 return
             with on_storage(source, folder, write.storage) as shared:
@@ -202,8 +202,8 @@ class SparkEngine:
 
     def _frame(self, reading: RowsReading) -> DataFrame:
         """Plan a read, pruned by what Frazil understands of its filter; Spark applies the whole filter."""
-        spark, given = self.spark, reading.case_sensitive
-        sensitive = is_case_sensitive(spark, given)
+        spark, case_sensitive = self.spark, reading.case_sensitive
+        sensitive = is_case_sensitive(spark, case_sensitive)
         reading = replace(reading.following(lambda: self.write_audit_publish().branch), case_sensitive=sensitive)
         where = None if isinstance(reading.row_filter, AlwaysTrue) else reading.row_filter
         pruning: Predicate = AlwaysTrue()
@@ -212,12 +212,12 @@ class SparkEngine:
             pruning, zone = native_read.pruning(spark, where, reading.snapshot_and_schema()[1], sensitive)
         plan = reading.plan(pruning, zone, logged=False)
         is_logged = reading.appends is None and reading.limit is None
-        with sensitivity(spark, given):  # Spark looks the filter's names up
+        with sensitivity(spark, case_sensitive):  # Spark looks the filter's names up
             frame = native_read.read(
                 spark, plan, projection=reading.projection(), storage=reading.storage, where=where, limit=reading.limit,
                 on_run=partial(log_plan, plan) if is_logged else None,
             )  # fmt: skip
-            if given is not None:
+            if case_sensitive is not None:
                 _ = frame.columns  # Spark Connect resolves names only when it must: here, while the setting holds
             return frame
 
@@ -225,12 +225,12 @@ class SparkEngine:
     def read_changes(self, reading: ChangesReading) -> DataFrame:
         """Return a DataFrame of a changelog. Spark applies the filter, after deleted and inserted rows were paired; what Frazil understands
         of it prunes files."""
-        spark, given = self.spark, reading.case_sensitive
-        reading = replace(reading, case_sensitive=is_case_sensitive(spark, given))
+        spark, case_sensitive = self.spark, reading.case_sensitive
+        reading = replace(reading, case_sensitive=is_case_sensitive(spark, case_sensitive))
         where = None if isinstance(reading.row_filter, AlwaysTrue) else reading.row_filter
         pruning = AlwaysTrue() if where is None else native_read.pruning_predicate(spark, where, reading.schema, reading.is_sensitive)
         plan = reading.plan(reading.decided_first(pruning))
-        with sensitivity(spark, given):  # Spark looks the filter's names up
+        with sensitivity(spark, case_sensitive):  # Spark looks the filter's names up
             return changelog_frame.changes_frame(
                 spark, plan, projection=reading.projection(), storage=reading.storage, options=reading.matching(), where=where,
                 limit=reading.limit,

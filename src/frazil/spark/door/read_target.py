@@ -94,29 +94,29 @@ def read_request(options: Mapping[str, Any], zone: str = "UTC") -> ReadRequest:
 
     Raises InvalidInput for unknown and contradictory options, Unsupported for options of Java Iceberg that Frazil does not serve.
     """
-    given = _given(options)
-    path = given.pop("path", "")
+    by_name = _by_name(options)
+    path = by_name.pop("path", "")
     if not path:
         raise InvalidInput('format("iceberg") needs a table: load("db.events") or load("/path/to/events").')
     catalog = {str(k)[len(_CATALOG) :]: str(v) for k, v in options.items() if str(k).lower().startswith(_CATALOG)}
-    for key in given:
+    for key in by_name:
         if reason := _REFUSED.get(key) or ("it belongs to streams" if key.startswith(("streaming-", "async-")) else None):
             raise Unsupported(f"Read option {key!r} is not supported here: {reason}.")
         if not key.startswith(_CATALOG) and key not in (*_SELECTORS, *_RANGE, *_HINTS, *SPLIT_OPTIONS):
             known = ", ".join(sorted((*_SELECTORS, *_RANGE, *_HINTS, *SPLIT_OPTIONS, "catalog.<key>")))
             near = difflib.get_close_matches(key, (*_SELECTORS, *_RANGE, *_HINTS, *SPLIT_OPTIONS), 1, 0.8)
             raise InvalidInput(f"Unknown read option {key!r}.{f' Did you mean {near[0]!r}?' if near else ''}", hint=f"Known: {known}.")
-    _check_hints(given)
-    selectors = selector_options({k: v for k, v in given.items() if k in _SELECTORS}, zone)
-    split = {k: v for k, v in given.items() if k in SPLIT_OPTIONS}
-    start, end, start_ms, end_ms = (_number(given, k) for k in _RANGE)
+    _check_hints(by_name)
+    selectors = selector_options({k: v for k, v in by_name.items() if k in _SELECTORS}, zone)
+    split = {k: v for k, v in by_name.items() if k in SPLIT_OPTIONS}
+    start, end, start_ms, end_ms = (_number(by_name, k) for k in _RANGE)
     request = ReadRequest(path, selectors, start, end, start_ms, end_ms, split, catalog)
     if re.split(r"[.#,]", path.lower())[-1] != CHANGES:
         _check_rows(request)
     return request
 
 
-def _given(options: Mapping[str, Any]) -> dict[str, str]:
+def _by_name(options: Mapping[str, Any]) -> dict[str, str]:
     """Return options by their names in lower case with dashes. Raises InvalidInput for an option with two different values."""
     by_name: dict[str, str] = {}
     for key, value in options.items():
@@ -126,14 +126,14 @@ def _given(options: Mapping[str, Any]) -> dict[str, str]:
     return by_name
 
 
-def _check_hints(given: Mapping[str, str]) -> None:
+def _check_hints(options: Mapping[str, str]) -> None:
     """Check the values of options that have no effect here. Raises InvalidInput."""
-    for key in (k for k in _HINTS if k in given):
+    for key in (k for k in _HINTS if k in options):
         if key == "batch-size":
-            if not given[key].strip().isdigit() or int(given[key]) == 0:
-                raise InvalidInput(f"Read option {key!r} is a whole number above 0, not {given[key]!r}.")
-        elif given[key].strip().lower() not in ("true", "false"):
-            raise InvalidInput(f"Read option {key!r} is true or false, not {given[key]!r}.")
+            if not options[key].strip().isdigit() or int(options[key]) == 0:
+                raise InvalidInput(f"Read option {key!r} is a whole number above 0, not {options[key]!r}.")
+        elif options[key].strip().lower() not in ("true", "false"):
+            raise InvalidInput(f"Read option {key!r} is true or false, not {options[key]!r}.")
 
 
 def _check_rows(request: ReadRequest) -> None:
@@ -148,9 +148,9 @@ def _check_rows(request: ReadRequest) -> None:
         raise InvalidInput(text)
 
 
-def _number(given: Mapping[str, str], key: str) -> int | None:
+def _number(options: Mapping[str, str], key: str) -> int | None:
     """Return the whole number of an option, None where it is not given. Raises InvalidInput for another text."""
-    if (text := given.get(key)) is None:
+    if (text := options.get(key)) is None:
         return None
     if not text.strip().lstrip("+-").isdigit():
         raise InvalidInput(f"Option {key} takes a whole number, not {text!r}.")

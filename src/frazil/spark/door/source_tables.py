@@ -88,10 +88,10 @@ def _plain(location: str) -> str:
 
 
 def _values(path: str, columns: tuple[str, ...], name: str) -> dict[str, str | None]:
-    found = folder_values(path)
-    if missing := [c for c in columns if c not in found]:
+    values = folder_values(path)
+    if missing := [c for c in columns if c not in values]:
         raise Unsupported(
             f"{path} of table {name} does not lie in a folder {missing[0]}=…, so its partition is not known.",
             hint="Partitions with locations of their own cannot be taken over.", file=path,
         )  # fmt: skip
-    return {c: found[c] for c in columns}
+    return {c: values[c] for c in columns}

@@ -67,8 +67,8 @@ def _alias_error(text: str) -> ParseError:
 def _parse_error(text: str, spark_message: str) -> ParseError:
     """Return Frazil's own error if it is about the same position as Spark's, else Spark's: Spark's grammar has more words than Frazil's, so
     Frazil's parser may stop at a word that is not the mistake."""
-    found = _SPARK_POSITION.search(spark_message)
-    position = None if found is None else sum(len(line) + 1 for line in text.split("\n")[: int(found[1]) - 1]) + int(found[2])
+    place = _SPARK_POSITION.search(spark_message)
+    position = None if place is None else sum(len(line) + 1 for line in text.split("\n")[: int(place[1]) - 1]) + int(place[2])
     try:
         parse(text)
     except ParseError as own_error:

@@ -68,7 +68,7 @@ def guarded(module: str, function: str, *arguments: Any) -> Callable[[Iterator[p
     """
     from pyspark import cloudpickle
 
-    here, payload = frazil_version(), cloudpickle.dumps(arguments)
+    version, payload = frazil_version(), cloudpickle.dumps(arguments)
 
     def task(batches: Any) -> Any:
         import importlib
@@ -78,14 +78,14 @@ def guarded(module: str, function: str, *arguments: Any) -> Callable[[Iterator[p
         try:
             workers = importlib.import_module("frazil.spark.host.workers")
             version_there = workers.frazil_version()
-            call: Any = getattr(importlib.import_module(module), function) if version_there == here else None
+            call: Any = getattr(importlib.import_module(module), function) if version_there == version else None
         except ImportError as e:
             raise RuntimeError(
-                f"FRAZIL_WORKER: the Python of a Spark worker ({worker.executable}) cannot import Frazil {here}: {e}. "
+                f"FRAZIL_WORKER: the Python of a Spark worker ({worker.executable}) cannot import Frazil {version}: {e}. "
                 "Install frazil there, or ship a packed environment (spark.archives and PYSPARK_PYTHON)."
             ) from None
-        if version_there != here:
-            raise RuntimeError(f"FRAZIL_WORKER: a Spark worker ({worker.executable}) has Frazil {version_there}, the driver has {here}.")
+        if version_there != version:
+            raise RuntimeError(f"FRAZIL_WORKER: a Spark worker ({worker.executable}) has Frazil {version_there}, the driver has {version}.")
         workers.prepare()
         yield from call(*pickle.loads(payload), batches)
 

@@ -78,8 +78,8 @@ def scan_groups(
                 group.rows.append(n)
                 grouped.add(n)
         if len(grouped) < len(paths):
-            rest = [n for n in range(len(paths)) if n not in grouped]
-            arrow.append(planned.chosen(rest))
+            for_arrow = [n for n in range(len(paths)) if n not in grouped]
+            arrow.append(planned.chosen(for_arrow))
     return list(native.values()), arrow
 
 

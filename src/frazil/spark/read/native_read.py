@@ -221,9 +221,10 @@ def projected(frame: DataFrame, columns: Schema, projection: Schema) -> DataFram
 def _merged(groups: Sequence[ScanGroup], wanted: _Wanted) -> list[list[ScanGroup]]:
     """Put together groups that one scan can read. They differ in partition spec only, and no column depends on the spec."""
     together: dict[Any, list[ScanGroup]] = {}
-    for g in groups:
-        by_spec = g.constants or wanted.metadata_names & {"_spec_id", "_partition"}
-        together.setdefault((g.file_names, g.constants, g.planned.spec_id if by_spec else None, g.deletes), []).append(g)
+    for group in groups:
+        by_spec = group.constants or wanted.metadata_names & {"_spec_id", "_partition"}
+        spec_id = group.planned.spec_id if by_spec else None
+        together.setdefault((group.file_names, group.constants, spec_id, group.deletes), []).append(group)
     return list(together.values())
 
 
@@ -285,8 +286,8 @@ def _scan(
     def column(f: i.NestedField) -> Column:
         barrier = _needs_barrier(f, group)
         if quick_column is None or f.doc or f.field_id not in sources or f.field_id in shape.opaque or is_rebuilt(f.field_type):
-            made = value(f)
-            return named_as(F.nanvl(made, made) if barrier else made, f)
+            computed = value(f)
+            return named_as(F.nanvl(computed, computed) if barrier else computed, f)
         return quick_column(back_quoted([sources[f.field_id]]), f.name, barrier)
 
     return scan.select(*map(column, wanted.columns), *(_metadata_column(f, group) for f in wanted.metadata_columns))

@@ -42,8 +42,8 @@ def _split(location: str) -> tuple[str, str]:
     """Split a location into scheme and authority, and path, in which doubled slashes and `/./` are collapsed, as in Hadoop's Path."""
     if scheme_of(location) == "file":
         return "file:", collapsed(local_path_of(location))
-    scheme, _, rest = location.partition("://")
-    authority, slash, path = rest.partition("/")
+    scheme, _, after_scheme = location.partition("://")
+    authority, slash, path = after_scheme.partition("/")
     return f"{scheme}://{authority}", collapsed(slash + path)
 
 

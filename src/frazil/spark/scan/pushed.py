@@ -47,7 +47,7 @@ def filters_of(expressions: Any) -> list[Pushed]:
     for place in range(expressions.length()):
         expression = expressions.apply(place)
         try:
-            reader = _Reader(expression, msgspec.json.decode(expression.toJSON()))
+            reader = _CatalystReader(expression, msgspec.json.decode(expression.toJSON()))
             predicate = reader.node(())
         except _Unknown:
             continue
@@ -60,7 +60,7 @@ def filters_of(expressions: Any) -> list[Pushed]:
 
 
 @dataclass(eq=False)
-class _Reader:
+class _CatalystReader:
     """Convert one Catalyst expression. `nodes`: its JSON, a list in which each node stands before its children. `expression`: the JVM's
     object, which is used where the JSON is ambiguous: dates and timestamps, and the values of InSet."""
 

@@ -57,7 +57,7 @@ def write_stream_files(
     _check_watermark(frame, chosen, place.columns)
     commit = announce.FolderCommit(place, chosen)
     commit.check()
-    batches = _Batches(frame, commit, {_WRITER_OPTIONS[k.replace("_", "-").lower()]: v for k, v in of_writer.items()}, on_rewind)
+    batches = _FolderBatches(frame, commit, {_WRITER_OPTIONS[k.replace("_", "-").lower()]: v for k, v in of_writer.items()}, on_rewind)
     return FilesStreamWriter(frame, commit).foreachBatch(batches.write)
 
 
@@ -80,7 +80,7 @@ def _check_watermark(frame: DataFrame, options: PartitionCommitOptions, columns:
 
 
 @dataclass(frozen=True)
-class _Batches:
+class _FolderBatches:
     """Write the batches of a query (the function for foreachBatch)."""
 
     frame: DataFrame

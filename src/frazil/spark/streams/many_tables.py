@@ -54,7 +54,7 @@ def start_many(writer: Any, frame: DataFrame, tables: ManyTables, given: SinkArg
         tables.places.parts(tables.set_aside_table)
     at = _table_column(frame, tables.table_column)
     sink = ManyTablesSink(tables.places, checked, "", dict(given.snapshot_properties), tables.on_tables, tables.shown, given.case_sensitive)
-    return writer.outputMode(output).foreachBatch(_Batches(sink, at, tables.engine_of, frame.sparkSession)).start()
+    return writer.outputMode(output).foreachBatch(_RoutedBatches(sink, at, tables.engine_of, frame.sparkSession)).start()
 
 
 def _table_column(frame: DataFrame, name: str) -> int:
@@ -68,7 +68,7 @@ def _table_column(frame: DataFrame, name: str) -> int:
     return at
 
 
-class _Batches:
+class _RoutedBatches:
     """Write the batches of a query (the function for foreachBatch)."""
 
     def __init__(self, sink: ManyTablesSink, at: int, engine_of: Callable[[Any], Engine], owner: Any):

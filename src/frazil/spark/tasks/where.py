@@ -25,13 +25,13 @@ _LOCAL = re.compile(r"local(\[(\d+|\*)\])?")  # not local[n,tries]: who asks for
 
 def runs_in_driver(spark: Any) -> bool:
     """Tell whether tasks that work from file to file run in the driver's Python. Raises InvalidInput for an unknown value of `RUN_IN`."""
-    asked = str(spark.conf.get(RUN_IN, None) or "auto").lower()
-    if asked not in _CHOICES:
-        raise InvalidInput(f"{RUN_IN} is {asked!r}.", hint=f"Set it to one of {', '.join(_CHOICES)}.")
-    if asked == "auto":
+    choice = str(spark.conf.get(RUN_IN, None) or "auto").lower()
+    if choice not in _CHOICES:
+        raise InvalidInput(f"{RUN_IN} is {choice!r}.", hint=f"Set it to one of {', '.join(_CHOICES)}.")
+    if choice == "auto":
         is_classic = default_parallelism(spark) is not None  # with Spark Connect the master is the server's
         return is_classic and _LOCAL.fullmatch(str(spark.conf.get("spark.master", ""))) is not None
-    return asked == "driver"
+    return choice == "driver"
 
 
 def runner_of(spark: Any, metadata: TableMetadata, storage: Storage) -> Runner:

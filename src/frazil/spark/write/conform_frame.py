@@ -44,10 +44,10 @@ def conform(df: DataFrame, schema: Schema, options: WriteOptions, *, case_sensit
     return by_place.select(*conformed)
 
 
-def refused(what: str, problems: Sequence[Problem]) -> SchemaMismatch:
-    """Return a SchemaMismatch with a line per problem. `what`: how the message begins, "The frame does" or "The new values do"."""
+def refused(subject: str, problems: Sequence[Problem]) -> SchemaMismatch:
+    """Return a SchemaMismatch with a line per problem. `subject`: how the message begins, "The frame does" or "The new values do"."""
     lines = "\n".join(f"  {p.column}: {p.text}" for p in problems)
-    return SchemaMismatch(f"{what} not fit the table:\n{lines}\n", hint=hints(problems), columns=[p.column for p in problems])
+    return SchemaMismatch(f"{subject} not fit the table:\n{lines}\n", hint=hints(problems), columns=[p.column for p in problems])
 
 
 def _matched(
@@ -95,8 +95,8 @@ def fitted_column(c: Column, have: s.DataType, f: i.NestedField, path: str, case
 
 def _uuid(value: bytes) -> str:
     """Return the text of a UUID."""
-    h = value.hex()
-    return "-".join((h[:8], h[8:12], h[12:16], h[16:20], h[20:]))
+    digits = value.hex()
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
 def _type(type_: i.IcebergType, path: str) -> s.DataType:

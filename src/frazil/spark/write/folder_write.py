@@ -191,21 +191,21 @@ class _Written:
 
 def _adopt_all(local: str, context: WriteContext, rows: Spread, moved: list[str]) -> list[DataFile]:
     """Adopt all files of the staging folder, in the order of their tasks. The final paths of files that were moved are added to `moved`."""
-    written = sorted(_written(local, rows), key=lambda w: (w.part, w.path))
+    written = sorted(_written(local, rows), key=lambda file: (file.part, file.path))
     numbers: dict[int, int] = {}
     jobs = []
-    for w in written:
-        numbers[w.part] = numbers.get(w.part, 0) + 1
-        name = f"{w.part:05d}-{w.part}-{context.operation_id}-{numbers[w.part]:05d}.parquet"
-        folder = partition_path(context.spec, context.schema, w.values) if context.spec.fields else ""
-        jobs.append((w, data_location(context.location, context.properties, folder, name)))
+    for file in written:
+        numbers[file.part] = numbers.get(file.part, 0) + 1
+        name = f"{file.part:05d}-{file.part}-{context.operation_id}-{numbers[file.part]:05d}.parquet"
+        folder = partition_path(context.spec, context.schema, file.values) if context.spec.fields else ""
+        jobs.append((file, data_location(context.location, context.properties, folder, name)))
     targets = {location: context.storage.local_path(location) or "" for _, location in jobs}
     for directory in {os.path.dirname(t) for t in targets.values()}:
         with told(directory, "make the directory"):
             os.makedirs(directory, exist_ok=True)
     order_id = context.sort_order.order_id if rows.is_sorted else 0
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="frazil-files") as pool:
-        adopted = list(pool.map(lambda j: _adopt(j[0], j[1], targets[j[1]], context, order_id, moved), jobs))
+        adopted = list(pool.map(lambda job: _adopt(job[0], job[1], targets[job[1]], context, order_id, moved), jobs))
     files = [f for f in adopted if f is not None]
     _sync_directories({os.path.dirname(targets[f.file_path]) for f in files}, context)
     return files
@@ -227,24 +227,24 @@ def _written(local: str, rows: Spread) -> list[_Written]:
     return written
 
 
-def _adopt(w: _Written, location: str, target: str, context: WriteContext, order_id: int, moved: list[str]) -> DataFile | None:
+def _adopt(file: _Written, location: str, target: str, context: WriteContext, order_id: int, moved: list[str]) -> DataFile | None:
     """Add field ids to the footer of a file, sync it and move it to its place; None where the file has no rows."""
     with told(location, "write"):
-        footer = pq.read_metadata(w.path)
+        footer = pq.read_metadata(file.path)
         if footer.num_rows == 0:
             return None
-        add_field_ids(w.path, context.schema)
-        descriptor = os.open(w.path, os.O_RDWR)
+        add_field_ids(file.path, context.schema)
+        descriptor = os.open(file.path, os.O_RDWR)
         try:
             os.fsync(descriptor)
             size = os.fstat(descriptor).st_size
         finally:
             os.close(descriptor)
-        metrics = footer_metrics(pq.read_metadata(w.path), context.schema, context.metrics)
+        metrics = footer_metrics(pq.read_metadata(file.path), context.schema, context.metrics)
         moved.append(target)
-        os.rename(w.path, target)
+        os.rename(file.path, target)
     return DataFile(
-        file_path=location, file_format="parquet", partition=w.values, file_size_in_bytes=size, spec_id=context.spec.spec_id,
+        file_path=location, file_format="parquet", partition=file.values, file_size_in_bytes=size, spec_id=context.spec.spec_id,
         sort_order_id=order_id, **metrics,
     )  # fmt: skip
 

@@ -107,12 +107,12 @@ def distribution_mode(spark: Any, context: WriteContext, properties: Mapping[str
     partitioned, is_sorted = not context.spec.unpartitioned, not context.sort_order.is_unsorted
     if not context.options.use_table_distribution_and_ordering:
         return "none"
-    given = context.options.distribution_mode or spark.conf.get(_CONF + "distribution-mode", None) or DISTRIBUTION.of(properties)
-    if given is None:
+    chosen = context.options.distribution_mode or spark.conf.get(_CONF + "distribution-mode", None) or DISTRIBUTION.of(properties)
+    if chosen is None:
         return "range" if is_sorted else "hash" if partitioned else "none"
-    mode = str(given).lower()
+    mode = str(chosen).lower()
     if mode not in DISTRIBUTIONS:
-        raise ValidationError(f"{DISTRIBUTION.name} is none, hash or range, not {given!r}.")
+        raise ValidationError(f"{DISTRIBUTION.name} is none, hash or range, not {chosen!r}.")
     if mode == "hash" and not partitioned:
         return "none"
     return "none" if mode == "range" and not (partitioned or is_sorted) else mode
@@ -129,9 +129,9 @@ def advisory_size(spark: Any, context: WriteContext, properties: Mapping[str, st
         (f"The setting {_CONF}advisory-partition-size", spark.conf.get(_CONF + "advisory-partition-size", None)),
         ("Table property", SPARK_ADVISORY_PARTITION_SIZE.of(properties)),
     )
-    for name, given in named:
-        if given is not None:
-            return parse_size(str(given), name)
+    for name, size in named:
+        if size is not None:
+            return parse_size(str(size), name)
     session = parse_size(str(spark.conf.get(ADVISORY, "64MB")))
     return max(1 << 10, min(max(session, _WHOLE * _RATIO), context.target_size * _RATIO))
 

@@ -30,11 +30,11 @@ def _cut(text: str, most: int) -> str:
 
 
 def _texts(column: pa.ChunkedArray) -> list[str]:
-    t = column.type
-    if isinstance(t, pa.BaseExtensionType):
+    type_ = column.type
+    if isinstance(type_, pa.BaseExtensionType):
         return [_text(v.as_py()) for v in column]
     # Arrow formats these: Python's types hold neither nanoseconds nor years beyond 9999.
-    if pa.types.is_temporal(t) or pa.types.is_decimal(t):
+    if pa.types.is_temporal(type_) or pa.types.is_decimal(type_):
         return ["NULL" if v is None else v for v in pc.cast(column, pa.string()).to_pylist()]
     try:
         return [_text(v) for v in column.to_pylist()]

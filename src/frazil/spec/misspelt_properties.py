@@ -8,7 +8,7 @@ import re
 
 from frazil.spec.properties import COLUMN_PROPERTIES, OF_OTHERS, RESERVED_PROPERTIES, TABLE_PROPERTIES
 
-_NEAR = 0.86
+_NEAR = 0.86  # least similarity (difflib) of a name to the property that it is taken for
 
 
 def meant_by(name: str) -> str | None:
@@ -23,9 +23,9 @@ def meant_by(name: str) -> str | None:
 
 
 def _is_known(name: str) -> bool:
-    deletes = re.sub(r"^write\.delete\.(parquet|orc|avro)\.", r"write.\1.", name)  # delete files have the properties of data files
+    of_data_files = re.sub(r"^write\.delete\.(parquet|orc|avro)\.", r"write.\1.", name)  # delete files have the properties of data files
     known = {*TABLE_PROPERTIES, *RESERVED_PROPERTIES, *OF_OTHERS}
-    return any(n in known or n.startswith(tuple(COLUMN_PROPERTIES)) for n in (name, deletes))
+    return any(n in known or n.startswith(tuple(COLUMN_PROPERTIES)) for n in (name, of_data_files))
 
 
 def _of_column(name: str) -> str | None:

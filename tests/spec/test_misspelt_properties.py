@@ -5,8 +5,8 @@ import logging
 import pytest
 
 import frazil
+from frazil.spec.misspelt_properties import meant_by
 from frazil.spec.properties import COLUMN_PROPERTIES, OF_OTHERS, TABLE_PROPERTIES
-from frazil.spec.property_names import meant_by
 
 
 @pytest.mark.parametrize(
