@@ -347,6 +347,34 @@ def test_a_commit_between_commit_and_deletion_keeps_what_it_needs(tmp_path: Path
     assert len(calls) == 2 and ids(t.refresh()) == [1]
 
 
+@pytest.mark.parametrize("moment", ["before the commit", "after the commit"])
+def test_a_table_that_shares_its_files_from_now_on_loses_none(tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    t = overwritten(tmp_path)
+    before, other = files_of(t), catalog_table(tmp_path)
+    name = "_committed" if moment == "before the commit" else "_delete"
+    real, real_commit = getattr(procedure, name), procedure.MaintainedTable.begin
+
+    def early(*arguments: Any) -> Any:
+        other.refresh().set_properties({"gc.enabled": "false"})
+        return real(*arguments)
+
+    def begin(self: Any, *arguments: Any) -> Any:
+        operation = real_commit(self, *arguments)
+        commit = operation.commit
+        operation.commit = lambda: (commit(), other.refresh().set_properties({"gc.enabled": "false"}))
+        return operation
+
+    if moment == "before the commit":
+        monkeypatch.setattr(procedure, name, early)
+        with pytest.raises(ValidationException, match="GC is disabled"):
+            t.maintenance.expire_snapshots(older_than=LATER)
+    else:
+        monkeypatch.setattr(procedure.MaintainedTable, "begin", begin)
+        result = t.maintenance.expire_snapshots(older_than=LATER)
+        assert result.snapshot_ids and result.deleted_manifest_lists_count == 0
+    assert other.refresh().properties["gc.enabled"] == "false" and before <= files_of(t)
+
+
 def test_after_an_unknown_outcome_every_file_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     t = overwritten(tmp_path)
     before = files_of(t)

@@ -24,6 +24,7 @@ __all__ = [
     "path_keys",
     "procedure",
     "progress",
+    "real_paths",
     "rebased",
     "relocate",
     "removal",
