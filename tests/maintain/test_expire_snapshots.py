@@ -208,6 +208,19 @@ def test_a_file_that_was_removed_and_added_again_stays(tmp_path: Path) -> None:
     assert len(t.snapshots()) == 1 and ids(t) == [1]
 
 
+@pytest.mark.parametrize(("first", "then"), [("real", "link"), ("link", "real")])
+def test_a_file_that_was_added_again_through_a_symbolic_link_stays(tmp_path: Path, first: str, then: str) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    t = table_in(tmp_path / first)
+    add(t, 1)
+    path = t.inspect.files()["file_path"][0].as_py()
+    t.delete("id = 1")
+    t.add_files([path.replace(f"/{first}/", f"/{then}/")])
+    result = t.maintenance.expire_snapshots(older_than=LATER)
+    assert len(result.snapshot_ids) == 2 and result.deleted_data_files_count == 0 and ids(t) == [1]
+
+
 def test_a_rollback_leaves_nothing_of_the_snapshots_that_expire_with_it(tmp_path: Path) -> None:
     t = table_in(tmp_path)
     first = add(t, 1)

@@ -24,7 +24,6 @@ __all__ = [
     "path_keys",
     "procedure",
     "progress",
-    "real_paths",
     "rebased",
     "relocate",
     "removal",

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from frazil.errors import InvalidInput
 from frazil.expr.building import column, from_numpy, to_numpy
 from frazil.maintain.path_keys import Keys, among, text_keys
-from frazil.maintain.real_paths import RealPaths
+from frazil.storage.real_paths import RealPaths
 
 Flags = npt.NDArray[np.bool_]
 _PARTS = r"^(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]+):)?(?://(?P<authority>[^/]*))?(?P<path>(?s:.*))$"

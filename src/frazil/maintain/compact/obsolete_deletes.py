@@ -1,4 +1,4 @@
-"""Predict which delete files a compaction removes, for its dry run: what the commit drops, without writing anything."""
+"""Find which delete files a compaction will remove, for its dry run: those that the commit drops."""
 
 from __future__ import annotations
 

@@ -1,9 +1,13 @@
-"""Resolve symbolic links in the directories of local paths, so that two spellings of one file are known as one."""
+"""Resolve symbolic links in the directories of local paths, so that two spellings of one file are known as one file before any is deleted.
+
+Only `maintain` and purges ask for it; reads and writes take locations as metadata spells them.
+"""
 
 from __future__ import annotations
 
 import os
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,11 +25,16 @@ class RealPaths:
 
     def differing(self, paths: pa.Array) -> list[str]:
         """Return the resolved paths of those files whose directories are reached through links."""
+        return [path for _, path in self.changed(paths)]
+
+    def changed(self, paths: pa.Array) -> list[tuple[int, str]]:
+        """Return place and resolved path of those files whose directories are reached through links."""
         directories = pc.replace_substring_regex(paths, r"/[^/]*$", "")
         links = [d for d in directories.unique().to_pylist() if d.startswith("/") and self._directory(d) != d]
         if not links:
             return []
-        return [self.of(path) for path in paths.filter(pc.is_in(directories, value_set=pa.array(links, pa.string()))).to_pylist()]
+        places = np.flatnonzero(pc.is_in(directories, value_set=pa.array(links, directories.type)).to_numpy(zero_copy_only=False))
+        return [(n, self.of(paths[n].as_py())) for n in places.tolist()]
 
     def _directory(self, path: str) -> str:
         known = self._directories.get(path)
