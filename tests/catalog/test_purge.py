@@ -47,6 +47,22 @@ def test_files_outside_the_tables_places_stay_and_are_listed(kind: str, tmp_path
     assert list(declared.rglob("*.parquet")) == [] == list((tmp_path / "w/db/t").rglob("*.*"))
 
 
+@pytest.mark.parametrize("through", [True, False])
+def test_files_outside_that_a_link_of_the_table_leads_to_stay(through: bool, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    catalog = opened("sql", tmp_path / ("link" if through else "real"))
+    table = catalog.create_table("db.t", "id bigint")
+    table.append(pa.table({"id": [5]}))
+    (tmp_path / "shared").mkdir()
+    linked = Path(table.location().removeprefix("file://")) / "linked"
+    linked.symlink_to(tmp_path / "shared")
+    pq.write_table(pa.table({"id": [1]}), tmp_path / "shared/x.parquet")
+    table.add_files([str(linked / "x.parquet")])
+    assert catalog.purge_table("db.t") == (str(linked / "x.parquet"),)
+    assert (tmp_path / "shared/x.parquet").exists() and [p.name for p in linked.parent.rglob("*") if p.is_file()] == []
+
+
 @pytest.mark.parametrize("kind", ["sql", "path"])
 def test_a_purge_that_leaves_nothing_says_so(kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     catalog = opened(kind, tmp_path)

@@ -208,6 +208,19 @@ def test_a_file_that_was_removed_and_added_again_stays(tmp_path: Path) -> None:
     assert len(t.snapshots()) == 1 and ids(t) == [1]
 
 
+@pytest.mark.parametrize(("first", "then"), [("real", "link"), ("link", "real")])
+def test_a_file_that_was_added_again_through_a_symbolic_link_stays(tmp_path: Path, first: str, then: str) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    t = table_in(tmp_path / first)
+    add(t, 1)
+    path = t.inspect.files()["file_path"][0].as_py()
+    t.delete("id = 1")
+    t.add_files([path.replace(f"/{first}/", f"/{then}/")])
+    result = t.maintenance.expire_snapshots(older_than=LATER)
+    assert len(result.snapshot_ids) == 2 and result.deleted_data_files_count == 0 and ids(t) == [1]
+
+
 def test_a_rollback_leaves_nothing_of_the_snapshots_that_expire_with_it(tmp_path: Path) -> None:
     t = table_in(tmp_path)
     first = add(t, 1)
@@ -345,6 +358,34 @@ def test_a_commit_between_commit_and_deletion_keeps_what_it_needs(tmp_path: Path
     monkeypatch.setattr(FileSearch, "without_kept", late)
     t.maintenance.expire_snapshots(older_than=LATER)
     assert len(calls) == 2 and ids(t.refresh()) == [1]
+
+
+@pytest.mark.parametrize("moment", ["before the commit", "after the commit"])
+def test_a_table_that_shares_its_files_from_now_on_loses_none(tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    t = overwritten(tmp_path)
+    before, other = files_of(t), catalog_table(tmp_path)
+    name = "_committed" if moment == "before the commit" else "_delete"
+    real, real_commit = getattr(procedure, name), procedure.MaintainedTable.begin
+
+    def early(*arguments: Any) -> Any:
+        other.refresh().set_properties({"gc.enabled": "false"})
+        return real(*arguments)
+
+    def begin(self: Any, *arguments: Any) -> Any:
+        operation = real_commit(self, *arguments)
+        commit = operation.commit
+        operation.commit = lambda: (commit(), other.refresh().set_properties({"gc.enabled": "false"}))
+        return operation
+
+    if moment == "before the commit":
+        monkeypatch.setattr(procedure, name, early)
+        with pytest.raises(ValidationException, match="GC is disabled"):
+            t.maintenance.expire_snapshots(older_than=LATER)
+    else:
+        monkeypatch.setattr(procedure.MaintainedTable, "begin", begin)
+        result = t.maintenance.expire_snapshots(older_than=LATER)
+        assert result.snapshot_ids and result.deleted_manifest_lists_count == 0
+    assert other.refresh().properties["gc.enabled"] == "false" and before <= files_of(t)
 
 
 def test_after_an_unknown_outcome_every_file_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,3 +54,15 @@ def test_golden_tables_keep_their_rows(name: str, writable_copy: Callable[[str],
     assert not {str(p) for p in doomed} & needed(t)
     assert result.deleted_manifest_lists_count <= len(result.snapshot_ids)
     assert t.maintenance.remove_orphan_files(dry_run=True).dry_run
+
+
+@pytest.mark.parametrize("name", [n if i % 12 == 0 else pytest.param(n, marks=pytest.mark.soak) for i, n in enumerate(names(deletes=None))])
+def test_golden_tables_keep_their_rows_under_statistics_and_upkeep(name: str, writable_copy: Callable[[str], str]) -> None:
+    t = frazil.load_table(writable_copy(name))  # gc.enabled is false: files are shared with other tests
+    before, here = rows(t), needed(t)
+    t.maintenance.compute_table_stats(runner="in-process")
+    assert rows(t) == before
+    if any(spec.fields for spec in t.specs().values()):
+        t.maintenance.compute_partition_stats()
+    done = t.maintenance.auto()
+    assert not done.failed and rows(t.refresh()) == before and here <= needed(t)

@@ -184,6 +184,7 @@ def test_a_writer_that_commits_after_a_compaction_finds_its_rows(tmp_path: Path,
 def test_an_unknown_outcome_keeps_the_files(tmp_path: Path) -> None:
     catalog = catalog_of("path", tmp_path)
     table = table_of(catalog, "t", 2)
+    table.set_properties({"commit.status-check.min-wait-ms": "1", "commit.status-check.max-wait-ms": "1"})
     before = rows(table)
     assert table._backend is not None
     table._backend = FlakyBackend(table._backend, ["applied"], unreachable_loads=99)

@@ -15,6 +15,8 @@ from frazil.scan.scan_log.files import log_files
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import DATA_PATH, GC_ENABLED, METADATA_PATH, OLD_DATA_PATHS
 from frazil.storage import is_inside, normalise
+from frazil.storage.locations import join
+from frazil.storage.real_paths import RealPaths
 
 logger = logging.getLogger("frazil.catalog")
 _PLACES = (DATA_PATH, METADATA_PATH, *OLD_DATA_PATHS)
@@ -51,8 +53,15 @@ def own_places(metadata: TableMetadata, root: str | None = None) -> tuple[str, .
 def own_and_others(table: LoadedTable, root: str | None = None) -> tuple[list[str], list[str]]:
     """Return the reachable files, and those of the scan log, in the table's own directories, and those elsewhere; each file once."""
     unique = {normalise(f): f for f in (*reachable(table), *log_files(table.metadata, table.storage))}.values()
+    real = RealPaths()
     places = own_places(table.metadata, root)
-    mine = {f for f in unique if any(is_inside(f, place) for place in places)}
+    really = [real.of(join(normalise(place), "")).rstrip("/") for place in places]
+
+    def is_own(file: str) -> bool:
+        """Tell whether a file lies in a directory of the table by its name, and does not leave it through a symbolic link."""
+        return any(is_inside(file, p) for p in places) and any(is_inside(real.of(normalise(file)), p) for p in really)
+
+    mine = {f for f in unique if is_own(f)}
     return [f for f in unique if f in mine], [f for f in unique if f not in mine]
 
 

@@ -146,6 +146,7 @@ def _committed(
         if metadata is planned.before:
             attempts.append(planned)
             return planned.updates
+        check_gc(metadata, "expire snapshots")
         still = replace(request, snapshot_ids=tuple(i for i in request.snapshot_ids if metadata.snapshots.by_id(i) is not None))
         before, after, expired, updates = _changed(table, metadata, still, now_ms, clean)
         attempts.append(ExpirePlan(before, after, expired, tuple(updates)))
@@ -159,7 +160,8 @@ def _committed(
     if not last.updates or now.table_uuid != last.before.table_uuid:
         return replace(last, files=NO_FILES)
     kept = set(now.snapshots.ids)
-    if any(i in kept for i in last.expired.snapshot_ids):  # somebody restored an older metadata file: nothing is certain
+    shared = not GC_ENABLED.of(now.properties)  # others have begun to use the files since
+    if shared or any(i in kept for i in last.expired.snapshot_ids):  # or somebody restored an older metadata file: nothing is certain
         return replace(last, files=NO_FILES)
     if last.expired == planned.expired:
         return replace(last, files=search.without_kept(planned.files, now))

@@ -17,6 +17,7 @@ import pyarrow as pa
 from frazil.errors import CorruptData, NoSuchFileError
 from frazil.expr.building import column, from_numpy, to_numpy
 from frazil.maintain.path_keys import Keys, among, keys_of
+from frazil.scan.delete_ranges import normalised
 from frazil.scan.manifests import column_of, each, live, manifests_of, read_manifest
 from frazil.scan.options import default_workers
 from frazil.spec.data_file import DataFileContent
@@ -24,6 +25,7 @@ from frazil.spec.manifest import ManifestFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import Snapshot
 from frazil.storage import Storage, normalise
+from frazil.storage.real_paths import RealPaths
 
 R = TypeVar("R")
 _log = logging.getLogger("frazil.maintain")
@@ -66,6 +68,7 @@ class FileSearch:
         self._kept: dict[str, ManifestFile] = {}
         self._read: set[str] = set()
         self._listed: set[int] = set()
+        self._real = RealPaths()
 
     def find(self, before: TableMetadata, after: TableMetadata) -> ExpiredFiles:
         """Return what only the snapshots reach that are in `before` and not in `after`. Raises CorruptData, NoSuchFileError and Unsupported
@@ -82,10 +85,10 @@ class FileSearch:
             if not own:
                 break
         contents, manifests = self._contents_of_expired(own)
-        lists = {normalise(s.manifest_list) for s in after.snapshots if s.manifest_list is not None}
+        lists = {self._name(s.manifest_list) for s in after.snapshots if s.manifest_list is not None}
         found = ExpiredFiles(
             contents, tuple((m.manifest_path, m.manifest_length) for m in manifests),
-            tuple(path for path in readable if normalise(path) not in lists), _statistics(before, after),
+            tuple(path for path in readable if self._name(path) not in lists), _statistics(before, after),
         )  # fmt: skip
         return self.without_kept(found, after)
 
@@ -96,12 +99,12 @@ class FileSearch:
             for _ in self._lists(now, fresh):
                 pass
         kept = self._kept
-        lists = {normalise(s.manifest_list) for s in now.snapshots if s.manifest_list is not None}
-        statistics = {normalise(path) for path in statistics_of(now)}
+        lists = {self._name(s.manifest_list) for s in now.snapshots if s.manifest_list is not None}
+        statistics = {self._name(path) for path in statistics_of(now)}
         return ExpiredFiles(
             self._unneeded(files.contents), tuple(m for m in files.manifests if self._name(m[0]) not in kept),
-            tuple(path for path in files.manifest_lists if normalise(path) not in lists),
-            tuple(path for path in files.statistics if normalise(path) not in statistics),
+            tuple(path for path in files.manifest_lists if self._name(path) not in lists),
+            tuple(path for path in files.statistics if self._name(path) not in statistics),
         )  # fmt: skip
 
     # --- lists
@@ -124,7 +127,7 @@ class FileSearch:
     def _name(self, path: str) -> str:
         found = self._known.get(path)
         if found is None:
-            found = self._known[path] = normalise(path)
+            found = self._known[path] = self._real.of(normalise(path))
         return found
 
     def _manifests_of_expired(
@@ -165,15 +168,20 @@ class FileSearch:
         """Drop the files that a kept manifest names."""
         if not contents.num_rows:
             return contents
-        keys = keys_of(column_of(contents, "file_path"))
-        order = np.sort(keys)
+        paths = column_of(contents, "file_path")
+        spelled = keys_of(paths)
+        real = spelled.copy()
+        for n, path in self._real.changed(normalised(paths)):
+            real[n] = hash(path)
+        order = np.unique(np.concatenate([spelled, real]))
         needed: list[Keys] = []
         for found in self._keys_of_kept():
             if len(hit := found[among(found, order)]):
                 needed.append(hit)
         if not needed:
             return contents
-        return contents.filter(from_numpy(~among(keys, np.unique(np.concatenate(needed)))))
+        kept = np.unique(np.concatenate(needed))
+        return contents.filter(from_numpy(~(among(spelled, kept) | among(real, kept))))
 
     def _keys_of_kept(self) -> Iterator[Keys]:
         todo = [(name, m) for name, m in self._kept.items() if name not in self._read and m.has_live_files]
@@ -184,7 +192,9 @@ class FileSearch:
 
     def _keys(self, manifest: ManifestFile) -> Keys:
         entries = live(read_manifest(self._storage, manifest, ("status", "file_path"), keep=False))
-        return keys_of(column_of(entries, "file_path"))
+        paths = column_of(entries, "file_path")
+        linked = [hash(path) for path in self._real.differing(normalised(paths))]
+        return np.concatenate([keys_of(paths), np.array(linked, np.int64)])
 
 
 def _or_none(read: Callable[[], R]) -> R | None:

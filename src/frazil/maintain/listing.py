@@ -7,9 +7,10 @@ temporary files of Frazil's own, which a process that was killed leaves behind.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from frazil.scan.manifests import each
@@ -26,11 +27,12 @@ Hides = Callable[[str], bool]
 @dataclass(frozen=True)
 class ListedFiles:
     """Hold a batch of listed files: their paths, and, where the listing tells them, times of modification in ms since 1970 and sizes (else
-    None)."""
+    None). `linked`: the files that symbolic links in the directory lead to."""
 
     paths: list[str]
     modified_ms: list[int] | None = None
     sizes: list[int] | None = None
+    linked: Sequence[str] = ()
 
 
 def hidden_rule(metadata: TableMetadata) -> Hides:
@@ -45,11 +47,11 @@ def hidden_rule(metadata: TableMetadata) -> Hides:
 
 def list_files(storage: Storage, directory: str, hides: Hides, threads: int, by_prefix: bool = False) -> Iterator[ListedFiles]:
     """Yield the files below a directory that are not hidden, in no order. `by_prefix`: in one listing of everything below, not directory by
-    directory. Symbolic links to directories are not followed. Raises StorageError."""
-    if by_prefix:
+    directory; local disks have no such listing. Symbolic links to directories are not followed. Raises StorageError."""
+    local = storage.local_path(directory) is not None
+    if by_prefix and not local:
         yield from _by_prefix(storage, directory, hides)
         return
-    local = storage.local_path(directory) is not None
 
     def one(place: str) -> tuple[list[str], ListedFiles]:
         return _local(storage, place, hides) if local else _of_store(storage, place, hides)
@@ -66,7 +68,7 @@ def list_files(storage: Storage, directory: str, hides: Hides, threads: int, by_
 
 def _local(storage: Storage, place: str, hides: Hides) -> tuple[list[str], ListedFiles]:
     """List a directory by its entries alone; times and sizes would need a look at each file."""
-    directories, files, start = list[str](), list[str](), "/" if place == "/" else f"{place}/"
+    directories, files, linked, start = list[str](), list[str](), list[str](), "/" if place == "/" else f"{place}/"
     path = storage.local_path(place)
     with told(place, "list"):
         try:
@@ -77,11 +79,29 @@ def _local(storage: Storage, place: str, hides: Hides) -> tuple[list[str], Liste
                         continue
                     if entry.is_dir(follow_symlinks=False):
                         directories.append(start + name)
-                    elif not entry.is_symlink() or not entry.is_dir():
+                    elif not entry.is_symlink():
                         files.append(start + name)
+                    elif not entry.is_dir():
+                        files.append(start + name)
+                        linked.append(os.path.realpath(entry.path))
         except (FileNotFoundError, NotADirectoryError):  # removed since the directory above was listed
             return [], ListedFiles([])
-    return directories, ListedFiles(files)
+    return directories, ListedFiles(files, linked=linked)
+
+
+def with_times(storage: Storage, files: ListedFiles) -> ListedFiles:
+    """Add times of modification and sizes to local files; one that is gone counts as modified just now."""
+    if files.modified_ms is not None:
+        return files
+    times, sizes = [], []
+    for path in files.paths:
+        at, size = 2**63 - 1, 0
+        with contextlib.suppress(OSError):
+            state = os.stat(storage.local_path(path) or path)
+            at, size = state.st_mtime_ns // 1_000_000, state.st_size
+        times.append(at)
+        sizes.append(size)
+    return ListedFiles(files.paths, times, sizes)
 
 
 def _of_store(storage: Storage, place: str, hides: Hides) -> tuple[list[str], ListedFiles]:

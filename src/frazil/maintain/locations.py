@@ -1,12 +1,15 @@
 """Compare the locations that a store lists with those that metadata names, where the two may spell a file differently.
 
 A location consists of a prefix (scheme and authority) and a path. Paths are compared by 64-bit keys, with doubled slashes collapsed. What
-the two sides say of the prefix decides whether equal paths are one file, or whether nobody can tell.
+the two sides say of the prefix decides whether equal paths are one file, or whether nobody can tell. A file also counts as known when only
+one side is percent-encoded, when the two differ in the normal form of Unicode, in `..`, or in symbolic links of local directories.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import posixpath
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
@@ -18,11 +21,13 @@ import pyarrow.compute as pc
 from frazil.errors import InvalidInput
 from frazil.expr.building import column, from_numpy, to_numpy
 from frazil.maintain.path_keys import Keys, among, text_keys
+from frazil.storage.real_paths import RealPaths
 
 Flags = npt.NDArray[np.bool_]
 _PARTS = r"^(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]+):)?(?://(?P<authority>[^/]*))?(?P<path>(?s:.*))$"
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss", "wasb": "abfss", "wasbs": "abfss", "file": ""}
 _ONE_LOCATION_IN = 1 << 16
+_SEVERAL_SPELLINGS = r"%|/\.\./|[^\x00-\x7F]"
 
 
 def flattened(argument: str, given: Mapping[str, str] | None) -> dict[str, str]:
@@ -72,36 +77,59 @@ def _collapsed(paths: pa.Array) -> pa.Array:
     return pc.replace_substring_regex(paths, r"/(?:\.?/)+", "/") if pc.any(odd).as_py() else paths
 
 
+def below_path(directory: str) -> Callable[[pa.Array], Flags]:
+    """Return a function that marks the locations whose path lies below the path of a directory, whatever their scheme and authority."""
+    rule = PrefixRule()
+    ((_, outer, _),) = rule.split(column([directory.rstrip("/") + "/"], pa.string()))
+    start = outer[0].as_py()
+
+    def below(locations: pa.Array) -> Flags:
+        marked = np.zeros(len(locations), np.bool_)
+        for _, paths, here in rule.split(locations) if len(locations) else ():
+            texts = ((path, _plain(path)) for path in paths.to_pylist())
+            inside = [(text.startswith(start) and "/../" not in text) or plain.startswith((start, _plain(start))) for text, plain in texts]
+            marked[slice(None) if here is None else here] = inside
+        return marked
+
+    return below
+
+
+def _plain(path: str) -> str:
+    """Spell a path decoded, in Unicode's form NFC and without `..`."""
+    decoded = unicodedata.normalize("NFC", unquote(path))
+    return posixpath.normpath(decoded) if "/../" in decoded else decoded
+
+
 class KnownLocations:
     """Hold the keys of the locations that metadata names, by prefix, eight bytes each."""
 
     def __init__(self, rule: PrefixRule):
         self.rule = rule
         self._parts: dict[str, list[Keys]] = {}
-        self._encoded: dict[str, list[Keys]] = {}  # keys of the decoded paths of those that hold a %
         self._sorted: dict[str, Keys] = {}
+        self._real = RealPaths()
 
     def add(self, locations: pa.Array) -> None:
-        """Add locations as metadata spells them."""
+        """Add locations as metadata spells them, and in their other spellings."""
         for start in range(0, len(locations), _ONE_LOCATION_IN):
             for prefix, paths, _ in self.rule.split(locations.slice(start, _ONE_LOCATION_IN)):
-                self._parts.setdefault(prefix, []).append(text_keys(paths))
-                with_percent = paths.filter(pc.match_substring(paths, "%"))
-                if len(with_percent):
-                    decoded = [unquote(path) for path in with_percent.to_pylist()]
-                    self._encoded.setdefault(prefix, []).append(text_keys(column(decoded, pa.string())))
+                parts = self._parts.setdefault(prefix, [])
+                parts.append(text_keys(paths))
+                odd = paths.filter(pc.match_substring_regex(paths, _SEVERAL_SPELLINGS))
+                if len(odd):
+                    parts.append(text_keys(column([_plain(path) for path in odd.to_pylist()], pa.string())))
+                if prefix == "" and (elsewhere := self._real.differing(paths)):
+                    parts.append(text_keys(column(elsewhere, pa.string())))
         self._sorted = {}
 
     def _keys(self) -> dict[str, Keys]:
         if not self._sorted:
-            self._sorted = {p: np.unique(np.concatenate([*parts, *self._encoded.get(p, [])])) for p, parts in self._parts.items()}
+            self._sorted = {prefix: np.unique(np.concatenate(parts)) for prefix, parts in self._parts.items()}
             self._parts = {prefix: [keys] for prefix, keys in self._sorted.items()}
-            self._encoded = {}
         return self._sorted
 
     def compare(self, locations: pa.Array) -> tuple[Flags, Flags]:
-        """Mark the locations that are known, and those whose path is known under another prefix only. A location counts as known also when
-        only one of the two sides is percent-encoded."""
+        """Mark the locations that are known, in any spelling, and those whose path is known under another prefix only."""
         known, elsewhere = np.zeros(len(locations), np.bool_), np.zeros(len(locations), np.bool_)
         if not len(locations):
             return known, elsewhere
@@ -114,14 +142,20 @@ class KnownLocations:
     def _of_paths(self, prefix: str, paths: pa.Array) -> tuple[Flags, Flags]:
         keys = text_keys(paths)
         same, other = self._lookup(prefix, keys)
-        left = np.flatnonzero(~same)
-        encoded = [(n, unquote(text)) for n in left.tolist() if "%" in (text := paths[n].as_py())] if len(left) else []
-        if encoded:
-            at = np.array([n for n, _ in encoded])
-            more, more_other = self._lookup(prefix, text_keys(column([text for _, text in encoded], pa.string())))
-            same[at] |= more
-            other[at] |= more_other
+        left = np.flatnonzero(~same).tolist()
+        again = [(n, spelled) for n in left for spelled in self._other_spellings(prefix, paths[n].as_py())]
+        if again:
+            at = np.array([n for n, _ in again])
+            more, more_other = self._lookup(prefix, text_keys(column([text for _, text in again], pa.string())))
+            same[at[more]] = True
+            other[at[more_other]] = True
         return same, other
+
+    def _other_spellings(self, prefix: str, path: str) -> Iterator[str]:
+        if (plain := _plain(path)) != path:
+            yield plain
+        if prefix == "" and (real := self._real.of(path)) != path:
+            yield real
 
     def _lookup(self, prefix: str, keys: Keys) -> tuple[Flags, Flags]:
         same, other = np.zeros(len(keys), np.bool_), np.zeros(len(keys), np.bool_)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.catalog import LoadedTable
 from frazil.codec.metadata_json import decode_metadata
 from frazil.errors import FrazilError, ValidationException
-from frazil.expr.building import column
+from frazil.expr.building import column, to_numpy
+from frazil.maintain.listing import ListedFiles, with_times
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import DATA_PATH, METADATA_PATH, OLD_DATA_PATHS
 from frazil.storage import is_inside, normalise
@@ -30,6 +34,12 @@ def check_place(table: LoadedTable, location: str | None) -> str:
             f"Cannot remove orphan files in {place}: it is no directory of table {metadata.location}, and files there may be others'.",
             hint=f"Directories of the table are {', '.join(places) or 'none'}.", table=metadata.location,
         )  # fmt: skip
+    path = table.storage.local_path(place)
+    if path is not None and not any(_is_really_inside(path, table.storage.local_path(own)) for own in places):
+        raise ValidationException(
+            f"Cannot remove orphan files in {place}: a symbolic link leads from there to {os.path.realpath(path)}, outside of the table.",
+            hint="Give the directory itself, if it is one of the table's own.", table=metadata.location,
+        )  # fmt: skip
     current = table.metadata_location
     if current and not any(is_inside(current, own) for own in places):
         raise ValidationException(
@@ -40,16 +50,22 @@ def check_place(table: LoadedTable, location: str | None) -> str:
     return place
 
 
-def refuse_other_tables(table: LoadedTable, unknown: list[str]) -> None:
+def _is_really_inside(path: str, directory: str | None) -> bool:
+    return directory is not None and is_inside(os.path.realpath(path), os.path.realpath(directory))
+
+
+def refuse_other_tables(table: LoadedTable, unknown: ListedFiles) -> None:
     """Look at the metadata files among the files that a table does not name. Raises ValidationException when one is another table's, or
     shows that another catalog goes on with this table."""
-    if not unknown:
+    if not unknown.paths:
         return
-    paths = column(unknown, pa.string())
-    found = paths.filter(pc.match_substring_regex(paths, r"\.metadata\.json(\.gz)?$")).to_pylist()
+    paths = column(unknown.paths, pa.string())
+    places = np.flatnonzero(to_numpy(pc.match_substring_regex(paths, r"\.metadata\.json(\.gz)?$"))).tolist()
+    times = unknown.modified_ms
+    found = with_times(table.storage, ListedFiles([unknown.paths[n] for n in places], times and [times[n] for n in places]))
     own = metadata_root(table.metadata.location, table.metadata.properties)
     by_folder: dict[str, list[str]] = {}
-    for path in sorted(found):
+    for _, path in sorted(zip(found.modified_ms or (), found.paths, strict=True)):  # another catalog may be at a lower version
         by_folder.setdefault(path.rpartition("/")[0], []).append(path)
     for folder, files in by_folder.items():
         is_own = normalise(folder) == normalise(own)

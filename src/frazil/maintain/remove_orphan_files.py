@@ -7,9 +7,7 @@ location holds this table only, nothing is deleted.
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import os
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,8 +25,8 @@ from frazil.expr.building import column, from_numpy
 from frazil.maintain.current_state import newest_state
 from frazil.maintain.expire_snapshots import check_gc
 from frazil.maintain.expired_files import statistics_of
-from frazil.maintain.listing import ListedFiles, hidden_rule, list_files
-from frazil.maintain.locations import KnownLocations, PrefixRule, flattened
+from frazil.maintain.listing import ListedFiles, hidden_rule, list_files, with_times
+from frazil.maintain.locations import Flags, KnownLocations, PrefixRule, below_path, flattened
 from frazil.maintain.orphan_checks import check_place, refuse_other_tables
 from frazil.maintain.procedure import MaintainedTable, ProcedureResult
 from frazil.maintain.progress import ProgressCallback, progress
@@ -153,7 +151,7 @@ class _Search:
 
     def find(self, threads: int) -> _Orphans:
         """List the files, and leave out those that the table names; it is loaded again for this when everything is listed."""
-        loaded, request = self._table.loaded, self._request
+        loaded = self._table.loaded
         for files in reachable(loaded.metadata, loaded.storage, metadata_location=loaded.metadata_location or None):
             self._known.add(files.paths)
         self._known.add(column([join(loaded.metadata.location, "metadata", "version-hint.text")], pa.string()))
@@ -162,14 +160,15 @@ class _Search:
         newest = self._table if self._table.backend is None else newest_state(self._table)
         self._add_new(newest.metadata, newest.loaded.metadata_location)
         candidates = _together([self._unknown(batch) for batch in unknown])
-        if request.file_list_view is None:
-            refuse_other_tables(newest.loaded, candidates.paths)
-        return self._old_ones(candidates, threads)
+        refuse_other_tables(newest.loaded, candidates)
+        return self._old_ones(candidates)
 
     def without_new(self, found: _Orphans, newest: MaintainedTable) -> _Orphans:
         """Leave out what commits since then have made part of the table. Raises ValidationException for prefixes that do not match."""
         self._add_new(newest.metadata, newest.loaded.metadata_location)
+        check_gc(newest.metadata, "delete orphan files")
         known, elsewhere = self._known.compare(found.paths)
+        elsewhere |= ~known & self._of_other_stores(found.paths)
         orphans = ~known
         if elsewhere.any() and self._request.prefix_mismatch_mode != "DELETE":
             if self._request.prefix_mismatch_mode == "ERROR":
@@ -178,7 +177,8 @@ class _Search:
         return found if orphans.all() else _Orphans(found.paths.filter(from_numpy(orphans)), found.size)
 
     def _conflict(self, locations: pa.Array) -> ValidationException:
-        shown = [f"{path} (known as {', '.join(self._known.prefixes_of(path))})" for path in locations[:_SHOWN].to_pylist()]
+        own = self._table.metadata.location
+        shown = [f"{path} (known as {', '.join(self._known.prefixes_of(path)) or own})" for path in locations[:_SHOWN].to_pylist()]
         return ValidationException(
             "Unable to determine whether certain files are orphan. Metadata references files that match listed/provided files except for "
             f"authority/scheme: {'; '.join(shown)}",
@@ -186,6 +186,14 @@ class _Search:
             "leaves these files, 'DELETE' deletes them, which cannot be taken back.",
             table=self._table.metadata.location,
         )  # fmt: skip
+
+    def _of_other_stores(self, paths: pa.Array) -> Flags:
+        """Mark files of a list under another scheme or authority than the directory that is cleaned up, where it has one."""
+        rule, marked = self._request.rule, np.zeros(len(paths), np.bool_)
+        ((own, _, _),) = rule.split(column([self._place], pa.string()))
+        for prefix, _, here in rule.split(paths) if own and len(paths) else ():
+            marked[slice(None) if here is None else here] = prefix != own
+        return marked
 
     # --- what the table names
 
@@ -210,13 +218,15 @@ class _Search:
 
     def _listed(self, threads: int) -> Iterator[ListedFiles]:
         if self._request.file_list_view is not None:
-            yield from listed_in(self._request.file_list_view, self._request.location)
+            yield from listed_in(self._request.file_list_view, self._place)
             return
         hides = hidden_rule(self._table.metadata)
         yield from list_files(self._table.storage, self._place, hides, max(threads, default_workers()), self._request.prefix_listing)
 
     def _unknown(self, batch: ListedFiles) -> ListedFiles:
         """Keep the files that the table does not name, or names under another prefix."""
+        if batch.linked:
+            self._known.add(column(list(batch.linked), pa.string()))
         if not batch.paths:
             return batch
         known, _ = self._known.compare(column(batch.paths, pa.string()))
@@ -229,11 +239,9 @@ class _Search:
             None if sizes is None else [sizes[n] for n in left],
         )  # fmt: skip
 
-    def _old_ones(self, files: ListedFiles, threads: int) -> _Orphans:
-        times, sizes = files.modified_ms, files.sizes
-        if times is None:
-            looked = _looked_at(self._table.storage, files.paths)
-            times, sizes = [at for at, _ in looked], [size for _, size in looked]
+    def _old_ones(self, candidates: ListedFiles) -> _Orphans:
+        files = with_times(self._table.storage, candidates)
+        times, sizes = files.modified_ms or (), files.sizes
         old = [n for n, at in enumerate(times) if at < self._older_than]
         return _Orphans(column([files.paths[n] for n in old], pa.string()), sum(sizes[n] for n in old) if sizes else 0)
 
@@ -250,18 +258,6 @@ def _together(batches: Sequence[ListedFiles]) -> ListedFiles:
     )  # fmt: skip
 
 
-def _looked_at(storage: Storage, paths: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the time of modification and size of local files; one that is gone counts as modified just now."""
-    found = []
-    for path in paths:
-        at, size = 2**63 - 1, 0
-        with contextlib.suppress(OSError):
-            state = os.stat(storage.local_path(path) or path)
-            at, size = state.st_mtime_ns // 1_000_000, state.st_size
-        found.append((at, size))
-    return found
-
-
 def _in_order(paths: pa.Array) -> pa.Array:
     """Order files for deletion: metadata files last, the oldest of them first, so that a stale writer of a path table cannot take the
     number of a version for a new one."""
@@ -273,8 +269,9 @@ def _in_order(paths: pa.Array) -> pa.Array:
     return pa.concat_arrays([paths.filter(pc.invert(names)), column(sorted(versions, key=lambda p: (numbers[p], p)), pa.string())])
 
 
-def listed_in(frame: Any, location: str | None) -> Iterator[ListedFiles]:
-    """Yield the files of a frame with columns file_path and last_modified (a timestamp). Raises InvalidInput when one is missing."""
+def listed_in(frame: Any, place: str) -> Iterator[ListedFiles]:
+    """Yield those files of a frame with columns file_path and last_modified (a timestamp) whose paths lie below a directory, under whatever
+    scheme and authority. Raises InvalidInput when a column is missing."""
     read = as_arrow(frame.toArrow() if is_spark_frame(frame) else frame)
     table = read if isinstance(read, pa.Table) else read.read_all()
     if missing := [name for name in ("file_path", "last_modified") if name not in table.column_names]:
@@ -282,8 +279,9 @@ def listed_in(frame: Any, location: str | None) -> Iterator[ListedFiles]:
     if not pa.types.is_timestamp(table.schema.field("last_modified").type):
         raise InvalidInput(f"last_modified of file_list_view is a timestamp, not {table.schema.field('last_modified').type}.")
     chosen = table.select(["file_path", "last_modified"]).drop_null()
-    if location is not None:
-        chosen = chosen.filter(pc.starts_with(chosen["file_path"], location.rstrip("/") + "/"))
+    below = below_path(place)
     for batch in chosen.to_batches(max_chunksize=10_000):
+        paths = batch["file_path"].cast(pa.string())
+        inside = from_numpy(below(paths))
         at = batch["last_modified"].cast(pa.timestamp("ms", batch["last_modified"].type.tz), safe=False).cast(pa.int64())
-        yield ListedFiles(batch["file_path"].cast(pa.string()).to_pylist(), at.to_pylist())
+        yield ListedFiles(paths.filter(inside).to_pylist(), at.filter(inside).to_pylist())

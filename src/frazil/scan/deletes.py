@@ -173,9 +173,10 @@ class DeleteIndex:
         np.add.at(found, self._order, np.cumsum(edges)[:-1])
         return found
 
-    def exact_file_counts(self, most: int) -> Numbers | None:
-        """Count the data files that each delete file applies to, exactly; None: more than `most` pairs would have to be tested."""
-        if self._pruner is None:
+    def exact_file_counts(self, most: int, chosen: Flags | None = None) -> Numbers | None:
+        """Count the data files that each delete file applies to, exactly; None: more than `most` pairs would have to be tested. `chosen`:
+        the data files that count, None: all."""
+        if self._pruner is None and chosen is None:
             return self.file_counts
         ends = np.cumsum(self.counts)
         if not len(ends) or ends[-1] > most:
@@ -184,7 +185,10 @@ class DeleteIndex:
         cuts = np.searchsorted(ends, np.arange(_CHUNK, int(ends[-1]), _CHUNK))
         for begin, end in itertools.pairwise(np.unique([0, *cuts, len(ends)]).tolist()):
             rows, deletes = self.pairs(begin, end)
-            found += np.bincount(deletes[self._pruner(rows, deletes)], minlength=len(found))
+            applies = np.ones(len(rows), np.bool_) if self._pruner is None else self._pruner(rows, deletes)
+            if chosen is not None:
+                applies = applies & chosen[rows]
+            found += np.bincount(deletes[applies], minlength=len(found))
         return found
 
     def pairs(self, begin: int, end: int) -> tuple[Numbers, Numbers]:

@@ -46,6 +46,7 @@ __all__ = [
     "normalise",
     "object_options",
     "place_of",
+    "real_paths",
     "redact",
     "redact_text",
     "storage_for",

@@ -35,7 +35,7 @@ from frazil.spec.updates import Update
 
 Positions = npt.NDArray[np.int64]
 _CACHE = 256 << 20
-_MOST_PAIRS = 50_000_000  # (data file, delete file) pairs that are tested one by one
+MOST_PAIRS = 50_000_000  # (data file, delete file) pairs that are tested one by one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,7 +183,7 @@ def idle_deletes(metadata: TableMetadata, branch: str, storage: Any) -> tuple[Da
     index = next((g.deletes for g in found.groups if isinstance(g.deletes, DeleteIndex)), None)
     if index is None:
         return ()
-    counts = index.exact_file_counts(_MOST_PAIRS)
+    counts = index.exact_file_counts(MOST_PAIRS)
     used = index.used if counts is None else counts > 0
     return tuple(index.file(int(n)) for n in np.flatnonzero(~used))
 

@@ -141,17 +141,22 @@ def _ordered(groups: Iterable[FileGroup], job_order: str) -> list[FileGroup]:
     return sorted(groups, key=lambda g: g.bytes if what == "bytes" else g.files, reverse=direction == "desc")
 
 
-def own_deletes(plan: Plan, groups: Sequence[FileGroup]) -> set[tuple[str, int | None]]:
-    """Return path and offset of the delete files that apply to one of the groups' files alone, and go with it."""
-    index = next((g.deletes for g in plan.groups if isinstance(g.deletes, DeleteIndex)), None)
-    if index is None or not groups:
-        return set()
-    rows, begin, found = np.sort(np.concatenate([g.rows for g in groups])), 0, []
+def paths_of(plan: Plan, groups: Sequence[FileGroup]) -> pa.Array:
+    """Return the paths of the groups' files, as metadata spells them."""
+    rows, begin, found = np.sort(np.concatenate([np.zeros(0, np.int64), *(g.rows for g in groups)])), 0, list[pa.Array]()
     for g in plan.groups:
         here = rows[(rows >= begin) & (rows < begin + len(g))] - begin
         found.append(column_of(g.table, "file_path").take(pa.array(here)))
         begin += len(g)
-    own = pc.fill_null(pc.is_in(index.single, value_set=normalised(pa.concat_arrays(found))), False)
+    return pa.concat_arrays(found) if found else pa.array([], pa.string())
+
+
+def own_deletes(plan: Plan, paths: pa.Array) -> set[tuple[str, int | None]]:
+    """Return path and offset of the delete files that apply to one of these files alone, and go with it."""
+    index = next((g.deletes for g in plan.groups if isinstance(g.deletes, DeleteIndex)), None)
+    if index is None or not len(paths):
+        return set()
+    own = pc.fill_null(pc.is_in(index.single, value_set=normalised(paths)), False)
     mask = pc.and_(own, pa.array(index.used))
     offsets = index.entries.strings("content_offset").filter(mask)
     return set(zip(index.entries.strings("file_path").filter(mask).to_pylist(), offsets.to_pylist(), strict=True))

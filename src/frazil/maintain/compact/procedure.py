@@ -15,9 +15,10 @@ from frazil.commit.written import WrittenFor
 from frazil.errors import CommitStateUnknownException, CorruptData, FrazilError, NoSuchRefError
 from frazil.expr.nodes import AlwaysTrue
 from frazil.maintain.compact.carry import RewrittenGroup
-from frazil.maintain.compact.commit import CompactFiles, RemoveIdleDeletes, counted, idle_deletes
+from frazil.maintain.compact.commit import MOST_PAIRS, CompactFiles, RemoveIdleDeletes, counted
+from frazil.maintain.compact.obsolete_deletes import older_deletes, unused_deletes
 from frazil.maintain.compact.options import CompactionOptions, compaction_options
-from frazil.maintain.compact.plan import FileGroup, file_groups, own_deletes, pieces_of
+from frazil.maintain.compact.plan import FileGroup, file_groups, own_deletes, paths_of, pieces_of
 from frazil.maintain.compact.rewrite import CompactContext, RewritePiece, Rewritten, rewrite_piece
 from frazil.maintain.compact.sorting import Sorting, sorting_of
 from frazil.maintain.procedure import MaintainedTable, ProcedureResult
@@ -93,10 +94,13 @@ class CompactionPlan:
 
     def _obsolete(self) -> set[tuple[str, int | None]]:
         """Find the delete files that go with the files they apply to, and with remove-dangling-deletes those that apply to none."""
-        found = own_deletes(self.plan, self.groups)
+        metadata, branch, storage = self.step.metadata, self.step.to.branch, self.step.storage
+        gone = paths_of(self.plan, self.groups)
+        found = own_deletes(self.plan, gone)
+        if self.groups:
+            found |= older_deletes(metadata, branch, storage, gone, self.sequence_number)
         if self.options.removes_dangling:
-            idle = idle_deletes(self.step.metadata, self.step.to.branch, self.step.storage)
-            found |= {(d.file_path, d.content_offset) for d in idle}
+            found |= unused_deletes(metadata, branch, storage, gone, MOST_PAIRS)
         return found
 
     def batches(self) -> Sequence[tuple[FileGroup, ...]]:

@@ -1,0 +1,62 @@
+"""Find which delete files a compaction will remove, for its dry run: those that the commit drops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.commit.produce import parent_of
+from frazil.scan.deletes import DeleteIndex
+from frazil.scan.manifests import column_of, is_data, live, manifests_of, read_manifest
+from frazil.scan.plan import plan
+from frazil.spec.metadata import TableMetadata
+from frazil.storage import Storage
+
+Names = set[tuple[str, int | None]]
+_COLUMNS = ("status", "file_path", "sequence_number", "content_offset")
+
+
+def older_deletes(metadata: TableMetadata, branch: str, storage: Storage, gone: pa.Array, sequence_number: int | None) -> Names:
+    """Return path and offset of the delete files that are older than all data, once the files `gone` are replaced by files of this sequence
+    number (None: that of the new snapshot)."""
+    head = parent_of(metadata, branch)
+    if head is None or metadata.format_version < 2:
+        return set()
+    manifests = [m for m in manifests_of(metadata, head, storage) if m.has_live_files]
+    if all(map(is_data, manifests)):
+        return set()
+    oldest = metadata.last_sequence_number if sequence_number is None else min(metadata.last_sequence_number, sequence_number)
+    for m in filter(is_data, manifests):
+        entries = live(read_manifest(storage, m, _COLUMNS))
+        stays = entries.filter(pc.invert(pc.is_in(column_of(entries, "file_path"), value_set=gone)))
+        if len(stays) == len(entries):
+            oldest = min(oldest, m.min_sequence_number or 0)
+        elif len(stays):
+            oldest = min(oldest, pc.min(stays["sequence_number"]).as_py() or 0)
+    found: Names = set()
+    for m in manifests:
+        if not is_data(m) and (m.min_sequence_number or 0) < oldest:
+            entries = live(read_manifest(storage, m, _COLUMNS))
+            sequence = pc.fill_null(entries["sequence_number"], 0)
+            old = entries.filter(pc.and_(pc.greater(sequence, 0), pc.less(sequence, oldest)))
+            found.update(zip(old["file_path"].to_pylist(), old["content_offset"].to_pylist(), strict=True))
+    return found
+
+
+def unused_deletes(metadata: TableMetadata, branch: str, storage: Storage, gone: pa.Array, most_pairs: int) -> Names:
+    """Return path and offset of the delete files that apply to no data file but to those `gone`."""
+    head = parent_of(metadata, branch)
+    if head is None or metadata.format_version < 2:
+        return set()
+    groups = plan(metadata, storage, snapshot=head, schema=metadata.schema()).groups
+    index = next((g.deletes for g in groups if isinstance(g.deletes, DeleteIndex)), None)
+    if index is None:
+        return set()
+    paths = pa.concat_arrays([column_of(g.table, "file_path") for g in groups])
+    stays = np.asarray(pc.invert(pc.is_in(paths, value_set=gone)).to_numpy(zero_copy_only=False))
+    counts = index.exact_file_counts(most_pairs, stays)
+    unused = ~index.used if counts is None else counts == 0
+    mask = pa.array(unused)
+    names, offsets = (index.entries.strings(c).filter(mask).to_pylist() for c in ("file_path", "content_offset"))
+    return set(zip(names, offsets, strict=True))
