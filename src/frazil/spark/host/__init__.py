@@ -2,7 +2,7 @@
 
 __all__ = [
     "expression_text",
-    "failures",
+    "failures", "fall_back",
     "interruptible",
     "jvm",
     "quiet",

@@ -8,9 +8,9 @@ _LOG = logging.getLogger("frazil")
 _WARNED: set[str] = set()
 
 
-def fall_back(what: str, error: Exception) -> None:
+def fall_back(part: str, error: Exception) -> None:
     """Log a warning, once per process and part of Spark, that Spark differs from what Frazil expects and that a slower way is used."""
-    if what not in _WARNED:
-        _WARNED.add(what)
+    if part not in _WARNED:
+        _WARNED.add(part)
         text = "%s of this Spark version differs from what Frazil expects. Rows are the same, but reads are slower. Please report it: %s"
-        _LOG.warning(text, what, error)
+        _LOG.warning(text, part, error)
