@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from frazil.catalog import Committed, Conflict, Unknown, load_backend
+from frazil.catalog.rest import RestCatalog
 from frazil.errors import CorruptData, FrazilError, InvalidInput, NamespaceNotEmptyError, NoSuchTableError, StorageError, Unsupported
 from tests.catalog.conftest import TABLE, set_to, swap
 from tests.catalog.rest.conftest import Server, error, table_json
@@ -131,6 +132,44 @@ def test_basic_and_own_headers_are_sent(server: Server) -> None:
     sent = server.asked[-1].headers
     assert sent["Authorization"] == "Basic dTpw" and sent["X-Mine"] == "1" and sent["User-Agent"].startswith("Frazil")
     assert sent["X-Iceberg-Access-Delegation"] == "vended-credentials"
+
+
+def test_headers_authentication_and_time_limits_may_be_the_servers(server: Server) -> None:
+    defaults = {"header.X-Default": "d", "header.X-Mine": "theirs", "auth.type": "basic", "auth.basic.username": "u", "auth.basic.password": "p"}
+    overrides = {"rest.client.socket-timeout-ms": "1500", "header.X-Override": "o", "scan-planning-mode": "server", "ssl.cabundle": "/no/where"}
+    server.on("GET /v1/config", (200, {"defaults": defaults, "overrides": overrides}))
+    server.on(f"GET {TABLE_ROUTE}", (200, table_json()))
+    backend = RestCatalog("r", {"type": "rest", "uri": server.uri, "header.X-Mine": "mine"})
+    backend.load(TABLE)
+    asked, sent = (a.headers for a in server.asked)
+    assert "Authorization" not in asked and asked["X-Mine"] == "mine"
+    assert (sent["Authorization"], sent["X-Default"], sent["X-Mine"], sent["X-Override"]) == ("Basic dTpw", "d", "mine", "o")
+    assert backend.client.settings.read_timeout == 1.5 and backend.client.settings.ca_bundle is None
+
+
+def test_a_token_that_was_had_stays_when_the_server_tells_other_headers(server: Server) -> None:
+    server.on("POST /v1/oauth/tokens", (200, {"access_token": "one", "expires_in": 3600}))
+    server.on("GET /v1/config", (200, {"defaults": {}, "overrides": {"header.X-Route": "7"}}))
+    server.on(f"GET {TABLE_ROUTE}", (200, table_json()))
+    server.catalog(credential="me:pass-word").load(TABLE)
+    assert server.routes().count("POST /v1/oauth/tokens") == 1
+    assert (server.asked[-1].headers["X-Route"], server.asked[-1].headers["Authorization"]) == ("7", "Bearer one")
+
+
+def test_an_invalid_configuration_of_the_server_is_told_as_the_servers(server: Server) -> None:
+    server.on("GET /v1/config", (200, {"defaults": {"rest.client.socket-timeout-ms": "soon"}, "overrides": {}}))
+    with pytest.raises(InvalidInput, match=r"socket-timeout-ms.*'soon'(?s:.*)v1/config"):
+        RestCatalog("r", {"type": "rest", "uri": server.uri}).load(TABLE)
+
+
+def test_properties_of_stores_that_only_the_server_knows_are_left_out(server: Server) -> None:
+    server.on("GET /v1/config", (200, {"defaults": {"s3.no-such-thing": "1", "s3.region": "r-1"}, "overrides": {"client.unheard-of": "2"}}))
+    server.on(f"GET {TABLE_ROUTE}", (200, table_json()))
+    backend = server.catalog()
+    backend.load(TABLE)
+    assert backend.routes.properties["s3.region"] == "r-1" and "s3.no-such-thing" not in backend.routes.properties
+    with pytest.raises(Unsupported, match=r"no-such-thing"):
+        load_backend("r", type="rest", uri=server.uri, **{"s3.no-such-thing": "1"}).load(TABLE)
 
 
 HOSTILE = [

@@ -30,7 +30,7 @@ from frazil.catalog.rest.errors import raised
 from frazil.catalog.rest.http import Answer, Client
 from frazil.catalog.rest.namespaces import RestNamespaces, decoded, named
 from frazil.catalog.rest.routes import Routes, routes
-from frazil.catalog.rest.settings import settings
+from frazil.catalog.rest.settings import settings, told_settings
 from frazil.catalog.rest.vended import StorageCredential, TableCredentials, holds_secrets, vended
 from frazil.codec import json_nouns
 from frazil.codec.json_updates import requirement_to_json, update_to_json
@@ -93,7 +93,9 @@ class RestCatalog(RestNamespaces):
         """Return what the server says of itself; it is asked once."""
         with self._lock:
             if self._routes is None:
-                self._routes = routes(self.client, self.properties)
+                found = routes(self.client, self.properties)
+                self.client.change(told_settings(self.properties, found.properties))
+                self._routes = found
             return self._routes
 
     # --- tables

@@ -55,6 +55,15 @@ class Client:
     def __repr__(self) -> str:
         return f"Client({self.settings.uri!r})"
 
+    def change(self, settings: Settings) -> None:
+        """Go on with other settings. A token that was had with the same authentication stays."""
+        if settings == self.settings:
+            return
+        self.close()
+        if settings.auth != self.settings.auth:
+            self.auth = Authentication(settings.auth, self._token_answer)
+        self.settings = settings
+
     def close(self) -> None:
         with self._lock:
             pool, self._pool = self._pool, None

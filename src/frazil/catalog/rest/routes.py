@@ -13,6 +13,7 @@ from frazil.catalog.base import Identifier
 from frazil.catalog.names import full_name
 from frazil.catalog.rest.errors import raised
 from frazil.catalog.rest.http import Client
+from frazil.catalog.rest.vended import STORES, is_known
 from frazil.errors import CorruptData, InvalidInput, Unsupported
 
 _DEFAULT_SEPARATOR = "%1F"
@@ -85,9 +86,9 @@ def routes(client: Client, properties: Mapping[str, str]) -> Routes:
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         text = f"{client.settings.uri}/v1/config does not answer as a REST catalog does: {str(error)[:200]}"
         raise CorruptData(text, hint="Check uri: /v1/config is added to it.") from None
-    told = {k: v for k, v in config.overrides.items() if v is not None}
-    _check_place(told, client.settings.uri)
-    merged = {**{k: v for k, v in config.defaults.items() if v is not None}, **properties, **told}
+    defaults, overrides = _taken(config.defaults), _taken(config.overrides)
+    _check_place({**{k: v for k, v in defaults.items() if k not in properties}, **overrides}, client.settings.uri)
+    merged = {**defaults, **properties, **overrides}
     separator = unquote(merged.get("namespace-separator", _DEFAULT_SEPARATOR))
     if not separator or "/" in separator or len(separator) > 8:
         raise CorruptData(f"The catalog's server names {separator[:20]!r} as separator of namespaces.", hint="Ask who runs the server.")
@@ -95,12 +96,17 @@ def routes(client: Client, properties: Mapping[str, str]) -> Routes:
     return Routes(merged, quote(merged.get("prefix", "").strip("/"), safe="/%:@"), separator, endpoints)
 
 
-def _check_place(overrides: Mapping[str, str], uri: str) -> None:
-    """Refuse overrides that would send requests, and with them tokens, to another server."""
+def _taken(told: Mapping[str, str | None]) -> dict[str, str]:
+    """Take what a server tells, without properties of stores that Frazil's do not know: they are no mistake of the user's."""
+    return {k: v for k, v in told.items() if v is not None and (not k.startswith(STORES) or is_known(k))}
+
+
+def _check_place(told: Mapping[str, str], uri: str) -> None:
+    """Refuse a configuration that would send requests, and with them tokens, to another server."""
     for key in ("uri", "oauth2-server-uri"):
-        value = overrides.get(key, "")
+        value = told.get(key, "")
         if "://" in value and urlsplit(value)[:2] != urlsplit(uri)[:2]:
-            text = f"The catalog's server tells to use another server, by the override {key}: {urlsplit(value).hostname}."
+            text = f"The catalog's server tells to use another server, by {key}: {urlsplit(value).hostname}."
             raise InvalidInput(text, hint=f"Set {key} yourself if that server is meant.")
 
 

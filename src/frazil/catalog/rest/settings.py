@@ -85,6 +85,22 @@ def settings(properties: Mapping[str, str]) -> Settings:
     )  # fmt: skip
 
 
+def told_settings(own: Mapping[str, str], merged: Mapping[str, str]) -> Settings:
+    """Read the settings again after the server has told its configuration (`/v1/config`): headers, authentication and time limits may be
+    the server's, files of certificates and what Frazil serves in one way only are one's `own`. Raises as `settings` does."""
+
+    def counts(key: str) -> bool:
+        known = key.startswith(REST_PREFIXES) or key in REST_PROPERTIES
+        return key in own or (known and key not in _ONLY and not key.startswith("ssl."))
+
+    chosen = {k: v for k, v in merged.items() if counts(k)}
+    try:
+        return settings({**chosen, **{k: v for k, v in own.items() if k in _ONLY or k.startswith("ssl.")}})
+    except (InvalidInput, Unsupported) as error:
+        error.advise(f"The configuration that the server gives counts, too ({own['uri']}/v1/config).")
+        raise
+
+
 def _headers(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """Return the headers of every request. `header.<Name>`: those that are configured; an empty value leaves a header out."""
     found = {"x-iceberg-access-delegation": ("X-Iceberg-Access-Delegation", "vended-credentials")}

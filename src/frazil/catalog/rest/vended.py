@@ -14,7 +14,7 @@ from frazil.storage import Credentials, is_inside
 from frazil.storage.object_options import check_property
 from frazil.storage.vended import EARLY_MS
 
-_STORES = ("s3.", "gcs.", "adls.", "client.")
+STORES = ("s3.", "gcs.", "adls.", "client.")
 _EXPIRY = ("s3.session-token-expires-at-ms", "adls.sas-token-expires-at-ms", "gcs.oauth2.token-expires-at")
 _SECRETS = ("s3.access-key-id", "s3.secret-access-key", "s3.session-token", "adls.sas-token")
 Ask = Callable[[str, tuple[tuple[str, str], ...], Identifier, str], Credentials]
@@ -41,12 +41,13 @@ def vended(location: str, config: Mapping[str, str], credentials: Sequence[Stora
     found, expiry = {}, [int(v) for k, v in given.items() if k.startswith(_EXPIRY) and v.isdigit()]
     for key, value in given.items():
         plain = "adls.sas-token" if key.startswith("adls.sas-token.") else key
-        if plain.startswith(_STORES) and _known(plain):
+        if plain.startswith(STORES) and is_known(plain):
             found[plain] = value
     return Credentials(found, min(expiry, default=None))
 
 
-def _known(key: str) -> bool:
+def is_known(key: str) -> bool:
+    """Tell whether Frazil's stores know a property."""
     try:
         check_property(key)
     except Unsupported:

@@ -2,7 +2,8 @@
 
 __all__ = [
     "expression_text",
-    "failures", "fall_back",
+    "failures",
+    "fall_back",
     "interruptible",
     "jvm",
     "quiet",
