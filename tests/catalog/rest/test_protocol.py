@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import time
+import uuid
 from typing import Any
 
 import pytest
@@ -62,6 +63,45 @@ def test_what_an_answer_to_a_commit_means(server: Server, answer: Any, outcome: 
         found = e
     assert isinstance(found, outcome), found
     assert server.routes().count(f"POST {TABLE_ROUTE}") == times
+
+
+KEYED = {"defaults": {}, "overrides": {}, "idempotency-key-lifetime": "PT30M"}
+
+
+@pytest.mark.parametrize("first", [None, (503, {}), (504, b"late", {"Content-Type": "text/html"})], ids=["lost", "busy", "late"])
+def test_a_change_is_sent_again_by_its_key_where_the_server_takes_keys(server: Server, first: Any) -> None:
+    server.on("GET /v1/config", (200, KEYED))
+    server.on(f"GET {TABLE_ROUTE}", (200, table_json()))
+    server.on(f"POST {TABLE_ROUTE}", first, (200, table_json()))
+    backend = server.catalog()
+    base = backend.load(TABLE)
+    assert isinstance(swap(backend, base, set_to(a="1")), Committed)
+    keys = [uuid.UUID(a.headers["Idempotency-Key"]) for a in server.asked if a.method == "POST"]
+    assert len(keys) == 2 and keys[0] == keys[1] and keys[0].version == 7 and keys[0].variant == uuid.RFC_4122
+    assert abs((keys[0].int >> 80) / 1000 - time.time()) < 60
+    swap(backend, base, set_to(a="1"))
+    assert uuid.UUID(server.asked[-1].headers["Idempotency-Key"]) != keys[0]
+    assert not any("Idempotency-Key" in a.headers for a in server.asked if a.method == "GET")
+
+
+@pytest.mark.parametrize("second", [error(409, "CommitFailedException"), error(404, "NoSuchTableException"), None])
+def test_a_repeated_change_that_is_refused_may_have_been_handled(server: Server, second: Any) -> None:
+    server.on("GET /v1/config", (200, KEYED))
+    server.on(f"GET {TABLE_ROUTE}", (200, table_json()))
+    server.on(f"POST {TABLE_ROUTE}", None, second)
+    backend = server.catalog()
+    assert isinstance(swap(backend, backend.load(TABLE), set_to(a="1")), Unknown)
+
+
+@pytest.mark.parametrize("lifetime", ["PT1S", "soon", "P", "PT", None])
+def test_no_change_is_sent_again_beyond_the_lifetime_of_its_key(server: Server, lifetime: str | None) -> None:
+    server.on("GET /v1/config", (200, {**KEYED, "idempotency-key-lifetime": lifetime}))
+    server.on(f"GET {TABLE_ROUTE}", (200, table_json()))
+    server.on(f"POST {TABLE_ROUTE}", None)
+    backend = server.catalog()
+    assert isinstance(swap(backend, backend.load(TABLE), set_to(a="1")), Unknown)
+    assert server.routes().count(f"POST {TABLE_ROUTE}") == 1
+    assert ("Idempotency-Key" in server.asked[-1].headers) == (lifetime == "PT1S")
 
 
 def test_reads_are_sent_again_after_faults_that_pass(server: Server) -> None:

@@ -95,6 +95,7 @@ class RestCatalog(RestNamespaces):
             if self._routes is None:
                 found = routes(self.client, self.properties)
                 self.client.change(told_settings(self.properties, found.properties))
+                self.client.key_lifetime_s = found.key_lifetime_s
                 self._routes = found
             return self._routes
 

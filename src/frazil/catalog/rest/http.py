@@ -1,7 +1,8 @@
 """Call a REST catalog's server over pooled connections, with time limits, bounded answers, and retries where they are safe.
 
 A request that only reads is sent again after a lost connection, 429, 502, 503 or 504. One that changes something is sent again only if it
-certainly was not handled: no connection could be made, or the server answered 429. No redirect is followed: a token could go astray.
+certainly was not handled: no connection could be made, or the server answered 429; or if the server knows `Idempotency-Key`, by which it
+handles a request once, however often it comes. No redirect is followed: a token could go astray.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import threading
 import time
 import urllib.request
+import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +31,7 @@ _MAX_ERROR_BODY = 1 << 20
 _PIECE = 1 << 20
 _LONGEST_WAIT_S = 10.0
 _LONGEST_ANSWER_S = 600.0
+_READING, _ATTEMPTS = ("GET", "HEAD"), 3
 _NOT_HANDLED, _PASSING = frozenset((429,)), frozenset((429, 502, 503, 504))
 
 
@@ -48,6 +51,8 @@ class Client:
     def __init__(self, settings: Settings):
         self.settings = settings
         self.auth = Authentication(settings.auth, self._token_answer)
+        self.key_lifetime_s: float | None = None
+        """How long the server knows the key of a request that changes something; None: it takes no keys."""
         self._urllib3 = _urllib3()
         self._pool: tuple[int, Any] | None = None
         self._lock = threading.Lock()
@@ -87,14 +92,16 @@ class Client:
         """
         url = f"{self.settings.uri}/{path}" + (f"?{urlencode(query)}" if query else "")
         data = None if body is None else msgspec.json.encode(body)
+        keyed = self.key_lifetime_s is not None and method not in _READING
+        key = {"Idempotency-Key": str(_uuid7())} if keyed else {}
         for last in (False, True):
             authorization = f"Bearer {bearer}" if bearer else self.auth.header()
             sent = {
                 **_USER_AGENT, "Accept": "application/json", **dict(self.settings.headers), **(headers or {}),
                 **({"Content-Type": "application/json"} if data is not None else {}),
-                **({"Authorization": authorization} if authorization else {}),
+                **({"Authorization": authorization} if authorization else {}), **key,
             }  # fmt: skip
-            answer = self._send(method, url, data, sent, secrets=(bearer or "", *self.auth.secrets()))
+            answer = self._send(method, url, data, sent, secrets=(bearer or "", *self.auth.secrets()), keyed=keyed)
             if last or answer.status not in (401, 419) or bearer or not self.auth.renewed(authorization):
                 return answer
         raise AssertionError("the second answer is returned")
@@ -106,23 +113,35 @@ class Client:
             raise raised(answer.error, f"No token could be had from {_host(url)}")
         return answer.body
 
-    def _send(self, method: str, url: str, data: bytes | None, headers: Mapping[str, str], secrets: tuple[str, ...]) -> Answer:
-        reads = method in ("GET", "HEAD")
-        for attempt in range(3 if reads else 1):
+    def _send(
+        self, method: str, url: str, data: bytes | None, headers: Mapping[str, str], secrets: tuple[str, ...], *, keyed: bool = False
+    ) -> Answer:
+        """Send a request, again after faults that pass: at once, where it only reads, within the lifetime of its key, where it has one."""
+        reads, unclear = method in _READING, False
+        until = time.monotonic() + (self.key_lifetime_s or 0.0) if keyed else float("inf")
+        for attempt in range(_ATTEMPTS if reads or keyed else 1):
+            again = attempt < _ATTEMPTS - 1 and time.monotonic() + self.settings.read_timeout < until and (reads or keyed)
             try:
                 with self._connected(method, url, data, headers, reads) as response:
-                    return _answer(response, secrets, url)
+                    answer = _answer(response, secrets, url)
+                if keyed and again and answer.status in _PASSING - _NOT_HANDLED:
+                    unclear = True
+                elif unclear and answer.status in (404, 409):  # the first request, which may be running still, may be what is told of
+                    told = f"The catalog's server {_host(url)} answers a repeated request: {answer.error}"
+                    raise Unclear(told, hint="The request may have been handled.")
+                else:
+                    return answer
             except (StorageError, CorruptData):
                 raise
             except self._urllib3.exceptions.HTTPError as error:
                 never = self._never_sent(error)
-                if reads and not never and attempt < 2:
-                    time.sleep(0.1 * 4**attempt)
-                    continue
-                told = f"No answer from the catalog's server {_host(url)}: {scrubbed(_reason(error), secrets)}"
-                if reads or never:
-                    raise StorageError(told, hint="Check uri, the network and the server, then try again.") from None
-                raise Unclear(told, hint="The request may have been handled.") from None
+                if never or not again:
+                    told = f"No answer from the catalog's server {_host(url)}: {scrubbed(_reason(error), secrets)}"
+                    if reads or (never and not unclear):
+                        raise StorageError(told, hint="Check uri, the network and the server, then try again.") from None
+                    raise Unclear(told, hint="The request may have been handled.") from None
+                unclear = True
+            time.sleep(0.1 * 4**attempt)
         raise AssertionError("the last attempt returns or raises")
 
     @contextlib.contextmanager
@@ -193,6 +212,12 @@ def _read(response: Any, limit: int, url: str, *, cut: bool) -> bytes:
         if time.monotonic() > until:
             raise StorageError(f"The catalog's server {_host(url)} takes more than {_LONGEST_ANSWER_S:.0f} s to answer.")
     return b"".join(pieces)[:limit]
+
+
+def _uuid7() -> uuid.UUID:
+    """Make a UUID of version 7, which begins with the time (RFC 9562); Python has none before 3.14."""
+    milliseconds, chance = time.time_ns() // 1_000_000, int.from_bytes(os.urandom(10)) >> 6
+    return uuid.UUID(int=(milliseconds << 80) | (7 << 76) | ((chance >> 62) << 64) | (2 << 62) | (chance & (1 << 62) - 1))
 
 
 def _host(url: str) -> str:

@@ -16,6 +16,7 @@ from frazil.catalog.rest.http import Client
 from frazil.catalog.rest.vended import STORES, is_known
 from frazil.errors import CorruptData, InvalidInput, Unsupported
 
+_DURATION = re.compile(r"P(?:(\d{1,6})W)?(?:(\d{1,6})D)?(?:T(?:(\d{1,6})H)?(?:(\d{1,6})M)?(?:(\d{1,6}(?:\.\d{1,9})?)S)?)?")
 _DEFAULT_SEPARATOR = "%1F"
 
 
@@ -23,17 +24,20 @@ class _Config(msgspec.Struct):
     defaults: dict[str, str | None] = {}
     overrides: dict[str, str | None] = {}
     endpoints: list[str] | None = None
+    idempotency_key_lifetime: str | None = msgspec.field(default=None, name="idempotency-key-lifetime")
 
 
 @dataclass(frozen=True)
 class Routes:
     """Hold what the server says of itself. `properties`: its defaults, then what is configured, then its overrides. `endpoints`: those it
-    lists, None if it lists none, which means those of the specification's first version."""
+    lists, None if it lists none, which means those of the specification's first version. `key_lifetime_s`: how long it knows the key of a
+    request that changes something; None: it takes no keys."""
 
     properties: dict[str, str] = field(repr=False)
     prefix: str
     separator: str
     endpoints: frozenset[str] | None
+    key_lifetime_s: float | None = None
 
     def path(self, *parts: str) -> str:
         """Return the path of a resource; the parts are encoded already."""
@@ -93,7 +97,16 @@ def routes(client: Client, properties: Mapping[str, str]) -> Routes:
     if not separator or "/" in separator or len(separator) > 8:
         raise CorruptData(f"The catalog's server names {separator[:20]!r} as separator of namespaces.", hint="Ask who runs the server.")
     endpoints = None if not config.endpoints else frozenset(filter(None, map(_endpoint, config.endpoints)))
-    return Routes(merged, quote(merged.get("prefix", "").strip("/"), safe="/%:@"), separator, endpoints)
+    prefix, lifetime = quote(merged.get("prefix", "").strip("/"), safe="/%:@"), _seconds(config.idempotency_key_lifetime or "")
+    return Routes(merged, prefix, separator, endpoints, lifetime)
+
+
+def _seconds(duration: str) -> float | None:
+    """Read a duration of ISO 8601 (`PT30M`, `P1DT2H`) in seconds; None for a text that is none."""
+    found = _DURATION.fullmatch(duration.strip().upper())
+    if found is None or not any(found.groups()):
+        return None
+    return sum(float(n or 0) * size for n, size in zip(found.groups(), (604_800, 86_400, 3_600, 60, 1), strict=True))
 
 
 def _taken(told: Mapping[str, str | None]) -> dict[str, str]:
