@@ -201,3 +201,14 @@ def test_java_reads_our_file_and_writes_the_same(tmp_path: Path, java_check: Any
         assert theirs.to_pylist() == ours[version].to_pylist()
         plain = [(f.name, f.type, f.metadata[b"PARQUET:field_id"]) for f in ours[version].schema if f.name != "partition"]
         assert [(f.name, f.type, f.metadata[b"PARQUET:field_id"]) for f in theirs.schema if f.name != "partition"] == plain
+
+
+def test_a_progress_callback_counts_the_manifests_that_were_read(home: Catalog) -> None:
+    t = home.create_table("db.t", "id bigint, s string", partition_by=["s"])
+    t.append(rows(0))
+    t.append(rows(30))
+    calls: list[tuple[Any, ...]] = []
+    t.maintenance.compute_partition_stats(progress=lambda *step: calls.append(step))
+    t.append(rows(60))
+    t.maintenance.compute_partition_stats(progress=lambda *step: calls.append(step))
+    assert calls == [(1, 2, "manifests read"), (2, 2, "manifests read"), (1, 1, "manifests read")]

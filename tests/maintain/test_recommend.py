@@ -211,6 +211,8 @@ class Verbs:
             self.calls.append((verb, arguments))
             if verb == "lost":
                 raise CommitFailedException("another writer was first")
+            if verb == "broken":
+                raise OSError("the disk is full")
             if verb == "unclear":
                 raise CommitStateUnknownException("no answer")
             if not arguments["dry_run"]:
@@ -249,11 +251,22 @@ def test_a_dry_run_plans_all_cures_and_changes_nothing() -> None:
     assert all(arguments["dry_run"] for _, arguments in verbs.calls) and len(verbs.left) == 2
 
 
+def test_a_dry_run_spends_the_minutes_that_its_cures_are_estimated_to_take() -> None:
+    result = Verbs(finding("a", 300), finding("b", 300), finding("c")).auto(budget_minutes=5, dry_run=True)
+    assert outcomes(result) == ["planned", "over budget", "planned"]
+
+
+def test_one_finding_is_not_told_in_the_plural() -> None:
+    assert repr(Findings([finding("a")], "t")).startswith("t: 1 finding\n")
+    assert repr(Findings([finding("a"), finding("b")], "t")).startswith("t: 2 findings\n")
+
+
 def test_a_cure_that_fails_is_reported_and_the_others_run() -> None:
-    verbs = Verbs(finding("a", verb="lost"), finding("b", verb="missing"), finding("c"))
+    verbs = Verbs(finding("a", verb="lost"), finding("b", verb="missing"), finding("c", verb="broken"), finding("d"))
     result = verbs.auto()
-    assert outcomes(result) == ["failed", "failed", "done"] and [s.kind for s in result.failed] == ["a", "b"]
-    assert "another writer was first" in str(result.steps[0].error) and result.to_arrow().num_rows == 3
+    assert outcomes(result) == ["failed", "failed", "failed", "done"] and [s.kind for s in result.failed] == ["a", "b", "c"]
+    assert "another writer was first" in str(result.steps[0].error) and result.to_arrow().num_rows == 4
+    assert result.steps[2].error == "OSError: the disk is full"
 
 
 def test_after_an_unknown_outcome_nothing_more_is_done() -> None:
@@ -262,6 +275,6 @@ def test_after_an_unknown_outcome_nothing_more_is_done() -> None:
 
 
 def test_budgets_must_be_above_zero() -> None:
-    for budget in ({"budget_bytes": 0}, {"budget_minutes": -1}):
+    for budget in ({"budget_bytes": 0}, {"budget_minutes": -1}, {"budget_bytes": "10 GB"}, {"budget_minutes": float("nan")}):
         with pytest.raises(InvalidInput, match="must be above 0"):
             Verbs().auto(**budget)

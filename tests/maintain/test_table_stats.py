@@ -50,6 +50,23 @@ def frame(first: int = 0, rows: int = ROWS) -> pa.Table:
     )
 
 
+def test_a_progress_callback_counts_the_data_files_that_were_read(home: Catalog) -> None:
+    t = home.create_table("db.t", SCHEMA)
+    for first in (0, 10, 20):
+        t.append(frame(first, 10))
+    calls: list[tuple[Any, ...]] = []
+    t.maintenance.compute_table_stats(columns="id", progress=lambda *step: calls.append(step))
+    assert calls[-1] == (3, 3, "data files read")
+
+
+def test_one_column_may_be_named_by_text_alone(home: Catalog) -> None:
+    t = home.create_table("db.t", SCHEMA)
+    t.append(frame(0, 10))
+    assert t.maintenance.compute_table_stats(columns="id").ndv == {"id": 10}
+    with pytest.raises(InvalidInput, match="columns is a list of column names, not 7"):
+        t.maintenance.compute_table_stats(columns=7)  # type: ignore[arg-type]
+
+
 def test_numbers_of_distinct_values_are_within_three_percent(home: Catalog) -> None:
     t = home.create_table("db.t", SCHEMA)
     t.append(frame(rows=ROWS // 2))

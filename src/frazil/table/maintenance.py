@@ -155,19 +155,22 @@ class MaintenanceTable:
         columns: Sequence[str] | None = None,
         *,
         dry_run: bool = False,
+        progress: ProgressCallback | None = None,
         runner: Any = None,
         spark: Any = None,
     ) -> TableStatsResult:
         """Compute the numbers of distinct values of columns (None: all primitive ones at the top), as sketches in a Puffin file that other
         engines read. `snapshot_id` None: the current one."""
-        return compute_table_stats(self._table(runner, spark), snapshot_id=snapshot_id, columns=columns, dry_run=dry_run)
+        table = self._table(runner, spark)
+        return compute_table_stats(table, snapshot_id=snapshot_id, columns=columns, dry_run=dry_run, callback=progress)
 
     def compute_partition_stats(
-        self, snapshot_id: int | None = None, *, dry_run: bool = False, runner: Any = None, spark: Any = None
-    ) -> PartitionStatsResult:
+        self, snapshot_id: int | None = None, *, dry_run: bool = False, progress: ProgressCallback | None = None, runner: Any = None,
+        spark: Any = None,
+    ) -> PartitionStatsResult:  # fmt: skip
         """Count files, rows and deletes of each partition, as a file that other engines read. Where an ancestor of the snapshot has such a
         file, only what came since is read. `snapshot_id` None: the current one."""
-        return compute_partition_stats(self._table(runner, spark), snapshot_id=snapshot_id, dry_run=dry_run)
+        return compute_partition_stats(self._table(runner, spark), snapshot_id=snapshot_id, dry_run=dry_run, callback=progress)
 
     # --- copies of a table
 

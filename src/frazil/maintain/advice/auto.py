@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import Any
 
 import pyarrow as pa
@@ -90,16 +91,17 @@ def auto(
     `run`: looks up a verb of `t.maintenance`. The budget is compared with the estimated costs before a cure is begun; one that may be done
     in parts is done as far as it fits. Every finding is tried once.
     """
-    for name, value in (("budget_bytes", budget_bytes), ("budget_minutes", budget_minutes)):
-        if value is not None and not value > 0:
-            raise InvalidInput(f"{name} must be above 0, not {value!r}.")
-    begun, spent = time.monotonic(), 0
+    for name, value, example in (("budget_bytes", budget_bytes, "10 << 30"), ("budget_minutes", budget_minutes, "20")):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, Real) or not value > 0):
+            raise InvalidInput(f"{name} must be above 0, not {value!r}.", hint=f"Give a number, as {name}={example}.")
+    begun, spent, planned_minutes = time.monotonic(), 0, 0.0  # a dry run spends the minutes that its cures are estimated to take
     budget = _Budget(budget_bytes, budget_minutes)
     steps: dict[str, AutoStep] = {}
     findings = recommend()
     while (finding := next((f for f in findings if f.kind not in steps), None)) is not None:
-        minutes_left = (budget_minutes or 0.0) - (time.monotonic() - begun) / 60
-        cure, outcome = _fitted(finding, budget.share(finding, (budget_bytes or 0) - spent, minutes_left))
+        minutes_left = (budget_minutes or 0.0) - (time.monotonic() - begun) / 60 - planned_minutes
+        share = budget.share(finding, (budget_bytes or 0) - spent, minutes_left)
+        cure, outcome = _fitted(finding, share)
         step = AutoStep(finding.kind, str(cure), outcome)
         if not finding.by_auto:
             step = replace(step, call=finding.call, outcome="left to you")
@@ -111,6 +113,7 @@ def auto(
             cost = finding.cost_bytes if outcome == "done" else int((budget_bytes or finding.cost_bytes) - spent)
             step = _tried(replace(step, cost_bytes=cost), cure, verb, dry_run)
             spent += cost
+            planned_minutes += finding.cost_minutes * min(share, 1.0) if dry_run else 0.0
         steps[finding.kind] = step
         if step.outcome == "unknown":
             break
@@ -138,8 +141,8 @@ def _tried(step: AutoStep, cure: Cure, verb: Callable[..., Any], dry_run: bool) 
     arguments: Mapping[str, Any] = {**cure.arguments, "dry_run": dry_run}
     try:
         result = verb(**arguments)
-    except FrazilError as error:
+    except Exception as error:  # also of stores, Arrow and Spark: one cure does not keep the others from running
         outcome = "unknown" if isinstance(error, CommitStateUnknownException) else "failed"
-        _log.warning("%s: %s", step.call, error)
+        _log.warning("%s: %s", step.call, error, exc_info=not isinstance(error, FrazilError))
         return replace(step, outcome=outcome, error=f"{type(error).__name__}: {error}", seconds=time.monotonic() - begun)
     return replace(step, outcome="planned" if dry_run else step.outcome, result=result, seconds=time.monotonic() - begun)

@@ -108,7 +108,8 @@ class Findings(Sequence[Finding]):
     def __repr__(self) -> str:
         if not self._findings:
             return f"{self._table}: nothing to do"
-        return "\n".join([f"{self._table}: {len(self)} findings", *(f"{n}. {f}" for n, f in enumerate(self, 1))])
+        count = f"{len(self)} finding{'s' if len(self) > 1 else ''}"
+        return "\n".join([f"{self._table}: {count}", *(f"{n}. {f}" for n, f in enumerate(self, 1))])
 
 
 def size_text(size: float) -> str:

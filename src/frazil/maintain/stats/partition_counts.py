@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Self
@@ -72,14 +72,20 @@ def _rank(value: Any) -> tuple[Any, ...]:
 
 
 def count_partitions(
-    metadata: TableMetadata, storage: Storage, manifests: Iterable[ManifestFile], *, added_only: bool = False
-) -> list[PartitionCounts]:
+    metadata: TableMetadata, storage: Storage, manifests: Iterable[ManifestFile], *, added_only: bool = False,
+    on_manifest: Callable[[], object] = lambda: None,
+) -> list[PartitionCounts]:  # fmt: skip
     """Count the files of manifests by partition.
 
     `added_only`: count what changed only, that is files that the manifests add, less those that they remove; else count all live files.
+    `on_manifest`: called after each manifest.
     """
     work = partial(_manifest, metadata=metadata, storage=storage, added_only=added_only, times=_times(metadata))
-    return summed(part for parts in each(work, list(manifests), default_workers()) for part in parts)
+    found: list[PartitionCounts] = []
+    for parts in each(work, list(manifests), default_workers()):
+        found += parts
+        on_manifest()
+    return summed(found)
 
 
 def added_manifests(metadata: TableMetadata, storage: Storage, snapshots: Iterable[Snapshot], manifests_of: Any) -> list[ManifestFile]:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from frazil.commit.actions import AddStatistics
 from frazil.errors import FrazilError, ValidationError
 from frazil.maintain.procedure import MaintainedTable, ProcedureResult
+from frazil.maintain.progress import ProgressCallback, progress
 from frazil.maintain.stats.partition_counts import PartitionCounts, added_manifests, count_partitions, summed
 from frazil.maintain.stats.partition_file import read_counts, write_counts
 from frazil.scan.manifests import manifests_of
@@ -65,7 +66,9 @@ class PartitionStatsPlan:
         return self.base is not None and self.base["snapshot-id"] == self.snapshot.snapshot_id
 
 
-def compute_partition_stats(table: MaintainedTable, *, snapshot_id: int | None = None, dry_run: bool = False) -> PartitionStatsResult:
+def compute_partition_stats(
+    table: MaintainedTable, *, snapshot_id: int | None = None, dry_run: bool = False, callback: ProgressCallback | None = None
+) -> PartitionStatsResult:
     """Count the partitions of a snapshot (None: the current one), and register the file in the table's metadata."""
     begun = time.monotonic()
     planned = plan_partition_stats(table, snapshot_id)
@@ -78,7 +81,7 @@ def compute_partition_stats(table: MaintainedTable, *, snapshot_id: int | None =
     if planned.is_there and planned.base is not None:
         result = replace(result, partition_statistics_file=planned.base["statistics-path"])
     elif not dry_run:
-        result = apply_partition_stats(table, planned, result)
+        result = apply_partition_stats(table, planned, result, callback)
     return replace(result, seconds=time.monotonic() - begun)
 
 
@@ -104,17 +107,19 @@ def _from_all_manifests(table: MaintainedTable, snapshot: Snapshot) -> Partition
     return PartitionStatsPlan(snapshot, manifests_of(table.metadata, snapshot, table.storage))
 
 
-def apply_partition_stats(table: MaintainedTable, planned: PartitionStatsPlan, result: PartitionStatsResult) -> PartitionStatsResult:
+def apply_partition_stats(
+    table: MaintainedTable, planned: PartitionStatsPlan, result: PartitionStatsResult, callback: ProgressCallback | None = None
+) -> PartitionStatsResult:
     """Count, write the file and register it. A file to go on from that cannot be read is left aside: all manifests are read then."""
     metadata, _ = table.metadata, table.writable
     counts: list[PartitionCounts] | None = None
     if planned.base is not None:
-        counts = _continued(table, planned)
+        counts = _continued(table, planned, callback)
         if counts is None:
             planned = _from_all_manifests(table, planned.snapshot)
             result = replace(result, manifests_read=len(planned.manifests), continued_from=None)
     if counts is None:
-        counts = count_partitions(metadata, table.storage, planned.manifests)
+        counts = _counted(table, planned.manifests, False, callback)
     if not counts:
         return result
     path = _new_path(metadata, planned.snapshot)
@@ -127,15 +132,24 @@ def apply_partition_stats(table: MaintainedTable, planned: PartitionStatsPlan, r
     return replace(result, partition_statistics_file=path, partitions=len(counts))
 
 
-def _continued(table: MaintainedTable, planned: PartitionStatsPlan) -> list[PartitionCounts] | None:
+def _counted(
+    table: MaintainedTable, manifests: Sequence[ManifestFile], added_only: bool, callback: ProgressCallback | None
+) -> list[PartitionCounts]:
+    """Count the partitions of manifests, and show how many manifests are read."""
+    with progress(len(manifests), "manifests read", callback) as shown:
+        return count_partitions(table.metadata, table.storage, manifests, added_only=added_only, on_manifest=shown.advance)
+
+
+def _continued(
+    table: MaintainedTable, planned: PartitionStatsPlan, callback: ProgressCallback | None
+) -> list[PartitionCounts] | None:
     assert planned.base is not None
     try:
         before = read_counts(planned.base, table.metadata, table.storage)
     except FrazilError as error:
         _log.warning("Partition statistics %s cannot be read; all manifests are read instead: %s", planned.base["statistics-path"], error)
         return None
-    changed = count_partitions(table.metadata, table.storage, planned.manifests, added_only=True)
-    return summed([*before, *changed])
+    return summed([*before, *_counted(table, planned.manifests, True, callback)])
 
 
 def _new_path(metadata: TableMetadata, snapshot: Snapshot) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 
@@ -18,7 +18,9 @@ from frazil.codec.theta_sketch import ThetaSketch
 from frazil.commit.actions import AddStatistics
 from frazil.errors import InvalidInput
 from frazil.maintain.procedure import MaintainedTable, ProcedureResult
+from frazil.maintain.progress import Progress, ProgressCallback, progress
 from frazil.maintain.stats.value_hashes import hash_values
+from frazil.ops.arguments import names
 from frazil.rows.groups import grouped
 from frazil.scan.plan import Plan, plan
 from frazil.scan.tasks import FileScanTask
@@ -63,7 +65,12 @@ class TableStatsPlan:
 
 
 def compute_table_stats(
-    table: MaintainedTable, *, snapshot_id: int | None = None, columns: Sequence[str] | None = None, dry_run: bool = False
+    table: MaintainedTable,
+    *,
+    snapshot_id: int | None = None,
+    columns: Sequence[str] | None = None,
+    dry_run: bool = False,
+    callback: ProgressCallback | None = None,
 ) -> TableStatsResult:
     """Compute the statistics of a snapshot (None: the current one) and register them in the table's metadata."""
     begun = time.monotonic()
@@ -74,7 +81,7 @@ def compute_table_stats(
         dry_run=dry_run, snapshot_id=planned.snapshot.snapshot_id, files_read=len(planned.scan), bytes_read=planned.scan.total_size
     )
     if not dry_run:
-        result = apply_table_stats(table, planned, result)
+        result = apply_table_stats(table, planned, result, callback)
     return replace(result, seconds=time.monotonic() - begun)
 
 
@@ -90,9 +97,9 @@ def plan_table_stats(table: MaintainedTable, snapshot_id: int | None, columns: S
     if columns is None:
         chosen = [f for f in schema.fields if f.field_type.is_primitive and not isinstance(f.field_type, _NOT_HASHED)]
     else:
-        chosen = [_column(schema, name) for name in columns]
-    names = {f.field_id: _path(schema, f) for f in chosen}
-    return TableStatsPlan(snapshot, plan(metadata, table.storage, snapshot=snapshot, schema=schema), names)
+        chosen = [_column(schema, name) for name in names("columns", columns)]
+    paths = {f.field_id: _path(schema, f) for f in chosen}
+    return TableStatsPlan(snapshot, plan(metadata, table.storage, snapshot=snapshot, schema=schema), paths)
 
 
 def _column(schema: Schema, name: str) -> NestedField:
@@ -110,13 +117,17 @@ def _path(schema: Schema, column: NestedField) -> tuple[str, ...]:
     return (*(schema.by_id[i].name for i in schema.parents[column.field_id]), column.name)
 
 
-def apply_table_stats(table: MaintainedTable, planned: TableStatsPlan, result: TableStatsResult) -> TableStatsResult:
+def apply_table_stats(
+    table: MaintainedTable, planned: TableStatsPlan, result: TableStatsResult, callback: ProgressCallback | None = None
+) -> TableStatsResult:
     """Read the columns, write the Puffin file and register it."""
     _ = table.writable  # raises for a table that is read-only, before anything is read
     context = ReadContext.of(planned.scan, planned.scan.schema.project(planned.columns), table.storage)
     groups = grouped(planned.scan.tasks(), table.runner.parallelism, planned.scan.options.split)
     work = partial(sketch_files, context=context, columns=dict(planned.columns))
-    sketches: Sketches = reduce(_merged, table.runner.run(work, groups), dict.fromkeys(planned.columns, ThetaSketch()))
+    with progress(sum(map(len, groups)), "data files read", callback) as shown:
+        found = _counted(table.runner.run(work, groups), groups, shown)
+        sketches: Sketches = reduce(_merged, found, dict.fromkeys(planned.columns, ThetaSketch()))
     statistics, data = _puffin(table, planned.snapshot, sketches)
     operation = table.begin()
     operation.written.append(statistics.statistics_path)
@@ -125,6 +136,13 @@ def apply_table_stats(table: MaintainedTable, planned: TableStatsPlan, result: T
         operation.stage(AddStatistics(statistics=[statistics.to_object()]))
     ndv = {".".join(path): int(sketches[i].estimate) for i, path in planned.columns.items()}
     return replace(result, statistics_file=statistics.statistics_path, ndv=ndv)
+
+
+def _counted(results: Iterator[Sketches], groups: Sequence[Sequence[FileScanTask]], shown: Progress) -> Iterator[Sketches]:
+    """Yield the results of groups, and count their files as read."""
+    for group, result in zip(groups, results, strict=True):
+        shown.advance(len(group))
+        yield result
 
 
 def _puffin(table: MaintainedTable, snapshot: Snapshot, sketches: Sketches) -> tuple[StatisticsFile, bytes]:
