@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,8 @@ from frazil.commit.actions import MetadataChange, RowDelta
 from frazil.errors import CommitFailedException, CommitStateUnknownException, InvalidInput
 from frazil.maintain.advice import metadata_files
 from frazil.maintain.advice.auto import AutoResult, auto
-from frazil.maintain.advice.finding import Cure, Finding, Findings
+from frazil.maintain.advice.finding import Cure, Finding, Findings, count_text, minutes_text
+from frazil.maintain.lease import LeaseHeld, is_held, lease
 from frazil.maintain.procedure import ProcedureResult
 from frazil.spec.snapshot import SnapshotRef
 from frazil.spec.updates import SetSnapshotRef
@@ -222,7 +225,7 @@ class Verbs:
         return None if verb == "missing" else cure
 
     def auto(self, **budget: Any) -> AutoResult:
-        return auto(self.recommend, self.run, **budget)
+        return auto(self.recommend, self.run, contextlib.nullcontext, **budget)
 
 
 def outcomes(result: AutoResult) -> list[str]:
@@ -272,6 +275,64 @@ def test_a_cure_that_fails_is_reported_and_the_others_run() -> None:
 def test_after_an_unknown_outcome_nothing_more_is_done() -> None:
     verbs = Verbs(finding("a", verb="unclear"), finding("b"))
     assert outcomes(verbs.auto()) == ["unknown"] and len(verbs.calls) == 1
+
+
+@contextlib.contextmanager
+def taken() -> Iterator[None]:
+    raise LeaseHeld("rewrite by process 7 on elsewhere")
+    yield
+
+
+def test_while_another_owner_maintains_the_table_auto_waits() -> None:
+    verbs = Verbs(finding("a"), replace(finding("b"), by_auto=False))
+    result = auto(verbs.recommend, verbs.run, taken)
+    assert outcomes(result) == ["waits", "left to you"] and verbs.calls == [] and result.failed == ()
+    assert "rewrite by process 7 on elsewhere" in repr(result)
+    assert outcomes(auto(verbs.recommend, verbs.run, taken, dry_run=True)) == ["planned", "left to you"]
+
+
+def test_auto_holds_the_lease_of_the_table_and_gives_it_back(home: Catalog) -> None:
+    t = healthy(home)
+    for n in range(6):
+        t.append(rows(n))
+    table = t.maintenance._table()
+    with lease(table, "rewrite", 60):
+        waiting = t.refresh().maintenance.auto()
+    assert set(outcomes(waiting)) == {"waits"} and "rewrite by process" in str(waiting.steps[0].error)
+    assert "done" in outcomes(t.refresh().maintenance.auto()) and not is_held(t.refresh().metadata)
+
+
+def test_numbers_are_told_in_plain_words() -> None:
+    assert [minutes_text(m) for m in (0.0, 0.01, 1.0, 30)] == ["1 s", "1 s", "60 s", "30 min"]
+    assert [count_text(n, "manifest") for n in (1, 2, 1000)] == ["1 manifest", "2 manifests", "1,000 manifests"]
+
+
+WRONG = [
+    ("rewrite_data_files", {"options": "x"}, "options is a dict, not 'x'"),
+    ("rewrite_data_files", {"strategy": 3}, "strategy is a text, not 3"),
+    ("rewrite_data_files", {"strategy": "sort", "sort_order": 5}, "sort_order is a text, a list of columns or a SortOrder, not 5"),
+    ("rewrite_data_files", {"dry_run": "false"}, "dry_run is True or False, not 'false'"),
+    ("rewrite_data_files", {"branch": 7}, "branch is a text, not 7"),
+    ("expire_snapshots", {"dry_run": 1}, "dry_run is True or False, not 1"),
+    ("remove_orphan_files", {"progress": 3}, "progress is a function, not 3"),
+    ("compute_table_stats", {"snapshot_id": "first"}, "snapshot_id is a whole number, not 'first'"),
+    ("rewrite_manifests", {"spec_id": "one"}, "spec_id is a whole number, not 'one'"),
+    ("rewrite_manifests", {"use_caching": "yes"}, "use_caching is True or False, not 'yes'"),
+    ("auto", {"dry_run": "yes"}, "dry_run is True or False, not 'yes'"),
+]
+
+
+@pytest.mark.parametrize("verb, arguments, told", WRONG)
+def test_wrong_arguments_are_refused_by_name(home: Catalog, verb: str, arguments: dict[str, Any], told: str) -> None:
+    t = healthy(home)
+    with pytest.raises(InvalidInput, match=re.escape(told)):
+        getattr(t.maintenance, verb)(**arguments)
+
+
+def test_a_snapshot_may_be_given_as_text(home: Catalog) -> None:
+    t = healthy(home)
+    snapshot_id = t.metadata.current_snapshot_id
+    assert t.maintenance.ancestors_of(str(snapshot_id)).to_arrow().equals(t.maintenance.ancestors_of(snapshot_id).to_arrow())  # type: ignore[arg-type]
 
 
 def test_budgets_must_be_above_zero() -> None:

@@ -7,6 +7,7 @@ Nothing rests on the lease: tasks are right beside each other, they would only d
 from __future__ import annotations
 
 import json
+import logging
 import os
 import socket
 import time
@@ -17,11 +18,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from frazil.commit.actions import MetadataChange
+from frazil.errors import FrazilError
 from frazil.maintain.procedure import MaintainedTable
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import MAINTENANCE
 from frazil.spec.updates import RemoveProperties, SetProperties, Update
 
+_log = logging.getLogger("frazil.maintain")
+LEASE_SECONDS = 3600
+"""How long a lease lasts whose owner does not give it back, unless an option says otherwise."""
 LEASE = f"{MAINTENANCE.prefix}lease"
 
 
@@ -70,7 +75,10 @@ def lease(table: MaintainedTable, task: str, seconds: float) -> Iterator[None]:
     try:
         yield
     finally:
-        _commit(table, give_back)
+        try:
+            _commit(table, give_back)
+        except FrazilError:  # what the block has done counts; the lease ends by its time, or with this process
+            _log.warning("The lease on the maintenance of %s could not be given back.", table.name, exc_info=True)
 
 
 def is_held(metadata: TableMetadata) -> bool:

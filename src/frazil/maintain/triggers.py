@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any
 
 from frazil.errors import InvalidInput, ValidationError
+from frazil.maintain.lease import LEASE_SECONDS
 from frazil.spec.durations import duration_ms
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import BOOLEAN
@@ -58,7 +59,7 @@ class UpkeepOptions:
     """Hold the options `maintenance.…` of a stream. `lease_seconds`: after this time another owner may begin a task."""
 
     tasks: tuple[TaskOptions, ...]
-    lease_seconds: float = 3600.0
+    lease_seconds: float = LEASE_SECONDS
 
 
 def upkeep_options(given: Mapping[str, Any]) -> tuple[UpkeepOptions | None, dict[str, Any]]:

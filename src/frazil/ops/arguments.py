@@ -2,10 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from frazil.errors import InvalidInput
+
+T = TypeVar("T")
+Check = Callable[[str, Any], Any]
+
+
+def checked(checks: Mapping[str, Check]) -> Callable[[type[T]], type[T]]:
+    """Return a decorator of classes, which checks arguments of these names at every call of a public method. A check may return another
+    value."""
+
+    def decorate(cls: type[T]) -> type[T]:
+        for name, method in [*vars(cls).items()]:
+            public = inspect.isfunction(method) and not name.startswith("_")
+            if public and not checks.keys().isdisjoint(inspect.signature(method).parameters):
+                setattr(cls, name, _checked(method, checks))
+        return cls
+
+    return decorate
+
+
+def _checked(method: Callable[..., Any], checks: Mapping[str, Check]) -> Callable[..., Any]:
+    signature = inspect.signature(method)
+
+    @functools.wraps(method)
+    def call(*args: Any, **named: Any) -> Any:
+        given = signature.bind(*args, **named)
+        given.arguments.update({name: checks[name](name, value) for name, value in given.arguments.items() if name in checks})
+        return method(*given.args, **given.kwargs)
+
+    return call
 
 
 def names(argument: str, given: Any) -> tuple[str, ...]:
@@ -35,6 +66,20 @@ def flag(argument: str, given: Any) -> bool | None:
     """Return True, False or None as given. Raises InvalidInput for anything else."""
     if given is not None and not isinstance(given, bool):
         raise InvalidInput(f"{argument} is True or False, not {given!r}.")
+    return given
+
+
+def text(argument: str, given: Any) -> str | None:
+    """Return a text or None as given. Raises InvalidInput for anything else."""
+    if given is not None and not isinstance(given, str):
+        raise InvalidInput(f"{argument} is a text, not {given!r}.")
+    return given
+
+
+def function(argument: str, given: Any) -> Any:
+    """Return a function or None as given. Raises InvalidInput for anything else."""
+    if given is not None and not callable(given):
+        raise InvalidInput(f"{argument} is a function, not {given!r}.")
     return given
 
 

@@ -17,6 +17,7 @@ from frazil.maintain.delete_files import RewritePositionDeleteFilesResult
 from frazil.maintain.expire_snapshots import ExpireSnapshotsResult
 from frazil.maintain.imports.add_files import AddFilesResult, add_files
 from frazil.maintain.imports.source import resolve_source
+from frazil.maintain.lease import LEASE_SECONDS, lease
 from frazil.maintain.move_snapshots import AncestorsResult, FastForwardResult, MovedSnapshotResult, PickedSnapshotResult
 from frazil.maintain.procedure import MaintainedTable
 from frazil.maintain.progress import ProgressCallback
@@ -34,8 +35,17 @@ from frazil.table.handed.expire_chain import ExpireSnapshots
 from frazil.table.handle import TableHandle
 
 Time = dt.datetime | str | int
+_FLAGS = (
+    "dry_run", "use_caching", "create_file_list", "check_duplicate_files", "prefix_listing", "stream_results", "clean_expired_metadata",
+    "allow_short_interval",
+)  # fmt: skip
+_CHECKS: dict[str, arguments.Check] = {
+    **dict.fromkeys(_FLAGS, arguments.flag), "progress": arguments.function, "strategy": arguments.text, "branch": arguments.text,
+    "snapshot_id": arguments.number, "spec_id": arguments.number, "options": arguments.mapping,
+}  # fmt: skip
 
 
+@arguments.checked(_CHECKS)
 class MaintenanceTable:
     """Run maintenance procedures on one table. Each takes `dry_run=True`, which returns the plan and changes nothing.
 
@@ -250,11 +260,12 @@ class MaintenanceTable:
     def auto(self, *, budget_bytes: int | None = None, budget_minutes: float | None = None, dry_run: bool = False) -> AutoResult:
         """Do what `recommend` says, as far as it fits the budget: bytes read and written, and minutes (None: no limit).
 
-        May run at any time beside writers and readers. A cure that fails is told in the result, and the others run.
+        May run at any time beside writers and readers, also from cron: it holds the table's lease, and does nothing while another `auto` or
+        a stream maintains the table. A cure that fails is told in the result, and the others run.
         """
         return auto(
-            lambda: self.recommend(), lambda verb: getattr(self, verb, None), budget_bytes=budget_bytes, budget_minutes=budget_minutes,
-            dry_run=dry_run,
+            lambda: self.recommend(), lambda verb: getattr(self, verb, None), lambda: lease(self._table(), "auto", LEASE_SECONDS),
+            budget_bytes=budget_bytes, budget_minutes=budget_minutes, dry_run=dry_run,
         )  # fmt: skip
 
     def rewrite_position_delete_files(

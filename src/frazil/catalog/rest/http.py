@@ -61,7 +61,7 @@ class Client:
         return f"Client({self.settings.uri!r})"
 
     def change(self, settings: Settings) -> None:
-        """Go on with other settings. A token that was had with the same authentication stays."""
+        """Use other settings from now on. A token that was had with the same authentication stays."""
         if settings == self.settings:
             return
         self.close()
@@ -116,7 +116,7 @@ class Client:
     def _send(
         self, method: str, url: str, data: bytes | None, headers: Mapping[str, str], secrets: tuple[str, ...], *, keyed: bool = False
     ) -> Answer:
-        """Send a request, again after faults that pass: at once, where it only reads, within the lifetime of its key, where it has one."""
+        """Call the server, again after faults that pass: a request that only reads always, any other within the lifetime of its key, where it has one."""
         reads, unclear = method in _READING, False
         until = time.monotonic() + (self.key_lifetime_s or 0.0) if keyed else float("inf")
         for attempt in range(_ATTEMPTS if reads or keyed else 1):

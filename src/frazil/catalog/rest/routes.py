@@ -110,7 +110,7 @@ def _seconds(duration: str) -> float | None:
 
 
 def _taken(told: Mapping[str, str | None]) -> dict[str, str]:
-    """Take what a server tells, without properties of stores that Frazil's do not know: they are no mistake of the user's."""
+    """Return what a server tells, without properties of stores that Frazil's do not know: they are no mistake of the user's."""
     return {k: v for k, v in told.items() if v is not None and (not k.startswith(STORES) or is_known(k))}
 
 

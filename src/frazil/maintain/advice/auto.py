@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any
@@ -14,6 +15,7 @@ import pyarrow as pa
 
 from frazil.errors import CommitStateUnknownException, FrazilError, InvalidInput
 from frazil.maintain.advice.finding import Cure, Finding, Findings
+from frazil.maintain.lease import LeaseHeld
 from frazil.maintain.procedure import ProcedureResult
 
 _log = logging.getLogger("frazil")
@@ -26,7 +28,7 @@ class AutoStep:
     """Describe one cure: the call, and what became of it.
 
     `outcome`: done, planned (dry run), partly (as far as the budget went), over budget, left to you (a change of layout, which `auto` does
-    not decide), failed, or unknown (it may have been committed).
+    not decide), waits (another owner maintains the table), failed, or unknown (it may have been committed).
     `result`: that of the procedure. `error`: why it failed.
     """
 
@@ -81,6 +83,7 @@ class _Budget:
 def auto(
     recommend: Callable[[], Findings],
     run: Run,
+    hold: Callable[[], AbstractContextManager[None]],
     *,
     budget_bytes: int | None = None,
     budget_minutes: float | None = None,
@@ -88,19 +91,36 @@ def auto(
 ) -> AutoResult:
     """Run the cures of what `recommend` finds, which is asked again after each, since one cure may end several ailments.
 
-    `run`: looks up a verb of `t.maintenance`. The budget is compared with the estimated costs before a cure is begun; one that may be done
-    in parts is done as far as it fits. Every finding is tried once.
+    `run`: looks up a verb of `t.maintenance`. `hold`: takes the table's lease; while another owner has it, no cure is run. The budget is
+    compared with the estimated costs before a cure is begun; one that may be done in parts is done as far as it fits. Every finding is
+    tried once.
     """
     for name, value, example in (("budget_bytes", budget_bytes, "10 << 30"), ("budget_minutes", budget_minutes, "20")):
         if value is not None and (isinstance(value, bool) or not isinstance(value, Real) or not value > 0):
             raise InvalidInput(f"{name} must be above 0, not {value!r}.", hint=f"Give a number, as {name}={example}.")
+    begun, budget, findings = time.monotonic(), _Budget(budget_bytes, budget_minutes), recommend()
+    if dry_run or not any(f.by_auto for f in findings):
+        steps = _steps(findings, recommend, run, budget, dry_run)
+    else:
+        try:
+            with hold():
+                steps = _steps(recommend(), recommend, run, budget, dry_run)
+        except LeaseHeld as held:
+            told = f"the table is maintained by another owner: {held}"
+            steps = [AutoStep(f.kind, f.call, "waits" if f.by_auto else "left to you", error=told if f.by_auto else None) for f in findings]
+    results = [s.result for s in steps if isinstance(s.result, ProcedureResult)]
+    return AutoResult(
+        dry_run=dry_run, steps=tuple(steps), seconds=time.monotonic() - begun,
+        bytes_rewritten=sum(r.bytes_rewritten for r in results), bytes_removed=sum(r.bytes_removed for r in results),
+    )  # fmt: skip
+
+
+def _steps(findings: Findings, recommend: Callable[[], Findings], run: Run, budget: _Budget, dry_run: bool) -> list[AutoStep]:
     begun, spent, planned_minutes = time.monotonic(), 0, 0.0  # a dry run spends the minutes that its cures are estimated to take
-    budget = _Budget(budget_bytes, budget_minutes)
     steps: dict[str, AutoStep] = {}
-    findings = recommend()
     while (finding := next((f for f in findings if f.kind not in steps), None)) is not None:
-        minutes_left = (budget_minutes or 0.0) - (time.monotonic() - begun) / 60 - planned_minutes
-        share = budget.share(finding, (budget_bytes or 0) - spent, minutes_left)
+        minutes_left = (budget.minutes or 0.0) - (time.monotonic() - begun) / 60 - planned_minutes
+        share = budget.share(finding, (budget.bytes or 0) - spent, minutes_left)
         cure, outcome = _fitted(finding, share)
         step = AutoStep(finding.kind, str(cure), outcome)
         if not finding.by_auto:
@@ -110,7 +130,7 @@ def auto(
         elif (verb := run(cure.verb)) is None:
             step = replace(step, outcome="failed", error=f"t.maintenance has no {cure.verb}")
         else:
-            cost = finding.cost_bytes if outcome == "done" else int((budget_bytes or finding.cost_bytes) - spent)
+            cost = finding.cost_bytes if outcome == "done" else int((budget.bytes or finding.cost_bytes) - spent)
             step = _tried(replace(step, cost_bytes=cost), cure, verb, dry_run)
             spent += cost
             planned_minutes += finding.cost_minutes * min(share, 1.0) if dry_run else 0.0
@@ -119,11 +139,7 @@ def auto(
             break
         if not dry_run and step.outcome in ("done", "partly"):
             findings = recommend()
-    results = [s.result for s in steps.values() if isinstance(s.result, ProcedureResult)]
-    return AutoResult(
-        dry_run=dry_run, steps=tuple(steps.values()), seconds=time.monotonic() - begun,
-        bytes_rewritten=sum(r.bytes_rewritten for r in results), bytes_removed=sum(r.bytes_removed for r in results),
-    )  # fmt: skip
+    return list(steps.values())
 
 
 def _fitted(finding: Finding, share: float) -> tuple[Cure | None, str]:

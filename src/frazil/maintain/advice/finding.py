@@ -108,8 +108,7 @@ class Findings(Sequence[Finding]):
     def __repr__(self) -> str:
         if not self._findings:
             return f"{self._table}: nothing to do"
-        count = f"{len(self)} finding{'s' if len(self) > 1 else ''}"
-        return "\n".join([f"{self._table}: {count}", *(f"{n}. {f}" for n, f in enumerate(self, 1))])
+        return "\n".join([f"{self._table}: {count_text(len(self), 'finding')}", *(f"{n}. {f}" for n, f in enumerate(self, 1))])
 
 
 def size_text(size: float) -> str:
@@ -123,4 +122,11 @@ def size_text(size: float) -> str:
 
 def minutes_text(minutes: float) -> str:
     """Spell a time."""
+    if minutes < 1 / 60:
+        return "1 s"
     return f"{minutes * 60:,.0f} s" if minutes < 1.5 else f"{minutes:,.0f} min"
+
+
+def count_text(count: int, noun: str) -> str:
+    """Spell a number of things."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -9,7 +9,7 @@ from typing import Any
 
 from frazil.codec.single_value import from_bytes
 from frazil.commit.apply import now_millis
-from frazil.maintain.advice.finding import OPEN_SECONDS, Cure, Finding, size_text
+from frazil.maintain.advice.finding import OPEN_SECONDS, Cure, Finding, count_text, size_text
 from frazil.maintain.advice.table_state import AilingTable
 from frazil.maintain.retention import RetentionRequest, expired_in
 from frazil.scan.manifests import is_data
@@ -34,11 +34,11 @@ def manifests(state: AilingTable) -> Finding | None:
     many, mixed = len(data) >= MANY_MANIFESTS and len(data) > 3 * wanted, depth >= DEEPEST and len(data) >= MANY_MANIFESTS
     if not many and not mixed:
         return None
-    words = f"; a partition is spread over {depth:.1f} of them" if mixed else ""
+    words = f"; a partition is spread over {depth:.3g} of them" if mixed else ""
     return Finding(
         "manifests", f"{len(data):,} manifests list the data files, where {wanted:,} would do{words}.",
         {"manifests": len(data), "bytes": size, "manifests_after": wanted, "depth": depth}, 2 * size, size / _BYTES_PER_SECOND / 60,
-        f"planning opens {wanted:,} manifests instead of {len(data):,}", (len(data) - wanted) * OPEN_SECONDS / state.workers,
+        f"planning opens {count_text(wanted, 'manifest')} instead of {len(data):,}", (len(data) - wanted) * OPEN_SECONDS / state.workers,
         Cure("rewrite_manifests"),
     )  # fmt: skip
 

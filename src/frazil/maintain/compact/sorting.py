@@ -148,12 +148,20 @@ def sorting_of(
     schema = metadata.schema()
     if chosen == "sort":
         return _by_order(sort_order, metadata, schema, case_sensitive), found
-    names = _terms(sort_order) if isinstance(sort_order, str) else list(sort_order or ())
+    names = _listed(sort_order or ())
     return _by_curve(chosen, names, found, metadata, schema, case_sensitive), found
 
 
 def _terms(text: str) -> list[str]:
     return [t.strip() for t in _TERMS.findall(text) if t.strip()]
+
+
+def _listed(given: Any) -> list[Any]:
+    if isinstance(given, str):
+        return _terms(given)
+    if not isinstance(given, Iterable):
+        raise InvalidInput(f"sort_order is a text, a list of columns or a SortOrder, not {given!r}.", hint="sort_order='a, b DESC'.")
+    return list(given)
 
 
 def _by_order(given: Any, metadata: TableMetadata, schema: Schema, case_sensitive: bool) -> Sorting:
@@ -165,7 +173,7 @@ def _by_order(given: Any, metadata: TableMetadata, schema: Schema, case_sensitiv
     elif isinstance(given, SortOrder):
         order = given
     else:
-        terms = _terms(given) if isinstance(given, str) else list(given)
+        terms = _listed(given)
         if any(isinstance(t, str) and _CURVE.fullmatch(t) for t in terms):
             raise InvalidInput("Cannot mix identity sort columns and a Zorder sort expression", hint="Give zorder(…) or columns.")
         order = build_sort_order(schema, terms, case_sensitive=case_sensitive)
