@@ -116,7 +116,7 @@ class Client:
     def _send(
         self, method: str, url: str, data: bytes | None, headers: Mapping[str, str], secrets: tuple[str, ...], *, keyed: bool = False
     ) -> Answer:
-        """Call the server, again after faults that pass: a request that only reads always, any other within the lifetime of its key, where it has one."""
+        """Call the server, again after faults that pass: a request that only reads always, any other within the lifetime of its key."""
         reads, unclear = method in _READING, False
         until = time.monotonic() + (self.key_lifetime_s or 0.0) if keyed else float("inf")
         for attempt in range(_ATTEMPTS if reads or keyed else 1):
