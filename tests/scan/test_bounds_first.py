@@ -8,6 +8,7 @@ import pytest
 
 from frazil.codec import avro_write
 from frazil.expr.parse import parse
+from frazil.scan import manifests
 from frazil.scan.listing import bounds_first
 from frazil.scan.manifests import clear_caches
 from frazil.scan.plan import plan
@@ -24,6 +25,7 @@ SCHEMA = Schema(NestedField(1, "id", LongType(), False), NestedField(2, "s", Str
 def made(monkeypatch):
     """One manifest of 400 files in many blocks; file n holds the ids 10 n and 10 n + 1, and every fifth a null."""
     monkeypatch.setattr(avro_write, "BLOCK_BYTES", 2000)
+    monkeypatch.setattr(manifests, "_SMALL", 0)
     files = [MadeFile(({1: 10 * n, 2: f"s{n}"}, {1: None if n % 5 == 0 else 10 * n + 1})) for n in range(400)]
     return make_table(SCHEMA, [(PartitionSpec(), files)])
 
