@@ -76,7 +76,7 @@ def layout_values(state: AilingTable, scans: Sequence[LoggedScan], columns: froz
 def _skipped(estimator: LayoutEstimator, layout: RowLayout, filters: Mapping[Filter, int], current: Mapping[Filter, float]) -> float:
     after = estimator.after(layout)
     left = {f: after.bytes_for(f, estimator.axes) / now for f, now in current.items() if now > 0}
-    return sum(filters[f] * max(0.0, 1 - share) for f, share in left.items())
+    return max(0.0, sum(filters[f] * (1 - share) for f, share in left.items()))  # scans that would read more count against the layout
 
 
 def best_of(values: Sequence[LayoutValue], read: int) -> LayoutValue | None:
