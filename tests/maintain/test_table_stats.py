@@ -67,6 +67,14 @@ def test_one_column_may_be_named_by_text_alone(home: Catalog) -> None:
         t.maintenance.compute_table_stats(columns=7)  # type: ignore[arg-type]
 
 
+def test_no_column_at_all_is_refused(home: Catalog) -> None:
+    t = home.create_table("db.none", "id long")
+    t.append(pa.table({"id": [1]}))
+    with pytest.raises(InvalidInput, match="names no column"):
+        t.maintenance.compute_table_stats(columns=[])
+    assert t.refresh().metadata.statistics == ()
+
+
 def test_numbers_of_distinct_values_are_within_three_percent(home: Catalog) -> None:
     t = home.create_table("db.t", SCHEMA)
     t.append(frame(rows=ROWS // 2))

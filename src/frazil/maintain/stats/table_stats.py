@@ -98,6 +98,8 @@ def plan_table_stats(table: MaintainedTable, snapshot_id: int | None, columns: S
         chosen = [f for f in schema.fields if f.field_type.is_primitive and not isinstance(f.field_type, _NOT_HASHED)]
     else:
         chosen = [_column(schema, name) for name in names("columns", columns)]
+        if not chosen:
+            raise InvalidInput("columns names no column.", hint="Leave it out for all primitive columns at the top.")
     paths = {f.field_id: _path(schema, f) for f in chosen}
     return TableStatsPlan(snapshot, plan(metadata, table.storage, snapshot=snapshot, schema=schema), paths)
 
