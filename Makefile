@@ -34,7 +34,7 @@ $(VENV)/.done: requirements.lock pyproject.toml
 setup: $(VENV)/.done  ## make .venv from the lock file (every other word does it, too)
 
 peers: setup  ## environments of Java Iceberg, PyIceberg and the older Sparks, in .cache
-	@printf '%s\n' spark41 spark42 java pyiceberg worker | PYTHON=$(PY) xargs -P 2 -I{} tests/peers/setup.sh {} $(PEERS)
+	@printf '%s\n' classes spark41 spark42 java pyiceberg worker | PYTHON=$(PY) xargs -P 2 -I{} tests/peers/setup.sh {} $(PEERS)
 
 fetch: peers  ## all that the tests need beside that: the servers that they ask, started once
 	@$(WITH_SERVERS) true

@@ -16,6 +16,7 @@ from hypothesis import settings
 from frazil.catalog import Catalog, load_catalog
 from tests import golden as golden_tables
 from tests.builders.examples import SOAK
+from tests.jvm_options import java_options
 from tests.peers import checks
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -25,9 +26,7 @@ CACHE = Path(os.environ.get("FRAZIL_TEST_CACHE", ROOT / ".cache"))
 os.environ["TZ"] = "UTC"
 time.tzset()
 
-# Every JVM that a test starts, at whatever remove, runs small jobs for seconds: what the second compiler and the parallel collector save
-# is less than they take.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault("JDK_JAVA_OPTIONS", java_options())
 
 # Two cores are shared by several processes: no deadline for a single example.
 settings.register_profile("frazil", settings(deadline=None))
