@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from frazil.arrow.footers import parquet_footer
 from frazil.arrow.values.arrow_schema import PARQUET_FIELD_ID
 from frazil.arrow.values.file_layout import Layout, layout
+from frazil.arrow.write.dictionaries import without_dictionary
 from frazil.arrow.write.metrics import BatchMetrics, Metrics, column_bounds, parquet_metrics
 from frazil.arrow.write.metrics_config import MetricsConfig
 from frazil.arrow.write.write_options import LEVELS, check_level
@@ -96,6 +97,14 @@ class ParquetSettings:
         if blooms := self._blooms():
             self.arguments["bloom_filter_options"] = blooms
 
+    def arguments_for(self, first: pa.Table) -> dict[str, Any]:
+        """Return the arguments of pyarrow's writer for a file that begins with these rows, as the file has them."""
+        without = without_dictionary(first)
+        if not without:
+            return self.arguments
+        allowed = self.arguments.get("use_dictionary", [*leaf_paths(self._schema).values()])
+        return {**self.arguments, "use_dictionary": [path for path in allowed if path not in without]}
+
     def _columns(self, argument: str, switch: ColumnProperty[bool]) -> None:
         """Apply a switch that properties set per column; pyarrow takes the columns for which it is on."""
         off = {column for column, on in switch.of(self._properties).items() if not on}
@@ -147,18 +156,26 @@ class ParquetFileWriter:
     ):  # fmt: skip
         self._schema, self._layout, self._config, self._sink = schema, laid, config, sink
         self._tail = _Tail(sink) if parquet_footer.needs_annotations(schema) else None
+        self._settings, self._notes = settings, {"iceberg.schema": msgspec.json.encode(schema_to_json(schema)).decode(), **(notes or {})}
         self._collected: list[Any] = []
-        target = pa.PythonFile(self._tail, mode="w") if self._tail else sink
-        self._writer = pq.ParquetWriter(target, laid.schema, metadata_collector=self._collected, **settings.arguments)
-        self._writer.add_key_value_metadata({"iceberg.schema": msgspec.json.encode(schema_to_json(schema)).decode(), **(notes or {})})
+        self._writer: pq.ParquetWriter | None = None
         self._nans = BatchMetrics(schema, config, only_nans=True)
+
+    def _opened(self, first: pa.Table) -> pq.ParquetWriter:
+        """Return pyarrow's writer, which the first rows open, as they decide about dictionaries."""
+        if self._writer is None:
+            target = pa.PythonFile(self._tail, mode="w") if self._tail else self._sink
+            arguments = self._settings.arguments_for(first)
+            self._writer = pq.ParquetWriter(target, self._layout.schema, metadata_collector=self._collected, **arguments)
+            self._writer.add_key_value_metadata(self._notes)
+        return self._writer
 
     def write(self, batches: Sequence[pa.RecordBatch]) -> None:
         for batch in batches:
             self._nans.add(batch)
         table = pa.Table.from_batches([self._layout.batch(b) for b in batches], self._layout.schema)
         if table.num_rows:
-            self._writer.write_table(table, row_group_size=table.num_rows)
+            self._opened(table).write_table(table, row_group_size=table.num_rows)
 
     def has(self, size: int) -> bool:
         """Tell whether the file has at least `size` bytes."""
@@ -166,13 +183,15 @@ class ParquetFileWriter:
 
     def abort(self) -> None:
         """Keep pyarrow's writer from writing a footer when it is garbage-collected."""
-        self._writer.is_open = False
+        if self._writer is not None:
+            self._writer.is_open = False
 
     def finish(self) -> None:
         """Write the footer of the file."""
+        writer = self._opened(self._layout.schema.empty_table())
         if self._tail:
             self._tail.keep()
-        self._writer.close()
+        writer.close()
         if self._tail:
             self._tail.finish(self._schema)
 
