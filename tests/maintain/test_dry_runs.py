@@ -13,7 +13,7 @@ from tests.maintain.laid import Laid
 from tests.maintain.support import LATER, numbers
 
 ALL = {"rewrite-all": "true"}
-MADE = {"statistics_file", "ndv", "partition_statistics_file", "partitions", "file_list_location", "files_to_copy", "staging_location"}
+MADE = {"statistics_file", "ndv", "partition_statistics_file", "file_list_location", "staging_location"}
 """Names of files, and what is known only when they are made."""
 
 

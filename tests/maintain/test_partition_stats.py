@@ -78,7 +78,8 @@ def test_only_manifests_that_came_since_are_read_and_a_second_call_reads_none(ho
     result = t.maintenance.compute_partition_stats()
     assert result.manifests_read == 1 and result.continued_from is not None
     again = t.maintenance.compute_partition_stats()
-    assert (again.partition_statistics_file, again.manifests_read) == (result.partition_statistics_file, 0)
+    assert (again.partition_statistics_file, again.manifests_read, again.partitions) == (result.partition_statistics_file, 0, result.partitions)
+    assert result.partitions == t.inspect.partitions().num_rows
     assert live(registered(t)) == live(counted(t))
 
 
@@ -92,6 +93,9 @@ def test_a_lost_or_damaged_file_is_not_gone_on_from(home: Catalog, caplog: pytes
         t.append(rows(100))
         result = t.maintenance.compute_partition_stats()
         assert result.continued_from is None and live(registered(t)) == live(counted(t))
+    damage(Path(result.partition_statistics_file or ""))
+    anew = t.maintenance.compute_partition_stats()
+    assert anew.partition_statistics_file != result.partition_statistics_file and live(registered(t)) == live(counted(t))
     assert "cannot be read; all manifests are read instead" in caplog.text
 
 

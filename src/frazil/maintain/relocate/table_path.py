@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 import msgspec
 
@@ -45,7 +46,7 @@ class RewriteTablePathResult(ProcedureResult):
     """Hold the result of rewrite_table_path.
 
     `latest_version`: name of the newest metadata file, by which the copy is registered. `file_list_location`: a CSV file of source and
-    target. `files_to_copy`: how many files it lists. `staging_location`: where the changed files are.
+    target. `files_to_copy`: how many files are to be copied. `staging_location`: where the changed files are.
     """
 
     latest_version: str | None = None
@@ -107,12 +108,12 @@ def rewrite_table_path(
         dry_run=dry_run, latest_version=planned.latest_version, rewritten_manifest_file_paths_count=len(planned.manifests),
         rewritten_delete_file_paths_count=len(planned.deletes), staging_location=f"{planned.change.staging}/",
     )  # fmt: skip
-    if not dry_run:
-        copies = apply_table_path(table.storage, planned)
-        if create_file_list:
-            place = f"{planned.change.staging}/{FILE_LIST}"
-            table.storage.write(place, _csv(copies), overwrite=True)
-            result = replace(result, file_list_location=place, files_to_copy=len(copies))
+    copies = list_copies(table.storage, planned) if dry_run else apply_table_path(table.storage, planned)
+    result = replace(result, files_to_copy=len(copies))
+    if create_file_list and not dry_run:
+        place = f"{planned.change.staging}/{FILE_LIST}"
+        table.storage.write(place, _csv(copies), overwrite=True)
+        result = replace(result, file_list_location=place)
     return replace(result, seconds=time.monotonic() - begun)
 
 
@@ -196,28 +197,36 @@ def apply_table_path(storage: Storage, planned: TablePathPlan) -> list[Copy]:
     """Write the changed files to the staging directory; returns all files to copy with their targets, the newest metadata file last."""
     change, workers = planned.change, default_workers()
     sizes = _rewritten(storage, planned, planned.deletes.values())
-    copies: dict[Copy, None] = {}
-    lengths: dict[str, int] = {}
-    for path, (length, files) in zip(
-        planned.manifests, each(lambda m: _manifest(storage, planned, m, sizes), planned.manifests.values(), workers), strict=True
-    ):
-        lengths[path] = length
-        copies |= dict.fromkeys(files)
+    staged = list(each(lambda m: _manifest(storage, planned, m, sizes), planned.manifests.values(), workers))
+    lengths = {path: length for path, (length, _) in zip(planned.manifests, staged, strict=True)}
     older = {m.manifest_path: m for _, manifests in planned.lists for m in manifests if m.manifest_path not in lengths}
     lengths |= zip(older, each(lambda m: _length(storage, planned, m), older.values(), workers), strict=True)
     for _ in each(lambda pair: _manifest_list(storage, planned, *pair, lengths), planned.lists, workers):
         pass
-    copies |= dict.fromkeys(_changed(change, (*planned.manifests, *(s.manifest_list or "" for s, _ in planned.lists))))
-    copies |= dict.fromkeys(_statistics(storage, planned))
     for location, metadata in reversed(list(planned.versions.items())):
         packed = storage.read(location)[:2] == b"\x1f\x8b"
         storage.write(change.staged(location), metadata_files.encode(change.metadata(metadata), packed), overwrite=True)
-        copies[change.staged(location), change.new(location)] = None
-    return list(copies)
+    return _copies(storage, planned, [files for _, files in staged])
 
 
-def _changed(change: PathChange, paths: Iterable[str]) -> Iterable[Copy]:
-    return ((change.staged(p), change.new(p)) for p in paths)
+def list_copies(storage: Storage, planned: TablePathPlan) -> list[Copy]:
+    """List the files that `apply_table_path` would return, without writing any."""
+    files = each(
+        lambda m: _files_to_copy(planned, _entries(planned.end, storage, m), planned.deletes), planned.manifests.values(), default_workers()
+    )
+    return _copies(storage, planned, files)
+
+
+def _copies(storage: Storage, planned: TablePathPlan, files: Iterable[Iterable[Copy]]) -> list[Copy]:
+    """List all files to copy: data and delete files, manifests and their lists, statistics, and metadata files, the newest last."""
+
+    def staged(paths: Iterable[str]) -> Iterable[Copy]:
+        return ((planned.change.staged(path), planned.change.new(path)) for path in paths)
+
+    lists = (snapshot.manifest_list or "" for snapshot, _ in planned.lists)
+    newest_last = reversed(list(planned.versions))
+    found = chain(*files, staged(planned.manifests), staged(lists), _statistics(storage, planned), staged(newest_last))
+    return list(dict.fromkeys(found))
 
 
 def _rewritten(storage: Storage, planned: TablePathPlan, files: Iterable[DataFile]) -> dict[str, int]:
@@ -232,8 +241,13 @@ def _manifest(storage: Storage, planned: TablePathPlan, manifest: ManifestFile, 
     change, entries = planned.change, _entries(planned.end, storage, manifest)
     data = _encoded(storage, planned, manifest, entries, sizes)
     storage.write(change.staged(manifest.manifest_path), data, overwrite=True)
-    live = [e for e in entries if _is_live(e) and planned.is_new(e.file_sequence_number, e.snapshot_id)]
-    return len(data), [_copy(e.data_file, change, sizes) for e in live]
+    return len(data), _files_to_copy(planned, entries, sizes)
+
+
+def _files_to_copy(planned: TablePathPlan, entries: Iterable[ManifestEntry], rewritten: Collection[str]) -> list[Copy]:
+    """List the live files of a manifest that are later than the start version; rewritten ones come from the staging directory."""
+    live = (e.data_file.file_path for e in entries if _is_live(e) and planned.is_new(e.file_sequence_number, e.snapshot_id))
+    return [(planned.change.staged(path) if path in rewritten else path, planned.change.new(path)) for path in live]
 
 
 def _length(storage: Storage, planned: TablePathPlan, manifest: ManifestFile) -> int:
@@ -271,10 +285,6 @@ def _schema(header: Mapping[str, str], metadata: TableMetadata, manifest: Manife
         if text is None
         else schema_from_json(msgspec.json.decode(text))
     )
-
-
-def _copy(file: DataFile, change: PathChange, sizes: Mapping[str, int]) -> Copy:
-    return change.staged(file.file_path) if file.file_path in sizes else file.file_path, change.new(file.file_path)
 
 
 def _manifest_list(

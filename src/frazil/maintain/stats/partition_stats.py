@@ -78,10 +78,7 @@ def compute_partition_stats(
         dry_run=dry_run, snapshot_id=planned.snapshot.snapshot_id, manifests_read=len(planned.manifests),
         continued_from=planned.base["snapshot-id"] if planned.base is not None and not planned.is_there else None,
     )  # fmt: skip
-    if planned.is_there and planned.base is not None:
-        result = replace(result, partition_statistics_file=planned.base["statistics-path"])
-    elif not dry_run:
-        result = apply_partition_stats(table, planned, result, callback)
+    result = apply_partition_stats(table, planned, result, callback)
     return replace(result, seconds=time.monotonic() - begun)
 
 
@@ -110,18 +107,23 @@ def _from_all_manifests(table: MaintainedTable, snapshot: Snapshot) -> Partition
 def apply_partition_stats(
     table: MaintainedTable, planned: PartitionStatsPlan, result: PartitionStatsResult, callback: ProgressCallback | None = None
 ) -> PartitionStatsResult:
-    """Count, write the file and register it. A file to go on from that cannot be read is left aside: all manifests are read then."""
-    metadata, _ = table.metadata, table.writable
+    """Count, write the file and register it, unless the snapshot has one; a dry run only counts. A file that cannot be read is left aside:
+    all manifests are read then."""
+    metadata = table.metadata
+    if not result.dry_run and not planned.is_there:
+        _ = table.writable  # raises before manifests are read
     counts: list[PartitionCounts] | None = None
     if planned.base is not None:
         counts = _continued(table, planned, callback)
+        if counts is not None and planned.is_there:
+            return replace(result, partition_statistics_file=planned.base["statistics-path"], partitions=len(counts))
         if counts is None:
             planned = _from_all_manifests(table, planned.snapshot)
             result = replace(result, manifests_read=len(planned.manifests), continued_from=None)
     if counts is None:
         counts = _counted(table, planned.manifests, False, callback)
-    if not counts:
-        return result
+    if not counts or result.dry_run:
+        return replace(result, partitions=len(counts))
     path = _new_path(metadata, planned.snapshot)
     operation = table.begin()
     operation.written.append(path)
@@ -140,9 +142,7 @@ def _counted(
         return count_partitions(table.metadata, table.storage, manifests, added_only=added_only, on_manifest=shown.advance)
 
 
-def _continued(
-    table: MaintainedTable, planned: PartitionStatsPlan, callback: ProgressCallback | None
-) -> list[PartitionCounts] | None:
+def _continued(table: MaintainedTable, planned: PartitionStatsPlan, callback: ProgressCallback | None) -> list[PartitionCounts] | None:
     assert planned.base is not None
     try:
         before = read_counts(planned.base, table.metadata, table.storage)
