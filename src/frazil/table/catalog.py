@@ -16,7 +16,6 @@ from frazil.errors import (
     InvalidInput,
     NamespaceAlreadyExistsError,
     TableAlreadyExistsError,
-    Unsupported,
 )
 from frazil.expr.quoted import back_quoted
 from frazil.maintain.imports.add_files import AddFilesResult
@@ -35,6 +34,7 @@ from frazil.table.create import table_metadata
 from frazil.table.habits import no_such_method
 from frazil.table.stream_tables import StreamTables, creation_arguments
 from frazil.table.table import Table
+from frazil.table.views import CatalogViews
 
 Identifier = str | tuple[str, ...]
 
@@ -45,8 +45,8 @@ def _migrated_name(source: str) -> str:
     return source
 
 
-class Catalog(AbstractContextManager["Catalog"]):
-    """Manage the namespaces and tables of one catalog. `frazil.load_catalog` makes it.
+class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
+    """Manage the namespaces, tables and views of one catalog. `frazil.load_catalog` makes it.
 
     Identifiers are text as in "namespace.table", or tuples of names; the catalog's own name may stand first. As a context manager it closes
     its connections at the end of the block.
@@ -409,24 +409,6 @@ class Catalog(AbstractContextManager["Catalog"]):
         Raises NoSuchNamespaceError, and Unsupported in a path catalog.
         """
         return self._backend.update_namespace_properties(self.identifier_to_tuple(namespace), removals or set(), dict(updates))
-
-    def _views(self) -> Unsupported:
-        return Unsupported(f"Views in catalog {self.name} are not supported yet.", hint="See KNOWN_GAPS.md.")
-
-    def list_views(self, namespace: Identifier) -> Any:
-        raise self._views()
-
-    def load_view(self, identifier: Identifier) -> Any:
-        raise self._views()
-
-    def create_view(self, identifier: Identifier, *_: Any, **__: Any) -> Any:
-        raise self._views()
-
-    def view_exists(self, identifier: Identifier) -> bool:
-        raise self._views()
-
-    def drop_view(self, identifier: Identifier) -> None:
-        raise self._views()
 
     if not TYPE_CHECKING:
 

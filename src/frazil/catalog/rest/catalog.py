@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 from collections import OrderedDict
@@ -28,10 +29,11 @@ from frazil.catalog.base import (
 from frazil.catalog.names import full_name
 from frazil.catalog.rest.errors import raised
 from frazil.catalog.rest.http import Answer, Client
-from frazil.catalog.rest.namespaces import RestNamespaces, decoded, named
+from frazil.catalog.rest.namespaces import decoded, named
 from frazil.catalog.rest.routes import Routes, routes
 from frazil.catalog.rest.settings import settings, told_settings
 from frazil.catalog.rest.vended import StorageCredential, TableCredentials, holds_secrets, vended
+from frazil.catalog.rest.views import RestViews
 from frazil.codec import json_nouns
 from frazil.codec.json_updates import requirement_to_json, update_to_json
 from frazil.codec.metadata_json import decode_metadata
@@ -63,7 +65,7 @@ class _Vended(msgspec.Struct, rename="kebab"):
     storage_credentials: list[StorageCredential]
 
 
-class RestCatalog(RestNamespaces):
+class RestCatalog(RestViews):
     """Keep tables behind a REST server. Properties: `uri` is the server's address; see docs/options.md for the others.
 
     Nothing is asked before the first call. Loads are remembered by the ETag that the server gives, so that a table that has not changed is
@@ -116,8 +118,7 @@ class RestCatalog(RestNamespaces):
         if answer.status == 404:
             with self._lock:
                 self._kept.pop(key, None)
-            name = f"{self.name}.{full_name(key)}"
-            raise NoSuchTableError(f"Table does not exist: {name} ({answer.error}).", table=name)
+            raise self._no_table(key, answer)
         table = self._loaded(key, self._table_asked(answer, key))
         if etag := answer.headers.get("ETag"):
             with self._lock:
@@ -126,6 +127,14 @@ class RestCatalog(RestNamespaces):
                 if len(self._kept) > _KEPT:
                     self._kept.popitem(last=False)
         return table
+
+    def _no_table(self, identifier: Identifier, answer: Answer) -> NoSuchTableError:
+        name = f"{self.name}.{full_name(identifier)}"
+        with contextlib.suppress(FrazilError):
+            if self._is_view(identifier):
+                hint = f"load_view({full_name(identifier)!r}) loads it."
+                return NoSuchTableError(f"{name} is a view, not a table.", hint=hint, table=name)
+        return NoSuchTableError(f"Table does not exist: {name} ({answer.error}).", table=name)
 
     def _loaded(self, identifier: Identifier, answer: Answer, *, staged: bool = False) -> LoadedTable:
         body = decoded(answer, _Loaded, "table")
@@ -187,12 +196,6 @@ class RestCatalog(RestNamespaces):
             properties={**more, **metadata.properties},
         )  # fmt: skip
         return replace(staged, metadata_location="", metadata=mine)
-
-    def _check_namespace(self, namespace: Identifier) -> None:
-        if not self.namespace_exists(namespace):
-            where = full_name(namespace)
-            hint = "Create it with create_namespace first."
-            raise NoSuchNamespaceError(f"Namespace does not exist: {where}.", hint=hint, namespace=where)
 
     def create(
         self, identifier: Identifier, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()
