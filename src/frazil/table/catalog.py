@@ -19,6 +19,7 @@ from frazil.errors import (
 )
 from frazil.expr.quoted import back_quoted
 from frazil.maintain.imports.add_files import AddFilesResult
+from frazil.maintain.imports.move_tables import MoveTablesResult, every_table, move_tables
 from frazil.maintain.imports.new_tables import Import, MigrateTableResult, SnapshotTableResult, migrate, snapshot
 from frazil.maintain.imports.source import Source, resolve_source
 from frazil.ops.creation import Creation
@@ -247,6 +248,23 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         """
         parts = self._new_name(self._parts(identifier))
         return Table(self._backend, self._backend.register_table(parts, metadata_location, overwrite=overwrite), self._full_name(parts))
+
+    def migrate_to(
+        self, other: Catalog, tables: Identifier | Sequence[Identifier] | None = None, *, dry_run: bool = False
+    ) -> MoveTablesResult:
+        """Move tables to another catalog without copying data: it registers their metadata files, and this one drops its entries.
+
+        `tables`: a name, a list of names, or None for every table; they keep their names, and missing namespaces are created. `dry_run`:
+        return what would be moved and the `problems`; without it the first problem is raised before anything is moved. A table is renamed
+        while it is moved, so that a commit by its old name fails instead of being lost. Views stay. Raises Unsupported for path catalogs.
+        """
+        if not isinstance(other, Catalog):
+            raise InvalidInput(f"migrate_to takes a catalog, not {other!r:.200}.", hint="frazil.load_catalog(name) loads one.")
+        if tables is None:
+            parts = every_table(self._backend)
+        else:
+            parts = [self._parts(name) for name in ([tables] if isinstance(tables, str | tuple) else tables)]
+        return move_tables(self._backend, other._backend, parts, dry_run=dry_run)
 
     # --- files that are there (the work: frazil.maintain.imports)
 
