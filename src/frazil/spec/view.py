@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from frazil.errors import ValidationError
+from frazil.spec.properties import METADATA_CODEC
 from frazil.spec.schema import Schema
 
 VIEW_FORMAT_VERSION = 1
-VERSIONS_KEPT, DROP_DIALECT, COMPRESSION = "version.history.num-entries", "replace.drop-dialect.allowed", "write.metadata.compression-codec"
+VERSIONS_KEPT, DROP_DIALECT, COMPRESSION = "version.history.num-entries", "replace.drop-dialect.allowed", METADATA_CODEC.name
 _INT = 2**31
 
 

@@ -276,7 +276,7 @@ def test_a_catalog_travels_by_its_properties(server: Server) -> None:
 @pytest.mark.parametrize(
     "given, told",
     [
-        ({"snapshot-loading-mode": "refs"}, "snapshot-loading-mode"),
+        ({"snapshot-loading-mode": "some"}, "snapshot-loading-mode"),
         ({"rest.sigv4-enabled": "true"}, "sigv4"),
         ({"auth.type": "google"}, "auth.type"),
         ({"auth.type": "basic"}, "auth.basic"),

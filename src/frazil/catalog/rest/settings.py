@@ -21,7 +21,6 @@ REST_PROPERTIES = (
 REST_PREFIXES = ("header.",)
 _AUTH_TYPES = {"none": "none", "noop": "none", "basic": "basic", "oauth2": "oauth2"}
 _ONLY = {  # properties of which one value is served: (value, what else it would be)
-    "snapshot-loading-mode": ("all", "Snapshots are always loaded with the table."),
     "scan-planning-mode": ("client", "Scans are planned by Frazil, not by the server."),
     "rest-metrics-reporting-enabled": ("false", "No metrics are reported to the server."),
 }
@@ -57,6 +56,8 @@ class Settings:
     client_cert: str | None
     client_key: str | None
     signing: Signing | None = None
+    snapshots: str = "all"
+    """Which snapshots a load of a table is sent: "all", or "refs" for those that branches and tags name; the others when needed."""
 
 
 def settings(properties: Mapping[str, str]) -> Settings:
@@ -83,6 +84,7 @@ def settings(properties: Mapping[str, str]) -> Settings:
         _number(properties, "rest.client.socket-timeout-ms", 60_000) / 1000,
         int(_number(properties, "rest.client.max-retries", 5, least=0, most=100)),
         properties.get("ssl.cabundle"), properties.get("ssl.client.cert"), client_key, signing_of(properties),
+        _loading_mode(properties),
     )  # fmt: skip
 
 
@@ -119,6 +121,13 @@ def _headers(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
             raise InvalidInput(f"Catalog property {key} is no valid HTTP header.", hint=hint)
         found[name.lower()] = (name, value)
     return tuple(pair for pair in found.values() if pair[1])
+
+
+def _loading_mode(properties: Mapping[str, str]) -> str:
+    mode = properties.get("snapshot-loading-mode", "all").strip().lower()
+    if mode not in ("all", "refs"):
+        raise InvalidInput(f"Catalog property snapshot-loading-mode must be all or refs, not {mode!r}.")
+    return mode
 
 
 def _number(properties: Mapping[str, str], key: str, default: int, least: int = 1, most: int = 86_400_000) -> float:
