@@ -74,6 +74,7 @@ def test_a_replaced_view_keeps_its_versions_and_comes_back_to_them(catalog: Any,
     assert third.sql_for("spark").sql == "SELECT 1" and [e.version_id for e in third.history()] == [1, 2, back]
     assert back == 1 or catalog.name == "rest", "Java's server keeps no summary of a first version, by which versions differ"
     assert len(third.schemas()) == 2 and catalog.load_view(f"{db}.v").metadata == third.metadata
+    assert back != 1 or third.history()[2].timestamp_ms >= third.version(2).timestamp_ms > 0, "the time of the return, not of the version"
     assert catalog.replace_view(f"{db}.v", sql="SELECT 1").metadata_location == third.metadata_location, "nothing to change"
     assert first.versions == [second.version(1)], "a view that was loaded stays as it was"
 

@@ -106,7 +106,7 @@ class CatalogViews:
             if base.current_version().extra.get("storage-table") is not None:
                 text = f"View {self._full_name(parts)} is materialized; replacing it would leave its stored rows behind."
                 raise Unsupported(text, hint="Replace it in the engine that made it.", view=self._full_name(parts))
-            return with_version(base, columns or base.schema(), version, texts, version.timestamp_ms)
+            return with_version(base, columns or base.schema(), version, texts, _now_ms())
 
         return self._changed(parts, replaced)
 
@@ -186,6 +186,10 @@ class CatalogViews:
             return view._frame(spark, reading)
 
 
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
 def _namespace(given: Identifier) -> Parts:
     return identifier_parts(given) if isinstance(given, str) else tuple(given)
 
@@ -211,7 +215,7 @@ def _version(
         if not isinstance(query, str) or not query.strip() or not dialect.strip():
             raise InvalidInput(f"The query of dialect {dialect!r} must be text, not {query!r:.200}.")
     return ViewVersion(
-        version_id=1, schema_id=0, timestamp_ms=int(time.time() * 1000),
+        version_id=1, schema_id=0, timestamp_ms=_now_ms(),
         representations=tuple(SQLViewRepresentation(query, dialect) for dialect, query in queries.items()),
         default_namespace=parts[:-1] if namespace is None else _namespace(namespace),
         default_catalog=catalog, summary={"engine-name": "frazil"},
