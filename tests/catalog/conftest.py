@@ -85,6 +85,9 @@ def emptied(backend: CatalogBackend, namespace: tuple[str, ...]) -> None:
         return
     for table in backend.list_tables(namespace):
         backend.drop_table(table)
+    if isinstance(backend, RestCatalog):
+        for view in backend.list_views(namespace):
+            backend.drop_view(view)
     place = backend.load_namespace_properties(namespace)["location"]
     if storage_for(place).is_directory(place):
         storage_for(place).delete_tree(place)

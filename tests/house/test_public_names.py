@@ -26,11 +26,12 @@ from frazil.table.static import StaticTable
 from frazil.table.table import Table
 from frazil.table.transaction import Transaction
 from frazil.table.update_snapshot import SnapshotFiles, UpdateSnapshot
+from frazil.table.views import View
 
 LISTED = Path(__file__).with_name("public_names.txt")
 CLASSES: tuple[type[Any], ...] = (
     Table, StaticTable, Transaction, CreateTableTransaction, DataScan, IncrementalAppendScan, ChangesScan, Catalog, MergeBuilder,
-    MetadataTable, InspectTable, MaintenanceTable, frazil.CommitResult, UpdateSnapshot, SnapshotFiles, FileIO,
+    MetadataTable, View, InspectTable, MaintenanceTable, frazil.CommitResult, UpdateSnapshot, SnapshotFiles, FileIO,
 )  # fmt: skip
 
 PYICEBERG_MODULES = (

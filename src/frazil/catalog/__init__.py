@@ -50,6 +50,7 @@ __all__ = [
     "path",
     "purge",
     "rest",
+    "views",
 ]
 
 

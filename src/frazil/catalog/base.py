@@ -83,8 +83,8 @@ class CatalogBackend(Protocol):
     `create` and `swap` return an outcome. If they raise an error instead, nothing was applied and no file is left. Both receive the change
     in two forms: the complete new `metadata`, which a catalog that points to metadata files stores, and the `updates` that lead to it with
     their `requirements`, which is what a REST catalog is sent. A catalog that keeps metadata itself may apply the updates to a newer state
-    than `base` as long as the requirements hold; so callers read from the outcome what was committed. Views are not part of this protocol;
-    a view of the same name makes `create` a conflict.
+    than `base` as long as the requirements hold; so callers read from the outcome what was committed. Views are a protocol of their
+    own (`catalog.views`); a view of the same name makes `create` a conflict.
     """
 
     name: str

@@ -28,8 +28,8 @@ from frazil.catalog.base import (
 from frazil.catalog.database import Contended, Database, DuplicateKey
 from frazil.catalog.names import full_name
 from frazil.catalog.pointer import create_pointed, load_pointed, swap_pointed, swap_pointed_together
-from frazil.catalog.sql_namespaces import SqlNamespaces
 from frazil.catalog.sql_setup import open_database, set_up
+from frazil.catalog.sql_views import SqlViews, check_length
 from frazil.errors import (
     FrazilError,
     InvalidInput,
@@ -42,10 +42,8 @@ from frazil.spec.updates import Requirement, Update
 from frazil.storage import Storage, absolute, storage_for
 from frazil.storage.locations import join
 
-_MAX_LOCATION = 1000
 
-
-class SqlCatalog(SqlNamespaces):
+class SqlCatalog(SqlViews):
     """Keep tables in a SQL database. Properties: `uri` is the database (sqlite, postgresql, mysql, mariadb; JDBC URLs too), `warehouse` the
     directory of new tables; see docs/options.md for the others."""
 
@@ -75,17 +73,13 @@ class SqlCatalog(SqlNamespaces):
 
     def _pointer(self, identifier: Identifier) -> str | None:
         """Return the metadata location of a table; None: there is none, or it is a view."""
-        if any("." in level for level in check_identifier(identifier)[:-1]):
-            return None  # no namespace of a SQL catalog has a dot in its name, so such an identifier cannot name a table
-        row = self._row(identifier)
-        for location, namespace, name, kind in self.database.query(sql_statements.get(self._v1), row):
-            # MySQL compares texts without regard to case, so the row may be that of another table.
-            if (namespace, name) == (row["namespace"], row["name"]) and kind in (None, "TABLE") and location:
-                return str(location)
-        return None
+        kind, location = self._kind(identifier)
+        return location if kind == "TABLE" else None
 
     def _no_table(self, identifier: Identifier) -> NoSuchTableError:
         name = f"{self.name}.{full_name(identifier)}"
+        if self.view_exists(identifier):
+            return NoSuchTableError(f"{name} is a view, not a table.", hint=f"load_view({full_name(identifier)!r}) loads it.", table=name)
         return NoSuchTableError(f"Table does not exist: {name}.", hint=self._elsewhere() or self._near(identifier), table=name)
 
     def _near(self, identifier: Identifier) -> str | None:
@@ -155,7 +149,7 @@ class SqlCatalog(SqlNamespaces):
             except DuplicateKey:
                 return False
 
-        return create_pointed(self._staged(identifier, metadata), insert, lambda: self.load(identifier), _check_length)
+        return create_pointed(self._staged(identifier, metadata), insert, lambda: self.load(identifier), check_length)
 
     def swap(
         self, base: LoadedTable, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()
@@ -166,7 +160,7 @@ class SqlCatalog(SqlNamespaces):
             values = row | {"new": table.metadata_location, "old": base.metadata_location}
             return self.database.execute([(sql_statements.swap(self._v1), values)])[0] == 1
 
-        return swap_pointed(base, metadata, update, lambda: self.load(base.identifier), _check_length)
+        return swap_pointed(base, metadata, update, lambda: self.load(base.identifier), check_length)
 
     def swap_together(self, swaps: Sequence[Swap]) -> OutcomeTogether:
         old = {swap.base.identifier: swap.base.metadata_location for swap in swaps}
@@ -178,7 +172,7 @@ class SqlCatalog(SqlNamespaces):
             values = [self._row(t.identifier) | {"new": t.metadata_location, "old": old[t.identifier]} for t in rows]
             return 0 not in self.database.execute([(statement, row) for row in values], all_or_none=True)
 
-        return swap_pointed_together(swaps, update, self.load, _check_length) if swaps else ()
+        return swap_pointed_together(swaps, update, self.load, check_length) if swaps else ()
 
     def _staged(self, identifier: Identifier, metadata: TableMetadata) -> LoadedTable:
         place = metadata.location or self.table_location(identifier)
@@ -213,7 +207,8 @@ class SqlCatalog(SqlNamespaces):
         try:
             moved = self.database.execute([(sql_statements.rename(self._v1), values)])[0]
         except DuplicateKey as error:
-            raise TableAlreadyExistsError(f"Table already exists: {self.name}.{full_name(target)}.", table=full_name(target)) from error
+            text = f"Table or view already exists: {self.name}.{full_name(target)}."
+            raise TableAlreadyExistsError(text, table=full_name(target)) from error
         if moved == 0:
             raise self._no_table(source)
 
@@ -233,6 +228,8 @@ class SqlCatalog(SqlNamespaces):
                 self.database.execute([(sql_statements.insert(self._v1), row | {"new": location})])
         except DuplicateKey as error:
             name = f"{self.name}.{full_name(identifier)}"
+            if self.view_exists(identifier):
+                raise TableAlreadyExistsError(f"A view has that name: {name}.", hint="drop_view drops it.", table=name) from error
             raise TableAlreadyExistsError(f"Table already exists: {name}.", hint="overwrite=True replaces it.", table=name) from error
         return LoadedTable(tuple(identifier), location, metadata, storage, dict(self.properties))
 
@@ -241,11 +238,6 @@ class SqlCatalog(SqlNamespaces):
         joined = self._joined(namespace)
         rows = self.database.query(sql_statements.names(self._v1), {"catalog": self.name, "namespace": joined})
         return sorted((*namespace, str(name)) for stored, name in rows if stored == joined)
-
-
-def _check_length(location: str) -> None:
-    if len(location) > _MAX_LOCATION:
-        raise InvalidInput(f"A SQL catalog holds metadata locations of at most {_MAX_LOCATION} characters; this one has {len(location)}.")
 
 
 def _purge(table: LoadedTable) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ UPGRADE_TO_V1 = f"ALTER TABLE {TABLES} ADD COLUMN iceberg_type VARCHAR(5)"
 
 _ROW = "catalog_name = :catalog AND table_namespace = :namespace AND table_name = :name"
 _IS_TABLE = " AND (iceberg_type = 'TABLE' OR iceberg_type IS NULL)"
+_IS_VIEW = " AND iceberg_type = 'VIEW'"
 
 
 def get(v1: bool) -> str:
@@ -55,6 +56,18 @@ def names(v1: bool) -> str:
         _IS_TABLE if v1 else ""
     )
 
+
+# Views, in the layout V1 only.
+INSERT_VIEW = (
+    f"INSERT INTO {TABLES} (catalog_name, table_namespace, table_name, metadata_location, previous_metadata_location, iceberg_type) "
+    "VALUES (:catalog, :namespace, :name, :new, NULL, 'VIEW')"
+)
+SWAP_VIEW = (
+    f"UPDATE {TABLES} SET metadata_location = :new, previous_metadata_location = :old WHERE {_ROW} AND metadata_location = :old{_IS_VIEW}"
+)
+DROP_VIEW = f"DELETE FROM {TABLES} WHERE {_ROW}{_IS_VIEW}"
+RENAME_VIEW = f"UPDATE {TABLES} SET table_namespace = :to_namespace, table_name = :to_name WHERE {_ROW}{_IS_VIEW}"
+VIEW_NAMES = f"SELECT table_namespace, table_name FROM {TABLES} WHERE catalog_name = :catalog AND table_namespace = :namespace{_IS_VIEW}"
 
 CATALOGS = f"SELECT DISTINCT catalog_name FROM {TABLES} UNION SELECT DISTINCT catalog_name FROM {NAMESPACES}"
 ALL_NAMESPACES = (

@@ -26,4 +26,5 @@ __all__ = [
     "puffin",
     "single_value",
     "theta_sketch",
+    "view_json",
 ]

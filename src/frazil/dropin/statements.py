@@ -92,9 +92,10 @@ _KINDS = (
     _kind(
         "CREATE VIEW",
         "create (?:or replace )?view (?:if not exists )?NAME",
-        "Catalogs keep no views yet: frame.createOrReplaceTempView(…) keeps one in the session.",
+        '<catalog>.create_view(<rest>, "id bigint, …", sql="SELECT …"), or replace_view(…); '
+        "frame.createOrReplaceTempView(…) keeps one in the session.",
     ),
-    _kind("DROP VIEW", "drop view (?:if exists )?NAME", "Catalogs keep no views yet; <catalog>.drop_table(<rest>) drops a table."),
+    _kind("DROP VIEW", "drop view (?:if exists )?NAME", "<catalog>.drop_view(<rest>)."),
     _kind("DROP TABLE", r"drop table (?:if exists )?NAME purge\b", "<catalog>.purge_table(<rest>)."),
     _kind("DROP TABLE", "drop table (?:if exists )?NAME", "<catalog>.drop_table(<rest>)."),
     _kind("SHOW CREATE TABLE", "show create table NAME", "print(<table>) shows its columns, partitioning and state."),
@@ -102,7 +103,7 @@ _KINDS = (
     _kind("SHOW COLUMNS", f"show columns {_OF_TABLES} NAME", "<table>.columns, <table>.schema()."),
     _kind("SHOW PARTITIONS", "show partitions NAME", "<table>.inspect.partitions(), spark.table(<whole>).count() and its like for rows."),
     _kind("SHOW TABLES", f"show (?:tables|table extended) {_OF_TABLES} NAME", "<catalog>.list_tables(<rest>).", "catalog"),
-    _kind("SHOW VIEWS", f"show views {_OF_TABLES} NAME", "Catalogs keep no views yet; <catalog>.list_tables(<rest>).", "catalog"),
+    _kind("SHOW VIEWS", f"show views {_OF_TABLES} NAME", "<catalog>.list_views(<rest>).", "catalog"),
     _kind("SHOW NAMESPACES", rf"show (?:namespaces|schemas|databases) {_OF_TABLES} NAME", "<catalog>.list_namespaces(…).", "catalog"),
     _kind("CREATE NAMESPACE", f"create {_NS} (?:if not exists )?NAME", "<catalog>.create_namespace(<rest>).", "catalog"),
     _kind("DROP NAMESPACE", f"drop {_NS} (?:if exists )?NAME", "<catalog>.drop_namespace(<rest>).", "catalog"),

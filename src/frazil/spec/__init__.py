@@ -29,4 +29,5 @@ __all__ = [
     "updates",
     "values",
     "version",
+    "view",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -161,6 +162,41 @@ class Snapshots(Sequence[Snapshot]):
         shown = [f"  {time_text(s.timestamp_ms)}  {s}" for s in self[-20:]]
         more = [f"  … {len(self) - len(shown)} older"] if len(self) > len(shown) else []
         return "\n".join([f"Snapshots({len(self)})", *more, *shown])
+
+
+class SnapshotsLater(Snapshots):
+    """Hold the snapshots that a table's refs name, and load all of them once any other is asked for, or the list as a whole.
+
+    `load` returns all snapshots of the same state of the table. What must know them all, such as expiry, therefore always does.
+    """
+
+    __slots__ = ("_first", "_load", "_lock")
+    _OF_ALL = ("_known", "_texts", "_decode", "_index", "ids")
+
+    def __init__(self, first: Snapshots, load: Callable[[], Snapshots]):
+        self._first, self._load, self._lock = first, load, threading.Lock()
+
+    def __reduce__(self) -> Any:
+        return SnapshotsLater, (self._first, self._load)
+
+    def __getattr__(self, name: str) -> Any:
+        """Load all snapshots: Python comes here for what the base class keeps of them, as long as it is not set."""
+        if name not in SnapshotsLater._OF_ALL:
+            raise AttributeError(name)
+        with self._lock:
+            try:
+                return object.__getattribute__(self, name)
+            except AttributeError:
+                whole = self._load()
+            for part in SnapshotsLater._OF_ALL:
+                setattr(self, part, getattr(whole, part))
+        return object.__getattribute__(self, name)
+
+    def by_id(self, snapshot_id: int | None) -> Snapshot | None:
+        if snapshot_id is None:
+            return None
+        found = self._first.by_id(snapshot_id)
+        return super().by_id(snapshot_id) if found is None else found
 
 
 @dataclass(frozen=True)

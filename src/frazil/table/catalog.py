@@ -16,10 +16,10 @@ from frazil.errors import (
     InvalidInput,
     NamespaceAlreadyExistsError,
     TableAlreadyExistsError,
-    Unsupported,
 )
 from frazil.expr.quoted import back_quoted
 from frazil.maintain.imports.add_files import AddFilesResult
+from frazil.maintain.imports.move_tables import MoveTablesResult, every_table, move_tables
 from frazil.maintain.imports.new_tables import Import, MigrateTableResult, SnapshotTableResult, migrate, snapshot
 from frazil.maintain.imports.source import Source, resolve_source
 from frazil.ops.creation import Creation
@@ -35,6 +35,7 @@ from frazil.table.create import table_metadata
 from frazil.table.habits import no_such_method
 from frazil.table.stream_tables import StreamTables, creation_arguments
 from frazil.table.table import Table
+from frazil.table.views import CatalogViews
 
 Identifier = str | tuple[str, ...]
 
@@ -45,8 +46,8 @@ def _migrated_name(source: str) -> str:
     return source
 
 
-class Catalog(AbstractContextManager["Catalog"]):
-    """Manage the namespaces and tables of one catalog. `frazil.load_catalog` makes it.
+class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
+    """Manage the namespaces, tables and views of one catalog. `frazil.load_catalog` makes it.
 
     Identifiers are text as in "namespace.table", or tuples of names; the catalog's own name may stand first. As a context manager it closes
     its connections at the end of the block.
@@ -248,6 +249,23 @@ class Catalog(AbstractContextManager["Catalog"]):
         parts = self._new_name(self._parts(identifier))
         return Table(self._backend, self._backend.register_table(parts, metadata_location, overwrite=overwrite), self._full_name(parts))
 
+    def migrate_to(
+        self, other: Catalog, tables: Identifier | Sequence[Identifier] | None = None, *, dry_run: bool = False
+    ) -> MoveTablesResult:
+        """Move tables to another catalog without copying data: it registers their metadata files, and this one drops its entries.
+
+        `tables`: a name, a list of names, or None for every table; they keep their names, and missing namespaces are created. `dry_run`:
+        return what would be moved and the `problems`; without it the first problem is raised before anything is moved. A table is renamed
+        while it is moved, so that a commit by its old name fails instead of being lost. Views stay. Raises Unsupported for path catalogs.
+        """
+        if not isinstance(other, Catalog):
+            raise InvalidInput(f"migrate_to takes a catalog, not {other!r:.200}.", hint="frazil.load_catalog(name) loads one.")
+        if tables is None:
+            parts = every_table(self._backend)
+        else:
+            parts = [self._parts(name) for name in ([tables] if isinstance(tables, str | tuple) else tables)]
+        return move_tables(self._backend, other._backend, parts, dry_run=dry_run)
+
     # --- files that are there (the work: frazil.maintain.imports)
 
     def add_files(
@@ -409,24 +427,6 @@ class Catalog(AbstractContextManager["Catalog"]):
         Raises NoSuchNamespaceError, and Unsupported in a path catalog.
         """
         return self._backend.update_namespace_properties(self.identifier_to_tuple(namespace), removals or set(), dict(updates))
-
-    def _views(self) -> Unsupported:
-        return Unsupported(f"Views in catalog {self.name} are not supported yet.", hint="See KNOWN_GAPS.md.")
-
-    def list_views(self, namespace: Identifier) -> Any:
-        raise self._views()
-
-    def load_view(self, identifier: Identifier) -> Any:
-        raise self._views()
-
-    def create_view(self, identifier: Identifier, *_: Any, **__: Any) -> Any:
-        raise self._views()
-
-    def view_exists(self, identifier: Identifier) -> bool:
-        raise self._views()
-
-    def drop_view(self, identifier: Identifier) -> None:
-        raise self._views()
 
     if not TYPE_CHECKING:
 

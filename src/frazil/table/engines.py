@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -29,6 +29,7 @@ _SPARK = "frazil.spark.door.engine"
 _STREAMS = "frazil.spark.door.stream_read"
 _TABLES = "frazil.spark.door.source_tables"
 _CATALOGS = "frazil.spark.door.session_catalogs"
+_VIEWS = "frazil.spark.door.view_query"
 
 
 def of_frame(frame: Frame) -> InputFrame:
@@ -88,6 +89,12 @@ def read_stream(spark: Any, backend: CatalogBackend | None, loaded: LoadedTable,
     """Return a streaming DataFrame over a table, in the session given or the running one. Raises InvalidInput without one."""
     of_spark_frames(spark)  # says what is missing
     return _spark_room(_STREAMS).stream_of(spark or active_session(), backend, loaded, name, options)
+
+
+def view_frame(spark: Any, name: str, sql: str, schema: Schema, query_columns: Sequence[str], resolve: Callable[..., Any]) -> Any:
+    """Return the rows of a view as a Spark DataFrame, in the session given or the running one. Raises InvalidInput without one."""
+    of_spark_frames(spark)  # says what is missing
+    return _spark_room(_VIEWS).query_frame(spark or active_session(), name, sql, schema, query_columns, resolve)
 
 
 def active_session() -> Any:

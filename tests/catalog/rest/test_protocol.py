@@ -134,7 +134,7 @@ def test_configuration_names_prefix_separator_and_endpoints(server: Server) -> N
     server.on("GET /v1/config", (200, config))
     server.on("GET /v1/p/q/namespaces/a.b/tables/t", (200, table_json()))
     backend = server.catalog(warehouse="w 1")
-    assert backend.load(("a", "b", "t")).identifier == ("a", "b", "t") and server.asked[0].path == "/v1/config?warehouse=w+1"
+    assert backend.load(("a", "b", "t")).identifier == ("a", "b", "t") and server.asked[0].path == "/v1/config?warehouse=w%201"
     with pytest.raises(InvalidInput, match="separates"):
         backend.load(("a.b", "t"))
     with pytest.raises(Unsupported, match="rename"):
@@ -276,7 +276,7 @@ def test_a_catalog_travels_by_its_properties(server: Server) -> None:
 @pytest.mark.parametrize(
     "given, told",
     [
-        ({"snapshot-loading-mode": "refs"}, "snapshot-loading-mode"),
+        ({"snapshot-loading-mode": "some"}, "snapshot-loading-mode"),
         ({"rest.sigv4-enabled": "true"}, "sigv4"),
         ({"auth.type": "google"}, "auth.type"),
         ({"auth.type": "basic"}, "auth.basic"),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -28,10 +30,11 @@ from frazil.catalog.base import (
 from frazil.catalog.names import full_name
 from frazil.catalog.rest.errors import raised
 from frazil.catalog.rest.http import Answer, Client
-from frazil.catalog.rest.namespaces import RestNamespaces, decoded, named
+from frazil.catalog.rest.namespaces import decoded, named
 from frazil.catalog.rest.routes import Routes, routes
 from frazil.catalog.rest.settings import settings, told_settings
 from frazil.catalog.rest.vended import StorageCredential, TableCredentials, holds_secrets, vended
+from frazil.catalog.rest.views import RestViews
 from frazil.codec import json_nouns
 from frazil.codec.json_updates import requirement_to_json, update_to_json
 from frazil.codec.metadata_json import decode_metadata
@@ -45,6 +48,7 @@ from frazil.errors import (
 )
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import METADATA_PREVIOUS_VERSIONS, STORED_IN_NEW_TABLES
+from frazil.spec.snapshot import Snapshots, SnapshotsLater
 from frazil.spec.updates import Requirement, SetLocation, Update
 from frazil.storage import Credentials, Storage, absolute, storage_for
 
@@ -63,7 +67,7 @@ class _Vended(msgspec.Struct, rename="kebab"):
     storage_credentials: list[StorageCredential]
 
 
-class RestCatalog(RestNamespaces):
+class RestCatalog(RestViews):
     """Keep tables behind a REST server. Properties: `uri` is the server's address; see docs/options.md for the others.
 
     Nothing is asked before the first call. Loads are remembered by the ETag that the server gives, so that a table that has not changed is
@@ -109,16 +113,17 @@ class RestCatalog(RestNamespaces):
         key = check_identifier(identifier)
         path = self.routes.table(key)
         with self._lock:
-            kept = self._kept.get(key)
-        answer = self.client.request("GET", path, query={"snapshots": "all"}, headers={"If-None-Match": kept[0]} if kept else None)
+            kept, mode = self._kept.get(key), self.client.settings.snapshots
+        answer = self.client.request("GET", path, query={"snapshots": mode}, headers={"If-None-Match": kept[0]} if kept else None)
         if answer.status == 304 and kept is not None:
             return kept[1]
         if answer.status == 404:
             with self._lock:
                 self._kept.pop(key, None)
-            name = f"{self.name}.{full_name(key)}"
-            raise NoSuchTableError(f"Table does not exist: {name} ({answer.error}).", table=name)
+            raise self._no_table(key, answer)
         table = self._loaded(key, self._table_asked(answer, key))
+        if mode == "refs":
+            table = self._with_others_later(table)
         if etag := answer.headers.get("ETag"):
             with self._lock:
                 self._kept[key] = (etag, table)
@@ -126,6 +131,37 @@ class RestCatalog(RestNamespaces):
                 if len(self._kept) > _KEPT:
                     self._kept.popitem(last=False)
         return table
+
+    def _with_others_later(self, table: LoadedTable) -> LoadedTable:
+        """Let a table that was loaded with the snapshots of its refs load the others when they are needed."""
+        state = replace(table.metadata, snapshots=Snapshots())
+        later = SnapshotsLater(table.metadata.snapshots, partial(self.all_snapshots, table.identifier, state, table.metadata.snapshots))
+        return replace(table, metadata=replace(table.metadata, snapshots=later))
+
+    def all_snapshots(self, identifier: Identifier, state: TableMetadata, first: Snapshots) -> Snapshots:
+        """Load all snapshots that a table had in a state that it may have left meanwhile. `first`: those that are known."""
+        answer = self.client.request("GET", self.routes.table(identifier), query={"snapshots": "all"})
+        now = self._loaded(identifier, self._table_asked(answer, identifier)).metadata
+        if now.table_uuid != state.table_uuid:
+            name = f"{self.name}.{full_name(identifier)}"
+            raise NoSuchTableError(f"Table {name} was replaced by another one since it was loaded.", hint="Load it again.", table=name)
+        whole = now.snapshots
+        if now.last_updated_ms != state.last_updated_ms or now.last_sequence_number != state.last_sequence_number:
+            last, at = state.last_sequence_number, state.last_updated_ms
+            newer = (s.snapshot_id for s in whole if ((s.sequence_number or 0) > last if now.format_version > 1 else s.timestamp_ms > at))
+            whole = whole.without(set(newer) - set(first.ids))
+        known = set(whole.ids)
+        for snapshot in first:  # which others have expired meanwhile
+            whole = whole if snapshot.snapshot_id in known else whole.adding(snapshot)
+        return whole
+
+    def _no_table(self, identifier: Identifier, answer: Answer) -> NoSuchTableError:
+        name = f"{self.name}.{full_name(identifier)}"
+        with contextlib.suppress(FrazilError):
+            if self._is_view(identifier):
+                hint = f"load_view({full_name(identifier)!r}) loads it."
+                return NoSuchTableError(f"{name} is a view, not a table.", hint=hint, table=name)
+        return NoSuchTableError(f"Table does not exist: {name} ({answer.error}).", table=name)
 
     def _loaded(self, identifier: Identifier, answer: Answer, *, staged: bool = False) -> LoadedTable:
         body = decoded(answer, _Loaded, "table")
@@ -187,12 +223,6 @@ class RestCatalog(RestNamespaces):
             properties={**more, **metadata.properties},
         )  # fmt: skip
         return replace(staged, metadata_location="", metadata=mine)
-
-    def _check_namespace(self, namespace: Identifier) -> None:
-        if not self.namespace_exists(namespace):
-            where = full_name(namespace)
-            hint = "Create it with create_namespace first."
-            raise NoSuchNamespaceError(f"Namespace does not exist: {where}.", hint=hint, namespace=where)
 
     def create(
         self, identifier: Identifier, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()

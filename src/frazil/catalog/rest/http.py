@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
@@ -24,6 +24,7 @@ from frazil.catalog.base import Unclear
 from frazil.catalog.rest.auth import Authentication
 from frazil.catalog.rest.errors import ServerError, raised, scrubbed, server_error
 from frazil.catalog.rest.settings import Settings
+from frazil.catalog.rest.sigv4 import signed_headers
 from frazil.errors import CorruptData, NotInstalledError, StorageError
 
 MAX_BODY = 1 << 30
@@ -90,7 +91,7 @@ class Client:
         `body`: sent as JSON. `bearer`: a token for this request alone. Raises Unclear when a request that changes something may have been
         handled, StorageError when it certainly was not, CorruptData for an answer that is too large.
         """
-        url = f"{self.settings.uri}/{path}" + (f"?{urlencode(query)}" if query else "")
+        url = f"{self.settings.uri}/{path}" + (f"?{urlencode(query, quote_via=quote)}" if query else "")
         data = None if body is None else msgspec.json.encode(body)
         keyed = self.key_lifetime_s is not None and method not in _READING
         key = {"Idempotency-Key": str(_uuid7())} if keyed else {}
@@ -101,7 +102,9 @@ class Client:
                 **({"Content-Type": "application/json"} if data is not None else {}),
                 **({"Authorization": authorization} if authorization else {}), **key,
             }  # fmt: skip
-            answer = self._send(method, url, data, sent, secrets=(bearer or "", *self.auth.secrets()), keyed=keyed)
+            signing = self.settings.signing
+            secrets = (bearer or "", *self.auth.secrets(), *(signing.secrets() if signing else ()))
+            answer = self._send(method, url, data, sent, secrets=secrets, keyed=keyed, signed=True)
             if last or answer.status not in (401, 419) or bearer or not self.auth.renewed(authorization):
                 return answer
         raise AssertionError("the second answer is returned")
@@ -114,7 +117,8 @@ class Client:
         return answer.body
 
     def _send(
-        self, method: str, url: str, data: bytes | None, headers: Mapping[str, str], secrets: tuple[str, ...], *, keyed: bool = False
+        self, method: str, url: str, data: bytes | None, headers: Mapping[str, str], secrets: tuple[str, ...], *, keyed: bool = False,
+        signed: bool = False,
     ) -> Answer:
         """Call the server, again after faults that pass: a request that only reads always, any other within the lifetime of its key."""
         reads, unclear = method in _READING, False
@@ -122,7 +126,7 @@ class Client:
         for attempt in range(_ATTEMPTS if reads or keyed else 1):
             again = attempt < _ATTEMPTS - 1 and time.monotonic() + self.settings.read_timeout < until and (reads or keyed)
             try:
-                with self._connected(method, url, data, headers, reads) as response:
+                with self._connected(method, url, data, self._signed(method, url, data, headers) if signed else headers, reads) as response:
                     answer = _answer(response, secrets, url)
                 if keyed and again and answer.status in _PASSING - _NOT_HANDLED:
                     unclear = True
@@ -143,6 +147,11 @@ class Client:
                 unclear = True
             time.sleep(0.1 * 4**attempt)
         raise AssertionError("the last attempt returns or raises")
+
+    def _signed(self, method: str, url: str, data: bytes | None, headers: Mapping[str, str]) -> Mapping[str, str]:
+        """Add a signature where that is configured; each time that a request is sent, since a signature counts for minutes."""
+        signing = self.settings.signing
+        return headers if signing is None else signed_headers(signing, method, url, headers, data)
 
     @contextlib.contextmanager
     def _connected(self, method: str, url: str, data: bytes | None, headers: Mapping[str, str], reads: bool) -> Iterator[Any]:

@@ -29,7 +29,9 @@ class _TableName(msgspec.Struct):
     name: str
 
 
-class _Tables(msgspec.Struct, rename="kebab"):
+class TableNames(msgspec.Struct, rename="kebab"):
+    """Hold a page of the names of tables or views."""
+
     identifiers: list[_TableName]
     next_page_token: str | None = None
 
@@ -96,7 +98,7 @@ class RestNamespaces:
         return sorted({tuple(n) for page in pages for n in page.namespaces if len(n) == depth and tuple(n[:-1]) == tuple(parent)})
 
     def list_tables(self, namespace: Identifier) -> Identifiers:
-        pages = self._pages(self._namespace_path(namespace, "tables"), _Tables, {}, tuple(namespace))
+        pages = self._pages(self._namespace_path(namespace, "tables"), TableNames, {}, tuple(namespace))
         return sorted({(*t.namespace, t.name) for page in pages for t in page.identifiers if tuple(t.namespace) == tuple(namespace)})
 
     def namespace_exists(self, namespace: Identifier) -> bool:
@@ -106,6 +108,12 @@ class RestNamespaces:
             return False
         self._of_namespace(answer, namespace)
         return True
+
+    def _check_namespace(self, namespace: Identifier) -> None:
+        if not self.namespace_exists(namespace):
+            where = full_name(namespace)
+            hint = "Create it with create_namespace first."
+            raise NoSuchNamespaceError(f"Namespace does not exist: {where}.", hint=hint, namespace=where)
 
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str] = {}) -> None:
         body = {"namespace": list(check_namespace(namespace)), "properties": dict(properties)}

@@ -7,23 +7,22 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from frazil.catalog.base import flag, option
+from frazil.catalog.rest.sigv4 import SIGV4_PROPERTIES, Signing, signing_of
 from frazil.errors import InvalidInput, Unsupported
 from frazil.storage import redact_text
 
 REST_PROPERTIES = (
     "uri", "prefix", "token", "credential", "oauth2-server-uri", "scope", "audience", "resource", "token-expires-in-ms",
     "token-refresh-enabled", "token-exchange-enabled", "auth.type", "auth.basic.username", "auth.basic.password", "rest.auth.type",
-    "rest.auth.basic.username", "rest.auth.basic.password", "rest.sigv4-enabled", "rest-page-size", "namespace-separator",
+    "rest.auth.basic.username", "rest.auth.basic.password", *SIGV4_PROPERTIES, "rest-page-size", "namespace-separator",
     "snapshot-loading-mode", "scan-planning-mode", "rest-metrics-reporting-enabled", "rest.client.connection-timeout-ms",
     "rest.client.socket-timeout-ms", "rest.client.max-retries", "ssl.cabundle", "ssl.client.cert", "ssl.client.key",
 )  # fmt: skip
 REST_PREFIXES = ("header.",)
 _AUTH_TYPES = {"none": "none", "noop": "none", "basic": "basic", "oauth2": "oauth2"}
 _ONLY = {  # properties of which one value is served: (value, what else it would be)
-    "snapshot-loading-mode": ("all", "Snapshots are always loaded with the table."),
     "scan-planning-mode": ("client", "Scans are planned by Frazil, not by the server."),
     "rest-metrics-reporting-enabled": ("false", "No metrics are reported to the server."),
-    "rest.sigv4-enabled": ("false", "Requests are not signed with SigV4."),
 }
 
 
@@ -56,6 +55,9 @@ class Settings:
     ca_bundle: str | None
     client_cert: str | None
     client_key: str | None
+    signing: Signing | None = None
+    snapshots: str = "all"
+    """Which snapshots a load of a table is sent: "all", or "refs" for those that branches and tags name; the others when needed."""
 
 
 def settings(properties: Mapping[str, str]) -> Settings:
@@ -81,24 +83,30 @@ def settings(properties: Mapping[str, str]) -> Settings:
         _number(properties, "rest.client.connection-timeout-ms", 10_000) / 1000,
         _number(properties, "rest.client.socket-timeout-ms", 60_000) / 1000,
         int(_number(properties, "rest.client.max-retries", 5, least=0, most=100)),
-        properties.get("ssl.cabundle"), properties.get("ssl.client.cert"), client_key,
+        properties.get("ssl.cabundle"), properties.get("ssl.client.cert"), client_key, signing_of(properties),
+        _loading_mode(properties),
     )  # fmt: skip
 
 
 def told_settings(own: Mapping[str, str], merged: Mapping[str, str]) -> Settings:
     """Read the settings again after the server has told its configuration (`/v1/config`): headers, authentication and time limits may be
-    the server's, files of certificates and what Frazil serves in one way only are one's `own`. Raises as `settings` does."""
+    the server's; files of certificates, signing and what Frazil serves in one way only are one's `own`. Raises as `settings` does."""
 
     def counts(key: str) -> bool:
         known = key.startswith(REST_PREFIXES) or key in REST_PROPERTIES
-        return key in own or (known and key not in _ONLY and not key.startswith("ssl."))
+        return key in own or (known and not _is_own(key))
 
     chosen = {k: v for k, v in merged.items() if counts(k)}
     try:
-        return settings({**chosen, **{k: v for k, v in own.items() if k in _ONLY or k.startswith("ssl.")}})
+        return settings({**chosen, **{k: v for k, v in own.items() if _is_own(k)}})
     except (InvalidInput, Unsupported) as error:
         error.advise(f"The configuration that the server gives counts, too ({own['uri']}/v1/config).")
         raise
+
+
+def _is_own(key: str) -> bool:
+    """Tell whether a property counts only as it is configured here, whatever the server tells."""
+    return key in _ONLY or key in SIGV4_PROPERTIES or key.startswith(("ssl.", "client."))
 
 
 def _headers(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
@@ -113,6 +121,13 @@ def _headers(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
             raise InvalidInput(f"Catalog property {key} is no valid HTTP header.", hint=hint)
         found[name.lower()] = (name, value)
     return tuple(pair for pair in found.values() if pair[1])
+
+
+def _loading_mode(properties: Mapping[str, str]) -> str:
+    mode = properties.get("snapshot-loading-mode", "all").strip().lower()
+    if mode not in ("all", "refs"):
+        raise InvalidInput(f"Catalog property snapshot-loading-mode must be all or refs, not {mode!r}.")
+    return mode
 
 
 def _number(properties: Mapping[str, str], key: str, default: int, least: int = 1, most: int = 86_400_000) -> float:

@@ -2,4 +2,4 @@
 resolves the options of a read, `datasource` is the Python data source for sessions that were not prepared by `frazil.install`.
 """
 
-__all__ = ["datasource", "engine", "iceberg_read", "read_target", "session_catalogs", "source_tables", "stream_read"]
+__all__ = ["datasource", "engine", "iceberg_read", "read_target", "session_catalogs", "source_tables", "stream_read", "view_query"]

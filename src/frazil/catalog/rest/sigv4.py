@@ -1,0 +1,121 @@
+"""Compute the signatures of requests (AWS Signature Version 4) that the REST endpoints of AWS Glue and S3 Tables demand."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import quote, unquote, urlsplit
+
+from frazil.catalog.base import flag, option
+from frazil.errors import InvalidInput
+
+SIGV4_PROPERTIES = (
+    "rest.sigv4-enabled", "rest.signing-region", "rest.signing-name", "rest.access-key-id", "rest.secret-access-key", "rest.session-token",
+)  # fmt: skip
+_ALGORITHM = "AWS4-HMAC-SHA256"
+_SIGNED = re.compile(r"host|content-type|x-.*|original-authorization")  # what proxies do not change
+_UNRESERVED = "-_.~"
+_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True)
+class Signing:
+    """Hold whose requests are signed, for which region and service. Secrets are not shown."""
+
+    region: str
+    service: str
+    access_key_id: str
+    secret_access_key: str = field(repr=False)
+    session_token: str | None = field(default=None, repr=False)
+
+    def secrets(self) -> tuple[str, ...]:
+        return tuple(s for s in (self.secret_access_key, self.session_token) if s)
+
+
+def signing_of(properties: Mapping[str, str], environ: Mapping[str, str] | None = None) -> Signing | None:
+    """Read how requests are signed; None: they are not (`rest.sigv4-enabled` is false). What is not configured comes from the environment
+    (AWS_REGION, AWS_ACCESS_KEY_ID, …). Raises InvalidInput for what is missing there, too."""
+    if not flag(properties, "rest.sigv4-enabled", default=False):
+        return None
+    env = os.environ if environ is None else environ
+    region = option(properties, "rest.signing-region", "client.region") or env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION")
+    if not region:
+        raise InvalidInput("rest.sigv4-enabled needs a region.", hint="Set rest.signing-region, client.region, or AWS_REGION.")
+    service = properties.get("rest.signing-name", "execute-api")
+    for prefix in ("rest.", "client."):
+        if properties.get(f"{prefix}access-key-id") or properties.get(f"{prefix}secret-access-key"):
+            keys = [properties.get(prefix + name) for name in ("access-key-id", "secret-access-key", "session-token")]
+            where = f"{prefix}access-key-id and {prefix}secret-access-key"
+            break
+    else:
+        keys = [env.get(name) for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")]
+        where = "rest.access-key-id and rest.secret-access-key, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+    if not keys[0] or not keys[1]:
+        raise InvalidInput("rest.sigv4-enabled needs credentials.", hint=f"Set {where}.")
+    return Signing(region, service, keys[0], keys[1], keys[2])
+
+
+def signed_headers(
+    signing: Signing, method: str, url: str, headers: Mapping[str, str], body: bytes | None, now: float | None = None
+) -> dict[str, str]:
+    """Return the headers to send instead of `headers`. An Authorization among them, of a token, becomes Original-Authorization, as Java
+    sends it. `now`: seconds since 1970."""
+    sent = {("Original-Authorization" if k.lower() == "authorization" else k): v for k, v in headers.items()}
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(time.time() if now is None else now))
+    more = {"Host": _host(url), "X-Amz-Date": stamp, "x-amz-content-sha256": hashlib.sha256(body or b"").hexdigest()}
+    if signing.session_token:
+        more["X-Amz-Security-Token"] = signing.session_token
+    sent = {**{k: v for k, v in sent.items() if k.lower() not in {m.lower() for m in more}}, **more}
+    chosen = {k: v for k, v in sent.items() if _SIGNED.fullmatch(k.lower())}
+    return {**sent, "Authorization": authorization(signing, method, url, chosen, body, stamp)}
+
+
+def authorization(signing: Signing, method: str, url: str, headers: Mapping[str, str], body: bytes | None, stamp: str) -> str:
+    """Return the value of the header Authorization that signs all of `headers`. `stamp`: their X-Amz-Date."""
+    canonical = {k.lower(): " ".join(v.split()) for k, v in headers.items()}
+    names = ";".join(sorted(canonical))
+    parts = urlsplit(url)
+    request = "\n".join(
+        (method, _canonical_path(parts.path), _canonical_query(parts.query), *(f"{k}:{canonical[k]}" for k in sorted(canonical)), "", names,
+         hashlib.sha256(body or b"").hexdigest())
+    )  # fmt: skip
+    scope = f"{stamp[:8]}/{signing.region}/{signing.service}/aws4_request"
+    text = "\n".join((_ALGORITHM, stamp, scope, hashlib.sha256(request.encode()).hexdigest()))
+    key = f"AWS4{signing.secret_access_key}".encode()
+    for part in scope.split("/"):
+        key = hmac.digest(key, part.encode(), "sha256")
+    signature = hmac.new(key, text.encode(), "sha256").hexdigest()
+    return f"{_ALGORITHM} Credential={signing.access_key_id}/{scope}, SignedHeaders={names}, Signature={signature}"
+
+
+def _canonical_path(path: str) -> str:
+    """Return the path as it is sent, without `.`, `..` and empty segments, encoded once more (as for every service but S3)."""
+    kept: list[str] = []
+    for segment in path.split("/"):
+        if segment == "..":
+            del kept[-1:]
+        elif segment not in ("", "."):
+            kept.append(segment)
+    ends = "/" if kept and path.endswith(("/", "/.", "/..")) else ""
+    return quote(f"/{'/'.join(kept)}{ends}", safe="/" + _UNRESERVED)
+
+
+def _canonical_query(query: str) -> str:
+    pairs = [pair.partition("=") for pair in query.split("&") if pair]
+    return "&".join(f"{key}={value}" for key, value in sorted((_encoded(key), _encoded(value)) for key, _, value in pairs))
+
+
+def _encoded(text: str) -> str:
+    return quote(unquote(text), safe=_UNRESERVED)
+
+
+def _host(url: str) -> str:
+    parts = urlsplit(url)
+    name = (parts.hostname or "").encode("idna").decode() if not (parts.hostname or "").isascii() else parts.hostname or ""
+    name = f"[{name}]" if ":" in name else name
+    return name if parts.port in (None, _PORTS.get(parts.scheme)) else f"{name}:{parts.port}"
