@@ -1,4 +1,4 @@
-"""Back ends for the contract: path, SQLite, memory, one that keeps metadata itself as a server does, PostgreSQL or MariaDB where FRAZIL_TEST_POSTGRES / _MARIADB hold a URL, and Java's REST server where FRAZIL_TEST_REST does."""
+"""Back ends for the contract: path, SQLite, memory, one that keeps metadata itself as a server does, PostgreSQL or MariaDB where FRAZIL_TEST_POSTGRES / _MARIADB hold a URL, Java's REST server where FRAZIL_TEST_REST does, and Hive Metastores where FRAZIL_TEST_HMS2 and FRAZIL_TEST_HMS4 do."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from frazil.testing import ServerBackend
 from tests.storage.conftest import s3_place
 
 REMOTE = {"postgres": "FRAZIL_TEST_POSTGRES", "mariadb": "FRAZIL_TEST_MARIADB"}
+HIVE = {"hive2": "FRAZIL_TEST_HMS2", "hive4": "FRAZIL_TEST_HMS4"}
 KINDS = [
     "path",
     "sqlite",
@@ -34,6 +35,7 @@ KINDS = [
     *(k for k, v in REMOTE.items() if os.environ.get(v)),
     *(["s3"] if os.environ.get("FRAZIL_TEST_S3") else []),
     *(["rest"] if os.environ.get("FRAZIL_TEST_REST") else []),
+    *(k for k, v in HIVE.items() if os.environ.get(v)),
 ]
 NAMESPACE, TABLE = ("db",), ("db", "t")
 
@@ -56,6 +58,8 @@ def open_backend(kind: str, folder: Path, name: str | None = None, **more: Any) 
             return load_backend(name, type="path", warehouse=more.pop("warehouse", place), **properties, **more)
         case "rest":
             return load_backend(name, type="rest", uri=os.environ["FRAZIL_TEST_REST"], **more)
+        case "hive2" | "hive4":
+            return load_backend(name, type="hive", uri=os.environ[HIVE[kind]], warehouse=f"{folder}/warehouse", **more)
         case _:
             return load_backend(name, type="sql", uri=os.environ[REMOTE[kind]], warehouse=f"{folder}/warehouse", **more)
 
@@ -68,9 +72,10 @@ def kind(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def backend(kind: str, tmp_path: Path) -> Iterator[CatalogBackend]:
     made = open_backend(kind, tmp_path, f"c{uuid.uuid4().hex}" if kind in REMOTE else None)
-    if kind == "rest":  # one server holds the tables of all tests
+    if kind in ("rest", *HIVE):  # one server holds the tables of all tests
         for namespace in made.list_namespaces():
-            emptied(made, namespace)
+            if namespace != ("default",):  # Hive's own
+                emptied(made, namespace)
     yield made
     made.close()
 

@@ -9,6 +9,7 @@ import pytest
 
 from frazil.catalog import load, load_backend
 from frazil.catalog.configuration import configuration, configured_names
+from frazil.catalog.hive import HiveCatalog
 from frazil.catalog.memory import MemoryCatalog
 from frazil.catalog.path import PathCatalog
 from frazil.catalog.sql import SqlCatalog
@@ -96,16 +97,17 @@ def test_types_have_aliases_and_may_follow_from_the_uri(tmp_path: Path) -> None:
     assert isinstance(load_backend("a", **{"catalog-impl": "org.apache.iceberg.hadoop.HadoopCatalog"}, warehouse=w), PathCatalog)
 
 
-@pytest.mark.parametrize("kind", ["hive", "glue", "dynamodb", "bigquery", "nessie"])
+@pytest.mark.parametrize("kind", ["glue", "dynamodb", "bigquery", "nessie"])
 def test_types_that_are_not_served_are_refused_by_name(kind: str) -> None:
     with pytest.raises(Unsupported, match=kind):
         load_backend("a", type=kind)
 
 
-@pytest.mark.parametrize(("uri", "kind"), [("thrift://x", "hive")])
-def test_uris_of_types_that_are_not_served_are_refused_by_name(uri: str, kind: str) -> None:
-    with pytest.raises(Unsupported, match=kind):
-        load_backend("a", uri=uri)
+@pytest.mark.parametrize("given", [{"type": "hive"}, {"catalog-impl": "org.apache.iceberg.hive.HiveCatalog"}, {}])
+def test_a_hive_catalog_is_chosen_by_its_type_its_java_class_or_its_uri(given: dict[str, str]) -> None:
+    backend = load_backend("a", uri="thrift://one:1,thrift://two", **given)
+    assert isinstance(backend, HiveCatalog) and backend.settings.addresses == (("one", 1), ("two", 9083))
+    backend.close()
 
 
 @pytest.mark.parametrize(
@@ -209,5 +211,5 @@ def test_a_type_of_catalog_is_added_in_one_place(monkeypatch: pytest.MonkeyPatch
         load_backend("s", environ=NOTHING, type="shelf")
     with pytest.raises(InvalidInput, match=r"Unknown catalog property plank .*Did you mean planks\?"):
         load_backend("s", environ=NOTHING, type="shelf", plank="oak")
-    with pytest.raises(InvalidInput, match="path, sql, memory, rest and shelf"):
+    with pytest.raises(InvalidInput, match="path, sql, memory, hive, rest and shelf"):
         load_backend("s", environ=NOTHING, type="rack")

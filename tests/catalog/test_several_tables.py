@@ -22,12 +22,12 @@ from frazil.errors import (
 )
 from frazil.table.catalog import Catalog
 from frazil.testing import FlakyBackend, ServerBackend
+from tests.catalog.conftest import HIVE, open_backend
 from tests.catalog.conftest import KINDS as ALL
-from tests.catalog.conftest import open_backend
 from tests.commit.faults import Counter
 from tests.forked import started
 
-KINDS = [kind for kind in ALL if kind not in ("path", "s3")]
+KINDS = [kind for kind in ALL if kind not in ("path", "s3", *HIVE)]
 OWN = [kind for kind in KINDS if kind in ("memory", "sqlite", "server")]
 ROWS = pa.table({"id": [1, 2, 3]})
 NEW = pa.table({"id": [4]})

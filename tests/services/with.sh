@@ -33,6 +33,8 @@ for name in $names; do
     mariadb) export FRAZIL_TEST_MARIADB=$endpoint ;;
     s3) export FRAZIL_TEST_S3=$endpoint ;;
     iceberg_rest) export FRAZIL_TEST_REST=$endpoint ;;
+    hms2) export FRAZIL_TEST_HMS2=$endpoint ;;
+    hms4) export FRAZIL_TEST_HMS4=$endpoint ;;
     esac
 done
 echo "servers are up after $((SECONDS - began)) s" >&2

@@ -1,5 +1,5 @@
-"""Resolve table names to their current metadata, and commit new metadata by compare-and-swap: path, SQL, REST and in-memory
-catalogs.
+"""Resolve table names to their current metadata, and commit new metadata by compare-and-swap: path, SQL, Hive, REST and
+in-memory catalogs.
 
 Start at `load_backend(name, **properties)`, `load_location`, and the types of `base`. A back end returns data (LoadedTable), never a Table.
 `Catalog`, `load_catalog` and `list_catalogs`, which PyIceberg's users import from this path, are defined in the room `table`.

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from frazil.catalog.base import CatalogBackend, Identifier
 from frazil.catalog.configuration import DEFAULT_CATALOG, Configuration, configuration, configured_names, home
+from frazil.catalog.hive import HIVE_PROPERTIES, HiveCatalog
 from frazil.catalog.memory import MemoryCatalog
 from frazil.catalog.names import full_name, identifier_parts
 from frazil.catalog.path import PathCatalog
@@ -45,10 +46,11 @@ _TYPES = {
         required=("uri",),
     ),
     "memory": _CatalogType(MemoryCatalog, ("uri",)),
+    "hive": _CatalogType(HiveCatalog, HIVE_PROPERTIES, required=("uri",)),
     "rest": _CatalogType(RestCatalog, REST_PROPERTIES, prefixes=REST_PREFIXES, required=("uri",)),
 }
 _ALIASES = {"hadoop": "path", "jdbc": "sql", "in-memory": "memory", "inmemory": "memory"}
-_NOT_YET = {"hive", "glue", "dynamodb", "bigquery", "nessie", "snowflake", "polaris", "unity", "s3tables"}
+_NOT_YET = {"glue", "dynamodb", "bigquery", "nessie", "snowflake", "polaris", "unity", "s3tables"}
 _JAVA = {
     "org.apache.iceberg.hadoop.HadoopCatalog": "path",
     "org.apache.iceberg.jdbc.JdbcCatalog": "sql",
@@ -142,7 +144,7 @@ def _default(config: Configuration, environ: Mapping[str, str] | None) -> SqlCat
 
 
 def catalog_type(config: Configuration) -> str:
-    """Return the type of a catalog (path, sql, memory or rest): as `type` or `catalog-impl` says, or as `uri` implies.
+    """Return the type of a catalog (path, sql, memory, hive or rest): as `type` or `catalog-impl` says, or as `uri` implies.
 
     Raises InvalidInput where none is given or it is unknown, Unsupported for a type or class that Frazil does not serve.
     """

@@ -252,6 +252,8 @@ SUMMARY_PARTITION_LIMIT = _property("write.summary.partition-limit", NATURAL, 0)
 WAP_ENABLED = _property("write.wap.enabled", BOOLEAN, False)
 UPSERT_ENABLED = _property("write.upsert.enabled", BOOLEAN, False)
 GC_ENABLED = _property("gc.enabled", BOOLEAN, True)
+HIVE_ENGINE_ENABLED = _property("engine.hive.enabled", BOOLEAN, None)  # None: as the catalog says
+HIVE_LOCK_ENABLED = _property("engine.hive.lock-enabled", BOOLEAN, None)
 EXPIRE_MAX_SNAPSHOT_AGE = _property("history.expire.max-snapshot-age-ms", NATURAL, 432_000_000)
 EXPIRE_MIN_SNAPSHOTS = _property("history.expire.min-snapshots-to-keep", POSITIVE, 1)
 EXPIRE_MAX_REF_AGE = _property("history.expire.max-ref-age-ms", NATURAL, 2**63 - 1)
@@ -306,7 +308,7 @@ OF_OTHERS: Final = frozenset({
     "write.parquet.variant-inference-buffer-size", "write.orc.vectorized.batch-size",
     "write.spark.auto-schema-evolution.enabled", "read.split.metadata-target-size", "read.parquet.vectorization.enabled",
     "read.parquet.vectorization.batch-size", "read.orc.vectorization.enabled", "read.orc.vectorization.batch-size",
-    "read.data-planning-mode", "read.delete-planning-mode", "engine.hive.enabled", "engine.hive.lock-enabled",
+    "read.data-planning-mode", "read.delete-planning-mode",
     "compatibility.snapshot-id-inheritance.enabled", "version.history.num-entries", "replace.drop-dialect.allowed",
     "write.metadata.metrics.column", "current-snapshot-id", "cherry-pick-snapshot-id",
 })  # fmt: skip

@@ -1,0 +1,176 @@
+"""Hold a Hive Metastore's exclusive lock of a table during a commit: wait with growing pauses, send heartbeats, release.
+
+A process that is killed leaves its lock; the metastore forgets it when no heartbeat has come for `hive.txn.timeout` (300 s). A time-out
+names who holds the lock, and for how long.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+
+from frazil.catalog.base import Unclear
+from frazil.catalog.hive import calls
+from frazil.catalog.hive.client import HiveClient, MetastoreError
+from frazil.catalog.hive.structs import (
+    CheckLockRequest,
+    HeartbeatRequest,
+    HeldLock,
+    LockComponent,
+    LockRequest,
+    LockResponse,
+    ShowLocksRequest,
+    UnlockRequest,
+)
+from frazil.errors import FrazilError, StorageError, WaitingForLockException
+
+logger = logging.getLogger("frazil.catalog")
+_EXCLUSIVE, _OF_TABLE, _OUTSIDE_TRANSACTIONS = 3, 2, 6
+_ACQUIRED, _WAITING = 1, 2
+_GROWTH = 1.5
+
+
+class TableLock:
+    """Hold a lock that was acquired. Heartbeats go out in the background, the first one after an interval."""
+
+    def __init__(self, client: HiveClient, lock_id: int, name: str):
+        self._client, self._id, self._name = client, lock_id, name
+        self._released, self._lost, self._left = threading.Event(), "", False
+        self._beating = threading.Thread(target=self._beat, name="frazil-hive-heartbeat", daemon=True)
+        self._beating.start()
+
+    def check(self) -> None:
+        """Raise WaitingForLockException if the metastore has said that the lock is no longer held."""
+        if self._lost:
+            raise WaitingForLockException(f"The metastore's lock on {self._name} was lost: {self._lost}", table=self._name)
+
+    def leave(self) -> None:
+        """Leave the lock to the metastore, which forgets it when no more heartbeats come, instead of releasing it."""
+        logger.warning("Lock %d on %s is left until it expires: the outcome of a commit under it is not known.", self._id, self._name)
+        self._left = True
+
+    def release(self) -> None:
+        self._released.set()
+        if not self._left:
+            unlock(self._client, self._id, self._name)
+
+    def _beat(self) -> None:
+        while not self._released.wait(self._client.settings.heartbeat_interval):
+            try:
+                self._client.ask(calls.HEARTBEAT, HeartbeatRequest(self._id))
+            except MetastoreError as error:
+                if not self._released.is_set():
+                    self._lost = str(error)
+                return
+            except FrazilError as error:  # the next one may get through
+                logger.warning("No heartbeat for the lock on %s: %s", self._name, error)
+
+
+@contextlib.contextmanager
+def table_lock(client: HiveClient, database: str, table: str) -> Iterator[TableLock]:
+    """Take the exclusive lock of a table, which need not exist. Raises WaitingForLockException if others hold it for too long."""
+    name = f"{database}.{table}"
+    answer = _requested(client, database, table)
+    if answer.lockid is None:
+        raise StorageError(f"The metastore gave a lock on {name} without a number.", table=name)
+    try:
+        _wait(client, answer, database, table)
+    except BaseException:
+        unlock(client, answer.lockid, name)
+        raise
+    lock = TableLock(client, answer.lockid, name)
+    try:
+        yield lock
+    finally:
+        lock.release()
+
+
+def _requested(client: HiveClient, database: str, table: str) -> LockResponse:
+    """Ask for a lock. Where the answer is lost, look for the request among all locks, by a name that no other has."""
+    agent = f"Frazil-{uuid.uuid4()}"
+    component = LockComponent(_EXCLUSIVE, _OF_TABLE, database, table, _OUTSIDE_TRANSACTIONS)
+    request = LockRequest([component], client.settings.user, socket.gethostname(), agent)
+    end = time.monotonic() + client.settings.lock_creation_timeout
+    pauses = _pauses(client)
+    while True:
+        try:
+            answer: LockResponse = client.ask(calls.LOCK, request)
+            return answer
+        except Unclear as error:
+            if time.monotonic() > end:
+                message = f"Could not ask for the metastore's lock on {database}.{table}: {error}"
+                raise StorageError(message, table=f"{database}.{table}") from error
+        for held in locks_on(client, database, table):
+            if held.agentInfo == agent:
+                return LockResponse(held.lockid, held.state)
+        time.sleep(next(pauses))
+
+
+def _wait(client: HiveClient, answer: LockResponse, database: str, table: str) -> None:
+    name, began, pauses = f"{database}.{table}", time.monotonic(), _pauses(client)
+    lock_id = answer.lockid
+    while answer.state == _WAITING:
+        left = client.settings.lock_timeout - (time.monotonic() - began)
+        if left <= 0:
+            others = _told(client, database, table, lock_id)
+            message = f"Waited {client.settings.lock_timeout:g} s for the metastore's lock on {name}, held by {others}."
+            hint = "A lock whose holder was killed goes after hive.txn.timeout (300 s)."
+            raise WaitingForLockException(message, hint=hint, table=name)
+        time.sleep(min(next(pauses), left))
+        try:
+            answer = client.ask(calls.CHECK_LOCK, CheckLockRequest(lock_id))
+        except MetastoreError as error:
+            if error.kind != "TApplicationException":
+                raise
+            logger.warning(
+                "The lock on %s is asked for again: %s", name, error
+            )  # the metastore's database failed: the next may get through
+    if answer.state != _ACQUIRED:
+        why = f": {answer.errorMessage}" if answer.errorMessage else ""
+        raise WaitingForLockException(f"The metastore refused its lock on {name} (state {answer.state}){why}.", table=name)
+
+
+def _pauses(client: HiveClient) -> Iterator[float]:
+    pause, longest = client.settings.lock_least_wait, client.settings.lock_longest_wait
+    while True:
+        yield min(pause, longest)
+        pause = min(pause * _GROWTH, longest)
+
+
+def locks_on(client: HiveClient, database: str, table: str) -> list[HeldLock]:
+    """Return all locks on a table, those that wait among them."""
+    locks: list[HeldLock] = client.ask(calls.SHOW_LOCKS, ShowLocksRequest(database, table)).locks or []
+    return [lock for lock in locks if ((lock.dbname or "").lower(), (lock.tablename or "").lower()) == (database.lower(), table.lower())]
+
+
+def _told(client: HiveClient, database: str, table: str, mine: int | None) -> str:
+    """Format who else holds the lock: owner, age and last heartbeat."""
+    try:
+        held = [lock for lock in locks_on(client, database, table) if lock.lockid != mine and lock.state == _ACQUIRED]
+    except FrazilError as error:
+        return f"somebody whom the metastore does not tell ({error})"
+    now = time.time()
+    told = (
+        f"{lock.user}@{lock.hostname} ({lock.agentInfo}), lock {lock.lockid}, acquired {_age(lock.acquiredat, now)}, "
+        f"last heartbeat {_age(lock.lastheartbeat, now)}"
+        for lock in held
+    )
+    return "; ".join(told) or "others, which have released it by now"
+
+
+def _age(milliseconds: int | None, now: float) -> str:
+    return f"{max(0, now - milliseconds / 1000):.0f} s ago" if milliseconds else "at an unknown time"
+
+
+def unlock(client: HiveClient, lock_id: int, name: str) -> None:
+    """Give a lock back. A failure is logged: the metastore forgets the lock when it hears no heartbeats."""
+    try:
+        client.ask(calls.UNLOCK, UnlockRequest(lock_id))
+    except FrazilError as error:
+        if not (isinstance(error, MetastoreError) and error.kind == "NoSuchLockException"):
+            logger.warning("Could not release lock %d on %s: %s", lock_id, name, error)

@@ -1,0 +1,106 @@
+"""Read the properties of a Hive catalog, under Java's and PyIceberg's names: the metastore's addresses, locks, how tables are stored."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from frazil.catalog.base import flag, option
+from frazil.errors import InvalidInput, Unsupported
+from frazil.storage import redact_text
+
+_TIMES = {  # milliseconds; the first five are Java's, which takes them of Hadoop's configuration as iceberg.hive.<name>
+    "hive.lock-timeout-ms": 180_000,
+    "hive.lock-check-min-wait-ms": 50,
+    "hive.lock-check-max-wait-ms": 5_000,
+    "hive.lock-creation-timeout-ms": 180_000,
+    "hive.lock-heartbeat-interval-ms": 240_000,
+    "hive.client.connection-timeout-ms": 10_000,
+    "hive.client.socket-timeout-ms": 120_000,
+}
+_FLAGS = ("engine.hive.enabled", "engine.hive.lock-enabled", "hive.hive2-compatible")
+_SIZE = "hive.table-property-max-size"
+HIVE_PROPERTIES = (
+    "uri", "ugi", "list-all-tables", "unique-table-location", "hive.kerberos-authentication",
+    *(prefix + key for key in (*_TIMES, *_FLAGS, _SIZE) for prefix in ("", "iceberg.")),
+)  # fmt: skip
+_PORT = 9083
+
+
+@dataclass(frozen=True)
+class HiveSettings:
+    """Hold the settings of one Hive catalog. Times are in seconds. `groups`: those of the user, told to the metastore."""
+
+    addresses: tuple[tuple[str, int], ...]
+    user: str
+    groups: tuple[str, ...]
+    lock_enabled: bool
+    engine_enabled: bool
+    hive2_types: bool
+    list_all: bool
+    unique_locations: bool
+    property_size: int
+    lock_timeout: float
+    lock_least_wait: float
+    lock_longest_wait: float
+    lock_creation_timeout: float
+    heartbeat_interval: float
+    connect_timeout: float
+    read_timeout: float
+
+
+def settings(properties: Mapping[str, str]) -> HiveSettings:
+    """Read the settings. Raises InvalidInput for an invalid value, Unsupported for one that is not served."""
+    if flag(properties, "hive.kerberos-authentication", default=False):
+        raise Unsupported(
+            "Catalog property hive.kerberos-authentication is true, but Kerberos (SASL) is not served.",
+            hint="Use a metastore without SASL, or one behind a REST catalog; see KNOWN_GAPS.md.",
+        )
+    user, *groups = (properties.get("ugi") or _user()).split(":")
+    if not user:
+        raise InvalidInput("Catalog property ugi must be a user, or user:group.")
+    times = [_number(properties, key, default) / 1000 for key, default in _TIMES.items()]
+    return HiveSettings(
+        addresses(properties["uri"]), user, tuple(g for g in groups if g),
+        _flag(properties, "engine.hive.lock-enabled", True), _flag(properties, "engine.hive.enabled", False),
+        _flag(properties, "hive.hive2-compatible", True), flag(properties, "list-all-tables", default=False),
+        flag(properties, "unique-table-location", default=False), _number(properties, _SIZE, 32_672, least=0), *times,
+    )  # fmt: skip
+
+
+def addresses(uri: str) -> tuple[tuple[str, int], ...]:
+    """Parse the hosts and ports of a URI, or of several with commas between them. Raises InvalidInput."""
+    found = []
+    for one in (part.strip() for part in uri.split(",")):
+        try:
+            parts = urlsplit(one)
+            port = parts.port or _PORT
+        except ValueError:
+            parts, port = urlsplit(""), 0
+        if parts.scheme != "thrift" or not parts.hostname or parts.username or parts.path not in ("", "/") or parts.query:
+            raise InvalidInput(
+                f"Catalog property uri must be the address of a Hive Metastore, not {redact_text(one)!r}.",
+                hint="As in thrift://host:9083; several are separated by commas.",
+            )
+        found.append((parts.hostname, port))
+    return tuple(found)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container whose user has no name
+        return "unknown"
+
+
+def _flag(properties: Mapping[str, str], key: str, default: bool) -> bool:
+    return flag(properties, key, f"iceberg.{key}", default=default)
+
+
+def _number(properties: Mapping[str, str], key: str, default: int, least: int = 1, most: int = 86_400_000) -> int:
+    text = (option(properties, key, f"iceberg.{key}") or str(default)).strip()
+    if not text.isdigit() or not least <= int(text) <= most:
+        raise InvalidInput(f"Catalog property {key} must be a number from {least} to {most}, not {text!r}.")
+    return int(text)

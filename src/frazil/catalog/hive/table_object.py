@@ -1,0 +1,133 @@
+"""Make the table object that a Hive Metastore stores for an Iceberg table: parameters, columns and formats as Java's HiveCatalog writes
+them, so that Hive, Java and PyIceberg open the table."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+
+from frazil.catalog.base import LoadedTable
+from frazil.catalog.hive.settings import HiveSettings
+from frazil.catalog.hive.structs import FieldSchema, HiveTable, SerDeInfo, StorageDescriptor
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.properties import HIVE_ENGINE_ENABLED, HIVE_LOCK_ENABLED
+from frazil.spec.types import DecimalType, FixedType, IcebergType, ListType, MapType, StructType, TimestampNanoType, TimestamptzNanoType
+
+LOCATION, PREVIOUS, TABLE_TYPE, ICEBERG = "metadata_location", "previous_metadata_location", "table_type", "ICEBERG"
+_OWNER = "hive.metastore.table.owner"
+_STORAGE_HANDLER = "storage_handler"
+_IN_HIVE = {"gc.enabled": "external.table.purge"}  # table properties that Hive has under names of its own
+_LONGEST_INT = 2**31 - 1
+_STATISTICS = {"numFiles": "total-data-files", "numRows": "total-records", "totalSize": "total-files-size"}
+_EXPOSED = (
+    "current-snapshot-id", "current-snapshot-timestamp-ms", "current-snapshot-summary", "current-schema", "default-partition-spec",
+    "default-sort-order",
+)  # fmt: skip
+_FOR_HIVE = (
+    "org.apache.iceberg.mr.hive.HiveIcebergSerDe", "org.apache.iceberg.mr.hive.HiveIcebergInputFormat",
+    "org.apache.iceberg.mr.hive.HiveIcebergOutputFormat", "org.apache.iceberg.mr.hive.HiveIcebergStorageHandler",
+)  # fmt: skip
+_FOR_OTHERS = (
+    "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe", "org.apache.hadoop.mapred.FileInputFormat",
+    "org.apache.hadoop.mapred.FileOutputFormat", "",
+)  # fmt: skip
+_TYPES = {
+    "boolean": "boolean", "int": "int", "long": "bigint", "float": "float", "double": "double", "date": "date", "time": "string",
+    "timestamp": "timestamp", "string": "string", "uuid": "string", "binary": "binary", "unknown": "void",
+}  # fmt: skip
+
+
+def is_iceberg(table: HiveTable) -> bool:
+    """Tell whether a table of the metastore is an Iceberg table, rather than one of Hive's own, a view, or one of another format."""
+    parameters = table.parameters or {}
+    return parameters.get(TABLE_TYPE, "").upper() == ICEBERG and bool(parameters.get(LOCATION))
+
+
+def lock_enabled(metadata: TableMetadata, settings: HiveSettings) -> bool:
+    """Tell whether commits take the metastore's lock: as the table says (engine.hive.lock-enabled), else as the catalog does."""
+    given = HIVE_LOCK_ENABLED.given(metadata.properties)
+    return settings.lock_enabled if given is None else given
+
+
+def new_table(table: LoadedTable, database: str, name: str, settings: HiveSettings) -> HiveTable:
+    """Make the object of a table that is not in the metastore yet."""
+    now = int(time.time())
+    empty = HiveTable(
+        name, database, settings.user, now, now, _LONGEST_INT, partitionKeys=[], parameters={"EXTERNAL": "TRUE"}, tableType="EXTERNAL_TABLE"
+    )
+    return updated(empty, None, table, settings)
+
+
+def updated(stored: HiveTable, base: LoadedTable | None, table: LoadedTable, settings: HiveSettings) -> HiveTable:
+    """Return a stored object with the pointer, parameters and columns of the table's new state. What others put there stays.
+
+    `base`: the state before, whose properties go where the new state does not have them.
+    """
+    parameters = dict(stored.parameters or {})
+    metadata, before = table.metadata, base.metadata.properties if base else {}
+    for key in before.keys() - metadata.properties.keys():
+        parameters.pop(_IN_HIVE.get(key, key), None)
+    parameters |= {_IN_HIVE.get(key, key): value for key, value in metadata.properties.items() if key != _OWNER}
+    in_hive = HIVE_ENGINE_ENABLED.given(metadata.properties)
+    serde, reader, writer, handler = _FOR_HIVE if (settings.engine_enabled if in_hive is None else in_hive) else _FOR_OTHERS
+    for key in (_STORAGE_HANDLER, *_EXPOSED, *_STATISTICS):
+        parameters.pop(key, None)
+    if metadata.table_uuid is not None:
+        parameters["uuid"] = metadata.table_uuid
+    if base is not None:
+        parameters[PREVIOUS] = base.metadata_location
+    if handler:
+        parameters[_STORAGE_HANDLER] = handler
+    parameters |= _exposed(metadata, settings.property_size)
+    parameters |= {TABLE_TYPE: ICEBERG, LOCATION: table.metadata_location, "EXTERNAL": "TRUE"}
+    columns = [FieldSchema(f.name, hive_type(f.field_type, settings.hive2_types), f.doc) for f in metadata.schema().fields]
+    formats = StorageDescriptor(
+        columns, metadata.location, reader, writer, False, 0, SerDeInfo(serializationLib=serde, parameters={}), [], {}
+    )
+    return replace(stored, parameters=parameters, sd=formats, owner=metadata.properties.get(_OWNER, stored.owner))
+
+
+def _exposed(metadata: TableMetadata, longest: int) -> dict[str, str]:
+    """Return what parameters show of the current state: the snapshot, its statistics, the schema, the default spec and sort order.
+
+    `longest`: the number of characters up to which a text is shown; 0 shows none of them but the statistics and the number of snapshots.
+    """
+    shown = {"snapshot-count": str(len(metadata.snapshots))}
+    snapshot = metadata.current_snapshot()
+    if snapshot is not None:
+        shown |= {name: snapshot.summary[key] for name, key in _STATISTICS.items() if key in snapshot.summary}
+    if not longest:
+        return shown
+    texts: dict[str, str] = {"current-schema": metadata.schema().model_dump_json()}
+    if snapshot is not None:
+        shown |= {"current-snapshot-id": str(snapshot.snapshot_id), "current-snapshot-timestamp-ms": str(snapshot.timestamp_ms)}
+        summary = {key: value for key, value in snapshot.summary.items() if key != "operation"}
+        texts["current-snapshot-summary"] = json.dumps(summary, separators=(",", ":"))
+    if metadata.spec().fields:
+        texts["default-partition-spec"] = metadata.spec().model_dump_json()
+    if metadata.sort_order().fields:
+        texts["default-sort-order"] = metadata.sort_order().model_dump_json()
+    return shown | {key: text for key, text in texts.items() if len(text) <= longest}
+
+
+def hive_type(kind: IcebergType, hive2: bool = True) -> str:
+    """Return Hive's name of a type. `hive2`: times with zone are `timestamp`, which Hive 2 and Spark's client know; else they are
+    `timestamp with local time zone`. Types that Hive lacks are shown as strings or bytes; Iceberg's own schema decides what is read."""
+    match kind:
+        case StructType():
+            return f"struct<{','.join(f'{f.name}:{hive_type(f.field_type, hive2)}' for f in kind.fields)}>"
+        case ListType():
+            return f"array<{hive_type(kind.element_type, hive2)}>"
+        case MapType():
+            return f"map<{hive_type(kind.key_type, hive2)},{hive_type(kind.value_type, hive2)}>"
+        case DecimalType():
+            return f"decimal({kind.precision},{kind.scale})"
+        case FixedType():
+            return "binary"
+        case TimestampNanoType():
+            return "timestamp"
+        case _ if str(kind) == "timestamptz" or isinstance(kind, TimestamptzNanoType):
+            return "timestamp" if hive2 else "timestamp with local time zone"
+        case _:
+            return _TYPES.get(str(kind), "binary")
