@@ -17,13 +17,14 @@ from frazil.catalog.hive import calls
 from frazil.catalog.hive.calls import MetastoreCall
 from frazil.catalog.hive.settings import HiveSettings
 from frazil.errors import NotInstalledError, StorageError, Unsupported
+from frazil.spec.properties import HIVE_LOCK_ENABLED
 
 logger = logging.getLogger("frazil.catalog")
 _LONGEST_TEXT, _LONGEST_LIST = 1 << 26, 10_000_000
 _ROUNDS, _PAUSE = 2, 0.5  # how often all servers are tried for a connection, and seconds between
 _CALL, _EXCEPTION, _UNKNOWN_METHOD = 1, 3, 1  # codes of the Thrift protocol
 _SHOWN = 2000
-_NO_LOCKS = "The metastore's database lacks the tables of locks: run Hive's schematool, or set engine.hive.lock-enabled=false."
+_NO_LOCKS = f"The metastore's database lacks the tables of locks: run Hive's schematool, or set {HIVE_LOCK_ENABLED.name}=false."
 _HINTS = {"HIVE_LOCKS": _NO_LOCKS, "NEXT_LOCK_ID": _NO_LOCKS}
 
 

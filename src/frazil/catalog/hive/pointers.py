@@ -22,6 +22,7 @@ from frazil.catalog.hive.structs import ClientCapabilities, EnvironmentContext, 
 from frazil.catalog.hive.table_object import LOCATION, is_iceberg, lock_enabled, new_table, updated
 from frazil.errors import CommitFailedException, FrazilError, InvalidInput, TableAlreadyExistsError, Unsupported
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.properties import HIVE_LOCK_ENABLED
 
 logger = logging.getLogger("frazil.catalog")
 _NO_STATISTICS = {"DO_NOT_UPDATE_STATS": "true"}
@@ -185,7 +186,7 @@ def _refused(error: MetastoreError | None) -> Unsupported:
     why = f": {error}" if error else ", as 2.3.10 and 4.0 do"
     return Unsupported(
         f"Commits without lock are not safe here: the metastore does not compare expected_parameter_value{why}.",
-        hint="Set engine.hive.lock-enabled=true (table or catalog property).",
+        hint=f"Set {HIVE_LOCK_ENABLED.name}=true (table or catalog property).",
     )
 
 

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from frazil.catalog.base import flag, option
 from frazil.errors import InvalidInput, Unsupported
+from frazil.spec.properties import HIVE_ENGINE_ENABLED, HIVE_LOCK_ENABLED
 from frazil.storage import redact_text
 
 _TIMES = {  # milliseconds; the first five are Java's, which takes them of Hadoop's configuration as iceberg.hive.<name>
@@ -20,7 +21,7 @@ _TIMES = {  # milliseconds; the first five are Java's, which takes them of Hadoo
     "hive.client.connection-timeout-ms": 10_000,
     "hive.client.socket-timeout-ms": 120_000,
 }
-_FLAGS = ("engine.hive.enabled", "engine.hive.lock-enabled", "hive.hive2-compatible")
+_FLAGS = (HIVE_ENGINE_ENABLED.name, HIVE_LOCK_ENABLED.name, "hive.hive2-compatible")
 _SIZE = "hive.table-property-max-size"
 HIVE_PROPERTIES = (
     "uri", "ugi", "list-all-tables", "unique-table-location", "hive.kerberos-authentication",
@@ -64,7 +65,7 @@ def settings(properties: Mapping[str, str]) -> HiveSettings:
     times = [_number(properties, key, default) / 1000 for key, default in _TIMES.items()]
     return HiveSettings(
         addresses(properties["uri"]), user, tuple(g for g in groups if g),
-        _flag(properties, "engine.hive.lock-enabled", True), _flag(properties, "engine.hive.enabled", False),
+        _flag(properties, HIVE_LOCK_ENABLED.name, True), _flag(properties, HIVE_ENGINE_ENABLED.name, False),
         _flag(properties, "hive.hive2-compatible", True), flag(properties, "list-all-tables", default=False),
         flag(properties, "unique-table-location", default=False), _number(properties, _SIZE, 32_672, least=0), *times,
     )  # fmt: skip

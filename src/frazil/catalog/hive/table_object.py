@@ -11,13 +11,13 @@ from frazil.catalog.base import LoadedTable
 from frazil.catalog.hive.settings import HiveSettings
 from frazil.catalog.hive.structs import FieldSchema, HiveTable, SerDeInfo, StorageDescriptor
 from frazil.spec.metadata import TableMetadata
-from frazil.spec.properties import HIVE_ENGINE_ENABLED, HIVE_LOCK_ENABLED
+from frazil.spec.properties import GC_ENABLED, HIVE_ENGINE_ENABLED, HIVE_LOCK_ENABLED
 from frazil.spec.types import DecimalType, FixedType, IcebergType, ListType, MapType, StructType, TimestampNanoType, TimestamptzNanoType
 
 LOCATION, PREVIOUS, TABLE_TYPE, ICEBERG = "metadata_location", "previous_metadata_location", "table_type", "ICEBERG"
 _OWNER = "hive.metastore.table.owner"
 _STORAGE_HANDLER = "storage_handler"
-_IN_HIVE = {"gc.enabled": "external.table.purge"}  # table properties that Hive has under names of its own
+_IN_HIVE = {GC_ENABLED.name: "external.table.purge"}  # table properties that Hive has under names of its own
 _LONGEST_INT = 2**31 - 1
 _STATISTICS = {"numFiles": "total-data-files", "numRows": "total-records", "totalSize": "total-files-size"}
 _EXPOSED = (
@@ -45,7 +45,7 @@ def is_iceberg(table: HiveTable) -> bool:
 
 
 def lock_enabled(metadata: TableMetadata, settings: HiveSettings) -> bool:
-    """Tell whether commits take the metastore's lock: as the table says (engine.hive.lock-enabled), else as the catalog does."""
+    """Tell whether commits take the metastore's lock: as the table's property says, else as the catalog does."""
     given = HIVE_LOCK_ENABLED.given(metadata.properties)
     return settings.lock_enabled if given is None else given
 
