@@ -40,6 +40,7 @@ __all__ = [
     "configured_names",
     "create_at",
     "first_found",
+    "hive",
     "list_catalogs",
     "load_backend",
     "load_catalog",

@@ -20,6 +20,7 @@ from frazil.catalog.hive.structs import (
     GetTablesResult,
     HeartbeatRequest,
     HiveDatabase,
+    HivePartition,
     HiveTable,
     LockRequest,
     LockResponse,
@@ -56,6 +57,7 @@ class MetastoreCall:
 
 
 _TEXTS, _CONTEXT, _TABLE, _DATABASE = list_of(TEXT), struct_of(EnvironmentContext), struct_of(HiveTable), struct_of(HiveDatabase)
+_PARTITION = struct_of(HivePartition)
 _META, _GONE, _THERE = "MetaException", "NoSuchObjectException", "AlreadyExistsException"
 _OBJECT, _OPERATION = "InvalidObjectException", "InvalidOperationException"
 _LOCK, _TXN, _ABORTED = "NoSuchLockException", "NoSuchTxnException", "TxnAbortedException"
@@ -76,6 +78,9 @@ CREATE_TABLE = MetastoreCall(
 )
 ALTER_TABLE = MetastoreCall("alter_table_with_environment_context", (TEXT, TEXT, _TABLE, _CONTEXT), None, (_OPERATION, _META), changes=True)
 DROP_TABLE = MetastoreCall("drop_table", (TEXT, TEXT, BOOL), None, (_GONE, _META), changes=True)
+GET_PARTITION = MetastoreCall("get_partition", (TEXT, TEXT, _TEXTS), _PARTITION, (_META, _GONE))
+ADD_PARTITION = MetastoreCall("add_partition", (_PARTITION,), _PARTITION, (_OBJECT, _THERE, _META), changes=True)
+ALTER_PARTITION = MetastoreCall("alter_partition", (TEXT, TEXT, _PARTITION), None, (_OPERATION, _META), changes=True)
 LOCK = MetastoreCall("lock", (struct_of(LockRequest),), struct_of(LockResponse), (_TXN, _ABORTED), changes=True)
 CHECK_LOCK = MetastoreCall("check_lock", (struct_of(CheckLockRequest),), struct_of(LockResponse), (_TXN, _ABORTED, _LOCK))
 UNLOCK = MetastoreCall("unlock", (struct_of(UnlockRequest),), None, (_LOCK, "TxnOpenException"))

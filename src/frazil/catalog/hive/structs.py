@@ -119,6 +119,21 @@ class HiveTable(ThriftStruct):
 
 @struct
 @dataclass
+class HivePartition(ThriftStruct):
+    """Hold a partition of a table of Hive's own (struct Partition)."""
+
+    values: list[str] | None = numbered(1, list_of(TEXT))
+    dbName: str | None = numbered(2, TEXT)
+    tableName: str | None = numbered(3, TEXT)
+    createTime: int | None = numbered(4, I32)
+    lastAccessTime: int | None = numbered(5, I32)
+    sd: StorageDescriptor | None = numbered(6, struct_of(StorageDescriptor))
+    parameters: dict[str, str] | None = numbered(7, TEXTS_BY_TEXT)
+    catName: str | None = numbered(9, TEXT)
+
+
+@struct
+@dataclass
 class HiveDatabase(ThriftStruct):
     """Hold a database as the metastore stores it (struct Database)."""
 

@@ -19,7 +19,7 @@ from frazil.stream.partitions.archive import ArchiveReader, archive_old
 from frazil.stream.partitions.extractor import TimeExtractor, UnparsablePartition
 from frazil.stream.partitions.fields import Fields, Partition, fields_of, path_of
 from frazil.stream.partitions.options import PARTITION_TIME, PartitionCommitOptions, is_partition_option, partition_commit_options
-from frazil.stream.partitions.policies.chain import Chain, table_chain
+from frazil.stream.partitions.policies.chain import Chain, check_for_table, table_chain
 from frazil.stream.partitions.policies.context import PartitionContext, Policy, TableSite, address_of
 from frazil.stream.partitions.policies.success_file import now_ms
 from frazil.stream.partitions.state import PartitionState, Pending, state_of
@@ -51,6 +51,7 @@ def partition_commit_of(
     named. Raises InvalidInput, Unsupported."""
     ours = {k: v for k, v in options.items() if is_partition_option(k)}
     chosen = partition_commit_options(ours, policies)
+    check_for_table(chosen)
     hook = PartitionCommit(chosen, runner=runner or InProcess()) if chosen.enabled else None
     return hook, {k: v for k, v in options.items() if k not in ours}
 

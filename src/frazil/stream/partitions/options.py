@@ -18,6 +18,7 @@ _KNOWN = (
     *(_COMMIT + n for n in ("trigger", "delay", "watermark-time-zone", "success-file.name", "end-input")),
     *(_COMMIT + "policy." + n for n in ("kind", "class", "class.parameters")),
     *(_EXTRACTOR + n for n in ("kind", "class", "timestamp-pattern", "timestamp-formatter", "on-unparsable")),
+    *(_COMMIT + "metastore." + n for n in ("uri", "table")),
     "partition.default-name", "watermark-column", "watermark-delay", "compaction.file-size",
 )  # fmt: skip
 _NEED_POLICIES = ("partition.default-name", "watermark-column", "watermark-delay")
@@ -45,6 +46,7 @@ class PartitionCommitOptions:
 
     `custom`: what runs where `policies` says custom. `on_unparsable`: what becomes of a partition whose time cannot be told, `fail` or
     `warn` (it is left out, with a warning). `merge_target`: bytes of the files that merge makes; None: the table's target file size.
+    `metastore_uri`, `metastore_table`: where the policy metastore adds partitions; the table as `database.table`.
     """
 
     policies: tuple[str, ...] = ()
@@ -64,6 +66,8 @@ class PartitionCommitOptions:
     watermark_column: str | None = None
     watermark_delay_ms: int = 0
     merge_target: int | None = None
+    metastore_uri: str | None = None
+    metastore_table: str | None = None
 
     @property
     def enabled(self) -> bool:
@@ -122,6 +126,8 @@ def partition_commit_options(options: Mapping[str, Any], policies: Sequence[Call
         watermark_column=_text(take("watermark-column")),
         watermark_delay_ms=duration_ms("watermark-delay", take("watermark-delay", "0 s")),
         merge_target=None if take("compaction.file-size") is None else _size("compaction.file-size", take("compaction.file-size")),
+        metastore_uri=_text(take(_COMMIT + "metastore.uri")),
+        metastore_table=_text(take(_COMMIT + "metastore.table")),
     )
     _check(found, given, str(take(_EXTRACTOR + "kind", "custom" if _EXTRACTOR + "class" in given else "default")))
     return found
@@ -151,11 +157,6 @@ def _kinds(given: Any, policies: Sequence[Any]) -> tuple[str, ...]:
         _one_of(name, kind, POLICIES)
     if len(set(kinds)) < len(kinds):
         raise InvalidInput(f"{name} names a policy twice: {', '.join(kinds)}.", option=name)
-    if METASTORE in kinds:
-        raise Unsupported(
-            f"{name}: the policy metastore needs a Hive catalog, which Frazil does not have yet.",
-            hint="Leave it out, or announce the partition with a custom policy.", option=name,
-        )  # fmt: skip
     return kinds
 
 
@@ -179,6 +180,12 @@ def _check(options: PartitionCommitOptions, given: Mapping[str, Any], extractor_
         raise InvalidInput(f"{_COMMIT}success-file.name has no effect: {kind} does not list success-file.", option=kind)
     if MERGE not in options.policies and options.merge_target is not None:
         raise InvalidInput(f"compaction.file-size has no effect: {kind} does not list merge.", option="compaction.file-size")
+    if useless := [n for n in given if n.startswith(_COMMIT + "metastore.")]:
+        if METASTORE not in options.policies:
+            raise InvalidInput(f"{', '.join(useless)} has no effect: {kind} does not list metastore.", option=kind)
+    if METASTORE in options.policies and (not options.metastore_uri or "." not in (options.metastore_table or "")):
+        text = f"The policy metastore needs {_COMMIT}metastore.uri and {_COMMIT}metastore.table."
+        raise InvalidInput(text, hint='As in "thrift://host:9083" and "db.events".', option=_COMMIT + "metastore.uri")
     _check_times(options, given, extractor_kind)
 
 

@@ -12,9 +12,10 @@ from frazil.stream.partitions.directories.merge import check_exchange, merge_fol
 from frazil.stream.partitions.directories.publish import recover
 from frazil.stream.partitions.extractor import TimeExtractor, UnparsablePartition
 from frazil.stream.partitions.fields import Partition
-from frazil.stream.partitions.options import MERGE, PARTITION_TIME, PROPERTY, SUCCESS_FILE, TAG, PartitionCommitOptions
+from frazil.stream.partitions.options import MERGE, METASTORE, PARTITION_TIME, PROPERTY, SUCCESS_FILE, TAG, PartitionCommitOptions
 from frazil.stream.partitions.policies.chain import chain_of
 from frazil.stream.partitions.policies.context import PartitionContext
+from frazil.stream.partitions.policies.metastore import check_metastore, metastore
 from frazil.stream.partitions.policies.success_file import now_ms, success_file
 from frazil.stream.partitions.state import Done, PartitionState, Pending
 from frazil.stream.partitions.triggers import is_due
@@ -31,7 +32,7 @@ class FolderCommit:
     def check(self) -> None:
         """Check the options before the query starts. Raises InvalidInput, Unsupported, StorageError."""
         if of_tables := [k for k in self.options.policies if k in (TAG, PROPERTY)]:
-            hint = "Plain folders have success-file, merge and custom."
+            hint = "Plain folders have success-file, metastore, merge and custom."
             raise Unsupported(f"The policy {of_tables[0]} is for Iceberg tables.", hint=hint, option="sink.partition-commit.policy.kind")
         name = self.options.success_file
         if SUCCESS_FILE in self.options.policies and not name.startswith(("_", ".")):
@@ -43,6 +44,8 @@ class FolderCommit:
             TimeExtractor(self.options).check(self.folder.fields)
         if MERGE in self.options.policies:
             check_exchange(self.folder)
+        if METASTORE in self.options.policies:
+            check_metastore(self.options, self.folder.columns)
 
     def commit_due(self, watermark_ms: int | None, last: bool = False) -> tuple[PolicyFailure, ...]:
         """Announce the partitions that are due; may be called at any time, also when a query is idle. Returns the policies that failed.
@@ -66,6 +69,7 @@ class FolderCommit:
         chain = chain_of(self.options, {
             SUCCESS_FILE: lambda: success_file(STORAGE, self.options.success_file, self.clock),
             MERGE: lambda: merge_folder(self.folder, self.options.merge_target),
+            METASTORE: lambda: metastore(self.options),
         })  # fmt: skip
         announced, failures = announce({p: self._context(p, state, watermark_ms) for p in due}, chain)
         with self.folder.locked():

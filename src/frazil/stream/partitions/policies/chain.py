@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from frazil.errors import Unsupported
 from frazil.stream.partitions.extractor import loaded
-from frazil.stream.partitions.options import CUSTOM, MERGE, PROPERTY, SUCCESS_FILE, TAG, PartitionCommitOptions
+from frazil.stream.partitions.options import CUSTOM, MERGE, METASTORE, PROPERTY, SUCCESS_FILE, TAG, PartitionCommitOptions
 from frazil.stream.partitions.policies import marks
 from frazil.stream.partitions.policies.context import PartitionContext, Policy, TableSite
 from frazil.stream.partitions.policies.merge import merge
@@ -16,12 +17,22 @@ Chain = tuple[tuple[str, Policy], ...]
 
 def table_chain(options: PartitionCommitOptions, site: TableSite) -> Chain:
     """Make the policies of a table."""
+    check_for_table(options)
     return chain_of(options, {
         SUCCESS_FILE: lambda: success_file(site.storage, options.success_file),
         TAG: lambda: marks.tag(site),
         PROPERTY: lambda: marks.table_property(site),
         MERGE: lambda: merge(site, options.merge_target),
     })  # fmt: skip
+
+
+def check_for_table(options: PartitionCommitOptions) -> None:
+    """Check that the policies are for Iceberg tables. Raises Unsupported."""
+    if METASTORE in options.policies:
+        raise Unsupported(
+            "The policy metastore is for plain folders of Parquet files: a Hive Metastore keeps no partitions of Iceberg tables.",
+            hint="Iceberg tables have success-file, tag, property, merge and custom.", option="sink.partition-commit.policy.kind",
+        )  # fmt: skip
 
 
 def chain_of(options: PartitionCommitOptions, makers: Mapping[str, Callable[[], Policy]]) -> Chain:

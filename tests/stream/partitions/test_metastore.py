@@ -1,0 +1,102 @@
+"""The policy `metastore`: complete partitions of a plain folder are added to a real Hive Metastore (FRAZIL_TEST_HMS2, FRAZIL_TEST_HMS4)."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import frazil
+from frazil.catalog.hive import calls
+from frazil.catalog.hive.structs import EnvironmentContext, FieldSchema, HivePartition, HiveTable, SerDeInfo, StorageDescriptor
+from frazil.errors import InvalidInput, NoSuchTableError, StorageError, Unsupported
+from tests.stream.partitions.support import KIND
+from tests.stream.partitions.test_directories import FileStream, rows
+
+METASTORES = [os.environ[v] for v in ("FRAZIL_TEST_HMS2", "FRAZIL_TEST_HMS4") if os.environ.get(v)]
+URI, TABLE = "sink.partition-commit.metastore.uri", "sink.partition-commit.metastore.table"
+
+
+class HiveFolder:
+    """A table of Hive's own, partitioned by `dt`, over a folder."""
+
+    def __init__(self, uri: str, folder: Path):
+        self.uri, self.db = uri, f"p{uuid.uuid4().hex[:10]}"
+        catalog: Any = frazil.load_catalog("h", type="hive", uri=uri, warehouse=f"{folder.parent}/warehouse")
+        catalog.create_namespace(self.db)
+        catalog.create_table(f"{self.db}.iceberg", "id bigint")
+        self.client = catalog._backend.client
+        serde = SerDeInfo(serializationLib="org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe", parameters={})
+        formats = StorageDescriptor(
+            [FieldSchema("id", "bigint")], f"file:{folder}", "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat",
+            "org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat", False, 0, serde, [], {},
+        )  # fmt: skip
+        keys = [FieldSchema("dt", "string")]
+        table = HiveTable("events", self.db, "us", 1, 1, 0, formats, keys, {"EXTERNAL": "TRUE"}, tableType="EXTERNAL_TABLE")
+        self.client.ask(calls.CREATE_TABLE, table, EnvironmentContext({}))
+
+    def options(self, table: str = "events") -> dict[str, Any]:
+        return {KIND: "metastore,success-file", URI: self.uri, TABLE: f"{self.db}.{table}"}
+
+    def partition(self, value: str) -> HivePartition:
+        found: HivePartition = self.client.ask(calls.GET_PARTITION, self.db, "events", [value])
+        return found
+
+
+@pytest.fixture(params=METASTORES)
+def hive(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[HiveFolder]:
+    made = HiveFolder(request.param, tmp_path / "events")
+    yield made
+    made.client.close()
+
+
+def test_complete_partitions_are_added_and_updated_when_they_are_committed_again(hive: HiveFolder, tmp_path: Path) -> None:
+    stream = FileStream(tmp_path / "events", hive.options())
+    assert stream.batch(0, rows([1, 2, 3], ["a", "b/c", None])) == ()
+    found = {value: hive.partition(value) for value in ("a", "b/c", "__HIVE_DEFAULT_PARTITION__")}
+    for partition in found.values():
+        assert partition.sd is not None and partition.sd.location is not None
+        place = Path(partition.sd.location.removeprefix("file:"))
+        assert place.parent == tmp_path / "events" and list(place.glob("*.parquet"))
+        assert partition.sd.inputFormat == "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat"
+    first = found["a"]
+    hive.client.ask(
+        calls.ALTER_PARTITION,
+        hive.db,
+        "events",
+        HivePartition(**{**vars(first), "parameters": {"kept": "1", "transient_lastDdlTime": "1"}}),
+    )
+    assert stream.batch(1, rows([4], "a")) == ()
+    again = hive.partition("a")
+    assert (again.parameters or {})["kept"] == "1" and int((again.parameters or {})["transient_lastDdlTime"]) > 1
+    assert stream.times("a") == 2 and again.sd is not None and first.sd is not None and again.sd.location == first.sd.location
+
+
+def test_a_metastore_that_is_away_leaves_the_partition_pending_until_it_is_back(hive: HiveFolder, tmp_path: Path) -> None:
+    stream = FileStream(tmp_path / "events", hive.options())
+    object.__setattr__(stream.chosen, "metastore_uri", "thrift://127.0.0.1:1")
+    failures = stream.batch(0, rows([1], "a"))
+    assert [(f.partition, f.policy) for f in failures] == [("dt=a", "metastore")] and stream.pending == {"a"}
+    object.__setattr__(stream.chosen, "metastore_uri", hive.uri)
+    assert stream.batch(1, rows([2], "b")) == () and stream.pending == set()
+    assert hive.partition("a").values == ["a"] and hive.partition("b").values == ["b"]
+
+
+def test_what_cannot_work_is_told_before_the_query_starts(hive: HiveFolder, tmp_path: Path) -> None:
+    with pytest.raises(NoSuchTableError, match="nowhere"):
+        FileStream(tmp_path / "events", hive.options("nowhere"))
+    with pytest.raises(InvalidInput, match="no table of Hive's own"):
+        FileStream(tmp_path / "events", hive.options("iceberg"))
+    with pytest.raises(StorageError, match=r"127\.0\.0\.1:1"):
+        FileStream(tmp_path / "events", {**hive.options(), URI: "thrift://127.0.0.1:1"})
+
+
+def test_iceberg_tables_refuse_it_by_name() -> None:
+    from frazil.stream.partitions.commit_hook import partition_commit_of
+
+    with pytest.raises(Unsupported, match="policy metastore is for plain folders"):
+        partition_commit_of({KIND: "metastore", URI: "thrift://a:9083", TABLE: "db.t"})
