@@ -49,6 +49,8 @@ __all__ = [
     "names",
     "path",
     "purge",
+    "reporting",
+    "reports",
     "rest",
     "views",
 ]

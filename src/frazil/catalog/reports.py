@@ -24,7 +24,7 @@ from frazil.expr.bound import (
     NullTest,
     PrefixTest,
 )
-from frazil.scan.report import ScanReport as PlanCounters
+from frazil.scan.report import PlanReport
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshot
 from frazil.spec.types import DateType, IcebergType, TimestampNanoType, TimestampType, TimestamptzNanoType, TimestamptzType, TimeType
@@ -87,7 +87,7 @@ COMMIT_METRICS = (COMMIT_DURATION, "attempts", *_OF_SUMMARY)
 
 
 def scan_report(
-    table_name: str, snapshot_id: int, counters: PlanCounters, row_filter: Bound, projection: Callable[[], Schema],
+    table_name: str, snapshot_id: int, counters: PlanReport, row_filter: Bound, projection: Callable[[], Schema],
     options: Mapping[str, str],
 ) -> ScanReport:  # fmt: skip
     """Make the report of a planned scan of one snapshot."""
