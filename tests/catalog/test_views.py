@@ -101,8 +101,12 @@ def test_a_view_is_no_table_and_a_table_no_view(catalog: Any, db: str) -> None:
             ask(f"{db}.t")
     with pytest.raises(NoSuchTableError):
         catalog.drop_table(f"{db}.v")
-    with pytest.raises(TableAlreadyExistsError):
-        catalog.create_table(f"{db}.v", "id bigint")
+    for create in (catalog.create_table, lambda name, schema: catalog.create_table_transaction(name, schema).__enter__().commit_transaction()):
+        with pytest.raises(TableAlreadyExistsError, match=f"{db}.v is a view: no table") as told:
+            create(f"{db}.v", "id bigint")
+        assert f"drop_view('{db}.v')" in str(told.value)
+    with pytest.raises(TableAlreadyExistsError, match="already exists"):
+        catalog.create_table(f"{db}.t", "id bigint")
     for taken in ("t", "v"):
         with pytest.raises(ViewAlreadyExistsError, match=f"{db}.{taken}"):
             catalog.create_view(f"{db}.{taken}", "id bigint", sql="SELECT 1")
@@ -250,3 +254,19 @@ def test_java_goes_on_with_a_view_file_of_ours_and_we_with_one_of_java(uri: str,
     assert back.metadata == java.metadata and back.sql_for("spark").sql == "SELECT 7" and back.properties == {"comment": "ours", "b": "2"}
     for catalog in (server, ours):
         catalog.close()
+
+
+def test_a_view_shows_its_names_queries_and_columns(catalog: Any, db: str) -> None:
+    long = "SELECT id\nFROM t\n" + "\n".join(f"-- line {n}" for n in range(500))
+    made = catalog.create_view(f"{db}.v", "id bigint not null comment 'the key', s string", sql={"spark": "SELECT id, s\n  FROM t", "trino": "SELECT 1"})
+    assert repr(made).splitlines() == [
+        f"          view  {catalog.name}.{db}.v  (version 1)",
+        f"  names are in  {db}",
+        "      in spark  SELECT id, s",
+        "                  FROM t",
+        "      in trino  SELECT 1",
+        "       columns  id  long  required the key",
+        "                s   string",
+    ]
+    other = catalog.create_view(f"{db}.w", "id bigint", sql=long, default_namespace="a.b", default_catalog="c")
+    assert "c.a.b" in repr(other) and "more lines" in repr(other) and len(repr(other).splitlines()) < 120

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import frazil
+from frazil.metrics import CommitReport, ScanReport
 from frazil.storage import FileIO
 from frazil.table.catalog import Catalog
 from frazil.table.catalog_transaction import CreateTableTransaction
@@ -31,12 +32,12 @@ from frazil.table.views import View
 LISTED = Path(__file__).with_name("public_names.txt")
 CLASSES: tuple[type[Any], ...] = (
     Table, StaticTable, Transaction, CreateTableTransaction, DataScan, IncrementalAppendScan, ChangesScan, Catalog, MergeBuilder,
-    MetadataTable, View, InspectTable, MaintenanceTable, frazil.CommitResult, UpdateSnapshot, SnapshotFiles, FileIO,
+    MetadataTable, View, InspectTable, MaintenanceTable, frazil.CommitResult, UpdateSnapshot, SnapshotFiles, FileIO, ScanReport, CommitReport,
 )  # fmt: skip
 
-PYICEBERG_MODULES = (
-    "frazil.catalog", "frazil.exceptions", "frazil.expressions", "frazil.io", "frazil.io.pyarrow", "frazil.partitioning", "frazil.schema",
-    "frazil.table", "frazil.table.refs", "frazil.table.snapshots", "frazil.table.sorting", "frazil.table.statistics", "frazil.transforms",
+PYICEBERG_MODULES = (  # and frazil.metrics
+    "frazil.catalog", "frazil.exceptions", "frazil.expressions", "frazil.io", "frazil.io.pyarrow", "frazil.metrics", "frazil.partitioning",
+    "frazil.schema", "frazil.table", "frazil.table.refs", "frazil.table.snapshots", "frazil.table.sorting", "frazil.table.statistics", "frazil.transforms",
     "frazil.types",
 )  # fmt: skip
 

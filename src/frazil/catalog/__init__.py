@@ -50,6 +50,8 @@ __all__ = [
     "names",
     "path",
     "purge",
+    "reporting",
+    "reports",
     "rest",
     "views",
 ]

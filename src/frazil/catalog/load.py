@@ -17,6 +17,7 @@ from frazil.catalog.hive import HIVE_PROPERTIES, HiveCatalog
 from frazil.catalog.memory import MemoryCatalog
 from frazil.catalog.names import full_name, identifier_parts
 from frazil.catalog.path import PathCatalog
+from frazil.catalog.reporting import named_reporter
 from frazil.catalog.rest import REST_PREFIXES, REST_PROPERTIES, RestCatalog
 from frazil.catalog.served import check_served
 from frazil.catalog.sql import SqlCatalog
@@ -82,6 +83,7 @@ def load_backend(
     for a type or property that is not served.
     """
     config = configuration(name, properties, spark_conf=spark_conf, environ=environ)
+    named_reporter(config.properties)
     type_keys = {"type", "uri", "warehouse", "catalog-impl", "py-catalog-impl"} & set(config.properties)
     if config.name == DEFAULT_CATALOG and type_keys <= {"warehouse"} and scheme_of(config.properties.get("warehouse", "")) == "file":
         _check_served(config, "sql")

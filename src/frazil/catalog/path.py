@@ -24,6 +24,7 @@ from frazil.catalog.base import (
     shown,
 )
 from frazil.catalog.names import full_name
+from frazil.catalog.reporting import Reporting
 from frazil.catalog.served import canonical, check_of_location
 from frazil.errors import (
     InvalidInput,
@@ -61,12 +62,14 @@ class PathCatalog:
             raise InvalidInput(f"Catalog {name!r} of type path has no use for the property uri.", hint="Use the property warehouse.")
         self.warehouse = absolute(warehouse)
         self.storage: Storage = storage_for(self.warehouse, self.properties)
+        self.reporting = Reporting(name, self.properties)
 
     def __repr__(self) -> str:
         return f"PathCatalog({shown(self.name, self.properties)})"
 
     def close(self) -> None:
-        """Do nothing: no connection is held open."""
+        """Wait a moment for the metrics reports that are under way; no connection is held open."""
+        self.reporting.close()
 
     # --- tables
 

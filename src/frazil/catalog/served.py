@@ -10,12 +10,12 @@ from frazil.storage.object_options import check_property
 
 _STORES = ("s3.", "client.", "gcs.", "adls.")
 _OF_TABLES = ("table-default.", "table-override.")
-_COMMON = ("type", "warehouse", "catalog-impl", "py-catalog-impl", "io-impl", "py-io-impl")
+_COMMON = ("type", "warehouse", "catalog-impl", "py-catalog-impl", "io-impl", "py-io-impl", "metrics-reporter-impl")
 # Hints tell Java how to cache metadata and connections. They do not change what a catalog holds, so they are accepted and have no effect.
 HINTS = ("cache-enabled", "cache.case-sensitive", "cache.expiration-interval-ms", "clients", "io.manifest.cache-enabled")
 _HINT_PREFIXES = ("io.manifest.cache.",)
 _JAVA = (
-    "default-namespace", "lock-impl", "lock.", "metrics-reporter-impl", "use-nullable-query-schema", "view-default.", "view-override.",
+    "default-namespace", "lock-impl", "lock.", "use-nullable-query-schema", "view-default.", "view-override.",
     "encryption.", "rest-", "rest.", "scan-planning-mode", "snapshot-loading-mode", "auth.", "oauth2-", "token", "credential", "header.",
     "hive.", "hadoop.", "fs.", "glue.", "dynamodb.", "unique-table-location", "jdbc.",
 )  # fmt: skip

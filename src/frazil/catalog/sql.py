@@ -28,6 +28,7 @@ from frazil.catalog.base import (
 from frazil.catalog.database import Contended, Database, DuplicateKey
 from frazil.catalog.names import full_name
 from frazil.catalog.pointer import create_pointed, load_pointed, swap_pointed, swap_pointed_together
+from frazil.catalog.reporting import Reporting
 from frazil.catalog.sql_setup import open_database, set_up
 from frazil.catalog.sql_views import SqlViews, check_length
 from frazil.errors import (
@@ -58,11 +59,13 @@ class SqlCatalog(SqlViews):
         self._unique_locations = flag(self.properties, "unique-table-location", default=False)
         self.database: Database = database or open_database(name, self.properties)
         self._v1 = set_up(self.database, self.properties)
+        self.reporting = Reporting(name, self.properties)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({shown(self.name, self.properties)})"
 
     def close(self) -> None:
+        self.reporting.close()
         self.database.close()
 
     def _row(self, identifier: Identifier) -> dict[str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import re
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, cast
 
@@ -16,7 +16,7 @@ from frazil.catalog import metadata_files
 from frazil.catalog.base import Conflict, Identifier, Identifiers, Unclear, Unknown
 from frazil.catalog.names import full_name
 from frazil.codec.view_json import decode_view, encode_view
-from frazil.errors import CommitFailedException, FrazilError, NoSuchFileError, Unsupported
+from frazil.errors import CommitFailedException, FrazilError, NoSuchFileError, TableAlreadyExistsError, Unsupported
 from frazil.spec.view import COMPRESSION, ViewMetadata
 from frazil.storage import Storage, normalise
 from frazil.storage.locations import metadata_location
@@ -69,6 +69,21 @@ def views_of(backend: Any) -> ViewBackend:
         text = f"Catalog {backend.name!r} ({type(backend).__name__}) keeps no views."
         raise Unsupported(text, hint="Catalogs of type sql, memory and rest do.")
     return cast(ViewBackend, backend)
+
+
+@contextlib.contextmanager
+def telling_views(backend: Any, identifier: Identifier, name: str) -> Iterator[None]:
+    """Say that a view has the name, where a table cannot be created in the block because of it. `name`: the table's, for the message."""
+    try:
+        yield
+    except TableAlreadyExistsError as error:
+        has_view = False
+        with contextlib.suppress(FrazilError):
+            has_view = hasattr(backend, "view_exists") and backend.view_exists(identifier)
+        if not has_view:
+            raise
+        hint = f"Choose another name, or drop the view first: drop_view({full_name(identifier)!r})."
+        raise TableAlreadyExistsError(f"{name} is a view: no table can be created under its name.", hint=hint, table=name) from error
 
 
 Move = Callable[[LoadedView], bool]

@@ -15,7 +15,7 @@ from frazil.catalog.base import CatalogBackend, Conflict, LoadedTable, OutcomeTo
 from frazil.commit.actions import Action
 from frazil.commit.done_once import AlreadyDone
 from frazil.commit.queue import PATIENCE, turn
-from frazil.commit.transaction import CommitOutcome, PreparedCommit, Sleep, TableCommit, context_of, plan, table_name
+from frazil.commit.transaction import CommitOutcome, PreparedCommit, Sleep, TableCommit, context_of, plan, report, table_name
 from frazil.errors import (
     CommitFailedException,
     CommitStateUnknownException,
@@ -47,7 +47,7 @@ def commit_together(backend: CatalogBackend, parts: Sequence[TablePart], *, slee
         works.append(TableCommit(backend, part.base, list(part.actions), list(part.written), context, sleep))
     commit = _CommitTogether(backend, works, sleep)
     try:
-        return commit.run()
+        outcomes = commit.run()
     except CommitStateUnknownException:
         raise
     except BaseException as e:  # also KeyboardInterrupt and SystemExit, which may come after the moment that counts
@@ -57,6 +57,9 @@ def commit_together(backend: CatalogBackend, parts: Sequence[TablePart], *, slee
         elif isinstance(e, Exception):
             raise commit.unknown(e) from e
         raise
+    for part, outcome in zip(parts, outcomes, strict=True):
+        report(backend, outcome, part.environment)
+    return outcomes
 
 
 _Plans = list[PreparedCommit | AlreadyDone | None]

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from frazil.catalog.base import CatalogBackend, Committed, Conflict, LoadedTable, Outcome, Unknown
+from frazil.catalog.reporting import reporter_of
 from frazil.commit.actions import Action, ReplaceTable
 from frazil.commit.apply import apply_updates, check_schema
 from frazil.commit.cleanup import remove
@@ -314,7 +315,7 @@ def commit(
     context = context_of(backend, base.storage, environment)
     work = TableCommit(backend, base, list(actions), list(written), context, sleep)
     try:
-        return work.run()
+        outcome = work.run()
     except CommitStateUnknownException:
         raise
     except BaseException as e:  # also KeyboardInterrupt and SystemExit, which may come after the moment that counts
@@ -323,6 +324,14 @@ def commit(
         elif isinstance(e, Exception):
             raise work.unknown(e) from e
         raise
+    report(backend, outcome, environment)
+    return outcome
+
+
+def report(backend: CatalogBackend, outcome: CommitOutcome, environment: Mapping[str, str] | None) -> None:
+    """Report a commit to the catalog's metrics reporters, if it has any."""
+    if outcome.attempts and outcome.snapshots and (reporter := reporter_of(backend, outcome.table.identifier)) is not None:
+        reporter.committed(outcome.snapshots, outcome.attempts, outcome.seconds, environment or {})
 
 
 def create(
@@ -337,29 +346,35 @@ def create(
 
     Raises TableAlreadyExistsError when the name is taken.
     """
-    metadata, name = staged.metadata, table_name(staged)
-    check_schema(metadata.schema(), metadata.format_version)
+    check_schema(staged.metadata.schema(), staged.metadata.format_version)
     context = context_of(backend, staged.storage, environment)
     work = TableCommit(backend, staged, list(actions), list(written), context, time.sleep)
     try:
-        ready = plan(metadata, actions, context) or PreparedCommit(metadata, (), ())
-        assert not isinstance(ready, AlreadyDone), "a table that is not there yet holds no mark"
-        work.swapping = True
-        outcome = _try_create(work, ready)
-        work.swapping = not isinstance(outcome, Conflict)
-        match outcome:
-            case Committed(table=table):
-                return work.outcome(table, 1)
-            case Conflict(reason=reason):
-                raise TableAlreadyExistsError(f"Table already exists: {name} ({reason})", table=name)
-            case Unknown(cause=cause):
-                return _created(work, ready.metadata, cause)
+        created = _create(work, context)
     except CommitStateUnknownException:
         raise
     except BaseException:
         if not work.swapping:
             work.give_up()
         raise
+    report(backend, created, environment)
+    return created
+
+
+def _create(work: TableCommit, context: Context) -> CommitOutcome:
+    metadata, name = work.base.metadata, table_name(work.base)
+    ready = plan(metadata, work.actions, context) or PreparedCommit(metadata, (), ())
+    assert not isinstance(ready, AlreadyDone), "a table that is not there yet holds no mark"
+    work.swapping = True
+    outcome = _try_create(work, ready)
+    work.swapping = not isinstance(outcome, Conflict)
+    match outcome:
+        case Committed(table=table):
+            return work.outcome(table, 1)
+        case Conflict(reason=reason):
+            raise TableAlreadyExistsError(f"Table already exists: {name} ({reason})", table=name)
+        case Unknown(cause=cause):
+            return _created(work, ready.metadata, cause)
 
 
 def _try_create(work: TableCommit, ready: PreparedCommit) -> Committed | Conflict | Unknown:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.catalog import Identifier as Parts
+from frazil.catalog.views import telling_views
 from frazil.commit.actions import ReplaceTable
 from frazil.commit.apply import apply_updates
 from frazil.commit.new_table import replacement
@@ -22,7 +23,8 @@ class Creation(TableOperation):
     def __init__(self, backend: CatalogBackend, parts: Parts, metadata: TableMetadata, replaced: LoadedTable | None, name: str):
         self._catalog, self._replaced = backend, replaced
         if replaced is None:
-            base = backend.stage_create(parts, metadata)
+            with telling_views(backend, parts, name):
+                base = backend.stage_create(parts, metadata)
         else:
             action = self._replacement = ReplaceTable(
                 schema=metadata.schema(), spec=metadata.spec(), sort_order=metadata.sort_order(), location=metadata.location,
@@ -47,7 +49,8 @@ class Creation(TableOperation):
             actions = [self._replacement, *self.actions]
             return commit(self._catalog, self._replaced, actions, written=self.written, environment=facts)
         try:
-            return create(self._catalog, self.base, self.actions, written=self.written, environment=facts)
+            with telling_views(self._catalog, self.base.identifier, self.name):
+                return create(self._catalog, self.base, self.actions, written=self.written, environment=facts)
         except CommitFailedException as e:
             if self._catalog.table_exists(self.base.identifier):
                 raise TableAlreadyExistsError(f"Table was created concurrently: {self.name}", table=self.name) from e

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from frazil.catalog import CatalogBackend, LoadedTable
+from frazil.catalog.reporting import reporter_of
 from frazil.commit.actions import Action, MetadataChange
 from frazil.commit.apply import apply_updates
 from frazil.commit.cleanup import remove
@@ -89,7 +90,8 @@ class TableOperation:
         self._preview = self._preview or Preview(self.base.metadata, self.storage)
         to_staged = to.with_metadata(self._preview.metadata(self.actions))
         settings = (engine if named else IN_PROCESS).settings(arguments.case_sensitive)
-        return Step(to_staged, engine, runner, settings, start_of(self.base.metadata, to), self._preview.snapshot_ids)
+        reporter, start = reporter_of(self.backend, self.base.identifier), start_of(self.base.metadata, to)
+        return Step(to_staged, engine, runner, settings, start, self._preview.snapshot_ids, reporter=reporter)
 
     def run(self, stage: Callable[[TableOperation], StagedWrite]) -> None:
         """Run a write and stage its result. Nothing is read or written where the operation's txn was committed before."""

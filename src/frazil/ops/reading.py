@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from frazil.arrow.read import read_tasks
 from frazil.arrow.read.read_context import ReadContext
+from frazil.catalog.reporting import TableReporter
 from frazil.errors import InvalidInput
 from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.expr.parse import parse
@@ -40,7 +41,7 @@ class RowsReading:
     an incremental read of the rows that `append` snapshots added after one snapshot id (exclusive; None: from the first) up to another
     (inclusive; None: the current one). `row_filter`: Spark SQL text, a predicate or, for a read by Spark, a Column. `case_sensitive` None:
     True, and for a read by Spark the session's `spark.sql.caseSensitive`. `options`: read options as in Java Iceberg (`split-size`, …).
-    `limit`: the most rows to return.
+    `limit`: the most rows to return. `reporter`: takes the metrics report of each planned scan of a snapshot.
     """
 
     metadata: TableMetadata
@@ -52,6 +53,7 @@ class RowsReading:
     case_sensitive: bool | None = None
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
     limit: int | None = None
+    reporter: TableReporter | None = field(default=None, repr=False, compare=False)
 
     def following(self, wap_branch: Callable[[], str | None]) -> RowsReading:
         """Return this read as a session with `spark.wap.branch` does it: from that branch instead of main, once the branch exists, unless
@@ -91,6 +93,8 @@ class RowsReading:
             )  # fmt: skip
             if logged and self.limit is None:
                 log_plan(planned)
+            if self.reporter is not None:
+                self.reporter.planned(planned, self.projection, self.options)
             return planned
         return plan_appends(
             self.metadata, self.storage, from_snapshot_id_exclusive=self.appends[0],

@@ -20,6 +20,7 @@ from frazil.arrow.read.metadata_columns import UNSETTLED
 from frazil.arrow.read.read_context import ReadContext
 from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_options import meaningless
+from frazil.catalog.reporting import TableReporter
 from frazil.commit.actions import Action, OverwriteFiles, RowDelta
 from frazil.commit.produce import parent_of
 from frazil.commit.written import WrittenFor
@@ -55,7 +56,7 @@ class Step:
     `to`: the target; `to.metadata` includes what the transaction has staged. `engine`: finds rows by SQL beyond Frazil's grammar, if it
     can. `runner`: runs the tasks that read and write files. `settings`: how names and literals are read. `start`: the id of the snapshot
     from which conflicts are looked for (None: the branch was empty). `staged`: the ids of the transaction's own snapshots. `started`: when
-    the step began, as a time.perf_counter() reading.
+    the step began, as a time.perf_counter() reading. `reporter`: takes the metrics reports of the scans that it plans.
     """
 
     to: WriteTarget
@@ -65,6 +66,7 @@ class Step:
     start: int | None = None
     staged: frozenset[int] = frozenset()
     started: float = field(default_factory=time.perf_counter)
+    reporter: TableReporter | None = field(default=None, repr=False, compare=False)
 
     @property
     def metadata(self) -> TableMetadata:
@@ -117,10 +119,13 @@ class Step:
     def plan(self, predicate: Predicate, *, to_remove: bool = False) -> Plan:
         """Plan the files of the branch that may hold rows for which the predicate is TRUE, with the deletes that apply to them.
         `to_remove`: files that match as a whole will be removed without being read."""
-        return plan(
+        planned = plan(
             self.metadata, self.storage, snapshot=self.head, schema=self.schema, row_filter=predicate, case_sensitive=self.case_sensitive,
             zone=self.settings.zone, options=ScanOptions.of({}, self.metadata.properties), to_remove=to_remove,
         )  # fmt: skip
+        if self.reporter is not None and (self.head is None or self.head.snapshot_id not in self.staged):
+            self.reporter.planned(planned, self.metadata.schema, {})
+        return planned
 
     def tasks(self, plan: Plan) -> Iterator[FileScanTask]:
         """Yield the plan's tasks. For files that this transaction itself adds, the first row id and the sequence number are withheld: they

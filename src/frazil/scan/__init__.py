@@ -24,6 +24,7 @@ __all__ = [
     "partition_union",
     "plan",
     "prune",
+    "report",
     "scan_log",
     "snapshot_ref",
     "suffixes",

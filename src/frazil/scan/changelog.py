@@ -24,7 +24,7 @@ from frazil.scan.deletes import DeleteEntries, attach, read_deletes
 from frazil.scan.manifests import ALL_COLUMNS, DELETE, PLAN_COLUMNS, STATISTICS, column_of, is_data, live, manifests_of, read_manifest
 from frazil.scan.options import ScanOptions
 from frazil.scan.plan import EntryChoice, may_match, plan_manifests
-from frazil.scan.report import ScanReport
+from frazil.scan.report import PlanReport
 from frazil.scan.tasks import DELETES, FileScanTask, PlannedFiles
 from frazil.spec.data_file import DataFile, ManifestEntryStatus
 from frazil.spec.manifest import ManifestFile
@@ -194,7 +194,7 @@ class _Planning:
 
     def files(self, manifests: Sequence[ManifestFile], choose: EntryChoice, with_stats: bool = False) -> tuple[PlannedFiles, ...]:
         options = replace(self.options, with_stats=True) if with_stats else self.options
-        report = ScanReport(table=self.metadata.location, snapshot_id=None, filter="", schema_id=self.schema.schema_id)
+        report = PlanReport(table=self.metadata.location, snapshot_id=None, filter="", schema_id=self.schema.schema_id)
         return plan_manifests(self.metadata, self.storage, manifests, self.bound, self.schema, options, report, choose)[0]
 
     def deletes(self, manifests: Sequence[ManifestFile], choose: EntryChoice) -> DeleteEntries | None:

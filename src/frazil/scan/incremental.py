@@ -16,7 +16,7 @@ from frazil.scan.listing.numbering import number_files
 from frazil.scan.manifests import is_data, manifests_of
 from frazil.scan.options import ScanOptions
 from frazil.scan.plan import Plan, plan_manifests
-from frazil.scan.report import ScanReport
+from frazil.scan.report import PlanReport
 from frazil.spec.data_file import ManifestEntryStatus
 from frazil.spec.manifest import ManifestFile
 from frazil.spec.metadata import TableMetadata
@@ -92,7 +92,7 @@ def plan_added_by(
     options, schema = options or ScanOptions(), schema or metadata.schema()
     row_filter = row_filter if row_filter is not None else AlwaysTrue()
     bound = bind(row_filter, schema, case_sensitive=case_sensitive, zone=zone)
-    report = ScanReport(
+    report = PlanReport(
         table=metadata.location, snapshot_id=end.snapshot_id if end else None, filter=str(row_filter), schema_id=schema.schema_id
     )
     ids = pa.array([s.snapshot_id for s in appends], type=pa.int64())
@@ -128,7 +128,7 @@ def plan_added(
     options, schema = options or ScanOptions(), schema or metadata.schema()
     row_filter = row_filter if row_filter is not None else AlwaysTrue()
     bound = bind(row_filter, schema, case_sensitive=case_sensitive, zone=zone)
-    report = ScanReport(table=metadata.location, snapshot_id=snapshot.snapshot_id, filter=str(row_filter), schema_id=schema.schema_id)
+    report = PlanReport(table=metadata.location, snapshot_id=snapshot.snapshot_id, filter=str(row_filter), schema_id=schema.schema_id)
     numbers = number_files(metadata, snapshot, storage, added=True, files=files)
     groups, report = plan_manifests(metadata, storage, numbers.wanted(), bound, schema, options, report, numbers=numbers)
     report = replace(report, total_planning_duration=time.perf_counter_ns() - begun)

@@ -46,7 +46,7 @@ from frazil.scan.manifests import (
 )
 from frazil.scan.options import ScanOptions
 from frazil.scan.prune import file_pruner, manifest_outcomes
-from frazil.scan.report import ScanReport, with_deletes
+from frazil.scan.report import PlanReport, with_deletes
 from frazil.scan.tasks import DELETES, NUMBER, WHOLLY, PlannedFiles, TaskSequence
 from frazil.spec.manifest import ManifestFile
 from frazil.spec.metadata import TableMetadata
@@ -75,7 +75,7 @@ class Plan:
     schema: Schema = field(repr=False)
     row_filter: Bound
     groups: tuple[PlannedFiles, ...] = field(repr=False)
-    report: ScanReport = field(repr=False)
+    report: PlanReport = field(repr=False)
     options: ScanOptions = field(default_factory=ScanOptions, repr=False)
     delete_manifests: tuple[ManifestFile, ...] = field(default=(), repr=False)
     all_delete_manifests: tuple[ManifestFile, ...] = field(default=(), repr=False)
@@ -178,7 +178,7 @@ def plan(
     begun = time.perf_counter_ns()
     row_filter = row_filter if row_filter is not None else AlwaysTrue()
     bound = bind(row_filter, schema, case_sensitive=case_sensitive, zone=zone)
-    report = ScanReport(
+    report = PlanReport(
         table=metadata.location, snapshot_id=snapshot.snapshot_id if snapshot else None, filter=str(row_filter), schema_id=schema.schema_id
     )
     options = options or ScanOptions()
@@ -204,8 +204,8 @@ def plan(
 
 
 def _with_deletes(
-    metadata: TableMetadata, groups: tuple[PlannedFiles, ...], entries: DeleteEntries, options: ScanOptions, report: ScanReport
-) -> tuple[tuple[PlannedFiles, ...], ScanReport]:
+    metadata: TableMetadata, groups: tuple[PlannedFiles, ...], entries: DeleteEntries, options: ScanOptions, report: PlanReport
+) -> tuple[tuple[PlannedFiles, ...], PlanReport]:
     """Attach the deletes, and drop the statistics that were read only to match equality deletes."""
     found, index = attach(metadata, groups, entries, one_snapshot=True)
     if not options.with_stats:
@@ -250,10 +250,10 @@ def plan_manifests(
     bound: Bound,
     schema: Schema,
     options: ScanOptions,
-    report: ScanReport,
+    report: PlanReport,
     choose: EntryChoice | None = None,
     numbers: FileNumbers | None = None,
-) -> tuple[tuple[PlannedFiles, ...], ScanReport]:
+) -> tuple[tuple[PlannedFiles, ...], PlanReport]:
     """Plan the files of data manifests: one group per partition spec, and the report with its counters.
 
     `choose` limits the entries beforehand (by default to live ones), `numbers` to those whose numbers are wanted.

@@ -11,7 +11,7 @@ from frazil.scan.deletes import DeleteIndex
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScanReport:
+class PlanReport:
     """Count what planning read and skipped, with Java's names (`_` for `-`) and the duration in nanoseconds, as Java's timer gives it.
 
     The last six counters are Frazil's own: data files skipped by partition values, those skipped by counts and bounds, and those that match
@@ -52,7 +52,7 @@ class ScanReport:
         return {f.name.replace("_", "-"): getattr(self, f.name) for f in fields(self)}
 
 
-def with_deletes(report: ScanReport, index: DeleteIndex) -> ScanReport:
+def with_deletes(report: PlanReport, index: DeleteIndex) -> PlanReport:
     """Add the counters of the delete index, counted as Java counts: a delete file counts once per data file that it applies to."""
     entries, counts = index.entries, index.counts
     positional = ~entries.is_equality & ~entries.is_vector

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from frazil.catalog import CatalogBackend, Committed, Conflict
 from frazil.catalog import Identifier as Parts
 from frazil.catalog.names import full_name, identifier_parts
+from frazil.catalog.views import telling_views
 from frazil.commit.new_table import creation_updates
 from frazil.commit.requirements import requirements_for
 from frazil.errors import (
@@ -153,11 +154,13 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
             format_version=format_version,
         )
         updates = creation_updates(metadata)
-        match self._backend.create(parts, metadata, updates=updates, requirements=requirements_for(None, updates)):
+        with telling_views(self._backend, parts, self._full_name(parts)):
+            outcome = self._backend.create(parts, metadata, updates=updates, requirements=requirements_for(None, updates))
+            if isinstance(outcome, Conflict):
+                raise TableAlreadyExistsError(f"Table already exists: {self._full_name(parts)}", table=self._full_name(parts))
+        match outcome:
             case Committed(table=loaded):
                 return Table(self._backend, loaded, self._full_name(parts))
-            case Conflict():
-                raise TableAlreadyExistsError(f"Table already exists: {self._full_name(parts)}", table=self._full_name(parts))
             case unknown:
                 raise CommitStateUnknownException(
                     f"It is not known whether table {self._full_name(parts)} was created: {unknown.cause}",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from frazil.catalog.reporting import TableReporter
 from frazil.errors import InvalidInput
 from frazil.expr.nodes import AlwaysTrue, And, Predicate
 from frazil.ops.arguments import number
@@ -32,11 +33,12 @@ from frazil.table.shown.rows_text import first_rows
 
 @dataclass(frozen=True)
 class ScannedTable:
-    """Hold the table of a scan: one state of its metadata, its storage, and its name for messages."""
+    """Hold the table of a scan: one state of its metadata, its storage, its name for messages, and what takes its metrics reports."""
 
     name: str
     metadata: TableMetadata
     storage: Storage
+    reporter: TableReporter | None = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:
         return f"ScannedTable({self.name!r}, {self.metadata.location!r})"
@@ -121,7 +123,7 @@ class DataScan:
         selectors = {"snapshot_id": self.snapshot_id, "branch": self.branch, "tag": self.tag, "as_of_ms": self.as_of_ms}
         return RowsReading(
             self.source.metadata, self.source.storage, selectors, None, self.row_filter, self.selected_fields, self.case_sensitive,
-            self.options, self.limit,
+            self.options, self.limit, self.source.reporter,
         )  # fmt: skip
 
     def snapshot(self) -> Snapshot | None:
@@ -139,6 +141,7 @@ class DataScan:
 
     def _planned(self, predicate: Predicate | None, case_sensitive: bool | None, zone: str, *, logged: bool) -> Plan:
         reading = self._reading() if case_sensitive is None else replace(self._reading(), case_sensitive=case_sensitive)
+        reading = reading if logged else replace(reading, reporter=None)
         with self.source.naming():
             return reading.plan(predicate, zone, logged=logged)
 

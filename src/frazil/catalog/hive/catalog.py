@@ -33,6 +33,7 @@ from frazil.catalog.hive.structs import ClientCapabilities, GetTablesRequest, Hi
 from frazil.catalog.hive.table_object import LOCATION, is_iceberg
 from frazil.catalog.names import full_name
 from frazil.catalog.pointer import create_pointed, load_pointed, swap_pointed
+from frazil.catalog.reporting import Reporting
 from frazil.errors import CommitFailedException, FrazilError, InvalidInput, NoSuchTableError, TableAlreadyExistsError, Unsupported
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.updates import Requirement, Update
@@ -56,11 +57,13 @@ class HiveCatalog(HiveNamespaces):
         self.settings = settings(self.properties)
         self.client = HiveClient(self.settings)
         self._pointers = Pointers(self.client, self.settings)
+        self.reporting = Reporting(name, self.properties)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({shown(self.name, self.properties)})"
 
     def close(self) -> None:
+        self.reporting.close()
         self.client.close()
 
     def _stored(self, identifier: Identifier) -> HiveTable | None:

@@ -28,6 +28,8 @@ from frazil.catalog.base import (
     shown,
 )
 from frazil.catalog.names import full_name
+from frazil.catalog.reporting import Reporting
+from frazil.catalog.reports import MetricsReporter, Report, request_of
 from frazil.catalog.rest.errors import raised
 from frazil.catalog.rest.http import Answer, Client
 from frazil.catalog.rest.namespaces import decoded, named
@@ -53,6 +55,7 @@ from frazil.spec.updates import Requirement, SetLocation, Update
 from frazil.storage import Credentials, Storage, absolute, storage_for
 
 _KEPT = 32
+_METRICS = "POST namespaces/{}/tables/{}/metrics"
 _STAMPS = {"created-at", *STORED_IN_NEW_TABLES}  # what Java's server adds to a staged table's properties without being configured so
 
 
@@ -79,6 +82,7 @@ class RestCatalog(RestViews):
     def __init__(self, name: str, properties: Mapping[str, str]):
         self.name, self.properties = name, dict(properties)
         self.client = Client(settings(self.properties))
+        self.reporting = Reporting(name, self.properties, self._reporter_to_server)
         self._lock = threading.Lock()
         self._routes: Routes | None = None
         self._kept: OrderedDict[Identifier, tuple[str, LoadedTable]] = OrderedDict()
@@ -90,7 +94,19 @@ class RestCatalog(RestViews):
         return RestCatalog, (self.name, self.properties)
 
     def close(self) -> None:
+        self.reporting.close()
         self.client.close()
+
+    def _reporter_to_server(self, identifier: Identifier) -> MetricsReporter | None:
+        """Return what sends the metrics reports of a table to the server, None where it takes none. The server is not asked before the
+        report is sent."""
+        if not self.client.settings.reports_metrics or (self._routes is not None and not self._routes.serves(_METRICS)):
+            return None
+        return partial(self._report, identifier)
+
+    def _report(self, identifier: Identifier, report: Report) -> None:
+        if self.routes.serves(_METRICS) and self.client.settings.reports_metrics:
+            self._table_asked(self.client.request("POST", f"{self.routes.table(identifier)}/metrics", body=request_of(report)), identifier)
 
     @property
     def routes(self) -> Routes:

@@ -22,7 +22,6 @@ REST_PREFIXES = ("header.",)
 _AUTH_TYPES = {"none": "none", "noop": "none", "basic": "basic", "oauth2": "oauth2"}
 _ONLY = {  # properties of which one value is served: (value, what else it would be)
     "scan-planning-mode": ("client", "Scans are planned by Frazil, not by the server."),
-    "rest-metrics-reporting-enabled": ("false", "No metrics are reported to the server."),
 }
 
 
@@ -58,6 +57,7 @@ class Settings:
     signing: Signing | None = None
     snapshots: str = "all"
     """Which snapshots a load of a table is sent: "all", or "refs" for those that branches and tags name; the others when needed."""
+    reports_metrics: bool = True
 
 
 def settings(properties: Mapping[str, str]) -> Settings:
@@ -84,7 +84,7 @@ def settings(properties: Mapping[str, str]) -> Settings:
         _number(properties, "rest.client.socket-timeout-ms", 60_000) / 1000,
         int(_number(properties, "rest.client.max-retries", 5, least=0, most=100)),
         properties.get("ssl.cabundle"), properties.get("ssl.client.cert"), client_key, signing_of(properties),
-        _loading_mode(properties),
+        _loading_mode(properties), flag(properties, "rest-metrics-reporting-enabled", default=True),
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from frazil.errors import InvalidInput
 from frazil.scan.deletes import DeleteEntries, DeleteIndex
 from frazil.scan.explain.delete_report import EXPLAINED, ExplainedDeletes, Reason
 from frazil.scan.explain.explain_deletes import DataFiles, data_files, read_deletes_explained, row_of, unread_deletes_explained
-from frazil.scan.report import ScanReport, size_text
+from frazil.scan.report import PlanReport, size_text
 from frazil.scan.tasks import PlannedFiles
 from frazil.spec.metadata import TableMetadata
 
@@ -29,7 +29,7 @@ class Explanation:
     Text and deletes are computed when they are first asked for, so that a plan that nobody explains pays nothing.
     """
 
-    report: ScanReport
+    report: PlanReport
     _metadata: TableMetadata = field(repr=False)
     _groups: tuple[PlannedFiles, ...] = field(repr=False)
     _idle: Callable[[], Iterable[tuple[Reason, DeleteEntries]]] = field(repr=False)

@@ -33,7 +33,7 @@ from frazil.arrow.write.conform import conform
 from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_options import write_options
 from frazil.arrow.write.write_rows import write
-from frazil.catalog import CatalogBackend, LoadedTable, load_backend
+from frazil.catalog import CatalogBackend, LoadedTable, load_backend, reporting
 from frazil.catalog.names import identifier_parts
 from frazil.catalog.path import load_location
 from frazil.errors import InvalidInput, NotFound, Unsupported
@@ -175,6 +175,7 @@ class SourceReader(DataSourceReader):
             return
         plan = target.reading().plan()
         scan_log.flush()  # Spark ends this process as soon as the scan is planned
+        reporting.flush()
         if to_spark(plan.schema, time=True) != schema:
             raise InvalidInput(
                 f"The columns of {target.name} are not those that were asked for.", hint="They may have changed meanwhile; load it again."

@@ -1,3 +1,3 @@
-"""Format tables and rows as text for a terminal, and as HTML for a notebook."""
+"""Format tables, views and rows as text for a terminal, and as HTML for a notebook."""
 
-__all__ = ["overview", "rows_text"]
+__all__ = ["overview", "rows_text", "view_text"]

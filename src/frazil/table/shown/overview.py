@@ -6,6 +6,7 @@ import html
 from collections.abc import Sequence
 
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.schema import Schema
 from frazil.spec.shown import LINES, listed, shortened, time_text
 from frazil.spec.snapshot import Summary
 
@@ -38,9 +39,9 @@ def _term(column: str, transform: str) -> str:
     return column if transform == "identity" else f"{transform}({column})"
 
 
-def columns(metadata: TableMetadata) -> list[tuple[str, str, str]]:
+def columns(schema: Schema) -> list[tuple[str, str, str]]:
     """Return (name, type, remark) of the top-level columns, as many as fit on a screen; the last entry tells how many more there are."""
-    fields = metadata.schema().fields
+    fields = schema.fields
     shown = []
     for f in fields[:LINES]:
         remark = " ".join([*(["required"] if f.required else []), *([f.doc] if f.doc else [])])
@@ -50,11 +51,20 @@ def columns(metadata: TableMetadata) -> list[tuple[str, str, str]]:
 
 def text(name: str, metadata: TableMetadata, metadata_location: str) -> str:
     """Format the overview as text for a terminal."""
-    lines = [f"{label:>14}  {value}" for label, value in facts(name, metadata, metadata_location)]
-    rows = columns(metadata)
+    lines = [line_of(label, value) for label, value in facts(name, metadata, metadata_location)]
+    return "\n".join([*lines, *column_lines(metadata.schema())])
+
+
+def line_of(label: str, value: str) -> str:
+    """Format one line of an overview."""
+    return f"{label:>14}  {value}".rstrip()
+
+
+def column_lines(schema: Schema) -> list[str]:
+    """Format the top-level columns, one in each line."""
+    rows = columns(schema)
     width = max((len(n) for n, _, _ in rows), default=0)
-    shown = [f"{'columns' if i == 0 else '':>14}  {n:<{width}}  {t}{'  ' + r if r else ''}".rstrip() for i, (n, t, r) in enumerate(rows)]
-    return "\n".join([*lines, *shown])
+    return [line_of("columns" if i == 0 else "", f"{n:<{width}}  {t}{'  ' + r if r else ''}") for i, (n, t, r) in enumerate(rows)]
 
 
 def as_html(name: str, metadata: TableMetadata, metadata_location: str) -> str:
@@ -64,4 +74,4 @@ def as_html(name: str, metadata: TableMetadata, metadata_location: str) -> str:
         cells = "".join("<tr>" + "".join(f"<td style='text-align:left'>{html.escape(c)}</td>" for c in row) + "</tr>" for row in rows)
         return f"<table>{cells}</table>"
 
-    return f"<div>{table(facts(name, metadata, metadata_location))}{table(columns(metadata))}</div>"
+    return f"<div>{table(facts(name, metadata, metadata_location))}{table(columns(metadata.schema()))}</div>"

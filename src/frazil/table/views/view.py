@@ -13,6 +13,7 @@ from frazil.errors import Unsupported
 from frazil.spec.schema import Schema
 from frazil.spec.view import SQLViewRepresentation, ViewHistoryEntry, ViewMetadata, ViewVersion
 from frazil.table import engines
+from frazil.table.shown import view_text
 
 Resolver = Callable[[Any, ViewVersion, tuple[str, ...], tuple[str, ...]], Any]
 """Return the rows of a table that a version's query names, in a session; the last argument holds the views that are being read."""
@@ -26,6 +27,9 @@ class View:
     _loaded: LoadedView = field(repr=False)
     _full_name: str
     _resolver: Resolver = field(repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        return view_text.text(self._full_name, self.metadata)
 
     def name(self) -> tuple[str, ...]:
         """Return the identifier of the view."""
