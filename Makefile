@@ -43,8 +43,8 @@ demo: setup  ## real flights through Spark into a table that evolves, travels in
 	@PYTHON=$(PY) tests/peers/setup.sh pyiceberg $(PEERS)
 	@$(PY) demo/flights.py --pyiceberg $(PEERS)/pyiceberg/bin/python $(ARGS)
 
-demo-stream: setup  ## changes of real flights through two streams into tables, while the driver is killed again and again
-	@$(PY) demo/streams.py $(ARGS)
+demo-stream: setup  ## changes of real flights through two streams into tables, while the driver is killed (KAFKA=1: from a real broker)
+	@SERVICES_CACHE=$(abspath $(CACHE))/services $(PY) demo/streams.py $(if $(filter-out 0,$(KAFKA)),--kafka) $(ARGS)
 
 test: peers  ## all tests on Spark 4.3 with real servers, a short form on 4.1 and 4.2 (ARGS="tests/scan -k word" for less)
 	@NOT_RUN="$(if $(ARGS),,the long forms (make soak); the full suites on Spark 4.1 and 4.2 (make test-all))" \

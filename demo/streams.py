@@ -1,14 +1,16 @@
 """Changes of real flights stream through Spark into Iceberg tables while the driver is killed again and again: every row is there once.
 
     make demo-stream               (or: python demo/streams.py --days 3 --kills 2 --keep ./my-demo)
+    make demo-stream KAFKA=1       (the changes come through a real Kafka broker, which is fetched through Maven)
 
-Files of changes (scheduled, departed, arrived) -> upsert into nyc.flights, by flight_id -> its changes -> nyc.by_hour, partitioned by hour,
+Changes (scheduled, departed, arrived) -> upsert into nyc.flights, by flight_id -> its changes -> nyc.by_hour, partitioned by hour,
 whose partitions are announced by a file _SUCCESS when they are complete.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
 import os
 import random
@@ -20,6 +22,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import broker
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -59,13 +62,15 @@ def put_files(changes: pa.Table, folder: Path) -> None:
         os.utime(file, (1_700_000_000 + n,) * 2)  # Spark takes files in the order of their times
 
 
-def session(folder: Path) -> Any:
+def session(folder: Path, jars: str = "") -> Any:
     settings = {
         "spark.driver.memory": "1g", "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": "2",
         "spark.sql.catalog.demo.type": "sql", "spark.sql.catalog.demo.uri": f"sqlite:///{folder}/catalog.db",
         "spark.sql.catalog.demo.warehouse": str(folder / "warehouse"),
     }  # fmt: skip
+    if jars:
+        settings["spark.jars"] = jars
     spark = frazil.spark_session(app_name="streams", master="local[2]", config=settings)
     spark.sparkContext.setLogLevel("OFF")
     return spark
@@ -82,18 +87,24 @@ def tables(folder: Path) -> tuple[Any, Any]:
     return keyed, hourly
 
 
-def drive(folder: Path) -> None:
-    """Run both streams until everything is there. This process may be killed at any moment and started again."""
-    spark = session(folder)
+def drive(folder: Path, address: str, jars: str) -> None:
+    """Run both streams until everything is there. This process may be killed at any moment and started again.
+
+    `address`, `jars`: of the Kafka broker that the changes come from, and of Spark's connector; empty where they come as files.
+    """
+    spark = session(folder, jars)
     keyed, hourly = tables(folder)
-    arriving = spark.readStream.schema(spark.read.parquet(str(folder / "changes")).schema).option("maxFilesPerTrigger", 1)
+    written = spark.read.parquet(str(folder / "changes"))
+    if address:
+        arriving = broker.stream(spark, address, written.schema, -(-written.count() // FILES))
+    else:
+        arriving = spark.readStream.schema(written.schema).option("maxFilesPerTrigger", 1).parquet(str(folder / "changes"))
 
     def told(number: int, result: frazil.CommitResult) -> None:
         what = "there already" if result.skipped else f"{result.rows_inserted} new, {result.rows_updated} changed"
         say(f"   nyc.flights, batch {number:2d}: {what}")
 
-    files = arriving.parquet(str(folder / "changes"))
-    first = keyed.write_stream(files, mode="upsert", key_columns="flight_id", order_column="seq", on_commit=told)
+    first = keyed.write_stream(arriving, mode="upsert", key_columns="flight_id", order_column="seq", on_commit=told)
     upsert = first.option("checkpointLocation", str(folder / "checkpoint-1")).queryName("flights").start()
     changed = keyed.read_stream(
         spark, starting_strategy="INCREMENTAL_FROM_EARLIEST_SNAPSHOT", on_non_append="changes", monitor_interval="0s",
@@ -112,11 +123,11 @@ def drive(folder: Path) -> None:
         query.stop()
 
 
-def run_and_kill(folder: Path, kills: int) -> int:
+def run_and_kill(folder: Path, kills: int, address: str, jars: str) -> int:
     """Start the driver, kill it amid its work, start it again; let it end at last. Returns how often it was killed."""
     killed, log = 0, (folder / "driver.log").open("ab")
     while True:
-        command = [sys.executable, __file__, "--driver", str(folder)]
+        command = [sys.executable, __file__, "--driver", str(folder), "--broker", address, "--jars", jars]
         driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True)
         assert driver.stdout is not None
         batches, wanted = 0, random.randint(1, max(1, FILES // (kills + 1))) if killed < kills else None
@@ -136,7 +147,7 @@ def run_and_kill(folder: Path, kills: int) -> int:
             return killed
 
 
-def check(folder: Path, changes: pa.Table) -> bool:
+def check(folder: Path, changes: pa.Table, through_kafka: bool) -> bool:
     keyed, hourly = tables(folder)
     last = changes.group_by("flight_id").aggregate([("seq", "max")]).sort_by("flight_id")
     names = ["flight_id", "seq"]
@@ -150,8 +161,10 @@ def check(folder: Path, changes: pa.Table) -> bool:
     say(
         f"   {len(done)} of {len(hourly.inspect.partitions())} hours are complete, {marks} files _SUCCESS; the others wait"
     )
-    say(f"   nyc.flights has {len(keyed.snapshots())} snapshots, one per file of changes ({FILES})")
-    return all(same) and len(keyed.snapshots()) == FILES and marks == len(done) > 0
+    snapshots = len(keyed.snapshots())
+    say(f"   nyc.flights has {snapshots} snapshots, one per {'micro-batch' if through_kafka else f'file of changes ({FILES})'}")
+    as_many = FILES <= snapshots <= FILES + 2 if through_kafka else snapshots == FILES  # Spark shares a limit among the topic's partitions
+    return all(same) and as_many and marks == len(done) > 0
 
 
 def main() -> int:
@@ -159,25 +172,37 @@ def main() -> int:
     args.add_argument("--days", type=int, default=7, help="days of January 2013 (7)")
     args.add_argument("--kills", type=int, default=3, help="how often the driver is killed (3)")
     args.add_argument("--keep", type=Path, help="folder for tables and checkpoints, kept afterwards")
-    args.add_argument("--driver", type=Path, help=argparse.SUPPRESS)
+    args.add_argument("--kafka", action="store_true", help="the changes come through a Kafka broker, started for the demo")
+    for name, kind in (("--driver", Path), ("--broker", str), ("--jars", str)):
+        args.add_argument(name, type=kind, help=argparse.SUPPRESS)
     given = args.parse_args()
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     if given.driver:
         with warnings_in(given.driver / "spark.log"):
-            drive(given.driver)
+            drive(given.driver, given.broker, given.jars)
         return 0
     folder = (given.keep or Path(tempfile.mkdtemp(prefix="frazil-streams-"))).resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    step(1, "Changes arrive as files")
+    step(1, f"Changes arrive {'in a Kafka topic' if given.kafka else 'as files'}")
     changes = changes_of(given.days)
     put_files(changes, folder / "changes")
-    say(f"   {len(changes):,} changes of {pc.count_distinct(changes['flight_id']).as_py():,} flights in {FILES} files")
-    step(2, "Two streams: files -> nyc.flights (upsert) -> its changes -> nyc.by_hour; the driver is killed on the way")
-    start = time.perf_counter()
-    killed = run_and_kill(folder, given.kills)
+    told = f"   {len(changes):,} changes of {pc.count_distinct(changes['flight_id']).as_py():,} flights in "
+    with contextlib.ExitStack() as running:
+        address = jars = ""
+        if given.kafka:
+            jars, address = broker.connector(folder), running.enter_context(broker.broker(folder / "kafka"))
+            with warnings_in(folder / "spark.log"):
+                spark = session(folder, jars)
+                broker.fill(spark, changes, address)
+                spark.stop()
+        say(told + (f"the topic {broker.TOPIC} of {address}" if given.kafka else f"{FILES} files"))
+        source = "Kafka" if given.kafka else "files"
+        step(2, f"Two streams: {source} -> nyc.flights (upsert) -> its changes -> nyc.by_hour; the driver is killed on the way")
+        start = time.perf_counter()
+        killed = run_and_kill(folder, given.kills, address, jars)
     say(f"   all done after {time.perf_counter() - start:.0f} s; the driver was killed {killed} times")
     step(3, "Every flight is there once, in its last state")
-    ok = check(folder, changes)
+    ok = check(folder, changes, given.kafka)
     say(f"\n{'Done' if ok else 'SOMETHING IS WRONG'}. {folder}" if given.keep or not ok else "\nDone.")
     return 0 if ok else 1
 
