@@ -44,6 +44,14 @@ def test_sources_are_asked_in_their_order_key_by_key(tmp_path: Path) -> None:
     assert found.sources["f"].endswith(".pyiceberg.yaml")
 
 
+def test_a_hive_catalog_of_spark_takes_the_metastore_of_the_session() -> None:
+    conf = {"spark.sql.catalog.h.type": "hive", "spark.hadoop.hive.metastore.uris": "thrift://a:9083", "spark.sql.catalog.s.type": "sql"}
+    assert configuration("h", {}, spark_conf=conf, environ={}).properties["uri"] == "thrift://a:9083"
+    named = {**conf, "spark.sql.catalog.h.uri": "thrift://b:9083"}
+    assert configuration("h", {}, spark_conf=named, environ={}).properties["uri"] == "thrift://b:9083"
+    assert "uri" not in configuration("s", {}, spark_conf=conf, environ={}).properties
+
+
 def test_environment_keys_become_dots_and_dashes() -> None:
     env = {**NOTHING, "FRAZIL_CATALOG__MY_CAT__S3__ACCESS_KEY_ID": "k", "FRAZIL_CATALOG__MY_CAT__POOL_PRE_PING": "true"}
     found = configuration("my-cat", environ=env).properties

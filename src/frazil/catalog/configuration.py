@@ -20,6 +20,7 @@ from frazil.storage import redact
 
 DEFAULT_CATALOG = "default"
 SPARK_PREFIX = "spark.sql.catalog."
+METASTORES = "spark.hadoop.hive.metastore.uris"
 _ENVIRONMENTS = ("FRAZIL", "PYICEBERG")
 _SPARK_CLASSES = ("org.apache.iceberg.spark.", "frazil")
 _ICEBERG_KEYS = {"type", "uri", "warehouse", "catalog-impl"}
@@ -120,7 +121,10 @@ def _default_name(env: Mapping[str, str]) -> str:
 
 def _of_spark(name: str, spark_conf: Mapping[str, str]) -> dict[str, str]:
     prefix = f"{SPARK_PREFIX}{name}."
-    return {k[len(prefix) :]: v for k, v in spark_conf.items() if k.startswith(prefix)}
+    found = {k[len(prefix) :]: v for k, v in spark_conf.items() if k.startswith(prefix)}
+    if found.get("type") == "hive" and METASTORES in spark_conf:  # what Java's HiveCatalog takes of Hadoop's configuration
+        found.setdefault("uri", spark_conf[METASTORES])
+    return found
 
 
 def _env_name(name: str) -> str:
