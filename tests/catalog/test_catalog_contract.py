@@ -1,4 +1,4 @@
-"""What every catalog promises, run over each of them."""
+"""The contract of catalog back ends, run over each type of catalog."""
 
 from __future__ import annotations
 

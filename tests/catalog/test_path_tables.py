@@ -1,4 +1,4 @@
-"""Path tables: the version hint, damaged versions, holes, Java's layout (hazards A03-A06, B02, B03, B14)."""
+"""Path tables: missing and stale version hints, damaged versions, gaps between versions, and the layout of Java's Hadoop tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Purging deletes what lies in the table's own places, and lists the rest."""
+"""Purging deletes the files in the table's own directories, and lists the others."""
 
 from __future__ import annotations
 

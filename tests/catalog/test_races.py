@@ -1,4 +1,4 @@
-"""Races between processes, and writers that are killed: what was acknowledged is there, once, in one line (hazards A01, A09, A11, B01).
+"""Races between processes, and writers that are killed: every acknowledged commit is in the table's history exactly once.
 
 Short form 4 processes x 10 commits; FRAZIL_SOAK=1 runs 16 x 50.
 """

@@ -1,4 +1,4 @@
-"""What the tests of this room read and write again and again."""
+"""Hypothesis strategies for schemas, values and files, and helpers that several tests of codecs share."""
 
 from __future__ import annotations
 

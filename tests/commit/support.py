@@ -1,4 +1,4 @@
-"""Tables to commit to, files to commit, and what is left in the store afterwards."""
+"""Tables to commit to, files to commit, and a listing of the files in the store afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What other writers did since a commit's start: found by its isolation level, partition by partition, file by file."""
+"""Conflicts with commits of other writers since an operation began, by isolation level, partition and file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commits on tables that Java, PyIceberg and Flink wrote: nothing of theirs is lost, totals and row ids go on from theirs."""
+"""Commits on tables that Java, PyIceberg and Flink wrote: no file or property of theirs is lost, and totals and row ids are continued."""
 
 from __future__ import annotations
 

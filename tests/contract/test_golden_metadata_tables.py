@@ -1,4 +1,4 @@
-"""Metadata tables of every golden table, those with deletes too, against what Java's tell."""
+"""Metadata tables of every golden table, with and without deletes, compared with those of Java Iceberg."""
 
 from __future__ import annotations
 

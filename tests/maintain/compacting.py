@@ -1,4 +1,4 @@
-"""What tests of compaction share: tables of many small files, their rows, and a runner that lets another writer commit meanwhile."""
+"""Helpers for tests of compaction: tables of many small files, their rows, and a runner that lets another writer commit meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables with deletes of every kind, and what is looked at in them, for the tests of maintenance of delete files."""
+"""Tables with deletes of every kind, and functions that inspect them, for tests of the maintenance of delete files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables for the procedures of maintenance, and what may be asked of any table afterwards."""
+"""Tables for tests of maintenance procedures, and checks that any table must pass afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expiry of snapshots: what goes, what stays, and that nothing is deleted which anybody may still need."""
+"""Expiry of snapshots: which snapshots and files are removed, and that no file is deleted that a kept snapshot or another table needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables that Java, PyIceberg and Flink wrote give their rows after each procedure, and nothing that they need would be deleted."""
+"""Tables that Java, PyIceberg and Flink wrote return their rows after each procedure, and no file that they need is deleted."""
 
 from __future__ import annotations
 

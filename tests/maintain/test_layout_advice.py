@@ -1,4 +1,4 @@
-"""What recommend() makes of the scan log: its estimate of a layout against a real rewrite, and the words it finds."""
+"""recommend() with a scan log: its estimate of a layout compared with a real rewrite, and the text of its finding."""
 
 from __future__ import annotations
 

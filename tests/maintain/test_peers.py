@@ -1,4 +1,4 @@
-"""What the procedures leave is read and gone on with by Java Iceberg, and read by PyIceberg."""
+"""Tables after the procedures: Java Iceberg and PyIceberg read them, and Java Iceberg commits to them."""
 
 from __future__ import annotations
 

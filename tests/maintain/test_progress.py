@@ -1,4 +1,4 @@
-"""Progress of maintenance procedures: callbacks, log lines, and a bar where somebody looks."""
+"""Progress of maintenance procedures: callbacks, log lines, and a bar in terminals and notebooks."""
 
 from __future__ import annotations
 

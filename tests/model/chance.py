@@ -1,4 +1,4 @@
-"""What makers of random steps share."""
+"""Random choices that the generators of random steps share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random expressions: their Spark SQL text, and what they are worth on a row of the model (None is null, as in SQL)."""
+"""Random expressions: their Spark SQL text, and their values on a row of the model (None is null, as in SQL)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operation leaves behind when its tasks were tried more than once: the files that its result names, nothing else."""
+"""Files after an operation whose tasks were tried more than once: those that its result names, and no others."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Committed:
 
 @dataclass(frozen=True)
 class Conflict:
-    """Report that another writer was first: the commit was certainly not applied, and its metadata file is removed."""
+    """Report that another writer committed first: the commit was certainly not applied, and its metadata file is removed."""
 
     reason: str
 
@@ -157,7 +157,7 @@ class CatalogBackend(Protocol):
 def check_namespace(namespace: Sequence[str]) -> Identifier:
     """Return a namespace as a tuple of names. Raises InvalidInput for an empty one, and for names that are not safe as directories."""
     if isinstance(namespace, str) or not namespace:
-        raise InvalidInput(f"{namespace!r} is no namespace: give a tuple of one or more names.")
+        raise InvalidInput(f"{namespace!r} is no namespace.", hint="Give a tuple of one or more names, as in ('db',).")
     return tuple(check_name(level, "namespace") for level in namespace)
 
 
@@ -169,7 +169,7 @@ def check_identifier(identifier: Sequence[str]) -> Identifier:
 
 
 def option(properties: Mapping[str, str], *names: str, default: str | None = None) -> str | None:
-    """Return the value of the first property that is set, of several names; `-` and `_` are the same in them."""
+    """Return the value of the first of several properties that is set; `-` and `_` are the same in their names."""
     for name in names:
         for spelling in (name, name.replace("_", "-"), name.replace("-", "_")):
             if spelling in properties:
@@ -178,7 +178,8 @@ def option(properties: Mapping[str, str], *names: str, default: str | None = Non
 
 
 def flag(properties: Mapping[str, str], *names: str, default: bool) -> bool:
-    """Return a property that is true or false, by the first of several names that is set. Raises InvalidInput for another value."""
+    """Return, as a bool, the value of the first of several properties that is set. Raises InvalidInput for a value other than true and
+    false."""
     value = option(properties, *names)
     if value is None:
         return default

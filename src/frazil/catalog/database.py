@@ -29,7 +29,7 @@ class DuplicateKey(StorageError):
 
 
 class Contended(CommitFailedException):
-    """Report that other transactions locked the database for too long, or committed first; nothing was applied."""
+    """Report that other transactions held locks of the database for too long, or committed first; nothing was applied."""
 
 
 class MissingTable(StorageError):
@@ -131,7 +131,7 @@ class SqliteDatabase:
                 return
             except sqlite3.Error as error:
                 if not _is_locked(error) or time.monotonic() > deadline:
-                    raise StorageError(f"Could not set the catalog database {self.path} up: {error}.", file=self.path) from error
+                    raise StorageError(f"Could not set up the catalog database {self.path}: {error}.", file=self.path) from error
                 time.sleep(0.02)
 
     def close(self) -> None:

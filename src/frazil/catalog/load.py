@@ -28,8 +28,8 @@ from frazil.storage.locations import local_path_of, scheme_of, strip_slash
 
 @dataclass(frozen=True)
 class _CatalogType:
-    """Describe a type of catalog. `properties`: those that it serves in addition to the ones that all types serve; `prefixes`: the
-    beginnings of further ones; `required`: those that must be configured."""
+    """Describe a type of catalog. `properties`: those that it serves in addition to the ones that all types serve; `prefixes`: how the
+    names of further ones begin; `required`: those that must be configured."""
 
     backend: Callable[[str, Mapping[str, str]], CatalogBackend]
     properties: tuple[str, ...] = ()

@@ -59,7 +59,8 @@ class PathCatalog:
         if not warehouse:
             raise InvalidInput(f"Catalog {name!r} of type path needs the property warehouse: the directory of its tables.")
         if "uri" in self.properties:
-            raise InvalidInput(f"Catalog {name!r} of type path has no use for the property uri.", hint="Use the property warehouse.")
+            hint = "Leave it out: the property warehouse names the directory of the tables."
+            raise InvalidInput(f"Catalog {name!r} of type path has no use for the property uri.", hint=hint)
         self.warehouse = absolute(warehouse)
         self.storage: Storage = storage_for(self.warehouse, self.properties)
         self.reporting = Reporting(name, self.properties)
@@ -116,8 +117,8 @@ class PathCatalog:
         return path_files.head(self.storage, self.table_location(identifier)) is not None
 
     def drop_table(self, identifier: Identifier, purge: bool = False) -> tuple[str, ...]:
-        """Delete the directory of a table, since it is the table. `purge`: also delete files in the directories that write.data.path and
-        write.metadata.path name; returns the paths of files elsewhere, which stay. Raises NoSuchTableError."""
+        """Delete the directory of a table: a path table exists as long as its directory does. `purge`: also delete files in the directories
+        that write.data.path and write.metadata.path name. Returns the paths of files elsewhere, which stay. Raises NoSuchTableError."""
         root = self.table_location(identifier)
         if path_files.head(self.storage, root) is None:
             raise self._no_table(identifier)
@@ -200,7 +201,7 @@ class LocationBackend:
     def _check(self, identifier: Identifier) -> None:
         if identifier and normalise(absolute(identifier[0])) != normalise(self.location):
             raise InvalidInput(
-                f"This is the table at {self.location}, not {full_name(identifier)}.", hint="Load the other one by its own location."
+                f"This is the table at {self.location}, not {full_name(identifier)}.", hint="Load the other table by its own location."
             )
 
     def table_location(self, identifier: Identifier = ()) -> str:

@@ -76,7 +76,7 @@ def load(storage: Storage, root: str) -> tuple[str, TableMetadata] | None:
                 file=newest.location, offset=0,
             )  # fmt: skip
         return newest.location, decode_metadata(data, file=newest.location)
-    raise missing or NoSuchFileError(f"The metadata files of {root} were removed {_TRIES} times as they were read.", file=root)
+    raise missing or NoSuchFileError(f"The metadata files of {root} were removed {_TRIES} times while they were read.", file=root)
 
 
 def check_path_table(metadata: TableMetadata, root: str) -> None:
@@ -121,7 +121,7 @@ def swap(storage: Storage, root: str, base: LoadedTable, metadata: TableMetadata
 
 
 def _stale(storage: Storage, root: str, base: LoadedTable, number: int) -> str | None:
-    """Return why `base` is certainly not the current version any more; None: it may be, and publishing decides.
+    """Return the reason why `base` is certainly not the current version any more; None if it may be, which publishing then decides.
 
     It does not suffice that the name of the next version is free, since the table may have been dropped and created again.
     """
@@ -213,7 +213,7 @@ def instead(storage: Storage, location: str) -> str:
     """Return the hint for a location without a path table, by what it holds instead."""
     for folder, product in _OF_OTHERS.items():
         if storage.is_directory(join(location, folder)):
-            return f"This is a table of {product}; Frazil reads Iceberg tables."
+            return f"This is a table of {product}. Frazil reads Iceberg tables only."
     if location.endswith(_FILES):
         return f"This is a data file: read it with a reader for {location.rpartition('.')[2]} files, or add it to a table by add_files."
     return "Load the table of a catalog through the catalog, or give the path of its …metadata.json."

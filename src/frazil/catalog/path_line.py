@@ -39,8 +39,8 @@ def settle(base: TableMetadata | None, table: LoadedTable, later: TableMetadata,
 
 
 def _evidence(base: TableMetadata | None, mine: TableMetadata, later: TableMetadata) -> Iterator[bool]:
-    """Yield, for each change from `base` to `mine`, whether `later` has it. If there are new snapshots, they alone decide, since their ids
-    are unique."""
+    """Yield, for each change from `base` to `mine` (the metadata in question), whether `later` has it. If `mine` has new snapshots, they
+    alone decide, since their ids are unique."""
     if base is None:
         yield mine.table_uuid == later.table_uuid
         return

@@ -54,8 +54,8 @@ def swap_pointed_together(
     load: Callable[[Identifier], LoadedTable],
     check: Check | None = None,
 ) -> OutcomeTogether:
-    """Replace the states of several tables as `swap_pointed` does for one. `move`: moves the pointers of all tables or of none, and tells
-    which; it raises as `Move` does."""
+    """Replace the states of several tables as `swap_pointed` does for one. `move`: moves the pointers of all tables and returns True, or of
+    none and returns False; it raises as `Move` does."""
     complete = [metadata_files.with_log(swap.base, swap.metadata) for swap in swaps]
     tables = [
         replace(swap.base, metadata_location=_location(swap.base, metadata, check), metadata=metadata)

@@ -35,7 +35,7 @@ def reachable(table: LoadedTable) -> Iterator[str]:
 
 
 def _takes_data(metadata: TableMetadata) -> bool:
-    """Tell whether data files are deleted: not if gc.enabled is false, or neither true nor false."""
+    """Tell whether data files are deleted: not if gc.enabled is false, nor if its value is neither true nor false."""
     try:
         return GC_ENABLED.of(metadata.properties)
     except ValidationError as error:

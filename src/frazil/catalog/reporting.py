@@ -43,7 +43,7 @@ class ReportQueue:
         _ALL.add(self)
 
     def _clear(self) -> None:
-        """Begin without calls and thread; also in the child of a fork, which has neither the thread nor a lock that can be trusted."""
+        """Start with no calls and no thread. The child of a fork does so too: it has no thread, and a lock that it inherits may be held."""
         self._changed = threading.Condition()
         self._waiting: deque[Callable[[], object]] = deque()
         self._thread: threading.Thread | None = None
@@ -51,11 +51,12 @@ class ReportQueue:
 
     @property
     def is_current(self) -> bool:
-        """Tell whether the running thread is the queue's own: what a reporter itself reads and commits is not reported."""
+        """Tell whether the calling thread is the queue's own, in which reporters run: the scans and commits of a reporter are not
+        reported."""
         return threading.current_thread() is self._thread
 
     def add(self, call: Callable[[], object]) -> None:
-        """Take a call, in microseconds."""
+        """Add a call to the queue. This takes microseconds, since every scan and commit waits for it."""
         with self._changed:
             if len(self._waiting) >= MOST_WAITING:
                 _warn_once("Metrics reports are dropped: their reporter takes longer than the operations that are reported.")
@@ -82,8 +83,8 @@ class ReportQueue:
                 call, self._is_busy = self._waiting.popleft(), True
             try:
                 call()
-            except BaseException as error:  # whatever it is, later reports are made
-                _warn_once(f"A metrics report was not made ({type(error).__name__}: {error}).")
+            except BaseException as error:  # no error of a report may keep later ones from being made
+                _warn_once(f"A metrics report could not be made ({type(error).__name__}: {error}).")
             finally:
                 with self._changed:
                     self._is_busy = False
@@ -126,7 +127,7 @@ def named_reporter(properties: Mapping[str, str]) -> MetricsReporter | None:
     if (text := properties.get(REPORTER)) is None:
         return None
     module, _, name = text.strip().partition(":")
-    hint = "It names a Python function, which takes a report: package.module:function."
+    hint = "Name a Python function that takes a report, as package.module:function."
     if not name:
         if module.rpartition(".")[2][:1].isupper():
             raise Unsupported(f"Catalog property {REPORTER} names the Java class {module}, which Frazil cannot run.", hint=hint)
@@ -154,10 +155,10 @@ class Reporting:
         self.queue = ReportQueue()
 
     def reporter(self, identifier: Identifier) -> TableReporter | None:
-        """Return what takes the reports of a table, None where nobody does."""
+        """Return the object that takes the reports of a table; None if the catalog has no reporter."""
         try:
             reporters = tuple(r for r in (named_reporter(self._properties), self._to_server(identifier)) if r is not None)
-        except Exception as error:  # as in a worker that has not got the module
+        except Exception as error:  # for example, in a worker that lacks the module
             _warn_once(f"Catalog {self.name!r} reports no metrics: {error}")
             return None
         if not reporters or self.queue.is_current:
@@ -168,12 +169,13 @@ class Reporting:
         return Reporting, (self.name, self._properties)
 
     def close(self) -> None:
-        """Wait a moment for the reports that are waiting."""
+        """Wait a moment until the queued reports are made."""
         self.queue.flush()
 
 
 def reporter_of(backend: Any, identifier: Identifier) -> TableReporter | None:
-    """Return what takes the reports of a catalog's table, None where nobody does. `backend`: the catalog's, None or any other has none."""
+    """Return the object that takes the reports of a table; None if its catalog has no reporter. `backend`: the catalog's back end; one that
+    has no attribute `reporting`, and None, has no reporter."""
     reporting: Reporting | None = getattr(backend, "reporting", None)
     return None if reporting is None else reporting.reporter(identifier)
 
@@ -184,7 +186,7 @@ def _nothing() -> None:
 
 @dataclass(frozen=True)
 class TableReporter:
-    """Take the reports of one table. A copy in another process is None."""
+    """Take the reports of one table. Pickled into another process it becomes None, so that only the driver reports."""
 
     table_name: str
     reporters: tuple[MetricsReporter, ...] = field(repr=False)
@@ -210,4 +212,4 @@ class TableReporter:
             try:
                 reporter(report)
             except BaseException as error:  # the next reporter gets the report all the same
-                _warn_once(f"A metrics report of {self.table_name} was not taken ({type(error).__name__}: {error}).")
+                _warn_once(f"A reporter did not take a metrics report of {self.table_name} ({type(error).__name__}: {error}).")

@@ -61,7 +61,7 @@ class CommitReport:
 
 Report: TypeAlias = ScanReport | CommitReport
 MetricsReporter: TypeAlias = Callable[[Report], object]
-"""Take a report; what it returns is ignored. It is called in a thread of its own, one report at a time."""
+"""Take a report; the returned value is ignored. A reporter is called in a thread of its own, with one report at a time."""
 
 PLANNING_DURATION, COMMIT_DURATION = "total-planning-duration", "total-duration"
 SCAN_METRICS = (
@@ -118,7 +118,8 @@ Json: TypeAlias = bool | dict[str, Any]
 
 
 def without_constants(bound: Bound) -> Json:
-    """Return a filter as Iceberg's JSON of expressions, with constants replaced by their kinds. What it cannot express becomes true."""
+    """Return a filter as Iceberg's JSON of expressions, with constants replaced by their kinds. Parts that the JSON cannot express become
+    true."""
     found = _json(bound)
     return True if found is None else found
 
@@ -134,7 +135,7 @@ def _json(bound: Bound) -> Json | None:
             sides = [side for p in parts if (side := _json(p)) is not None]
             return _joined("or", sides) if len(sides) == len(parts) else None
         case BoundNot(child=BoundAnd()):
-            return None  # a part of it may be expressed as true, of which the negation would be false
+            return None  # a part that the JSON cannot express is true in it, and its negation would wrongly be false
         case BoundNot(child=child):
             return _negated(_json(child))
         case Comparison(op=op, left=BoundReference() as term, right=BoundLiteral(value=value)) if op in _OPS and value is not None:

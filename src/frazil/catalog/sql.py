@@ -54,7 +54,7 @@ class SqlCatalog(SqlViews):
         self.name, self.properties = name, dict(properties)
         self.warehouse = absolute(self.properties["warehouse"]) if self.properties.get("warehouse") else None
         if self.warehouse is not None:
-            storage_for(self.warehouse, self.properties)  # raises for a scheme without storage now, not at the first table
+            storage_for(self.warehouse, self.properties)  # a scheme without storage is an error now, not at the first table
         self._strict = flag(self.properties, "jdbc.strict-mode", default=True)
         self._unique_locations = flag(self.properties, "unique-table-location", default=False)
         self.database: Database = database or open_database(name, self.properties)
@@ -170,7 +170,7 @@ class SqlCatalog(SqlViews):
 
         def update(tables: Sequence[LoadedTable]) -> bool:
             statement = sql_statements.swap(self._v1)
-            # In the order of names, so that two commits to the same tables do not wait for each other's rows.
+            # Rows are locked in the order of names, so that two commits to the same tables do not deadlock.
             rows = sorted(tables, key=lambda table: table.identifier)
             values = [self._row(t.identifier) | {"new": t.metadata_location, "old": old[t.identifier]} for t in rows]
             return 0 not in self.database.execute([(statement, row) for row in values], all_or_none=True)

@@ -64,7 +64,7 @@ class SqlNamespaces:
             raise NoSuchNamespaceError(text, hint=self._elsewhere(), namespace=full_name(namespace))
 
     def _elsewhere(self) -> str | None:
-        """Return a hint if the database holds nothing for this catalog's name but holds other catalogs, whose tables are not seen here."""
+        """Return a hint if the database holds nothing under this catalog's name but holds other catalogs, whose tables it does not show."""
         with contextlib.suppress(FrazilError):
             names = sorted({str(r[0]) for r in self.database.query(sql_statements.CATALOGS, {})})
             if names and self.name not in names:

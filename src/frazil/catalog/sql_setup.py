@@ -25,7 +25,8 @@ def open_database(name: str, properties: Mapping[str, str]) -> Database:
         raise InvalidInput(f"Catalog {name!r} of type sql needs the property uri, as in sqlite:////data/catalog.db.")
     for key in properties:
         if key.startswith("jdbc.") and key not in _JDBC_OPTIONS:
-            raise Unsupported(f"Catalog property {key} is not served.", hint=f"Of jdbc.* it serves {', '.join(sorted(_JDBC_OPTIONS))}.")
+            hint = f"Of the jdbc.* properties, Frazil serves {', '.join(sorted(_JDBC_OPTIONS))}."
+            raise Unsupported(f"Catalog property {key} is not served.", hint=hint)
     echo = flag(properties, "echo", default=False)
     if (path := sqlite_path(uri)) is not None:
         return SqliteDatabase(path, echo=echo)
@@ -34,7 +35,7 @@ def open_database(name: str, properties: Mapping[str, str]) -> Database:
     if ":" not in uri or uri.startswith("jdbc:"):
         raise InvalidInput(
             f"The property uri of catalog {name!r} is no database URL: {redact_text(uri)}.",
-            hint="As in sqlite:////data/catalog.db or postgresql://user:password@host/database.",
+            hint="Write it as sqlite:////data/catalog.db or postgresql://user:password@host/database.",
         )
     user, password = properties.get("jdbc.user"), properties.get("jdbc.password")
     return RemoteDatabase(uri, user=user, password=password, pre_ping=flag(properties, "pool_pre_ping", default=True), echo=echo)

@@ -39,10 +39,10 @@ class SqlViews(SqlNamespaces):
     def _has_views(self) -> None:
         if not self._v1:
             text = f"The database of catalog {self.name!r} has the layout V0, which keeps no views."
-            raise Unsupported(text, hint="schema_version=v1 upgrades it; Java and PyIceberg read V1, too.")
+            raise Unsupported(text, hint="The property schema_version=v1 upgrades it; Java and PyIceberg read V1, too.")
 
     def _kind(self, identifier: Identifier) -> tuple[str | None, str | None]:
-        """Return TABLE or VIEW, and the metadata location, of what has that name; None, None: nothing has it."""
+        """Return TABLE or VIEW and the metadata location of the table or view of that name; (None, None) if there is neither."""
         if any("." in level for level in check_identifier(identifier)[:-1]):
             return None, None  # no namespace of a SQL catalog has a dot in its name
         row = self._row(identifier)

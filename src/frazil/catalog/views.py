@@ -1,4 +1,4 @@
-"""Define what catalogs that keep views do, and commit views by compare-and-swap where the catalog points to a metadata file.
+"""Define the protocol of catalogs that keep views, and commit views by compare-and-swap where the catalog points to a metadata file.
 
 Start at `views_of`. As for tables, a commit's outcome is a value: the view as committed, Conflict (certainly not applied) or Unknown.
 """
@@ -37,13 +37,13 @@ ViewOutcome = LoadedView | Conflict | Unknown
 
 
 class ViewBackend(Protocol):
-    """Look up, create, commit and drop views; what the back end of a catalog that keeps views has beside `CatalogBackend`.
+    """Look up, create, commit and drop views. The back end of a catalog that keeps views implements this protocol beside `CatalogBackend`.
 
     `create_view` and `swap_view` return an outcome, or raise an error if nothing was applied.
     """
 
     def load_view(self, identifier: Identifier) -> LoadedView:
-        """Load the current state of a view. Raises NoSuchViewError, which says so where a table has that name, and CorruptData."""
+        """Load the current state of a view. Raises NoSuchViewError, whose message says if a table has that name, and CorruptData."""
 
     def create_view(self, identifier: Identifier, metadata: ViewMetadata) -> ViewOutcome:
         """Create a view; a location "" lets the catalog choose. Conflict: a table or view of that name exists."""
@@ -67,13 +67,14 @@ def views_of(backend: Any) -> ViewBackend:
     """Return a catalog's back end as one that keeps views. Raises Unsupported where it keeps none."""
     if not hasattr(backend, "load_view"):
         text = f"Catalog {backend.name!r} ({type(backend).__name__}) keeps no views."
-        raise Unsupported(text, hint="Catalogs of type sql, memory and rest do.")
+        raise Unsupported(text, hint="Catalogs of type sql, memory and rest keep views.")
     return cast(ViewBackend, backend)
 
 
 @contextlib.contextmanager
 def telling_views(backend: Any, identifier: Identifier, name: str) -> Iterator[None]:
-    """Say that a view has the name, where a table cannot be created in the block because of it. `name`: the table's, for the message."""
+    """Raise, if a table cannot be created in the block because a view has its name, an error that says so. `name`: the table's, for the
+    message."""
     try:
         yield
     except TableAlreadyExistsError as error:

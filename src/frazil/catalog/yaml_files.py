@@ -40,7 +40,7 @@ def _parse(path: Path) -> dict[str, Any]:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        mark = getattr(error, "problem_mark", None)  # only the line is told: the error's text quotes the file, which may hold secrets
+        mark = getattr(error, "problem_mark", None)  # only the line is shown: the error's text quotes the file, which may hold secrets
         place = f" at line {mark.line + 1}" if mark else ""
         raise InvalidInput(f"{path} is not valid YAML{place}.", file=str(path)) from None
     except OSError as error:

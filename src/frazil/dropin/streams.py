@@ -54,7 +54,7 @@ class IcebergStreamReader:
         return self._own.table(tableName)
 
     def changes(self, tableName: str) -> Any:
-        """Read changes as `readStream.changes` of PySpark 4.3 does, which has columns of its own."""
+        """Pass `readStream.changes` of PySpark 4.3 on to Spark. Raises Unsupported for Iceberg tables, whose changes have other columns."""
         if is_ours(self._spark, tableName):
             hint = f'readStream.format("iceberg").load("{tableName}.changes") gives rows with _change_type.'
             raise Unsupported(f"readStream.changes({tableName!r}) is not supported.", hint=hint)
@@ -64,5 +64,5 @@ class IcebergStreamReader:
         return getattr(self._own, name)
 
     def _ours(self, options: dict[str, Any]) -> Any:
-        fresh = type(self._own)(self._spark)  # without the options, which may hold secrets and would be shown in plans
-        return stream_read.load(self._spark, options, fresh.name(self._name) if self._name else fresh)
+        without_options = type(self._own)(self._spark)  # options may hold secrets, and Spark would show them in plans
+        return stream_read.load(self._spark, options, without_options.name(self._name) if self._name else without_options)

@@ -2,7 +2,7 @@
 
 plan (metadata only): the data files to which equality deletes apply, and which equality delete files then apply to nothing
 -> tasks: the key columns of each data file are read once, the positions of deleted rows are merged with those deleted before
--> one commit (`rebased`): where other writers came in between, only what they touched is worked out again.
+-> one commit (`rebased`): after a commit of another writer, only the files that it changed are read again.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from frazil.tasks.runner import current_place
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ConvertEqualityDeletesResult(ProcedureResult):
-    """Hold what became of a table's equality deletes.
+    """Report the conversion of a table's equality deletes.
 
     `converted_equality_delete_files_count`: equality delete files that were removed, since they apply to no data file any more.
     `added_delete_files_count`: position delete files or deletion vectors that took their place; `rewritten_delete_files_count`: those that
@@ -66,7 +66,7 @@ def convert_equality_deletes(
 ) -> ConvertEqualityDeletesResult:
     """Convert the equality deletes that apply to the data files that may hold rows matching `where` (None: to all).
 
-    Raises InvalidInput for a branch that is not there, and as `until_committed`.
+    Raises InvalidInput for a branch that does not exist, and the errors of `until_committed`.
     """
     started = time.perf_counter()
     predicate = AlwaysTrue() if where is None else condition_of(where)
@@ -85,8 +85,8 @@ def convert_equality_deletes(
 
 @dataclass(frozen=True)
 class _Chosen:
-    """Hold what is to be converted: the data files with the equality deletes that apply to each, and the equality delete files that apply
-    to none but these. `targets`: the paths of all equality delete files that are converted, here or in later attempts."""
+    """Hold the files to convert: the data files with the equality deletes that apply to each, and the equality delete files that apply to
+    no other data file. `targets`: the paths of all equality delete files that are converted, here or in later attempts."""
 
     tasks: tuple[FileScanTask, ...] = ()
     removable: tuple[DataFile, ...] = ()
@@ -143,7 +143,7 @@ def _limited(task: FileScanTask, targets: frozenset[str] | None) -> FileScanTask
 
 @dataclass(frozen=True)
 class _Known:
-    """Hold what an earlier attempt found for a data file: its deletes, written to these files; `whole`: every row is deleted."""
+    """Hold the result of an earlier attempt for a data file: the files with its deletes. `whole`: every row is deleted."""
 
     entries: tuple[DataFile, ...] = ()
     whole: bool = False
@@ -157,7 +157,7 @@ class _Item:
 
 @dataclass(frozen=True)
 class _Context:
-    """Hold what the tasks share, frozen and picklable. `read` reads `_pos` and `_deleted`."""
+    """Hold the settings that the tasks share; frozen and picklable. `read` reads `_pos` and `_deleted`."""
 
     read: ReadContext
     write: WriteContext
@@ -197,13 +197,14 @@ def convert_files(context: _Context, group: Sequence[_Item]) -> _Converted:
 
 
 def _with_threads(context: ReadContext) -> ReadContext:
-    """Let a task that is alone on several cores read a large file with all of them."""
+    """Let the only task on a machine with several cores read a large file with all of them."""
     workers = current_place().workers or 1
     return context if workers <= 1 else replace(context, options=replace(context.options, workers=workers))
 
 
 def _deleted(item: _Item, context: ReadContext) -> Positions:
-    """Return the positions of all deleted rows of a data file, ascending; what an earlier attempt has found is not looked for again."""
+    """Return the positions of all deleted rows of a data file, ascending. Deletes that an earlier attempt has found are not computed
+    again."""
     known, task = item.known, item.task
     if known is not None:
         if known.whole:
@@ -226,7 +227,7 @@ def _positional(task: FileScanTask, context: ReadContext) -> Positions:
 
 @dataclass
 class _State:
-    """Keep what is known from attempt to attempt: what was begun with, and what was found for each data file."""
+    """Keep, from attempt to attempt, the equality delete files that were chosen at first and the deletes found for each data file."""
 
     where: Predicate
     callback: ProgressCallback | None
@@ -236,7 +237,7 @@ class _State:
     read: int | None = None
 
     def work(self, step: Step, write: WriteContext) -> Ready | None:
-        """Convert what the state of the table that the step reads asks for, and make the action that commits it."""
+        """Convert the equality deletes of the state that the step reads, and make the action that commits the result."""
         self.result = ConvertEqualityDeletesResult()
         if step.metadata.format_version < 2 or step.head is None:
             return None

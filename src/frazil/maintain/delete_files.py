@@ -1,4 +1,4 @@
-"""Rewrite position delete files: many small ones become few, those of files that are gone are dropped, and in tables of format version 3
+"""Rewrite position delete files: many small ones become few, those whose data files are gone are dropped, and in tables of format version 3
 they become deletion vectors.
 
 `delete_groups` plans -> tasks merge the positions of each data file within bounded memory -> one commit, or several with partial progress
@@ -40,7 +40,7 @@ from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.storage import Storage
 
 log = logging.getLogger(__name__)
-_POSITION_BYTES = 32  # in memory, per position that is merged
+_POSITION_BYTES = 32  # bytes of memory per position that is merged
 _CACHE = 64 << 20  # bytes of footers of Puffin files
 
 
@@ -49,7 +49,7 @@ class RewritePositionDeleteFilesResult(ProcedureResult):
     """Hold the columns of Java's procedure: numbers and bytes of the position delete files and deletion vectors that were removed and
     added.
 
-    `failed_delete_files_count`: with partial progress, those that stay since their rewrite or its commit failed.
+    `failed_delete_files_count`: with partial progress, the delete files that stay because their rewrite or its commit failed.
     """
 
     rewritten_delete_files_count: int = 0
@@ -70,8 +70,8 @@ def rewrite_position_delete_files(
 ) -> RewritePositionDeleteFilesResult:
     """Rewrite the position delete files of the partitions that may hold rows matching `where` (None: all).
 
-    Raises InvalidInput for unknown options and a branch that is not there, and as `until_committed`; with partial progress only when no
-    commit succeeded.
+    Raises InvalidInput for unknown options and a branch that does not exist, and the errors of `until_committed`; with partial progress the
+    latter only when no commit succeeded.
     """
     started = time.perf_counter()
     predicate = AlwaysTrue() if where is None else condition_of(where)
@@ -131,7 +131,7 @@ class _Rewriter:
         vectors = step.metadata.format_version >= 3
         action = ReplaceDeletes(
             added_deletes=added, removed_deletes=[d for g in groups for d in g.replaced], starting_snapshot_id=step.start,
-            # Position delete files may outlive their data files, a vector that is added must have one.
+            # A position delete file may outlive its data file, but a vector can only be added for a data file that exists.
             referenced=frozenset(f.file.file_path for g in groups for f in g.files) if vectors else (), **step.to.snapshot_fields,
         )  # fmt: skip
         return Ready(action, tuple(f.file_path for f in added))
@@ -155,7 +155,7 @@ def _committed(
         except Exception as error:
             if most is None:
                 raise
-            log.warning("Could not rewrite a group of delete files of %s, the others go on: %s", table.name, error)
+            log.warning("Could not rewrite a group of delete files of %s; the other groups are still rewritten: %s", table.name, error)
             errors.append(error)
             failed = sum(len(g.replaced) for g in rewriter.groups)
             found.append(RewritePositionDeleteFilesResult(failed_delete_files_count=failed))

@@ -1,5 +1,5 @@
 """Plan which position delete files are rewritten together, as Java Iceberg does (BinPackRewritePositionDeletePlanner): by partition and
-spec, those whose size is not as wanted, in groups. Position delete files of which no data file is left are dropped in any case."""
+spec, the files that are too small or too large, in groups. Position delete files whose data files are all gone are dropped in any case."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def _group(numbers: Sequence[int], applied: _Applied, lookup: DeleteIndex, step:
 
 
 def _gains(group: DeleteGroup, step: Step) -> bool:
-    """Tell whether rewriting changes anything: not where each data file has one delete file of its own already, as is wanted."""
+    """Tell whether rewriting a group changes anything. It does not if each data file already has one delete file of its own."""
     if not group.files or granularity_of(step.metadata, step.to.options) != "file":
         return True
     each = [f.deletes[0].file_path for f in group.files if len(f.deletes) == 1 and f.deletes[0].referenced_data_file is not None]

@@ -44,8 +44,8 @@ class DeleteRewriteOptions:
 def delete_rewrite_options(given: Mapping[str, Any] | None, metadata: TableMetadata) -> DeleteRewriteOptions:
     """Check options as a caller writes them (`_` may stand for `-`). Raises InvalidInput for unknown names and values that Java refuses.
 
-    In a table of format version 3, in which position delete files are but leftovers, all of them are rewritten unless an option about
-    sizes is given.
+    In a table of format version 3, where vectors replace position delete files, all of these are rewritten unless an option about sizes is
+    given.
     """
     texts = {k.strip().lower().replace("_", "-"): str(v).strip() for k, v in mapping("options", given).items() if v is not None}
     for name in texts:

@@ -1,8 +1,8 @@
 """Expire snapshots: remove them from the metadata, then delete the files that only they reached (Java's `expire_snapshots`).
 
-The metadata is committed first. Files are deleted only after it is certain that this commit was applied, and only those that the table, as
-it is loaded again then, does not reach: after an unknown outcome, or when the table is gone, every file stays. A process that dies between
-the two leaves orphan files, which `remove_orphan_files` finds.
+The metadata is committed first. Files are deleted only after it is certain that this commit was applied, and only files that the table,
+which is then loaded again, does not reach. After an unknown outcome, or when the table is gone, every file stays. A process that dies
+between the two steps leaves orphan files, which `remove_orphan_files` finds.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ExpiredIds(tuple[int, ...]):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ExpireSnapshotsResult(ProcedureResult):
-    """Count what was deleted. `snapshot_ids`, `refs`: what expired."""
+    """Count the deleted files by kind. `snapshot_ids`, `refs`: the snapshots and refs that expired."""
 
     deleted_data_files_count: int = 0
     deleted_position_delete_files_count: int = 0
@@ -55,7 +55,7 @@ class ExpireSnapshotsResult(ProcedureResult):
 
 @dataclass(frozen=True)
 class ExpirePlan:
-    """Hold what a state of the table loses: snapshots, refs and files. `updates` lead from `before` to `after`."""
+    """Hold the snapshots, refs and files that a state of the table loses. `updates` lead from `before` to `after`."""
 
     before: TableMetadata
     after: TableMetadata
@@ -64,7 +64,7 @@ class ExpirePlan:
     files: ExpiredFiles = NO_FILES
 
     def result(self, dry_run: bool, seconds: float, stay: frozenset[str] = frozenset()) -> ExpireSnapshotsResult:
-        """Count the files but those that could not be deleted."""
+        """Count the files, without those that could not be deleted (`stay`)."""
         files = self.files
 
         def left(paths: Sequence[str]) -> int:
@@ -90,7 +90,7 @@ def expire_snapshots(
     dry_run: bool = False,
     callback: ProgressCallback | None = None,
 ) -> ExpireSnapshotsResult:
-    """Expire what the request and the retention policies say; with `dry_run` only count it.
+    """Expire the snapshots and refs that the request and the retention policies name; with `dry_run` only count them.
 
     Raises ValidationException when gc.enabled is false or a ref names an id that is to expire, CorruptData when files of a snapshot that
     stays cannot be read, CommitStateUnknownException.
@@ -138,8 +138,8 @@ def _changed(
 def _committed(
     table: MaintainedTable, planned: ExpirePlan, request: RetentionRequest, now_ms: int, clean: bool, search: FileSearch
 ) -> ExpirePlan:
-    """Commit the expiry, made again on the newest metadata at each attempt, and return what was really expired, and which of its files the
-    table does not reach now."""
+    """Commit the expiry, which is made again on the newest metadata at each attempt. Return the snapshots that expired, and those of their
+    files that the table does not reach now."""
     attempts = [planned]
 
     def change(metadata: TableMetadata) -> Sequence[Update]:
@@ -160,7 +160,7 @@ def _committed(
     if not last.updates or now.table_uuid != last.before.table_uuid:
         return replace(last, files=NO_FILES)
     kept = set(now.snapshots.ids)
-    shared = not GC_ENABLED.of(now.properties)  # others have begun to use the files since
+    shared = not GC_ENABLED.of(now.properties)  # gc.enabled was set to false meanwhile: other tables may use the files
     if shared or any(i in kept for i in last.expired.snapshot_ids):  # or somebody restored an older metadata file: nothing is certain
         return replace(last, files=NO_FILES)
     if last.expired == planned.expired:

@@ -1,7 +1,8 @@
 """Find the files that only expired snapshots reach: no snapshot that the table keeps, and none that was committed meanwhile, needs them.
 
-Manifests that a kept snapshot lists as well are not read on behalf of expired ones, and no manifest is read twice. What an expired snapshot
-needs and nobody can read any more stays where it is; what a kept one needs must be readable, else nothing may be concluded.
+Manifests that a kept snapshot lists as well are not read on behalf of expired ones, and no manifest is read twice. If a file of an expired
+snapshot cannot be read, the files that it names stay. If a file of a kept snapshot cannot be read, that is an error, since it is then not
+known which files are needed.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class ExpiredFiles:
 
     @property
     def size(self) -> int:
-        """Count the bytes of the files whose sizes metadata tells."""
+        """Sum the bytes of the files whose sizes are in metadata."""
         return int(to_numpy(column_of(self.contents, "file_size_in_bytes")).sum()) + sum(size for _, size in self.manifests)
 
 
@@ -71,8 +72,8 @@ class FileSearch:
         self._real = RealPaths()
 
     def find(self, before: TableMetadata, after: TableMetadata) -> ExpiredFiles:
-        """Return what only the snapshots reach that are in `before` and not in `after`. Raises CorruptData, NoSuchFileError and Unsupported
-        when a file of a kept snapshot cannot be read."""
+        """Return the files that only snapshots of `before` reach which are not in `after`. Raises CorruptData, NoSuchFileError and
+        Unsupported when a file of a kept snapshot cannot be read."""
         kept_ids = set(after.snapshots.ids)
         gone = [s for s in before.snapshots if s.snapshot_id not in kept_ids]
         if not gone:

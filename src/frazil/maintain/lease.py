@@ -1,7 +1,7 @@
 """Take a lease on the maintenance of a table, so that one task at a time runs on it: a table property, set by compare-and-swap.
 
-A lease ends when its owner gives it back, when its time is over, or as soon as its owner's process is seen to be gone on the same machine.
-Nothing rests on the lease: tasks are right beside each other, they would only do the same work twice.
+A lease ends when its owner gives it back, when its time is over, or when its owner's process is found to have ended on the same machine.
+Correctness does not depend on the lease: tasks that run at the same time would only do the same work twice.
 """
 
 from __future__ import annotations
@@ -77,12 +77,12 @@ def lease(table: MaintainedTable, task: str, seconds: float) -> Iterator[None]:
     finally:
         try:
             _commit(table, give_back)
-        except FrazilError:  # what the block has done counts; the lease ends by its time, or with this process
+        except FrazilError:  # the work of the block is done; the lease ends by its time, or with this process
             _log.warning("The lease on the maintenance of %s could not be given back.", table.name, exc_info=True)
 
 
 def is_held(metadata: TableMetadata) -> bool:
-    """Tell whether a lease on the table counts at the moment."""
+    """Tell whether there is a lease on the table now that has not ended."""
     return _held(metadata) is not None
 
 
@@ -103,7 +103,7 @@ def _held(metadata: TableMetadata) -> Mapping[str, Any] | None:
 
 
 def _parsed(text: str | None) -> Mapping[str, Any]:
-    """Parse a lease; one that cannot be parsed is none, since nothing rests on it."""
+    """Parse a lease. A text that cannot be parsed counts as no lease, since correctness does not depend on leases."""
     try:
         mark = json.loads(text or "{}")
     except ValueError:

@@ -1,8 +1,8 @@
 """Compare the locations that a store lists with those that metadata names, where the two may spell a file differently.
 
-A location consists of a prefix (scheme and authority) and a path. Paths are compared by 64-bit keys, with doubled slashes collapsed. What
-the two sides say of the prefix decides whether equal paths are one file, or whether nobody can tell. A file also counts as known when only
-one side is percent-encoded, when the two differ in the normal form of Unicode, in `..`, or in symbolic links of local directories.
+A location consists of a prefix (scheme and authority) and a path. Paths are compared by 64-bit keys, with doubled slashes collapsed. If the
+paths are equal, the two prefixes decide whether they name one file, or whether that cannot be determined. A file also counts as known when
+only one side is percent-encoded, or the two differ in the normal form of Unicode, in `..`, or in symbolic links of local directories.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _SEVERAL_SPELLINGS = r"%|/\.\./|[^\x00-\x7F]"
 
 
 def flattened(argument: str, given: Mapping[str, str] | None) -> dict[str, str]:
-    """Return what each text is equal to, of a mapping whose keys may be lists: `{"s3n,s3a": "s3"}`. Raises InvalidInput."""
+    """Return a mapping with one text per key, given one whose keys may be lists: `{"s3n,s3a": "s3"}`. Raises InvalidInput."""
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        raise InvalidInput(f"{argument} is a dict as {{'a,b': 'c'}}, not {given!r}.")
+        raise InvalidInput(f"{argument} is a dict such as {{'a,b': 'c'}}, not {given!r}.")
     return {part.strip(): str(value).strip() for key, value in given.items() for part in str(key).split(",")}
 
 

@@ -28,7 +28,7 @@ from frazil.spec.updates import Update
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class MovedSnapshotResult(ProcedureResult):
-    """Tell which snapshot was current before, and which is now. In a dry run that picks a snapshot, `current_snapshot_id` is None, since
+    """Report which snapshot was current before, and which is now. In a dry run that picks a snapshot, `current_snapshot_id` is None, since
     the new snapshot has no id yet."""
 
     previous_snapshot_id: int | None = None
@@ -37,7 +37,7 @@ class MovedSnapshotResult(ProcedureResult):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PickedSnapshotResult(ProcedureResult):
-    """Tell which snapshot was picked, and which one is current now (None in a dry run that would make one)."""
+    """Report which snapshot was picked, and which one is current now (None in a dry run that would make one)."""
 
     source_snapshot_id: int | None = None
     current_snapshot_id: int | None = None
@@ -45,7 +45,7 @@ class PickedSnapshotResult(ProcedureResult):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class FastForwardResult(ProcedureResult):
-    """Tell which branch was moved, from which snapshot (None: it was created) to which."""
+    """Report which branch was moved, from which snapshot (None: it was created) to which."""
 
     branch_updated: str = MAIN_BRANCH
     previous_ref: int | None = None

@@ -1,4 +1,4 @@
-"""Refuse to clean up a place that may hold files of other tables, or of another line of this one."""
+"""Refuse to clean up a directory that may hold files of other tables, or of this table as another catalog has continued it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def check_place(table: LoadedTable, location: str | None) -> str:
     if current and not any(is_inside(current, own) for own in places):
         raise ValidationException(
             f"Cannot remove orphan files: the metadata file {current} is not in a directory of its table, which is {metadata.location}.",
-            hint="It is a copy, as it seems; the table that it was copied from may need the files that this one does not name.",
+            hint="It is a copy, as it seems. The table from which it was copied may need files that the copy does not name.",
             table=metadata.location, file=current,
         )  # fmt: skip
     return place
@@ -78,7 +78,7 @@ def _check_metadata_file(table: LoadedTable, path: str, is_own: bool) -> None:
         found = decode_metadata(table.storage.read(path), file=path)
     except FrazilError as error:
         if is_own:
-            return  # a writer was cut off: an orphan like others
+            return  # a writer was interrupted: the file is an orphan like others
         raise _refused(table, path, f"which cannot be read ({error})") from error
     if found.table_uuid != table.metadata.table_uuid:
         raise _refused(table, path, f"which is that of another table ({found.table_uuid})")
@@ -91,7 +91,7 @@ def _is_another_line(table: LoadedTable, found: TableMetadata) -> bool:
     became the table's state, follows on one that it had.)"""
     log = table.metadata.metadata_log
     if not log or not found.metadata_log or found.last_updated_ms <= log[0].timestamp_ms:
-        return False  # too old for the log to tell
+        return False  # the metadata log does not reach back that far
     known = {normalise(e.metadata_file) for e in log} | {normalise(table.metadata_location)}
     return normalise(found.metadata_log[-1].metadata_file) not in known
 

@@ -1,4 +1,4 @@
-"""Hold what all maintenance procedures share: the table they work on, and their results, with the output columns of Java's procedures."""
+"""Define the table that all maintenance procedures work on, and their results, with the output columns of Java's procedures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from frazil.tasks.runner import Runner
 
 @dataclass(frozen=True)
 class MaintainedTable:
-    """Hold the table that a procedure works on, and what does the work.
+    """Hold the table that a procedure works on, with the engine and the runner that do the work.
 
     `loaded`: the state to begin with. `engine`, `runner`: where files are read and written. `on_commit`: called with the table's new state
     after each commit.
@@ -59,8 +59,8 @@ class MaintainedTable:
 
 @dataclass(frozen=True, kw_only=True)
 class ProcedureResult:
-    """Hold what a procedure did, or would do (`dry_run`). Fields of subclasses are the columns of Java's procedure; those whose metadata
-    say `{"ours": True}` are Frazil's own and are not part of `to_arrow()`.
+    """Hold the result of a procedure, or the expected result (`dry_run`). Fields of subclasses are the columns of Java's procedure; those
+    whose metadata say `{"ours": True}` are Frazil's own and are not part of `to_arrow()`.
 
     `seconds`: how long it took. `bytes_rewritten`, `bytes_removed`: sizes of the files that were read and written again, and removed.
     """

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 _log = logging.getLogger("frazil.maintain")
-_QUIET_SECONDS = 1.0  # procedures that are done sooner show nothing
+_QUIET_SECONDS = 1.0  # procedures that end sooner show no progress
 _LOG_EVERY_SECONDS = 10.0
 
 ProgressCallback = Callable[[int, int | None, str], object]
@@ -20,7 +20,7 @@ ProgressCallback = Callable[[int, int | None, str], object]
 
 
 class Progress:
-    """Count what a procedure has done; `advance` may be called by several threads."""
+    """Count the units of work that a procedure has done; `advance` may be called by several threads."""
 
     def __init__(self, total: int | None, what: str, callback: ProgressCallback | None):
         self.total, self.what, self.done = total, what, 0
@@ -33,7 +33,7 @@ class Progress:
         self._in_log = False
 
     def advance(self, count: int = 1) -> None:
-        """Add to what is done, and show it."""
+        """Add to the count, and show it."""
         with self._lock:
             self.done += count
             self._call()
@@ -47,7 +47,7 @@ class Progress:
             return
         try:
             self._callback(self.done, self.total, self.what)
-        except Exception:  # work that is half done is not stopped by what watches it
+        except Exception:  # an error of a callback that only watches must not stop the procedure
             _log.warning("The progress callback failed, and is not called again", exc_info=True)
             self._callback = None
 
@@ -62,7 +62,7 @@ class Progress:
         _log.info("%s", self)
 
     def end(self) -> None:
-        """Remove the bar, and log the end of what took long enough to be shown."""
+        """Remove the bar, and log the end if the work took long enough to be shown."""
         with self._lock:
             if self._bar is not None:
                 self._bar.stop()

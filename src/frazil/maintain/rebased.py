@@ -1,4 +1,4 @@
-"""Commit maintenance of delete files beside other writers: what conflicts is worked out again on the newest state, up to a limit."""
+"""Commit maintenance of delete files beside other writers: after a conflict the work is done again on the newest state, up to a limit."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def newest(table: MaintainedTable) -> LoadedTable:
 
 
 def step_of(table: MaintainedTable, loaded: LoadedTable, branch: str, options: WriteOptions) -> Step:
-    """Begin to work on a state of a branch. Raises InvalidInput for a branch that is not there."""
+    """Begin to work on a state of a branch. Raises InvalidInput for a branch that does not exist."""
     metadata = loaded.metadata
     if branch not in metadata.refs and not (branch == "main" and metadata.current_snapshot_id is None):
         text = f"There is no branch {branch!r}."
@@ -90,7 +90,7 @@ def until_committed(table: MaintainedTable, branch: str, options: WriteOptions, 
             except ValidationException as conflict:
                 if len(steps) > retries:
                     raise
-                log.info("Another commit to %s came in between, the work is fitted to it: %s", table.name, conflict)
+                log.info("Another writer has committed to %s; the work is done again for its changes: %s", table.name, conflict)
                 loaded = newest(table)
     except CommitStateUnknownException:
         raise

@@ -1,8 +1,8 @@
 """Remove the files below a table's location that no snapshot, and no metadata file, of the table names (Java's `remove_orphan_files`).
 
-The files are listed first, the table is loaded after that, so that files that were committed while they were listed are known; and once
-more before anything is deleted. Files of operations that still run are protected by their age alone. Where it is not certain that the
-location holds this table only, nothing is deleted.
+The files are listed first. Then the table is loaded, so that files that were committed during the listing are known; it is loaded once more
+before any file is deleted. Files of operations that are still running are protected only by their age. If it is not certain that the
+location holds this table only, no file is deleted.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def _result(found: _Orphans, dry_run: bool, started: float) -> OrphanFilesResult
 
 
 class _Search:
-    """Find the orphans below one place; remembers what the table's states name."""
+    """Find the orphan files below one directory; remembers the files that the table's states name."""
 
     def __init__(self, table: MaintainedTable, request: OrphanRequest, place: str, older_than: int):
         self._table, self._request, self._place, self._older_than = table, request, place, older_than
@@ -150,7 +150,7 @@ class _Search:
         self._snapshots: set[int] = set()
 
     def find(self, threads: int) -> _Orphans:
-        """List the files, and leave out those that the table names; it is loaded again for this when everything is listed."""
+        """List the files, and leave out those that the table names, which is loaded again for this after the listing."""
         loaded = self._table.loaded
         for files in reachable(loaded.metadata, loaded.storage, metadata_location=loaded.metadata_location or None):
             self._known.add(files.paths)
@@ -164,7 +164,7 @@ class _Search:
         return self._old_ones(candidates)
 
     def without_new(self, found: _Orphans, newest: MaintainedTable) -> _Orphans:
-        """Leave out what commits since then have made part of the table. Raises ValidationException for prefixes that do not match."""
+        """Leave out the files that later commits have added to the table. Raises ValidationException for prefixes that do not match."""
         self._add_new(newest.metadata, newest.loaded.metadata_location)
         check_gc(newest.metadata, "delete orphan files")
         known, elsewhere = self._known.compare(found.paths)
@@ -182,7 +182,7 @@ class _Search:
         return ValidationException(
             "Unable to determine whether certain files are orphan. Metadata references files that match listed/provided files except for "
             f"authority/scheme: {'; '.join(shown)}",
-            hint="Say which are equal by equal_schemes={'s3a,s3n': 's3'} and equal_authorities={'a,b': 'c'}. prefix_mismatch_mode='IGNORE' "
+            hint="Name equal ones by equal_schemes={'s3a,s3n': 's3'} and equal_authorities={'a,b': 'c'}. prefix_mismatch_mode='IGNORE' "
             "leaves these files, 'DELETE' deletes them, which cannot be taken back.",
             table=self._table.metadata.location,
         )  # fmt: skip
@@ -198,7 +198,7 @@ class _Search:
     # --- what the table names
 
     def _add_new(self, metadata: TableMetadata, metadata_location: str) -> None:
-        """Add what snapshots name that were not looked at yet; manifests that are known are not read again."""
+        """Add the files that new snapshots name; manifests that were read before are not read again."""
         fresh = [s for s in metadata.snapshots if s.snapshot_id not in self._snapshots]
         storage, batches = self._table.storage, list[pa.Array]()
         for snapshot in fresh:

@@ -20,10 +20,10 @@ properties, which expiry leaves alone.)"""
 
 @dataclass(frozen=True)
 class RetentionRequest:
-    """Hold what a caller asks to expire, in milliseconds since 1970 where it is a time.
+    """Hold the arguments of an expiry; times are in milliseconds since 1970.
 
-    `older_than_ms` None: what history.expire.max-snapshot-age-ms says. `retain_last` None: what history.expire.min-snapshots-to-keep says.
-    `snapshot_ids`: these expire whatever their age. `by_age` False: nothing else does, as with PyIceberg's `by_id`.
+    `older_than_ms` None: by history.expire.max-snapshot-age-ms. `retain_last` None: history.expire.min-snapshots-to-keep. `snapshot_ids`:
+    snapshots that expire whatever their age. `by_age` False: no other snapshots expire, as with PyIceberg's `by_id`.
     """
 
     older_than_ms: int | None = None
@@ -41,8 +41,8 @@ class Expired:
 
 
 def expired_in(metadata: TableMetadata, request: RetentionRequest, now_ms: int) -> Expired:
-    """Return what expires. Raises NoSuchSnapshotError for an id that the table does not have, and ValidationException for one that a
-    branch or tag names."""
+    """Return the snapshots and refs that expire. Raises NoSuchSnapshotError for an id that the table does not have, and ValidationException
+    for one that a branch or tag names."""
     refs = _retained_refs(metadata, now_ms) if request.by_age else _all_refs(metadata)
     _check_ids(metadata, request.snapshot_ids, refs)
     named = set(request.snapshot_ids)

@@ -28,8 +28,8 @@ def rewrite_manifests(
     dry_run: bool = False,
     callback: ProgressCallback | None = None,
 ) -> RewriteManifestsResult:
-    """Rewrite the data and delete manifests of one partition spec (None: the current one) on main, in one snapshot; none when they are as
-    few and as sorted as they can be. The plan needs no manifest, only their list."""
+    """Rewrite the data and delete manifests of one partition spec (None: the current one) on main, in one snapshot. No snapshot is made if
+    the manifests are few and sorted already. Planning reads the manifest list, and no manifest."""
     started = time.monotonic()
     newest = newest_state(table, dry_run)
     groups = plan_manifests(newest.metadata, newest.storage, spec_id, sort_by)

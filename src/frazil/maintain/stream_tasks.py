@@ -1,6 +1,7 @@
-"""Run procedures as a stream's maintenance tasks: what `maintenance.<task>.<argument>` says, and which procedure a task is.
+"""Run procedures as a stream's maintenance tasks, with the arguments that the options `maintenance.<task>.<argument>` give.
 
-Arguments are checked when the query starts. Times are ages, since a query runs for longer than any moment would be right.
+Arguments are checked when the query starts. Times are given as ages, since a fixed moment would be wrong after the query has run for a
+while.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ _LEAST_AGE_MS = 86_400_000
 
 
 def upkeep(options: UpkeepOptions, metadata: TableMetadata, on_task: Told | None = None) -> Upkeep:
-    """Make what maintains a stream's table. Raises InvalidInput for arguments that a task does not have or cannot take."""
+    """Make the object that maintains a stream's table. Raises InvalidInput for arguments that a task does not have or cannot take."""
     return Upkeep(options, {t.task: _TASKS[t.task](t.arguments, metadata) for t in options.tasks}, on_task)
 
 
 def _rewrite(given: Arguments, metadata: TableMetadata) -> Procedure:
-    """Check what a compaction is given: all but `strategy`, `sort-order` and `where` are its options, such as `min-input-files`."""
+    """Check the arguments of a compaction: all but `strategy`, `sort-order` and `where` are its options, such as `min-input-files`."""
     strategy, sort_order, where = (given.get(name) for name in ("strategy", "sort-order", "where"))
     options = {k: v for k, v in given.items() if k not in ("strategy", "sort-order", "where")}
     chosen = strategy or ("binpack" if sort_order is None else "sort")

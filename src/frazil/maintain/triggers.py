@@ -1,7 +1,7 @@
 """Decide when a stream's maintenance tasks are due: `maintenance.<task>.every-…`, counted since the task ran last, as in Flink's triggers.
 
-Counts come from the summaries of the snapshots that other operations than maintenance have added to the branch, so that they are the same
-whoever wrote them, and cost one look at the newest snapshots for each batch.
+Counts come from the summaries of the snapshots that operations other than maintenance have added to the branch. So they include the commits
+of all writers, and cost one look at the newest snapshots per batch.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def _positive(name: str, value: Any) -> int:
 
 @dataclass(frozen=True)
 class Counted:
-    """Hold what has happened on a branch since a task ran last. `seen`: the snapshot up to which it is counted; `since_ms`: when the task
+    """Hold the counts of a branch since a task ran last. `seen`: the snapshot up to which commits are counted; `since_ms`: when the task
     ran last, or when counting began."""
 
     since_ms: int

@@ -1,7 +1,7 @@
 """Run the maintenance tasks that are due on a table which a stream writes to: after a batch's commit, under the table's lease.
 
-A task that fails is reported and tried again when it is next due; the stream goes on. When each task ran last is a table property, so that
-a query that starts again does not begin to count anew.
+A task that fails is reported and tried again when it is next due; the stream goes on. A table property holds when each task ran last, so
+that a query that is started again goes on counting from there.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _AFTER_FAILURE = 10  # batches after which a task that failed, or found the leas
 class Upkeep:
     """Run the tasks of one query on one table when they are due. Not shared between queries.
 
-    `procedures`: what runs each task. `on_task`: called with the task's name, and its result or error.
+    `procedures`: the function that runs each task. `on_task`: called with the task's name, and its result or error.
     """
 
     options: UpkeepOptions
@@ -44,7 +44,7 @@ class Upkeep:
     _began_ms: int = field(default_factory=lambda: int(time.time() * 1000))
 
     def after_commit(self, table: MaintainedTable, branch: str = MAIN_BRANCH) -> LoadedTable | None:
-        """Run what is due after a commit. `table`: with the state after it. Returns the newest state if a task has run."""
+        """Run the tasks that are due after a commit. `table`: in the state after the commit. Returns the newest state if a task has run."""
         newest = None
         for task in self.options.tasks:
             now = int(time.time() * 1000)
@@ -100,7 +100,7 @@ class Upkeep:
 
 
 def _last_run(table: MaintainedTable, task: str) -> int | None:
-    """Return when a task ran last, in milliseconds since 1970; None: never, or nobody knows."""
+    """Return when a task ran last, in milliseconds since 1970; None if it never ran, or that is not known."""
     try:
         mark = json.loads(table.metadata.properties.get(f"{MAINTENANCE.prefix}{task}", "{}"))
         return int(mark["at"])

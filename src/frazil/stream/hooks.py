@@ -1,4 +1,4 @@
-"""Define what runs with the commit of a micro-batch: extra actions in the same commit, and work after it (partition commit, upkeep)."""
+"""Define the hooks of a micro-batch's commit: extra actions in the same commit, and work after it (partition commit, upkeep)."""
 
 from __future__ import annotations
 
@@ -36,5 +36,5 @@ class BatchHook(Protocol):
         """Return the actions to commit after those that add the batch's rows, in the same commit."""
 
     def committed(self, batch: MicroBatch, table: LoadedTable) -> None:
-        """Do what follows the batch's commit. Called with the table's newest state after every batch: also when the batch was committed
-        before (a replay), and when it held no rows."""
+        """Do the work that follows the batch's commit. Called with the table's newest state after every batch, also after one that was
+        committed before (a replay) and one that held no rows."""

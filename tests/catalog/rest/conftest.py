@@ -1,4 +1,4 @@
-"""A small REST catalog's server in this process, which answers as a test tells it, and remembers what it was asked."""
+"""A small server of a REST catalog in this process, which gives the answers that a test sets, and records the requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each batch is in the table exactly once: hazards 4 to 10 and 13 of streaming, each with the fault fired, then rows and files checked."""
+"""Each batch is in the table exactly once: after replays, lost answers, unknown outcomes and killed drivers, rows and files are checked."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""Find out from metadata alone what ails a table, what each cure costs and brings (`recommend`), and run the cures in a budget (`auto`)."""
+"""Find the maintenance that a table needs, from metadata alone, with costs and benefits (`recommend`), and run it in a budget (`auto`)."""
 
 __all__ = ["auto", "finding", "recommend"]

@@ -1,5 +1,5 @@
-"""Run the recommended cures within a budget of bytes and minutes, beside other writers: a cure that fails leaves the table as it was, is
-reported, and does not keep the others from running."""
+"""Run the recommended maintenance within a budget of bytes and minutes, beside other writers. A procedure (`Cure`) that fails leaves the
+table as it was, is reported, and does not keep the others from running."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Run = Callable[[str], Callable[..., Any] | None]
 
 @dataclass(frozen=True)
 class AutoStep:
-    """Describe one cure: the call, and what became of it.
+    """Describe one cure: the call, and its outcome.
 
     `outcome`: done, planned (dry run), partly (as far as the budget went), over budget, left to you (a change of layout, which `auto` does
     not decide), waits (another owner maintains the table), failed, or unknown (it may have been committed).
@@ -43,7 +43,7 @@ class AutoStep:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class AutoResult(ProcedureResult):
-    """Hold what `auto` did, one step for each finding."""
+    """Hold the steps of `auto`, one per finding."""
 
     steps: tuple[AutoStep, ...] = field(default=(), metadata={"ours": True})
 
@@ -65,13 +65,13 @@ class AutoResult(ProcedureResult):
 
 @dataclass
 class _Budget:
-    """Count what is left of the budget; None: no limit."""
+    """Count the bytes and minutes that are left of the budget; None: no limit."""
 
     bytes: int | None
     minutes: float | None
 
     def share(self, finding: Finding, bytes_left: float, minutes_left: float) -> float:
-        """Return which share of a cure fits into what is left."""
+        """Return the share of a cure that fits into the rest of the budget."""
         shares = [1.0]
         if self.bytes is not None and finding.cost_bytes:
             shares.append(bytes_left / finding.cost_bytes)
@@ -89,11 +89,11 @@ def auto(
     budget_minutes: float | None = None,
     dry_run: bool = False,
 ) -> AutoResult:
-    """Run the cures of what `recommend` finds, which is asked again after each, since one cure may end several ailments.
+    """Run the cures that `recommend` finds. It is asked again after each of them, since one cure may settle several findings.
 
     `run`: looks up a verb of `t.maintenance`. `hold`: takes the table's lease; while another owner has it, no cure is run. The budget is
-    compared with the estimated costs before a cure is begun; one that may be done in parts is done as far as it fits. Every finding is
-    tried once.
+    compared with the estimated costs before a cure is begun; a cure that may be done in parts is done as far as it fits. The cure of each
+    finding is tried once.
     """
     for name, value, example in (("budget_bytes", budget_bytes, "10 << 30"), ("budget_minutes", budget_minutes, "20")):
         if value is not None and (isinstance(value, bool) or not isinstance(value, Real) or not value > 0):
@@ -143,7 +143,7 @@ def _steps(findings: Findings, recommend: Callable[[], Findings], run: Run, budg
 
 
 def _fitted(finding: Finding, share: float) -> tuple[Cure | None, str]:
-    """Return the cure as far as it fits the budget, and how much of it that is."""
+    """Return the cure, limited to the part that fits the budget, and a text that tells the size of this part."""
     if share >= 1:
         return finding.cure, "done"
     files = int(finding.numbers.get("files", 0) * share)
@@ -157,7 +157,7 @@ def _tried(step: AutoStep, cure: Cure, verb: Callable[..., Any], dry_run: bool) 
     arguments: Mapping[str, Any] = {**cure.arguments, "dry_run": dry_run}
     try:
         result = verb(**arguments)
-    except Exception as error:  # also of stores, Arrow and Spark: one cure does not keep the others from running
+    except Exception as error:  # errors of stores, Arrow and Spark too: one cure does not keep the others from running
         outcome = "unknown" if isinstance(error, CommitStateUnknownException) else "failed"
         _log.warning("%s: %s", step.call, error, exc_info=not isinstance(error, FrazilError))
         return replace(step, outcome=outcome, error=f"{type(error).__name__}: {error}", seconds=time.monotonic() - begun)

@@ -1,4 +1,4 @@
-"""Find ailments of data and delete files: small files, many deletes, equality deletes, files that overlap in the sort column."""
+"""Find data and delete files that need maintenance: small files, many deletes, equality deletes, files that overlap in the sort column."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def position_delete_files(state: AilingTable) -> Finding | None:
     return Finding(
         "position_delete_files", f"{files:,} position delete files in {_partitions(int(worth.sum()))}: {what}.",
         {"files": files, "bytes": size, "files_after": left}, 2 * size, rewrite_minutes(state, size),
-        f"reads open up to {files - left:,} delete files less", (files - left) * OPEN_SECONDS / state.workers,
+        f"reads open up to {files - left:,} fewer delete files", (files - left) * OPEN_SECONDS / state.workers,
         Cure("rewrite_position_delete_files"),
     )  # fmt: skip
 
@@ -153,7 +153,7 @@ def _depth(low: Numbers, high: Numbers) -> float:
     """Count in how many files a value lies, on average over the lower bounds; files that only touch at their ends do not overlap."""
     begun, ended = np.sort(low), np.sort(high)
     at = np.searchsorted(begun, low, "right") - np.searchsorted(ended, low, "right")
-    alone = low == high  # a file with one value counts itself where its own end is left out
+    alone = low == high  # a file of one value has an end at its own lower bound, and must be counted there all the same
     return float(np.mean(np.maximum(at + alone, 1)))
 
 

@@ -1,4 +1,4 @@
-"""Describe what ails a table: the finding in words and numbers, what its cure costs and brings, and the call that cures it."""
+"""Describe a finding of `recommend` in words and numbers: what is wrong, the call that cures it, its costs, and what it brings."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class Cure:
 
 @dataclass(frozen=True)
 class Finding:
-    """Describe one ailment.
+    """Describe one thing about a table that maintenance can improve.
 
-    `kind`: its name (small_files, …). `text`: what it is, in words. `numbers`: how bad it is. `cost_bytes`: bytes that the cure reads and
-    writes. `cost_minutes`: an estimate for this machine. `brings`: what it is good for, in words. `seconds_saved`: of one full read (of a
-    layout: of a scan like those logged), an estimate. `cure`: the call. `by_auto`: whether `auto` may run it; a change of the table's
-    layout is its owner's to decide.
+    `kind`: its name (small_files, …). `text`: a description in words. `numbers`: the figures behind it. `cost_bytes`: bytes that the cure
+    reads and writes. `cost_minutes`: an estimate for this machine. `brings`: the benefit in words. `seconds_saved`: an estimate for one
+    full read (of a layout: for a scan like those logged). `cure`: the call. `by_auto`: whether `auto` may run it; a change of the table's
+    layout is for its owner to decide.
     """
 
     kind: str
@@ -59,7 +59,7 @@ class Finding:
 
     @property
     def call(self) -> str:
-        """Return the call that cures it, as one types it."""
+        """Return the call that cures it, as it is typed in Python."""
         return str(self.cure)
 
     def __str__(self) -> str:
@@ -68,7 +68,7 @@ class Finding:
 
 
 class Findings(Sequence[Finding]):
-    """Hold what ails a table, in the order in which it is best cured; empty for a healthy table."""
+    """Hold the findings about a table, in the order in which their cures are best run; empty if the table needs no maintenance."""
 
     def __init__(self, findings: Sequence[Finding], table: str = ""):
         self._findings, self._table = tuple(findings), table
@@ -88,7 +88,7 @@ class Findings(Sequence[Finding]):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Return the names of the ailments."""
+        """Return the names of the findings."""
         return tuple(f.kind for f in self._findings)
 
     def to_arrow(self) -> pa.Table:
@@ -112,7 +112,7 @@ class Findings(Sequence[Finding]):
 
 
 def size_text(size: float) -> str:
-    """Spell a number of bytes with its unit."""
+    """Format a number of bytes with its unit."""
     for unit in ("B", "KB", "MB", "GB"):
         if size < 1024:
             return f"{size:,.0f} {unit}" if unit == "B" or size >= 100 else f"{size:,.1f} {unit}"
@@ -121,12 +121,12 @@ def size_text(size: float) -> str:
 
 
 def minutes_text(minutes: float) -> str:
-    """Spell a time."""
+    """Format a number of minutes with its unit."""
     if minutes < 1 / 60:
         return "1 s"
     return f"{minutes * 60:,.0f} s" if minutes < 1.5 else f"{minutes:,.0f} min"
 
 
 def count_text(count: int, noun: str) -> str:
-    """Spell a number of things."""
+    """Format a number with a noun, in the plural where needed."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""Find the order of rows by which the scans that were logged would have skipped most of what they really read."""
+"""Find the order of rows with which the logged scans would have skipped most of the bytes that they read."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _MOST_FILTERS = 1_000
 
 @dataclass(frozen=True)
 class LayoutValue:
-    """Hold what a layout is worth: the bytes that the logged scans would not have read."""
+    """Hold the value of a layout: the bytes that the logged scans would not have read."""
 
     layout: RowLayout
     skipped: float
 
 
 def logged_scans(table: MaintainedTable) -> list[LoggedScan]:
-    """Return the logged scans; none where the log is switched off, or holds too few to tell anything."""
+    """Return the logged scans; none if the log is switched off, or holds too few for an estimate."""
     if not SCAN_LOG.of(table.metadata.properties) or table.metadata.current_snapshot() is None:
         return []
     scans = read_log(table.metadata, table.storage)
@@ -89,7 +89,7 @@ def best_of(values: Sequence[LayoutValue], read: int) -> LayoutValue | None:
 
 
 def layout(state: AilingTable, scans: Sequence[LoggedScan], columns: frozenset[int]) -> tuple[Finding, RowLayout] | None:
-    """Find the layout by which the logged scans would have skipped a fifth or more of what they read."""
+    """Find the layout with which the logged scans would have skipped a fifth or more of the bytes that they read."""
     read = sum(s.bytes for s in scans)
     if not read or not columns or state.files.num_rows < 2:
         return None
@@ -120,7 +120,8 @@ def layout(state: AilingTable, scans: Sequence[LoggedScan], columns: frozenset[i
 
 
 def joined(found: tuple[Finding, RowLayout] | None, unsorted: Finding | None, state: AilingTable) -> list[Finding]:
-    """Make one finding of two where the layout that scans ask for is the table's own sort order, which `auto` may restore."""
+    """Join the findings of a layout and of unsorted files if the layout that scans ask for is the table's own sort order, which `auto` may
+    restore."""
     if found is None or unsorted is None or not _is_own_order(state, found[1]):
         return [f for f in (unsorted, found[0] if found else None) if f is not None]
     told = found[0]

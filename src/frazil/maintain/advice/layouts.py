@@ -3,11 +3,11 @@
 How: each file of the current snapshot is taken as a box, from the least to the greatest value of each column that filters compare, within
 which its rows lie evenly. Within each partition, sample rows are drawn from these boxes: as many of each file as it has rows, and in all
 some dozens for each file that a rewrite would leave (files of the size that compaction writes, or of the largest there is). They are
-ordered as the rewrite would order them, and cut into files of equal size, whose ranges are compared with the filter. What a scan would
-read of the new files, by what it would read of the present ones, is the share that stays.
+ordered as the rewrite would order them, and cut into files of equal size, whose ranges are compared with the filter. The result is the
+ratio of the bytes that a scan would read of the new files to those that it would read of the present ones.
 
-What it cannot know: values that crowd within a file, and columns that depend on each other within one. Where files share their bounds, the
-column is taken to have few values, which skip less. Row groups and pages skipped within files are not counted.
+The estimate does not know of values that crowd within a file, nor of columns that depend on each other within one. Where files share their
+bounds, the column is taken to have few values, which skip less. Row groups and pages skipped within files are not counted.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ class LayoutEstimator:
 
     @cached_property
     def _groups(self) -> list[tuple[npt.NDArray[np.intp], int]]:
-        """Return the files of each partition, and the number of files that a rewrite would leave of them: of the size that is
-        written, or, to be careful, of the largest that is there."""
+        """Return the files of each partition, and the number of files that a rewrite would leave of them: files of the size that compaction
+        writes, or of the largest present file if that is larger, so that the benefit is not overestimated."""
         groups, target = self.state.numbers("group"), TARGET_FILE_SIZE.of(self.state.metadata.properties)
         order = np.argsort(groups, kind="stable")
         members = np.split(order, np.flatnonzero(np.diff(groups[order])) + 1) if len(order) else []

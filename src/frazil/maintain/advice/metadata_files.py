@@ -1,4 +1,4 @@
-"""Find ailments of metadata: many manifests, manifests out of order, snapshots beyond retention, files left behind, old statistics."""
+"""Find metadata that needs maintenance: many or unsorted manifests, snapshots beyond retention, files left behind, old statistics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BYTES_PER_SECOND = 20e6
 
 
 def manifests(state: AilingTable) -> Finding | None:
-    """Find manifests that are far more than their size asks for, or that share partitions with many others."""
+    """Find manifests that are many more than the target size needs, or that share partitions with many others."""
     data = [m for m in state.manifests if is_data(m) and m.has_live_files]
     size, target = sum(m.manifest_length for m in data), MANIFEST_TARGET_SIZE.of(state.metadata.properties)
     wanted = max(1, math.ceil(size / target))
@@ -107,7 +107,7 @@ def table_stats(state: AilingTable) -> Finding | None:
     return Finding(
         "table_stats", f"Column statistics are old: {share:.0%} of the rows came or went since snapshot {file['snapshot-id']}.",
         {"changed_share": share, "columns": len(columns)}, state.file_bytes, minutes,
-        "planners that order joins by numbers of distinct values see those of today", 0.0,
+        "planners that order joins by numbers of distinct values see current numbers", 0.0,
         Cure("compute_table_stats", {"columns": columns} if columns else {}),
     )  # fmt: skip
 
@@ -122,7 +122,7 @@ def partition_stats(state: AilingTable) -> Finding | None:
     return Finding(
         "partition_stats", f"Partition statistics are {behind:,} snapshots old: {share:.0%} of the rows came or went since.",
         {"changed_share": share, "snapshots_behind": behind}, size, size / _BYTES_PER_SECOND / 60,
-        "planners see the partitions of today; only what came since is read", 0.0, Cure("compute_partition_stats"),
+        "planners see the current partitions; only manifests added since are read", 0.0, Cure("compute_partition_stats"),
     )  # fmt: skip
 
 

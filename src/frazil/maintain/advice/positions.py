@@ -69,7 +69,8 @@ class Axis:
         return float(value)
 
     def intervals(self, part: LoggedPart) -> list[Interval] | None:
-        """Return the numbers that a condition allows, as intervals with both ends; None: it does not tell, or is of another type."""
+        """Return the numbers that a condition allows, as closed intervals; None if it compares with no known constant, or with one of
+        another type."""
         if not part.has_values:
             return None
         try:

@@ -1,4 +1,4 @@
-"""Find out what ails a table, and recommend its maintenance, by reading metadata only."""
+"""Find the maintenance that a table needs, by reading its metadata only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from frazil.maintain.procedure import MaintainedTable
 
 
 def recommend(table: MaintainedTable) -> Findings:
-    """Return what ails the current snapshot, in the order of the cures: what makes further cures cheaper or needless comes first.
+    """Return the findings about the current snapshot, in the order of the cures: a cure that makes others cheaper or needless comes first.
 
     A finding is one only where the default options of its cure would do something. Reads table metadata and manifests, no data files, and
     lists no directory but that of the scan log, where this is switched on (`frazil.scan-log.enabled`).

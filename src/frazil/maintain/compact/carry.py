@@ -1,8 +1,8 @@
 """Find where rows of rewritten files stand in the new files, so that deletes that were committed meanwhile can be carried over.
 
-Nothing is stored for that while files are rewritten, except how many live rows each file had. Rows keep the order of a stable sort, so a
+Nothing is stored for that while files are rewritten, except how many live rows each file had. Rows are in the order of a stable sort, so a
 row's place in the new files is the number of rows before it: without a sort, those before it in the files; with one, those with lesser
-keys, which are counted in one pass over the key columns. It is only done for files that a concurrent delete has met.
+keys, which are counted in one pass over the key columns. Only files to which a concurrent delete applies are read for this.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _count(asked: _Sought, rows: pa.Table, directions: Sequence[tuple[str, str]]
     together = pa.concat_tables([asked.keys.select(names), rows.select(names)])
     order = pc.sort_indices(together, sort_keys=[*directions, (_ORDINAL, "ascending")]).to_numpy().astype(np.int64)
     is_sought = order < len(asked.keys)
-    asked.before[order[is_sought]] += np.cumsum(~is_sought)[is_sought]  # a row stands behind the copy of it that is looked for
+    asked.before[order[is_sought]] += np.cumsum(~is_sought)[is_sought]  # a row is sorted behind the sought copy of itself
 
 
 def _table(keys: SortKeys, rows: pa.RecordBatch) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Commit rewritten files: an action that is applied again to fresh metadata, and then carries over what other writers deleted meanwhile."""
+"""Commit rewritten files by an action that can be applied again to newer metadata; it then carries over the deletes of other writers."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class CompactFiles(SnapshotAction):
             raise ValidationException(text, hint=hint, table=metadata.location, files=missing)
         if gone != self.left_out:
             state = context.state(metadata)
-            state.new_data, state.filtered = None, {}  # made for other files
+            state.new_data, state.filtered = None, {}  # these were made for the files of all groups
             self.left_out.clear()
             self.left_out.update(gone)
         context.unneeded[context.action] = {f.file_path for n in gone for f in self.groups[n].added}
@@ -164,8 +164,8 @@ def _names(deletes: Sequence[DataFile]) -> set[tuple[str, int | None]]:
 
 @dataclass(frozen=True, kw_only=True)
 class RemoveIdleDeletes(SnapshotAction):
-    """Remove the delete files that apply to no data file of the branch any more (Java's removeDanglingDeleteFiles). Which ones they are is
-    found again at each attempt."""
+    """Remove the delete files that apply to no data file of the branch any more (Java's removeDanglingDeleteFiles). They are looked up
+    again at each attempt."""
 
     def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]:
         files = () if context.only_new else idle_deletes(metadata, self.branch, context.storage)

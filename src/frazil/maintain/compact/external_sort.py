@@ -1,4 +1,4 @@
-"""Sort a stream of rows in bounded memory: what does not fit goes to disk as sorted runs, which are merged range by range.
+"""Sort a stream of rows in bounded memory: rows that do not fit are spilled to disk as sorted runs, which are merged range by range.
 
 Ranges are chosen by a sample of the runs' keys such that the rows of one range fit in memory; rows that are equal in all keys form a range
 of their own, which needs no sorting. The order is that of a stable sort of all rows, whatever the memory.
@@ -108,7 +108,7 @@ def _merged(runs: Sequence[_Run], sorting: Sorting, memory: int, workers: int) -
     cuts = [_cuts(run, _splitters(runs, memory)) for run in runs]
     for n in range(len(cuts[0]) - 1):
         pieces = (run.read(c[n], c[n + 1]) for run, c in zip(runs, cuts, strict=True) if c[n] < c[n + 1])
-        if n % 2:  # all rows are equal in their keys, and stand in the order of the stream
+        if n % 2:  # all rows of this range have equal keys, and are in the order of the stream
             for piece in pieces:
                 yield from piece
         else:

@@ -43,7 +43,7 @@ class FileGroup:
 
 @dataclass(frozen=True, eq=False)
 class _Files:
-    """Hold what planning looks at, an array for each, one element per data file of the plan."""
+    """Hold the facts by which files are chosen: one array per fact, with one element per data file of the plan."""
 
     sizes: Numbers
     records: Numbers
@@ -72,7 +72,7 @@ class _Files:
         return cls(*(np.concatenate(columns) for columns in zip(*(parts or [empty]), strict=True)))
 
     def chosen(self, options: CompactionOptions) -> tuple[Flags, Flags]:
-        """Return which files are candidates, and which of them are so because of their deletes."""
+        """Return which files are candidates for a rewrite, and which of them are so because of their deletes."""
         ratio = np.minimum(self.deleted, self.records) / np.maximum(self.records, 1)
         deletes = ((self.deletes > 0) & (ratio >= options.delete_ratio)) | (self.deletes >= options.delete_files)
         size = (self.sizes < options.smallest) | (self.sizes > options.largest)
@@ -152,7 +152,7 @@ def paths_of(plan: Plan, groups: Sequence[FileGroup]) -> pa.Array:
 
 
 def own_deletes(plan: Plan, paths: pa.Array) -> set[tuple[str, int | None]]:
-    """Return path and offset of the delete files that apply to one of these files alone, and go with it."""
+    """Return path and offset of the delete files that apply to one of these files alone, and are removed with it."""
     index = next((g.deletes for g in plan.groups if isinstance(g.deletes, DeleteIndex)), None)
     if index is None or not len(paths):
         return set()

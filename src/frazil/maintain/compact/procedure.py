@@ -57,7 +57,7 @@ class RewriteDataFilesResult(ProcedureResult):
 
 @dataclass(frozen=True)
 class CompactionPlan:
-    """Hold what a compaction will do: groups of files, and how each is rewritten."""
+    """Hold the plan of a compaction: groups of files, and how they are rewritten."""
 
     table: MaintainedTable
     step: Step
@@ -78,8 +78,8 @@ class CompactionPlan:
         return self.step.head.sequence_number
 
     def context(self) -> CompactContext:
-        """Return what the tasks of one commit share. Its files carry an id of their own, so that the files of other commits stay when those
-        of this one are removed."""
+        """Return the context that the tasks of one commit share. The names of its files hold an id of their own, so that the files of other
+        commits stay when those of this commit are removed."""
         write = replace(self.step.write, operation_id=str(uuid.uuid4()), target_size=self.options.file_bytes)
         return CompactContext(self.step.read(self.plan), write, self.sorting)
 
@@ -93,7 +93,8 @@ class CompactionPlan:
         )  # fmt: skip
 
     def _obsolete(self) -> set[tuple[str, int | None]]:
-        """Find the delete files that go with the files they apply to, and with remove-dangling-deletes those that apply to none."""
+        """Find the delete files that are removed with the data files to which they apply and, with remove-dangling-deletes, those that
+        apply to none."""
         metadata, branch, storage = self.step.metadata, self.step.to.branch, self.step.storage
         gone = paths_of(self.plan, self.groups)
         found = own_deletes(self.plan, gone)
@@ -156,7 +157,7 @@ def rewrite_data_files(
 
 @dataclass
 class _Run:
-    """Carry out a plan, and count what was done."""
+    """Carry out a plan, and count the files and commits."""
 
     planned: CompactionPlan
     shown: Progress

@@ -33,9 +33,9 @@ _MOST_SORTED = 1900 << 20  # bytes of rows that are sorted at once: Arrow's text
 
 @dataclass(frozen=True)
 class CompactContext:
-    """Hold what the tasks of a compaction share; frozen and picklable. `read.projection`: all columns that are written (of a table with
-    row lineage its two columns, too, so that rows keep their ids); `write` has the same ones and no order. `sorting` None: rows keep
-    theirs. `sort_memory`: bytes of rows to sort at once; None: a part of the machine's memory."""
+    """Hold the settings that the tasks of a compaction share; frozen and picklable. `read.projection`: all columns that are written (of a
+    table with row lineage also the two columns of that, so that rows keep their ids); `write` has the same columns and no sort order.
+    `sorting` None: rows keep their order. `sort_memory`: bytes of rows to sort at once; None: a part of the machine's memory."""
 
     read: ReadContext
     write: WriteContext
@@ -67,7 +67,7 @@ class Rewritten:
 
 
 def rewrite_piece(context: CompactContext, piece: RewritePiece) -> Rewritten:
-    """Write the live rows of a piece to new files. These are durable; after an error none of them is left."""
+    """Write the live rows of a piece to new files. The files are durable; after an error none of them is left."""
     target, schema = placed(context.write), to_arrow_schema(context.write.schema)
     counts = [0] * len(piece.tasks)
 
@@ -103,7 +103,7 @@ def live_rows(tasks: Sequence[FileScanTask], context: ReadContext) -> Iterator[t
 
 
 def ranged(context: CompactContext, tasks: Sequence[FileScanTask]) -> Sorting:
-    """Return the sorting with all that it must know of the group's rows; a Hilbert curve reads its columns beforehand for that."""
+    """Return the sorting with the ranges of the group's values that a Hilbert curve needs, for which its columns are read beforehand."""
     sorting = context.sorting
     assert sorting is not None
     if not sorting.needs_ranges:
@@ -141,7 +141,7 @@ def _memory_of_machine() -> int:
 def _write_partition(
     batches: Iterable[pa.RecordBatch], target: WriteContext, partition: tuple[object, ...], workers: int
 ) -> list[DataFile]:
-    """Write rows that are all of one partition to files one after another; without grouping them again."""
+    """Write rows that are all of one partition to files, one after another, without grouping the rows again."""
     assert target.settings is not None  # reading them checks them before the first byte is written
     files = OutputFiles(target)
     with contextlib.ExitStack() as stack:

@@ -102,7 +102,7 @@ class SortKeys:
 
 
 def _differs(column: pa.Array) -> bool:
-    """Tell whether a column can tell rows apart; one whose values are all alike costs time when sorting."""
+    """Tell whether a column has more than one value; a column of one value only costs time when sorting."""
     if pa.types.is_boolean(column.type):
         return bool(pc.any(column).as_py()) and not pc.all(column).as_py()
     if pa.types.is_unsigned_integer(column.type):

@@ -1,4 +1,4 @@
-"""Add the Parquet files of a directory or of one of Spark's tables to a table, where they lie (Java's procedure add_files)."""
+"""Add the Parquet files of a directory or of one of Spark's tables to a table without moving them (Java's procedure add_files)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from frazil.storage import Storage
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class AddFilesResult(ProcedureResult):
-    """Hold the result of add_files: how many files came, into how many partitions."""
+    """Hold the result of add_files: the number of files that were added, and of the partitions that they are in."""
 
     added_files_count: int = 0
     changed_partition_count: int = 0
@@ -36,7 +36,7 @@ def add_files(
     ignore_missing_files: bool = False,
     dry_run: bool = False,
 ) -> AddFilesResult:
-    """Add the files that the filter leaves, in one snapshot. Only their footers are read, by `parallelism` threads (None: one per core)."""
+    """Add the files that match the filter, in one snapshot. Only footers are read, by `parallelism` threads (None: one per core)."""
     begun = time.monotonic()
     if parallelism is not None and parallelism < 1:
         raise InvalidInput("Parallelism should be larger than 0")

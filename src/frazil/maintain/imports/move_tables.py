@@ -1,7 +1,7 @@
 """Move tables from one catalog to another without copying data: the new one registers the metadata file, the old one drops its entry.
 
-No commit is lost: the old entry is renamed first, so that whoever still writes by the old name fails, and only then is the table's newest
-metadata file read and registered. A table is never under its name in both catalogs, whose writers would each go on from their own state.
+No commit is lost: the old entry is renamed first, so that writers that still use the old name fail, and only then is the table's newest
+metadata file read and registered. A table never has its name in both catalogs, since the writers of each would go on from their own state.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ def move_tables(source: CatalogBackend, target: CatalogBackend, tables: Sequence
     for backend, role in ((source, "from"), (target, "to")):
         if isinstance(backend, PathCatalog):
             text = f"Tables cannot be moved {role} path catalog {backend.name!r}: there a table is its directory."
-            raise Unsupported(text, hint="Catalogs of type sql, memory and rest can.")
+            raise Unsupported(text, hint="Use catalogs of type sql, memory or rest.")
     if source is target:
-        raise InvalidInput(f"Catalog {source.name!r} is the one that the tables are in.", hint="rename_table renames a table.")
+        raise InvalidInput(f"The tables are in catalog {source.name!r} already.", hint="rename_table renames a table within a catalog.")
     found, problems = _checked(source, target, tables, dry_run)
     if dry_run:
         return MoveTablesResult(tuple(found), True, tuple(problems))

@@ -1,4 +1,4 @@
-"""Make a table out of existing Parquet files: beside their owner (Java's procedure snapshot) or in its place (migrate)."""
+"""Create a table over existing Parquet files: beside the table that owns them (Java's procedure snapshot) or in its place (migrate)."""
 
 from __future__ import annotations
 

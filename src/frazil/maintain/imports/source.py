@@ -1,4 +1,4 @@
-"""List the Parquet files of a directory with Hive partition folders, or of a table of Spark's own, and find out their columns."""
+"""List the Parquet files of a directory with Hive partition folders, or of one of Spark's own tables, and find their columns."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class Source:
-    """Hold what files are taken from. `schema`: the columns where they are known (Spark's tables). `name`: the table's name in Spark, None
-    for a directory."""
+    """Hold the directory or table whose files are imported. `schema`: the columns where they are known (Spark's tables). `name`: the
+    table's name in Spark, None for a directory."""
 
     location: str
     files: tuple[SourceFile, ...]

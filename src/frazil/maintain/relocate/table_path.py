@@ -1,7 +1,7 @@
 """Rewrite the paths in a table's metadata into a staging directory, and list the files to copy (Java's procedure rewrite_table_path).
 
-Once the files of the list are copied to their new places, the table there is registered by its newest metadata file. The table itself stays
-as it is. With a start version only what came since is staged and listed, so that a copy can be kept up.
+Once the files of the list are copied to their new places, the copy is registered by its newest metadata file. The table itself stays as it
+is. With a start version, only files that were added since are staged and listed, so that a copy can be kept up to date.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class RewriteTablePathResult(ProcedureResult):
 
 @dataclass(frozen=True)
 class TablePathPlan:
-    """Hold what is to be staged.
+    """Hold the files to stage.
 
     `versions`: the metadata files after the start version, the newest first. `lists`: the manifests of the snapshots whose lists are
     rewritten. `manifests`: those to rewrite. `deletes`: the position delete files and vectors that these name. `start`: the metadata of the
@@ -101,7 +101,7 @@ def rewrite_table_path(
     create_file_list: bool = True,
     dry_run: bool = False,
 ) -> RewriteTablePathResult:
-    """Stage the metadata of a table as it is to be below `target_prefix`, and list the files to copy. Arguments are those of Java."""
+    """Stage a table's metadata with paths below `target_prefix`, and list the files to copy. The arguments are those of Java."""
     begun = time.monotonic()
     planned = plan_table_path(table, source_prefix, target_prefix, start_version, end_version, staging_location)
     result = RewriteTablePathResult(

@@ -1,4 +1,4 @@
-"""Count files, rows and deletes by partition, as Java Iceberg's partition statistics do: from all manifests, or from what came since."""
+"""Count files, rows and deletes by partition, as Java Iceberg's partition statistics do: from all manifests, or from the later ones."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class PartitionCounts:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Return what tells partitions apart: -0.0 and 0.0 are two values, all NaNs are one."""
+        """Return the key by which partitions are distinguished: -0.0 and 0.0 are two values, all NaNs are one."""
         return (self.spec_id, *(repr(v) if isinstance(v, float) else v for v in self.partition))
 
     def add(self, other: PartitionCounts) -> Self:
@@ -77,7 +77,7 @@ def count_partitions(
 ) -> list[PartitionCounts]:  # fmt: skip
     """Count the files of manifests by partition.
 
-    `added_only`: count what changed only, that is files that the manifests add, less those that they remove; else count all live files.
+    `added_only`: count only changes, that is, the files that the manifests add, less those that they remove; else count all live files.
     `on_manifest`: called after each manifest.
     """
     work = partial(_manifest, metadata=metadata, storage=storage, added_only=added_only, times=_times(metadata))

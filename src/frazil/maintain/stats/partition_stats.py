@@ -54,7 +54,7 @@ class PartitionStatsResult(ProcedureResult):
 
 @dataclass(frozen=True)
 class PartitionStatsPlan:
-    """Hold which manifests are to be read. `base`: the statistics file to go on from, None: all live files are counted."""
+    """Hold the manifests to read. `base`: the statistics file to which their counts are added; None: all live files are counted."""
 
     snapshot: Snapshot
     manifests: Sequence[ManifestFile]
@@ -107,8 +107,8 @@ def _from_all_manifests(table: MaintainedTable, snapshot: Snapshot) -> Partition
 def apply_partition_stats(
     table: MaintainedTable, planned: PartitionStatsPlan, result: PartitionStatsResult, callback: ProgressCallback | None = None
 ) -> PartitionStatsResult:
-    """Count, write the file and register it, unless the snapshot has one; a dry run only counts. A file that cannot be read is left aside:
-    all manifests are read then."""
+    """Count, write the file and register it, unless the snapshot has one; a dry run only counts. If the older statistics file cannot be
+    read, all manifests are read instead."""
     metadata = table.metadata
     if not result.dry_run and not planned.is_there:
         _ = table.writable  # raises before manifests are read

@@ -57,7 +57,7 @@ class TableStatsResult(ProcedureResult):
 
 @dataclass(frozen=True)
 class TableStatsPlan:
-    """Hold what is to be read: the files of a snapshot, and the columns with their paths of names."""
+    """Hold the files of a snapshot to read, and the columns with their paths of names."""
 
     snapshot: Snapshot
     scan: Plan

@@ -1,5 +1,5 @@
-"""Apply equality deletes as anti joins of Spark: on the key columns, null-safe where nulls can meet, with the sequence number where it
-decides.
+"""Apply equality deletes as anti joins of Spark: on the key columns, null-safe where both sides may hold nulls, and by sequence number
+where a delete may be older than some of the rows.
 
 Keys are compared in the widest type that a column ever had. Floats are compared as text, which tells -0.0 from 0.0 and has a single NaN.
 Parquet delete files are read by Spark's own scan, under column names that no file has, so that Spark pushes no filter into them by name;
@@ -43,8 +43,8 @@ COMPARABLE = (
     i.StringType, i.UUIDType, i.BinaryType, i.FixedType,
 )  # fmt: skip
 """Types of key columns that Spark can compare."""
-SEQUENCE, SCOPE = "__frazil_sequence_number", "__frazil_scope"  # columns of data rows: sequence number of the file, scope (its partition)
-_AGE, _PLACE = "__frazil_delete_sequence", "__frazil_delete_scope"  # the same of delete files
+SEQUENCE, SCOPE = "__frazil_sequence_number", "__frazil_scope"  # columns of data rows: the sequence number and partition of their file
+_AGE, _PLACE = "__frazil_delete_sequence", "__frazil_delete_scope"  # columns of deleted keys: those of their delete file
 BROADCAST = 64 * 1024 * 1024  # bytes of keys, as a hash table holds them, that are broadcast at most
 SORTED = 512 * 1024 * 1024  # above these bytes a sort-merge join is asked for, as Spark might choose a broadcast by the size of the files
 _PACK = 4 * 1024 * 1024  # bytes of delete files per task
@@ -68,7 +68,8 @@ def comparable(value: Column, have: i.IcebergType, wanted: i.IcebergType) -> Col
 
 
 def null_safe_only(relation: EqualityRelation, required: frozenset[int], storage: Storage) -> EqualityRelation:
-    """Return the relation with `nulls` only for columns where nulls can meet: not required, and not counted null-free by all footers.
+    """Return the relation with `nulls` only for columns in which a null may equal a null: those that are not required, and that the footers
+    of the delete files do not all count as free of nulls.
 
     Spark's fast hash table of longs takes plain equality only, so a null-safe comparison that is not needed slows the join down.
     """

@@ -60,14 +60,14 @@ def key_columns(plan: Plan) -> KeyColumns | None:
         if (key := tops.get(field_id)) is None or not isinstance(key.field_type, COMPARABLE):
             return None
         field = current.get(field_id, key)
-        if not _becomes(field.field_type, key.field_type):
+        if not _is_promoted(field.field_type, key.field_type):
             return None
         fields.append(field)
     return KeyColumns(tuple(fields), known)
 
 
-def _becomes(have: i.IcebergType, wanted: i.IcebergType) -> bool:
-    """Return whether a type is `wanted` or is promoted to it without loss."""
+def _is_promoted(have: i.IcebergType, wanted: i.IcebergType) -> bool:
+    """Tell whether a type is `wanted`, or Iceberg's type promotion leads from it to `wanted`."""
     if isinstance(have, i.DecimalType) and isinstance(wanted, i.DecimalType):
         return have.scale == wanted.scale and have.precision <= wanted.precision
     return have == wanted or any(isinstance(have, a) and isinstance(wanted, b) for a, b in _PROMOTIONS)

@@ -32,7 +32,8 @@ def failure(error: BaseException, directory: str) -> FrazilError | None:
 
 
 def storage_failure(text: str, directory: str) -> StorageError | None:
-    """Return the error of a disk or a store that the text of a Spark error contains, or None. `directory`: named if it has no path."""
+    """Return the error of a disk or a store that the text of a Spark error contains, or None. `directory`: the place to name where the
+    text names none."""
     if raised := _STORAGE_ERROR.search(text):
         file = _FILE.match(raised["message"])
         number = next((n for what, n in _ERROR_NUMBERS.items() if what in raised["message"]), None)

@@ -21,8 +21,8 @@ _PANDAS = "pandas"
 
 
 def without_pandas() -> None:
-    """Let pyarrow settle that there is no pandas, until pandas is imported. Does nothing where pandas is imported already, or where this
-    version of pyarrow cannot be told to look again."""
+    """Make pyarrow look for pandas now and not find it, until pandas is imported. Does nothing where pandas is imported already, or where
+    this version of pyarrow cannot be told to look again."""
     if _PANDAS in sys.modules or not hasattr(type(getattr(pa.lib, "_pandas_api", None)), "pd"):
         return
     finder = _PandasFinder()
@@ -44,11 +44,13 @@ class _PandasFinder(MetaPathFinder):
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(_PANDAS)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Told(spec.loader)
+            spec.loader = _LoaderThatTellsPyarrow(spec.loader)
         return spec
 
 
-class _Told(Loader):
+class _LoaderThatTellsPyarrow(Loader):
+    """Load pandas by its own loader, and have pyarrow look for pandas again as soon as the import has ended."""
+
     def __init__(self, loader: Loader):
         self._loader = loader
 

@@ -34,7 +34,7 @@ def frazil_version() -> str:
 
 
 def prepare() -> None:
-    """Keep Python's import caches of zip files in a worker from one task to the next, until a zip file changes.
+    """Prepare a worker's Python for a task: do without the import of pandas, and keep the import caches of zip files until one changes.
 
     PySpark 4.1 invalidates the import caches before each task. Up to Python 3.12 the directories of Spark's zip files on the path are then
     read again by Python code, which takes 0.2 s per task.
@@ -61,7 +61,7 @@ def _stamp(path: str) -> tuple[int, int] | None:
 
 
 def guarded(module: str, function: str, *arguments: Any) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return `module.function(*arguments, batches)` as a function for mapInArrow that first checks the worker's Frazil.
+    """Return `module.function(*arguments, batches)` as a function for mapInArrow that first checks which Frazil the worker has.
 
     The arguments are pickled here and unpickled after the check, since a worker without Frazil, or with another version, could not load
     them: it would fail with an error that says nothing of the reason. For the same reason the task imports Frazil only by name.

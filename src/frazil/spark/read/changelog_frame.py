@@ -145,7 +145,7 @@ def _without_carried_over(frame: DataFrame, wanted: Schema, options: ChangeOptio
         frame = frame.repartition(ordinal, _KEY)  # one shuffle for the windows over rows and over keys
     step = F.when(F.col(kind) == "INSERT", 1).otherwise(-1)
     in_time = Window.partitionBy(*equal_rows).orderBy(ordinal, kind)
-    number, level, lowest, highest = (f"__frazil_{x}" for x in ("number", "level", "lowest", "highest"))
+    number, level, lowest, highest = (f"__frazil_{column}" for column in ("number", "level", "lowest", "highest"))
     rows = frame.withColumn(number, F.row_number().over(in_time))
     so_far = Window.partitionBy(*equal_rows).orderBy(number).rowsBetween(Window.unboundedPreceding, Window.currentRow)
     rows = rows.withColumn(level, F.sum(step).over(so_far))
@@ -161,7 +161,7 @@ def _without_carried_over(frame: DataFrame, wanted: Schema, options: ChangeOptio
 
 def _with_updates(frame: DataFrame, kind: str, ordinal: str) -> DataFrame:
     """Mark as updates, per snapshot and key, as many deleted rows as inserted ones, in the order of their digests."""
-    place, deleted, inserted = (f"__frazil_{x}" for x in ("place", "went", "came"))
+    place, deleted, inserted = (f"__frazil_{column}" for column in ("place", "deleted", "inserted"))
     same_key = Window.partitionBy(ordinal, _KEY)
     rows = frame.withColumn(place, F.row_number().over(Window.partitionBy(ordinal, _KEY, kind).orderBy(_ROW)))
     rows = rows.withColumn(deleted, F.count(F.when(F.col(kind) == "DELETE", 1)).over(same_key))

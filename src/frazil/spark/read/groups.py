@@ -112,7 +112,7 @@ def _readable(
 ) -> Iterable[tuple[int, _Key]]:
     """Yield the places of those `possible` files that Spark's scan can read, each with the key of its group."""
     identity = {f.source_id for f in spec.fields if isinstance(f.transform, IdentityTransform)}
-    wanted_ids = {x.field_id for f in shape.fields for x in _with_members(f)}
+    wanted_ids = {member.field_id for f in shape.fields for member in _with_members(f)}
     constants, checked = identity & wanted_ids & plan.schema.by_id.keys(), identity & wanted_ids | shape.sensitive
     with_ids = list(possible)
     if mapping is not None:
@@ -126,7 +126,7 @@ def _readable(
             if paths[n] in changed:
                 continue
             root = schemas[paths[n]]
-            if any(x.field_id is not None for x in root.walk()):
+            if any(node.field_id is not None for node in root.walk()):
                 with_ids.append(n)
             elif (key := _by_name(root, shape, mapping, constants)) is not None:
                 yield n, key
@@ -142,6 +142,7 @@ def _readable(
 
 
 def _with_members(f: i.NestedField) -> Iterable[i.NestedField]:
+    """Yield a column and, if it is a struct, its fields at every depth."""
     yield f
     if isinstance(f.field_type, i.StructType):
         for member in f.field_type.fields:
@@ -163,7 +164,7 @@ def _by_name(root: ParquetNode, shape: Shape, mapping: NameMapping, constants: s
     names, absent = [], set()
     for f in shape.fields:
         mapped_names = mapped[f.field_id].names if f.field_id in mapped else ()
-        name = next((x for x in mapped_names if x in columns), None)
+        name = next((mapped_name for mapped_name in mapped_names if mapped_name in columns), None)
         if name is None:
             if f.field_id in constants:
                 absent.add(f.field_id)

@@ -366,9 +366,9 @@ def _facts(plan: Plan, table: pa.Table, group: ScanGroup, wanted: _Wanted) -> di
     for f in wanted.metadata_columns:
         match f.name:
             case "_partition" if isinstance(f.field_type, i.StructType):
-                types = {x.field_id: x.field_type for x in f.field_type.fields}
+                types = {member.field_id: member.field_type for member in f.field_type.fields}
                 values = lookup.partition_values(table, types.items())
-                ids_of_spec = {x.field_id for x in spec.fields}
+                ids_of_spec = {partition_field.field_id for partition_field in spec.fields}
                 facts |= {_partition_value(k): (v, types[k]) for k, v in values.items() if k in ids_of_spec}
             case "_row_id":
                 facts[_FIRST] = (_assigned(table.column("first_row_id")), i.LongType())

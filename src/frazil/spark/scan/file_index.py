@@ -52,7 +52,7 @@ class FileIndex:
         self._check(partition_filters)
         try:
             places = self._prune(filters_of(data_filters))
-        except Exception as e:  # a manifest cannot be read again, say: the query still returns the right rows if it reads all files
+        except Exception as e:  # for example, a manifest that can no longer be read: the query still returns the right rows from all files
             _LOG.warning("Filters prune no files of %s: %s", self._root, e)
             places = None
         return self._all if places is None or len(places) == len(self._paths) else self._listing(places)

@@ -27,8 +27,8 @@ class Narrowing:
     """Prune the files of one read, which may consist of several scans. The last answers are kept: the scans of a read get the same filters,
     and a DataFrame is often used more than once.
 
-    `on_run`: called when a query asks for its files, with its filters and the files that these leave (None: all). `indexes`: what Spark
-    asks for files.
+    `on_run`: called when a query asks for its files, with its filters and the files that these leave (None: all). `indexes`: the file
+    indexes of the read's scans, which Spark asks for files; none where Spark was given paths.
     """
 
     plan: Plan
@@ -51,9 +51,9 @@ class Narrowing:
             for f in filters:
                 with contextlib.suppress(FrazilError):  # a filter that cannot be bound prunes nothing; Spark still applies it to rows
                     bound.append(bind(f.predicate, schema, zone=f.zone))
-            together = conjunction(bound)
-            files = self._may_hold(together, schema)
-            self._tell(together, files)
+            row_filter = conjunction(bound)
+            files = self._may_hold(row_filter, schema)
+            self._report_run(row_filter, files)
             return None if files is None else [n for n, path in enumerate(paths) if path in files]
 
         return prune
@@ -65,8 +65,8 @@ class Narrowing:
             self._answers[row_filter] = may_hold(self.plan, row_filter, schema)
         return self._answers.get(row_filter)
 
-    def _tell(self, row_filter: Bound, files: frozenset[str] | None) -> None:
-        """Tell of a query, once for all its scans."""
+    def _report_run(self, row_filter: Bound, files: frozenset[str] | None) -> None:
+        """Call `on_run` once per query: each scan of a query asks for its files, within a moment and with the same filters."""
         now, last = time.monotonic(), self._runs.get(row_filter)
         if self.on_run is None or (last is not None and now - last < _SAME_QUERY_SECONDS):
             return

@@ -90,12 +90,12 @@ def _is_pushed_float(schema: Schema, field_id: int) -> bool:
 def history_is_complete(metadata: TableMetadata) -> bool:
     """Tell whether the metadata still lists every schema that files may have been written with: the ids of schemas and columns have no gap,
     and the oldest snapshot names its schema."""
-    known = {x.schema_id for x in metadata.schemas}
-    columns = {i for x in metadata.schemas for i in x.by_id}
+    schema_ids = {schema.schema_id for schema in metadata.schemas}
+    column_ids = {field_id for schema in metadata.schemas for field_id in schema.by_id}
     oldest = metadata.snapshots[0] if len(metadata.snapshots) else None
     return (
-        known == set(range(len(known)))
-        and columns >= set(range(1, metadata.last_column_id + 1))
+        schema_ids == set(range(len(schema_ids)))
+        and column_ids >= set(range(1, metadata.last_column_id + 1))
         and (oldest is None or oldest.schema_id is not None)
     )
 

@@ -1,7 +1,7 @@
-"""Bring the rows of a micro-batch together by key and reduce them in tasks of Spark, by the one rule of `stream.sink.reduce`.
+"""Shuffle the rows of a micro-batch by key and reduce them to the last row per key in Spark tasks, by the rule of `stream.sink.reduce`.
 
-The frame is evaluated once. Rows get their place in the frame before the shuffle, which loses it, so that the last row of a key is the one
-that came last in its partition of the source.
+The DataFrame of the batch is evaluated once. A shuffle does not keep the order of rows, so each row is numbered before it: the last row of
+a key is the one that came last in its partition of the source.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class FrameRows:
 
     @contextmanager
     def staged(self, how: Reduction, context: WriteContext) -> Iterator[MergeSource]:
-        # An id of its own: what an attempt of the commit has written is removed by the attempt's id.
+        # The folder has an id of its own: the files of a commit that has failed are found and removed by the commit's id.
         folder = folder_of(replace(context, operation_id=f"{context.options.named_for}{uuid.uuid4()}"))
         spark, storage = self.frame.sparkSession, context.storage
         _refuse_memory(context)
@@ -82,11 +82,11 @@ class FrameRows:
         try:
             with self._errors():
                 try:
-                    parts = self._run(how, "stage_part", StageWork(how, self._columns(), folder, storage))
+                    locations = self._run(how, "stage_part", StageWork(how, self.frame.schema, folder, storage))
                 except BaseException:
                     settle(spark)
                     raise
-            files = tuple(location for p in parts for location in p)
+            files = tuple(location for of_task in locations for location in of_task)
             source = open_source(SourceFiles(files, storage)) if files else MergeSource(pa.table({}))
             try:
                 yield source
@@ -101,39 +101,39 @@ class FrameRows:
         check_workers(spark)
         attempts = attempts_on(spark, context)
         with self._errors(), attempts.or_nothing():
-            parts = self._run(how, "write_part", WriteWork(how, self._columns(), context, tuple(ids), tuple(specs)))
-        made = ChangeFiles.together([p[0] for p in parts])
-        attempts.repeated = any(p[1] for p in parts)
-        attempts.keep(made.locations)
-        return made
+            reports = self._run(how, "write_part", WriteWork(how, self.frame.schema, context, tuple(ids), tuple(specs)))
+        files = ChangeFiles.together([files_of_task for files_of_task, _ in reports])
+        attempts.repeated = any(was_tried_again for _, was_tried_again in reports)
+        attempts.keep(files.locations)
+        return files
 
     def _errors(self) -> AbstractContextManager[None]:
         return nullcontext() if self.metadata is None else clear_errors(self.metadata)
 
-    def _columns(self) -> s.StructType:
-        return self.frame.schema
-
     def _run(self, how: Reduction, function: str, work: Any) -> list[Any]:
-        """Run a function in tasks over the rows of each key; return the tasks' reports, in the order of their parts."""
+        """Run a function of this module in Spark tasks, each of which gets all rows of its keys; return the tasks' reports in the order of
+        the tasks."""
         spark = self.frame.sparkSession
         names = [f"c{n}" for n in range(len(self.frame.columns))]  # names may hold dots, or differ in case only
-        at = {f.name: F.col(name) for f, name in zip(self.frame.schema.fields, names, strict=True)}
-        keys = [_hashed(at[name], f.field_type) for name, f in zip(how.key_names, how.keys.fields, strict=True)]
-        plain = shown_to_arrow(self.frame.toDF(*names))
-        rows = plain.withColumn(POSITION, F.monotonically_increasing_id()).repartition(parallelism(spark), *keys)
+        columns = {f.name: F.col(name) for f, name in zip(self.frame.schema.fields, names, strict=True)}
+        keys = [_shuffle_key(columns[name], f.field_type) for name, f in zip(how.key_names, how.keys.fields, strict=True)]
+        for_arrow = shown_to_arrow(self.frame.toDF(*names))
+        rows = for_arrow.withColumn(POSITION, F.monotonically_increasing_id()).repartition(parallelism(spark), *keys)
         job = rows.mapInArrow(guarded(__name__, function, work), _REPORT)
-        found = interruptible(spark, job.collect)
-        return [cloudpickle.loads(bytes(r["report"])) for r in sorted(found, key=lambda r: int(r["part"]))]
+        reports = interruptible(spark, job.collect)
+        return [cloudpickle.loads(bytes(r["report"])) for r in sorted(reports, key=lambda r: int(r["part"]))]
 
 
-def _hashed(column: Any, type_: Any) -> Any:
-    """Return the column by which rows are brought together: equal keys of the table are equal in it, in whatever way they are written."""
+def _shuffle_key(column: Any, type_: Any) -> Any:
+    """Return the column by which rows are shuffled. Keys that are equal in the table are equal in it: a uuid may be written with or without
+    hyphens, and in either case."""
     return F.lower(F.replace(column.cast("string"), F.lit("-"), F.lit(""))) if isinstance(type_, UUIDType) else column
 
 
 def _refuse_memory(context: WriteContext) -> None:
     if scheme_of(context.location) == "memory":
-        raise Unsupported("A table in memory: lives in this process; Spark's workers cannot write to it.", table=context.location)
+        text = "A table at a memory: location lives in this process, so Spark's workers cannot write to it."
+        raise Unsupported(text, hint="Keep the table in a catalog with a warehouse on a disk or an object store.", table=context.location)
 
 
 # The worker's side ---------------------------------------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ class WriteWork:
 
 
 def stage_part(work: StageWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write the last row of each key of one task to one file (none when there are no rows), and return one report."""
+    """Write the last row per key of one task to one Arrow file (none when there are no rows), and report its location."""
     part, attempt, _ = _task()
 
     def staged() -> list[str]:
@@ -174,29 +174,32 @@ def stage_part(work: StageWork, batches: Iterator[pa.RecordBatch]) -> Iterator[p
             writer.write_table(source, max_chunksize=1 << 17)
         return [location]
 
-    yield _report(part, _told(staged))
+    yield _report(part, _marked(staged))
 
 
 def write_part(work: WriteWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write the last row of each key of one task to files of the table, and return one report."""
+    """Write the last row per key of one task to files of the table, and report the files and whether the task was tried before."""
     part, attempt, again = _task()
     context = replace(work.context, partition_id=part, task_id=attempt, workers=1)
 
     def written() -> tuple[ChangeFiles, bool]:
         rows = _table(work.columns, batches)
-        made = write_changes(reduced(rows, work.how), work.how, context, work.ids, work.specs) if rows.num_rows else ChangeFiles()
-        return made, again
+        if not rows.num_rows:
+            return ChangeFiles(), again
+        return write_changes(reduced(rows, work.how), work.how, context, work.ids, work.specs), again
 
-    yield _report(part, _told(written))
+    yield _report(part, _marked(written))
 
 
 def _task() -> tuple[int, int, bool]:
+    """Return the number of this task's partition, the id of its attempt, and whether an earlier attempt failed."""
     task = TaskContext.get()
     return (task.partitionId(), task.taskAttemptId(), task.attemptNumber() > 0) if task is not None else (0, 0, False)
 
 
-def _told(work: Callable[[], Any]) -> Any:
-    """Mark errors about the rows so that the driver raises them as such (`native_write.clear_errors`)."""
+def _marked(work: Callable[[], Any]) -> Any:
+    """Return the result of a call. Its errors about the rows are marked, so that the driver raises InvalidInput for them and not Spark's
+    error (`native_write.clear_errors`)."""
     try:
         return work()
     except InvalidInput as e:

@@ -50,7 +50,10 @@ def write_stream_files(
         raise InvalidInput(f"on-rewind is fail or skip, not {on_rewind!r}.", option=_REWIND)
     others = {k: v for k, v in options.items() if k not in of_writer and k not in rewind}
     if unknown := [k for k in others if not is_partition_option(k)]:
-        hint = "There are compression, max-records-per-file, on-rewind and those of partition commit, sink.partition-commit.policy.kind …"
+        hint = (
+            "Options are compression, max-records-per-file, on-rewind and those of partition commit "
+            "(sink.partition-commit.policy.kind, …); docs/partition-commit.md lists them."
+        )
         raise InvalidInput(f"Unknown option of write_stream_files: {unknown[0]}.", hint=hint, option=unknown[0])
     chosen = partition_commit_options(others, policies)
     place = folder.folder_at(path, _columns(frame, partition_by))
@@ -66,7 +69,8 @@ def _columns(frame: DataFrame, partition_by: Sequence[str]) -> tuple[str, ...]:
     if missing := [n for n in names if n not in frame.columns]:
         raise InvalidInput(f"partition_by names {missing[0]}, which is no column.", hint=f"Columns: {', '.join(frame.columns)}.")
     if names and len(names) == len(frame.columns):
-        raise InvalidInput("partition_by names all columns: no column would be left for the files.")
+        hint = "Leave at least one column out of partition_by: values of partition columns stand in folder names only."
+        raise InvalidInput("partition_by names all columns: no column would be left for the files.", hint=hint)
     return names
 
 
@@ -74,14 +78,14 @@ def _check_watermark(frame: DataFrame, options: PartitionCommitOptions, columns:
     name = options.watermark_column
     if name is not None and (name not in frame.columns or name in columns):
         what = "is a partition column" if name in columns else "is no column"
-        hint = f"Name a column of times; there are: {', '.join(c for c in frame.columns if c not in columns)}."
+        hint = f"Name a column of timestamps or dates. Columns: {', '.join(c for c in frame.columns if c not in columns)}."
         raise InvalidInput(f"watermark-column: {name} {what}.", hint=hint, option="watermark-column")
     require_watermark(frame, options)
 
 
 @dataclass(frozen=True)
 class _FolderBatches:
-    """Write the batches of a query (the function for foreachBatch)."""
+    """Write the micro-batches of a query into folders; `write` is the function for foreachBatch."""
 
     frame: DataFrame
     commit: announce.FolderCommit
@@ -92,10 +96,12 @@ class _FolderBatches:
         place = self.commit.folder
         query_id = rows.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
         if not query_id:
-            raise InvalidInput("The id of the streaming query is not known.", hint="Start the writer that write_stream_files returns.")
+            text = "Spark does not give the id of the streaming query, without which a batch cannot be written exactly once."
+            raise InvalidInput(text, hint="Start the writer that write_stream_files returns.")
         watermark = batch_watermark(self.frame.sparkSession, query_id)
         if publish.is_published(place, query_id, batch_id, self.on_rewind):
-            rows.write.format("noop").mode("append").save()  # Spark learns the watermark from rows that it has seen only
+            # The rows are in their folders already, but Spark advances the watermark only over rows that it has read.
+            rows.write.format("noop").mode("append").save()
         else:
             self._publish(rows, query_id, batch_id, watermark)
         self.commit.commit_due(watermark)
@@ -119,11 +125,18 @@ class _FolderBatches:
 
 @contextmanager
 def _microseconds(spark: Any) -> Iterator[None]:
-    """Let Spark write timestamps of microseconds, not of the deprecated INT96, which have no statistics."""
+    """Let Spark write timestamps as microseconds inside the block: its default, INT96, is deprecated and has no statistics.
+
+    The setting is changed without the lock of `settings.temporarily`, under which the queries of a process would wait for each other's
+    batches. A query has a session of its own.
+    """
     key, wanted = _TIMESTAMPS
     before = spark.conf.get(key, None)
     spark.conf.set(key, wanted)
     try:
         yield
     finally:
-        spark.conf.set(key, before) if before is not None else spark.conf.unset(key)
+        if before is None:
+            spark.conf.unset(key)
+        else:
+            spark.conf.set(key, before)

@@ -1,4 +1,4 @@
-"""Start streaming queries that write plain folders: with a checkpoint, and with their last partitions committed when no data comes."""
+"""Start streaming queries that write plain folders: require a checkpoint, and commit due partitions also while no data arrives."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _CHECKPOINT = "spark.sql.streaming.checkpointLocation"
 
 
 class FilesStreamWriter(DataStreamWriter):  # type: ignore[misc]
-    """Start the query of `write_stream_files` (Spark's DataStreamWriter, which wants a checkpoint).
+    """Start the query of `write_stream_files`: Spark's DataStreamWriter, with the options that have a meaning here, and never without a
+    checkpoint.
 
     With `sink.partition-commit.end-input`, the partitions that are left are committed when a query with trigger availableNow or once has
     ended: before awaitTermination returns, at the latest.
@@ -28,7 +29,7 @@ class FilesStreamWriter(DataStreamWriter):  # type: ignore[misc]
         self._commit, self._has_checkpoint, self._ends = commit, False, False
 
     def option(self, key: str, value: Any) -> DataStreamWriter:
-        """Set Spark's checkpointLocation. Raises InvalidInput for any other option, which Spark would leave unheard here."""
+        """Set Spark's checkpointLocation. Raises InvalidInput for any other option, which Spark would ignore here."""
         if key.lower() != "checkpointlocation":
             hint = f"Give it to write_stream_files(…, **{{{key!r}: {value!r}}})."
             raise InvalidInput(f"{key} is not an option of the query.", hint=hint, option=key)
@@ -42,9 +43,10 @@ class FilesStreamWriter(DataStreamWriter):  # type: ignore[misc]
         return self
 
     def outputMode(self, outputMode: str) -> DataStreamWriter:
-        """Set Spark's output mode. Raises InvalidInput for any but append: the other modes send rows again, which would be doubled."""
+        """Set Spark's output mode. Raises InvalidInput for any but append: the other modes send a row more than once, and plain files would
+        hold it as often."""
         if outputMode.lower() != "append":
-            hint = "A table takes them: t.write_stream(frame, mode='complete') or 'upsert'."
+            hint = "An Iceberg table takes the other modes: t.write_stream(frame, mode='complete') or mode='upsert'."
             raise InvalidInput(f"write_stream_files takes output mode append, not {outputMode}.", hint=hint)
         return super().outputMode(outputMode)
 

@@ -23,7 +23,8 @@ from frazil.stream.sink.many_tables import ManyTablesSink, OnTables, TablePlaces
 
 @dataclass(frozen=True)
 class ManyTables:
-    """Hold what a caller typed about the tables of a stream. `engine_of`: the engine of a session. `shown`: told of each new state."""
+    """Hold the arguments of a caller about the tables of a stream. `engine_of`: returns the engine of a session. `shown`: called with each
+    new state of a table."""
 
     places: TablePlaces
     table_column: str
@@ -49,35 +50,36 @@ def start_many(writer: Any, frame: DataFrame, tables: ManyTables, given: SinkArg
         set_aside_table=tables.set_aside_table,
     )  # fmt: skip
     if tables.on_tables is not None and not callable(tables.on_tables):
-        raise InvalidInput(f"on_commit is a function of the batch's number and its TablesResult, not {tables.on_tables!r}.")
+        raise InvalidInput(f"on_commit is a function that takes the batch's number and its TablesResult, not {tables.on_tables!r}.")
     if tables.set_aside_table is not None:
         tables.places.parts(tables.set_aside_table)
-    at = _table_column(frame, tables.table_column)
+    position = _table_column(frame, tables.table_column)
     sink = ManyTablesSink(tables.places, checked, "", dict(given.snapshot_properties), tables.on_tables, tables.shown, given.case_sensitive)
-    return writer.outputMode(output).foreachBatch(_RoutedBatches(sink, at, tables.engine_of, frame.sparkSession)).start()
+    return writer.outputMode(output).foreachBatch(_RoutedBatches(sink, position, tables.engine_of, frame.sparkSession)).start()
 
 
 def _table_column(frame: DataFrame, name: str) -> int:
-    """Find the position of the column that names the tables. Raises InvalidInput where there is none, or where it holds no text."""
+    """Find the position of the column that names the tables. Raises InvalidInput if there is no such column, or if it is not of text."""
     schema = from_spark(frame.schema)
-    at = position_of(name, schema, is_case_sensitive(frame.sparkSession))
-    if at is None:
+    position = position_of(name, schema, is_case_sensitive(frame.sparkSession))
+    if position is None:
         raise InvalidInput(f"table_column names {name}, which is no column.", hint=f"Columns: {', '.join(frame.columns)}.")
-    if not isinstance(schema.fields[at].field_type, StringType):
-        raise InvalidInput(f"table_column: {name} is of type {schema.fields[at].field_type}, and names of tables are text.")
-    return at
+    if not isinstance(type_ := schema.fields[position].field_type, StringType):
+        raise InvalidInput(f"table_column: {name} is of type {type_}, and names of tables are text.", hint="Cast the column to string.")
+    return position
 
 
 class _RoutedBatches:
-    """Write the batches of a query (the function for foreachBatch)."""
+    """Write the micro-batches of a query, each row to the table that it names, as the function for foreachBatch. `position`: that of the
+    column with the names; `owner`: the session in which the query was defined."""
 
-    def __init__(self, sink: ManyTablesSink, at: int, engine_of: Callable[[Any], Engine], owner: Any):
-        self._sink, self._at, self._engine_of, self._owner = sink, at, engine_of, owner
+    def __init__(self, sink: ManyTablesSink, position: int, engine_of: Callable[[Any], Engine], owner: Any):
+        self._sink, self._position, self._engine_of, self._owner = sink, position, engine_of, owner
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         session: Any = frame.sparkSession
         self._sink = with_query(self._sink, query_id_of(session))
-        with adaptive(session, self._owner), split_frame(frame, self._at, self._engine_of(session)) as split:
+        with adaptive(session, self._owner), split_frame(frame, self._position, self._engine_of(session)) as split:
             result = self._sink.commit(batch_id, split)
-            if result.skipped:  # nothing was evaluated, but Spark learns watermark and state only from rows that it has seen
+            if result.skipped:  # no row was evaluated, but Spark advances watermark and state only over rows that it has read
                 frame.write.format("noop").mode("append").save()

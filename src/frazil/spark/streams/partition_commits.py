@@ -1,4 +1,5 @@
-"""Commit the partitions of streaming queries: the watermark of a batch, and announcements when a query is idle or its input has ended."""
+"""Commit the partitions of a streaming query: find the watermark of a batch, and commit due partitions also when the query is idle or its
+input has ended."""
 
 from __future__ import annotations
 
@@ -20,9 +21,9 @@ log = logging.getLogger(__name__)
 
 
 def batch_watermark(spark: Any, query_id: str) -> int | None:
-    """Find the watermark that the running batch of a query was planned with; None: it has none yet.
+    """Find the watermark with which the running batch of a query was planned, in milliseconds since 1970; None if it has none yet.
 
-    Where the JVM does not tell, the watermark of an earlier batch stands in, which is never ahead of it.
+    If the JVM does not give it, the watermark of an earlier batch is returned, which is never ahead of the batch's own.
     """
     query = spark.streams.get(query_id)
     if query is None:
@@ -40,7 +41,7 @@ def require_watermark(frame: DataFrame, options: PartitionCommitOptions) -> None
     """Check, before a query starts, that a stream has the watermark that partition commit needs. Raises InvalidInput."""
     if options.needs_watermark and not jvm.has_watermark(frame):
         text = "sink.partition-commit.trigger=partition-time needs a watermark, and the stream has none."
-        hint = "Call withWatermark on it, or give watermark-column (and watermark-delay)."
+        hint = "Call withWatermark on the streaming frame, or give the option watermark-column (and watermark-delay)."
         raise InvalidInput(text, hint=hint, option="sink.partition-commit.trigger")
 
 
@@ -49,13 +50,13 @@ def require_end(options: PartitionCommitOptions, ends: bool) -> None:
     if options.enabled and options.end_input and not ends:
         name = "sink.partition-commit.end-input"
         hint = "Give the query trigger(availableNow=True), or leave the option out."
-        raise InvalidInput(f"{name}=true needs a query that ends, and this one's trigger never ends.", hint=hint, option=name)
+        raise InvalidInput(f"{name}=true needs a query that ends, and this query's trigger never ends.", hint=hint, option=name)
 
 
 class PartitionListener(StreamingQueryListener):  # type: ignore[misc]
-    """Announce the due partitions of a query when it is idle, and those that are left when its input ends.
+    """Commit the due partitions of a query when it is idle, and those that are left when its input has ended.
 
-    `announce`: called with whether the input has ended. `ends`: whether it does when the query ends without an error and nobody stops it.
+    `announce`: commits partitions; called with True if the input has ended. `ends`: the query's trigger reads the input to its end.
     """
 
     def __init__(self, spark: Any, query_id: str, announce: Callable[[bool], object], ends: bool):
@@ -76,7 +77,8 @@ class PartitionListener(StreamingQueryListener):  # type: ignore[misc]
             self.over(failed=event.exception is not None)
 
     def over(self, failed: bool) -> None:
-        """Announce, once, what is left when the input of the query has ended. A query that was stopped has rows left to read."""
+        """Commit, once, the partitions that are left when the input of a query has ended. A query that failed or was stopped has rows left
+        to read, so its partitions are not complete."""
         with self._turn:
             first, self._over = not self._over, True
             if first and self._ends and not failed and not self._stopped:
@@ -95,8 +97,8 @@ class PartitionListener(StreamingQueryListener):  # type: ignore[misc]
 
 
 def announce_without_batches(spark: Any, query: StreamingQuery, announce: Callable[[bool], object], ends: bool) -> None:
-    """Announce the due partitions of a query also while it is idle and, if `ends`, those that are left when its input has ended: before
-    awaitTermination returns, at the latest. `announce` is called with whether the input has ended."""
+    """Commit the due partitions of a query also while it is idle and, if `ends`, those that are left when its input has ended: before
+    awaitTermination returns, at the latest. `announce` commits partitions; it is called with True if the input has ended."""
     listener = PartitionListener(spark, query.id, announce, ends)
     spark.streams.addListener(listener)
     if not ends:

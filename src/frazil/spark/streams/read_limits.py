@@ -1,4 +1,4 @@
-"""Translate Spark's limits of a micro-batch, which PySpark knows from 4.2 on, to ours."""
+"""Translate Spark's limits of a micro-batch (ReadLimit, which PySpark has from 4.2 on) to those of Frazil's options and back."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _MANY = 2**63 - 1
 
 
 def default_limit(limits: Limits) -> Any:
-    """Return a limit that tells Spark that the options bound a batch; Spark has none that joins several, so all of them apply whenever it
-    asks for a bounded batch."""
+    """Return a Spark limit that stands for the limits of the options. PySpark has no limit that combines several, so one of them is
+    returned, and `limits_of` applies all of them."""
     if not limits.any:
         return _limits.ReadAllAvailable()
     if limits.files is not None:
@@ -28,7 +28,7 @@ def default_limit(limits: Limits) -> Any:
 
 
 def limits_of(limit: Any, options: Limits) -> Limits:
-    """Return the limits of one batch: those of the options and Spark's; none where Spark wants all there is (trigger once)."""
+    """Return the limits of one batch: those of the options and Spark's own; no limit where Spark asks for all rows (trigger once)."""
     if limit is None or _limits is None:
         return options
     if isinstance(limit, _limits.ReadAllAvailable):

@@ -1,7 +1,7 @@
 """Write a stream through the Python data source, in sessions on which `frazil.install` was not called: rows as Arrow, one commit per batch.
 
-PySpark makes a new writer for the tasks of a batch, for its commit and for its end by an error, each in a process of its own. So what these
-must know of one another travels in the tasks' messages: the query, the batch, the id in the files' names, and the files.
+PySpark makes a new writer for the tasks of a batch, for its commit and for its abort, each in a process of its own. So the tasks' commit
+messages carry what the commit needs: the query, the batch, the id in the names of files, and the files.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _WHERE = ("path",)
 
 
 class BatchSource(Protocol):
-    """Provide what is needed of the data source's writer of batches (`door.datasource.SourceWriter`)."""
+    """Provide the parts of the data source's batch writer (`door.datasource.SourceWriter`) that a stream uses too."""
 
     @property
     def table(self) -> tuple[CatalogBackend, LoadedTable, str]: ...
@@ -52,38 +52,40 @@ class BatchSource(Protocol):
 
 
 def stream_options(options: Mapping[str, str], overwrite: bool) -> tuple[SinkOptions, dict[str, str]]:
-    """Split options into those of the sink and those of the writer of batches with the table's place. `overwrite`: output mode complete.
+    """Split options into those of the sink and those of the batch writer, which include where the table is. `overwrite`: the query has
+    output mode complete.
 
-    Raises Unsupported for what needs a prepared session.
+    Raises Unsupported for options that need a prepared session, and InvalidInput for a write mode that contradicts the output mode.
     """
     place = {k: v for k, v in options.items() if k.lower() in _WHERE or k.lower().startswith("catalog.")}
     given = {k: v for k, v in options.items() if k not in place and k.lower() not in _OF_SPARK}
     named = {k.lower().replace("_", "-") for k in given}
     sink = sink_options(given, mode="complete" if overwrite and not named & {"mode", "write-mode"} else None)
     if sink.keyed:
-        raise Unsupported(f"write-mode={sink.mode} needs a prepared session: rows are brought together by key there.", hint=_INSTALL)
+        text = f"write-mode={sink.mode} needs a prepared session, since rows are shuffled by key before they are written."
+        raise Unsupported(text, hint=_INSTALL)
     if overwrite != (sink.mode == "complete"):
         raise InvalidInput(
             f"write-mode={sink.mode} and Spark's output mode contradict each other.",
             hint="Output mode complete goes with write-mode=complete.",
         )
     if "max-continuous-empty-commits" in named:
-        told = "Option 'max-continuous-empty-commits' needs a prepared session: here each batch has a process of its own."
-        raise Unsupported(told, hint=_INSTALL)
+        text = "Option 'max-continuous-empty-commits' needs a prepared session: without one, each batch has a process of its own."
+        raise Unsupported(text, hint=_INSTALL)
     return sink, {**place, **{k: str(v) for k, v in sink.write.items()}}
 
 
 def check_mode(options: Mapping[str, str], overwrite: bool, metadata: TableMetadata) -> None:
-    """Raise Unsupported where the table, not an option, says that a stream upserts (`write.upsert.enabled`)."""
+    """Raise Unsupported where a property of the table, and no option, makes a stream upsert (`write.upsert.enabled`)."""
     if not overwrite and named_mode(options) is None and (mode := mode_of_table(options, metadata)) != "append":
-        told = f"The table property {UPSERT_ENABLED.name} says write-mode={mode}, which needs a prepared session."
-        raise Unsupported(told, hint=f"{_INSTALL} Or say write-mode=append.", table=metadata.location)
+        text = f"The table property {UPSERT_ENABLED.name} says write-mode={mode}, which needs a prepared session."
+        raise Unsupported(text, hint=f"{_INSTALL} Or give the option write-mode=append.", table=metadata.location)
 
 
 @dataclass
 class StreamWritten(WriterCommitMessage):
-    """Report what one task has written. `operation_id`: in the names of all files of this try of the batch. `again`: see
-    `stragglers.tried_again`."""
+    """Report what one task has written. `operation_id`: part of the names of all files that this attempt of the batch writes; `again`: the
+    task was tried more than once (`stragglers.tried_again`)."""
 
     query_id: str
     batch_id: int
@@ -104,37 +106,38 @@ class StreamSourceWriter(DataSourceStreamArrowWriter):
         query = task.getLocalProperty("sql.streaming.queryId") if task is not None else None
         batch = task.getLocalProperty("streaming.sql.batchId") if task is not None else None
         if not query or batch is None:
-            raise InvalidInput("Spark tells no id of the streaming query, without which a batch cannot be committed exactly once.")
+            raise InvalidInput("Spark does not give the id of the streaming query, without which a batch cannot be committed exactly once.")
         context = self._source.context
         context = replace(context, operation_id=f"{query}-{batch}-{context.operation_id}")
         files = self._source.files_of(iterator, context)
         return StreamWritten(query, int(batch), context.operation_id, context.schema.schema_id, files, tried_again())
 
     def commit(self, messages: list[Any], batchId: int) -> None:
-        told = [m for m in messages if isinstance(m, StreamWritten)]
-        if not told:
+        written = [m for m in messages if isinstance(m, StreamWritten)]
+        if not written:
             return
-        files = [f for m in told for f in m.files]
-        for operation in {m.operation_id for m in told}:
-            Attempts(self._operation(operation), repeated=any(m.again for m in told)).keep(f.file_path for f in files)
+        files = [f for m in written for f in m.files]
+        for operation_id in {m.operation_id for m in written}:
+            Attempts(self._operation(operation_id), repeated=any(m.again for m in written)).keep(f.file_path for f in files)
         backend, loaded, name = self._source.table
-        sink = StreamSink(backend, loaded, name, told[0].query_id, self._options, case_sensitive=False)
-        sink.commit_files(batchId, files, told[0].schema_id, self._source.engine)
+        sink = StreamSink(backend, loaded, name, written[0].query_id, self._options, case_sensitive=False)
+        sink.commit_files(batchId, files, written[0].schema_id, self._source.engine)
 
     def abort(self, messages: list[Any], batchId: int) -> None:
         """Remove the files of a batch whose tasks failed.
 
-        Spark calls this too when `commit` has raised, with every task's message. Then the commit has removed its files where it certainly
-        failed, and where its outcome is unknown, or it was applied after all, they must stay: nothing is done.
+        Spark also calls this, with the messages of all tasks, after `commit` has raised an error. Nothing is done then: a commit that has
+        certainly failed has removed its files itself, and the files of a commit that was applied, or may have been, must stay.
         """
-        told = [m for m in messages if isinstance(m, StreamWritten)]
-        if not told or len(told) == len(messages):
+        written = [m for m in messages if isinstance(m, StreamWritten)]
+        if not written or len(written) == len(messages):
             return
-        with contextlib.suppress(Exception):  # a table that cannot be looked at: every file stays
+        with contextlib.suppress(Exception):  # if the table cannot be loaded, every file stays
             loaded = self._source.table[1]
-            if already_done(loaded.metadata, Txn(told[0].query_id, batchId), self._source.branch) is None:
-                for operation in {m.operation_id for m in told}:
-                    Attempts(self._operation(operation), settle=lambda: LINGER).remove_all()
+            if already_done(loaded.metadata, Txn(written[0].query_id, batchId), self._source.branch) is None:
+                for operation_id in {m.operation_id for m in written}:
+                    Attempts(self._operation(operation_id), settle=lambda: LINGER).remove_all()
 
     def _operation(self, operation_id: str) -> WriteContext:
+        """Return the write context of one attempt of a batch, by whose id its files are found."""
         return replace(self._source.context, operation_id=operation_id)

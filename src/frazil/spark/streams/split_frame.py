@@ -1,4 +1,5 @@
-"""Split the DataFrame of a micro-batch by the table that each row names; Spark's cache keeps it, so that it is evaluated once."""
+"""Split the DataFrame of a micro-batch by the table that each row names. Spark's cache holds the rows, so that the batch is evaluated once
+and not once per table."""
 
 from __future__ import annotations
 
@@ -45,21 +46,22 @@ class SplitFrame:
 
     @cached_property
     def groups(self) -> Sequence[NamedRows]:
-        """Return the table names that the batch holds, by one Spark job, which also fills the cache."""
+        """Return the table names in the batch, each with its number of rows and the columns that hold a value in at least one of them. One
+        Spark job finds them, which also fills the cache."""
         width = len(self._frame.columns)
         filled = [F.max(F.col(_name(i)).isNotNull()).alias(f"filled{i}") for i in range(width)]
         counted = self._cached.groupBy(F.col(_name(self._at)).alias("name")).agg(F.count(F.lit(1)).alias("n"), *filled)
-        found = interruptible(self._frame.sparkSession, counted.collect)
-        return [NamedRows(r["name"], r["n"], frozenset(i for i in range(width) if r[f"filled{i}"])) for r in found]
+        rows_by_name = interruptible(self._frame.sparkSession, counted.collect)
+        return [NamedRows(r["name"], r["n"], frozenset(i for i in range(width) if r[f"filled{i}"])) for r in rows_by_name]
 
     def rows(self, names: Sequence[str], columns: Sequence[int], metadata: TableMetadata | None = None) -> BatchRows:
-        """Return the rows with these table names, with these columns."""
-        own = self._frame.columns
+        """Return the rows that name one of these tables. `columns`: the positions of the columns to return."""
+        column_names = self._frame.columns
         named = self._cached.where(F.col(_name(self._at)).isin(*names))
-        return FrameRows(named.select(*(F.col(_name(i)).alias(own[i]) for i in columns)), self._engine, metadata)
+        return FrameRows(named.select(*(F.col(_name(i)).alias(column_names[i]) for i in columns)), self._engine, metadata)
 
     def rejected(self, rejected: Rejected) -> BatchRows:
-        """Return the rows to set aside, with the columns of `stream.sink.split.SET_ASIDE`."""
+        """Return the rows that no table takes, with the columns of `stream.sink.split.SET_ASIDE`, among them the reason."""
         table = F.col(_name(self._at))
         reasons = {name: why for name, why in rejected.reasons.items() if name is not None}
         chosen, reason = F.lit(False), F.lit(None).cast("string")
@@ -78,7 +80,7 @@ class SplitFrame:
 
 @contextmanager
 def split_frame(frame: DataFrame, at: int, engine: Engine) -> Iterator[SplitFrame]:
-    """Keep a DataFrame in Spark's cache for the time of a block, and split it. `at`: the position of the table column."""
+    """Keep a DataFrame in Spark's cache inside the block, and split it. `at`: the position of the table column."""
     cached: Any = frame.toDF(*(_name(i) for i in range(len(frame.columns)))).persist()
     try:
         yield SplitFrame(frame, cached, at, engine)

@@ -1,6 +1,7 @@
-"""Make streaming DataFrames in sessions that know the table: its catalog's properties reach the query's processes pickled, not as options.
+"""Make streaming DataFrames over a table. The properties of its catalog reach the query's processes in a pickled class, not as options.
 
-Options of a data source are shown in plans, logs and Spark's UI; a pickled class is not. So each read registers a data source of its own.
+The properties may hold secrets. Spark shows the options of a data source in plans, logs and its UI, but not the class of a data source, so
+each read registers a data source of its own.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ def _source_of(spec: StreamSpec, name: str) -> type[DataSource]:
     given_name, pickled, columns = name, cloudpickle.dumps(spec), spec.spark_schema()
 
     class StreamedTable(DataSource):  # type: ignore[misc]
-        """Read one table as a stream. Pickled by value with all it knows: the process that makes it has nothing but this class."""
+        """Read one table as a stream. The class is pickled by value, with the description of the read in its closure, because the process
+        that calls it gets nothing else."""
 
         @classmethod
         def name(cls) -> str:

@@ -1,4 +1,4 @@
-"""Plan a streaming read in the long-lived process that Spark has for it: limits as Spark gives them, batches as Spark's partitions."""
+"""Plan the batches of a streaming read, in the Python process that Spark keeps for a query: their offsets, limits and partitions."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from frazil.stream.source.source import StreamSource
 
 
 class StreamPlanner:
-    """Plan one run of a query."""
+    """Plan the batches of one run of a query."""
 
     def __init__(self, spec: StreamSpec):
         self.spec = spec
         self.source = StreamSource(spec.table.loader(), spec.options, spec.schema)
 
     def default_limit(self) -> Any:
-        """Return Spark's limit that stands for those of the options."""
+        """Return the Spark limit that stands for the limits of the options."""
         return default_limit(self.spec.options.limits)
 
     def latest_offset(self, start: dict[str, Any] | None, limit: Any) -> dict[str, Any]:
@@ -31,14 +31,14 @@ class StreamPlanner:
         return self.source.latest_offset(start, limits_of(limit, self.spec.options.limits))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[StreamPartition]:
-        """Return the partitions of a batch, which are the same whenever they are asked for."""
+        """Return the partitions of a batch; they are the same at each call, also after a restart, so that a batch can be repeated."""
         planned = self.source.plan(start, end)
         if planned.changes is not None:
             context = cloudpickle.dumps(planned.change_read)
             return [StreamPartition(context, cloudpickle.dumps(tasks), True) for tasks in partitions_of(planned.changes)]
-        found: list[StreamPartition] = []
+        partitions: list[StreamPartition] = []
         for rows in planned.rows:
             context = cloudpickle.dumps(replace(rows.context, options=replace(rows.context.options, workers=1)))
             groups = packed(rows.tasks, planned.options.split, self.spec.parallelism)
-            found += [StreamPartition(context, cloudpickle.dumps(tasks)) for tasks in groups]
-        return found
+            partitions += [StreamPartition(context, cloudpickle.dumps(tasks)) for tasks in groups]
+        return partitions

@@ -1,8 +1,8 @@
-"""Read a table as a stream through PySpark's Python data source: the object that Spark talks to.
+"""Read a table as a stream through PySpark's Python data source: the DataSourceStreamReader that Spark calls.
 
-Spark makes it in three kinds of processes, one after the other before the first row: one that plans, one that only pickles `read`, and
-workers. What each does is in a module of its own, which is imported when it is first asked for, and this module imports nothing else of
-Frazil: that is most of the time before the first batch.
+Spark makes the reader in three kinds of processes, one after the other before the first row: one that plans, one that only pickles `read`,
+and workers. Imports take most of the time before the first batch, so this module imports nothing else of Frazil: planning and reading are
+modules of their own, each imported at the first call that needs it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _PLANNER, _READ = "frazil.spark.streams.stream_planner", "frazil.spark.streams.r
 
 
 class TableStreamReader(DataSourceStreamReader, AvailableNow):  # type: ignore[misc]
-    """Serve `spark.readStream.format("iceberg")`. `spec`: a pickled StreamSpec. Offsets are asked of one instance, which lives as long as
-    the query; tasks read with copies of another."""
+    """Serve `spark.readStream.format("iceberg")`. `spec`: a pickled StreamSpec. Spark asks one instance for offsets, which lives as long as
+    the query; tasks read with copies of another instance."""
 
     def __init__(self, spec: bytes, schema: Any):
         self._spec, self._schema = spec, schema

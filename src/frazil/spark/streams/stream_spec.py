@@ -1,4 +1,4 @@
-"""Describe a streaming read completely: table, options and the schema that the query starts with. It travels to the query's processes."""
+"""Describe a streaming read completely, so that it can be sent to a query's processes: table, options and the schema at the start."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from frazil.stream.source.plan_batch import TableState
 
 @dataclass(frozen=True)
 class StreamSpec:
-    """Hold what the processes of a query must know. `parallelism`: tasks that run at the same time, for which files are packed."""
+    """Hold what the processes of a query need. `schema`: the table's at the start of the query; `columns`: those of the rows that it reads;
+    `parallelism`: the number of tasks that run at the same time, over which files are distributed."""
 
     table: StreamTable
     options: StreamOptions
@@ -30,18 +31,19 @@ class StreamSpec:
 
     @classmethod
     def of(cls, table: StreamTable, loaded: LoadedTable, options: StreamOptions, parallelism: int = 8) -> StreamSpec:
-        """Describe the read of a table as it is now. Raises InvalidInput for columns, filters and branches that are not there, and
-        Unsupported for columns that the Python data source cannot hand over."""
+        """Describe the read of a table in its present state. Raises InvalidInput for columns, filters and branches that do not fit the
+        table, and Unsupported for columns that the Python data source cannot return."""
         schema = loaded.metadata.schema()
         order_of(options, schema)
         head_of(loaded.metadata, options.branch)
         state = TableState(loaded.metadata, loaded.storage, schema, options)
         state.check_filter()
         columns = state.projection()
-        if bad := [f.name for f in columns.fields if any(contains(c.field_type, VariantType) for c in children(f.field_type))]:
-            raise Unsupported(f"Columns {', '.join(bad)} hold variants inside, which the Python data source cannot hand over.")
+        if refused := [f.name for f in columns.fields if any(contains(c.field_type, VariantType) for c in children(f.field_type))]:
+            text = f"Columns {', '.join(refused)} hold variants inside other types, which the Python data source cannot return."
+            raise Unsupported(text, hint="Select other columns.")
         return cls(table, options, schema, columns, parallelism)
 
     def spark_schema(self, time: bool = True) -> s.StructType:
-        """Return the schema of the rows. `time`: whether the session has Spark's type for it."""
+        """Return the Spark schema of the rows. `time`: whether the session has Spark's TIME type switched on."""
         return to_spark(self.columns, time=time)

@@ -1,4 +1,4 @@
-"""Maintain the table that a streaming query writes to, after its batches' commits: the options `maintenance.…`."""
+"""Run maintenance of the table that a streaming query writes to, after the commits of its batches: the options `maintenance.…`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from frazil.stream.hooks import MicroBatch
 
 @dataclass
 class UpkeepHook:
-    """Run due maintenance after each batch. `engine`: the engine of the session that owns the query. `shown`: told of each new state."""
+    """Run due maintenance after each batch. `engine`: returns the engine of the session in which the query was defined. `shown`: called
+    with each new state of the table."""
 
     upkeep: Upkeep
     engine: Callable[[], Engine]
@@ -26,7 +27,7 @@ class UpkeepHook:
         return ()
 
     def committed(self, batch: MicroBatch, table: LoadedTable) -> None:
-        """Run what is due. A batch that is only staged (write-audit-publish) has not changed the branch."""
+        """Run due maintenance, except after a batch that is only staged (write-audit-publish), since it has not changed the branch."""
         if batch.wap_id is not None:
             return
         engine = self.engine()

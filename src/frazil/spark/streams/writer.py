@@ -1,6 +1,7 @@
-"""Start streaming writes into a table: each micro-batch is a DataFrame that the engine writes as any other, by Spark's own Parquet writer.
+"""Start streaming writes into a table: each micro-batch is a DataFrame, written like any other by Spark's own Parquet writer.
 
-The query's id and the batch's number come from Spark itself; both are the same when a batch is sent again after a restart.
+A batch is committed exactly once by the query's id and the batch's number. Spark gives both, and gives the same ones when it sends a batch
+again after a restart.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ _UNBOUNDED = "Unbounded data stream doesn't support overwrite operation."
 
 @dataclass(frozen=True)
 class SinkTable:
-    """Name the table that a stream goes to. `engine_of`: the engine of a session. `shown`: told of each new state."""
+    """Name the table that a stream is written to. `engine_of`: returns the engine of a session. `shown`: called with each new state of the
+    table."""
 
     backend: CatalogBackend | None
     loaded: LoadedTable
@@ -47,9 +49,9 @@ class SinkTable:
 
 @dataclass(frozen=True)
 class SinkArguments:
-    """Hold what a caller typed: the write mode, options of all kinds, and what only Python can say.
+    """Hold the arguments of a streaming write: the write mode, options by name, and callbacks, which only Python can give.
 
-    `policies`: functions of partition commit, run where `sink.partition-commit.policy.kind` lists `custom`. `ends`: the trigger ends the
+    `policies`: functions that partition commit calls where `sink.partition-commit.policy.kind` lists `custom`. `ends`: the trigger ends the
     query when its input is read (availableNow, once).
     """
 
@@ -74,9 +76,9 @@ def start(writer: Any, frame: DataFrame, table: SinkTable, given: SinkArguments)
     partition_commit, others = partition_commit_of(options_of_stream, given.policies)
     options = checked_options(others, table.loaded, mode=mode)
     if given.on_commit is not None and not callable(given.on_commit):
-        raise InvalidInput(f"on_commit is a function of the batch's number and its CommitResult, not {given.on_commit!r}.")
+        raise InvalidInput(f"on_commit is a function that takes the batch's number and its CommitResult, not {given.on_commit!r}.")
     hooks: tuple[BatchHook, ...] = (*given.hooks, *(() if partition_commit is None else (partition_commit,)))
-    if maintained is not None:  # last, so that what announces partitions does not wait for it
+    if maintained is not None:  # maintenance comes last, so that partition commit does not wait for it
         engine_of_owner = partial(table.engine_of, frame.sparkSession)
         hooks = (*hooks, UpkeepHook(upkeep(maintained, table.loaded.metadata), engine_of_owner, table.shown))
     sink = StreamSink(
@@ -86,19 +88,19 @@ def start(writer: Any, frame: DataFrame, table: SinkTable, given: SinkArguments)
     batches = BatchWriter(sink, table.engine_of, frame.sparkSession)
     if partition_commit is None:
         return writer.outputMode(output).foreachBatch(batches).start()
-    to = sink.where_to(table.engine_of(frame.sparkSession))
-    micro = MicroBatch("", -1, table.name, backend, to.branch, wap_id=to.wap_id)
-    partition_commit.check(table.loaded.metadata, micro)
+    target = sink.where_to(table.engine_of(frame.sparkSession))
+    no_batch = MicroBatch("", -1, table.name, backend, target.branch, wap_id=target.wap_id)
+    partition_commit.check(table.loaded.metadata, no_batch)
     require_watermark(frame, partition_commit.options)
     require_end(partition_commit.options, given.ends)
     query = writer.outputMode(output).foreachBatch(batches).start()
-    announce = partial(_announce, partition_commit, replace(micro, query_id=query.id), table.loaded, batches)
+    announce = partial(_commit_partitions, partition_commit, replace(no_batch, query_id=query.id), table.loaded, batches)
     announce_without_batches(frame.sparkSession, query, announce, given.ends and partition_commit.options.end_input)
     return query
 
 
-def _announce(partition_commit: PartitionCommit, batch: MicroBatch, table: LoadedTable, batches: BatchWriter, last: bool) -> None:
-    """Announce the due partitions of a query that has no batch now, by the query's own watermark: that of its last batch."""
+def _commit_partitions(partition_commit: PartitionCommit, batch: MicroBatch, table: LoadedTable, batches: BatchWriter, last: bool) -> None:
+    """Commit the due partitions of a query that has no batch now, by the watermark of its last batch. `last`: the input has ended."""
     if batches.watermark_ms is None and partition_commit.options.needs_watermark and not last:
         return  # the branch's watermark may be that of another query, which is ahead
     newest = batch.backend.load(table.identifier or (table.metadata.location,))
@@ -117,27 +119,28 @@ def check_frame(frame: DataFrame, name: str) -> None:
 
 
 def modes(output: str | None, mode: str | None, options: Mapping[str, Any], of_table: Callable[[], str]) -> tuple[str, str]:
-    """Choose Spark's output mode and the write mode. Each may be left to the other, and the write mode to the table (`of_table`). Raises
-    InvalidInput where they contradict."""
+    """Choose Spark's output mode and the write mode. Where one is not given it follows from the other; where neither is, the table's
+    properties give the write mode (`of_table`). Raises InvalidInput if the two contradict each other."""
     write = str(mode).lower() if mode is not None else named_mode(options)
     output = output.lower() if output is not None else None
     if write is None:
         write = "complete" if output == "complete" else of_table()
         if output == "update" and write == "append":
             raise InvalidInput(
-                "Output mode update sends changed rows, which an append would double.", hint="write-mode=upsert, with key-columns."
+                "Output mode update sends changed rows, which an append would double.", hint="Use write-mode=upsert, with key-columns."
             )
     if (write == "complete") != (output == "complete") and output is not None:
         hint = "write-mode=complete goes with .outputMode('complete'), which replaces all rows with each batch."
-        told = f"{_UNBOUNDED} " if write == "complete" else ""
-        raise InvalidInput(f"{told}Output mode {output} and write-mode={write} contradict each other.", hint=hint)
+        text_of_spark = f"{_UNBOUNDED} " if write == "complete" else ""
+        raise InvalidInput(f"{text_of_spark}Output mode {output} and write-mode={write} contradict each other.", hint=hint)
     if output == "update" and write == "append":
-        raise InvalidInput("Output mode update and write-mode=append contradict each other.", hint="write-mode=upsert, with key-columns.")
+        hint = "Use write-mode=upsert, with key-columns."
+        raise InvalidInput("Output mode update and write-mode=append contradict each other.", hint=hint)
     return output or ("complete" if write == "complete" else "append"), write
 
 
 def without_sparks(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of the sink: without Spark's own, and those that say where the table is."""
+    """Return the options of the sink: all but Spark's own and those that say where the table is."""
     return {
         k: v
         for k, v in options.items()
@@ -151,10 +154,11 @@ def ends(trigger: Mapping[str, Any]) -> bool:
 
 
 class BatchWriter:
-    """Write the batches of a query, as the function of foreachBatch. Spark sends a batch that it does not know to be done again, under the
-    same number.
+    """Write the micro-batches of a query, as the function for foreachBatch. If Spark does not know that a batch was done, it sends it again
+    under the same number.
 
-    `watermark_ms`: that of the query's last batch in this run, if a hook asks for it; None: it has had none.
+    `owner`: the session in which the query was defined. `watermark_ms`: that of the last batch in this run, if there is a hook; None before
+    the first batch.
     """
 
     def __init__(self, sink: StreamSink, engine_of: Callable[[Any], Engine], owner: Any):
@@ -172,24 +176,24 @@ class BatchWriter:
                 batch_id, FrameRows(frame, self._engine_of(session), self._sink.table.metadata), watermark_ms=watermark
             )
             self.watermark_ms = watermark
-            if result.skipped:  # its rows are there already, but Spark learns watermark and state only from rows that it has seen
+            if result.skipped:  # the table has these rows already, but Spark advances watermark and state only over rows that it has read
                 frame.write.format("noop").mode("append").save()
 
 
 def query_id_of(session: Any) -> str:
-    """Return the id of the query whose batch runs in this thread. Raises InvalidInput where Spark tells none."""
+    """Return the id of the query whose batch runs in this thread. Raises InvalidInput if Spark does not give it."""
     query_id = session.sparkContext.getLocalProperty(_QUERY)
     if not query_id:
-        raise InvalidInput("Spark tells no id of the streaming query, without which a batch cannot be committed exactly once.")
+        raise InvalidInput("Spark does not give the id of the streaming query, without which a batch cannot be committed exactly once.")
     return str(query_id)
 
 
 @contextmanager
 def adaptive(session: Any, owner: Any) -> Iterator[None]:
-    """Turn adaptive execution on for the time of a batch's write, as the owner's session has it.
+    """Set adaptive execution inside the block as in the session in which the query was defined (`owner`).
 
-    A stream's session has it off, for the stream's own plan. A batch's write is an ordinary query, which adaptive execution keeps from
-    writing a file for each task and partition. The stream's session belongs to the query alone.
+    Spark turns adaptive execution off in a streaming query's own session, for the plan of the stream. The write of a batch is an ordinary
+    query, and adaptive execution keeps it from writing one file per task and partition. No other query uses this session.
     """
     before, wanted = session.conf.get(_ADAPTIVE, None), str(owner.conf.get(_ADAPTIVE, "true"))
     session.conf.set(_ADAPTIVE, wanted)
@@ -203,20 +207,20 @@ def adaptive(session: Any, owner: Any) -> Iterator[None]:
 
 
 class TableStreamWriter:
-    """Provide the DataStreamWriter that `write_stream` returns. `begin`: starts the query, from Spark's own writer, the frame and what the
-    caller typed."""
+    """Provide the DataStreamWriter that `write_stream` returns. `begin`: starts the query, given Spark's own writer, the frame and the
+    caller's arguments."""
 
     def __init__(self, frame: DataFrame, name: str, given: SinkArguments, begin: Callable[[Any, DataFrame, SinkArguments], Any]):
         check_frame(frame, name)
         self._frame, self._given, self._begin = frame, given, begin
         own = frame.writeStream
-        self._own: Any = getattr(own, "own", own)  # of a prepared session, whose writers would look at the format
+        self._own: Any = getattr(own, "own", own)  # in a prepared session this is Frazil's writer, which has Spark's in `own`
         for key, value in given.options.items():
             if key.lower() in _CHECKPOINT and value is not None:
                 self._own = self._own.option("checkpointLocation", str(value))
 
     def option(self, key: str, value: Any) -> Self:
-        """Set an option of Spark's (checkpointLocation) or of the sink."""
+        """Set an option of the sink, or Spark's checkpointLocation."""
         if key.lower() in _CHECKPOINT:
             self._own = self._own.option("checkpointLocation", value)
         self._given = replace(self._given, options={**self._given.options, key: value})
@@ -241,11 +245,11 @@ class TableStreamWriter:
         return self
 
     def start(self, **options: Any) -> Any:
-        """Start the query: a StreamingQuery."""
+        """Start the query and return its StreamingQuery."""
         if options:
             self.options(**options)
         return self._begin(self._own, self._frame, self._given)
 
     def __getattr__(self, name: str) -> Any:
-        told = f"{name} is not for streams into a table."
-        raise NoSuchMethod(told, hint="option, options, outputMode, trigger, queryName and start are.")
+        hint = "Its methods are option, options, outputMode, trigger, queryName and start."
+        raise NoSuchMethod(f"The writer of a stream into a table has no method {name}.", hint=hint)

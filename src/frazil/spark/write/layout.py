@@ -119,10 +119,11 @@ def distribution_mode(spark: Any, context: WriteContext, properties: Mapping[str
 
 
 def advisory_size(spark: Any, context: WriteContext, properties: Mapping[str, str]) -> int:
-    """Return how many bytes of a shuffle make one task: what was asked for, else enough to fill a file of the target size.
+    """Return how many bytes of a shuffle make one task: the size that an option, a setting or a property gives, else enough bytes to fill a
+    file of the target size.
 
     The default is 384 MB (the session's advisory size, where that is larger), less where the target file size is below 128 MB. Raises
-    InvalidInput for what is no size.
+    InvalidInput for a text that is no size.
     """
     named = (
         ("Write option advisory-partition-size", context.options.advisory_partition_size),

@@ -52,7 +52,8 @@ def write(
         if field.source_id in context.schema.by_id:
             check_source(context.schema, field.source_id, field.transform)
     if options.asks_for("advisory_partition_size") and distribution_mode(spark, context, metadata.properties) == "none":
-        raise meaningless("advisory_partition_size", "where rows are not shuffled", "distribution-mode: hash (of partitions) or range.")
+        hint = "Shuffle them by distribution-mode: hash (of partitions) or range."
+        raise meaningless("advisory_partition_size", "where rows are not shuffled", hint)
     sensitive = is_case_sensitive(spark, case_sensitive)
     frame = conform(df, context.schema, options, case_sensitive=sensitive)
     check_workers(spark)
@@ -71,7 +72,7 @@ def _needs_rolling(spark: Any, context: WriteContext, metadata: TableMetadata) -
 
 
 def _raised(text: str) -> str | None:
-    """Return the message with which an expression made the job fail (`raise_error`), None where no expression of ours did."""
+    """Return the message with which an expression of Frazil made the job fail (`raise_error`), None where none did."""
     mark = "[USER_RAISED_EXCEPTION] " + INPUT
     at = text.find(mark)
     return None if at < 0 else re.split(r"\.? SQLSTATE", text[at + len(mark) :])[0].splitlines()[0]

@@ -1,7 +1,8 @@
-"""Move old done partitions out of the table property into immutable files, so that metadata stays small however long a stream runs.
+"""Move old records of committed partitions from the table property to immutable files, so that metadata stays small however long a stream
+runs.
 
-Files lie in `metadata/_partition_commits/`: clean-ups of orphan files pass over names that begin with an underscore. A file that is gone
-all the same costs the history that it held, with a warning, and nothing else: pending partitions are never archived.
+Files lie in `metadata/_partition_commits/`, since clean-ups of orphan files pass over names that begin with an underscore. If a file is
+lost nevertheless, a warning is logged and its partitions count as never committed. Pending partitions are never archived, so none is lost.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from frazil.stream.partitions.state import Archive, Done, PartitionState, decode
 
 log = logging.getLogger(__name__)
 MOST_DONE, KEPT = 512, 128
-MOST_ARCHIVES = 64  # that a reader keeps in memory
+MOST_ARCHIVES = 64  # archive files that a reader keeps in memory, at most
 _LOST = "The archive of partition commits %s is %s: the partitions that it held count as never committed."
 
 
@@ -37,7 +38,7 @@ class ArchiveReader:
     kept: dict[str, dict[Partition, Done]] = field(default_factory=dict)
 
     def find(self, partition: Partition, state: PartitionState, metadata: TableMetadata, storage: Storage) -> Done | None:
-        """Find the newest record of a partition in the archives of a state; None: it was never done, or nobody knows."""
+        """Find the newest record of a partition in the archives of a state; None: it was never done, or its archive is lost."""
         wanted = key(partition)
         for archive in reversed(state.archives):
             if archive.low <= wanted <= archive.high and (done := self._of(archive, metadata, storage).get(partition)) is not None:

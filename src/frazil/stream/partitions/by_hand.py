@@ -1,4 +1,4 @@
-"""Look at the partition commits of a table, and mark a partition done by hand."""
+"""List the partition commits of a table, and mark a partition as done by hand."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def mark_done(
     backend: CatalogBackend, table: LoadedTable, name: str, partition: Mapping[str, Any], branch: str,
     policies: Sequence[Callable[[Any], object]], options: Mapping[str, Any],
 ) -> LoadedTable:  # fmt: skip
-    """Announce a partition now, whatever its trigger would say, and record it as done; return the table's newest state.
+    """Announce a partition now, regardless of its trigger, and record it as done; return the table's newest state.
 
-    Raises InvalidInput for a partition that the table's spec cannot have, and what the first policy that fails raises.
+    Raises InvalidInput for a partition that the table's spec cannot have, and the error of the first policy that fails.
     """
     chosen = partition_commit_options(options, policies)
     metadata = table.metadata

@@ -1,4 +1,4 @@
-"""Take part in the commits of a stream's batches: record partitions with the rows, announce the due ones after the commit."""
+"""Take part in the commits of a stream's batches: record the written partitions with the rows, and announce due ones after the commit."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ log = logging.getLogger(__name__)
 Judged = Mapping[Partition, Pending | None]
 
 
-TIME = "(time)"  # stands for the name of a policy where the time of a pending partition cannot be told
-RECORD = "(record)"  # stands for the name of a policy where the commit failed that records announced partitions
+TIME = "(time)"  # in place of a policy's name: the time of a pending partition cannot be determined
+RECORD = "(record)"  # in place of a policy's name: the commit that records announced partitions failed
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class PolicyFailure:
 def partition_commit_of(
     options: Mapping[str, Any], policies: Sequence[Policy] = (), runner: Runner | None = None
 ) -> tuple[PartitionCommit | None, dict[str, Any]]:
-    """Make the hook of a streaming write from all its options, and return the options that are not partition commit's; None: no policy is
-    named. Raises InvalidInput, Unsupported."""
+    """Make the hook of a streaming write from all its options (None if they name no policy), and return it with the options that are not
+    about partition commit. Raises InvalidInput, Unsupported."""
     ours = {k: v for k, v in options.items() if is_partition_option(k)}
     chosen = partition_commit_options(ours, policies)
     check_for_table(chosen)
@@ -60,8 +60,8 @@ def partition_commit_of(
 class PartitionCommit:
     """Commit the partitions of a stream into a table (a `stream.hooks.BatchHook`).
 
-    `clock`: milliseconds now. `failures`: policies that failed after the last batch. `committed` may be called at any time, for instance
-    when a query is idle.
+    `clock`: returns the present time in milliseconds. `failures`: policies that failed after the last batch. `committed` may be called at
+    any time, for instance when a query is idle.
     """
 
     options: PartitionCommitOptions
@@ -78,7 +78,7 @@ class PartitionCommit:
         return (TrackPartitions(batch.branch, self.options, batch.watermark_ms, self.archives),)
 
     def check(self, metadata: TableMetadata, batch: MicroBatch) -> None:
-        """Raise InvalidInput where the table, or where the batch goes, leaves partition commit nothing to do."""
+        """Raise InvalidInput if partition commit has nothing to do: the table has no partitions, or the rows are only staged."""
         if batch.wap_id is not None:
             raise InvalidInput(
                 f"Partition commit contradicts the WAP id {batch.wap_id}: rows that are only staged under it are on no branch yet.",
@@ -123,15 +123,15 @@ class PartitionCommit:
     def _due(
         self, state: PartitionState, metadata: TableMetadata, watermark_ms: int | None, last: bool
     ) -> tuple[dict[Partition, Pending], tuple[PolicyFailure, ...]]:
-        """Find the partitions that are due, and those whose time cannot be told, as where an older spec lacks the pattern's fields: they
-        stay pending. The rows are committed, so that nothing may stop the query here."""
+        """Find the partitions that are due, and those whose time cannot be determined, for example because an older spec lacks the
+        pattern's fields: these stay pending. The rows are committed by now, so no error may stop the query here."""
         now, times, failures = self.clock(), TimeExtractor(self.options), list[PolicyFailure]()
 
         def time_ms(partition: Partition) -> int | None:
             fields = fields_of(metadata, partition.spec_id)
             try:
                 return times.time_ms(partition, fields)
-            except Exception as e:  # whatever a caller's extractor raises
+            except Exception as e:  # a caller's extractor may raise any error
                 if self.options.on_unparsable == "fail" or not isinstance(e, UnparsablePartition):
                     failures.append(PolicyFailure(path_of(partition, fields), TIME, e))
                     log.warning("A partition stays pending: %s", e, exc_info=not isinstance(e, UnparsablePartition))
@@ -149,7 +149,7 @@ def context_of(
     partition: Partition, state: PartitionState, table: LoadedTable, site: TableSite, options: PartitionCommitOptions,
     watermark_ms: int | None, archives: ArchiveReader,
 ) -> PartitionContext:  # fmt: skip
-    """Describe a partition to its policies."""
+    """Describe a complete partition to the policies that announce it."""
     metadata = table.metadata
     fields = fields_of(metadata, partition.spec_id)
     record = state.done.get(partition) or archives.find(partition, state, metadata, table.storage)
@@ -162,7 +162,7 @@ def context_of(
 
 
 def texts_of(partition: Partition, options: PartitionCommitOptions) -> tuple[str, ...]:
-    """Return the values as texts; a null is partition.default-name, as in Flink."""
+    """Return the values of a partition as texts; null becomes partition.default-name, as in Flink."""
     return tuple(options.default_name if v is None else v for v in partition.values)
 
 
@@ -173,14 +173,14 @@ def folder_of(metadata: TableMetadata, partition: Partition, fields: Fields) -> 
 
 
 def announce(contexts: Mapping[Partition, PartitionContext], chain: Chain) -> tuple[list[Partition], tuple[PolicyFailure, ...]]:
-    """Run the policies for each partition, in the order written; the first one that fails ends the chain of its partition. Returns the
-    partitions for which all went well, and the failures, which are in the log too."""
+    """Run the policies for each partition, in the order in which the options name them; the first one that fails ends the chain of its
+    partition. Returns the partitions for which all policies succeeded, and the failures, which are logged too."""
     announced, failures = [], []
     for partition, context in contexts.items():
         for kind, policy in chain:
             try:
                 policy(context)
-            except Exception as e:  # whatever a caller's function raises: the stream goes on, and the policy is tried again
+            except Exception as e:  # a caller's function may raise any error: the stream goes on, and the policy is tried again
                 path = _shown(context)
                 failures.append(PolicyFailure(path, kind, e))
                 log.exception("Policy %s failed for partition %s of %s; it is tried again at the next batch.", kind, path, context.table)

@@ -23,15 +23,15 @@ _OF_TIME = {"hour": r"(\d{4,})-(\d\d)-(\d\d)-(\d\d)", "day": r"(\d{4,})-(\d\d)-(
 
 
 class UnparsablePartition(FrazilError, ValueError):
-    """Report that the time of a partition cannot be told from its values."""
+    """Report that the time of a partition cannot be determined from its values."""
 
 
 @dataclass(frozen=True)
 class TimeExtractor:
     """Extract the times of partitions by the options partition.time-extractor.*.
 
-    Without a pattern, the time of a field with a transform (`hour`, else `day`, `month`, `year`) is the partition's; else the first field's
-    value is parsed, as in Flink.
+    Without a pattern, the time of a partition is that of its field with the transform `hour`, else `day`, `month` or `year`; without such a
+    field the first field's value is parsed, as in Flink.
     """
 
     options: PartitionCommitOptions
@@ -124,7 +124,7 @@ def _time_field(fields: Fields) -> int | None:
 
 
 def loaded(name: str, option: str, method: str, parameters: tuple[str, ...] = ()) -> Callable[..., Any]:
-    """Import `module:callable`. A class is made with the parameters; of it, and of other objects, `method` is taken if there is one."""
+    """Import `module:callable`. A class is instantiated with the parameters. An object that has the method `method` is called by it."""
     module, colon, path = name.partition(":")
     try:
         if not colon:

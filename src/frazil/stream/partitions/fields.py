@@ -1,4 +1,4 @@
-"""Describe partitions as partition commit sees them: the fields of a spec and the texts of their values, of tables and of directories."""
+"""Describe the partitions of tables and of directories for partition commit: the fields of a spec, and the texts of their values."""
 
 from __future__ import annotations
 

@@ -44,8 +44,8 @@ _REFUSED = {
 class PartitionCommitOptions:
     """Hold the options of partition commit. `policies`: kinds of policies in the order in which they run; none: no partition commit.
 
-    `custom`: what runs where `policies` says custom. `on_unparsable`: what becomes of a partition whose time cannot be told, `fail` or
-    `warn` (it is left out, with a warning). `merge_target`: bytes of the files that merge makes; None: the table's target file size.
+    `custom`: the functions to call where `policies` lists custom. `on_unparsable`: `fail`, or `warn` to leave out partitions whose time
+    cannot be determined, with a warning. `merge_target`: bytes of the files that merge makes; None: the table's target file size.
     `metastore_uri`, `metastore_table`: where the policy metastore adds partitions; the table as `database.table`.
     """
 
@@ -93,10 +93,10 @@ def is_partition_option(name: str) -> bool:
 
 
 def partition_commit_options(options: Mapping[str, Any], policies: Sequence[Callable[[Any], object]] = ()) -> PartitionCommitOptions:
-    """Parse the options of partition commit. `policies`: callables that run where the policy kind says custom.
+    """Parse the options of partition commit. `policies`: functions to call where the policy kind lists custom.
 
-    Raises InvalidInput for unknown, wrong or contradictory options, naming them and the fix, and Unsupported for options of Flink's that
-    mean nothing here.
+    Raises InvalidInput for unknown, wrong or contradictory options, and Unsupported for options of Flink that have no meaning here; both
+    name the option and what to write instead.
     """
     given = _by_name(options)
     for name, instead in _REFUSED.items():
@@ -147,7 +147,7 @@ def _by_name(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _kinds(given: Any, policies: Sequence[Any]) -> tuple[str, ...]:
-    """Parse the list of policies; callables alone mean custom."""
+    """Parse the list of policies; without one, functions of the caller mean custom."""
     name = _COMMIT + "policy.kind"
     if given is None:
         return (CUSTOM,) if policies else ()

@@ -36,7 +36,7 @@ def _micros(fraction: str | None) -> int:
 
 
 def java_parser(pattern: str, option: str) -> Parser:
-    """Make a parser for a DateTimeFormatter pattern with the letters y u M L d D H k h K m s S a, quotes and optional parts in brackets.
+    """Make a parser for a DateTimeFormatter pattern of the letters y u M L d D H k h K m s S a, quotes, and optional parts in brackets.
 
     A pattern without a time of day means midnight, as in Flink. The parser raises ValueError; this function raises InvalidInput, naming
     the option, for other letters and for a pattern that does not give a date.

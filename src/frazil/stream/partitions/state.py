@@ -1,7 +1,7 @@
-"""Keep which partitions are pending and which are done as state of the table: one table property per branch, in compact JSON.
+"""Keep the state of partition commit, which partitions are pending and which are done, in one table property per branch, as compact JSON.
 
 The property holds the pending partitions, the newest done ones, the watermark, and the names of archive files with older done partitions
-(see `archive`). Being a property, it survives expiry and rollback, and a commit sets it together with the rows that it tells of.
+(see `archive`). A property survives the expiry and rollback of snapshots, and a commit sets it together with the rows that it describes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Pending:
 
 @dataclass(frozen=True)
 class Done:
-    """Hold a partition that was committed, `times` times. `late_ms`: when the first data came after the last of them; None: none did."""
+    """Hold a partition that was committed, `times` times. `late_ms`: when the first data after the last commit came; None: none came."""
 
     committed_ms: int
     watermark_ms: int | None = None
@@ -56,7 +56,7 @@ class Archive:
 
 @dataclass(frozen=True)
 class PartitionState:
-    """Hold the partition commit's state of one branch. `done`: the newest ones, in the order of their commits."""
+    """Hold the state of partition commit of one branch. `done`: the newest done partitions, in the order of their commits."""
 
     pending: Mapping[Partition, Pending] = field(default_factory=dict)
     done: Mapping[Partition, Done] = field(default_factory=dict)
@@ -83,8 +83,8 @@ def state_of(metadata: TableMetadata, branch: str) -> PartitionState:
 def updates_to(state: PartitionState, metadata: TableMetadata, branch: str) -> Sequence[Update]:
     """Return the updates that store the state of a branch.
 
-    The branch is set to where it stands: a catalog that checks requirements only then refuses the state once another writer's commit, which
-    may have changed it, has moved the branch.
+    The updates also set the branch to its present snapshot. So a catalog that only checks requirements refuses the state after another
+    writer's commit, which may have changed it, has moved the branch.
     """
     head = metadata.refs.get(branch)
     if head is None and branch == "main" and metadata.current_snapshot_id is not None:
@@ -114,7 +114,7 @@ def encode_done(done: Mapping[Partition, Done]) -> list[Any]:
 
 
 def decode(found: Mapping[str, Any], where: str) -> PartitionState:
-    """Decode what `encode` made. Raises CorruptData naming the place for anything else."""
+    """Decode the state from the values that `encode` makes. Raises CorruptData, which names the place, for any other value."""
     if found.get("version") != VERSION:
         raise CorruptData(f"The state of partition commit in {where} has version {found.get('version')!r}; {VERSION} is known.")
     try:

@@ -47,7 +47,7 @@ class WrittenPartitions:
 def with_written(
     state: PartitionState, touched: WrittenPartitions, find: FindDone, now_ms: int, watermark_ms: int | None = None
 ) -> PartitionState:
-    """Return the state after a batch. Data, or a delete, in a done partition makes it pending again, and its record says since when."""
+    """Return the state after a batch. A done partition that gets data or loses rows becomes pending again; its record notes since when."""
     pending, done = dict(state.pending), dict(state.done)
     for partition in sorted(touched.data | touched.deletes, key=lambda p: (p.spec_id, [(v is not None, v or "") for v in p.values])):
         record = done.get(partition) or find(partition)
@@ -115,7 +115,7 @@ class TrackPartitions:
         return () if after == before else stored(after, self.branch)
 
     def _judgeable(self, touched: WrittenPartitions, metadata: TableMetadata) -> WrittenPartitions:
-        """Leave out the partitions whose time cannot be told, where the options say warn. Raises UnparsablePartition otherwise."""
+        """Leave out the partitions whose time cannot be determined if on-unparsable is warn. Raises UnparsablePartition otherwise."""
         if self.options.trigger != PARTITION_TIME:
             return touched
         times, wrong = TimeExtractor(self.options), set[Partition]()

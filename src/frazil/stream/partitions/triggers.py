@@ -11,7 +11,8 @@ from frazil.stream.partitions.state import Pending
 def is_due(
     options: PartitionCommitOptions, pending: Pending, now_ms: int, watermark_ms: int | None, time_ms: Callable[[], int | None]
 ) -> bool:
-    """Tell whether a partition is due. `time_ms`: its time, for partition-time only; None: it cannot be told, and is never due.
+    """Tell whether a partition is due. `time_ms`: its time, for partition-time only; None: the time cannot be determined, and the partition
+    is never due.
 
     process-time: at once without a delay, else after it, from when the partition was first seen. partition-time: the watermark is past the
     partition's time and the delay. idle: no data came for longer than the delay.

@@ -1,8 +1,8 @@
 """Commit the micro-batches of a streaming query, each exactly once.
 
-Doors: `batch.StreamSink`, and `many_tables.ManyTablesSink` for rows that name their table, which `split` brings together.
-`options` are checked before the query starts; `rows` is what an engine hands over of a batch, `reduce` keeps
-the last row of each key, `changes` stages them by write mode, `equality` writes equality deletes, `java_marks` knows what Java committed.
+Start at `batch.StreamSink`, or at `many_tables.ManyTablesSink` for rows that name their table, which `split` groups. `options`: checks the
+options before the query starts. `rows`: the protocol by which an engine hands over a batch. `reduce`: keeps the last row per key.
+`changes`: stages rows by write mode. `equality`: writes equality deletes. `java_marks`: finds the batches that Java's sink has committed.
 """
 
 __all__ = ["batch", "equality", "many_options", "many_tables", "options", "reduce", "rows", "split"]

@@ -1,9 +1,9 @@
 """Commit the micro-batches of a streaming query, each exactly once: one operation with the query's id and the batch's number as its txn.
 
 The mark is looked for inside each attempt of the commit, on the branch that is written, and set in the same swap as the rows
-(`commit.done_once`). So a batch that comes again after a crash, at whatever point it happened, finds itself there and adds nothing; the
-files that it has written again are removed. An unknown outcome is raised and keeps every file: Spark sends the batch again, and the mark
-decides.
+(`commit.done_once`). So when Spark sends a batch again after a crash, at whatever point it happened, the mark is found and the batch adds
+nothing; the files that were written again are removed. An unknown outcome is raised as an error and keeps every file: Spark sends the batch
+again, and the mark decides.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ StageOf = Callable[[WriteArguments, ExitStack], BatchStage | FilesStage]
 class StreamSink:
     """Commit the batches of one run of a query to one table. Not shared between queries.
 
-    `query_id`: stable over restarts from the same checkpoint; with the branch it names the mark. `on_commit`: called after every batch with
+    `query_id`: the same after restarts from one checkpoint; with the branch it names the mark. `on_commit`: called after every batch with
     its number and result, also for batches that held no rows and for those that were committed before (`result.skipped`).
     """
 
@@ -59,21 +59,22 @@ class StreamSink:
     _asked_java: bool = field(default=False, init=False)
 
     def where_to(self, engine: Engine) -> WrittenTo:
-        """Tell where batches go as things are now; the session of `engine` may name another branch than the options."""
+        """Return where batches are written in the present state of the table; the session of `engine` may name another branch than the
+        options do."""
         return where_to(self._arguments({}), self.table.metadata, engine)
 
     def commit(self, batch_id: int, rows: BatchRows, *, watermark_ms: int | None = None, last: bool = False) -> CommitResult:
         """Write and commit one batch, unless it is committed already.
 
-        Raises ValidationError when the batch comes after a later one (option on-rewind), CommitStateUnknownException when it cannot be told
-        whether it was committed.
+        Raises ValidationError when a later batch is committed already (option on-rewind), and CommitStateUnknownException when it is not
+        known whether the batch was committed.
         """
         named = f"{self.query_id}-{batch_id}-"
         return self._run(batch_id, lambda of, held: BatchStage(self.options, rows, of, held, named), watermark_ms, last)
 
     def commit_files(self, batch_id: int, files: Sequence[DataFile], schema_id: int, engine: Engine) -> CommitResult:
-        """Commit a batch whose rows are in data files already. `schema_id`: of the table's schema that they were written for. The files are
-        removed when the batch was committed before, or certainly failed."""
+        """Commit a batch whose rows are in data files already. `schema_id`: the schema of the table for which the files were written. The
+        files are removed when the batch was committed before, or its commit has certainly failed."""
         return self._run(batch_id, lambda of, _: FilesStage(self.options, files, schema_id, engine, of))
 
     def _run(self, batch_id: int, stage_of: StageOf, watermark_ms: int | None = None, last: bool = False) -> CommitResult:
@@ -117,7 +118,7 @@ class StreamSink:
     # --- one batch
 
     def _committed(self, micro: MicroBatch, stage: BatchStage | FilesStage) -> tuple[MicroBatch, CommitResult]:
-        """Commit a batch; return where it went in the end, and what became of it."""
+        """Commit a batch, again after conflicts where that helps; return the batch, with the branch that was written, and the result."""
         txn = Txn(self.query_id, micro.batch_id, self.options.on_rewind)
         check_table(self.options, self.table.metadata)
         left = COMMIT_RETRY.retries.of(self.table.metadata.properties)
@@ -136,8 +137,8 @@ class StreamSink:
                 micro = self._placed(micro, stage)
 
     def _helps_again(self, conflict: ValidationException, stage: BatchStage | FilesStage) -> bool:
-        """Tell whether the batch may be staged once more, on the newest state: rows that it had looked up were changed by others, or came
-        where its equality deletes do not reach."""
+        """Tell whether the batch may be staged once more, on the newest state: other writers have changed rows that it had looked up, or
+        have added rows in a partition spec that its equality deletes do not reach."""
         if not self.options.keyed:
             return False
         return self.options.strategy == LOOKUP or (isinstance(conflict, RowsOutOfReach) and stage.repeatable)
@@ -158,7 +159,7 @@ class StreamSink:
         return operation.result
 
     def _java(self, txn: Txn, branch: str) -> JavaMark | None:
-        """Find what Java's sink has committed of this query where Frazil's has committed nothing yet: a query that changed its sink."""
+        """Find the last batch of this query that Java's sink has committed, if Frazil's has committed none: the query has changed sinks."""
         metadata = self.table.metadata
         if self._asked_java or already_done(metadata, txn, branch) is not None:
             return None

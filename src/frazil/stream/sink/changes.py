@@ -35,8 +35,8 @@ from frazil.stream.sink.rows import BatchRows, check_columns
 class BatchStage:
     """Stage the rows of one batch, which are evaluated once, however often the commit is tried on a newer state of the table.
 
-    `held`: lives as long as the batch; in it lies the staged source of a look-up. `named_for`: begins the names' part of the operation, in
-    the names of files. `came`: whether the batch held any rows, known once it is staged.
+    `held`: the resources of the batch, among them the staged source of a look-up; closed when the batch ends. `named_for`: how the
+    operation's id begins in the names of files. `came`: whether the batch held any rows, known once it is staged.
     """
 
     def __init__(self, options: SinkOptions, rows: BatchRows, arguments: WriteArguments, held: ExitStack, named_for: str = ""):
@@ -146,7 +146,7 @@ class FilesStage:
         return where_to(self._arguments, metadata, self._engine)
 
     def __call__(self, operation: TableOperation) -> StagedWrite:
-        operation.written += [f.file_path for f in self._files]  # first, so that they go when the batch turns out to be done
+        operation.written += [f.file_path for f in self._files]  # first, so that they are removed if the batch is found to be done
         to = operation.target(self._arguments, self._engine)
         replaces = self._options.mode == "complete"
         self.came = bool(self._files) or (replaces and _holds_files(to))
@@ -165,8 +165,8 @@ def _holds_files(to: WriteTarget) -> bool:
 
 
 def _merge_by(how: Reduction, merge_schema: bool) -> Merge:
-    """Build the MERGE of a reduced batch: its keys are there once, null is a key, and a column tells which rows are removed. With
-    `merge_schema` columns and members of structs that the batch lacks stay as they are."""
+    """Build the MERGE of a reduced batch, in which each key occurs once, null is a key like any other, and a column tells which rows are
+    removed. With `merge_schema`, columns and members of structs that the batch lacks keep their values."""
     pairs = zip(how.keys.fields, how.key_names, strict=True)
     parts: list[Expression] = []
     for f, name in pairs:

@@ -1,7 +1,8 @@
-"""Write a reduced micro-batch as Flink does: new rows as data files, and one equality delete per key, which hits all older rows of it.
+"""Write a reduced micro-batch as Flink does: new rows as data files, and one equality delete per key, which deletes all older rows of the
+key.
 
 Data and deletes of a batch are committed as one snapshot and share its sequence number. An equality delete applies to older data only, so
-the batch's own rows stay; nothing that others commit meanwhile can contradict it, and a retry never looks at rows.
+the batch's own rows stay. No commit of another writer can contradict it, so a retry of the commit reads no rows.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _BATCH = 1 << 17
 
 @dataclass(frozen=True)
 class ChangeFiles:
-    """Hold the files of one writer, or of all. `upserts`: rows written; `removals`: keys that are only deleted."""
+    """Hold the files of one writer, or of all. `upserts`: the number of rows written; `removals`: that of keys that are only deleted."""
 
     data: tuple[DataFile, ...] = ()
     deletes: tuple[DataFile, ...] = ()
@@ -79,13 +80,14 @@ class DeletesReach:
         needed = specs_to_delete_in(metadata, context.storage, self.branch, self.specs[0], self.ids)
         if missing := sorted(set(needed) - set(self.specs)):
             told = f"Rows were added in partition spec {missing[0]} while a batch wrote its equality deletes, which do not reach them."
-            hint = "Start the query again: the batch comes again, and deletes in that spec too."
+            hint = "Start the query again: Spark then sends the batch again, and its equality deletes cover that spec too."
             raise RowsOutOfReach(told, hint=hint, table=metadata.location, specs=missing)
         return ()
 
 
 def write_changes(changes: Reduced, how: Reduction, context: WriteContext, ids: Sequence[int], specs: Sequence[int]) -> ChangeFiles:
-    """Write the rows that stay, and the keys of all; durable and complete, after an error none is left."""
+    """Write the remaining rows as data files, and the keys of all rows as equality deletes. The files are durable and complete; after an
+    error none is left."""
     rows = changes.written
     data: list[DataFile] = []
     deletes: list[DataFile] = []

@@ -1,4 +1,4 @@
-"""Find the batches that Java Iceberg's sink has committed of a query: it keeps the query and the batch in the summaries of snapshots."""
+"""Find the batches of a query that Java Iceberg's sink has committed: Java notes the query and the batch in the summaries of snapshots."""
 
 from __future__ import annotations
 

@@ -37,14 +37,14 @@ def many_options(
 ) -> ManyOptions:  # fmt: skip
     """Check the options of a stream into many tables. `given`: those of each table's writes.
 
-    Raises InvalidInput for values that are not valid and for options that contradict each other, Unsupported for those that one table has
-    and many have not.
+    Raises InvalidInput for values that are not valid and for options that contradict each other, and Unsupported for options that only a
+    stream into one table has.
     """
     if on_bad_table not in (FAIL_BAD, SET_ASIDE_BAD):
         raise InvalidInput(f"on_bad_table must be one of {FAIL_BAD}, {SET_ASIDE_BAD}, not {on_bad_table!r}.")
     if (on_bad_table == SET_ASIDE_BAD) != (set_aside_table is not None):
         raise InvalidInput(
-            "on_bad_table='set-aside' and set_aside_table go together.", hint="set_aside_table='db.rejected' names the table of such rows."
+            "on_bad_table='set-aside' and set_aside_table go together.", hint="Name the table of such rows: set_aside_table='db.rejected'."
         )
     if any(k.lower().replace("-", "_") == "merge_schema" for k in given):
         raise InvalidInput("merge-schema of a stream into many tables is the argument evolve.", hint="evolve=True adds columns.")
@@ -53,11 +53,11 @@ def many_options(
     if checked.mode == "complete":
         raise Unsupported(
             "write-mode=complete is not for many tables: those that a batch does not name would keep rows that are not in the result.",
-            hint="A stream for each table, or write-mode=upsert.",
+            hint="Start one stream per table, or use write-mode=upsert.",
         )
     if checked.on_rewind == "rewrite":
         raise Unsupported(
             "on-rewind=rewrite is not for many tables: the marks of tables without rows in a batch would stay ahead of it.",
-            hint="on-rewind=skip, or a new checkpoint folder.",
+            hint="Use on-rewind=skip, or a new checkpoint folder.",
         )
     return ManyOptions(table_column, mode, of_table, create, evolve, on_bad_table, set_aside_table, checked.on_rewind)

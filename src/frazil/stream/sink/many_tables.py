@@ -1,9 +1,9 @@
 """Commit the micro-batches of one streaming query to many tables, which the rows name in a column (Flink's dynamic sink).
 
-Each table gets one commit for each batch that has rows of it, with its own mark of the query and the batch (`stream.sink.batch`), so that a
-batch that comes again after a crash between two tables' commits goes to the tables that lack it, and to no other. Rows that no table takes
-stop the query, or are set aside: they go to a table of their own, in the last commit of the batch. The mark of that commit says that the
-whole batch is done; without it a table that was mended before a replay would get rows that were set aside as well.
+Each table gets one commit for each batch that has rows of it, with its own mark of the query and the batch (`stream.sink.batch`). So a
+batch that Spark sends again after a crash between two tables' commits is written to the tables that lack it, and to no other. Rows that no
+table takes stop the query, or are set aside: they are written to a table of their own, in the last commit of the batch. The mark of that
+commit says that the whole batch is done; without it, a table that was repaired before a replay would also get the rows set aside.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class TablePlaces(Protocol):
 
 @dataclass(frozen=True)
 class SetAside:
-    """Tell what was set aside of a batch: the name that the rows gave, why no table took them, and how many they are."""
+    """Report the rows of a batch that were set aside under one name: that name, the reason why no table took them, and their number."""
 
     table_name: str | None
     reason: str
@@ -68,7 +68,7 @@ class SetAside:
 
 @dataclass(frozen=True)
 class TablesResult:
-    """Tell what became of one micro-batch of a stream into many tables.
+    """Report the result of one micro-batch of a stream into many tables.
 
     `tables`: the result of each table's commit, by its full name. `set_aside`: rows that no table took. `skipped`: the batch was committed
     before as a whole.
@@ -84,7 +84,7 @@ OnTables = Callable[[int, TablesResult], object]
 
 @dataclass
 class ManyTablesSink:
-    """Commit the batches of one run of a query to the tables that rows name. `query_id`: stable over restarts from one checkpoint.
+    """Commit the batches of one run of a query to the tables that rows name. `query_id`: the same after restarts from one checkpoint.
     `on_commit`: called after every batch with its number and TablesResult."""
 
     places: TablePlaces
@@ -98,7 +98,8 @@ class ManyTablesSink:
     def commit(self, batch_id: int, split: SplitRows) -> TablesResult:
         """Write and commit one batch to all its tables. Where the whole batch was committed before, its rows are not evaluated.
 
-        Raises what a table refuses, unless bad tables are set aside; ValidationError for a batch that comes after a later one (on-rewind).
+        Raises the error of a table that does not take its rows, unless these are set aside, and ValidationError when a later batch is
+        committed already (on-rewind).
         """
         result = TablesResult(skipped=True) if self._was_set_aside(batch_id) else self._committed(batch_id, split)
         if self.on_commit is not None:
@@ -126,7 +127,7 @@ class ManyTablesSink:
         return TablesResult(done, tuple(aside))
 
     def _by_table(self, groups: Sequence[NamedRows]) -> tuple[dict[Identifier, list[NamedRows]], list[tuple[NamedRows, FrazilError]]]:
-        """Bring together the names that mean one table: it gets one commit for each batch, so that its mark is that of all its rows."""
+        """Group the names that mean the same table. A table gets one commit per batch, so that its mark is that of all its rows."""
         found: dict[Identifier, list[NamedRows]] = {}
         unnamed: list[tuple[NamedRows, FrazilError]] = []
         aside = None if self.options.set_aside_table is None else self.places.parts(self.options.set_aside_table)

@@ -1,7 +1,7 @@
 """Check the options of a streaming write before the query starts: write modes, keys, order, row kinds, rewinds, and the options of append.
 
-Names are Flink's and Spark's (`write-mode`, `key-columns`, `upsert-strategy`, …), with `_` for `-` as one likes. What is not an option of
-the stream itself is one of the write, and is checked there (`arrow.write.write_options`).
+Names are those of Flink and Spark (`write-mode`, `key-columns`, `upsert-strategy`, …); `_` may be written for `-`. Options that are not
+about the stream itself are passed on to the write, which checks them (`arrow.write.write_options`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NO_EFFECT = {  # of the options of a merge, those that equality deletes have no
 class SinkOptions:
     """Hold the checked options of one streaming write. `write`: options of the write itself, as the caller gave them.
 
-    `max_empty`: after so many batches without rows, one after the other, the next mark is set although no rows came.
+    `max_empty`: of so many consecutive batches without rows, the last one sets its mark nevertheless.
     """
 
     mode: str = "append"
@@ -69,8 +69,8 @@ class SinkOptions:
 def sink_options(given: Mapping[str, Any], *, mode: str | None = None) -> SinkOptions:
     """Check the options of a streaming write. `mode`: the write mode, if it is given apart from the options.
 
-    Raises InvalidInput for values that are not valid and for options that contradict each other, Unsupported for those of other products
-    that have no meaning here.
+    Raises InvalidInput for values that are not valid and for options that contradict each other, and Unsupported for options of other
+    engines that have no meaning here.
     """
     found, rest = _parted(given)
     modes = {str(m).lower() for m in (mode, found.pop("mode", None), found.pop("write_mode", None)) if m is not None}
@@ -98,7 +98,7 @@ def sink_options(given: Mapping[str, Any], *, mode: str | None = None) -> SinkOp
 
 
 def named_mode(given: Mapping[str, Any]) -> str | None:
-    """Find the write mode that the options name; None: they leave it to the table."""
+    """Find the write mode that the options name; None if they leave the choice to the table."""
     return next((str(v).lower() for k, v in given.items() if k.lower().replace("-", "_") in ("write_mode", "mode") and v), None)
 
 

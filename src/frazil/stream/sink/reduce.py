@@ -1,6 +1,6 @@
-"""Reduce the rows of a micro-batch to the last one of each key, by an order column and by position: the one rule for upsert and CDC.
+"""Reduce the rows of a micro-batch to the last row per key, by an order column and by position, for upsert and CDC.
 
-Every door comes here: frames of Arrow as a whole, frames of Spark task by task, after rows with equal keys were brought together.
+Every engine uses this code: Arrow frames are reduced as a whole, Spark frames task by task after a shuffle by key.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _REMOVES: Mapping[str, bool] = {
 
 @dataclass(frozen=True)
 class Reduction:
-    """Say how the rows of a frame are reduced; frozen and picklable. Names are the frame's own.
+    """Describe how the rows of a frame are reduced; frozen and picklable. Names are those of the frame's columns.
 
     `keys`: the key columns as the table has them, in the order of `key_names`. `order`: the column by which rows of a key follow one
     another; among equal values, and without the column, the position in the frame decides. `op`: the column with the kinds of rows; None:

@@ -1,4 +1,4 @@
-"""Hand over the rows of one micro-batch: the protocol that each engine implements, and the one for frames of this process."""
+"""Hand over the rows of one micro-batch: the protocol that each engine implements, and its implementation for Arrow in this process."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class BatchRows(Protocol):
 
     @property
     def repeatable(self) -> bool:
-        """Tell whether `written` may be called again, which evaluates no row again."""
+        """Tell whether `written` may be called again without evaluating the rows again."""
 
     def runner(self, metadata: TableMetadata, storage: Storage) -> tuple[Engine, Runner]:
         """Return the engine and the runner that look for the keys in the table's files."""
 
     def staged(self, how: Reduction, context: WriteContext) -> AbstractContextManager[MergeSource]:
-        """Stage the last row of each key where all tasks can read them (see `Reduced.source`); gone at the end."""
+        """Stage the last row per key in files that all tasks can read (see `Reduced.source`); they are removed at the end of the block."""
 
     def written(self, how: Reduction, context: WriteContext, ids: Sequence[int], specs: Sequence[int]) -> ChangeFiles:
         """Write the last row of each key as data files and equality deletes (see `equality.write_changes`); after an error none is left."""

@@ -1,4 +1,4 @@
-"""Split the rows of a micro-batch by the table that each row names: the protocol that each engine implements, and the one for Arrow."""
+"""Split the rows of a micro-batch by the table that each row names: the protocol for engines, and its implementation for Arrow."""
 
 from __future__ import annotations
 

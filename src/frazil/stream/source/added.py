@@ -1,7 +1,7 @@
 """List the data files that snapshots added: how many, how large, and in which manifests.
 
-One manifest list usually tells of many snapshots: manifests never change, so one that the newest list still names is read by no older
-list. What a snapshot added is taken from there when the counts agree with its summary, else from its own list.
+One manifest list usually suffices for many snapshots: manifests never change, so the newest list still names most manifests that earlier
+snapshots added. If the counts found there agree with a snapshot's summary they are used, else the snapshot's own list is read.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Added:
-    """Hold what a snapshot added: numbers of files and rows (None: no manifest list tells), and the manifests that list the files."""
+    """Hold what a snapshot added: the numbers of files and rows (None: not known from a manifest list), and the manifests that list the
+    files."""
 
     snapshot: Snapshot
     files: int
@@ -34,12 +35,12 @@ class Added:
 
     @property
     def bytes(self) -> int | None:
-        """Return the bytes of the files by the summary; None: it does not say."""
+        """Return the bytes of the files according to the summary; None if it lacks them."""
         return counted(self.snapshot, "added-files-size")
 
 
 class AddedFiles:
-    """Look up what snapshots added. `newest`: the snapshot whose manifest list is asked first."""
+    """Look up the files that snapshots added. `newest`: the snapshot whose manifest list is read first."""
 
     def __init__(self, metadata: TableMetadata, storage: Storage, newest: Snapshot | None):
         self.metadata, self.storage, self._newest = metadata, storage, newest

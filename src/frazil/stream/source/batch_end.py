@@ -1,4 +1,4 @@
-"""Choose where the next micro-batch ends: as far as its limits on files, rows, bytes and snapshots go.
+"""Choose where the next micro-batch ends, by its limits on files, rows, bytes and snapshots.
 
 A batch ends within a snapshot when the snapshot has more files than the batch may take; its offset then holds how many were read.
 """
@@ -24,7 +24,7 @@ PASSED, READ, REFUSED = "passed", "read", "refused"
 
 @dataclass
 class Budget:
-    """Count what a batch may still take. The first file is taken whatever its rows and bytes, so that a stream cannot come to a halt."""
+    """Count what a batch may still read. The first file is read whatever its rows and bytes, so that a stream cannot come to a halt."""
 
     limits: Limits
     files: int = 0
@@ -75,7 +75,8 @@ class Budget:
 
 
 def treatment(snapshot: Snapshot, options: StreamOptions) -> str:
-    """Tell whether a snapshot's files are READ, it is PASSED over, or REFUSED. Compaction changes no rows and is always passed over."""
+    """Return READ, PASSED or REFUSED: a snapshot's files are read, it is passed over, or it is an error. Compaction changes no rows and is
+    always passed over."""
     operation = snapshot.operation
     if operation == "append":
         return READ

@@ -38,7 +38,7 @@ class FileOrder:
         return self.field_id is not None
 
     def key(self, task: FileScanTask) -> float:
-        """Return what a file is ordered by. Raises CorruptData for a file without a lower bound of the watermark column."""
+        """Return the value by which a file is ordered. Raises CorruptData for a file without a lower bound of the watermark column."""
         if self.field_id is None or self.type is None:
             return task.data_sequence_number or 0
         bound = (task.file.lower_bounds or {}).get(self.field_id)

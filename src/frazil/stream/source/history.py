@@ -1,4 +1,4 @@
-"""Find what came after a position: the snapshots between it and the head of a branch, or that the position is lost.
+"""Find the snapshots between a position and the head of a branch, or find that the position is lost.
 
 A position is lost when its snapshot is no ancestor of the head: it has expired, or the branch was rolled back or replaced.
 """
@@ -29,7 +29,7 @@ def head_of(metadata: TableMetadata, branch: str) -> Snapshot | None:
 
 @dataclass
 class StreamHistory:
-    """Walk from a head to its ancestors, as far as is asked for; what was walked is kept, newest first.
+    """Walk from a head to its ancestors, as far as is asked for; the snapshots that were passed are kept, newest first.
 
     `files`, `rows`: what the snapshots before each place of the walk added, by their summaries.
     """
@@ -55,7 +55,7 @@ class StreamHistory:
         return self.walked[-1] if self.walked else None
 
     def after(self, position: Position) -> int | Lost:
-        """Return how many snapshots are to be read or passed over, the one that is half read among them; or why nobody can tell."""
+        """Return how many snapshots are to be read or passed over, including one that is partly read; or why the position is lost."""
         if self.head is None:
             return 0 if position.snapshot_id == NO_SNAPSHOT else Lost.ROLLED_BACK
         if position.snapshot_id == NO_SNAPSHOT:

@@ -42,8 +42,8 @@ class Position:
 
 @dataclass(frozen=True)
 class Offset:
-    """Hold a position in the table of this uuid; `began`: where the batch that ends here starts, where that is not where the one before
-    ended (the first batch, and one after a reset)."""
+    """Hold a position in the table of this uuid. `began`: where the batch that ends here starts, if that is not the end of the batch before
+    (for the first batch, and after a reset)."""
 
     table_uuid: str
     position: Position
@@ -61,7 +61,8 @@ def start_offset() -> dict[str, Any]:
 
 
 def parse_offset(value: Mapping[str, Any]) -> Offset | None:
-    """Parse an offset; None: that of a query that has read nothing. Raises CorruptData for what no Frazil of this format wrote."""
+    """Parse an offset; None for the offset of a query that has read nothing. Raises CorruptData for a text that is no offset of this format
+    version."""
     if not isinstance(value, Mapping) or value.get("version") != VERSION:
         told = value.get("version") if isinstance(value, Mapping) else None
         hint = "Start with a new checkpoint directory, or with the version of Frazil that wrote this one."

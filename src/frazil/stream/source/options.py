@@ -1,6 +1,6 @@
 """Parse the options of a streaming read: Flink's, Java's and Frazil's names, checked against each other.
 
-Options that contradict each other, that mean nothing, or that nobody knows are refused by name, with what to write instead.
+Options that contradict each other, have no effect or are unknown are refused by name, with a hint of what to write instead.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def _least(one: int | None, other: int | None) -> int | None:
 
 @dataclass(frozen=True)
 class StreamOptions:
-    """Hold the checked options of a streaming read. `skips`: operations of snapshots that are passed over; `changes`: rows come with what
-    became of them. `max_failures` -1: planning failures never end the query. `order`: of a batch's files, None as they are listed."""
+    """Hold the checked options of a streaming read. `skips`: operations of snapshots that are passed over; `changes`: rows are returned
+    with their change type. `max_failures` -1: planning failures never end the query. `order`: that of a batch's files, None as listed."""
 
     strategy: StartingStrategy = StartingStrategy.LATEST
     start_snapshot_id: int | None = None
@@ -214,7 +214,7 @@ def _strategy(given: Mapping[str, str]) -> StartingStrategy:
 
 
 def _non_append(given: Mapping[str, str], changes: bool) -> tuple[tuple[str, ...], bool]:
-    """Return the operations to pass over, and whether rows come with what became of them."""
+    """Return the operations to pass over, and whether rows are returned with their change type."""
     policy = given.get("on-non-append")
     java = [k for k in _JAVA_SKIPS if k in given]
     if policy is not None and java:

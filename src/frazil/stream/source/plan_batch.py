@@ -35,7 +35,7 @@ from frazil.stream.source.scan_pages import ScanPages
 
 @dataclass(frozen=True)
 class RowTasks:
-    """Hold tasks that read rows, and what reading them needs."""
+    """Hold scan tasks, and the read context that they share."""
 
     tasks: tuple[FileScanTask, ...]
     context: ReadContext = field(repr=False)
@@ -43,8 +43,8 @@ class RowTasks:
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """Hold what a micro-batch reads: rows of data files, or (`changes`) rows with what became of them. `split`: options of cutting files
-    into tasks."""
+    """Hold what a micro-batch reads: rows of data files, or rows with their change type (`changes`). `split`: the options by which files
+    are cut into tasks."""
 
     rows: tuple[RowTasks, ...] = ()
     changes: ChangelogPlan | None = None
@@ -60,7 +60,8 @@ class BatchPlan:
 
 @dataclass(frozen=True)
 class Segment:
-    """Name what is read of one snapshot: a page of its initial scan (`scan`), or of the files that it added; `files` None: all of them."""
+    """Name the part of one snapshot that is read: a page of its initial scan (`scan`), or of the files that it added. `files`: None for all
+    of them."""
 
     snapshot: Snapshot
     scan: bool = False
@@ -88,7 +89,7 @@ class TableState:
         return ScanOptions.of(self.options.split, self.metadata.properties)
 
     def projection(self) -> Schema:
-        """Return the columns that come out."""
+        """Return the columns of the rows that the stream returns."""
         if self.options.changes:
             return self.changes().projection()
         return columns.project(self.metadata, self.schema, self.options.selected_fields, self.options.case_sensitive)
@@ -99,7 +100,7 @@ class TableState:
         bind(self.row_filter, schema, case_sensitive=self.options.case_sensitive, zone=self.options.zone)
 
     def changes(self) -> ChangesReading:
-        """Return the reading of changes: rows of equal identifier fields are told as updates."""
+        """Return how changes are read: rows with equal identifier fields are reported as updates."""
         options = self.options
         return ChangesReading(
             self.metadata, self.storage, compute_updates=bool(self.schema.identifier_field_ids), row_filter=self.row_filter,
@@ -108,7 +109,7 @@ class TableState:
 
 
 def segments(walk: Sequence[Snapshot], begin: Position, end: Position, options: StreamOptions, table: str) -> Iterator[Segment]:
-    """Yield what is read between two positions. `walk`: the snapshots from the one that is half read, or the one after the beginning, up
+    """Yield the segments between two positions. `walk`: the snapshots from the one that is partly read, or the one after the beginning, up
     to that of the end, oldest first.
 
     Raises ValidationError for a snapshot that the options refuse.
@@ -179,7 +180,7 @@ def _plan_part(state: TableState, segment: Segment) -> Plan:
 
 
 def plan_with_changes(state: TableState, parts: Sequence[Segment], pages: ScanPages | None) -> BatchPlan:
-    """Plan the rows of these segments with what became of them: those of the initial scan and of appends were inserted."""
+    """Plan the rows of these segments with their change types: rows of the initial scan and of appends are inserts."""
     reading = state.changes()
     before = reading.decided_first(state.row_filter)
     options, sensitive, zone = state.scan_options, state.options.case_sensitive, state.options.zone

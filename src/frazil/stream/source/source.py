@@ -1,7 +1,7 @@
 """Read a table as a stream: the next offset within limits, and the tasks between two offsets. Engine-free; one object per query and run.
 
-The table is loaded at most once per `monitor-interval`. A failed planning is tried again later, so often as `max-allowed-planning-failures`
-allows; what the table's history forbids (a lost position, a snapshot that is no append) is an error at once.
+The table is loaded at most once per `monitor-interval`. If planning fails it is tried again later, as often as
+`max-allowed-planning-failures` allows. A lost position, or a snapshot that is no append, is an error at once, since no retry can help.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Clock:
-    """Tell the time and wait; tests bring their own."""
+    """Tell the time and wait; tests use a clock of their own."""
 
     now: Callable[[], float] = time.monotonic
     wait: Callable[[float], None] = time.sleep
@@ -59,7 +59,8 @@ class _View:
 
 
 class StreamSource:
-    """Serve one run of a streaming query over a table. `load`: the table's newest state; `schema`: with which all rows are read."""
+    """Serve one run of a streaming query over a table. `load`: loads the table's newest state; `schema`: that with which all rows are
+    read."""
 
     def __init__(self, load: Callable[[], LoadedTable], options: StreamOptions, schema: Schema, clock: Clock = Clock()):
         self._load, self._options, self._schema, self._clock = load, options, schema, clock
@@ -105,7 +106,8 @@ class StreamSource:
         return self._planned[1]
 
     def report(self) -> dict[str, Any] | None:
-        """Return what is behind the offset that was returned last: files, rows and snapshots pending, and the age of the oldest."""
+        """Return how far the stream lags behind the table: the files, rows and snapshots after the offset that was returned last, and the
+        age of the oldest snapshot among them."""
         view, last = self._view, None if self._last is None else parse_offset(self._last)
         if view is None or last is None or last.table_uuid != view.metadata.table_uuid:
             return None
@@ -173,7 +175,7 @@ class StreamSource:
         return found
 
     def _retried(self, work: Callable[[], T]) -> T:
-        """Plan, again and again after failures; where an engine takes no answer for the last one (the end of availableNow)."""
+        """Plan, and plan again after failures, for calls in which an engine needs an answer at once (the end of availableNow)."""
         while True:
             try:
                 found = work()
@@ -212,7 +214,8 @@ class StreamSource:
         return Offset(uuid, end, began if must_name_start else None).to_dict()
 
     def _begin(self, view: _View, offset: Offset | None) -> Position | None:
-        """Return where reading goes on: at the position, or where the strategy or a policy for lost positions says. None: not yet known."""
+        """Return where reading goes on: at the position, or where the starting strategy or the policy for lost positions says. None: not
+        yet known."""
         if offset is None:
             return resolve_start(view.history, self._options, self._order.name if self._order else "")
         lost = self._lost(view, view.history, offset)
@@ -295,7 +298,7 @@ class StreamSource:
         return StreamHistory(view.metadata, snapshot)
 
     def _begin_of_batch(self, view: _View, history: StreamHistory, first: Offset | None, last: Offset) -> Position | None:
-        """Return where a batch begins: as its end says, else where the one before ended; None: it has nothing to read."""
+        """Return where a batch begins: where its end offset says, else at the end of the batch before; None if it has nothing to read."""
         uuid = last.table_uuid
         if last.began is not None:
             offset = Offset(uuid, last.began)

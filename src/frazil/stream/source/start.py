@@ -10,7 +10,7 @@ from frazil.stream.source.options import StartingStrategy, StreamOptions
 
 
 def resolve_start(history: StreamHistory, options: StreamOptions, scan_order: str = "") -> Position | None:
-    """Return where a stream starts, given the history of its branch; None: it cannot be told before the first snapshot at or after Java's
+    """Return where a stream starts, given the history of its branch; None if that is not known before the first snapshot at or after Java's
     `stream-from-timestamp`.
 
     Raises NoSuchSnapshotError and NoSuchRefError for a start that is not on the branch.

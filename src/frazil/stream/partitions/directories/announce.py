@@ -23,7 +23,7 @@ from frazil.stream.partitions.triggers import is_due
 
 @dataclass(frozen=True)
 class FolderCommit:
-    """Commit the partitions of a folder. `clock`: milliseconds now."""
+    """Commit the partitions of a folder. `clock`: returns the present time in milliseconds."""
 
     folder: Folder
     options: PartitionCommitOptions
@@ -38,7 +38,7 @@ class FolderCommit:
         if SUCCESS_FILE in self.options.policies and not name.startswith(("_", ".")):
             raise InvalidInput(
                 f"sink.partition-commit.success-file.name must begin with _ or . in a plain folder, not be {name!r}.",
-                hint="Readers would take it for data.", option="sink.partition-commit.success-file.name",
+                hint="Choose such a name: readers would take the file for data.", option="sink.partition-commit.success-file.name",
             )  # fmt: skip
         if self.options.trigger == PARTITION_TIME:
             TimeExtractor(self.options).check(self.folder.fields)
@@ -110,7 +110,7 @@ class FolderCommit:
         if now is None:
             return
         more, before = now.commits > seen.commits, state.partitions.done.get(partition)
-        times = 1 if before is None else before.times + 1  # not from the folder: that one may be of this announcement already
+        times = 1 if before is None else before.times + 1  # the mark in the folder may be of this announcement already, and is not counted
         done = Done(self.clock(), watermark_ms, None, times, now.last_ms if more else None)
         write_done_mark(self.folder, partition, done)
         pending = {p: s for p, s in state.partitions.pending.items() if p != partition}

@@ -1,7 +1,8 @@
 """Keep the state of a folder that streams write to: the last batch of each query, pending partitions, and one lock for all changes.
 
-All of it lies in `<path>/_frazil/`, which readers of the folder pass over: `state.json`, the locks, `batches/` (what is being published),
-`staging/` (what Spark is writing) and `merges/`. What is done is told by `_frazil_commit.json` in the folder of each partition.
+The state lies in `<path>/_frazil/`, which readers of the folder pass over: `state.json`, the locks, `batches/` (batches that are being
+published), `staging/` (files that Spark is writing) and `merges/`. `_frazil_commit.json` in the folder of a partition records when the
+partition was done.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ STORAGE = LocalStorage()
 
 @dataclass(frozen=True)
 class FolderState:
-    """Hold the number of the last batch of each query, and the partitions. `partitions.done`: those with late data only."""
+    """Hold the number of the last batch of each query, and the state of partition commit. Its `done` has only partitions with late data, as
+    the folders of the others tell that they are done."""
 
     batches: Mapping[str, int] = field(default_factory=dict)
     partitions: PartitionState = field(default_factory=PartitionState)
@@ -46,7 +48,7 @@ class Folder:
         return tuple(FieldOfPartition(c) for c in self.columns)
 
     def place(self, *names: str) -> str:
-        """Return a path within the folder's own state."""
+        """Return a path below the directory of the folder's state."""
         return os.path.join(self.path, "_frazil", *names)
 
     def partition_path(self, partition: Partition) -> str:
@@ -56,8 +58,8 @@ class Folder:
 
     @contextlib.contextmanager
     def locked(self, name: str = "lock") -> Iterator[None]:
-        """Hold a lock of the folder, one process and one thread in it at a time; it ends with the process. `lock` is for changes of the
-        folder, `announce.lock`, taken before the other, for running policies."""
+        """Hold a lock of the folder inside the block. One thread of one process holds it at a time, and the end of the process releases it.
+        `lock` is for changes of the folder; `announce.lock` is for running policies, and is taken first where both are needed."""
         make_directories(self.place())
         descriptor = os.open(self.place(name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
@@ -117,7 +119,7 @@ def write_state(folder: Folder, state: FolderState) -> None:
 
 
 def done_mark(folder: Folder, partition: Partition) -> Done | None:
-    """Read when a partition was done; None: it never was."""
+    """Read the mark that a partition is done; None if it never was."""
     where = os.path.join(folder.partition_path(partition), MARK)
     try:
         found = json.loads(STORAGE.read(where))
@@ -130,7 +132,7 @@ def done_mark(folder: Folder, partition: Partition) -> Done | None:
 
 
 def write_done_mark(folder: Folder, partition: Partition, done: Done) -> None:
-    """Write when a partition was done into its folder."""
+    """Write the mark that a partition is done into its folder."""
     body = {"done": encode_done({partition: done})[0]}
     STORAGE.write(os.path.join(folder.partition_path(partition), MARK), json.dumps(body).encode(), overwrite=True)
 

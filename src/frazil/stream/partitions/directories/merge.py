@@ -145,13 +145,13 @@ def finish_merges(folder: Folder) -> None:
 
 
 def _finish(beside: str) -> None:
-    """Remove the folder that a merge worked in. After the exchange it holds the old files: one among them that the merge did not know was
-    put there by somebody else meanwhile, and goes into the new folder."""
+    """Remove the folder that a merge worked in. After the exchange this folder holds the old files. A file among them that the merge did
+    not know was added by another writer meanwhile, and is moved into the new folder."""
     old = os.path.join(beside, "folder")
     try:
         plan = json.loads(STORAGE.read(os.path.join(beside, "merge.json")))
     except NoSuchFileError:
-        plan = None  # it had not come to the exchange
+        plan = None  # the merge was cut off before the exchange
     if plan is not None and os.path.isdir(old):
         for name in set(os.listdir(old)) - set(plan["known"]):
             os.rename(os.path.join(old, name), os.path.join(plan["directory"], name))

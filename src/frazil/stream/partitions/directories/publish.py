@@ -1,9 +1,9 @@
 """Publish the files of a batch into a plain folder, so that a batch that is replayed after a crash at any point shows its rows once.
 
 Spark writes a batch into a private folder, and its files are synced. Then, under the folder's lock: `_frazil/batches/<query>-<batch>.json`
-lists them with the names that they get; each is renamed; the state takes the batch's number and partitions; the list goes. From the list
-on the batch is decided: whoever comes next, a replay or another stream, finishes the renames, and the replay's own files are thrown away.
-A file becomes visible as a whole. The files of a batch become visible one after the other: a folder has no commit for many.
+lists the files with their final names; each file is renamed; the state records the batch's number and partitions; the list is removed.
+Once the list is written the batch is decided: the next replay or other stream finishes the renames, and a replay's own files are removed.
+A file becomes visible as a whole. The files of a batch become visible one after the other, since a folder has no commit of several files.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def publish(folder: Folder, batch: StagedBatch, options: PartitionCommitOptions,
         intent = _intent(folder, batch, files, clock())
         _check_times(folder, intent, options)
         place = folder.place("batches", f"{file_stem(batch.query_id, batch.batch_id)}.json")
-        STORAGE.write(place, json.dumps(intent).encode(), overwrite=True)  # by a rename: it is there as a whole or not at all
+        STORAGE.write(place, json.dumps(intent).encode(), overwrite=True)  # written by a rename: the list is complete or does not exist
         _finish(folder, intent, place)
         _remove_abandoned(folder, batch.query_id)
     return True
@@ -110,7 +110,7 @@ def _remove_abandoned(folder: Folder, query_id: str) -> None:
 
 
 def recover(folder: Folder) -> None:
-    """Finish what a crash has left: publications that were decided, and merges. The caller holds the lock."""
+    """Finish the publications and merges that a crash has interrupted. The caller holds the lock."""
     for name in sorted(STORAGE.names(folder.place("batches"))):
         if not name.startswith(".") and name.endswith(".json"):
             place = folder.place("batches", name)
@@ -119,11 +119,11 @@ def recover(folder: Folder) -> None:
 
 
 def _staged_files(staging: str) -> list[str]:
-    """List the data files that Spark has written. Raises StorageError where Spark's mark of a finished job is not there: a folder that
-    another machine or file system holds must not be taken for a batch without rows."""
+    """List the data files that Spark has written. Raises StorageError if Spark's mark of a finished job is missing: a folder that lies on
+    another machine or file system must not be taken for a batch without rows."""
     if not os.path.exists(os.path.join(staging, "_SUCCESS")):
         raise StorageError(
-            f"Spark has written the rows of a batch, but {staging} holds no finished job.", file=staging,
+            f"Spark has written the rows of a batch, but {staging} lacks Spark's mark of a finished job.", file=staging,
             hint="write_stream_files needs a folder that the driver and all executors see as one local file system.",
         )  # fmt: skip
     found = []
@@ -135,7 +135,7 @@ def _staged_files(staging: str) -> list[str]:
 
 
 def _intent(folder: Folder, batch: StagedBatch, files: Sequence[str], now_ms: int) -> dict[str, Any]:
-    """List the files of a batch, each with the name that it gets: which carries query, batch and a number, so that no two ever meet."""
+    """List the files of a batch, each with its final name. It holds the query, the batch and a number, so that no two files share one."""
     named = []
     for number, path in enumerate(files):
         directory, _, name = path.rpartition("/")
@@ -153,7 +153,7 @@ def _partitions(folder: Folder, intent: Mapping[str, Any]) -> frozenset[Partitio
 
 
 def _check_times(folder: Folder, intent: dict[str, Any], options: PartitionCommitOptions) -> None:
-    """Note the partitions whose time cannot be told, which are not tracked. Raises UnparsablePartition unless the options say warn."""
+    """Note the partitions whose time cannot be determined, which are not tracked. Raises UnparsablePartition unless on-unparsable=warn."""
     intent["untracked"] = []
     if not options.enabled or options.trigger != PARTITION_TIME:
         return
@@ -169,7 +169,7 @@ def _check_times(folder: Folder, intent: dict[str, Any], options: PartitionCommi
 
 
 def _finish(folder: Folder, intent: Mapping[str, Any], place: str) -> None:
-    """Rename what is not renamed yet, and record the batch. Repeated after a crash at any point, it ends in the same state."""
+    """Rename the files that are not renamed yet, and record the batch. Repeated after a crash at any point, this ends in the same state."""
     query, batch = str(intent["query"]), int(intent["batch"])
     state = read_state(folder)
     if state.batches.get(query, -1) < batch:

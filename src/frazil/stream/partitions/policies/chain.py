@@ -1,4 +1,4 @@
-"""Make the chain of policies that the options name, in the order written."""
+"""Make the chain of policies that the options name, in the order in which they are named."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def check_for_table(options: PartitionCommitOptions) -> None:
 
 
 def chain_of(options: PartitionCommitOptions, makers: Mapping[str, Callable[[], Policy]]) -> Chain:
-    """Make the policies, in the order written. `makers`: the built-in ones; custom ones are the caller's own."""
+    """Make the policies, in the order in which the options name them. `makers`: the functions that make the built-in policies by name."""
     return tuple((kind, custom_policy(options) if kind == CUSTOM else makers[kind]()) for kind in options.policies)
 
 

@@ -1,4 +1,4 @@
-"""Tell a policy what partition is complete, of which table, and what the policies of a table work on."""
+"""Describe to a policy which partition of which table is complete, and give the policies of a table access to it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from frazil.tasks.runner import InProcess, Runner
 
 @dataclass(frozen=True)
 class PartitionContext:
-    """Describe a partition that is complete, to a policy.
+    """Describe a complete partition to a policy.
 
     `partition_values`: texts in the order of `partition_keys`; a null is the option partition.default-name. `path`: the partition's folder;
     under a table's object-store layout no data lies there, but marks do. `watermark`: milliseconds since 1970 UTC, None without one.
@@ -42,13 +42,14 @@ Policy = Callable[[PartitionContext], object]
 
 
 def address_of(table: LoadedTable) -> tuple[str, ...]:
-    """Return what a catalog loads the table by: its identifier, of a table that was opened by its path the location."""
+    """Return the identifier by which a catalog loads the table; the location for a table that was opened by its path."""
     return table.identifier or (table.metadata.location,)
 
 
 @dataclass(frozen=True)
 class TableSite:
-    """Say where the policies of a table work: on its newest state, which each loads for itself. `runner`: who rewrites files."""
+    """Give the policies of a table access to it. Each policy loads the newest state for itself. `runner`: runs the tasks that rewrite
+    files."""
 
     backend: CatalogBackend
     identifier: tuple[str, ...]

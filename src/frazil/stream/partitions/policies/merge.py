@@ -31,8 +31,8 @@ _TIMES = ("hour", "day", "month", "year")
 
 
 def merge(site: TableSite, target_bytes: int | None = None) -> Policy:
-    """Make the policy. Rows keep their sequence number, so that deletes that are committed meanwhile still apply; deletes that were there
-    are applied. A conflict with another writer fails the policy, which leaves the table as it was."""
+    """Make the policy. The deletes that the table has are applied. Rows keep their sequence number, so that deletes that are committed
+    meanwhile still apply. At a conflict with another writer the policy fails and leaves the table as it was."""
 
     def run(context: PartitionContext) -> None:
         loaded = site.load()
@@ -79,7 +79,7 @@ def _is_in(task: FileScanTask, partition: Partition, metadata: TableMetadata) ->
 
 
 def _check(changed: Changed, step: Step) -> None:
-    """Check that no row was lost or doubled: what was read must have been written."""
+    """Check that no row was lost or doubled: as many rows must have been written as were read."""
     written = sum(f.record_count for f in changed.added)
     if written != changed.copied:
         attempts_of(step.write, step.runner).remove_all()

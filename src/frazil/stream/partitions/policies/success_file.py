@@ -38,7 +38,7 @@ def success_file(storage: Storage, name: str, clock: Callable[[], int] = now_ms)
 def _created(storage: Storage, location: str, now: int) -> int:
     try:
         body: Any = json.loads(storage.read(location))
-    except (NoSuchFileError, ValueError):  # also a file that another engine left empty
+    except (NoSuchFileError, ValueError):  # ValueError: for example a file that another engine left empty
         return now
     created = body.get("creationTime") if isinstance(body, dict) else None
     return created if type(created) is int else now
