@@ -12,7 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.arrow.write.dictionaries import without_dictionary
+from frazil.arrow.write.metrics_config import MetricsConfig
+from frazil.arrow.write.write_parquet import ParquetFileWriter, ParquetSettings, parquet_layout
 from frazil.catalog import Catalog
+from frazil.spec.schema import Schema
+from frazil.spec.types import DecimalType, LongType, NestedField, UUIDType
 
 MANY = 5000
 DIFFERENT = {
@@ -74,3 +78,12 @@ def test_a_file_has_the_dictionaries_that_its_rows_ask_for_and_those_that_a_prop
     assert with_one == ({"k", "sorted", "nested"} if rows == MANY else {"sorted", "nested"})
     read = table.scan(selected_fields=("id", "s", "gaps", "nested")).to_arrow()
     assert read.to_pylist() == data.select(read.column_names).to_pylist()
+
+
+def test_a_file_without_rows_is_written_whatever_its_columns() -> None:
+    schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "u", UUIDType()), NestedField(3, "d", DecimalType(9, 2)))
+    sink = pa.BufferOutputStream()
+    writer = ParquetFileWriter(sink, schema, parquet_layout(schema), ParquetSettings({}, schema), MetricsConfig({}))
+    writer.close()
+    footer = pq.read_metadata(pa.BufferReader(sink.getvalue()))
+    assert (footer.num_rows, footer.num_columns) == (0, 3)

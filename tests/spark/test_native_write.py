@@ -153,9 +153,9 @@ def test_a_sorted_table_has_sorted_files_and_says_so(catalog, session):
 
 def test_a_small_target_makes_several_files_of_a_task(catalog, session):
     t = catalog.create_table("db.small", "id bigint, x string")
-    t.append(session.range(0, 60_000, 1, 1).selectExpr("id", "sha2(cast(id as string), 256) x"), **{"target-file-size-bytes": 1 << 20})
+    t.append(session.range(0, 120_000, 1, 1).selectExpr("id", "sha2(cast(id as string), 256) x"), **{"target-file-size-bytes": 1 << 20})
     assert len(t.scan().plan_files()) > 2
-    assert t.to_spark(session).count() == 60_000
+    assert t.to_spark(session).count() == 120_000
 
 
 def test_compression_is_the_options_then_the_tables(catalog, session):

@@ -161,11 +161,11 @@ class ParquetFileWriter:
         self._writer: pq.ParquetWriter | None = None
         self._nans = BatchMetrics(schema, config, only_nans=True)
 
-    def _opened(self, first: pa.Table) -> pq.ParquetWriter:
-        """Return pyarrow's writer, which the first rows open, as they decide about dictionaries."""
+    def _opened(self, first: pa.Table | None) -> pq.ParquetWriter:
+        """Return pyarrow's writer, which the first rows open, as they decide about dictionaries; None: the file has no rows."""
         if self._writer is None:
             target = pa.PythonFile(self._tail, mode="w") if self._tail else self._sink
-            arguments = self._settings.arguments_for(first)
+            arguments = self._settings.arguments if first is None else self._settings.arguments_for(first)
             self._writer = pq.ParquetWriter(target, self._layout.schema, metadata_collector=self._collected, **arguments)
             self._writer.add_key_value_metadata(self._notes)
         return self._writer
@@ -188,7 +188,7 @@ class ParquetFileWriter:
 
     def finish(self) -> None:
         """Write the footer of the file."""
-        writer = self._opened(self._layout.schema.empty_table())
+        writer = self._opened(None)
         if self._tail:
             self._tail.keep()
         writer.close()
