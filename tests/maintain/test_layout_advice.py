@@ -126,7 +126,7 @@ def test_the_estimate_keeps_to_partitions(home: Catalog) -> None:
     share, _ = estimates(t)
     t.maintenance.rewrite_data_files(strategy="sort", sort_order="a", options={"rewrite-all": "true"})
     assert set(share) == {("a",)}, "the files of a partition are not sorted by its own value"
-    assert share[("a",)] == pytest.approx(1 - scanned(t.refresh(), texts) / before, abs=0.08) and share[("a",)] > 0.3
+    assert share[("a",)] == pytest.approx(1 - scanned(t.refresh(), texts) / before, abs=0.12) and share[("a",)] > 0.3
 
 
 def test_few_texts_are_not_taken_for_many(home: Catalog) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from frazil.errors import InvalidInput, Unsupported
-from frazil.spark.streams.writer import _announce
+from frazil.spark.streams.writer import _commit_partitions
 from frazil.stream.hooks import MicroBatch
 from frazil.stream.partitions.options import partition_commit_options
 from tests.builders.stream_folders import SCHEMA, FolderSource
@@ -152,8 +152,8 @@ def test_an_idle_query_announces_by_its_own_watermark(table):
             self.seen.append((batch.watermark_ms, batch.last))
 
     batch, batches, commit = MicroBatch("q", -1, "db.t", table._backend, "main"), Batches(), Commit()
-    _announce(commit, batch, table._loaded, batches, False)
+    _commit_partitions(commit, batch, table._loaded, batches, False)
     assert commit.seen == []
     batches.watermark_ms = 7
-    _announce(commit, batch, table._loaded, batches, False)
+    _commit_partitions(commit, batch, table._loaded, batches, False)
     assert commit.seen == [(7, False)]

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-_ROWS = 20_000  # rows that decide: those of the first page, by which Java's writer decides, too
+DECIDING_ROWS = 20_000  # rows that decide: those of the first page, by which Java's writer decides, too
 
 
 def without_dictionary(rows: pa.Table) -> frozenset[str]:
@@ -18,16 +18,16 @@ def without_dictionary(rows: pa.Table) -> frozenset[str]:
     pyarrow keeps a dictionary of values that are all different until it fills a page, so that a small file would hold each value and its
     number. Columns with nested values keep their dictionaries.
     """
-    first = rows.slice(0, _ROWS)
+    first = rows.slice(0, DECIDING_ROWS)
     return frozenset(name for name, column in zip(first.column_names, first.columns, strict=True) if _grows(column))
 
 
 def _grows(column: pa.ChunkedArray) -> bool:
     """Tell whether a dictionary makes the values of a column larger."""
-    values = _stored(column.combine_chunks())
-    count = len(values) - values.null_count
-    if values.type.id in _NO_DICTIONARY or pa.types.is_nested(values.type) or count == 0:
+    count = len(column) - column.null_count
+    if column.type.id in _NO_DICTIONARY or pa.types.is_nested(column.type) or count == 0:
         return False
+    values = _stored(column.combine_chunks())
     plain = count * width if (width := _width(values.type)) else 4 * count + (pc.sum(pc.binary_length(values)).as_py() or 0)
     distinct = pc.count_distinct(values).as_py()
     numbers = count * (distinct - 1).bit_length() / 8

@@ -159,21 +159,30 @@ class ParquetFileWriter:
         self._settings, self._notes = settings, {"iceberg.schema": msgspec.json.encode(schema_to_json(schema)).decode(), **(notes or {})}
         self._collected: list[Any] = []
         self._writer: pq.ParquetWriter | None = None
+        self._deciding: pa.Table | None = None
         self._nans = BatchMetrics(schema, config, only_nans=True)
 
     def _opened(self, first: pa.Table | None) -> pq.ParquetWriter:
         """Return pyarrow's writer, which the first rows open, as they decide about dictionaries; None: the file has no rows."""
         if self._writer is None:
             target = pa.PythonFile(self._tail, mode="w") if self._tail else self._sink
-            arguments = self._settings.arguments if first is None else self._settings.arguments_for(first)
+            deciding = first if self._deciding is None else self._deciding
+            arguments = self._settings.arguments if deciding is None else self._settings.arguments_for(deciding)
             self._writer = pq.ParquetWriter(target, self._layout.schema, metadata_collector=self._collected, **arguments)
             self._writer.add_key_value_metadata(self._notes)
         return self._writer
 
+    def decide_by(self, batches: Sequence[pa.RecordBatch]) -> None:
+        """Choose the columns with a dictionary by these rows, instead of by those that are written first."""
+        self._deciding = self._table(batches)
+
+    def _table(self, batches: Sequence[pa.RecordBatch]) -> pa.Table:
+        return pa.Table.from_batches([self._layout.batch(b) for b in batches], self._layout.schema)
+
     def write(self, batches: Sequence[pa.RecordBatch]) -> None:
         for batch in batches:
             self._nans.add(batch)
-        table = pa.Table.from_batches([self._layout.batch(b) for b in batches], self._layout.schema)
+        table = self._table(batches)
         if table.num_rows:
             self._opened(table).write_table(table, row_group_size=table.num_rows)
 

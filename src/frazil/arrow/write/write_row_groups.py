@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from frazil.arrow.footers.parquet_footer import MAGIC, closing
 from frazil.arrow.footers.parquet_join import joined_footer
+from frazil.arrow.write.dictionaries import DECIDING_ROWS
 from frazil.arrow.write.metrics import Metrics
 from frazil.arrow.write.write_parquet import ParquetFileWriter
 
@@ -32,11 +33,17 @@ class RowGroupsWriter:
         self._footers: list[tuple[bytes, int]] = []
         self._last: ParquetFileWriter | None = None
         self._nans: dict[int, int] = {}
+        self._first: list[pa.RecordBatch] = []  # the file's first rows, by which every row group chooses its dictionaries
         self._written = self._coming = 0
 
     def write(self, batches: Sequence[pa.RecordBatch]) -> None:
         if not sum(b.num_rows for b in batches):
             return
+        if not self._first:
+            left = DECIDING_ROWS
+            for batch in batches:
+                self._first.append(batch.slice(0, left))
+                left = max(0, left - batch.num_rows)
         size = sum(b.nbytes for b in batches)
         while self._waiting and (len(self._waiting) >= self._most or self._coming + size > self._memory):
             self._take()
@@ -53,6 +60,8 @@ class RowGroupsWriter:
         sink = pa.BufferOutputStream()
         writer = self._make(sink)
         try:
+            if self._first:
+                writer.decide_by(self._first)
             writer.write(batches)
             writer.finish()
         except BaseException:
