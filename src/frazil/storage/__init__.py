@@ -16,7 +16,7 @@ from frazil.storage.locations import (
     normalise,
     place_of,
 )
-from frazil.storage.routing import has_vended_credentials, storage_for
+from frazil.storage.routing import has_vended_credentials, storage_for, store_properties
 from frazil.storage.secrets import redact, redact_text
 from frazil.storage.vended import Credentials, CredentialsSource
 
@@ -50,5 +50,6 @@ __all__ = [
     "redact",
     "redact_text",
     "storage_for",
+    "store_properties",
     "vended",
 ]

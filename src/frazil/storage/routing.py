@@ -124,6 +124,11 @@ def has_vended_credentials(storage: Storage) -> bool:
     return isinstance(storage, RoutedStorage) and storage.vended is not None
 
 
+def store_properties(storage: Storage) -> tuple[tuple[str, str], ...]:
+    """Return the catalog's properties that a storage was made with (`s3.endpoint`, …); they hold secrets."""
+    return storage.properties if isinstance(storage, RoutedStorage) else ()
+
+
 def _storage_properties(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """Keep only the properties that stores read, so that equal ones share a client and other secrets do not travel with tasks."""
     return frozen_properties({k: v for k, v in properties.items() if k.startswith(("s3.", "gcs.", "adls.", "client."))})

@@ -24,7 +24,7 @@ from frazil.spark.host.workers import check_workers
 from frazil.spark.scan.file_keys import counted
 from frazil.spark.scan.lookup import with_facts
 from frazil.spark.scan.parquet_scan import ScannedFiles, open_files
-from frazil.spark.scan.paths import is_hidden, jvm_can_open
+from frazil.spark.scan.paths import hadoop_options, is_hidden, jvm_can_open
 from frazil.spark.scan.presence import file_schemas, without_nulls
 from frazil.spark.scan.shape import ID, read_type
 from frazil.spark.tasks.numbered_groups import over_groups
@@ -165,7 +165,8 @@ def _by_scan(spark: Any, relation: EqualityRelation, chosen: Sequence[int], keys
     extra = {_AGE: relation.sequences, _PLACE: relation.scopes}
     facts = {name: (pa.array(numbers[chosen]), i.LongType()) for name, numbers in extra.items() if numbers is not None}
     paths, sizes = [d.file_path for d in deletes], [d.file_size_in_bytes for d in deletes]
-    opened = open_files(spark, schema, ScannedFiles(paths[0].rpartition("/")[0], paths, sizes, counted(len(paths)) if facts else None))
+    numbers, store = counted(len(paths)) if facts else None, hadoop_options(spark, paths, keys.storage)
+    opened = open_files(spark, schema, ScannedFiles(paths[0].rpartition("/")[0], paths, sizes, numbers, hadoop=store))
     scan = opened.frame
     columns = [comparable(from_file(F.col(_key(n)), t), t, t).alias(_key(n)) for n, t in types.items()]
     if facts:

@@ -114,6 +114,17 @@ def has_file_system(spark: Any, scheme: str) -> bool:
     return True
 
 
+def hadoop_setting(spark: Any, key: str) -> str | None:
+    """Return a setting of the application's Hadoop configuration (`spark.hadoop.<key>`), None where it is not set or the default."""
+    value: str | None = spark._jsc.hadoopConfiguration().get(key)
+    return value or None
+
+
+def hadoop_version(spark: Any) -> str:
+    """Return the version of Hadoop's client on the session's class path, such as `3.4.2`."""
+    return str(spark._jvm.org.apache.hadoop.util.VersionInfo.getVersion())
+
+
 def listen(spark: Any) -> None:
     """Start py4j's callback server, through which the JVM calls objects of this process."""
     from pyspark.java_gateway import ensure_callback_server_started  # imported here since workers, which do not need it, import this module

@@ -43,6 +43,7 @@ from frazil.spark.scan.canary import still_by_id
 from frazil.spark.scan.file_keys import ROW_INDEX, by_rows
 from frazil.spark.scan.narrowing import Narrowing, OnRun
 from frazil.spark.scan.parquet_scan import ScannedFiles, open_files
+from frazil.spark.scan.paths import hadoop_options
 from frazil.spark.scan.quick_columns import shown_columns
 from frazil.spark.scan.shape import ID, Shape, read_type, shape_of, unused_name, without_ids
 from frazil.spark.types.logical import from_file, is_rebuilt, named_as, pruned
@@ -261,7 +262,8 @@ def _scan(
     all_facts = facts if applied is None else facts | applied.facts
     needs_keys = bool(all_facts) or needs_positions
     numbers = by_rows(table.column("record_count").to_numpy(), with_positions) if needs_keys else None
-    files = ScannedFiles(plan.metadata.location, paths, sizes, numbers, narrowing.of_scan(paths, sources))
+    store = hadoop_options(spark, paths, storage)
+    files = ScannedFiles(plan.metadata.location, paths, sizes, numbers, narrowing.of_scan(paths, sources), store)
     opened = open_files(spark, schema.add(ROW_INDEX, s.LongType()) if direct else schema, files, plan.options.split)
     narrowing.indexes.extend([files] if opened.by_id else [])
     scan, file_keys = opened.frame, None
@@ -270,7 +272,7 @@ def _scan(
             return None
         scan = file_keys.added(scan, needs_positions, direct)
     if not opened.by_id and not shape.by_name_too and group.file_names is None:
-        scan = still_by_id(scan, spark, opened.files.paths, storage)
+        scan = still_by_id(scan, spark, opened.files, storage)
     scan = _with_metadata(scan, facts, wanted)
     if all_facts and file_keys is not None:
         scan = lookup.with_facts(scan, file_keys.numbers, all_facts, wanted.time)

@@ -7,7 +7,6 @@ columns come back swapped or null, without an error. The check that is added her
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -16,6 +15,7 @@ from pyspark.sql import types as s
 
 from frazil.arrow.footers.parquet_footer import ParquetNode
 from frazil.expr.quoted import back_quoted
+from frazil.spark.scan.parquet_scan import ScannedFiles
 from frazil.spark.scan.paths import as_glob
 from frazil.spark.scan.presence import file_schemas
 from frazil.spark.scan.shape import ID
@@ -29,19 +29,19 @@ _MESSAGE = (
 )
 
 
-def still_by_id(scan: DataFrame, spark: Any, paths: Sequence[str], storage: Storage) -> DataFrame:
+def still_by_id(scan: DataFrame, spark: Any, files: ScannedFiles, storage: Storage) -> DataFrame:
     """Return a scan of these files that raises an error when it runs while the session does not read by field id.
 
     The check is a scalar sub-query, which Spark runs once per query. It reads one row of one file under the name of one of its columns, but
     with an id that no file has and as an array. By id that column is null; by name it would be the file's column, which is no array.
     """
-    for path in paths[:8]:
+    for path in files.paths[:8]:
         if (name := _plain_column(file_schemas([path], storage)[path])) is not None:
             break
     else:
         return scan
     schema = s.StructType([s.StructField(name, s.ArrayType(s.IntegerType()), True, {ID: _UNUSED_ID})])
-    row = spark.read.format("parquet").schema(schema).load(as_glob(path)).limit(1)
+    row = spark.read.format("parquet").schema(schema).options(**files.hadoop).load(as_glob(path)).limit(1)
     hashes = row.select(F.hash(F.col(back_quoted([name]))).alias("h")).agg(F.max("h").alias("h"))
     is_by_id = F.coalesce(hashes.scalar() == F.lit(_HASH_OF_NULL), F.lit(True))
     # assert_true would not do: Spark knows that its result is always null, and removes the check

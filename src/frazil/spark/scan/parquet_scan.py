@@ -4,7 +4,7 @@ FileIndex has changed) by `spark.read` with the files' paths."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,13 +35,14 @@ _LEAST_SPLIT = 4 << 10
 @dataclass(frozen=True)
 class ScannedFiles:
     """Hold the files of one scan. `root`: the table's location; `sizes`: bytes per file; `numbers`: a distinct number per file, None if the
-    rows need no file keys; `prune`: prunes the files by the filters of a query."""
+    rows need no file keys; `prune`: prunes the files by the filters of a query; `hadoop`: options by which Hadoop opens their store."""
 
     root: str
     paths: Sequence[str] = field(repr=False)
     sizes: Sequence[int] = field(repr=False)
     numbers: Numbers | None = field(default=None, repr=False)
     prune: Prune = field(default=lambda _: None, repr=False)
+    hadoop: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +72,7 @@ def open_files(spark: Any, schema: s.StructType, files: ScannedFiles, split: Spl
     enable_ids(spark)
     globs = list(map(as_glob, files.paths))
     with _without_listing_job(spark, len(globs)):
-        return OpenedScan(spark.read.format("parquet").schema(schema).options(**_OPTIONS).load(globs), files, False)
+        return OpenedScan(spark.read.format("parquet").schema(schema).options(**_OPTIONS, **files.hadoop).load(globs), files, False)
 
 
 def _by_index(spark: Any, jvm: Jvm, schema: s.StructType, files: ScannedFiles, split: SplitOptions) -> DataFrame:
@@ -80,7 +81,7 @@ def _by_index(spark: Any, jvm: Jvm, schema: s.StructType, files: ScannedFiles, s
     settings |= {} if split.adaptive else {_LEAST_PARTITIONS: "1"}
     numbers = None if files.numbers is None else files.numbers.tolist()
     index = FileIndex(jvm, files.root, files.paths, files.sizes, numbers, files.prune)
-    return index.relations.scan(spark, scan_session(spark, jvm, settings), schema, index, _OPTIONS)
+    return index.relations.scan(spark, scan_session(spark, jvm, settings), schema, index, {**_OPTIONS, **files.hadoop})
 
 
 @contextlib.contextmanager

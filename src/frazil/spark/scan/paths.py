@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from typing import Any
 
 from frazil.spark.host.jvm import has_file_system
+from frazil.spark.scan.hadoop_s3 import is_s3, s3_options
 from frazil.storage import Storage, has_vended_credentials
 from frazil.storage.locations import collapsed, local_path_of, scheme_of
 
@@ -60,7 +62,7 @@ def _percent_encoded(path: str) -> str:
 
 
 def jvm_can_open(spark: Any, location: str, known: dict[str, bool], storage: Storage) -> bool:
-    """Tell whether the JVM can open a location, that is, has a Hadoop file system for its scheme. `known` keeps the answers per scheme.
+    """Tell whether the JVM can open a location, that is, has a Hadoop file system for its scheme. `known` keeps the answers per store.
 
     False where the catalog vends credentials: a Hadoop file system keeps those it was opened with, and they may expire during a scan.
     """
@@ -71,6 +73,13 @@ def jvm_can_open(spark: Any, location: str, known: dict[str, bool], storage: Sto
     scheme = location.partition(":")[0]
     if scheme == "memory":
         return False
-    if scheme not in known:
-        known[scheme] = has_file_system(spark, scheme)
-    return known[scheme]
+    store = "/".join(location.split("/", 3)[:3])
+    if store not in known:
+        known[store] = s3_options(spark, storage, location) is not None if is_s3(location) else has_file_system(spark, scheme)
+    return known[store]
+
+
+def hadoop_options(spark: Any, locations: Sequence[str], storage: Storage) -> dict[str, str]:
+    """Return the options of a scan by which Hadoop opens the stores of its files, of each of which `jvm_can_open` said that it can."""
+    stores = {"/".join(location.split("/", 3)[:3]): location for location in locations if is_s3(location)}
+    return {key: value for location in stores.values() for key, value in (s3_options(spark, storage, location) or {}).items()}

@@ -1,0 +1,71 @@
+"""A Spark application over tables in S3, for test_s3_scan.py: s3_job.py ENDPOINT BUCKET JARS prints what it found as JSON."""
+
+import contextlib
+import io
+import json
+import logging
+import sys
+
+import pyarrow as pa
+
+import frazil
+
+endpoint, bucket, jars = sys.argv[1:]
+warned: list[str] = []
+
+
+class Kept(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        warned.append(record.getMessage())
+
+
+logging.getLogger("frazil.spark").addHandler(Kept())
+SETTINGS = {"spark.driver.memory": "1g", "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.sql.shuffle.partitions": "2"}
+spark = frazil.spark_session(app_name="s3", master="local[2]", config={**SETTINGS, **({"spark.jars": jars} if jars != "none" else {})})
+spark.sparkContext.setLogLevel("ERROR")
+
+
+def catalog_of(name: str, key: str = "testuser", scheme: str = "s3") -> frazil.Catalog:
+    return frazil.load_catalog(
+        name, type="sql", uri=f"sqlite:///{name}.db", warehouse=f"{scheme}://{bucket}/{name}",
+        **{"s3.endpoint": endpoint, "s3.access-key-id": key, "s3.secret-access-key": "testtest-" + "S3CRET"},
+    )  # fmt: skip
+
+
+def read(table: frazil.Table) -> dict[str, object]:
+    """The rows, whether Spark's own scan read them all, and whether the secret shows anywhere in the plan."""
+    frame = table.scan().to_spark(spark)
+    with contextlib.redirect_stdout(io.StringIO()) as plan:
+        frame.explain("formatted")
+        frame.explain("extended")
+    rows = sorted((r.id, r.kind) for r in frame.collect())
+    text = plan.getvalue()
+    return {"rows": rows, "by_spark": "Scan parquet" in text and "Python" not in text and "ArrowEval" not in text, "secret": "S3CRET" in text}
+
+
+found = {}
+for name, scheme in (("one", "s3"), ("two", "s3a")):
+    catalog = catalog_of(name, scheme=scheme)
+    catalog.create_namespace("db")
+    t = catalog.create_table("db.t", "id bigint, kind string", format_version=3, properties={"write.delete.mode": "merge-on-read"})
+    t.append(spark.sql("SELECT id, if(id % 2 = 0, 'a', 'b') kind FROM range(6)"))
+    t.delete("id = 1")
+    found[name] = read(t)
+keyed = catalog_of("one").create_table("db.keyed", "id bigint, kind string")
+keyed.append(pa.table({"id": [1, 2, 3], "kind": ["a", "b", "c"]}))
+changes = spark.readStream.schema("id bigint, kind string").parquet("changes")
+pa.parquet = __import__("pyarrow.parquet").parquet
+__import__("os").makedirs("changes")
+pa.parquet.write_table(pa.table({"id": [2, 4], "kind": ["B", "d"]}), "changes/1.parquet")
+query = keyed.write_stream(changes, mode="upsert", key_columns="id", upsert_strategy="equality-deletes")
+query.option("checkpointLocation", "checkpoint").trigger(availableNow=True).start().awaitTermination()
+found["equality"] = read(keyed)
+found["other keys"] = read(frazil.load_catalog(
+    "one", type="sql", uri="sqlite:///one.db", warehouse=f"s3://{bucket}/one",
+    **{"s3.endpoint": endpoint, "s3.access-key-id": "another", "s3.secret-access-key": "testtest-" + "S3CRET"},
+).load_table("db.t"))  # fmt: skip
+spark.sparkContext._jsc.hadoopConfiguration().set("fs.s3a.endpoint", "http://127.0.0.1:1")
+frazil.clear_caches()
+found["other endpoint"] = read(catalog_of("one").load_table("db.t"))
+print("FOUND " + json.dumps({**found, "warned": warned}))
+spark.stop()
