@@ -18,7 +18,7 @@ export FRAZIL_TEST_CACHE := $(abspath $(CACHE))
 export TZ := UTC
 
 .DEFAULT_GOAL := help
-.PHONY: help setup peers fetch demo demo-stream test test-all test-next check bench soak lock clean
+.PHONY: help setup peers fetch demo demo-stream demo-cluster test test-all test-next check bench soak lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1\t/' | expand -t 12
@@ -45,6 +45,10 @@ demo: setup  ## real flights through Spark into a table that evolves, travels in
 
 demo-stream: setup  ## changes of real flights through two streams into tables, while the driver is killed (KAFKA=1: from a real broker)
 	@SERVICES_CACHE=$(abspath $(CACHE))/services $(PY) demo/streams.py $(if $(filter-out 0,$(KAFKA)),--kafka) $(ARGS)
+
+demo-cluster: setup  ## one pipeline on a Spark cluster with S3 and a REST catalog, while workers are killed
+	@PYTHON=$(PY) tests/peers/setup.sh pyiceberg $(PEERS)
+	@SERVICES_CACHE=$(abspath $(CACHE))/services $(PY) demo/cluster.py --peers $(PEERS) $(ARGS)
 
 test: peers  ## all tests on Spark 4.3 with real servers, a short form on 4.1 and 4.2 (ARGS="tests/scan -k word" for less)
 	@NOT_RUN="$(if $(ARGS),,the long forms (make soak); the full suites on Spark 4.1 and 4.2 (make test-all))" \

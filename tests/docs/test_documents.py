@@ -111,6 +111,18 @@ def test_the_demo_of_streams_has_every_flight_once_after_its_driver_was_killed(t
 
 
 @pytest.mark.spark
+@pytest.mark.soak
+def test_the_demo_of_a_cluster_has_every_flight_once_after_its_workers_were_killed(tmp_path: Path, pyiceberg_check: PyIcebergCheck) -> None:
+    peers = pyiceberg_check.environment.python.parents[2]
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "demo/cluster.py"), "--days", "2", "--keep", str(tmp_path / "demo"), "--peers", str(peers)],
+        cwd=tmp_path, capture_output=True, text=True, timeout=540, env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert done.stdout.count(" flights: yes") == 3 and " a worker was killed" in done.stdout and " an executor was killed" in done.stdout
+
+
+@pytest.mark.spark
 @pytest.mark.java
 def test_the_demo_runs_and_pyiceberg_agrees(driver: OneDriver, pyiceberg_check: PyIcebergCheck) -> None:
     python = pyiceberg_check.environment.python
