@@ -56,6 +56,28 @@ def test_old_files_that_nothing_names_are_removed(tmp_path: Path, kind: str, pre
     assert ids(t) == [1, 2, 3] and len(t.maintenance.remove_orphan_files()) == 0
 
 
+def test_bytes_are_those_of_the_files_that_went(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that another commit names meanwhile, and one that cannot be deleted, stay and do not count."""
+    t = littered(tmp_path)
+    taken, stuck = (str(root_of(t) / name) for name in ("data/x.parquet", "top"))
+    without_new, delete_files = procedure._Search.without_new, procedure.delete_files
+
+    def with_a_commit(search: Any, found: Any, newest: Any) -> Any:
+        search._known.add(pa.array([taken]))
+        return without_new(search, found, newest)
+
+    def with_a_failure(storage: Any, paths: pa.Array, *rest: Any) -> list[str]:
+        left = [p for p in paths.to_pylist() if p.endswith("/top")]
+        assert left and not delete_files(storage, pa.array([p for p in paths.to_pylist() if p not in left]), *rest)
+        return left
+
+    monkeypatch.setattr(procedure._Search, "without_new", with_a_commit)
+    monkeypatch.setattr(procedure, "delete_files", with_a_failure)
+    result = t.maintenance.remove_orphan_files()
+    assert len(result) == 4 and result.files_not_deleted == 1 and result.bytes_removed == 4 * 3
+    assert os.path.exists(taken) and os.path.exists(stuck)
+
+
 def test_young_files_stay(tmp_path: Path) -> None:
     t = littered(tmp_path)
     os.utime(root_of(t) / "top", (time.time() - 2.9 * DAY,) * 2)

@@ -102,7 +102,7 @@ def test_a_task_that_is_tried_again_says_so():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("frazil.spark.tasks.spark_runner.TaskContext.get", staticmethod(lambda: Again()))
         report = next(work_on(0, -3, cloudpickle.dumps(abs))).to_pylist()[0]
-    assert report["again"] and cloudpickle.loads(report["result"]) == (False, 3)
+    assert report["retried"] and cloudpickle.loads(report["result"]) == (False, 3)
 
 
 @pytest.mark.versions

@@ -336,7 +336,7 @@ def written(table, monkeypatch, *rows, batch=0):
             return 0
 
     monkeypatch.setattr(module.TaskContext, "get", lambda: Task())
-    monkeypatch.setattr("frazil.spark.streams.source_writer.tried_again", lambda: False)
+    monkeypatch.setattr("frazil.spark.streams.source_writer.task_was_retried", lambda: False)
     found = pa.record_batch({"id": [r[0] for r in rows], "p": [r[1] for r in rows], "v": [r[2] for r in rows]})
     monkeypatch.setattr("frazil.spark.door.datasource.TaskContext", type("None_", (), {"get": staticmethod(lambda: None)}))
     return source_writer(table).write(iter([found]))

@@ -65,7 +65,7 @@ def test_the_folder_is_not_listed_when_every_task_was_tried_once(write):
 
 
 def test_an_error_removes_every_file_of_the_operation_and_comes_out(write):
-    with pytest.raises(ZeroDivisionError), Attempts(write).or_nothing():
+    with pytest.raises(ZeroDivisionError), Attempts(write).removing_files_on_error():
         write.file("1-6-op-1")
         write.file("1-6-op-2")
         print(1 / 0)

@@ -74,9 +74,9 @@ def convert_equality_deletes(
     state = _State(predicate, callback)
     if dry_run:
         step = step_of(table, newest(table), branch, options)
-        state.work(step, written_nowhere(step.write))
+        state.work(step, written_nowhere(step.write_context))
     else:
-        until_committed(table, branch, options, lambda step: state.work(step, step.write))
+        until_committed(table, branch, options, lambda step: state.work(step, step.write_context))
     return replace(state.result, dry_run=dry_run, seconds=time.perf_counter() - started)
 
 
@@ -262,7 +262,7 @@ class _State:
         items = [_Item(t, self.found.get(t.file.file_path)) for t in chosen.tasks]
         groups = packed(items, step.runner.parallelism, plan.options.split, lambda i: i.task)
         converted: list[_Converted] = []
-        with progress(len(items), "data files converted", self.callback) as shown, step.nothing_left():
+        with progress(len(items), "data files converted", self.callback) as shown, step.removing_files_on_error():
             for done in step.runner.run(partial(convert_files, context), groups) if groups else ():
                 converted.append(done)
                 shown.advance(len(done.files))

@@ -82,7 +82,7 @@ def rewrite_position_delete_files(
     groups = delete_groups(step, predicate, chosen)
     with progress(sum(len(g.deletes) for g in groups), "delete files rewritten", callback) as shown:
         if dry_run:
-            found = [_counted(groups, _written(step, written_nowhere(step.write), groups, chosen, shown))]
+            found = [_counted(groups, _written(step, written_nowhere(step.write_context), groups, chosen, shown))]
         else:
             found = _committed(table, branch, to, groups, _Rewriter(predicate, chosen, shown, loaded))
     total = RewritePositionDeleteFilesResult(
@@ -124,7 +124,7 @@ class _Rewriter:
         if step.metadata is not self.planned.metadata:
             chosen = frozenset(d.file_path for g in self.groups for d in g.deletes)
             groups = delete_groups(step, self.where, self.options, chosen)
-        added = _written(step, step.write, groups, self.options, self.shown)
+        added = _written(step, step.write_context, groups, self.options, self.shown)
         self.result = _counted(groups, added)
         if not groups:
             return None
@@ -177,7 +177,7 @@ def _written(
     if at_once >= step.runner.parallelism:
         at_once = max(1, len(todo))
     found: list[DataFile] = []
-    with step.nothing_left():
+    with step.removing_files_on_error():
         for begin in range(0, len(todo), at_once):
             some = todo[begin : begin + at_once]
             for group, files in zip(some, step.runner.run(work, some), strict=True):

@@ -81,7 +81,7 @@ def until_committed(table: MaintainedTable, branch: str, options: WriteOptions, 
             if ready is None:
                 remove(loaded.storage, written, "deletes that were merged by others")
                 return False
-            attempts_of(step.write, table.runner).keep(ready.written)
+            attempts_of(step.write_context, table.runner).keep(ready.written)
             written.update(dict.fromkeys(ready.written))
             try:
                 with naming(table.name, loaded.metadata.location):
@@ -96,7 +96,7 @@ def until_committed(table: MaintainedTable, branch: str, options: WriteOptions, 
         raise
     except Exception:  # certain: `commit` turns every other error after a swap into an unknown outcome
         for step in steps:
-            attempts_of(step.write, table.runner).remove_all()
+            attempts_of(step.write_context, table.runner).remove_all()
         raise
     remove(loaded.storage, [w for w in written if w not in ready.written], "an attempt that met a conflict")
     table.on_commit(outcome.table)

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from frazil.arrow.values.frames import as_arrow
 from frazil.commit.apply import now_millis
 from frazil.errors import InvalidInput, ValidationException
-from frazil.expr.building import column, from_numpy
+from frazil.expr.building import column, from_numpy, to_numpy
 from frazil.maintain.current_state import newest_state
 from frazil.maintain.expire_snapshots import check_gc
 from frazil.maintain.expired_files import statistics_of
@@ -126,13 +126,24 @@ def remove_orphan_files(
     paths = _in_order(found.paths)
     with progress(len(paths), "orphan files deleted", callback) as shown:
         failed = delete_files(newest.storage, paths, threads, shown)
-    return replace(_result(found, False, started), files_not_deleted=len(failed))
+    deleted = found if not failed else found.chosen(to_numpy(pc.invert(pc.is_in(found.paths, column(failed, pa.string())))))
+    return replace(_result(found, False, started), files_not_deleted=len(failed), bytes_removed=deleted.size)
 
 
 @dataclass(frozen=True, eq=False)
 class _Orphans:
+    """Hold the orphan files that were found, and their sizes in bytes where the listing told them."""
+
     paths: pa.Array
-    size: int = 0
+    sizes: pa.Array | None = None
+
+    @property
+    def size(self) -> int:
+        return pc.sum(self.sizes).as_py() or 0 if self.sizes is not None else 0
+
+    def chosen(self, flags: Flags) -> _Orphans:
+        mask = from_numpy(flags)
+        return _Orphans(self.paths.filter(mask), None if self.sizes is None else self.sizes.filter(mask))
 
 
 def _result(found: _Orphans, dry_run: bool, started: float) -> OrphanFilesResult:
@@ -150,7 +161,7 @@ class _Search:
         self._snapshots: set[int] = set()
 
     def find(self, threads: int) -> _Orphans:
-        """List the files, and leave out those that the table names, which is loaded again for this after the listing."""
+        """List the files, load the table again, and drop every file that it names."""
         loaded = self._table.loaded
         for files in reachable(loaded.metadata, loaded.storage, metadata_location=loaded.metadata_location or None):
             self._known.add(files.paths)
@@ -172,11 +183,11 @@ class _Search:
         orphans = ~known
         if elsewhere.any() and self._request.prefix_mismatch_mode != "DELETE":
             if self._request.prefix_mismatch_mode == "ERROR":
-                raise self._conflict(found.paths.filter(from_numpy(elsewhere)))
+                raise self._prefix_mismatch_error(found.paths.filter(from_numpy(elsewhere)))
             orphans &= ~elsewhere
-        return found if orphans.all() else _Orphans(found.paths.filter(from_numpy(orphans)), found.size)
+        return found if orphans.all() else found.chosen(orphans)
 
-    def _conflict(self, locations: pa.Array) -> ValidationException:
+    def _prefix_mismatch_error(self, locations: pa.Array) -> ValidationException:
         own = self._table.metadata.location
         shown = [f"{path} (known as {', '.join(self._known.prefixes_of(path)) or own})" for path in locations[:_SHOWN].to_pylist()]
         return ValidationException(
@@ -243,7 +254,8 @@ class _Search:
         files = with_times(self._table.storage, candidates)
         times, sizes = files.modified_ms or (), files.sizes
         old = [n for n, at in enumerate(times) if at < self._older_than]
-        return _Orphans(column([files.paths[n] for n in old], pa.string()), sum(sizes[n] for n in old) if sizes else 0)
+        known_sizes = pa.array([sizes[n] for n in old], pa.int64()) if sizes else None
+        return _Orphans(column([files.paths[n] for n in old], pa.string()), known_sizes)
 
 
 def _live_paths(storage: Storage, manifest: ManifestFile) -> pa.Array:

@@ -61,7 +61,7 @@ def stage_merge(step: Step, rows: InputFrame, merge: Merge, mode: str | None = N
     checked = not unique and _checked_by_sql(step, rows, merge)
     # The engine that joins stages the source. A Spark frame is evaluated by Spark even if this process joins.
     staging_engine = step.engine if step.engine.evaluates_sql else rows.engine
-    with staging_engine.stage_source(rows.frame, step.write, step.schema, step.settings.case_sensitive) as ready:
+    with staging_engine.stage_source(rows.frame, step.write_context, step.schema, step.settings.case_sensitive) as ready:
         step, before = _evolved(step, ready.schema, merge)
         if unique:
             refuse_without_key(ready.schema, unique, step.case_sensitive)
@@ -123,7 +123,7 @@ def _joined(step: Step, source: MergeSource, bound: BoundMerge, mode: Mode, uniq
         refuse_duplicates(pairing, unique)
     where = bound.target_filter(reach(pairing))
     plan = step.plan(where)
-    decider = MergeDecider(step.read(plan), bound, source, step.lineage, bool(bound.not_matched))
+    decider = MergeDecider(step.read_context(plan), bound, source, step.lineage, bool(bound.not_matched))
     changed = step.change(list(step.tasks(plan)), step.context(plan, mode, decider), plan, recurs=recurs)
     inserted = _inserted(step, source, bound, changed.reports) if bound.not_matched else Inserted()
     counts = MergeCounts()
@@ -137,7 +137,7 @@ def _inserted(step: Step, source: MergeSource, bound: BoundMerge, reports: Seque
     matched = np.zeros(source.num_rows, bool)
     for report in reports:
         matched |= report.flags(source.num_rows)
-    write = WriteContext.of(step.metadata, step.storage, step.to.options, step.write.operation_id)
+    write = WriteContext.of(step.metadata, step.storage, step.to.options, step.write_context.operation_id)
     parts = step.run(partial(insert_rows, InsertContext(write, bound, source)), stretches(source, matched, step.runner.parallelism))
     return Inserted(tuple(f for p in parts for f in p.files), sum(p.rows for p in parts))
 
@@ -187,10 +187,12 @@ def _by_sql(step: Step, ready: ReadySource, merge: Merge, mode: Mode, checked: b
         raise Unsupported("A Spark Column in a MERGE needs Spark.", hint="Pass spark=, or give the condition as text.")
 
     def context_of(planned: Plan) -> ChangeContext:
-        return step.context(planned, mode, DeleteDecider.of(step.read(planned)))
+        return step.context(planned, mode, DeleteDecider.of(step.read_context(planned)))
 
-    with step.nothing_left(), step.engine.as_meant(step.settings):
-        changes = step.engine.merge(step.settled_plan, ready, merge, context_of, case_sensitive=step.case_sensitive, checked=checked)
+    with step.removing_files_on_error(), step.engine.as_meant(step.settings):
+        changes = step.engine.merge(
+            step.plan_withholding_row_ids, ready, merge, context_of, case_sensitive=step.case_sensitive, checked=checked
+        )
     rows = changes.counts
     counts = MergeCounts(
         rows["matched-updated"], rows["matched-deleted"], rows["not-matched-by-source-updated"], rows["not-matched-by-source-deleted"]

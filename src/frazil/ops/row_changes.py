@@ -61,10 +61,10 @@ def delete(step: Step, where: Any, mode: str | None = None) -> StagedWrite:
     wholly, to_read = step.split(plan)
     if not to_read:
         # As Java's metadata delete: each commit attempt evaluates the filter again, and refuses files that match only in part by then.
-        action = DeleteFiles(row_filter=bound, **step.names, **step.to.snapshot_fields)
+        action = DeleteFiles(row_filter=bound, **step.binding_arguments, **step.to.snapshot_fields)
         metrics = {"rows_deleted": live_rows(wholly, step.storage)}
         return StagedWrite((action,), (), time.perf_counter() - step.started, metrics)
-    changed = step.change(to_read, step.context(plan, chosen, DeleteDecider.of(step.read(plan))), plan)
+    changed = step.change(to_read, step.context(plan, chosen, DeleteDecider.of(step.read_context(plan))), plan)
     deleted = changed.deleted + live_rows(wholly, step.storage)
     changed = replace(changed, removed=(*changed.removed, *(t.file for t in wholly)), deleted=deleted)
     return step.staged_change("delete", chosen, changed, bound)
@@ -96,14 +96,14 @@ def overwrite(step: Step, rows: InputFrame, where: Any) -> StagedWrite:
         staged = overwritten(written(rows, step.to), step.to, bound, step.start, step.settings)
         return replace(staged, metrics={**staged.metrics, "rows_deleted": live_rows(wholly, step.storage)})
     chosen = mode_of("delete", step.metadata, mode)
-    changed = step.change(to_read, step.context(plan, chosen, DeleteDecider.of(step.read(plan))), plan)
+    changed = step.change(to_read, step.context(plan, chosen, DeleteDecider.of(step.read_context(plan))), plan)
     deleted = changed.deleted + live_rows(wholly, step.storage)
     return _replaced(step, chosen, rows, replace(changed, removed=(*changed.removed, *(t.file for t in wholly))), bound, deleted)
 
 
 def _replaced(step: Step, mode: Mode, rows: InputFrame, changed: Changed, where: Predicate, deleted: int) -> StagedWrite:
     """Write the frame, and return its files and the removed rows as one action."""
-    with step.nothing_left():
+    with step.removing_files_on_error():
         new = written(rows, step.to)
     counts = {**new.metrics, "rows_deleted": deleted}
     replaced = replace(changed, added=(*changed.added, *new.files))
@@ -148,7 +148,7 @@ def update(step: Step, new_values: Mapping[str, Any], where: Any = None, mode: s
         return _staged_by_sql(step, "update", chosen, where, new_values)
     predicate, assignments = bound
     plan = step.plan(predicate)
-    decider = UpdateDecider.of(step.read(plan), assignments, step.lineage)
+    decider = UpdateDecider.of(step.read_context(plan), assignments, step.lineage)
     changed = step.change(list(step.tasks(plan)), step.context(plan, chosen, decider), plan)
     return step.staged_change("update", chosen, changed, predicate)
 
@@ -163,9 +163,9 @@ def _by_sql(step: Step, kind: Kind, mode: Mode, where: Any, new_values: Mapping[
     """Let the engine find the rows by its own SQL; its tasks then write the change as for any other condition."""
 
     def context_of(planned: Plan) -> ChangeContext:
-        return step.context(planned, mode, DeleteDecider.of(step.read(planned)))
+        return step.context(planned, mode, DeleteDecider.of(step.read_context(planned)))
 
-    with step.nothing_left(), step.engine.as_meant(step.settings):
+    with step.removing_files_on_error(), step.engine.as_meant(step.settings):
         if kind == "delete":
-            return step.engine.delete(step.settled_plan, where, context_of, case_sensitive=step.case_sensitive)
-        return step.engine.update(step.settled_plan, new_values or {}, where, context_of, case_sensitive=step.case_sensitive)
+            return step.engine.delete(step.plan_withholding_row_ids, where, context_of, case_sensitive=step.case_sensitive)
+        return step.engine.update(step.plan_withholding_row_ids, new_values or {}, where, context_of, case_sensitive=step.case_sensitive)

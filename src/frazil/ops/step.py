@@ -102,7 +102,7 @@ class Step:
             if distribution == "none":
                 raise meaningless("advisory_partition_size", "where rows are not shuffled", "distribution-mode: hash or range.")
             distribution = "hash"
-        if distribution == "range" and self.write.spec.unpartitioned and self.write.sort_order.is_unsorted:
+        if distribution == "range" and self.write_context.spec.unpartitioned and self.write_context.sort_order.is_unsorted:
             distribution = "none"  # without partitions and a sort order there is no key to make ranges of
         if not self.engine.evaluates_sql or distribution in (None, "none"):
             return False
@@ -141,7 +141,7 @@ class Step:
             else:
                 yield task
 
-    def settled_plan(self, predicate: Predicate) -> Plan:
+    def plan_withholding_row_ids(self, predicate: Predicate) -> Plan:
         """Plan as `plan` does, with the first row ids withheld in the plan itself that `tasks` withholds."""
         planned = self.plan(predicate)
         if not (self.staged and self.lineage):
@@ -151,8 +151,8 @@ class Step:
         for group in planned.groups:
             at, ids = group.table.column_names.index("first_row_id"), group.table.column("first_row_id")
             unsettled = pc.and_(pc.is_in(group.table.column("snapshot_id"), staged), ids.is_valid())
-            settled_ids = pc.if_else(unsettled, pa.scalar(UNSETTLED, ids.type), ids)
-            groups.append(PlannedFiles(group.spec, group.table.set_column(at, "first_row_id", settled_ids), group.deletes))
+            masked_ids = pc.if_else(unsettled, pa.scalar(UNSETTLED, ids.type), ids)
+            groups.append(PlannedFiles(group.spec, group.table.set_column(at, "first_row_id", masked_ids), group.deletes))
         return replace(planned, groups=tuple(groups))
 
     def split(self, plan: Plan) -> tuple[TaskSequence, list[FileScanTask]]:
@@ -182,12 +182,12 @@ class Step:
         return self.metadata.format_version >= 3
 
     @cached_property
-    def write(self) -> WriteContext:
+    def write_context(self) -> WriteContext:
         context = WriteContext.of(self.metadata, self.storage, self.to.options)
         assert context.settings is not None  # reading the property checks it before any file is written
         return context.keeping_lineage() if self.lineage else context
 
-    def read(self, plan: Plan) -> ReadContext:
+    def read_context(self, plan: Plan) -> ReadContext:
         """Return how to read a plan's files with all columns that a rewritten file has, those of row lineage included."""
         known = metadata_columns(self.metadata)
         extra = [known[n] for n in LINEAGE] if self.lineage else []
@@ -196,8 +196,9 @@ class Step:
     def context(self, plan: Plan, mode: Mode, decider: Decider) -> ChangeContext:
         options = self.to.options
         return ChangeContext(
-            self.read(plan), self.write, mode, granularity_of(self.metadata, options), self.metadata.format_version, self.lineage, decider
-        )
+            self.read_context(plan), self.write_context, mode, granularity_of(self.metadata, options), self.metadata.format_version,
+            self.lineage, decider,
+        )  # fmt: skip
 
     def change(self, tasks: Sequence[FileScanTask], context: ChangeContext, plan: Plan, *, recurs: bool = False) -> Changed:
         """Let the runner change these files as the context's decider says, and combine the results of its tasks. `recurs`: a stream does it
@@ -208,16 +209,16 @@ class Step:
 
     def run(self, work: Callable[[G], R], groups: Sequence[G]) -> list[R]:
         """Run the work on all groups, and return its results in their order. After an error no file of this operation is left."""
-        with self.nothing_left():
+        with self.removing_files_on_error():
             return list(self.runner.run(work, groups)) if groups else []
 
     @contextmanager
-    def nothing_left(self) -> Iterator[None]:
+    def removing_files_on_error(self) -> Iterator[None]:
         """Remove the files that this operation has written, if the `with` block raises an error."""
         try:
             yield
         except BaseException:
-            attempts_of(self.write, self.runner).remove_all()
+            attempts_of(self.write_context, self.runner).remove_all()
             raise
 
     # --- committing
@@ -231,7 +232,7 @@ class Step:
         `where`: the filter of the rows that the change depends on, for conflict detection. `inserts`: whether rows were inserted because no
         match was found, so that concurrently added rows that match are a conflict. `metrics`: counts that replace those of `changed`.
         """
-        attempts_of(self.write, self.runner).keep(f.file_path for f in changed.written)
+        attempts_of(self.write_context, self.runner).keep(f.file_path for f in changed.written)
         seconds = time.perf_counter() - self.started
         if changed.is_empty:
             return StagedWrite((), (), seconds)
@@ -244,8 +245,8 @@ class Step:
     def _action(self, kind: Kind, mode: Mode, changed: Changed, where: Predicate, isolation: str, inserts: bool) -> Action:
         """Return the action that commits a change, with the validations of Java's SparkWrite and SparkPositionDeltaWrite."""
         common: dict[str, Any] = {
-            **self.to.snapshot_fields, **self.names, "isolation": isolation, "starting_snapshot_id": self.start, "conflict_filter": where,
-            "check_absent": inserts,
+            **self.to.snapshot_fields, **self.binding_arguments, "isolation": isolation, "starting_snapshot_id": self.start,
+            "conflict_filter": where, "check_absent": inserts,
         }  # fmt: skip
         if mode == COPY_ON_WRITE or not (changed.added_deletes or changed.removed_deletes):
             return OverwriteFiles(added=changed.added, removed=changed.removed, **common)
@@ -256,6 +257,6 @@ class Step:
         )  # fmt: skip
 
     @property
-    def names(self) -> dict[str, Any]:
+    def binding_arguments(self) -> dict[str, Any]:
         """Return the arguments by which an action binds its predicates: case sensitivity and time zone."""
         return {"case_sensitive": self.settings.case_sensitive, "zone": self.settings.zone}

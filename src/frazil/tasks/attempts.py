@@ -44,20 +44,20 @@ def _at_once() -> float:
 class Attempts:
     """Track the task attempts of one operation, and remove the files of those that did not count.
 
-    `speculates`: a task may run twice at the same time, and the superfluous copy may still be writing. `repeated`: some task was tried more
+    `speculates`: a task may run twice at the same time, and the superfluous copy may still be writing. `retried`: some task was tried more
     than once. `settle`: waits until running tasks have ended, and returns the seconds during which files of theirs may still appear.
     """
 
     operation: Operation
     speculates: bool = False
     settle: Callable[[], float] = _at_once
-    repeated: bool = False
+    retried: bool = False
 
     def keep(self, reported: Iterable[str]) -> None:
         """Remove the files that no result names, after success. The table's folder is listed only if there may be such files."""
         if self.speculates:
             _leave_only(self.operation, reported, self.settle())
-        elif self.repeated:
+        elif self.retried:
             _leave_only(self.operation, reported, 0.0)
 
     def remove_all(self) -> None:
@@ -66,7 +66,7 @@ class Attempts:
         _leave_only(self.operation, (), self.settle())
 
     @contextlib.contextmanager
-    def or_nothing(self) -> Iterator[None]:
+    def removing_files_on_error(self) -> Iterator[None]:
         """Remove every file that the operation has written when the block raises an error."""
         try:
             yield

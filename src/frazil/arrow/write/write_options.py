@@ -1,7 +1,12 @@
 """Check the options of one write, which have Java Iceberg's names (SparkWriteOptions), before anything is written.
 
-A new option is a field of `WriteOptions`, with its values in `_CHOICES` and its verbs in `_VERBS`, and a row in docs/options.md; where a
-session may set it, `spark.host.settings` lists it in `_WRITE`.
+To add an option:
+- make it a field of `WriteOptions`, with its values in `_CHOICES` and its verbs in `_VERBS`, and a row in docs/options.md; where a session
+  may set it, `spark.host.settings` lists it in `_WRITE`;
+- honour it where files are written: `arrow.write.write_context` for Arrow, `spark.write.folder_write` for Spark's writer, `rows.modes` and
+  `ops.step` for changes of rows;
+- refuse it where it has no meaning: `ops.target`, `spark.door.datasource`, `stream.sink.options`;
+- say in tests/contract/test_options.py what it means and what it changes: that test fails for a field without an effect.
 """
 
 from __future__ import annotations

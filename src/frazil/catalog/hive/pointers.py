@@ -1,8 +1,8 @@
 """Move the pointer of a table in a Hive Metastore: under its lock, and on condition that the pointer is still the one of the base.
 
 The condition is `expected_parameter_key` of an alter_table, which Hive 2.3.10 and 4.0 check within their own transaction; older servers
-ignore it. It is sent always: with the lock it guards against writers without one, without the lock it is all there is. So before a catalog
-commits without lock it makes the server refuse an alter_table that cannot be applied, and sees which of two reasons it gives.
+ignore it. It is sent always: with the lock it guards against writers without one, without the lock it is all there is. So before the first
+commit without a lock it sends an alter_table that every server rejects: the error's text shows whether the server checks the condition.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ class Pointers:
             self._client.ask(calls.CREATE_TABLE, made, EnvironmentContext(_NO_STATISTICS))
         except MetastoreError as error:
             # The server may have tried twice by itself, so that "already exists" can mean this table.
-            now = self._now(database, name, error)
-            if now is not None:
-                return _points_to(now, table.metadata_location)
+            stored_now = self._stored_after_error(database, name, error)
+            if stored_now is not None:
+                return _points_to(stored_now, table.metadata_location)
             if error.kind == "InvalidObjectException":
                 raise InvalidInput(f"The metastore takes no table {database}.{name}: {error}", table=f"{database}.{name}") from error
             raise
@@ -99,10 +99,10 @@ class Pointers:
         top of what others commit meanwhile. Else a server that still works on the call could undo their commits."""
         names = (str(stored.dbName), str(stored.tableName))
         try:
-            now = self.stored(*names)
-            if now is None or _points_to(now, table.metadata_location):
+            stored_now = self.stored(*names)
+            if stored_now is None or _points_to(stored_now, table.metadata_location):
                 return True
-            self._check_server(names, now)
+            self._check_server(names, stored_now)
         except FrazilError:
             return False
         return True
@@ -124,19 +124,19 @@ class Pointers:
             if "types incompatible" in str(error) and new.sd and stored.sd and new.sd.cols is not stored.sd.cols:
                 logger.warning("The metastore keeps the former columns of %s.%s, which Hive shows: %s", *names, error)
                 return self._altered(stored, replace(new, sd=replace(new.sd, cols=stored.sd.cols)), base, table, lock)
-            now = self._now(*names, error)
-            if now is None or not is_iceberg(now):
+            stored_now = self._stored_after_error(*names, error)
+            if stored_now is None or not is_iceberg(stored_now):
                 return False
-            if _points_to(now, table.metadata_location):
+            if _points_to(stored_now, table.metadata_location):
                 return True
-            if not _points_to(now, base.metadata_location):
-                return _went_by(now, table)
+            if not _points_to(stored_now, base.metadata_location):
+                return _went_by(stored_now, table)
             if _STALE in str(error):
                 raise CommitFailedException(f"The metastore says that the table has changed: {error}") from error
             raise
         return True
 
-    def _now(self, database: str, name: str, error: MetastoreError) -> HiveTable | None:
+    def _stored_after_error(self, database: str, name: str, error: MetastoreError) -> HiveTable | None:
         """Return what the metastore has after an answer with an error. Raises Unclear if it does not tell."""
         try:
             return self.stored(database, name)
@@ -202,10 +202,10 @@ def _is_incomparable(error: MetastoreError) -> bool:
     return "CLOB" in str(error) or "JDODataStoreException" in str(error)
 
 
-def _went_by(now: HiveTable, table: LoadedTable) -> bool:
-    """Tell whether the new state was current for a moment: the log of what is current now names its file. The server has answered, so the
-    state cannot become current later. Raises Unclear if the current metadata cannot be read."""
-    location = (now.parameters or {})[LOCATION]
+def _went_by(stored_now: HiveTable, table: LoadedTable) -> bool:
+    """Tell whether the new state was current for a moment: the log of the metadata that is current now names its
+    file. The server has answered, so the state cannot become current later. Raises Unclear if the current metadata cannot be read."""
+    location = (stored_now.parameters or {})[LOCATION]
     try:
         return metadata_files.in_log(metadata_files.read(table.storage, location), table.metadata_location)
     except FrazilError as error:

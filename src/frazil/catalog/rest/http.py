@@ -33,7 +33,8 @@ _PIECE = 1 << 20
 _LONGEST_WAIT_S = 10.0
 _LONGEST_ANSWER_S = 600.0
 _READING, _ATTEMPTS = ("GET", "HEAD"), 3
-_NOT_HANDLED, _PASSING = frozenset((429,)), frozenset((429, 502, 503, 504))
+# Statuses of a request that the server has not handled, and of one that may succeed when it is sent again.
+_NOT_HANDLED, _TRANSIENT = frozenset((429,)), frozenset((429, 502, 503, 504))
 
 
 @dataclass(frozen=True)
@@ -128,9 +129,9 @@ class Client:
             try:
                 with self._connected(method, url, data, self._signed(method, url, data, headers) if signed else headers, reads) as response:
                     answer = _answer(response, secrets, url)
-                if keyed and again and answer.status in _PASSING - _NOT_HANDLED:
+                if keyed and again and answer.status in _TRANSIENT - _NOT_HANDLED:
                     unclear = True
-                elif unclear and answer.status in (404, 409):  # the first request, which may be running still, may be what is told of
+                elif unclear and answer.status in (404, 409):  # our own first request, which may still run, may be the cause
                     told = f"The catalog's server {_host(url)} answers a repeated request: {answer.error}"
                     raise Unclear(told, hint="The request may have been handled.")
                 else:
@@ -158,7 +159,7 @@ class Client:
         s, u = self.settings, self._urllib3
         retry = _retry_class()(
             total=s.retries, connect=s.retries, status=s.retries, read=s.retries if reads else False, other=s.retries if reads else False,
-            redirect=False, raise_on_redirect=False, raise_on_status=False, status_forcelist=_PASSING if reads else _NOT_HANDLED,
+            redirect=False, raise_on_redirect=False, raise_on_status=False, status_forcelist=_TRANSIENT if reads else _NOT_HANDLED,
             allowed_methods=None, backoff_factor=0.1, backoff_jitter=0.1, backoff_max=_LONGEST_WAIT_S,
         )  # fmt: skip
         timeout = u.Timeout(connect=s.connect_timeout, read=s.read_timeout)

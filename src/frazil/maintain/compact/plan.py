@@ -47,7 +47,7 @@ class _Files:
 
     sizes: Numbers
     records: Numbers
-    ages: Numbers
+    sequence_numbers: Numbers
     deletes: Numbers
     deleted: Numbers
     scopes: Numbers
@@ -93,7 +93,7 @@ def file_groups(plan: Plan, options: CompactionOptions) -> tuple[FileGroup, ...]
     files = _Files.of(plan, options.output_spec_id)
     candidates, by_deletes = files.chosen(options)
     rows = np.flatnonzero(candidates)
-    rows = rows[np.lexsort((rows, files.ages[rows], files.scopes[rows]))]
+    rows = rows[np.lexsort((rows, files.sequence_numbers[rows], files.scopes[rows]))]
     starts = np.flatnonzero(np.diff(files.scopes[rows], prepend=-1)) if len(rows) else rows
     found: list[FileGroup] = []
     for of_partition in np.split(rows, starts[1:]) if len(rows) else ():

@@ -80,8 +80,8 @@ class CompactionPlan:
     def context(self) -> CompactContext:
         """Return the context that the tasks of one commit share. The names of its files hold an id of their own, so that the files of other
         commits stay when those of this commit are removed."""
-        write = replace(self.step.write, operation_id=str(uuid.uuid4()), target_size=self.options.file_bytes)
-        return CompactContext(self.step.read(self.plan), write, self.sorting)
+        write = replace(self.step.write_context, operation_id=str(uuid.uuid4()), target_size=self.options.file_bytes)
+        return CompactContext(self.step.read_context(self.plan), write, self.sorting)
 
     def expected(self) -> RewriteDataFilesResult:
         """Return the numbers of a dry run."""
@@ -206,7 +206,7 @@ class _Run:
         runner = plan.table.runner
         try:
             done = []
-            for part in self._at_once(pieces):
+            for part in self._rounds(pieces):
                 for piece, result in zip(part, runner.run(partial(rewrite_piece, context), part), strict=True):
                     done.append(result)
                     self.shown.advance(sum(t.start == 0 for t in piece.tasks))  # a split file counts once
@@ -219,7 +219,7 @@ class _Run:
             raise
         return context, found
 
-    def _at_once(self, pieces: Sequence[RewritePiece]) -> list[list[RewritePiece]]:
+    def _rounds(self, pieces: Sequence[RewritePiece]) -> list[list[RewritePiece]]:
         """Divide the pieces such that no more groups are rewritten at the same time than max-concurrent-file-group-rewrites says."""
         most = self.planned.options.most_at_once
         if most is None:
@@ -260,13 +260,13 @@ class _Run:
         self.deletes += counted(operation.result.summary, "removed-delete-files")
 
     def _commit_what_can_be(self, groups: Sequence[FileGroup]) -> None:
-        """Rewrite and commit a part of the groups; where a group fails, the others of the part are rewritten without it."""
+        """Rewrite groups and commit them together. If that fails, each group is rewritten and committed on its own."""
         done: list[tuple[CompactContext, list[RewrittenGroup]]] = []
         try:
             done = [self._rewritten(groups)]
         except Exception as error:
             log.warning("Could not rewrite %d groups of %s at once: %s", len(groups), self.planned.table.name, error)
-            done = [found for g in groups if (found := self._one(g)) is not None] if len(groups) > 1 else []
+            done = [found for g in groups if (found := self._rewritten_alone(g)) is not None] if len(groups) > 1 else []
             if len(groups) == 1:
                 self._fails(groups, error)
         for context, rewritten in done:
@@ -279,7 +279,7 @@ class _Run:
                 self.failed += sum(len(g.removed) for g in rewritten)
                 self.failed_commits, self.last_error = self.failed_commits + 1, error
 
-    def _one(self, group: FileGroup) -> tuple[CompactContext, list[RewrittenGroup]] | None:
+    def _rewritten_alone(self, group: FileGroup) -> tuple[CompactContext, list[RewrittenGroup]] | None:
         try:
             return self._rewritten((group,))
         except Exception as error:

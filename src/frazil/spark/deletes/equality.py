@@ -44,7 +44,7 @@ COMPARABLE = (
 )  # fmt: skip
 """Types of key columns that Spark can compare."""
 SEQUENCE, SCOPE = "__frazil_sequence_number", "__frazil_scope"  # columns of data rows: the sequence number and partition of their file
-_AGE, _PLACE = "__frazil_delete_sequence", "__frazil_delete_scope"  # columns of deleted keys: those of their delete file
+_DELETE_SEQUENCE, _DELETE_SCOPE = "__frazil_delete_sequence", "__frazil_delete_scope"  # columns of deleted keys: those of their delete file
 BROADCAST = 64 * 1024 * 1024  # bytes of keys, as a hash table holds them, that are broadcast at most
 SORTED = 512 * 1024 * 1024  # above these bytes a sort-merge join is asked for, as Spark might choose a broadcast by the size of the files
 _PACK = 4 * 1024 * 1024  # bytes of delete files per task
@@ -88,8 +88,8 @@ def without_deleted(scan: DataFrame, relation: EqualityRelation, keys: Keys, val
 def with_flag(scan: DataFrame, relation: EqualityRelation, keys: Keys, values: Callable[[int], Column], flag: str) -> DataFrame:
     """Keep all rows of a scan and add a column `flag` that tells whether the relation deletes the row."""
     deletes = _key_frame(scan.sparkSession, relation, keys)
-    names = [_key(n) for n in relation.ids] + ([_PLACE] if relation.scopes is not None else [])
-    newest = deletes.groupBy(*names).agg(F.max(_AGE if relation.sequences is not None else F.lit(0)).alias(flag))
+    names = [_key(n) for n in relation.ids] + ([_DELETE_SCOPE] if relation.scopes is not None else [])
+    newest = deletes.groupBy(*names).agg(F.max(_DELETE_SEQUENCE if relation.sequences is not None else F.lit(0)).alias(flag))
     columns = [F.col(n).alias(f"{flag}_{n}") for n in names]
     condition = _condition(relation, values, lambda n: f"{flag}_{n}", age=None)
     joined = scan.join(_hinted(newest.select(*columns, F.col(flag)), relation), condition, "left").drop(*(f"{flag}_{n}" for n in names))
@@ -98,7 +98,7 @@ def with_flag(scan: DataFrame, relation: EqualityRelation, keys: Keys, values: C
 
 
 def _condition(
-    relation: EqualityRelation, values: Callable[[int], Column], name: Callable[[str], str] = str, age: str | None = _AGE
+    relation: EqualityRelation, values: Callable[[int], Column], name: Callable[[str], str] = str, age: str | None = _DELETE_SEQUENCE
 ) -> Column:
     """Return the condition under which a delete of the relation applies to a row. `name`: renames columns of the deletes; `age`: the column
     of their sequence number, None where the newest delete of a key is compared afterwards."""
@@ -107,7 +107,7 @@ def _condition(
         of_data, of_delete = values(field_id), F.col(name(_key(field_id)))
         tests.append(of_data.eqNullSafe(of_delete) if field_id in relation.nulls else of_data == of_delete)
     if relation.scopes is not None:
-        tests.append(F.col(SCOPE) == F.col(name(_PLACE)))
+        tests.append(F.col(SCOPE) == F.col(name(_DELETE_SCOPE)))
     if relation.sequences is not None and age is not None:
         tests.append(F.col(SEQUENCE) < F.col(age))
     return functools.reduce(lambda a, b: a & b, tests)
@@ -162,7 +162,7 @@ def _by_scan(spark: Any, relation: EqualityRelation, chosen: Sequence[int], keys
     deletes = [relation.deletes[n] for n in chosen]
     types = {n: keys.schema.by_id[n].field_type for n in relation.ids}
     schema = s.StructType([s.StructField(_key(n), read_type(t, False, _key(n)), True, {ID: n}) for n, t in types.items()])
-    extra = {_AGE: relation.sequences, _PLACE: relation.scopes}
+    extra = {_DELETE_SEQUENCE: relation.sequences, _DELETE_SCOPE: relation.scopes}
     facts = {name: (pa.array(numbers[chosen]), i.LongType()) for name, numbers in extra.items() if numbers is not None}
     paths, sizes = [d.file_path for d in deletes], [d.file_size_in_bytes for d in deletes]
     numbers, store = counted(len(paths)) if facts else None, hadoop_options(spark, paths, keys.storage)
@@ -181,7 +181,7 @@ def _by_arrow(spark: Any, relation: EqualityRelation, chosen: Sequence[int], key
     check_workers(spark)
     types = {n: keys.schema.by_id[n].field_type for n in relation.ids}
     schema = s.StructType([s.StructField(_key(n), spark_type(t)) for n, t in types.items()])
-    extra = {_AGE: relation.sequences, _PLACE: relation.scopes}
+    extra = {_DELETE_SEQUENCE: relation.sequences, _DELETE_SCOPE: relation.scopes}
     numbers = {k: v[chosen] for k, v in extra.items() if v is not None}
     for name in numbers:
         schema = schema.add(name, s.LongType())

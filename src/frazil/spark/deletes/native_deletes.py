@@ -94,16 +94,16 @@ def most_chunks(planned: PlannedFiles) -> Numbers:
 
 
 @dataclass(frozen=True, eq=False)
-class Applied:
+class ScanDeletes:
     """Hold the deletes that apply to the files of one scan. `deleted`: files with deleted positions, to which keys are assigned later."""
 
     index: DeleteIndex
-    rows: Numbers  # the number of each file in the index
+    delete_numbers: Numbers  # per file, as in PlannedFiles
     deleted: tuple[bitmaps.Deleted, ...]
     relations: tuple[EqualityRelation, ...]
 
     @classmethod
-    def of(cls, parts: Sequence[tuple[PlannedFiles, Sequence[int]]], kind: int) -> Applied:
+    def of(cls, parts: Sequence[tuple[PlannedFiles, Sequence[int]]], kind: int) -> ScanDeletes:
         """Collect the deletes of the chosen files of each part, to all of which deletes of one kind apply."""
         index = parts[0][0].deletes
         assert isinstance(index, DeleteIndex)
@@ -116,19 +116,19 @@ class Applied:
         """Return the facts of files that rows need beside them (`lookup.with_facts`): sequence number and scope, by column name."""
         facts = {}
         if any(r.sequences is not None for r in self.relations):
-            facts[SEQUENCE] = self.index.reach.data_sequences[self.rows]
+            facts[SEQUENCE] = self.index.reach.data_sequences[self.delete_numbers]
         if any(r.scopes is not None for r in self.relations):
-            facts[SCOPE] = self.index.reach.data_scopes[self.rows]
+            facts[SCOPE] = self.index.reach.data_scopes[self.delete_numbers]
         return {name: (pa.array(numbers), i.LongType()) for name, numbers in facts.items()}
 
     @property
     def numbered(self) -> npt.NDArray[np.bool_]:
         """Return, for each file, whether positions are deleted from it, so that its rows must be numbered."""
-        has_positions = np.zeros(len(self.rows), np.bool_)
+        has_positions = np.zeros(len(self.delete_numbers), np.bool_)
         has_positions[[f.key for f in self.deleted]] = True
         return has_positions
 
-    def finished(
+    def apply_to(
         self, scan: DataFrame, file_keys: FileKeys | None, columns: KeyColumns | None, value: Callable[[i.NestedField], Column],
         flag: str | None, storage: Storage, mapping: NameMapping | None,
     ) -> DataFrame:  # fmt: skip

@@ -76,14 +76,15 @@ class Places:
 @dataclass(frozen=True)
 class Report:
     """Report what a task of the first job did. `rows`: counts by operation. `twice`: some rows, as (path, position), that were deleted or
-    replaced more than once. `matched`: numbers of the source rows that matched, a serialised bitmap. `again`: Spark repeated the task."""
+    replaced more than once. `matched`: numbers of the source rows that matched, a serialised bitmap. `retried`: Spark tried the task more
+    than once."""
 
     places: Places | None
     files: tuple[DataFile, ...]
     rows: tuple[int, ...]
     twice: tuple[tuple[str, int], ...]
     matched: bytes
-    again: bool
+    retried: bool
 
 
 # First job -----------------------------------------------------------------------------------------------------------------------------

@@ -226,7 +226,7 @@ class Job:
         """Delete the operation's temporary folder at the end, and after an error the files that it has written."""
         write = self.context.write
         try:
-            with self.attempts.or_nothing(), clear_errors(self.plan.metadata):
+            with self.attempts.removing_files_on_error(), clear_errors(self.plan.metadata):
                 yield
         except BaseException as e:
             if (value_error := failed(e)) is not None:
@@ -295,7 +295,7 @@ class Job:
         new = tuple(f for r in self.reports for f in r.files)
         changed = replace(changed, added=(*new, *changed.added), updated=updated, deleted=changed.deleted - updated, reports=())
         attempts = self.attempts
-        attempts.repeated = runner.repeats or any(r.again for r in self.reports)
+        attempts.retried = runner.repeats or any(r.retried for r in self.reports)
         attempts.keep([f.file_path for f in changed.written])
         return RowChanges(changed, self.filter, rows[INSERTED], counts)
 

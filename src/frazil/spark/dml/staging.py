@@ -206,16 +206,16 @@ def _written(staged: StagedFrame, location: str, batches: Iterator[pa.RecordBatc
     """Write batches to a file; returns the file (none when there are no rows) and the summaries of its columns."""
     seen = {n: _Seen() for n, f in enumerate(staged.spark_schema.fields) if type(f.dataType) in ORDERED}
     rows, size = 0, 0
-    first = next(batches, None)
-    if first is not None:
+    batch = next(batches, None)
+    if batch is not None:
         with staged.storage.open_output(location) as sink, pa.ipc.new_file(sink, staged.schema) as writer:
-            while first is not None:
-                batch = fitted(first, staged.schema)
-                writer.write_batch(batch)
-                rows, size = rows + batch.num_rows, size + batch.nbytes
+            while batch is not None:
+                conformed = fitted(batch, staged.schema)
+                writer.write_batch(conformed)
+                rows, size = rows + conformed.num_rows, size + conformed.nbytes
                 for n, values in seen.items():
-                    values.add(batch.column(n))
-                first = next(batches, None)
+                    values.add(conformed.column(n))
+                batch = next(batches, None)
     files = (StagedFile(location, rows, size),) if rows else ()
     return files, {n: v for n, values in seen.items() if (v := values.summary()) is not None}
 

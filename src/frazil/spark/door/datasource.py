@@ -51,7 +51,7 @@ from frazil.spark.host.settings import spark_facts
 from frazil.spark.streams.source_writer import StreamSourceWriter, check_mode, stream_options
 from frazil.spark.streams.stream_reader import TableStreamReader
 from frazil.spark.streams.stream_spec import StreamSpec
-from frazil.spark.tasks.stragglers import LINGER, tried_again
+from frazil.spark.tasks.stragglers import LINGER, task_was_retried
 from frazil.spark.types.arrow_types import arrow_schema, for_spark
 from frazil.spark.types.fitted import fitted
 from frazil.spark.types.spark_types import contains, to_spark
@@ -235,7 +235,7 @@ class Written(WriterCommitMessage):
     """Report the data files of one task. `again`: Spark has tried the task before, or may be running a copy of it."""
 
     files: list[DataFile]
-    again: bool = False
+    retried: bool = False
 
 
 class SourceWriter(DataSourceArrowWriter):
@@ -288,7 +288,7 @@ class SourceWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task, in a worker."""
-        return Written(self.files_of(iterator, self._context), tried_again())
+        return Written(self.files_of(iterator, self._context), task_was_retried())
 
     def files_of(self, iterator: Iterator[pa.RecordBatch], context: WriteContext) -> list[DataFile]:
         """Write the rows of one task to data files, in a worker."""
@@ -310,7 +310,7 @@ class SourceWriter(DataSourceArrowWriter):
         """Commit the files of all tasks as one snapshot."""
         files = tuple(f for m in messages if m is not None for f in m.files)
         backend, base = self._load()
-        Attempts(self._context, repeated=any(m.again for m in messages if m is not None)).keep(f.file_path for f in files)
+        Attempts(self._context, retried=any(m.retried for m in messages if m is not None)).keep(f.file_path for f in files)
         with TableOperation(backend, base, self._place, SideProcessEngine()) as operation:
             operation.add(self._staged(files))
 

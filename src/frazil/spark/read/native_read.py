@@ -32,7 +32,7 @@ from frazil.expr.parse import parse
 from frazil.expr.quoted import back_quoted, columns_of, refuse_columns
 from frazil.scan.columns import metadata_columns
 from frazil.scan.plan import Plan
-from frazil.spark.deletes.native_deletes import EQUALITY, NONE, Applied, KeyColumns, key_columns
+from frazil.spark.deletes.native_deletes import EQUALITY, NONE, KeyColumns, ScanDeletes, key_columns
 from frazil.spark.host.expression_text import check_text
 from frazil.spark.host.settings import is_ansi, session_zone
 from frazil.spark.host.sql_text import filtered
@@ -252,7 +252,7 @@ def _scan(
     table = pa.concat_tables([g.planned.table.take(g.rows) for g in groups], promote_options="permissive")
     schema, sources = _read_schema(shape, group, wanted)
     facts = _facts(plan, table, group, wanted)
-    applied = None if group.deletes == NONE else Applied.of([(g.planned, g.rows) for g in groups], group.deletes)
+    applied = None if group.deletes == NONE else ScanDeletes.of([(g.planned, g.rows) for g in groups], group.deletes)
     needs_positions = applied is not None and bool(applied.deleted)
     if (needs_positions or wanted.metadata_names & {"_pos", "_row_id"}) and _has_column(plan, ROW_INDEX):
         return None
@@ -282,7 +282,7 @@ def _scan(
 
     if applied is not None:
         deleted_column = _DELETED if "_deleted" in wanted.metadata_names else None
-        scan = applied.finished(scan, file_keys, keys, value, deleted_column, storage, mapping_of(plan))
+        scan = applied.apply_to(scan, file_keys, keys, value, deleted_column, storage, mapping_of(plan))
     quick_column = shown_columns(spark)
 
     def column(f: i.NestedField) -> Column:

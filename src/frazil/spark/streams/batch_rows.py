@@ -100,10 +100,10 @@ class FrameRows:
         _refuse_memory(context)
         check_workers(spark)
         attempts = attempts_on(spark, context)
-        with self._errors(), attempts.or_nothing():
+        with self._errors(), attempts.removing_files_on_error():
             reports = self._run(how, "write_part", WriteWork(how, self.frame.schema, context, tuple(ids), tuple(specs)))
         files = ChangeFiles.together([files_of_task for files_of_task, _ in reports])
-        attempts.repeated = any(was_tried_again for _, was_tried_again in reports)
+        attempts.retried = any(was_tried_again for _, was_tried_again in reports)
         attempts.keep(files.locations)
         return files
 
@@ -179,14 +179,14 @@ def stage_part(work: StageWork, batches: Iterator[pa.RecordBatch]) -> Iterator[p
 
 def write_part(work: WriteWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Write the last row per key of one task to files of the table, and report the files and whether the task was tried before."""
-    part, attempt, again = _task()
+    part, attempt, retried = _task()
     context = replace(work.context, partition_id=part, task_id=attempt, workers=1)
 
     def written() -> tuple[ChangeFiles, bool]:
         rows = _table(work.columns, batches)
         if not rows.num_rows:
-            return ChangeFiles(), again
-        return write_changes(reduced(rows, work.how), work.how, context, work.ids, work.specs), again
+            return ChangeFiles(), retried
+        return write_changes(reduced(rows, work.how), work.how, context, work.ids, work.specs), retried
 
     yield _report(part, _marked(written))
 

@@ -20,7 +20,7 @@ from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.commit.done_once import Txn, already_done
 from frazil.errors import InvalidInput, Unsupported
 from frazil.ops.engine import Engine
-from frazil.spark.tasks.stragglers import LINGER, tried_again
+from frazil.spark.tasks.stragglers import LINGER, task_was_retried
 from frazil.spec.data_file import DataFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import UPSERT_ENABLED
@@ -85,14 +85,14 @@ def check_mode(options: Mapping[str, str], overwrite: bool, metadata: TableMetad
 @dataclass
 class StreamWritten(WriterCommitMessage):
     """Report what one task has written. `operation_id`: part of the names of all files that this attempt of the batch writes; `again`: the
-    task was tried more than once (`stragglers.tried_again`)."""
+    task was tried more than once (`stragglers.task_was_retried`)."""
 
     query_id: str
     batch_id: int
     operation_id: str
     schema_id: int
     files: list[DataFile] = field(default_factory=list)
-    again: bool = False
+    retried: bool = False
 
 
 class StreamSourceWriter(DataSourceStreamArrowWriter):
@@ -110,7 +110,7 @@ class StreamSourceWriter(DataSourceStreamArrowWriter):
         context = self._source.context
         context = replace(context, operation_id=f"{query}-{batch}-{context.operation_id}")
         files = self._source.files_of(iterator, context)
-        return StreamWritten(query, int(batch), context.operation_id, context.schema.schema_id, files, tried_again())
+        return StreamWritten(query, int(batch), context.operation_id, context.schema.schema_id, files, task_was_retried())
 
     def commit(self, messages: list[Any], batchId: int) -> None:
         written = [m for m in messages if isinstance(m, StreamWritten)]
@@ -118,7 +118,7 @@ class StreamSourceWriter(DataSourceStreamArrowWriter):
             return
         files = [f for m in written for f in m.files]
         for operation_id in {m.operation_id for m in written}:
-            Attempts(self._operation(operation_id), repeated=any(m.again for m in written)).keep(f.file_path for f in files)
+            Attempts(self._operation(operation_id), retried=any(m.retried for m in written)).keep(f.file_path for f in files)
         backend, loaded, name = self._source.table
         sink = StreamSink(backend, loaded, name, written[0].query_id, self._options, case_sensitive=False)
         sink.commit_files(batchId, files, written[0].schema_id, self._source.engine)

@@ -27,7 +27,7 @@ from frazil.tasks.runner import Place, place
 
 G = TypeVar("G")
 R = TypeVar("R")
-REPORT = "number long, result binary, again boolean"
+REPORT = "number long, result binary, retried boolean"
 _FINAL = (InvalidInput, CorruptData)  # errors that a retry cannot help
 
 
@@ -63,7 +63,7 @@ class SparkRunner:
             lingering = settle(self.spark)
             self.linger = lingering if count > 1 else 0.0
             raise failure(error, self.directory) or error from error
-        self.repeats = self.repeats or any(r["again"] for r in rows)
+        self.repeats = self.repeats or any(r["retried"] for r in rows)
         results = []
         for row in sorted(rows, key=lambda r: int(r["number"])):
             failed, result = cloudpickle.loads(bytes(row["result"]))
@@ -87,7 +87,7 @@ def runner(spark: Any, metadata: TableMetadata, storage: Storage) -> SparkRunner
 def work_on(number: int, group: Any, payload: bytes) -> Iterator[pa.RecordBatch]:
     """Compute the result of one group in a worker; an error that a retry cannot help is returned as the result."""
     task = TaskContext.get()
-    attempt, again = (0, False) if task is None else (task.taskAttemptId(), task.attemptNumber() > 0)
+    attempt, retried = (0, False) if task is None else (task.taskAttemptId(), task.attemptNumber() > 0)
     work = cloudpickle.loads(payload)
     with place(Place(number, attempt, 1)):
         try:
@@ -95,4 +95,4 @@ def work_on(number: int, group: Any, payload: bytes) -> Iterator[pa.RecordBatch]
         except _FINAL as error:
             failed, result = True, error
     pickled = pa.array([cloudpickle.dumps((failed, result))], pa.binary())
-    yield pa.record_batch({"number": pa.array([number]), "result": pickled, "again": pa.array([again])})
+    yield pa.record_batch({"number": pa.array([number]), "result": pickled, "retried": pa.array([retried])})

@@ -39,7 +39,7 @@ def settle(spark: Any) -> float:
     return LINGER
 
 
-def tried_again() -> bool:
+def task_was_retried() -> bool:
     """Return, in a task, whether Spark has tried this task before or may be running a copy of it now.
 
     Workers see no session; the settings of a session reach the tasks of its queries as local properties.

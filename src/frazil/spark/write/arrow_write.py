@@ -29,7 +29,7 @@ from frazil.spec import types as i
 from frazil.spec.data_file import DataFile
 from frazil.storage.locations import scheme_of
 
-REPORT = s.StructType([s.StructField("files", s.BinaryType()), s.StructField("again", s.BooleanType())])
+REPORT = s.StructType([s.StructField("files", s.BinaryType()), s.StructField("retried", s.BooleanType())])
 
 
 def write_by_arrow(spark: Any, frame: DataFrame, context: WriteContext) -> list[DataFile]:
@@ -46,11 +46,11 @@ def write_by_arrow(spark: Any, frame: DataFrame, context: WriteContext) -> list[
     by_place = rows.frame.toDF(*(f"c{n}" for n in range(len(rows.frame.columns))))  # names may contain dots or differ only in case
     columns = by_place.select(*(_to_arrow(F.col(f"c{n}"), f.field_type).alias(f"c{n}") for n, f in enumerate(context.schema.fields)))
     attempts = attempts_on(spark, context)
-    with attempts.or_nothing(), temporarily(spark, rows.settings):
+    with attempts.removing_files_on_error(), temporarily(spark, rows.settings):
         job = columns.mapInArrow(guarded(__name__, "write_part", context), REPORT)
         reports = interruptible(spark, job.collect)
     files = [f for r in reports for f in cloudpickle.loads(bytes(r["files"]))]
-    attempts.repeated = any(r["again"] for r in reports)
+    attempts.retried = any(r["retried"] for r in reports)
     attempts.keep(f.file_path for f in files)
     return files
 
@@ -76,13 +76,13 @@ def _to_arrow(column: Any, type_: i.IcebergType) -> Any:
 def write_part(context: WriteContext, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Write in a worker the rows of one task to data files and yield one report."""
     task = TaskContext.get()
-    again = False
+    retried = False
     if task is not None:
-        again = task.attemptNumber() > 0
+        retried = task.attemptNumber() > 0
         context = replace(context, partition_id=task.partitionId(), task_id=task.taskAttemptId(), workers=1)
     schema = to_arrow_schema(context.schema)
     try:
         files = write((fitted(b, schema) for b in batches), context)
     except InvalidInput as e:
         raise RuntimeError(f"FRAZIL_INPUT: {e}") from None
-    yield pa.record_batch({"files": pa.array([cloudpickle.dumps(files)], pa.binary()), "again": pa.array([again])})
+    yield pa.record_batch({"files": pa.array([cloudpickle.dumps(files)], pa.binary()), "retried": pa.array([retried])})

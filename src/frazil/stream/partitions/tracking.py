@@ -68,20 +68,20 @@ def with_done(
 ) -> PartitionState:  # fmt: skip
     """Return the state after partitions were announced. `judged`: what was pending when they were found due, None: marked by hand.
 
-    A partition that another process announced meanwhile is left alone. One that got more data meanwhile is done, and late: it stays
-    pending.
+    A partition that another process announced meanwhile is left alone. One that got more data meanwhile is recorded
+    as done but late, and stays pending for the new data.
     """
     pending, done = dict(state.pending), dict(state.done)
     for partition, seen in judged.items():
-        now = pending.get(partition)
-        if seen is not None and (now is None or now.first_ms != seen.first_ms):
+        still_pending = pending.get(partition)
+        if seen is not None and (still_pending is None or still_pending.first_ms != seen.first_ms):
             continue
         record = done.pop(partition, None) or find(partition)
-        more = now is not None and seen is not None and now.commits > seen.commits
-        late_ms = now.last_ms if more and now is not None else None
+        more = still_pending is not None and seen is not None and still_pending.commits > seen.commits
+        late_ms = still_pending.last_ms if more and still_pending is not None else None
         done[partition] = Done(now_ms, watermark_ms, snapshot_id, 1 + (0 if record is None else record.times), late_ms)
-        if more and now is not None and seen is not None:
-            pending[partition] = Pending(now.last_ms, now.last_ms, now.commits - seen.commits)
+        if more and still_pending is not None and seen is not None:
+            pending[partition] = Pending(still_pending.last_ms, still_pending.last_ms, still_pending.commits - seen.commits)
         else:
             pending.pop(partition, None)
     return replace(state, pending=pending, done=done)

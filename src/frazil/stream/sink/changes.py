@@ -123,9 +123,9 @@ class BatchStage:
         step = operation.step(self._arguments, engine, runner, self._rows.input)
         to, how, before = self._evolved(self._named(step.to))
         step = replace(step, to=to)
-        check_columns(self._rows.schema, to.metadata.schema(), how, step.write, keeps=to.options.merge_schema)
+        check_columns(self._rows.schema, to.metadata.schema(), how, step.write_context, keeps=to.options.merge_schema)
         if self._source is None:
-            self._source = how, self._held.enter_context(self._rows.staged(how, step.write))
+            self._source = how, self._held.enter_context(self._rows.staged(how, step.write_context))
         how, source = self._source
         self.came = source.num_rows > 0
         if not self.came:

@@ -19,7 +19,7 @@ from frazil.stream.source.offset import Position
 from frazil.stream.source.options import Limits, StreamOptions
 from frazil.stream.source.scan_pages import ScanPages
 
-PASSED, READ, REFUSED = "passed", "read", "refused"
+SKIPPED, READ, REFUSED = "skipped", "read", "refused"
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Budget:
         """Tell whether the rows or bytes of files must be known."""
         return self.limits.rows is not None or self.limits.bytes is not None
 
-    def takes_whole(self, files: int, rows: int | None, size: int | None) -> bool:
+    def take_all_if_they_fit(self, files: int, rows: int | None, size: int | None) -> bool:
         """Take a number of files if all of them fit. Unknown rows or bytes do not fit where they are limited."""
         new = ((self.files, files, self.limits.files), (self.rows, rows, self.limits.rows), (self.bytes, size, self.limits.bytes))
         if any(limit is not None and (n is None or taken + n > limit) for taken, n, limit in new):
@@ -51,7 +51,7 @@ class Budget:
         self.files, self.rows, self.bytes = self.files + files, self.rows + (rows or 0), self.bytes + (size or 0)
         return True
 
-    def takes(self, count: int, sizes: Callable[[], Iterator[tuple[Numbers, Numbers]]]) -> int:
+    def take_what_fits(self, count: int, sizes: Callable[[], Iterator[tuple[Numbers, Numbers]]]) -> int:
         """Take as many of `count` files in their order as fit, and return how many; `sizes` gives their rows and bytes in runs."""
         room = count if self.limits.files is None else min(count, self.limits.files - self.files)
         if not self.measures or room <= 0:
@@ -75,13 +75,13 @@ class Budget:
 
 
 def treatment(snapshot: Snapshot, options: StreamOptions) -> str:
-    """Return READ, PASSED or REFUSED: a snapshot's files are read, it is passed over, or it is an error. Compaction changes no rows and is
+    """Return READ, SKIPPED or REFUSED: a snapshot's files are read, it is passed over, or it is an error. Compaction changes no rows and is
     always passed over."""
     operation = snapshot.operation
     if operation == "append":
         return READ
     if operation == "replace" or operation in options.skips:
-        return PASSED
+        return SKIPPED
     return READ if options.changes and operation in ("overwrite", "delete") else REFUSED
 
 
@@ -112,22 +112,22 @@ def next_position(
     budget, position = Budget(limits), begin
     if position.phase == "scan":
         scan = pages(position)
-        taken = budget.takes(scan.total - position.file, lambda: scan.sizes(begin.file))
+        taken = budget.take_what_fits(scan.total - position.file, lambda: scan.sizes(begin.file))
         position = _advanced(position, scan.total, taken, options)
         if position.phase == "scan":
             return position
     pending = history.after(position)
     assert isinstance(pending, int)
     for snapshot in (history.walked[n] for n in range(pending - 1, -1, -1)):
-        how = treatment(snapshot, options)
-        if (limits.snapshots is not None and budget.snapshots >= limits.snapshots) or (how == READ and budget.is_spent):
+        treated = treatment(snapshot, options)
+        if (limits.snapshots is not None and budget.snapshots >= limits.snapshots) or (treated == READ and budget.is_spent):
             break
-        if how == REFUSED:
+        if treated == REFUSED:
             if position == begin:
                 raise refuse(snapshot, history.metadata.location)
             break
         before = position
-        position = _after(snapshot, position, options) if how == PASSED else _read(snapshot, position, budget, options, added)
+        position = _after(snapshot, position, options) if treated == SKIPPED else _read(snapshot, position, budget, options, added)
         budget.snapshots += 1
         if position == before or position.phase == "files":
             break
@@ -135,7 +135,7 @@ def next_position(
 
 
 def _after(snapshot: Snapshot, position: Position, options: StreamOptions) -> Position:
-    ordinal = position.ordinal + (options.changes and snapshot.operation != "replace")
+    ordinal = position.ordinal + int(options.changes and snapshot.operation != "replace")
     return Position(snapshot.snapshot_id, ordinal=ordinal)
 
 
@@ -150,9 +150,9 @@ def _read(snapshot: Snapshot, position: Position, budget: Budget, options: Strea
     found = added.of(snapshot)
     if found.files == 0:  # an append without files, such as those by which Flink's sink keeps an idle stream's position
         return whole
-    if here.file == 0 and budget.takes_whole(found.files, found.rows, found.bytes):
+    if here.file == 0 and budget.take_all_if_they_fit(found.files, found.rows, found.bytes):
         return whole
-    taken = budget.takes(found.files - here.file, lambda: _sizes(found, here.file, added))
+    taken = budget.take_what_fits(found.files - here.file, lambda: _sizes(found, here.file, added))
     if taken == 0:
         return position
     return whole if here.file + taken >= found.files else replace(here, file=here.file + taken)
@@ -165,7 +165,7 @@ def _takes_changes(snapshot: Snapshot, budget: Budget) -> bool:
     )
     files, rows = (sum(counted(snapshot, key) or 0 for key in keys) for keys in numbers)
     size = counted(snapshot, "added-files-size") or 0
-    if budget.takes_whole(max(files, 1), rows, size):
+    if budget.take_all_if_they_fit(max(files, 1), rows, size):
         return True
     if budget.files:
         return False

@@ -87,8 +87,8 @@ class StreamSource:
     def latest_offset(self, start: Mapping[str, Any] | None = None, limits: Limits | None = None) -> dict[str, Any]:
         """Return where the batch after `start` ends; `start` itself when there is nothing new.
 
-        `limits`: of this batch; None: those of the options. `start` None (PySpark 4.1): after the offset returned last; the first time the
-        position is unknown, and the batch ends at the head, whatever the limits.
+        `limits`: of this batch; None: those of the options. `start` None (PySpark 4.1): continue after the
+        offset that was returned last. On the first call that is unknown: the batch ends at the head, and limits are ignored.
         """
         known = start if start is not None else self._last
         if self._frozen or known is None:
@@ -203,17 +203,17 @@ class StreamSource:
         uuid = str(view.metadata.table_uuid)
         if start is None:
             return Offset(uuid, latest(view.history)).to_dict()
-        began = self._begin(view, offset)
-        if began is None:
+        batch_start = self._resume_position(view, offset)
+        if batch_start is None:
             return dict(start)
-        must_name_start = offset is None or began != offset.position or offset.table_uuid != uuid
+        must_name_start = offset is None or batch_start != offset.position or offset.table_uuid != uuid
         chosen = self._options.limits if limits is None else limits
-        end = next_position(view.history, began, self._options, chosen, view.added, lambda p: self._pages_of(view, p))
-        if end == began and not must_name_start:
+        end = next_position(view.history, batch_start, self._options, chosen, view.added, lambda p: self._pages_of(view, p))
+        if end == batch_start and not must_name_start:
             return dict(start)
-        return Offset(uuid, end, began if must_name_start else None).to_dict()
+        return Offset(uuid, end, batch_start if must_name_start else None).to_dict()
 
-    def _begin(self, view: _View, offset: Offset | None) -> Position | None:
+    def _resume_position(self, view: _View, offset: Offset | None) -> Position | None:
         """Return where reading goes on: at the position, or where the starting strategy or the policy for lost positions says. None: not
         yet known."""
         if offset is None:
