@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
 from frazil.spark.deletes import one_array
-from frazil.spark.host import fall_back, jvm
+from frazil.spark.host import fall_back, hadoop, jvm
 from frazil.spark.scan import file_index, pushed
 from tests.builders.spark_frames import ids
 
@@ -40,7 +40,12 @@ def test_every_call_of_the_jvm_is_there_in_this_spark(session, tmp_path):
     assert host is jvm.jvm_of(session) and jvm.is_classic(session.range(1)) and not jvm.is_stopped(session)
     assert jvm.default_parallelism(session) == 2 and jvm.running_tasks(session) == 0 and jvm.largest_heap(session) > 0
     assert jvm.class_is_loaded(session, "org.apache.spark.sql.SparkSession") and not jvm.class_is_loaded(session, "org.nowhere.Thing")
-    assert jvm.has_file_system(session, "file") and not jvm.has_file_system(session, "spork")
+    assert hadoop.has_file_system(session, "file") and not hadoop.has_file_system(session, "spork")
+    assert hadoop.hadoop_setting(session, "fs.defaultFS") == "file:///" and hadoop.hadoop_setting(session, "fs.none") is None
+    assert hadoop.hadoop_version(session).startswith("3.")
+    assert jvm.can_up_cast(session, '"integer"', '"long"') and not jvm.can_up_cast(session, '"long"', '"integer"')
+    (condition,) = jvm.each(jvm.analysed_plan(session.range(1).where("id in (select 1)")).expressions())
+    assert jvm.is_subquery(session, condition)
     assert (
         list(host.texts(["a", "b"])) == ["a", "b"] and host.map({"k": "v"}).get("k") == "v" and host.map({"k": "v"}) is host.map({"k": "v"})
     )

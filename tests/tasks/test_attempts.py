@@ -54,7 +54,7 @@ def write():
 
 def test_files_that_no_result_names_go_when_a_task_was_tried_again_and_files_of_others_stay(write):
     kept, _, other = write.file("1-7-op-1"), write.file("1-6-op-1"), write.file("1-6-op-2")
-    Attempts(write, repeated=True).keep([kept])
+    Attempts(write, retried=True).keep([kept])
     assert write.files() == ["1-6-op-2", "1-7-op-1"] and other.endswith("op-2.parquet")
 
 
@@ -89,6 +89,6 @@ def test_a_copy_that_ends_late_is_removed_as_long_as_one_may_come(write):
 
 def test_the_attempts_of_a_runner_are_what_it_says_when_they_are_asked_for(write):
     runner = FlakyRunner(repeat=[0])
-    assert not attempts_of(write, runner).repeated
+    assert not attempts_of(write, runner).retried
     assert list(runner.run(abs, [-1, -2])) == [1, 2]
-    assert attempts_of(write, runner).repeated and runner.fired == [("repeat", 0)]
+    assert attempts_of(write, runner).retried and runner.fired == [("repeat", 0)]

@@ -18,12 +18,11 @@ from pyspark.sql import functions as f
 from frazil.catalog.names import identifier_parts
 from frazil.errors import InvalidInput, SchemaMismatch, Unsupported
 from frazil.expr.quoted import back_quoted
-from frazil.spark.host.jvm import each, frame_of, jvm_of
+from frazil.spark.host.jvm import can_up_cast, each, frame_of, is_subquery, jvm_of
 from frazil.spark.types.spark_types import to_spark
 from frazil.spec.schema import Schema
 
 _NAME = re.compile(r"(?:`(?:[^`]|``)*`|\w+)(?:\s*\.\s*(?:`(?:[^`]|``)*`|\w+))*")
-_SUBQUERY = "org.apache.spark.sql.catalyst.expressions.SubqueryExpression"
 Resolve = Callable[[tuple[str, ...]], "DataFrame | tuple[str, ...]"]
 """Return the rows of the table that a query names, or the full name of a table that Spark is to look up."""
 
@@ -89,7 +88,7 @@ def _relations(spark: Any, plan: Any, sql: str, hidden: frozenset[str], aliased:
 
 
 def _of_expression(spark: Any, expression: Any, sql: str, hidden: frozenset[str]) -> Iterator[tuple[int, int, tuple[str, ...], bool]]:
-    if spark._jvm.py4j.reflection.TypeUtil.isInstanceOf(_SUBQUERY, expression):
+    if is_subquery(spark, expression):
         yield from _relations(spark, expression.plan(), sql, hidden, False)
     for child in each(expression.children()):
         yield from _of_expression(spark, child, sql, hidden)
@@ -119,15 +118,10 @@ def _shaped(spark: Any, name: str, frame: DataFrame, schema: Schema, query_colum
         found = frame.schema.fields[at].dataType
         column = f.col(f"c{at}")
         if found.simpleString() != field.dataType.simpleString():
-            if not _can_up_cast(spark, found.json(), field.dataType.json()):
+            if not can_up_cast(spark, found.json(), field.dataType.json()):
                 text = f"Column {field.name} of view {name} is {field.dataType.simpleString()}, but its query gives {found.simpleString()}."
                 hint = "Replace the view, with a cast in its query or another schema."
                 raise SchemaMismatch(text, hint=hint, view=name, column=field.name)
             column = column.cast(field.dataType)
         columns.append(column.alias(field.name))
     return numbered.select(*columns)
-
-
-def _can_up_cast(spark: Any, given: str, wanted: str) -> bool:
-    parse = spark._jsparkSession.parseDataType
-    return bool(spark._jvm.org.apache.spark.sql.catalyst.expressions.Cast.canUpCast(parse(given), parse(wanted)))

@@ -1,5 +1,5 @@
-"""Call Spark's JVM through py4j. Every class and object of Spark, Catalyst, Hadoop, Scala and Jackson that Frazil uses, and every private
-attribute of PySpark that leads to them, is named in this file only.
+"""Call Spark's JVM through py4j. Every class and object of Spark, Catalyst, Scala and Jackson that Frazil uses, and every private attribute
+of PySpark that leads to them, is named in this file only; those of Hadoop's file systems in `host.hadoop`.
 
 Spark promises to keep none of them. Where a version may change one, the caller has a slower way that returns the same rows and logs a
 warning once (`host.fall_back`). On Spark Connect, which has no JVM to call, that way is the only one.
@@ -105,26 +105,6 @@ def class_is_loaded(spark: Any, name: str) -> bool:
     return True
 
 
-def has_file_system(spark: Any, scheme: str) -> bool:
-    """Tell whether Hadoop has a file system for a scheme such as `s3a`; False on Spark Connect."""
-    try:
-        spark._jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, spark._jsc.hadoopConfiguration())
-    except Exception:
-        return False
-    return True
-
-
-def hadoop_setting(spark: Any, key: str) -> str | None:
-    """Return a setting of the application's Hadoop configuration (`spark.hadoop.<key>`), None where it is not set or the default."""
-    value: str | None = spark._jsc.hadoopConfiguration().get(key)
-    return value or None
-
-
-def hadoop_version(spark: Any) -> str:
-    """Return the version of Hadoop's client on the session's class path, such as `3.4.2`."""
-    return str(spark._jvm.org.apache.hadoop.util.VersionInfo.getVersion())
-
-
 def listen(spark: Any) -> None:
     """Start py4j's callback server, through which the JVM calls objects of this process."""
     from pyspark.java_gateway import ensure_callback_server_started  # imported here since workers, which do not need it, import this module
@@ -184,6 +164,17 @@ def parsed_kind(spark: Any, text: str) -> str | None:
     PySpark's ParseException."""
     session = getattr(spark, "_jsparkSession", None)
     return None if session is None else str(session.sessionState().sqlParser().parseExpression(text).getClass().getSimpleName())
+
+
+def is_subquery(spark: Any, expression: Any) -> bool:
+    """Tell whether a Catalyst expression holds a plan of its own."""
+    return bool(spark._jvm.py4j.reflection.TypeUtil.isInstanceOf(EXPRESSIONS + "SubqueryExpression", expression))
+
+
+def can_up_cast(spark: Any, given: str, wanted: str) -> bool:
+    """Tell whether Spark converts values of a type to another without loss. Types as JSON."""
+    parse = spark._jsparkSession.parseDataType
+    return bool(getattr(spark._jvm, EXPRESSIONS + "Cast").canUpCast(parse(given), parse(wanted)))
 
 
 def frame_of(spark: Any, plan: Any) -> DataFrame:

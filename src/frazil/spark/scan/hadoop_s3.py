@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from frazil.spark.host.jvm import class_is_loaded, hadoop_setting, hadoop_version, has_file_system, jvm_of
+from frazil.spark.host.hadoop import hadoop_setting, hadoop_version, has_file_system
+from frazil.spark.host.jvm import class_is_loaded, jvm_of
 from frazil.storage import Storage, store_properties
 from frazil.storage.locations import scheme_of
 
@@ -31,7 +32,7 @@ def s3_options(spark: Any, storage: Storage, location: str) -> dict[str, str] | 
 
     It cannot where hadoop-aws is not on the class path, and where the session or an earlier scan reaches the bucket by other settings.
     """
-    if jvm_of(spark) is None:
+    if (jvm := jvm_of(spark)) is None:
         return None
     scheme, _, after_scheme = location.partition("://")
     bucket = f"{scheme}://{after_scheme.partition('/')[0]}"
@@ -49,7 +50,7 @@ def s3_options(spark: Any, storage: Storage, location: str) -> dict[str, str] | 
             return None
     if not own:
         settings[f"fs.{scheme}.impl"] = _S3A
-    before = _OPENED.setdefault((id(spark._jvm), bucket), settings)
+    before = _OPENED.setdefault((id(jvm), bucket), settings)
     if before != settings:
         _tell(f"Files at {bucket} are read by Arrow in Python tasks, since another catalog reached that bucket with other settings.")
         return None

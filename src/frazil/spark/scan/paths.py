@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
-from frazil.spark.host.jvm import has_file_system
+from frazil.spark.host.hadoop import has_file_system
 from frazil.spark.scan.hadoop_s3 import is_s3, s3_options
 from frazil.storage import Storage, has_vended_credentials
 from frazil.storage.locations import collapsed, local_path_of, scheme_of
