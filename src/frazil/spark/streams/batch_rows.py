@@ -73,7 +73,7 @@ class FrameRows:
         return self.engine, self.engine.runner(metadata, storage)
 
     @contextmanager
-    def staged(self, how: Reduction, context: WriteContext) -> Iterator[MergeSource]:
+    def staged(self, reduction: Reduction, context: WriteContext) -> Iterator[MergeSource]:
         # The folder has an id of its own: the files of a commit that has failed are found and removed by the commit's id.
         folder = folder_of(replace(context, operation_id=f"{context.options.named_for}{uuid.uuid4()}"))
         spark, storage = self.frame.sparkSession, context.storage
@@ -82,7 +82,7 @@ class FrameRows:
         try:
             with self._errors():
                 try:
-                    locations = self._run(how, "stage_part", StageWork(how, self.frame.schema, folder, storage))
+                    locations = self._run(reduction, "stage_part", StageWork(reduction, self.frame.schema, folder, storage))
                 except BaseException:
                     settle(spark)
                     raise
@@ -95,13 +95,13 @@ class FrameRows:
         finally:
             remove(folder, storage)
 
-    def written(self, how: Reduction, context: WriteContext, ids: Sequence[int], specs: Sequence[int]) -> ChangeFiles:
+    def written(self, reduction: Reduction, context: WriteContext, ids: Sequence[int], specs: Sequence[int]) -> ChangeFiles:
         spark = self.frame.sparkSession
         _refuse_memory(context)
         check_workers(spark)
         attempts = attempts_on(spark, context)
         with self._errors(), attempts.removing_files_on_error():
-            reports = self._run(how, "write_part", WriteWork(how, self.frame.schema, context, tuple(ids), tuple(specs)))
+            reports = self._run(reduction, "write_part", WriteWork(reduction, self.frame.schema, context, tuple(ids), tuple(specs)))
         files = ChangeFiles.together([files_of_task for files_of_task, _ in reports])
         attempts.retried = any(was_tried_again for _, was_tried_again in reports)
         attempts.keep(files.locations)
@@ -110,13 +110,13 @@ class FrameRows:
     def _errors(self) -> AbstractContextManager[None]:
         return nullcontext() if self.metadata is None else clear_errors(self.metadata)
 
-    def _run(self, how: Reduction, function: str, work: Any) -> list[Any]:
+    def _run(self, reduction: Reduction, function: str, work: Any) -> list[Any]:
         """Run a function of this module in Spark tasks, each of which gets all rows of its keys; return the tasks' reports in the order of
         the tasks."""
         spark = self.frame.sparkSession
         names = [f"c{n}" for n in range(len(self.frame.columns))]  # names may hold dots, or differ in case only
         columns = {f.name: F.col(name) for f, name in zip(self.frame.schema.fields, names, strict=True)}
-        keys = [_shuffle_key(columns[name], f.field_type) for name, f in zip(how.key_names, how.keys.fields, strict=True)]
+        keys = [_shuffle_key(columns[name], f.field_type) for name, f in zip(reduction.key_names, reduction.keys.fields, strict=True)]
         for_arrow = shown_to_arrow(self.frame.toDF(*names))
         rows = for_arrow.withColumn(POSITION, F.monotonically_increasing_id()).repartition(parallelism(spark), *keys)
         job = rows.mapInArrow(guarded(__name__, function, work), _REPORT)
@@ -143,7 +143,7 @@ def _refuse_memory(context: WriteContext) -> None:
 class StageWork:
     """Describe the work of tasks that write reduced rows to Arrow files, in a folder that all tasks see. `columns`: those of the frame."""
 
-    how: Reduction
+    reduction: Reduction
     columns: s.StructType
     folder: str
     storage: Storage
@@ -153,7 +153,7 @@ class StageWork:
 class WriteWork:
     """Describe the work of tasks that write reduced rows to data files and equality deletes of the table."""
 
-    how: Reduction
+    reduction: Reduction
     columns: s.StructType
     context: WriteContext
     ids: tuple[int, ...]
@@ -168,7 +168,7 @@ def stage_part(work: StageWork, batches: Iterator[pa.RecordBatch]) -> Iterator[p
         rows = _table(work.columns, batches)
         if not rows.num_rows:
             return []
-        source = reduced(rows, work.how).source(work.how)
+        source = reduced(rows, work.reduction).source(work.reduction)
         location = f"{work.folder}/{part:05d}-{attempt}.arrow"
         with work.storage.open_output(location) as sink, pa.ipc.new_file(sink, source.schema) as writer:
             writer.write_table(source, max_chunksize=1 << 17)
@@ -186,7 +186,7 @@ def write_part(work: WriteWork, batches: Iterator[pa.RecordBatch]) -> Iterator[p
         rows = _table(work.columns, batches)
         if not rows.num_rows:
             return ChangeFiles(), retried
-        return write_changes(reduced(rows, work.how), work.how, context, work.ids, work.specs), retried
+        return write_changes(reduced(rows, work.reduction), work.reduction, context, work.ids, work.specs), retried
 
     yield _report(part, _marked(written))
 

@@ -95,22 +95,22 @@ class BatchStage:
 
     def _evolved(self, to: WriteTarget) -> tuple[WriteTarget, Reduction, tuple[Action, ...]]:
         """Add the columns that only the frame has to the table, with merge-schema, in the same commit."""
-        how, changes = self._reduction(to.metadata.schema()), ()
+        reduction, changes = self._reduction(to.metadata.schema()), ()
         if to.options.merge_schema:
-            wanted = Schema(*(f for f in self._rows.schema.fields if f.name not in how.unstored))
-            if (update := evolve_to(wanted, to.metadata, how.case_sensitive)) is not None:
+            wanted = Schema(*(f for f in self._rows.schema.fields if f.name not in reduction.unstored))
+            if (update := evolve_to(wanted, to.metadata, reduction.case_sensitive)) is not None:
                 to = to.with_metadata(apply_updates(to.metadata, update.updates(to.metadata)))
                 return to, self._reduction(to.metadata.schema()), (MetadataChange(update.updates),)
-        return to, how, changes
+        return to, reduction, changes
 
     def _with_equality_deletes(self, operation: TableOperation) -> StagedWrite:
         begun = time.perf_counter()
-        to, how, before = self._evolved(self._target(operation))
+        to, reduction, before = self._evolved(self._target(operation))
         context = WriteContext.of(to.metadata, to.storage, to.options)
-        check_columns(self._rows.schema, to.metadata.schema(), how, context)
+        check_columns(self._rows.schema, to.metadata.schema(), reduction, context)
         ids = key_ids(self._options, to.metadata.schema())
         specs = specs_to_delete_in(to.metadata, to.storage, to.branch, context.spec.spec_id, ids)
-        files = self._rows.written(how, context, ids, specs)
+        files = self._rows.written(reduction, context, ids, specs)
         both = (*files.data, *files.deletes)
         delta = RowDelta(added=files.data, added_deletes=files.deletes, **to.snapshot_fields)
         metrics: Mapping[str, int] = {"rows_inserted": files.upserts, "rows_deleted": files.removals}
@@ -121,16 +121,16 @@ class BatchStage:
     def _looked_up(self, operation: TableOperation) -> StagedWrite:
         engine, runner = self._rows.runner(operation.metadata, operation.storage)
         step = operation.step(self._arguments, engine, runner, self._rows.input)
-        to, how, before = self._evolved(self._named(step.to))
+        to, reduction, before = self._evolved(self._named(step.to))
         step = replace(step, to=to)
-        check_columns(self._rows.schema, to.metadata.schema(), how, step.write_context, keeps=to.options.merge_schema)
+        check_columns(self._rows.schema, to.metadata.schema(), reduction, step.write_context, keeps=to.options.merge_schema)
         if self._source is None:
-            self._source = how, self._held.enter_context(self._rows.staged(how, step.write_context))
-        how, source = self._source
+            self._source = reduction, self._held.enter_context(self._rows.staged(reduction, step.write_context))
+        reduction, source = self._source
         self.came = source.num_rows > 0
         if not self.came:
             return StagedWrite(())
-        staged = stage_ready(step, source, _merge_by(how, to.options.merge_schema), MERGE_ON_READ)
+        staged = stage_ready(step, source, _merge_by(reduction, to.options.merge_schema), MERGE_ON_READ)
         actions = (*before, *staged.actions) if staged.actions else ()
         return replace(staged, actions=actions)
 
@@ -164,17 +164,17 @@ def _holds_files(to: WriteTarget) -> bool:
     return head is not None and head.summary.get("total-data-files") != "0"
 
 
-def _merge_by(how: Reduction, merge_schema: bool) -> Merge:
+def _merge_by(reduction: Reduction, merge_schema: bool) -> Merge:
     """Build the MERGE of a reduced batch, in which each key occurs once, null is a key like any other, and a column tells which rows are
     removed. With `merge_schema`, columns and members of structs that the batch lacks keep their values."""
-    pairs = zip(how.keys.fields, how.key_names, strict=True)
+    pairs = zip(reduction.keys.fields, reduction.key_names, strict=True)
     parts: list[Expression] = []
     for f, name in pairs:
         equal = EqualTo if f.required else NullSafeEqualTo
         parts.append(equal(Reference(f"target.{f.name}", ("target", f.name)), Reference(f"source.{name}", ("source", name))))
     removed = Reference(f"source.{REMOVED}", ("source", REMOVED))
     clauses: tuple[Clause, ...] = (matched_update_all(), not_matched_insert_all())
-    if how.op is not None:
+    if reduction.op is not None:
         goes, stays = EqualTo(removed, True), EqualTo(removed, False)
         clauses = (matched_delete(goes), matched_update_all(), not_matched_insert_all(stays))
     return Merge(parts[0] if len(parts) == 1 else And(*parts), clauses, merge_schema=merge_schema)

@@ -85,7 +85,7 @@ class DeletesReach:
         return ()
 
 
-def write_changes(changes: Reduced, how: Reduction, context: WriteContext, ids: Sequence[int], specs: Sequence[int]) -> ChangeFiles:
+def write_changes(changes: Reduced, reduction: Reduction, context: WriteContext, ids: Sequence[int], specs: Sequence[int]) -> ChangeFiles:
     """Write the remaining rows as data files, and the keys of all rows as equality deletes. The files are durable and complete; after an
     error none is left."""
     rows = changes.written
@@ -93,7 +93,7 @@ def write_changes(changes: Reduced, how: Reduction, context: WriteContext, ids: 
     deletes: list[DataFile] = []
     try:
         if rows.num_rows:
-            data = write(conform(rows, context.schema, context.options, case_sensitive=how.case_sensitive), context)
+            data = write(conform(rows, context.schema, context.options, case_sensitive=reduction.case_sensitive), context)
         for spec_id in specs if changes.keys.num_rows else ():
             within = context.with_spec(spec_id)
             deletes += write_equality_deletes(_key_rows(changes, within), within, ids, first=len(deletes) + 1)

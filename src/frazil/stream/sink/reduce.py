@@ -112,42 +112,42 @@ class Reduced:
         """Return the rows that are to be in the table."""
         return self.rows if self.removed is None else self.rows.filter(pc.invert(self.removed))
 
-    def source(self, how: Reduction) -> pa.Table:
+    def source(self, reduction: Reduction) -> pa.Table:
         """Return the rows as the source of a MERGE: keys typed as the table's (uuids as they are, which a MERGE takes as text), and, if
         rows have kinds, a column that tells which go."""
         rows = self.rows
-        for n, (name, key) in enumerate(zip(how.key_names, how.keys.fields, strict=True)):
+        for n, (name, key) in enumerate(zip(reduction.key_names, reduction.keys.fields, strict=True)):
             if not isinstance(key.field_type, UUIDType):
                 rows = rows.set_column(rows.column_names.index(name), self.keys.schema.field(n).with_name(name), self.keys.column(n))
         return rows if self.removed is None else rows.append_column(REMOVED, self.removed)
 
 
-def reduced(rows: pa.Table, how: Reduction) -> Reduced:
+def reduced(rows: pa.Table, reduction: Reduction) -> Reduced:
     """Keep the last row of each key. Null is a key like any other, as in equality deletes. A column `POSITION`, if there is one, holds the
     rows' places in the whole frame.
 
     Raises SchemaMismatch for keys that the table cannot hold, InvalidInput for kinds of rows that are not known.
     """
     typed = pa.Table.from_batches(
-        list(conform(rows.select(list(how.key_names)), how.keys, WriteOptions(), case_sensitive=how.case_sensitive)),
-        schema=conform(rows.slice(0, 0).select(list(how.key_names)), how.keys, case_sensitive=how.case_sensitive).schema,
+        list(conform(rows.select(list(reduction.key_names)), reduction.keys, WriteOptions(), case_sensitive=reduction.case_sensitive)),
+        schema=conform(rows.slice(0, 0).select(list(reduction.key_names)), reduction.keys, case_sensitive=reduction.case_sensitive).schema,
     )
-    removed = how.removed(rows)
-    last = _last(rows, typed, how, removed)
-    kept = rows.drop_columns([n for n in rows.column_names if n == POSITION or n in how.unstored])
+    removed = reduction.removed(rows)
+    last = _last(rows, typed, reduction, removed)
+    kept = rows.drop_columns([n for n in rows.column_names if n == POSITION or n in reduction.unstored])
     if last is not None:
         kept, typed = kept.take(last), typed.take(last)
         removed = None if removed is None else removed.take(last)
     return Reduced(kept, typed, removed)
 
 
-def _last(rows: pa.Table, keys: pa.Table, how: Reduction, removed: pa.ChunkedArray | None) -> pa.Array | None:
+def _last(rows: pa.Table, keys: pa.Table, reduction: Reduction, removed: pa.ChunkedArray | None) -> pa.Array | None:
     """Find the numbers of the last rows, ascending by their place in time; None: every row is the only one of its key."""
     sorting: dict[str, pa.ChunkedArray | pa.Array] = {}
-    if how.order is not None:
-        sorting["present"] = pc.is_valid(rows.column(how.order))  # nulls come first
-        sorting["order"] = rows.column(how.order)
-        if how.changelog and removed is not None:
+    if reduction.order is not None:
+        sorting["present"] = pc.is_valid(rows.column(reduction.order))  # nulls come first
+        sorting["order"] = rows.column(reduction.order)
+        if reduction.changelog and removed is not None:
             sorting["rank"] = pc.invert(removed)
     if POSITION in rows.column_names:
         sorting["position"] = rows.column(POSITION)

@@ -47,10 +47,10 @@ class BatchRows(Protocol):
     def runner(self, metadata: TableMetadata, storage: Storage) -> tuple[Engine, Runner]:
         """Return the engine and the runner that look for the keys in the table's files."""
 
-    def staged(self, how: Reduction, context: WriteContext) -> AbstractContextManager[MergeSource]:
+    def staged(self, reduction: Reduction, context: WriteContext) -> AbstractContextManager[MergeSource]:
         """Stage the last row per key in files that all tasks can read (see `Reduced.source`); they are removed at the end of the block."""
 
-    def written(self, how: Reduction, context: WriteContext, ids: Sequence[int], specs: Sequence[int]) -> ChangeFiles:
+    def written(self, reduction: Reduction, context: WriteContext, ids: Sequence[int], specs: Sequence[int]) -> ChangeFiles:
         """Write the last row of each key as data files and equality deletes (see `equality.write_changes`); after an error none is left."""
 
 
@@ -85,21 +85,21 @@ class ArrowRows:
         return IN_PROCESS, InProcess()
 
     @contextmanager
-    def staged(self, how: Reduction, context: WriteContext) -> Iterator[MergeSource]:
-        with stage(reduced(self.table, how).source(how)) as source:
+    def staged(self, reduction: Reduction, context: WriteContext) -> Iterator[MergeSource]:
+        with stage(reduced(self.table, reduction).source(reduction)) as source:
             yield source
 
-    def written(self, how: Reduction, context: WriteContext, ids: Sequence[int], specs: Sequence[int]) -> ChangeFiles:
-        return write_changes(reduced(self.table, how), how, context, ids, specs)
+    def written(self, reduction: Reduction, context: WriteContext, ids: Sequence[int], specs: Sequence[int]) -> ChangeFiles:
+        return write_changes(reduced(self.table, reduction), reduction, context, ids, specs)
 
 
-def check_columns(schema: Schema, table: Schema, how: Reduction, context: WriteContext, *, keeps: bool = False) -> None:
+def check_columns(schema: Schema, table: Schema, reduction: Reduction, context: WriteContext, *, keeps: bool = False) -> None:
     """Check, before a row is looked at, that the columns of a frame fit those of the table. Raises SchemaMismatch.
 
     A struct that lacks a member is refused, as by `upsert`: the old value of the member would be lost. `keeps`: such members keep theirs.
     """
-    empty = schema.as_arrow().empty_table().drop_columns(list(how.unstored))
-    conform(empty, table, context.options, case_sensitive=how.case_sensitive)
+    empty = schema.as_arrow().empty_table().drop_columns(list(reduction.unstored))
+    conform(empty, table, context.options, case_sensitive=reduction.case_sensitive)
     for f in () if keeps else schema.fields:
-        if (column := table.get_field(f.name, how.case_sensitive)) is not None:
-            refuse_partial(f.field_type, column.field_type, column.name, how.case_sensitive)
+        if (column := table.get_field(f.name, reduction.case_sensitive)) is not None:
+            refuse_partial(f.field_type, column.field_type, column.name, reduction.case_sensitive)

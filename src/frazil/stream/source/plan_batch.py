@@ -116,12 +116,12 @@ def segments(walk: Sequence[Snapshot], begin: Position, end: Position, options: 
     """
     ordinal = begin.ordinal
     for snapshot in walk:
-        how = treatment(snapshot, options)
-        if how == REFUSED:
+        treated = treatment(snapshot, options)
+        if treated == REFUSED:
             raise refuse(snapshot, table)
         partly_begun = begin.phase == "files" and begin.snapshot_id == snapshot.snapshot_id
         partly_ended = end.phase == "files" and end.snapshot_id == snapshot.snapshot_id
-        if how == READ and not (partly_ended and end.file == 0):
+        if treated == READ and not (partly_ended and end.file == 0):
             first, last = begin.file if partly_begun else 0, end.file if partly_ended else None
             files = None if not first and last is None else range(first, last if last is not None else 1 << 62)
             yield Segment(snapshot, False, files, "", ordinal)
