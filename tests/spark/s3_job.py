@@ -4,9 +4,11 @@ import contextlib
 import io
 import json
 import logging
+import os
 import sys
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 import frazil
 
@@ -53,13 +55,12 @@ for name, scheme in (("one", "s3"), ("two", "s3a")):
     found[name] = read(t)
 keyed = catalog_of("one").create_table("db.keyed", "id bigint, kind string")
 keyed.append(pa.table({"id": [1, 2, 3], "kind": ["a", "b", "c"]}))
+os.makedirs("changes")
+pq.write_table(pa.table({"id": [2, 4], "kind": ["B", "d"]}), "changes/1.parquet")
 changes = spark.readStream.schema("id bigint, kind string").parquet("changes")
-pa.parquet = __import__("pyarrow.parquet").parquet
-__import__("os").makedirs("changes")
-pa.parquet.write_table(pa.table({"id": [2, 4], "kind": ["B", "d"]}), "changes/1.parquet")
 query = keyed.write_stream(changes, mode="upsert", key_columns="id", upsert_strategy="equality-deletes")
 query.option("checkpointLocation", "checkpoint").trigger(availableNow=True).start().awaitTermination()
-found["equality"] = read(keyed)
+found["equality"] = read(keyed.refresh())
 found["other keys"] = read(frazil.load_catalog(
     "one", type="sql", uri="sqlite:///one.db", warehouse=f"s3://{bucket}/one",
     **{"s3.endpoint": endpoint, "s3.access-key-id": "another", "s3.secret-access-key": "testtest-" + "S3CRET"},
