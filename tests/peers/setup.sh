@@ -43,9 +43,9 @@ spark() { # name, version of PySpark
 
 worker() { # what a user would pack for a cluster: Frazil itself, no PySpark
     local lock=$dir/worker.txt
-    awk '/^[a-z]/ {keep = /^(pyarrow|numpy|msgspec|deflate|datafusion|pyroaring|pyyaml|cloudpickle|typing-extensions|sortedcontainers|pandas|python-dateutil|tzdata|pytz|six)=/} keep' \
+    awk '/^[a-z]/ {keep = /^(pyarrow|numpy|msgspec|deflate|datafusion|pyroaring|pyyaml|cloudpickle|typing-extensions|sortedcontainers|obstore|urllib3|pandas|python-dateutil|tzdata|pytz|six)=/} keep' \
         "$root/requirements.lock" >"$lock"
-    venv worker "$(sha256sum <"$root/requirements.lock")" -r "$lock"
+    venv worker "$(sha256sum <"$lock")" -r "$lock"
     sources=$(cd "$root" && find src pyproject.toml -name __pycache__ -prune -o -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum)
     [ "$(cat "$dir/worker/.sources" 2>/dev/null)" = "$sources" ] && return
     "$dir/worker/bin/python" -m pip install -q --disable-pip-version-check --no-deps --force-reinstall "$root" >&2
