@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.builders.killed_streams import drivers_killed
 from tests.peers.checks import JavaCheck
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -132,3 +133,9 @@ def test_copies_of_slow_tasks_that_speculation_starts_leave_no_row_twice_and_no_
         assert seen["orphans"] == [], name
     assert any(m.endswith("-late") for m in found["marks"])
     assert found["later"] == []
+
+
+@pytest.mark.soak
+@pytest.mark.disk
+def test_streams_on_a_cluster_whose_drivers_are_killed_leave_every_row_once(cluster: object, tmp_path: Path) -> None:
+    drivers_killed(tmp_path, ("lookup before 1", "cdc after 1", "foreach after 1"), {"FRAZIL_TEST_MASTER": str(cluster)})

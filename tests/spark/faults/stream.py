@@ -1,4 +1,7 @@
-"""Run in a process of its own: streams whose driver is killed. Arguments: folder, source, when. Prints each batch's outcome."""
+"""Run in a process of its own: streams whose driver is killed. Arguments: folder, source, when. Prints each batch's outcome.
+
+FRAZIL_TEST_MASTER names a cluster to run on; its workers have this Python.
+"""
 
 import json
 import os
@@ -10,7 +13,11 @@ from pyspark.sql import SparkSession
 
 import frazil
 
-STRATEGIES = ("append", "lookup", "equality-deletes")
+STRATEGIES = ("append", "lookup", "equality-deletes", "cdc", "foreach")
+OPTIONS = {
+    "append": {}, "cdc": {"mode": "cdc", "key_columns": "id"},
+    **{name: {"mode": "upsert", "key_columns": "id", "upsert_strategy": name} for name in ("lookup", "equality-deletes")},
+}  # fmt: skip
 
 
 def run(spark, catalog, folder, source, strategy, kill):
@@ -32,16 +39,24 @@ def run(spark, catalog, folder, source, strategy, kill):
         die("after", batch)
         print(json.dumps([strategy, batch, result.skipped]), flush=True)
 
-    options = {} if strategy == "append" else {"mode": "upsert", "key_columns": "id", "upsert_strategy": strategy}
+    def append(batch, number):  # foreachBatch of a user
+        die("before", number)
+        told(number, table.refresh().append(batch, txn=("job", number)))
+
     frame = spark.readStream.schema("id bigint, p string, v bigint").option("maxFilesPerTrigger", 1).parquet(source)
-    writer = table.write_stream(frame, hooks=[Hook()], on_commit=told, **options)
+    if strategy == "foreach":
+        writer = frame.writeStream.foreachBatch(append)
+    else:
+        rows = frame.selectExpr("*", "'+U' op") if strategy == "cdc" else frame
+        writer = table.write_stream(rows, hooks=[Hook()], on_commit=told, **OPTIONS[strategy])
     writer.option("checkpointLocation", str(Path(folder) / "checkpoints" / strategy)).trigger(availableNow=True).start().awaitTermination()
 
 
 def main(folder, source, kill):
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2")
-    spark = spark.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.memory", "1g").getOrCreate()
+    spark = SparkSession.builder.master(os.environ.get("FRAZIL_TEST_MASTER", "local[2]")).config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2")
+    spark = spark.config("spark.executorEnv.PYTHONPATH", os.environ.get("PYTHONPATH", "")).config("spark.executor.memory", "512m")
+    spark = spark.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.memory", "1g").getOrCreate()
     catalog = frazil.load_catalog("c", type="path", warehouse=str(Path(folder) / "wh"))
     catalog.create_namespace_if_not_exists("db")
     for strategy in STRATEGIES:
