@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -94,5 +95,22 @@ steps["load"] = spark.read.format("iceberg").load(t.location()).where("id >= 100
 spark.range(3).withColumn("b", F.lit("b")).writeTo("lake.db.made").using("iceberg").create()
 spark.range(3, 5).withColumn("b", F.lit("c")).write.format("iceberg").mode("append").saveAsTable("lake.db.made")
 steps["table"] = sorted(list(r) for r in spark.table("lake.db.made").collect())
+
+
+def streamed(name: str, frame: Any) -> None:
+    """The rows that a streaming read writes, over two runs of one query between which rows are appended."""
+    folder = Path(sys.argv[1]) / name
+    for _ in range(2):
+        query = frame.writeStream.format("parquet").option("path", str(folder / "out")).option("checkpointLocation", str(folder / "c"))
+        query.trigger(availableNow=True).start().awaitTermination()
+        steps.setdefault(name, []).append(sorted(list(r) for r in spark.read.parquet(str(folder / "out")).collect()))
+        frazil.load_table("lake.db.made").append(pa.table({"id": [9], "b": ["d"]}))
+
+
+made = frazil.load_table("lake.db.made")
+streamed("t.read_stream", made.read_stream(spark, starting_strategy="TABLE_SCAN_THEN_INCREMENTAL", row_filter="b <> 'b'"))
+by_option = spark.readStream.format("iceberg").option("starting-strategy", "TABLE_SCAN_THEN_INCREMENTAL")
+streamed("readStream.load", by_option.load("lake.db.made"))
+streamed("readStream.table", spark.readStream.option("starting-strategy", "INCREMENTAL_FROM_LATEST_SNAPSHOT").table("lake.db.made"))
 print("STEPS", json.dumps(steps))
 spark.stop()
