@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from frazil.catalog import Committed, create_at
+from frazil.catalog.configuration import store_properties
 from frazil.catalog.names import full_name, identifier_parts
 from frazil.dropin.names import catalog_of
 from frazil.errors import InvalidInput, NoSuchTableError, TableAlreadyExistsError, Unsupported
@@ -142,7 +143,7 @@ def create_empty(name: str, schema: Any, options: Mapping[str, Any], spark: Any,
     of_catalog = catalog_options(options)
     if "/" in name:
         location = absolute(name)
-        create_at(location, table_metadata(location, schema, None, None, {}, partition_by=list(partition_by)), of_catalog)
+        create_at(location, table_metadata(location, schema, None, None, {}, partition_by=list(partition_by)), store_properties(location, of_catalog, session_catalogs(spark)))
         return
     catalog, parts = _of_session(spark, name, of_catalog) or resolve(name, **of_catalog)
     catalog.create_namespace_if_not_exists(parts[:-1])
@@ -163,7 +164,7 @@ def _create_at(
         raise InvalidInput(f"Replacing a table by its location is not possible: {location}.", hint="Use a catalog, or mode('overwrite').")
     location = absolute(location)
     metadata = table_metadata(location, frame, None, None, properties, partition_by=list(partition_by))
-    if not isinstance(create_at(location, metadata, dict(of_catalog)), Committed):
+    if not isinstance(create_at(location, metadata, store_properties(location, of_catalog, session_catalogs(frame.sparkSession))), Committed):
         raise TableAlreadyExistsError(f"Table already exists: {location}", hint="Use mode('append') to add rows to it.", table=location)
     at_location(location, **of_catalog).append(frame, **of_write)
 

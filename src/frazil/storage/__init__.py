@@ -1,4 +1,4 @@
-"""Read and write files by location: on local disks, in memory, in object stores. Nothing here knows about tables.
+"""Read and write files by location: on local disks, in memory, in object stores, in HDFS. Nothing here knows about tables.
 
 Other rooms use `storage_for(location, properties)`, the `Storage` protocol, and the functions of `locations`.
 """
@@ -37,6 +37,7 @@ __all__ = [
     "data_location",
     "file_io",
     "has_vended_credentials",
+    "hdfs_options",
     "is_inside",
     "is_own_io",
     "local",

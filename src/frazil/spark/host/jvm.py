@@ -114,6 +114,12 @@ def has_file_system(spark: Any, scheme: str) -> bool:
     return True
 
 
+def hadoop_setting(spark: Any, key: str) -> str | None:
+    """Return a value of Hadoop's configuration in the JVM, which has the session's `spark.hadoop.…` and HADOOP_CONF_DIR's files."""
+    value = spark._jsc.hadoopConfiguration().get(key)
+    return None if value is None else str(value)
+
+
 def listen(spark: Any) -> None:
     """Start py4j's callback server, through which the JVM calls objects of this process."""
     from pyspark.java_gateway import ensure_callback_server_started  # imported here since workers, which do not need it, import this module

@@ -7,9 +7,11 @@ import re
 import unicodedata
 from typing import Any
 
-from frazil.spark.host.jvm import has_file_system
+from frazil.spark.host.jvm import hadoop_setting, has_file_system
 from frazil.storage import Storage, has_vended_credentials
-from frazil.storage.locations import collapsed, local_path_of, scheme_of
+from frazil.storage.hdfs import HdfsStorage
+from frazil.storage.locations import collapsed, local_path_of, normalise, scheme_of
+from frazil.storage.routing import RoutedStorage
 
 _GLOB = re.compile(r"([*?\[\]{}\\])")
 _UNENCODED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.!~'()*:@&=+$,;/")
@@ -42,9 +44,9 @@ def _split(location: str) -> tuple[str, str]:
     """Split a location into scheme and authority, and path, in which doubled slashes and `/./` are collapsed, as in Hadoop's Path."""
     if scheme_of(location) == "file":
         return "file:", collapsed(local_path_of(location))
-    scheme, _, after_scheme = location.partition("://")
-    authority, slash, path = after_scheme.partition("/")
-    return f"{scheme}://{authority}", collapsed(slash + path)
+    scheme, _, rest = location.partition(":")
+    authority, slash, path = rest[2:].partition("/") if rest.startswith("//") else ("", "", rest)
+    return f"{scheme}://{authority}" if authority else f"{scheme}:", collapsed(slash + path)
 
 
 def _percent_encoded(path: str) -> str:
@@ -68,9 +70,27 @@ def jvm_can_open(spark: Any, location: str, known: dict[str, bool], storage: Sto
         return True
     if has_vended_credentials(storage):
         return False
-    scheme = location.partition(":")[0]
+    scheme, _, rest = location.partition(":")
     if scheme == "memory":
         return False
-    if scheme not in known:
-        known[scheme] = has_file_system(spark, scheme)
-    return known[scheme]
+    place = scheme if scheme_of(location) != "hdfs" else f"hdfs://{rest[2:].partition('/')[0] if rest.startswith('//') else ''}"
+    if place not in known:
+        known[place] = has_file_system(spark, scheme) and (place == scheme or _is_same_cluster(spark, place, storage))
+    return known[place]
+
+
+def _is_same_cluster(spark: Any, place: str, storage: Storage) -> bool:
+    """Tell whether the JVM means the same HDFS cluster as Frazil by `hdfs://authority`, or by `hdfs://` in locations without one, and knows
+    the name service. A catalog's own properties (`hdfs.host`, `hadoop.dfs.…`) do not reach the JVM."""
+    while isinstance(storage, RoutedStorage):
+        storage = storage.of(f"{place}/")
+    if not isinstance(storage, HdfsStorage):
+        return True
+    settings, authority = storage.settings(), place.removeprefix("hdfs://")
+    if not authority:
+        default = hadoop_setting(spark, "fs.defaultFS") or ""
+        authority = settings.authority or ""
+        if normalise(default) != normalise(f"hdfs://{authority}"):
+            return False
+    nodes = f"dfs.ha.namenodes.{authority}"
+    return nodes not in settings.config or hadoop_setting(spark, nodes) == settings.config[nodes]
