@@ -143,7 +143,8 @@ def create_empty(name: str, schema: Any, options: Mapping[str, Any], spark: Any,
     of_catalog = catalog_options(options)
     if "/" in name:
         location = absolute(name)
-        create_at(location, table_metadata(location, schema, None, None, {}, partition_by=list(partition_by)), store_properties(location, of_catalog, session_catalogs(spark)))
+        metadata = table_metadata(location, schema, None, None, {}, partition_by=list(partition_by))
+        create_at(location, metadata, store_properties(location, of_catalog, session_catalogs(spark)))
         return
     catalog, parts = _of_session(spark, name, of_catalog) or resolve(name, **of_catalog)
     catalog.create_namespace_if_not_exists(parts[:-1])
@@ -164,7 +165,8 @@ def _create_at(
         raise InvalidInput(f"Replacing a table by its location is not possible: {location}.", hint="Use a catalog, or mode('overwrite').")
     location = absolute(location)
     metadata = table_metadata(location, frame, None, None, properties, partition_by=list(partition_by))
-    if not isinstance(create_at(location, metadata, store_properties(location, of_catalog, session_catalogs(frame.sparkSession))), Committed):
+    of_store = store_properties(location, of_catalog, session_catalogs(frame.sparkSession))
+    if not isinstance(create_at(location, metadata, of_store), Committed):
         raise TableAlreadyExistsError(f"Table already exists: {location}", hint="Use mode('append') to add rows to it.", table=location)
     at_location(location, **of_catalog).append(frame, **of_write)
 

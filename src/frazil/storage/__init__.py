@@ -16,7 +16,7 @@ from frazil.storage.locations import (
     normalise,
     place_of,
 )
-from frazil.storage.routing import has_vended_credentials, storage_for
+from frazil.storage.routing import has_vended_credentials, hdfs_settings_of, storage_for
 from frazil.storage.secrets import redact, redact_text
 from frazil.storage.vended import Credentials, CredentialsSource
 
@@ -38,6 +38,7 @@ __all__ = [
     "file_io",
     "has_vended_credentials",
     "hdfs_options",
+    "hdfs_settings_of",
     "is_inside",
     "is_own_io",
     "local",

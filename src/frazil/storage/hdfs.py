@@ -21,9 +21,18 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.fs
 
-from frazil.errors import AlreadyExists, FileAlreadyExistsError, FrazilError, InvalidInput, NoSuchFileError, NotInstalledError, Unsupported
+from frazil.errors import (
+    AlreadyExists,
+    FileAlreadyExistsError,
+    FrazilError,
+    InvalidInput,
+    NoSuchFileError,
+    NotInstalledError,
+    StorageError,
+    Unsupported,
+)
 from frazil.storage.arrow_handler import StorageHandler
-from frazil.storage.base import Entries, Failures, FileInfo, Names, PublishUnclear, StorageError
+from frazil.storage.base import Entries, Failures, FileInfo, Names, PublishUnclear
 from frazil.storage.hdfs_files import HdfsInput, HdfsSink, complete
 from frazil.storage.hdfs_options import HdfsSettings, hdfs_settings
 from frazil.storage.locations import collapsed
@@ -31,11 +40,9 @@ from frazil.storage.locations import collapsed
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 _LOCATION = re.compile(r"[Hh][Dd][Ff][Ss]:(?://(?P<authority>[^/]*))?(?P<path>/.*)?", re.S)
-_PAUSES = (0.2, 0.5, 1.0, 2.0)  # seconds between tries; where there are several name nodes, the client also tries each of them
-_PASSING = re.compile(
-    r"StandbyException|RetriableException|SafeModeException|ObserverRetryOnActive|ServerTooBusy|onnection|onnect error|timed out|"
-    r"IO error|listener disconnected|os error|Failed to complete file"
-)
+_PAUSES = (0.2, 0.5, 1.0, 2.0)  # seconds between tries
+_PASSING = re.compile(r"RetriableException|SafeModeException|ServerTooBusy|listener disconnected|Failed to complete file")
+_UNREACHABLE = re.compile(r"onnection|timed out|os error|StandbyException|ObserverRetryOnActive")
 _DELETED_AT_ONCE = 8
 
 
@@ -64,7 +71,7 @@ class HdfsStorage:
         if not authority:
             raise InvalidInput(
                 f"Location {location} names no name node, and none is configured.",
-                hint="Write hdfs://host:port/path, give the catalog hdfs.host, or set fs.defaultFS in the core-site.xml of HADOOP_CONF_DIR.",
+                hint="Write hdfs://host:port/path, give the catalog hdfs.host, or name fs.defaultFS in core-site.xml (HADOOP_CONF_DIR).",
                 file=location,
             )  # fmt: skip
         path = collapsed(found["path"] or "/").rstrip("/") or "/"
@@ -316,7 +323,7 @@ def _info(shown: str, name: str, status: Any) -> FileInfo:
 
 
 def _again(call: Callable[[], T]) -> T:
-    """Call what may be done twice, again after faults that pass: a lost connection, name nodes that are just changing their roles."""
+    """Call what may be done twice, again after faults that pass. Lost connections and changes of the active name node are the client's."""
     for pause in _PAUSES:
         try:
             return call()
@@ -347,7 +354,7 @@ def _cluster(authority: str, properties: tuple[tuple[str, str], ...], process: i
     url = f"hdfs://{settings.address_of(authority)}"
     with _told(url, "open"):
         # The raw client: its files have no finalizer, which would complete a file that was given up.
-        return _Cluster(hdfs_native.Client(url, settings.config, **settings.kerberos).inner, options, settings)
+        return _Cluster(hdfs_native.Client(url, settings.client_config(authority), **settings.kerberos).inner, options, settings)
 
 
 @contextlib.contextmanager
@@ -384,7 +391,7 @@ def _translated(error: Exception, location: str, doing: str, kind: type[StorageE
     if isinstance(error, NotImplementedError):
         return Unsupported(f"Could not {doing} {location}: hdfs-native does not support {text}.", file=location)
     hint = next((advice for word, advice in _HINTS.items() if word in text), None)
-    if hint is None and _PASSING.search(text):
+    if hint is None and _UNREACHABLE.search(text):
         hint = "The name node or a data node could not be reached: check host, port and the network."
     return kind(f"Could not {doing} {location}: {text}.", hint=hint, file=location)
 

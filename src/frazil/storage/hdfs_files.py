@@ -110,8 +110,8 @@ class _Closing(threading.Thread):
 
     def __init__(self, writer: Any):
         super().__init__(name="frazil-hdfs-close")
-        self._writer, self.done, self.error = writer, threading.Event(), None
-        self.error: Exception | None
+        self._writer, self.done = writer, threading.Event()
+        self.error: Exception | None = None
 
     def run(self) -> None:
         try:

@@ -1,7 +1,7 @@
-"""Translate catalog properties of HDFS (`hdfs.*` as PyIceberg has them, `hadoop.*` as Java's Spark catalogs have them) to a client's settings.
+"""Translate catalog properties of HDFS (`hdfs.*` as in PyIceberg, `hadoop.*` as in Java's Spark catalogs) to the settings of a client.
 
-Hadoop's configuration comes from `hadoop.<key>`, then from core-site.xml and hdfs-site.xml in HADOOP_CONF_DIR or HADOOP_HOME of the process
-that opens the catalog, and travels with the storage, so that workers need no files of their own.
+Hadoop's configuration comes from `hadoop.<key>`, then from core-site.xml and hdfs-site.xml in HADOOP_CONF_DIR or HADOOP_HOME of the
+process that opens the catalog. It travels with the storage, so that workers need no files of their own.
 """
 
 from __future__ import annotations
@@ -28,13 +28,15 @@ _KEY_PREFIXES = (
     "dfs.ha.namenodes.", "dfs.namenode.rpc-address.", "dfs.client.failover.", "dfs.client.block.write.replace-datanode-on-failure.",
 )  # fmt: skip
 _DEFAULT_PORT = 8020
+# How often the client asks anew when no name node answers: for half a minute where there are several, of which one may just become active.
+_PATIENCE = {"max.attempts": ("4", "12"), "sleep.base.millis": ("200", "250"), "sleep.max.millis": ("2000", "5000")}
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 @dataclass(frozen=True)
 class HdfsSettings:
-    """Hold what a client of HDFS needs: `config` with Hadoop's keys, Kerberos' credentials, the authority of locations that name none, and
-    what new files and directories get (None: as the name node says)."""
+    """Hold what a client of HDFS needs: `config` with Hadoop's keys, the credentials of Kerberos, the authority of locations that name
+    none, and what new files and directories get (None: as the name node says)."""
 
     config: dict[str, str]
     kerberos: dict[str, str] = field(repr=False)
@@ -42,6 +44,11 @@ class HdfsSettings:
     replication: int | None = None
     block_size: int | None = None
     umask: int = 0o022
+
+    def client_config(self, authority: str) -> dict[str, str]:
+        """Return Hadoop's configuration for the client of an authority, completed by how patient it is."""
+        several = "," in self.config.get(f"dfs.ha.namenodes.{authority}", "")
+        return {**{f"dfs.client.failover.{key}": of[several] for key, of in _PATIENCE.items()}, **self.config}
 
     def address_of(self, authority: str) -> str:
         """Return the address of an authority: a name service stays as it is, a host without a port gets Hadoop's default port."""

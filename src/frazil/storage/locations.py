@@ -73,8 +73,10 @@ def normalise(location: str) -> str:
 
 
 def normal_hdfs(rest: str) -> str:
-    """Normalise what follows `hdfs:` of a location. Hosts count without case, 8020 is the port of a host without one, paths are collapsed as
-    local ones are. `hdfs:/x` and `hdfs:///x`, in the default cluster, are one file; which cluster that is a location does not tell."""
+    """Normalise what follows `hdfs:` in a location: hosts in lower case and without the default port, paths collapsed as local ones are.
+
+    `hdfs:/x` and `hdfs:///x`, in the default cluster, are one file; which cluster that is a location does not tell.
+    """
     authority, slash, path = rest[2:].partition("/") if rest.startswith("//") else ("", "/", rest.lstrip("/"))
     return f"hdfs://{hdfs_authority(authority)}{collapsed(slash + path)}".rstrip("/")
 

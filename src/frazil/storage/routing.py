@@ -14,7 +14,7 @@ import pyarrow.fs
 from frazil.errors import Unsupported
 from frazil.storage.base import Entries, Failures, FileInfo, Names, Storage, frozen_properties
 from frazil.storage.hdfs import HdfsStorage
-from frazil.storage.hdfs_options import PREFIXES, of_files
+from frazil.storage.hdfs_options import PREFIXES, HdfsSettings, of_files
 from frazil.storage.local import LocalStorage
 from frazil.storage.locations import check_location, scheme_of
 from frazil.storage.memory import MemoryStorage
@@ -127,6 +127,13 @@ def storage_for(location: str, properties: Mapping[str, str] | None = None, vend
 def has_vended_credentials(storage: Storage) -> bool:
     """Tell whether credentials of this storage expire, and are known to it alone: the JVM's file systems have none of them."""
     return isinstance(storage, RoutedStorage) and storage.vended is not None
+
+
+def hdfs_settings_of(storage: Storage, location: str) -> HdfsSettings | None:
+    """Return the settings with which a storage opens a location in HDFS; None where it is no storage of HDFS."""
+    while isinstance(storage, RoutedStorage):
+        storage = storage.of(location)
+    return storage.settings() if isinstance(storage, HdfsStorage) else None
 
 
 def _storage_properties(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

@@ -8,10 +8,8 @@ import unicodedata
 from typing import Any
 
 from frazil.spark.host.jvm import hadoop_setting, has_file_system
-from frazil.storage import Storage, has_vended_credentials
-from frazil.storage.hdfs import HdfsStorage
+from frazil.storage import Storage, has_vended_credentials, hdfs_settings_of
 from frazil.storage.locations import collapsed, local_path_of, normalise, scheme_of
-from frazil.storage.routing import RoutedStorage
 
 _GLOB = re.compile(r"([*?\[\]{}\\])")
 _UNENCODED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.!~'()*:@&=+$,;/")
@@ -82,11 +80,9 @@ def jvm_can_open(spark: Any, location: str, known: dict[str, bool], storage: Sto
 def _is_same_cluster(spark: Any, place: str, storage: Storage) -> bool:
     """Tell whether the JVM means the same HDFS cluster as Frazil by `hdfs://authority`, or by `hdfs://` in locations without one, and knows
     the name service. A catalog's own properties (`hdfs.host`, `hadoop.dfs.…`) do not reach the JVM."""
-    while isinstance(storage, RoutedStorage):
-        storage = storage.of(f"{place}/")
-    if not isinstance(storage, HdfsStorage):
+    settings, authority = hdfs_settings_of(storage, f"{place}/"), place.removeprefix("hdfs://")
+    if settings is None:
         return True
-    settings, authority = storage.settings(), place.removeprefix("hdfs://")
     if not authority:
         default = hadoop_setting(spark, "fs.defaultFS") or ""
         authority = settings.authority or ""
