@@ -10,14 +10,13 @@ from urllib.parse import urlsplit
 
 class NameNodeProxy:
     """Pass requests on to a name node. `lose("rename2")`: the next request of that name reaches it, and its connection ends before the
-    answer comes; with `then_down`, no connection is accepted from then on. `lost` lists what was lost."""
+    answer comes; with `then_down`, connections are refused from then on. `lost` lists what was lost."""
 
     def __init__(self, address: str):
         self._server = urlsplit(address)
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.uri = f"hdfs://127.0.0.1:{self._listening.getsockname()[1]}"
         self.lost: list[str] = []
-        self.down = False
         self._todo: dict[str, bool] = {}
         threading.Thread(target=self._serve, daemon=True).start()
 
@@ -31,9 +30,6 @@ class NameNodeProxy:
         with contextlib.suppress(OSError):
             while True:
                 client, _ = self._listening.accept()
-                if self.down:
-                    client.close()
-                    continue
                 server = socket.create_connection((self._server.hostname or "", self._server.port or 0))
                 swallow = threading.Event()
                 threading.Thread(target=self._requests, args=(client, server, swallow), daemon=True).start()
@@ -44,7 +40,9 @@ class NameNodeProxy:
             while data := client.recv(1 << 20):
                 for request in [r for r in self._todo if r.encode() in data]:
                     swallow.set()
-                    self.down = self.down or self._todo.pop(request)
+                    if self._todo.pop(request):
+                        self._listening.shutdown(socket.SHUT_RDWR)
+                        self.close()
                     self.lost.append(request)
                 server.sendall(data)
 

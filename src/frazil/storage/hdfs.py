@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 _LOCATION = re.compile(r"[Hh][Dd][Ff][Ss]:(?://(?P<authority>[^/]*))?(?P<path>/.*)?", re.S)
 _PAUSES = (0.2, 0.5, 1.0, 2.0)  # seconds between tries
-_PASSING = re.compile(r"RetriableException|SafeModeException|ServerTooBusy|listener disconnected|Failed to complete file")
+_PASSING = re.compile(r"RetriableException|SafeModeException|ServerTooBusy|isconnected|onnection (reset|aborted)|Broken pipe|Failed to complete file")
 _UNREACHABLE = re.compile(r"onnection|timed out|os error|StandbyException|ObserverRetryOnActive")
 _DELETED_AT_ONCE = 8
 
@@ -255,8 +255,8 @@ class _Cluster:
 
     def new_file(self, path: str, data: bytes) -> str:
         """Write a whole file of a private name; when that fails nothing of it stays."""
-        writer = self.create(path)
         try:
+            writer = self.create(path)
             if data:
                 writer.write(data)
             complete(self.client, writer, path, len(data))
@@ -285,31 +285,37 @@ class _Cluster:
     def move(self, temporary: str, path: str, location: str, overwrite: bool, is_ours: Callable[[], bool]) -> bool:
         """Give a complete file its name, in one step; returns False when there is a file of that name, which stays.
 
-        The client sends a request again when the connection breaks, so an error does not tell whether the file was renamed. To delete the
-        temporary file tells: if it is there, it was not renamed and never will be. If it is gone, the file of that name is looked at.
-        Raises PublishUnclear where that does not tell either.
+        When an answer is lost it is not known whether the file was renamed, so it is asked for again. The name node looks for the source
+        first: if that is gone, the file was renamed, and what bears its name is looked at; if it is there, it was not. Where nothing is
+        answered, to delete the temporary file tells: if it is there, it never will be renamed. Raises PublishUnclear where nothing tells.
         """
         try:
-            self.client.rename(temporary, path, overwrite)
+            _again(lambda: self.client.rename(temporary, path, overwrite))
             return True
-        except FileExistsError:  # the name node looks for the source first, so the file is still there under its temporary name
+        except FileExistsError:
             return False
+        except FileNotFoundError as error:
+            failure: Exception = error
         except Exception as error:
             failure = error
+            try:
+                if _again(lambda: self.client.delete(temporary, False)):
+                    raise _translated(failure, location, "write") from failure
+            except StorageError:
+                raise
+            except Exception as second:
+                raise _translated(second, location, "publish", PublishUnclear) from failure
         try:
-            if _again(lambda: self.client.delete(temporary, False)):
-                raise _translated(failure, location, "write") from failure
             if is_ours():
                 return True
+        except NoSuchFileError:
+            pass  # neither the temporary file nor the file of this name is there
+        except Exception as second:
+            raise _translated(second, location, "publish", PublishUnclear) from failure
+        else:
             if not overwrite:
                 return False
-        except NoSuchFileError:
-            pass  # neither the temporary file nor this one is there
-        except StorageError:
-            raise
-        except Exception as error:
-            raise _translated(error, location, "publish", PublishUnclear) from failure
-        raise _translated(failure, location, "publish", PublishUnclear) from failure
+        raise _translated(OSError(_first_line(failure)), location, "publish", PublishUnclear) from failure
 
 
 def _beside(path: str) -> str:
@@ -384,7 +390,7 @@ def _translated(error: Exception, location: str, doing: str, kind: type[StorageE
     if isinstance(error, FrazilError) and kind is StorageError:
         return error
     text = _first_line(error)
-    if isinstance(error, FileNotFoundError) or "ParentNotDirectoryException" in text and doing in ("read", "open", "inspect", "delete"):
+    if isinstance(error, FileNotFoundError) or "(is not a directory)" in text and doing != "write":
         return NoSuchFileError(f"There is no file {location}.", file=location)
     if isinstance(error, FileExistsError):
         return FileAlreadyExistsError(f"File {location} already exists.", file=location)
