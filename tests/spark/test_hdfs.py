@@ -45,7 +45,8 @@ def test_a_table_lives_through_spark(spark: Any, tmp_path: Path, kind: str, mode
     plan = table.to_spark(spark)._jdf.queryExecution().executedPlan().toString()
     assert "FileScan parquet" in plan, "Spark's own scan reads it"
     table.delete("id < 50 and id % 2 = 0")
-    table.merge(spark.createDataFrame([(1, "x"), (1000, "y")], "id bigint, p string"), on="id").when_matched_update_all().when_not_matched_insert_all().execute()
+    changes = spark.createDataFrame([(1, "x"), (1000, "y")], "id bigint, p string")
+    table.merge(changes, on="target.id = source.id").when_matched_update_all().when_not_matched_insert_all().execute()
     expected = sorted([(i, str(i % 3)) for i in range(100) if (i >= 50 or i % 2) and i != 1] + [(i + 100, str(i % 3)) for i in range(100)] + [(1, "x"), (1000, "y")])
     assert agreed(table, spark) == expected
     done = table.maintenance.rewrite_data_files(options={"rewrite-all": "true"})
