@@ -41,6 +41,7 @@ def test_every_call_of_the_jvm_is_there_in_this_spark(session, tmp_path):
     assert jvm.default_parallelism(session) == 2 and jvm.running_tasks(session) == 0 and jvm.largest_heap(session) > 0
     assert jvm.class_is_loaded(session, "org.apache.spark.sql.SparkSession") and not jvm.class_is_loaded(session, "org.nowhere.Thing")
     assert jvm.has_file_system(session, "file") and not jvm.has_file_system(session, "spork")
+    assert jvm.hadoop_setting(session, "fs.defaultFS") == "file:///" and jvm.hadoop_setting(session, "no.such.key") is None
     assert (
         list(host.texts(["a", "b"])) == ["a", "b"] and host.map({"k": "v"}).get("k") == "v" and host.map({"k": "v"}) is host.map({"k": "v"})
     )

@@ -294,7 +294,7 @@ def test_a_commit_whose_outcome_is_unknown_keeps_its_files(proxy: NameNodeProxy)
 
     watching = threading.Thread(target=lose_the_second_rename)
     watching.start()
-    with pytest.raises(Exception) as told:  # noqa: PT011
+    with pytest.raises(Exception) as told:
         table.append(pa.table({"id": pa.array([2], pa.int64())}))
     watching.join()
     assert proxy.lost == ["rename2"], told.value

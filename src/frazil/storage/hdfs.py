@@ -41,7 +41,9 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 _LOCATION = re.compile(r"[Hh][Dd][Ff][Ss]:(?://(?P<authority>[^/]*))?(?P<path>/.*)?", re.S)
 _PAUSES = (0.2, 0.5, 1.0, 2.0)  # seconds between tries
-_PASSING = re.compile(r"RetriableException|SafeModeException|ServerTooBusy|isconnected|onnection (reset|aborted)|Broken pipe|Failed to complete file")
+_PASSING = re.compile(
+    r"RetriableException|SafeModeException|ServerTooBusy|isconnected|onnection (reset|aborted)|Broken pipe|Failed to complete file"
+)
 _UNREACHABLE = re.compile(r"onnection|timed out|os error|StandbyException|ObserverRetryOnActive")
 _DELETED_AT_ONCE = 8
 
@@ -99,15 +101,18 @@ class HdfsStorage:
         cluster, path = self._at(location)
         temporary = _beside(path)
         told = functools.partial(_told, location, "write")
-        with told():
-            writer = _again(lambda: cluster.create(temporary))
-        sink = HdfsSink(writer, told)
+        sink = HdfsSink(lambda: _again(lambda: cluster.create(temporary)), told)
         try:
             yield pa.PythonFile(sink, "w")
-            sink.hand_on()
-            with told():
-                complete(cluster.client, writer, temporary, sink.written)
-            if not cluster.move(temporary, path, location, overwrite, lambda: cluster.size(path) == sink.written):
+            size = sink.written + len(sink.held)
+            if sink.writer is None:
+                with told():
+                    _again(lambda: cluster.new_file(temporary, bytes(sink.held)))
+            else:
+                sink.hand_on()
+                with told():
+                    complete(cluster.client, sink.writer, temporary, size)
+            if not cluster.move(temporary, path, location, overwrite, lambda: cluster.size(path) == size):
                 raise FileAlreadyExistsError(f"File {location} already exists.", file=location)
         except BaseException:
             cluster.remove(temporary)

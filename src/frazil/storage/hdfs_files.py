@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import os
 import threading
+from collections.abc import Callable
 from typing import Any
 
 _PIECE = 1 << 20  # bytes that are handed to the client at once
@@ -55,12 +55,16 @@ class HdfsInput(io.RawIOBase):
 
 
 class HdfsSink(io.RawIOBase):
-    """Collect what pyarrow writes in small pieces and hand it on in large ones. Closing it does not complete the file, `finish` does."""
+    """Collect what pyarrow writes in small pieces and hand it on in large ones. Closing it does not complete the file.
 
-    def __init__(self, writer: Any, told: Any):
+    The file is begun with the first large piece. One that stays small is all in `held`, and can be written again after a fault.
+    """
+
+    def __init__(self, begin: Callable[[], Any], told: Any):
         super().__init__()
-        self._writer, self._told = writer, told
-        self._held = bytearray()
+        self._begin, self._told = begin, told
+        self.writer: Any = None
+        self.held = bytearray()
         self.written = 0
 
     def writable(self) -> bool:
@@ -68,18 +72,20 @@ class HdfsSink(io.RawIOBase):
 
     def write(self, data: Any) -> int:
         piece = memoryview(data).cast("B")
-        self._held += piece
-        if len(self._held) >= _PIECE:
+        self.held += piece
+        if len(self.held) >= _PIECE:
             self.hand_on()
         return len(piece)
 
     def hand_on(self) -> None:
         """Give the client what was collected."""
-        if self._held:
-            held, self._held = bytes(self._held), bytearray()
-            with self._told():
-                self._writer.write(held)
-            self.written += len(held)
+        held, self.held = bytes(self.held), bytearray()
+        with self._told():
+            if self.writer is None:
+                self.writer = self._begin()
+            if held:
+                self.writer.write(held)
+        self.written += len(held)
 
 
 def complete(client: Any, writer: Any, path: str, size: int) -> None:
@@ -98,11 +104,18 @@ def complete(client: Any, writer: Any, path: str, size: int) -> None:
     pause = 0.002
     while not closing.done.wait(pause):
         pause = min(pause * 1.5, 0.1)
-        with contextlib.suppress(Exception):  # then the client's own wait decides
-            if client.read(path).file_length() == size and client.recover_lease(path):
-                return
-    if closing.error is not None:
+        if _released(client, path, size):
+            return
+    if closing.error is not None and not _released(client, path, size):  # the answer to the request may be all that was lost
         raise closing.error
+
+
+def _released(client: Any, path: str, size: int) -> bool:
+    """Release the lease on a file whose blocks are complete; False for any other file, and where nothing is answered."""
+    try:
+        return client.read(path).file_length() == size and bool(client.recover_lease(path))
+    except Exception:
+        return False
 
 
 class _Closing(threading.Thread):
