@@ -79,3 +79,21 @@ def test_a_name_service_of_the_catalog_alone_is_read_without_the_jvm(spark: Any)
     table.append(spark.range(3))
     assert not jvm_can_open(spark, table.location(), {}, table.io)
     assert agreed(table, spark) == [(0,), (1,), (2,)]
+
+
+def test_a_name_service_of_the_session_is_known_to_both(plain_spark: Any) -> None:
+    session = plain_spark.newSession()
+    nodes = {"dfs.nameservices": "pair", "dfs.ha.namenodes.pair": "a,b", "dfs.namenode.rpc-address.pair.a": "127.0.0.1:1"}
+    nodes["dfs.namenode.rpc-address.pair.b"] = CLUSTER.removeprefix("hdfs://")
+    nodes["dfs.client.failover.proxy.provider.pair"] = "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider"
+    for key, value in nodes.items():
+        session.conf.set(f"spark.hadoop.{key}", value)
+        session.conf.set(key, value)  # what `spark.hadoop.…` is to the scans of a session that begins with it
+    frazil.install(session)
+    place = f"hdfs://pair{hdfs_place().removeprefix(CLUSTER)}/t"
+    session.range(5).write.format("iceberg").save(place)
+    table = frazil.load_table(place, **{f"hadoop.{key}": value for key, value in nodes.items()})
+    assert table.location() == place and jvm_can_open(session, place, {}, table.io)
+    frame = session.read.format("iceberg").load(place)
+    assert "FileScan parquet" in frame._jdf.queryExecution().executedPlan().toString()
+    assert rows(frame) == [(i,) for i in range(5)] == sorted(tuple(r.values()) for r in table.scan().to_arrow().to_pylist())

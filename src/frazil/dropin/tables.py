@@ -56,6 +56,8 @@ def open_table(name: str, options: Mapping[str, Any], spark: Any = None) -> Tabl
     table, NoSuchTableError."""
     properties = catalog_options(options)
     in_session = None if spark is None else _of_session(spark, name, properties)
+    if spark is not None and "/" in name:
+        properties = store_properties(name, properties, session_catalogs(spark))
     try:
         table = load_table(name, **properties) if in_session is None else in_session[0].load_table(in_session[1])
     except NoSuchTableError as e:
@@ -168,7 +170,7 @@ def _create_at(
     of_store = store_properties(location, of_catalog, session_catalogs(frame.sparkSession))
     if not isinstance(create_at(location, metadata, of_store), Committed):
         raise TableAlreadyExistsError(f"Table already exists: {location}", hint="Use mode('append') to add rows to it.", table=location)
-    at_location(location, **of_catalog).append(frame, **of_write)
+    at_location(location, **of_store).append(frame, **of_write)
 
 
 _TERM = re.compile(r"Column<'(.*)'>", re.DOTALL)

@@ -111,7 +111,7 @@ def complete(client: Any, writer: Any, path: str, size: int) -> None:
 
 
 def _released(client: Any, path: str, size: int) -> bool:
-    """Release the lease on a file whose blocks are complete; False for any other file, and where nothing is answered."""
+    """Close a file whose blocks are complete by the release of its lease; False for any other file, and where nothing is answered."""
     try:
         return client.read(path).file_length() == size and bool(client.recover_lease(path))
     except Exception:

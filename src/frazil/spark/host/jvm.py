@@ -115,8 +115,8 @@ def has_file_system(spark: Any, scheme: str) -> bool:
 
 
 def hadoop_setting(spark: Any, key: str) -> str | None:
-    """Return a value of Hadoop's configuration in the JVM, which has the session's `spark.hadoop.…` and HADOOP_CONF_DIR's files."""
-    value = spark._jsc.hadoopConfiguration().get(key)
+    """Return a value of Hadoop's configuration as the session's scans have it: `spark.hadoop.…` over HADOOP_CONF_DIR's files."""
+    value = spark._jsparkSession.sessionState().newHadoopConf().get(key)
     return None if value is None else str(value)
 
 
