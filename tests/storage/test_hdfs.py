@@ -30,6 +30,8 @@ from tests.storage.name_node_proxy import NameNodeProxy
 
 CLUSTER = os.environ.get("FRAZIL_TEST_HDFS", "")
 needs_cluster = pytest.mark.skipif(not CLUSTER, reason="needs FRAZIL_TEST_HDFS")
+SOAK = bool(os.environ.get("FRAZIL_SOAK"))
+ROUNDS = 25 if SOAK else 2
 TEMPORARY = ".tmp"
 
 
@@ -305,18 +307,19 @@ def test_a_commit_whose_outcome_is_unknown_keeps_its_files(proxy: NameNodeProxy)
 
 @needs_cluster
 @pytest.mark.disk
+@(pytest.mark.soak if SOAK else pytest.mark.service)
 def test_sixteen_writers_of_a_path_table_lose_nothing(tmp_path: Path) -> None:
     place = f"{hdfs_place()}/t"
     frame = pa.table({"id": pa.array([], pa.int64())})
     catalog = frazil.load_catalog("race", type="path", warehouse=place.rpartition("/")[0])
-    catalog.create_table(("db", "t"), frame.schema, properties={"commit.retry.num-retries": "200", "commit.retry.total-timeout-ms": "300000"})
-    writers = [started(append_some, place.rpartition("/")[0], n, 3, tmp_path / f"ack{n}", place=tmp_path) for n in range(16)]
+    patience = {"num-retries": "1000", "total-timeout-ms": "300000", "min-wait-ms": "10", "max-wait-ms": "200"}
+    catalog.create_table(("db", "t"), frame.schema, properties={f"commit.retry.{key}": value for key, value in patience.items()})
+    writers = [started(append_some, place.rpartition("/")[0], n, ROUNDS, tmp_path / f"ack{n}", place=tmp_path) for n in range(16)]
     codes = [writer.wait(300) for writer in writers]
     assert codes == [0] * 16, [writer.problems() for writer in writers]
     acknowledged = sorted(int(line) for n in range(16) for line in (tmp_path / f"ack{n}").read_text().split())
     table = catalog.load_table(("db", "t"))
-    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == acknowledged and len(acknowledged) == 48
-    assert len(table.metadata.snapshots) == 48
+    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == acknowledged and len(acknowledged) == 16 * ROUNDS == len(table.metadata.snapshots)
     assert not [n for n in table.io.names(f"{table.location()}/metadata") if n.endswith(TEMPORARY)]
 
 
