@@ -44,7 +44,7 @@ from tests.catalog.conftest import (
     swap,
 )
 
-PATHS = ("path", "s3")
+PATHS = ("path", "s3", "hdfs")
 
 
 def test_a_new_table_is_found_again(backend: CatalogBackend) -> None:

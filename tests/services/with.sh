@@ -32,6 +32,7 @@ for name in $names; do
     postgres) export FRAZIL_TEST_POSTGRES=$endpoint ;;
     mariadb) export FRAZIL_TEST_MARIADB=$endpoint ;;
     s3) export FRAZIL_TEST_S3=$endpoint ;;
+    hdfs) export FRAZIL_TEST_HDFS=$endpoint ;;
     iceberg_rest) export FRAZIL_TEST_REST=$endpoint ;;
     hms2) export FRAZIL_TEST_HMS2=$endpoint ;;
     hms4) export FRAZIL_TEST_HMS4=$endpoint ;;

@@ -41,7 +41,7 @@ def test_every_call_of_the_jvm_is_there_in_this_spark(session, tmp_path):
     assert jvm.default_parallelism(session) == 2 and jvm.running_tasks(session) == 0 and jvm.largest_heap(session) > 0
     assert jvm.class_is_loaded(session, "org.apache.spark.sql.SparkSession") and not jvm.class_is_loaded(session, "org.nowhere.Thing")
     assert hadoop.has_file_system(session, "file") and not hadoop.has_file_system(session, "spork")
-    assert hadoop.hadoop_setting(session, "fs.defaultFS") == "file:///" and hadoop.hadoop_setting(session, "fs.none") is None
+    assert hadoop.hadoop_settings(session, ["fs.defaultFS", "fs.none"]) == {"fs.defaultFS": "file:///"}
     assert hadoop.hadoop_version(session).startswith("3.")
     assert jvm.can_up_cast(session, '"integer"', '"long"') and not jvm.can_up_cast(session, '"long"', '"integer"')
     (condition,) = jvm.each(jvm.analysed_plan(session.range(1).where("exists (select 1)")).expressions())

@@ -1,4 +1,4 @@
-"""The stores that the contract is run over: local disk, memory, and S3 when FRAZIL_TEST_S3 names an endpoint."""
+"""The stores that the contract is run over: local disk, memory, S3 when FRAZIL_TEST_S3 names an endpoint, and HDFS when FRAZIL_TEST_HDFS does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from frazil.storage import Storage, storage_for
 
-KINDS = ["local", "memory", *(["s3"] if os.environ.get("FRAZIL_TEST_S3") else [])]
+KINDS = ["local", "memory", *(kind for kind in ("s3", "hdfs") if os.environ.get(f"FRAZIL_TEST_{kind.upper()}"))]
 
 
 @pytest.fixture(params=KINDS)
@@ -24,9 +24,17 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Stor
         case "memory":
             location = f"memory://{uuid.uuid4().hex}/root"
             yield storage_for(location), location
+        case "hdfs":
+            location = hdfs_place()
+            yield storage_for(location), location
         case _:
             location, properties = s3_place()
             yield storage_for(location, properties), location
+
+
+def hdfs_place() -> str:
+    """An unused directory in the cluster that FRAZIL_TEST_HDFS names, as in hdfs://127.0.0.1:9000."""
+    return f"{os.environ['FRAZIL_TEST_HDFS']}/{uuid.uuid4().hex}"
 
 
 def s3_place() -> tuple[str, dict[str, str]]:

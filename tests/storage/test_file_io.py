@@ -113,7 +113,7 @@ def test_load_file_io_serves_every_scheme_that_a_storage_has(tmp_path: Path, mon
 
 
 def test_load_file_io_refuses_what_it_cannot_serve() -> None:
-    with pytest.raises(Unsupported, match="hdfs"):
-        load_file_io({"warehouse": "hdfs://n/x"})
+    with pytest.raises(Unsupported, match="viewfs"):
+        load_file_io({"warehouse": "viewfs://n/x"})
     with pytest.raises(Unsupported, match=r"my\.own\.FileIO"):
         load_file_io({"py-io-impl": "my.own.FileIO"})

@@ -142,5 +142,5 @@ def test_one_storage_serves_files_of_several_schemes(tmp_path: object) -> None:
 
 
 def test_a_scheme_without_storage_is_refused_by_name() -> None:
-    with pytest.raises(Unsupported, match="hdfs"):
-        storage_for("hdfs://host/x")
+    with pytest.raises(Unsupported, match="viewfs"):
+        storage_for("viewfs://host/x")

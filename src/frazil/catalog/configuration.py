@@ -17,6 +17,8 @@ from frazil.catalog.served import canonical
 from frazil.catalog.yaml_files import catalogs_of, settings_of
 from frazil.errors import InvalidInput
 from frazil.storage import redact
+from frazil.storage.hdfs_options import of_session
+from frazil.storage.locations import scheme_of
 
 DEFAULT_CATALOG = "default"
 SPARK_PREFIX = "spark.sql.catalog."
@@ -84,6 +86,11 @@ def _sources(
     return sources
 
 
+def store_properties(location: str, given: Mapping[str, Any], spark_conf: Mapping[str, str]) -> dict[str, Any]:
+    """Return the properties of the store of a table at a location: those that were given, and what the Spark session says of HDFS."""
+    return {**(of_session(spark_conf) if scheme_of(location) == "hdfs" else {}), **given}
+
+
 def configured_names(spark_conf: Mapping[str, str] | None = None, environ: Mapping[str, str] | None = None) -> set[str]:
     """Return the names of all catalogs that have at least one property configured."""
     env = os.environ if environ is None else environ
@@ -124,7 +131,7 @@ def _of_spark(name: str, spark_conf: Mapping[str, str]) -> dict[str, str]:
     found = {k[len(prefix) :]: v for k, v in spark_conf.items() if k.startswith(prefix)}
     if found.get("type") == "hive" and METASTORES in spark_conf:  # what Java's HiveCatalog takes of Hadoop's configuration
         found.setdefault("uri", spark_conf[METASTORES])
-    return found
+    return {**of_session(spark_conf), **found}
 
 
 def _env_name(name: str) -> str:

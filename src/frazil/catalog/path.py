@@ -286,7 +286,7 @@ def _drop(storage: Storage, root: str, purged: LoadedTable | None) -> tuple[str,
     """Delete the directory of a table. `purged`: the table, if its files outside the directory are deleted too; returns the paths of files
     that stay."""
     own, elsewhere = purge.own_and_others(purged, root) if purged is not None else ([], [])
-    if scheme_of(root) == "file":
+    if scheme_of(root) in ("file", "hdfs"):  # where a directory disappears in one step
         storage.delete_tree(root)
     else:  # Object stores delete file by file. The versions go oldest first, so that readers never see an older state meanwhile.
         for version in path_files.versions(storage, root):

@@ -6,9 +6,10 @@ import difflib
 from collections.abc import Iterable, Mapping
 
 from frazil.errors import InvalidInput, Unsupported
+from frazil.storage.hdfs_options import PREFIXES, check_hdfs_property
 from frazil.storage.object_options import check_property
 
-_STORES = ("s3.", "client.", "gcs.", "adls.")
+_STORES = ("s3.", "client.", "gcs.", "adls.", *PREFIXES)
 _OF_TABLES = ("table-default.", "table-override.")
 _COMMON = ("type", "warehouse", "catalog-impl", "py-catalog-impl", "io-impl", "py-io-impl", "metrics-reporter-impl")
 # Hints tell Java how to cache metadata and connections. They do not change what a catalog holds, so they are accepted and have no effect.
@@ -17,14 +18,14 @@ _HINT_PREFIXES = ("io.manifest.cache.",)
 _JAVA = (
     "default-namespace", "lock-impl", "lock.", "use-nullable-query-schema", "view-default.", "view-override.",
     "encryption.", "rest-", "rest.", "scan-planning-mode", "snapshot-loading-mode", "auth.", "oauth2-", "token", "credential", "header.",
-    "hive.", "hadoop.", "fs.", "glue.", "dynamodb.", "unique-table-location", "jdbc.",
+    "hive.", "fs.", "glue.", "dynamodb.", "unique-table-location", "jdbc.",
 )  # fmt: skip
 
 
 def canonical(key: str) -> str:
     """Spell a property with dashes, `s3.access_key_id` as `s3.access-key-id`. Table properties (after table-default. and table-override.)
-    stay as they are."""
-    return key if key.startswith(_OF_TABLES) else key.replace("_", "-")
+    and Hadoop's keys (after hadoop.) stay as they are."""
+    return key if key.startswith((*_OF_TABLES, "hadoop.")) else key.replace("_", "-")
 
 
 def check_served(
@@ -40,7 +41,7 @@ def check_served(
         if key in known or key.startswith((*_OF_TABLES, *_HINT_PREFIXES, *prefixes)):
             continue
         if key.startswith(_STORES):
-            check_property(key)
+            _check_of_store(key)
             continue
         shown = f"{key} (from {sources[key]})" if key in sources else key
         if key.startswith(_JAVA):
@@ -54,10 +55,14 @@ def check_of_location(location: str, properties: Iterable[str]) -> None:
     """Check the properties of a table that is opened by its location. Raises InvalidInput for any but those of its store."""
     for key in properties:
         if key.startswith(_STORES):
-            check_property(key)
+            _check_of_store(key)
         else:
-            hint = "A table at a location takes only the properties of its store: s3.…, gcs.…, adls.…"
+            hint = "A table at a location takes only the properties of its store: s3.…, gcs.…, adls.…, hdfs.…, hadoop.…"
             raise InvalidInput(f"Property {key} has no effect on a table at a location ({location}).", hint=hint, table=location)
+
+
+def _check_of_store(key: str) -> None:
+    check_hdfs_property(key) if key.startswith(PREFIXES) else check_property(key)
 
 
 def _unknown(shown: str, key: str, known: Iterable[str]) -> InvalidInput:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from frazil.catalog import Committed, create_at
+from frazil.catalog.configuration import store_properties
 from frazil.catalog.names import full_name, identifier_parts
 from frazil.dropin.names import catalog_of
 from frazil.errors import InvalidInput, NoSuchTableError, TableAlreadyExistsError, Unsupported
@@ -55,6 +56,8 @@ def open_table(name: str, options: Mapping[str, Any], spark: Any = None) -> Tabl
     table, NoSuchTableError."""
     properties = catalog_options(options)
     in_session = None if spark is None else _of_session(spark, name, properties)
+    if spark is not None and "/" in name:
+        properties = store_properties(name, properties, session_catalogs(spark))
     try:
         table = load_table(name, **properties) if in_session is None else in_session[0].load_table(in_session[1])
     except NoSuchTableError as e:
@@ -142,7 +145,8 @@ def create_empty(name: str, schema: Any, options: Mapping[str, Any], spark: Any,
     of_catalog = catalog_options(options)
     if "/" in name:
         location = absolute(name)
-        create_at(location, table_metadata(location, schema, None, None, {}, partition_by=list(partition_by)), of_catalog)
+        metadata = table_metadata(location, schema, None, None, {}, partition_by=list(partition_by))
+        create_at(location, metadata, store_properties(location, of_catalog, session_catalogs(spark)))
         return
     catalog, parts = _of_session(spark, name, of_catalog) or resolve(name, **of_catalog)
     catalog.create_namespace_if_not_exists(parts[:-1])
@@ -163,9 +167,10 @@ def _create_at(
         raise InvalidInput(f"Replacing a table by its location is not possible: {location}.", hint="Use a catalog, or mode('overwrite').")
     location = absolute(location)
     metadata = table_metadata(location, frame, None, None, properties, partition_by=list(partition_by))
-    if not isinstance(create_at(location, metadata, dict(of_catalog)), Committed):
+    of_store = store_properties(location, of_catalog, session_catalogs(frame.sparkSession))
+    if not isinstance(create_at(location, metadata, of_store), Committed):
         raise TableAlreadyExistsError(f"Table already exists: {location}", hint="Use mode('append') to add rows to it.", table=location)
-    at_location(location, **of_catalog).append(frame, **of_write)
+    at_location(location, **of_store).append(frame, **of_write)
 
 
 _TERM = re.compile(r"Column<'(.*)'>", re.DOTALL)

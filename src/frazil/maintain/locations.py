@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from frazil.errors import InvalidInput
 from frazil.expr.building import column, from_numpy, to_numpy
 from frazil.maintain.path_keys import Keys, among, text_keys
+from frazil.storage.locations import hdfs_authority
 from frazil.storage.real_paths import RealPaths
 
 Flags = npt.NDArray[np.bool_]
@@ -52,6 +53,7 @@ class PrefixRule:
         scheme = self.schemes.get(scheme, scheme)
         scheme = _ALIASES.get(scheme, scheme)
         authority = self.authorities.get(authority, authority)
+        authority = hdfs_authority(authority) if scheme == "hdfs" else authority
         authority = "" if scheme == "" and authority.lower() == "localhost" else authority
         return f"{scheme}://{authority}" if scheme or authority else ""
 

@@ -33,11 +33,12 @@ _STRING = StringType()
 
 def normalised(paths: pa.Array) -> pa.Array:
     """Normalise paths so that each file has one spelling, as `storage.normalise` does: `file:/x`, `file:///x` and `/x` are one file."""
-    odd = pc.or_kleene(pc.match_substring_regex(paths, "^(?i:file|s3a|s3n|gcs|abfs|wasbs?|memory):"), _has_nothing(paths))
+    odd = pc.or_kleene(pc.match_substring_regex(paths, "^(?i:file|s3a|s3n|gcs|abfs|wasbs?|memory|hdfs):"), _has_nothing(paths))
     if not pc.any(odd).as_py():
         return paths
     # s3://bucket/key has a doubled slash and is normal: the slow `normalise` is called only for paths that it may change.
-    plain = pc.match_substring_regex(paths, "^(s3|gs|abfss|https?|hdfs)://")
+    plain = pc.match_substring_regex(paths, r"^(s3|gs|abfss|https?)://|^hdfs://[a-z0-9_.-]+(:[0-9]+)?(/([^/.]|\.[^/])[^/]*)+$")
+    plain = pc.and_(plain, pc.invert(pc.match_substring(paths, ":8020/")))
     odd = pc.and_(odd, pc.invert(plain))
     local = pc.match_substring_regex(paths, "^file:(///)?[^/]|^file:/[^/]")
     simple = pc.replace_substring_regex(paths, "^file:(//)?/", "/")

@@ -1,4 +1,4 @@
-"""Read and write files by location: on local disks, in memory, in object stores. Nothing here knows about tables.
+"""Read and write files by location: on local disks, in memory, in object stores, in HDFS. Nothing here knows about tables.
 
 Other rooms use `storage_for(location, properties)`, the `Storage` protocol, and the functions of `locations`.
 """
@@ -16,7 +16,7 @@ from frazil.storage.locations import (
     normalise,
     place_of,
 )
-from frazil.storage.routing import has_vended_credentials, storage_for, store_properties
+from frazil.storage.routing import catalog_properties, has_vended_credentials, hdfs_settings_of, storage_for
 from frazil.storage.secrets import redact, redact_text
 from frazil.storage.vended import Credentials, CredentialsSource
 
@@ -32,11 +32,14 @@ __all__ = [
     "Storage",
     "absolute",
     "base",
+    "catalog_properties",
     "check_location",
     "check_name",
     "data_location",
     "file_io",
     "has_vended_credentials",
+    "hdfs_options",
+    "hdfs_settings_of",
     "is_inside",
     "is_own_io",
     "local",
@@ -50,6 +53,5 @@ __all__ = [
     "redact",
     "redact_text",
     "storage_for",
-    "store_properties",
     "vended",
 ]

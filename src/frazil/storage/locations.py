@@ -57,17 +57,33 @@ def local_path_of(location: str) -> str:
 def normalise(location: str) -> str:
     """Normalise a location for comparison, so that equal files have equal texts; metadata keeps locations as they were written.
 
-    `/x` stands for `file:/x` and `file:///x`, s3 for s3a; local paths have no doubled slashes and no `/./`, and no location ends in
-    a slash. Keys of object stores keep both, which are parts of a key like any other.
+    `/x` stands for `file:/x` and `file:///x`, s3 for s3a; paths on local disks and in HDFS have no doubled slashes and no `/./`, and no
+    location ends in a slash. Keys of object stores keep both, which are parts of a key like any other.
     """
     scheme = scheme_of(location)
     if scheme == "file":
         path = collapsed(local_path_of(location))
         return path.rstrip("/") or ("/" if path else "")
     rest = location.partition(":")[2]
+    if scheme == "hdfs":
+        return normal_hdfs(rest)
     if scheme == "memory":
         rest = "//" + rest.lstrip("/")
     return f"{scheme}:{rest}".rstrip("/")
+
+
+def normal_hdfs(rest: str) -> str:
+    """Normalise what follows `hdfs:` in a location: hosts in lower case and without the default port, paths collapsed as local ones are.
+
+    `hdfs:/x` and `hdfs:///x`, in the default cluster, are one file; which cluster that is a location does not tell.
+    """
+    authority, slash, path = rest[2:].partition("/") if rest.startswith("//") else ("", "/", rest.lstrip("/"))
+    return f"hdfs://{hdfs_authority(authority)}{collapsed(slash + path)}".rstrip("/")
+
+
+def hdfs_authority(authority: str) -> str:
+    """Spell the authority of a location in HDFS in one way: in lower case, without the default port."""
+    return authority.lower().removesuffix(":8020")
 
 
 def collapsed(path: str) -> str:

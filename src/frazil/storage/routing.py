@@ -13,6 +13,8 @@ import pyarrow.fs
 
 from frazil.errors import Unsupported
 from frazil.storage.base import Entries, Failures, FileInfo, Names, Storage, frozen_properties
+from frazil.storage.hdfs import HdfsStorage
+from frazil.storage.hdfs_options import PREFIXES, HdfsSettings, of_files
 from frazil.storage.local import LocalStorage
 from frazil.storage.locations import check_location, scheme_of
 from frazil.storage.memory import MemoryStorage
@@ -104,12 +106,15 @@ def _store_for(scheme: str, properties: tuple[tuple[str, str], ...], vended: Cre
         return makers[scheme]()
     if scheme in OBJECT_SCHEMES:
         return ObjectStorage(scheme, properties, vended)
-    supported = "Supported are local paths, file:, memory:, s3:, gs: and abfss:."
+    if scheme == "hdfs":
+        return HdfsStorage(tuple((k, v) for k, v in properties if k.startswith(PREFIXES)))
+    supported = "Supported are local paths, file:, memory:, hdfs:, s3:, gs: and abfss:."
     raise Unsupported(f"Frazil has no storage for {scheme}: locations.", hint=supported)
 
 
 def storage_for(location: str, properties: Mapping[str, str] | None = None, vended: CredentialsSource | None = None) -> Storage:
-    """Return the storage of a location, with the catalog's properties (`s3.*`, `gcs.*`, `adls.*`) and the credentials that it vends.
+    """Return the storage of a location, with the catalog's properties (`s3.*`, `gcs.*`, `adls.*`, `hdfs.*`, `hadoop.*`) and the
+    credentials that it vends.
 
     Raises Unsupported for other schemes.
     """
@@ -124,11 +129,20 @@ def has_vended_credentials(storage: Storage) -> bool:
     return isinstance(storage, RoutedStorage) and storage.vended is not None
 
 
-def store_properties(storage: Storage) -> tuple[tuple[str, str], ...]:
+def catalog_properties(storage: Storage) -> tuple[tuple[str, str], ...]:
     """Return the catalog's properties that a storage was made with (`s3.endpoint`, …); they hold secrets."""
     return storage.properties if isinstance(storage, RoutedStorage) else ()
 
 
+def hdfs_settings_of(storage: Storage, location: str) -> HdfsSettings | None:
+    """Return the settings with which a storage opens a location in HDFS; None where it is no storage of HDFS."""
+    while isinstance(storage, RoutedStorage):
+        storage = storage.of(location)
+    return storage.settings() if isinstance(storage, HdfsStorage) else None
+
+
 def _storage_properties(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Keep only the properties that stores read, so that equal ones share a client and other secrets do not travel with tasks."""
-    return frozen_properties({k: v for k, v in properties.items() if k.startswith(("s3.", "gcs.", "adls.", "client."))})
+    """Keep only the properties that stores read, so that equal ones share a client and other secrets do not travel with tasks. Hadoop's
+    configuration files of this process are added, since workers may have none."""
+    kept = {k: v for k, v in properties.items() if k.startswith(("s3.", "gcs.", "adls.", "client.", *PREFIXES))}
+    return frozen_properties({**of_files(), **kept})

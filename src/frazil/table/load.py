@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from frazil.catalog import first_found, load_backend, meanings
-from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names
+from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names, store_properties
 from frazil.catalog.names import full_name, identifier_parts
 from frazil.catalog.path import load_location
 from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
@@ -97,7 +97,8 @@ def sql(sqlQuery: str, spark: Any = None) -> Any:
 
 def at_location(location: str, **properties: Any) -> Table:
     """Load the path table at a location, or open one metadata file read-only."""
-    backend, loaded = load_location(location, {k: str(v) for k, v in properties.items()})
+    of_store = store_properties(location, {k: str(v) for k, v in properties.items()}, session_catalogs())
+    backend, loaded = load_location(location, of_store)
     return Table(backend, loaded, location)
 
 

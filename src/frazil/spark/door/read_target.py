@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from frazil.catalog import CatalogBackend, LoadedTable, first_found, load_backend, meanings
+from frazil.catalog.configuration import store_properties
 from frazil.catalog.path import load_location
 from frazil.catalog.reporting import reporter_of
 from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
@@ -166,7 +167,7 @@ def locate(request: ReadRequest, spark_conf: Mapping[str, str]) -> ReadTarget:
     """
     if "/" in request.path:
         location, suffixes = split_location(request.path)
-        backend, loaded = load_location(location, dict(request.catalog))
+        backend, loaded = load_location(location, store_properties(location, request.catalog, spark_conf))
         return _with_suffixes(ReadTarget(location, loaded, request, None, request.selectors, backend), suffixes)
     properties: dict[str, Any] = dict(request.catalog)
 

@@ -6,8 +6,11 @@ from typing import Any
 
 from frazil.catalog.configuration import METASTORES, SPARK_PREFIX
 from frazil.spark.host.settings import all_settings
+from frazil.storage.hdfs_options import of_session
 
 
 def session_catalogs(spark: Any) -> dict[str, str]:
-    """Return the session's settings of catalogs (`spark.sql.catalog.…`), and where its Hive Metastore is."""
-    return {k: v for k, v in all_settings(spark).items() if k.startswith(SPARK_PREFIX) or k == METASTORES}
+    """Return the session's settings of catalogs (`spark.sql.catalog.…`), where its Hive Metastore is, and how it finds HDFS clusters."""
+    settings = all_settings(spark)
+    of_hdfs = {f"spark.{key}" for key in of_session(settings)}
+    return {k: v for k, v in settings.items() if k.startswith(SPARK_PREFIX) or k == METASTORES or k in of_hdfs}

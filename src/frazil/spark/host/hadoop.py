@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -14,10 +15,11 @@ def has_file_system(spark: Any, scheme: str) -> bool:
     return True
 
 
-def hadoop_setting(spark: Any, key: str) -> str | None:
-    """Return a setting of the application's Hadoop configuration (`spark.hadoop.<key>`, or Hadoop's default); None where there is none."""
-    value: str | None = spark._jsc.hadoopConfiguration().get(key)
-    return value or None
+def hadoop_settings(spark: Any, keys: Iterable[str]) -> dict[str, str]:
+    """Return those of Hadoop's settings that have a value, as the session's scans have them: `spark.hadoop.…` over HADOOP_CONF_DIR's files
+    over Hadoop's defaults."""
+    configuration = spark._jsparkSession.sessionState().newHadoopConf()
+    return {key: str(value) for key in keys if (value := configuration.get(key))}
 
 
 def hadoop_version(spark: Any) -> str:

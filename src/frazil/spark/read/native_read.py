@@ -407,7 +407,8 @@ def _locations_unlike_spark(table: pa.Table) -> pa.Array | None:
     """Return the files' locations as manifests have them if Spark spells any of them differently (`/x`, `file:///x`, doubled slashes), else
     None: then `_file` is decoded from what Spark returns."""
     paths = table.column("file_path").combine_chunks()
-    as_spark = all(not (p.startswith(("/", "file://")) or "//" in p.partition("://")[2]) and scheme_of(p) for p in paths.to_pylist())
+    odd = ("/", "file://", "hdfs:///")
+    as_spark = all(not (p.startswith(odd) or "//" in p.partition("://")[2]) and scheme_of(p) for p in paths.to_pylist())
     return None if as_spark else paths
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from frazil.spark.host.hadoop import hadoop_setting, hadoop_version, has_file_system
+from frazil.spark.host.hadoop import hadoop_settings, hadoop_version, has_file_system
 from frazil.spark.host.jvm import class_is_loaded, jvm_of
-from frazil.storage import Storage, store_properties
+from frazil.storage import Storage, catalog_properties
 from frazil.storage.locations import scheme_of
 
 _LOG = logging.getLogger("frazil.spark")
@@ -43,9 +43,9 @@ def s3_options(spark: Any, storage: Storage, location: str) -> dict[str, str] | 
             f"start the session with spark.jars.packages=org.apache.hadoop:hadoop-aws:{hadoop_version(spark)}."
         )
         return None
-    settings = _settings(dict(store_properties(storage)))
-    for key, value in settings.items():
-        if (other := hadoop_setting(spark, key)) is not None and other != value and key in _CHOSEN:
+    settings = _settings(dict(catalog_properties(storage)))
+    for key, value in hadoop_settings(spark, _CHOSEN & settings.keys()).items():
+        if value != settings[key]:
             _tell(f"Files at {bucket} are read by Arrow in Python tasks, since spark.hadoop.{key} is not what the catalog says.")
             return None
     if not own:

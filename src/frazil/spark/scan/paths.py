@@ -8,10 +8,10 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
-from frazil.spark.host.hadoop import has_file_system
+from frazil.spark.host.hadoop import hadoop_settings, has_file_system
 from frazil.spark.scan.hadoop_s3 import is_s3, s3_options
-from frazil.storage import Storage, has_vended_credentials
-from frazil.storage.locations import collapsed, local_path_of, scheme_of
+from frazil.storage import Storage, has_vended_credentials, hdfs_settings_of
+from frazil.storage.locations import collapsed, local_path_of, normalise, scheme_of
 
 _GLOB = re.compile(r"([*?\[\]{}\\])")
 _UNENCODED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.!~'()*:@&=+$,;/")
@@ -44,9 +44,9 @@ def _split(location: str) -> tuple[str, str]:
     """Split a location into scheme and authority, and path, in which doubled slashes and `/./` are collapsed, as in Hadoop's Path."""
     if scheme_of(location) == "file":
         return "file:", collapsed(local_path_of(location))
-    scheme, _, after_scheme = location.partition("://")
-    authority, slash, path = after_scheme.partition("/")
-    return f"{scheme}://{authority}", collapsed(slash + path)
+    scheme, _, rest = location.partition(":")
+    authority, slash, path = rest[2:].partition("/") if rest.startswith("//") else ("", "", rest)
+    return f"{scheme}://{authority}" if authority else f"{scheme}:", collapsed(slash + path)
 
 
 def _percent_encoded(path: str) -> str:
@@ -70,13 +70,33 @@ def jvm_can_open(spark: Any, location: str, known: dict[str, bool], storage: Sto
         return True
     if has_vended_credentials(storage):
         return False
-    scheme = location.partition(":")[0]
+    scheme, _, rest = location.partition(":")
     if scheme == "memory":
         return False
-    store = "/".join(location.split("/", 3)[:3])
+    store = f"{scheme}://{rest[2:].partition('/')[0] if rest.startswith('//') else ''}"
     if store not in known:
-        known[store] = s3_options(spark, storage, location) is not None if is_s3(location) else has_file_system(spark, scheme)
+        known[store] = _can_open(spark, location, store, storage)
     return known[store]
+
+
+def _can_open(spark: Any, location: str, store: str, storage: Storage) -> bool:
+    if is_s3(location):
+        return s3_options(spark, storage, location) is not None
+    return has_file_system(spark, location.partition(":")[0]) and (scheme_of(location) != "hdfs" or _is_same_cluster(spark, store, storage))
+
+
+def _is_same_cluster(spark: Any, store: str, storage: Storage) -> bool:
+    """Tell whether the JVM means the same HDFS cluster as Frazil by `hdfs://authority`, or by `hdfs://` in locations without one, and knows
+    the name service. A catalog's own properties (`hdfs.host`, `hadoop.dfs.…`) do not reach the JVM."""
+    settings, authority = hdfs_settings_of(storage, f"{store}/"), store.removeprefix("hdfs://")
+    if settings is None:
+        return True
+    if not authority:
+        authority = settings.authority or ""
+        if normalise(hadoop_settings(spark, ["fs.defaultFS"]).get("fs.defaultFS", "")) != normalise(f"hdfs://{authority}"):
+            return False
+    nodes = f"dfs.ha.namenodes.{authority}"
+    return nodes not in settings.config or hadoop_settings(spark, [nodes]).get(nodes) == settings.config[nodes]
 
 
 def hadoop_options(spark: Any, locations: Sequence[str], storage: Storage) -> dict[str, str]:
