@@ -16,7 +16,14 @@ import pytest
 
 import frazil
 from frazil.catalog import Catalog
-from frazil.errors import InvalidInput, NamespaceAlreadyExistsError, NoSuchNamespaceError, TableAlreadyExistsError, Unsupported, ValidationException
+from frazil.errors import (
+    InvalidInput,
+    NamespaceAlreadyExistsError,
+    NoSuchNamespaceError,
+    TableAlreadyExistsError,
+    Unsupported,
+    ValidationException,
+)
 from frazil.maintain.compact.options import CompactionOptions, compaction_options
 from frazil.maintain.compact.procedure import RewriteDataFilesResult
 from frazil.maintain.delete_files import RewritePositionDeleteFilesResult

@@ -32,8 +32,8 @@ from frazil.ops import arguments
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.spec.values import milliseconds
 from frazil.table import engines
-from frazil.table.handed.expire_chain import ExpireSnapshots
 from frazil.table.habits import OF_MAINTENANCE, no_such_method
+from frazil.table.handed.expire_chain import ExpireSnapshots
 from frazil.table.handle import TableHandle
 
 Time = dt.datetime | str | int
@@ -244,10 +244,10 @@ class MaintenanceTable:
         """Remove files below the table's location (or `location`, a directory of it) that no snapshot names and that are older than a time,
         by default three days. Less than 24 hours are refused, unless `allow_short_interval`.
 
-        `file_list_view`: a frame of file_path and last_modified, or the name of a view of the Spark session, in place of a listing. `equal_schemes`, `equal_authorities`: as
-        `{"a,b": "c"}`. `prefix_mismatch_mode`: what becomes of files that metadata names under another scheme or authority: "ERROR",
-        "IGNORE" or "DELETE". `prefix_listing`: list everything at once, not by directories. `stream_results` changes nothing: files are
-        always deleted in batches.
+        `file_list_view`: a frame of file_path and last_modified, or the name of a view of the Spark session, in place of a listing.
+        `equal_schemes`, `equal_authorities`: as `{"a,b": "c"}`. `prefix_mismatch_mode`: what becomes of files that metadata names under
+        another scheme or authority: "ERROR", "IGNORE" or "DELETE". `prefix_listing`: list everything at once, not by directories.
+        `stream_results` changes nothing: files are always deleted in batches.
         """
         listed = engines.named_frame(file_list_view) if isinstance(file_list_view, str) else file_list_view
         request = orphans.request_of(

@@ -42,7 +42,8 @@ def register_table(
     no metadata file, Unsupported for path catalogs.
     """
     started = time.monotonic()
-    metadata = _read(backend, identifier, metadata_file, overwrite) if dry_run else _registered(backend, identifier, metadata_file, overwrite)
+    take = _read if dry_run else _registered
+    metadata = take(backend, identifier, metadata_file, overwrite)
     return result_of(metadata, dry_run, time.monotonic() - started)
 
 
