@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from frazil.errors import CorruptData, NoSuchFileError
 from frazil.expr.building import column, from_numpy, scalar
-from frazil.maintain.path_keys import Keys, KeySet, keys_of
+from frazil.maintain.path_keys import Keys, PathKeys, keys_of
 from frazil.scan.delete_ranges import normalised
 from frazil.scan.manifest_parts import read_in_parts
 from frazil.scan.manifests import column_of, each, live, manifests_of
@@ -78,7 +78,7 @@ class FileSearch:
         self._read: set[str] = set()
         self._listed: set[int] = set()
         self._real = RealPaths()
-        self._needed = KeySet()
+        self._needed = PathKeys()
 
     def find(self, before: TableMetadata, after: TableMetadata) -> ExpiredFiles:
         """Return the files that only snapshots of `before` reach which are not in `after`. Raises CorruptData, NoSuchFileError and
@@ -163,7 +163,7 @@ class FileSearch:
     def _contents_of_expired(self, manifests: dict[str, ManifestFile]) -> tuple[pa.Table, list[ManifestFile]]:
         """Return the live files of manifests which no kept manifest names, each file once, and the manifests that could be read. Every part
         of a manifest is filtered before the next one is decoded, so that nothing but the files to delete is held."""
-        seen, lock = KeySet(), Lock()
+        seen, lock = PathKeys(), Lock()
 
         def entries(manifest: ManifestFile) -> pa.Table:
             parts = [_NOTHING]

@@ -37,7 +37,7 @@ def among(keys: Keys, known: Keys) -> npt.NDArray[np.bool_]:
     return found
 
 
-class KeySet:
+class PathKeys:
     """Hold a growing set of keys, eight bytes each: sorted arrays, which are joined when they are about as large as one another."""
 
     def __init__(self) -> None:
