@@ -450,8 +450,8 @@ def test_no_manifest_is_read_twice_and_shared_ones_not_at_all(tmp_path: Path, mo
     read: list[str] = []
     from frazil.maintain import expired_files
 
-    real = expired_files.read_manifest
-    monkeypatch.setattr(expired_files, "read_manifest", lambda s, m, *a, **k: (read.append(m.manifest_path), real(s, m, *a, **k))[1])
+    real = expired_files.read_in_parts
+    monkeypatch.setattr(expired_files, "read_in_parts", lambda s, m, *a, **k: (read.append(m.manifest_path), real(s, m, *a, **k))[1])
     result = t.maintenance.expire_snapshots(older_than=LATER)
     assert len(result.snapshot_ids) == 5 and read == []  # the head lists every manifest of the expired ones
     t.overwrite(frame_of([(9, "b", 9)]))

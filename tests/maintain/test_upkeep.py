@@ -21,6 +21,7 @@ from frazil.maintain.upkeep import Upkeep
 from frazil.ops.in_process import IN_PROCESS
 from frazil.spec.properties import MAINTENANCE
 from frazil.tasks.runner import InProcess
+from tests.maintain import deletes
 
 
 @pytest.fixture
@@ -103,6 +104,21 @@ def test_what_others_commit_counts_and_maintenance_does_not(table):
     assert counted.counts["commits"] == 5
     assert counted.is_due(task(commits=5), 0) and counted.is_due(task(commits=6), 0) is None
     assert counted.is_due(task(interval=1000), counted.since_ms + 1000) and not counted.is_due(task(interval=1001), counted.since_ms + 1000)
+
+
+def test_a_conversion_of_equality_deletes_does_not_count(tmp_path):
+    """It is an overwrite, since compactions of others must notice it, but it changes no row: counted, it would call for the next one."""
+    t = deletes.filled(deletes.made(tmp_path, 3), count=2)
+    deletes.by_keys(t, [2, 3])
+    before = Counted(0).up_to(t.refresh().metadata, "main")
+    assert before.counts["equality-delete-files"] == 1
+    t.maintenance.convert_equality_deletes()
+    head = t.refresh().current_snapshot()
+    assert head.operation == "overwrite" and head.summary["frazil.same-rows"] == "true"
+    assert before.up_to(t.metadata, "main").counts == before.counts
+    t.delete("id = 1", mode="merge-on-read")
+    assert "frazil.same-rows" not in t.refresh().current_snapshot().summary
+    assert before.up_to(t.metadata, "main").counts["commits"] == before.counts["commits"] + 1
 
 
 def test_a_task_runs_after_its_number_of_commits_and_then_counts_anew(table):

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from frazil.commit import conflicts
 from frazil.commit.actions import RowDelta
 from frazil.commit.context import Context
+from frazil.commit.produce import SnapshotTarget
 from frazil.spec.data_file import DataFileContent
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.updates import Update
+
+SAME_ROWS = "frazil.same-rows"
+"""Entry of the summary of an "overwrite" that changes no row, so that nobody takes it for a change of the table."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +35,12 @@ class ReplaceDeletes(RowDelta):
         if self._equality_numbers:
             conflicts.no_older_data_files(self.history(metadata, context), max(self._equality_numbers))
         return super().apply(metadata, context)
+
+    @property
+    def target(self) -> SnapshotTarget:
+        found = super().target
+        more = {SAME_ROWS: "true"} if self._operation() == "overwrite" else {}
+        return replace(found, properties={**more, **found.properties})
 
     @property
     def _equality_numbers(self) -> list[int]:

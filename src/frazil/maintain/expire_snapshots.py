@@ -71,9 +71,9 @@ class ExpirePlan:
             return len(paths) - sum(p in stay for p in paths) if stay else len(paths)
 
         return ExpireSnapshotsResult(
-            deleted_data_files_count=left(files.of(DataFileContent.DATA).to_pylist()),
-            deleted_position_delete_files_count=left(files.of(DataFileContent.POSITION_DELETES).to_pylist()),
-            deleted_equality_delete_files_count=left(files.of(DataFileContent.EQUALITY_DELETES).to_pylist()),
+            deleted_data_files_count=files.count(DataFileContent.DATA, stay),
+            deleted_position_delete_files_count=files.count(DataFileContent.POSITION_DELETES, stay),
+            deleted_equality_delete_files_count=files.count(DataFileContent.EQUALITY_DELETES, stay),
             deleted_manifest_files_count=left([path for path, _ in files.manifests]),
             deleted_manifest_lists_count=left(files.manifest_lists), deleted_statistics_files_count=left(files.statistics),
             snapshot_ids=ExpiredIds(self.expired.snapshot_ids), refs=self.expired.refs, files_not_deleted=len(stay), dry_run=dry_run,
@@ -172,7 +172,7 @@ def _committed(
 def _delete(table: MaintainedTable, files: ExpiredFiles, threads: int, callback: ProgressCallback | None) -> frozenset[str]:
     """Delete files, data before the metadata that names them; return those that stay because they could not be deleted."""
     groups = (
-        files.contents.column("file_path").combine_chunks(), [path for path, _ in files.manifests], files.manifest_lists, files.statistics
+        files.contents.column("file_path"), [path for path, _ in files.manifests], files.manifest_lists, files.statistics
     )  # fmt: skip
     with progress(sum(map(len, groups)), "files of expired snapshots deleted", callback) as shown:
         return frozenset(path for group in groups for path in delete_files(table.storage, group, threads, shown))

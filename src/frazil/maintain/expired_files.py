@@ -10,16 +10,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from frazil.errors import CorruptData, NoSuchFileError
-from frazil.expr.building import column, from_numpy, to_numpy
-from frazil.maintain.path_keys import Keys, among, keys_of
+from frazil.expr.building import column, from_numpy, scalar
+from frazil.maintain.path_keys import Keys, PathKeys, keys_of
 from frazil.scan.delete_ranges import normalised
-from frazil.scan.manifests import column_of, each, live, manifests_of, read_manifest
+from frazil.scan.manifest_parts import read_in_parts
+from frazil.scan.manifests import column_of, each, live, manifests_of
 from frazil.scan.options import default_workers
 from frazil.spec.data_file import DataFileContent
 from frazil.spec.manifest import ManifestFile
@@ -46,15 +50,19 @@ class ExpiredFiles:
     manifest_lists: tuple[str, ...] = ()
     statistics: tuple[str, ...] = ()
 
-    def of(self, content: DataFileContent) -> pa.Array:
-        """Return the paths of the data files, or of the delete files of one kind."""
-        chosen = to_numpy(column_of(self.contents, "content")) == int(content)
-        return column_of(self.contents, "file_path").filter(from_numpy(chosen))
+    def count(self, content: DataFileContent, but: frozenset[str] = frozenset()) -> int:
+        """Count the data files, or the delete files of one kind, without the named ones. No list of the paths is made, of which there may
+        be millions."""
+        wanted = pc.equal(self.contents.column("content"), scalar(int(content), pa.int32()))
+        if but:
+            left_out = pc.is_in(self.contents.column("file_path"), value_set=pa.array(sorted(but), pa.string()))
+            wanted = pc.and_not(wanted, left_out)
+        return int(pc.sum(wanted).as_py() or 0)
 
     @property
     def size(self) -> int:
         """Sum the bytes of the files whose sizes are in metadata."""
-        return int(to_numpy(column_of(self.contents, "file_size_in_bytes")).sum()) + sum(size for _, size in self.manifests)
+        return int(pc.sum(self.contents.column("file_size_in_bytes")).as_py() or 0) + sum(size for _, size in self.manifests)
 
 
 NO_FILES = ExpiredFiles(_NOTHING)
@@ -70,6 +78,7 @@ class FileSearch:
         self._read: set[str] = set()
         self._listed: set[int] = set()
         self._real = RealPaths()
+        self._needed = PathKeys()
 
     def find(self, before: TableMetadata, after: TableMetadata) -> ExpiredFiles:
         """Return the files that only snapshots of `before` reach which are not in `after`. Raises CorruptData, NoSuchFileError and
@@ -85,6 +94,8 @@ class FileSearch:
                 own.pop(self._name(m.manifest_path), None)
             if not own:
                 break
+        if any(m.has_live_files for m in own.values()):
+            self._read_kept()
         contents, manifests = self._contents_of_expired(own)
         lists = {self._name(s.manifest_list) for s in after.snapshots if s.manifest_list is not None}
         found = ExpiredFiles(
@@ -99,6 +110,8 @@ class FileSearch:
         if files.contents.num_rows or files.manifests:
             for _ in self._lists(now, fresh):
                 pass
+        if files.contents.num_rows:
+            self._read_kept()
         kept = self._kept
         lists = {self._name(s.manifest_list) for s in now.snapshots if s.manifest_list is not None}
         statistics = {self._name(path) for path in statistics_of(now)}
@@ -148,54 +161,61 @@ class FileSearch:
     # --- manifests
 
     def _contents_of_expired(self, manifests: dict[str, ManifestFile]) -> tuple[pa.Table, list[ManifestFile]]:
-        """Return the live files of manifests, each file once, and the manifests that could be read."""
+        """Return the live files of manifests which no kept manifest names, each file once, and the manifests that could be read. Every part
+        of a manifest is filtered before the next one is decoded, so that nothing but the files to delete is held."""
+        seen, lock = PathKeys(), Lock()
 
-        def entries(manifest: ManifestFile) -> pa.Table | None:
-            if not manifest.has_live_files:  # it names only what its snapshot removed, which older manifests name as well
-                return _NOTHING
-            return _or_none(lambda: live(read_manifest(self._storage, manifest, _COLUMNS, keep=False)).drop_columns("status"))
+        def entries(manifest: ManifestFile) -> pa.Table:
+            parts = [_NOTHING]
+            if manifest.has_live_files:  # else it names only what its snapshot removed, which older manifests name as well
+                for part in read_in_parts(self._storage, manifest, _COLUMNS):
+                    left = self._unneeded(live(part).select(_NOTHING.column_names))
+                    with lock:
+                        new = seen.add(_chunk_keys(left))
+                    if new.any():
+                        parts.append(left if new.all() else left.filter(from_numpy(new)))
+            return pa.concat_tables(parts)
 
         found, readable = [_NOTHING], list[ManifestFile]()
         todo = list(manifests.values())
-        for manifest, table in zip(todo, each(entries, todo, self._workers), strict=True):
+        for manifest, table in zip(todo, each(lambda m: _or_none(lambda: entries(m)), todo, self._workers), strict=True):
             if table is not None:
                 readable.append(manifest)
-                found.append(table.select(_NOTHING.column_names))
-        every = pa.concat_tables(found).combine_chunks()
-        _, first = np.unique(keys_of(column_of(every, "file_path")), return_index=True)
-        return every.take(from_numpy(np.sort(first).astype(np.int64))), readable
+                found.append(table)
+        return pa.concat_tables(found), readable
 
     def _unneeded(self, contents: pa.Table) -> pa.Table:
-        """Drop the files that a kept manifest names."""
-        if not contents.num_rows:
+        """Drop the files that a kept manifest names, of those that were read."""
+        if not contents.num_rows or not len(self._needed):
             return contents
-        paths = column_of(contents, "file_path")
+        kept = np.concatenate([self._is_needed(chunk) for chunk in contents.column("file_path").chunks])
+        return contents.filter(from_numpy(~kept)) if kept.any() else contents
+
+    def _is_needed(self, paths: pa.Array) -> npt.NDArray[np.bool_]:
         spelled = keys_of(paths)
         real = spelled.copy()
         for n, path in self._real.changed(normalised(paths)):
             real[n] = hash(path)
-        order = np.unique(np.concatenate([spelled, real]))
-        needed: list[Keys] = []
-        for found in self._keys_of_kept():
-            if len(hit := found[among(found, order)]):
-                needed.append(hit)
-        if not needed:
-            return contents
-        kept = np.unique(np.concatenate(needed))
-        return contents.filter(from_numpy(~(among(spelled, kept) | among(real, kept))))
+        return self._needed.has(spelled) | self._needed.has(real)
 
-    def _keys_of_kept(self) -> Iterator[Keys]:
+    def _read_kept(self) -> None:
+        """Read the kept manifests that were not read before, and remember the keys of their files."""
         todo = [(name, m) for name, m in self._kept.items() if name not in self._read and m.has_live_files]
         reads: Iterable[Keys] = each(lambda item: self._keys(item[1]), todo, self._workers)
         for (name, _), keys in zip(todo, reads, strict=True):
             self._read.add(name)
-            yield keys
+            self._needed.add(keys)
 
     def _keys(self, manifest: ManifestFile) -> Keys:
-        entries = live(read_manifest(self._storage, manifest, ("status", "file_path"), keep=False))
-        paths = column_of(entries, "file_path")
-        linked = [hash(path) for path in self._real.differing(normalised(paths))]
-        return np.concatenate([keys_of(paths), np.array(linked, np.int64)])
+        found = [np.empty(0, np.int64)]
+        for part in read_in_parts(self._storage, manifest, ("status", "file_path")):
+            paths = column_of(live(part), "file_path")
+            found += [keys_of(paths), np.array([hash(path) for path in self._real.differing(normalised(paths))], np.int64)]
+        return np.concatenate(found)
+
+
+def _chunk_keys(contents: pa.Table) -> Keys:
+    return np.concatenate([np.empty(0, np.int64), *(keys_of(chunk) for chunk in contents.column("file_path").chunks)])
 
 
 def _or_none(read: Callable[[], R]) -> R | None:

@@ -13,6 +13,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from frazil.expr.building import column, from_numpy
 from frazil.scan.manifests import each
 from frazil.spec.metadata import TableMetadata
 from frazil.storage import FileInfo, Storage
@@ -21,18 +26,28 @@ from frazil.storage.locations import join
 
 _AT_ONCE = 10_000
 _TEMPORARY = re.compile(r"\..{1,100}\.[0-9a-f]{32}\.tmp")
+Numbers = npt.NDArray[np.int64]
 Hides = Callable[[str], bool]
+Keep = Callable[["ListedFiles"], "ListedFiles"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ListedFiles:
-    """Hold a batch of listed files: their paths, and, where the listing tells them, times of modification in ms since 1970 and sizes (else
-    None). `linked`: the files that symbolic links in the directory lead to."""
+    """Hold a batch of listed files as columns, since there may be millions: their paths, and, where the listing tells them, times of
+    modification in ms since 1970 and sizes (else None). `linked`: the files that symbolic links in the directory lead to."""
 
-    paths: list[str]
-    modified_ms: list[int] | None = None
-    sizes: list[int] | None = None
+    paths: pa.Array
+    modified_ms: Numbers | None = None
+    sizes: Numbers | None = None
     linked: Sequence[str] = ()
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def take(self, places: Numbers) -> ListedFiles:
+        """Return the files at these places."""
+        times, sizes = (None if c is None else c[places] for c in (self.modified_ms, self.sizes))
+        return ListedFiles(self.paths.take(from_numpy(places)), times, sizes)
 
 
 def hidden_rule(metadata: TableMetadata) -> Hides:
@@ -45,30 +60,34 @@ def hidden_rule(metadata: TableMetadata) -> Hides:
     return hides
 
 
-def list_files(storage: Storage, directory: str, hides: Hides, threads: int, by_prefix: bool = False) -> Iterator[ListedFiles]:
+def list_files(
+    storage: Storage, directory: str, hides: Hides, threads: int, by_prefix: bool = False, keep: Keep = lambda files: files
+) -> Iterator[ListedFiles]:
     """Yield the files below a directory that are not hidden, in no order. `by_prefix`: in one listing of everything below, not directory by
-    directory; local disks have no such listing. Symbolic links to directories are not followed. Raises StorageError."""
+    directory; local disks have no such listing. `keep`: what is left of each batch, called in threads, so that a directory of a million
+    files is never held as a whole. Symbolic links to directories are not followed. Raises StorageError."""
     local = storage.local_path(directory) is not None
     if by_prefix and not local:
-        yield from _by_prefix(storage, directory, hides)
+        yield from map(keep, _by_prefix(storage, directory, hides))
         return
 
-    def one(place: str) -> tuple[list[str], ListedFiles]:
-        return _local(storage, place, hides) if local else _of_store(storage, place, hides)
+    def one(place: str) -> tuple[list[str], list[ListedFiles]]:
+        directories: list[str] = []
+        batches = _local(storage, place, hides, directories) if local else _of_store(storage, place, hides, directories)
+        return directories, [kept for kept in map(keep, batches) if len(kept)]
 
     level = [directory.rstrip("/") or "/"]
     while level:
         below: list[str] = []
         for directories, files in each(one, level, threads):
             below += directories
-            if files.paths:
-                yield files
+            yield from files
         level = below
 
 
-def _local(storage: Storage, place: str, hides: Hides) -> tuple[list[str], ListedFiles]:
-    """List a directory by its entries alone; times and sizes would need a look at each file."""
-    directories, files, linked, start = list[str](), list[str](), list[str](), "/" if place == "/" else f"{place}/"
+def _local(storage: Storage, place: str, hides: Hides, directories: list[str]) -> Iterator[ListedFiles]:
+    """List a directory by its entries alone, and collect the directories in it; times and sizes would need a look at each file."""
+    files, linked, start = list[str](), list[str](), "/" if place == "/" else f"{place}/"
     path = storage.local_path(place)
     with told(place, "list"):
         try:
@@ -84,31 +103,31 @@ def _local(storage: Storage, place: str, hides: Hides) -> tuple[list[str], Liste
                     elif not entry.is_dir():
                         files.append(start + name)
                         linked.append(os.path.realpath(entry.path))
+                    if len(files) == _AT_ONCE:
+                        yield ListedFiles(column(files, pa.string()), linked=linked)
+                        files, linked = [], []
         except (FileNotFoundError, NotADirectoryError):  # removed since the directory above was listed
-            return [], ListedFiles([])
-    return directories, ListedFiles(files, linked=linked)
+            return
+    yield ListedFiles(column(files, pa.string()), linked=linked)
 
 
 def with_times(storage: Storage, files: ListedFiles) -> ListedFiles:
     """Add times of modification and sizes to local files; one that is gone counts as modified just now."""
     if files.modified_ms is not None:
         return files
-    times, sizes = [], []
-    for path in files.paths:
-        at, size = 2**63 - 1, 0
-        with contextlib.suppress(OSError):
-            state = os.stat(storage.local_path(path) or path)
-            at, size = state.st_mtime_ns // 1_000_000, state.st_size
-        times.append(at)
-        sizes.append(size)
+    times, sizes = np.full(len(files), 2**63 - 1, np.int64), np.zeros(len(files), np.int64)
+    for begin in range(0, len(files), _AT_ONCE):
+        for at, path in enumerate(files.paths.slice(begin, _AT_ONCE).to_pylist(), begin):
+            with contextlib.suppress(OSError):
+                state = os.stat(storage.local_path(path) or path)
+                times[at], sizes[at] = state.st_mtime_ns // 1_000_000, state.st_size
     return ListedFiles(files.paths, times, sizes)
 
 
-def _of_store(storage: Storage, place: str, hides: Hides) -> tuple[list[str], ListedFiles]:
+def _of_store(storage: Storage, place: str, hides: Hides, directories: list[str]) -> Iterator[ListedFiles]:
     names, files = storage.entries(place)
-    return [join(place, name) for name in names if not hides(name)], _listed(
-        [f for f in files if not hides(f.location.rpartition("/")[2])]
-    )
+    directories += [join(place, name) for name in names if not hides(name)]
+    yield _listed([f for f in files if not hides(f.location.rpartition("/")[2])])
 
 
 def _by_prefix(storage: Storage, directory: str, hides: Hides) -> Iterator[ListedFiles]:
@@ -129,4 +148,5 @@ def _by_prefix(storage: Storage, directory: str, hides: Hides) -> Iterator[Liste
 
 
 def _listed(files: list[FileInfo]) -> ListedFiles:
-    return ListedFiles([f.location for f in files], [f.modified_ms for f in files], [f.size for f in files])
+    times, sizes = (np.fromiter(values, np.int64, len(files)) for values in ((f.modified_ms for f in files), (f.size for f in files)))
+    return ListedFiles(column([f.location for f in files], pa.string()), times, sizes)

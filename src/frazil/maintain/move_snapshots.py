@@ -160,14 +160,19 @@ def cherrypick_snapshot(table: MaintainedTable, snapshot_id: int, dry_run: bool 
 def publish_changes(table: MaintainedTable, wap_id: str, dry_run: bool = False) -> PickedSnapshotResult:
     """Pick the snapshot that was staged under a WAP id."""
     newest = newest_state(table, dry_run)
-    staged = next((s.snapshot_id for s in newest.metadata.snapshots if s.summary.get("wap.id") == wap_id), None)
-    if staged is None:
+    staged = [s.snapshot_id for s in newest.metadata.snapshots if s.summary.get("wap.id") == wap_id]
+    if len(staged) > 1:
+        raise ValidationException(
+            f"Cannot apply non-unique WAP ID. Found multiple snapshots with WAP ID '{wap_id}'",
+            hint=f"cherrypick_snapshot(…) publishes one of them: {', '.join(map(str, staged))}.", table=newest.metadata.location,
+        )  # fmt: skip
+    if not staged:
         raise ValidationException(
             f"Cannot apply unknown WAP ID '{wap_id}'",
             hint="The id is that of spark.wap.id when the rows were written; the snapshot may have expired.",
             table=newest.metadata.location,
         )  # fmt: skip
-    return cherrypick_snapshot(newest, staged, dry_run)
+    return cherrypick_snapshot(newest, staged[0], dry_run)
 
 
 def fast_forward(table: MaintainedTable, branch: str, to: str, dry_run: bool = False) -> FastForwardResult:

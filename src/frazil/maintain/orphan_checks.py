@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.catalog import LoadedTable
 from frazil.codec.metadata_json import decode_metadata
 from frazil.errors import FrazilError, ValidationException
-from frazil.expr.building import column, to_numpy
+from frazil.expr.building import to_numpy
 from frazil.maintain.listing import ListedFiles, with_times
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import DATA_PATH, METADATA_PATH, OLD_DATA_PATHS
@@ -57,15 +56,14 @@ def _is_really_inside(path: str, directory: str | None) -> bool:
 def refuse_other_tables(table: LoadedTable, unknown: ListedFiles) -> None:
     """Look at the metadata files among the files that a table does not name. Raises ValidationException when one is another table's, or
     shows that another catalog goes on with this table."""
-    if not unknown.paths:
+    if not len(unknown):
         return
-    paths = column(unknown.paths, pa.string())
-    places = np.flatnonzero(to_numpy(pc.match_substring_regex(paths, r"\.metadata\.json(\.gz)?$"))).tolist()
-    times = unknown.modified_ms
-    found = with_times(table.storage, ListedFiles([unknown.paths[n] for n in places], times and [times[n] for n in places]))
+    places = np.flatnonzero(to_numpy(pc.match_substring_regex(unknown.paths, r"\.metadata\.json(\.gz)?$")))
+    found = with_times(table.storage, unknown.take(places))
+    times = () if found.modified_ms is None else found.modified_ms.tolist()
     own = metadata_root(table.metadata.location, table.metadata.properties)
     by_folder: dict[str, list[str]] = {}
-    for _, path in sorted(zip(found.modified_ms or (), found.paths, strict=True)):  # another catalog may be at a lower version
+    for _, path in sorted(zip(times, found.paths.to_pylist(), strict=True)):  # another catalog may be at a lower version
         by_folder.setdefault(path.rpartition("/")[0], []).append(path)
     for folder, files in by_folder.items():
         is_own = normalise(folder) == normalise(own)

@@ -35,3 +35,32 @@ def among(keys: Keys, known: Keys) -> npt.NDArray[np.bool_]:
     at[at == len(known)] = 0
     found: npt.NDArray[np.bool_] = known[at] == keys
     return found
+
+
+class PathKeys:
+    """Hold a growing set of keys, eight bytes each: sorted arrays, which are joined when they are about as large as one another."""
+
+    def __init__(self) -> None:
+        self._sorted: list[Keys] = []
+
+    def __len__(self) -> int:
+        return sum(map(len, self._sorted))
+
+    def has(self, keys: Keys) -> npt.NDArray[np.bool_]:
+        """Mark the keys that are in the set."""
+        found = np.zeros(len(keys), np.bool_)
+        for known in self._sorted:
+            found |= among(keys, known)
+        return found
+
+    def add(self, keys: Keys) -> npt.NDArray[np.bool_]:
+        """Add keys, and mark those that are new, each at its first place."""
+        new = np.zeros(len(keys), np.bool_)
+        distinct, first = np.unique(keys, return_index=True)
+        unknown = ~self.has(distinct)
+        new[first[unknown]] = True
+        self._sorted.append(distinct[unknown])
+        while len(self._sorted) > 1 and len(self._sorted[-2]) <= 2 * len(self._sorted[-1]):
+            last = self._sorted.pop()
+            self._sorted[-1] = np.sort(np.concatenate([self._sorted[-1], last]))
+        return new

@@ -27,12 +27,12 @@ def deleting_threads(max_concurrent_deletes: int | None) -> int:
     return default_workers() if wanted is None else wanted
 
 
-def delete_files(storage: Storage, paths: Sequence[str] | pa.Array, threads: int, shown: Progress) -> list[str]:
+def delete_files(storage: Storage, paths: Sequence[str] | pa.Array | pa.ChunkedArray, threads: int, shown: Progress) -> list[str]:
     """Delete files; return those that could not be deleted, which are logged. Never raises because of a file."""
 
     def delete(start: int) -> list[str]:
         part = paths[start : start + _AT_ONCE]
-        batch = part.to_pylist() if isinstance(part, pa.Array) else list(part)
+        batch = part.to_pylist() if isinstance(part, pa.Array | pa.ChunkedArray) else list(part)
         try:
             failed = storage.delete_many(batch)
         except Exception as error:  # any error of the store: the others are deleted all the same

@@ -25,7 +25,7 @@ from frazil.expr.building import column, from_numpy, to_numpy
 from frazil.maintain.current_state import newest_state
 from frazil.maintain.expire_snapshots import check_gc
 from frazil.maintain.expired_files import statistics_of
-from frazil.maintain.listing import ListedFiles, hidden_rule, list_files, with_times
+from frazil.maintain.listing import ListedFiles, Numbers, hidden_rule, list_files, with_times
 from frazil.maintain.locations import Flags, KnownLocations, PrefixRule, below_path, flattened
 from frazil.maintain.orphan_checks import check_place, refuse_other_tables
 from frazil.maintain.procedure import MaintainedTable, ProcedureResult
@@ -167,10 +167,11 @@ class _Search:
             self._known.add(files.paths)
         self._known.add(column([join(loaded.metadata.location, "metadata", "version-hint.text")], pa.string()))
         self._snapshots = set(loaded.metadata.snapshots.ids)
-        unknown = [self._unknown(batch) for batch in self._listed(threads)]
+        unknown = [*self._listed(threads)]
         newest = self._table if self._table.backend is None else newest_state(self._table)
         self._add_new(newest.metadata, newest.loaded.metadata_location)
         candidates = _together([self._unknown(batch) for batch in unknown])
+        del unknown
         refuse_other_tables(newest.loaded, candidates)
         return self._old_ones(candidates)
 
@@ -229,33 +230,29 @@ class _Search:
 
     def _listed(self, threads: int) -> Iterator[ListedFiles]:
         if self._request.file_list_view is not None:
-            yield from listed_in(self._request.file_list_view, self._place)
+            yield from map(self._unknown, listed_in(self._request.file_list_view, self._place))
             return
-        hides = hidden_rule(self._table.metadata)
-        yield from list_files(self._table.storage, self._place, hides, max(threads, default_workers()), self._request.prefix_listing)
+        hides, workers = hidden_rule(self._table.metadata), max(threads, default_workers())
+        for batch in list_files(self._table.storage, self._place, hides, workers, self._request.prefix_listing, self._unless_known):
+            yield self._unknown(batch) if batch.linked else batch
+
+    def _unless_known(self, batch: ListedFiles) -> ListedFiles:
+        """Drop the files that the table names, in the thread that lists them. Batches with links stay: what these lead to becomes known."""
+        return batch if batch.linked else self._unknown(batch)
 
     def _unknown(self, batch: ListedFiles) -> ListedFiles:
         """Keep the files that the table does not name, or names under another prefix."""
         if batch.linked:
             self._known.add(column(list(batch.linked), pa.string()))
-        if not batch.paths:
-            return batch
-        known, _ = self._known.compare(column(batch.paths, pa.string()))
-        if not known.any():
-            return batch
-        left = np.flatnonzero(~known).tolist()
-        times, sizes = batch.modified_ms, batch.sizes
-        return ListedFiles(
-            [batch.paths[n] for n in left], None if times is None else [times[n] for n in left],
-            None if sizes is None else [sizes[n] for n in left],
-        )  # fmt: skip
+        known, _ = self._known.compare(batch.paths)
+        return batch.take(np.flatnonzero(~known)) if known.any() else replace(batch, linked=())
 
     def _old_ones(self, candidates: ListedFiles) -> _Orphans:
         files = with_times(self._table.storage, candidates)
-        times, sizes = files.modified_ms or (), files.sizes
-        old = [n for n, at in enumerate(times) if at < self._older_than]
-        known_sizes = pa.array([sizes[n] for n in old], pa.int64()) if sizes else None
-        return _Orphans(column([files.paths[n] for n in old], pa.string()), known_sizes)
+        assert files.modified_ms is not None
+        old = np.flatnonzero(files.modified_ms < self._older_than)
+        sizes = None if files.sizes is None else from_numpy(files.sizes[old])
+        return _Orphans(files.paths if len(old) == len(files) else files.paths.take(from_numpy(old)), sizes)
 
 
 def _live_paths(storage: Storage, manifest: ManifestFile) -> pa.Array:
@@ -263,11 +260,16 @@ def _live_paths(storage: Storage, manifest: ManifestFile) -> pa.Array:
 
 
 def _together(batches: Sequence[ListedFiles]) -> ListedFiles:
-    timed = all(b.modified_ms is not None for b in batches if b.paths)
-    return ListedFiles(
-        [path for b in batches for path in b.paths], [at for b in batches for at in b.modified_ms or ()] if timed else None,
-        [size for b in batches for size in b.sizes or ()] if timed else None,
-    )  # fmt: skip
+    some = [b for b in batches if len(b)]
+    if not some:
+        return ListedFiles(column((), pa.string()))
+    times, sizes = [b.modified_ms for b in some], [b.sizes for b in some]
+    return ListedFiles(pa.concat_arrays([b.paths for b in some]), _joined(times), _joined(sizes))
+
+
+def _joined(parts: Sequence[Numbers | None]) -> Numbers | None:
+    known = [part for part in parts if part is not None]
+    return np.concatenate(known) if len(known) == len(parts) else None
 
 
 def _in_order(paths: pa.Array) -> pa.Array:
@@ -296,4 +298,4 @@ def listed_in(frame: Any, place: str) -> Iterator[ListedFiles]:
         paths = batch["file_path"].cast(pa.string())
         inside = from_numpy(below(paths))
         at = batch["last_modified"].cast(pa.timestamp("ms", batch["last_modified"].type.tz), safe=False).cast(pa.int64())
-        yield ListedFiles(paths.filter(inside).to_pylist(), at.filter(inside).to_pylist())
+        yield ListedFiles(paths.filter(inside), to_numpy(at.filter(inside)).astype(np.int64))

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
+from frazil.commit.replace_deletes import SAME_ROWS
 from frazil.errors import InvalidInput, ValidationError
 from frazil.maintain.lease import LEASE_SECONDS
 from frazil.spec.durations import duration_ms
@@ -162,8 +163,9 @@ class Counted:
 
 
 def is_upkeep(snapshot: Snapshot) -> bool:
-    """Tell whether a snapshot holds the same rows as its parent: maintenance must not trigger maintenance."""
-    return snapshot.operation == "replace"
+    """Tell whether a snapshot holds the same rows as its parent: maintenance must not trigger maintenance. The conversion of equality
+    deletes is an "overwrite", but marked."""
+    return snapshot.operation == "replace" or snapshot.summary.get(SAME_ROWS) == "true"
 
 
 def _number(snapshot: Snapshot, entry: str) -> int:

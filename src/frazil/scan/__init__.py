@@ -18,6 +18,7 @@ __all__ = [
     "incremental",
     "inspect",
     "listing",
+    "manifest_parts",
     "manifests",
     "narrow",
     "options",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from frazil.catalog import CatalogBackend, Committed, Conflict
 from frazil.catalog import Identifier as Parts
@@ -22,6 +22,7 @@ from frazil.expr.quoted import back_quoted
 from frazil.maintain.imports.add_files import AddFilesResult
 from frazil.maintain.imports.move_tables import MoveTablesResult, every_table, move_tables
 from frazil.maintain.imports.new_tables import Import, MigrateTableResult, SnapshotTableResult, migrate, snapshot
+from frazil.maintain.imports.register import RegisterTableResult, register_table
 from frazil.maintain.imports.source import Source, resolve_source
 from frazil.ops.creation import Creation
 from frazil.ops.metadata_changes import property_texts
@@ -244,13 +245,36 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         self._backend.rename_table(self._parts(from_identifier), self._new_name(self._parts(to_identifier)))
         return self.load_table(to_identifier)
 
-    def register_table(self, identifier: Identifier, metadata_location: str, overwrite: bool = False) -> Table:
+    @overload
+    def register_table(
+        self, identifier: Identifier, metadata_location: str, overwrite: bool = False, *, dry_run: Literal[False] = False
+    ) -> Table: ...
+
+    @overload
+    def register_table(
+        self, identifier: Identifier, metadata_location: str, overwrite: bool = False, *, dry_run: Literal[True]
+    ) -> RegisterTableResult: ...
+
+    @overload
+    def register_table(
+        self, identifier: Identifier, *, metadata_file: str, overwrite: bool = False, dry_run: bool = False
+    ) -> RegisterTableResult: ...
+
+    def register_table(
+        self, identifier: Identifier, metadata_location: str | None = None, overwrite: bool = False, *, metadata_file: str | None = None,
+        dry_run: bool = False,
+    ) -> Table | RegisterTableResult:  # fmt: skip
         """Add an existing table to the catalog, by the location of its metadata file. `overwrite`: replace a table of that name.
 
-        Raises TableAlreadyExistsError, NoSuchFileError, CorruptData.
+        Given as `metadata_file=`, as in Java, it is Java's procedure, which returns the current snapshot and how many rows and files there
+        are; `dry_run=True` returns the same and registers nothing. Raises TableAlreadyExistsError, NoSuchFileError, CorruptData.
         """
-        parts = self._new_name(self._parts(identifier))
-        return Table(self._backend, self._backend.register_table(parts, metadata_location, overwrite=overwrite), self._full_name(parts))
+        if (metadata_location is None) == (metadata_file is None):
+            raise InvalidInput("register_table takes the location of a metadata file, once: metadata_location= or metadata_file=.")
+        parts, place = self._new_name(self._parts(identifier)), metadata_location or metadata_file or ""
+        if metadata_file is not None or dry_run:
+            return register_table(self._backend, parts, place, overwrite=overwrite, dry_run=dry_run)
+        return Table(self._backend, self._backend.register_table(parts, place, overwrite=overwrite), self._full_name(parts))
 
     def migrate_to(
         self, other: Catalog, tables: Identifier | Sequence[Identifier] | None = None, *, dry_run: bool = False

@@ -109,6 +109,13 @@ def active_session() -> Any:
     return session
 
 
+def named_frame(name: str, spark: Any = None) -> Frame:
+    """Return the rows of a view or table of the given session, or of the running one, as a DataFrame. Raises InvalidInput without a
+    session."""
+    of_spark_frames(spark)  # says what is missing
+    return (spark or active_session()).table(name)
+
+
 def spark_tables(spark: Any = None) -> SparkTables:
     """Return the tables of the given session's own catalog, or of the running one's. Raises InvalidInput without a session."""
     of_spark_frames(spark)  # says what is missing

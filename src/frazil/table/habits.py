@@ -41,6 +41,18 @@ OF_TABLES = {
     "rewrite_data_files": "maintenance.rewrite_data_files()",
     "remove_orphan_files": "maintenance.remove_orphan_files()",
 }
+OF_MAINTENANCE = {
+    "create_changelog_view": 'changes(…).to_spark().createOrReplaceTempView("t_changes"), of the table',
+    "register_table": "register_table(…), of the catalog",
+    "snapshot": "snapshot(…), of the catalog",
+    "migrate": "migrate(…), of the catalog",
+    "delete_orphan_files": "remove_orphan_files(…)",
+    "remove_dangling_delete_files": 'rewrite_data_files(options={"remove-dangling-deletes": True})',
+    "delete_reachable_files": "purge_table(…), of the catalog",
+    "optimize": "rewrite_data_files()",
+    "compact": "rewrite_data_files()",
+    "vacuum": "expire_snapshots(older_than=…), then remove_orphan_files()",
+}
 OF_MERGES = {
     "when_matched": "when_matched_update(…), when_matched_update_all() or when_matched_delete()",
     "when_not_matched": "when_not_matched_insert(…) or when_not_matched_insert_all()",

@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, overload
 
+from frazil.errors import InvalidInput
 from frazil.maintain import convert_equality, delete_files, expire_snapshots, move_snapshots, rewrite_manifests
 from frazil.maintain import remove_orphan_files as orphans
 from frazil.maintain.advice.auto import AutoResult, auto
@@ -31,6 +32,7 @@ from frazil.ops import arguments
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.spec.values import milliseconds
 from frazil.table import engines
+from frazil.table.habits import OF_MAINTENANCE, no_such_method
 from frazil.table.handed.expire_chain import ExpireSnapshots
 from frazil.table.handle import TableHandle
 
@@ -55,6 +57,9 @@ class MaintenanceTable:
 
     def __init__(self, handle: TableHandle):
         self._handle = handle
+
+    def __getattr__(self, name: str) -> Any:
+        raise no_such_method(self, name, OF_MAINTENANCE)
 
     def _table(self, runner: Any = None, spark: Any = None) -> MaintainedTable:
         handle = self._handle
@@ -103,7 +108,9 @@ class MaintenanceTable:
     ) -> RewriteManifestsResult:  # fmt: skip
         """Rewrite the manifests of a partition spec (None: the current one), sorted by partition, or by the partition fields of `sort_by`.
         `use_caching` changes nothing: no manifest is read twice."""
-        fields = arguments.names("sort_by", sort_by or ())
+        fields = () if sort_by is None else arguments.names("sort_by", sort_by)
+        if sort_by is not None and not fields:
+            raise InvalidInput("sort_by must not be empty when provided", hint="None sorts by all fields of the partition spec.")
         return rewrite_manifests.rewrite_manifests(self._table("in-process"), spec_id, fields, dry_run=dry_run, callback=progress)
 
     def ancestors_of(self, snapshot_id: int | None = None, *, dry_run: bool = False) -> AncestorsResult:
@@ -237,13 +244,14 @@ class MaintenanceTable:
         """Remove files below the table's location (or `location`, a directory of it) that no snapshot names and that are older than a time,
         by default three days. Less than 24 hours are refused, unless `allow_short_interval`.
 
-        `file_list_view`: a frame of file_path and last_modified, in place of a listing. `equal_schemes`, `equal_authorities`: as
-        `{"a,b": "c"}`. `prefix_mismatch_mode`: what becomes of files that metadata names under another scheme or authority: "ERROR",
-        "IGNORE" or "DELETE". `prefix_listing`: list everything at once, not by directories. `stream_results` changes nothing: files are
-        always deleted in batches.
+        `file_list_view`: a frame of file_path and last_modified, or the name of a view of the Spark session, in place of a listing.
+        `equal_schemes`, `equal_authorities`: as `{"a,b": "c"}`. `prefix_mismatch_mode`: what becomes of files that metadata names under
+        another scheme or authority: "ERROR", "IGNORE" or "DELETE". `prefix_listing`: list everything at once, not by directories.
+        `stream_results` changes nothing: files are always deleted in batches.
         """
+        listed = engines.named_frame(file_list_view) if isinstance(file_list_view, str) else file_list_view
         request = orphans.request_of(
-            None if older_than is None else milliseconds(older_than), location, file_list_view, equal_schemes, equal_authorities,
+            None if older_than is None else milliseconds(older_than), location, listed, equal_schemes, equal_authorities,
             prefix_mismatch_mode, prefix_listing, allow_short_interval,
         )  # fmt: skip
         return orphans.remove_orphan_files(

@@ -2,9 +2,9 @@
 
 How: each file of the current snapshot is taken as a box, from the least to the greatest value of each column that filters compare, within
 which its rows lie evenly. Within each partition, sample rows are drawn from these boxes: as many of each file as it has rows, and in all
-some dozens for each file that a rewrite would leave (files of the size that compaction writes, or of the largest there is). They are
-ordered as the rewrite would order them, and cut into files of equal size, whose ranges are compared with the filter. The result is the
-ratio of the bytes that a scan would read of the new files to those that it would read of the present ones.
+some dozens for each file that a rewrite would leave (files of the size that compaction writes, or of the largest there is, and one of the
+rest). They are ordered as the rewrite would order them, and cut into these files, whose ranges are compared with the filter. The result is
+the ratio of the bytes that a scan would read of the new files to those that it would read of the present ones.
 
 The estimate does not know of values that crowd within a file, nor of columns that depend on each other within one. Where files share their
 bounds, the column is taken to have few values, which skip less. Row groups and pages skipped within files are not counted.
@@ -100,38 +100,41 @@ class LayoutEstimator:
         return Boxes({i: (a.low, a.high) for i, a in self.axes.items()}, sizes)
 
     @cached_property
-    def _groups(self) -> list[tuple[npt.NDArray[np.intp], int]]:
-        """Return the files of each partition, and the number of files that a rewrite would leave of them: files of the size that compaction
-        writes, or of the largest present file if that is larger, so that the benefit is not overestimated."""
+    def _groups(self) -> list[tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]]:
+        """Return the files of each partition, and the sizes of those that a rewrite would leave of them. A sorted group is written file by
+        file, each of the size that compaction writes, or of the largest present file if that is larger, so that the benefit is not
+        overestimated; the last one holds the rest. Where a partition fills few files, this rest counts."""
         groups, target = self.state.numbers("group"), TARGET_FILE_SIZE.of(self.state.metadata.properties)
         order = np.argsort(groups, kind="stable")
         members = np.split(order, np.flatnonzero(np.diff(groups[order])) + 1) if len(order) else []
         sizes = [self.current.sizes[m] for m in members]
-        counts = [max(1, round(float(s.sum()) / max(WRITTEN * target, float(s.max())))) for s in sizes]
-        over = max(1.0, sum(counts) / MOST_FILES)
-        return [(m, max(1, int(n / over))) for m, n in zip(members, counts, strict=True)]
+        totals = [float(s.sum()) for s in sizes]
+        each = [max(WRITTEN * target, float(s.max())) for s in sizes]
+        over = max(1.0, sum(t / e for t, e in zip(totals, each, strict=True)) / MOST_FILES)
+        return [(m, _cut(t, e * over)) for m, t, e in zip(members, totals, each, strict=True)]
 
     def after(self, layout: RowLayout) -> Boxes:
         """Return the files that a rewrite in this order would leave."""
         random = np.random.default_rng(0)
-        found = [self._rewritten(members, count, layout, random) for members, count in self._groups]
+        found = [self._rewritten(members, sizes, layout, random) for members, sizes in self._groups]
         ranges = {i: tuple(np.concatenate([f.ranges[i][side] for f in found]) for side in (0, 1)) for i in self.axes}
         return Boxes({i: (r[0], r[1]) for i, r in ranges.items()}, np.concatenate([f.sizes for f in found]), binned=True)
 
-    def _rewritten(self, members: npt.NDArray[np.intp], count: int, layout: RowLayout, random: np.random.Generator) -> Boxes:
-        sizes = np.full(count, self.current.sizes[members].sum() / count)
-        if count == 1:
+    def _rewritten(
+        self, members: npt.NDArray[np.intp], sizes: npt.NDArray[np.float64], layout: RowLayout, random: np.random.Generator
+    ) -> Boxes:
+        if len(sizes) == 1:
             return Boxes({i: self._whole(a, members) for i, a in self.axes.items()}, sizes, binned=True)
-        rows = self._sample(members, count * ROWS_OF_A_FILE, random)
-        order = self._order(rows, layout)
+        drawn = np.maximum(2, np.rint(ROWS_OF_A_FILE * sizes / sizes[0]).astype(np.intp))
+        rows = self._sample(members, int(drawn.sum()), random)
+        order, begins = self._order(rows, layout), np.cumsum(drawn) - drawn
         ranges: Ranges = {}
         for i, values in rows.items():
             axis = self.axes[i]
             shown = axis.bins(values) if axis.values is not None else values
-            cut = shown[order].reshape(count, ROWS_OF_A_FILE)
-            low, high = cut.min(axis=1), cut.max(axis=1)
+            low, high = np.minimum.reduceat(shown[order], begins), np.maximum.reduceat(shown[order], begins)
             if axis.values is None:  # the ends of the rows that were not drawn lie a little further out
-                further = (high - low) / (ROWS_OF_A_FILE - 1)
+                further = (high - low) / (drawn - 1)
                 low, high = np.maximum(low - further, shown.min()), np.minimum(high + further, shown.max())
             ranges[i] = (low, high)
         return Boxes(ranges, sizes, binned=True)
@@ -172,3 +175,12 @@ class LayoutEstimator:
             case _:
                 column = pa.array(values.astype(np.int64))
         return ordered_words(column, axis.type, 8)
+
+
+def _cut(total: float, each: float) -> npt.NDArray[np.float64]:
+    """Cut a number of bytes into files of a size and one of the rest; a rest too small for a row of the sample goes to the others."""
+    whole, rest = divmod(total, each)
+    if whole == 0 or rest < each / ROWS_OF_A_FILE:
+        count = max(1, int(whole))
+        return np.full(count, total / count)
+    return np.array([*[each] * int(whole), rest])

@@ -21,7 +21,8 @@ from frazil.storage.base import temporary
 from frazil.tasks.in_order import map_in_order
 
 CHUNK = 1 << 18  # rows per batch that is yielded
-_BLOCK = 1 << 15  # rows per batch on disk
+_BLOCK = 1 << 15  # rows per batch on disk at most
+_BLOCK_BYTES = 1 << 18  # of such a batch: the rows of one range come from all runs, of which there may be hundreds, two batches of each
 _SAMPLES = 32  # per range
 
 
@@ -65,9 +66,10 @@ def _in_memory(held: list[pa.RecordBatch], sorting: Sorting, workers: int) -> It
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """Hold sorted rows on disk. `keys`: memory-mapped, so that single rows of it can be looked up."""
+    """Hold sorted rows on disk, in batches of `block` rows. `keys`: memory-mapped, so that single rows of it can be looked up."""
 
     rows: Path
+    block: int
     keys: pa.Table
     directions: tuple[tuple[str, str], ...]
     bytes: int
@@ -81,9 +83,9 @@ class _Run:
     def read(self, begin: int, end: int) -> Iterator[pa.RecordBatch]:
         with pa.OSFile(str(self.rows)) as source:
             reader = pa.ipc.open_file(source)
-            for n in range(begin // _BLOCK, -(-end // _BLOCK)):
+            for n in range(begin // self.block, -(-end // self.block)):
                 batch = reader.get_batch(n)
-                first = n * _BLOCK
+                first = n * self.block
                 low, high = max(0, begin - first), min(batch.num_rows, end - first)
                 yield batch.slice(low, high - low)
 
@@ -93,15 +95,16 @@ def _spilled(held: list[pa.RecordBatch], size: int, sorting: Sorting, path: Path
     held.clear()
     keys = sorting.keys(rows)
     order = keys.order()
+    block = min(_BLOCK, max(1, _BLOCK_BYTES * rows.num_rows // max(1, size)))
     codec = pa.ipc.IpcWriteOptions(compression="lz4" if pa.Codec.is_available("lz4") else None)
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, rows.schema, options=codec) as writer:
-        for at in range(0, rows.num_rows, _BLOCK):
-            writer.write_batch(rows.take(order.slice(at, _BLOCK)))
+        for at in range(0, rows.num_rows, block):
+            writer.write_batch(rows.take(order.slice(at, block)))
     beside = path.with_suffix(".keys")
     mapped = pa.RecordBatch.from_pydict({n: c.take(order) for n, c in keys.columns.items()})
     with pa.OSFile(str(beside), "wb") as sink, pa.ipc.new_file(sink, mapped.schema) as writer:
         writer.write_batch(mapped)
-    return _Run(path, pa.ipc.open_file(pa.memory_map(str(beside))).read_all(), keys.directions, size)
+    return _Run(path, block, pa.ipc.open_file(pa.memory_map(str(beside))).read_all(), keys.directions, size)
 
 
 def _merged(runs: Sequence[_Run], sorting: Sorting, memory: int, workers: int) -> Iterator[pa.RecordBatch]:

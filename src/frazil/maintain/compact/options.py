@@ -13,7 +13,7 @@ from frazil.spec.properties import TARGET_FILE_SIZE
 
 STRATEGIES = ("binpack", "sort", "zorder", "hilbert")
 JOB_ORDERS = ("none", "bytes-asc", "bytes-desc", "files-asc", "files-desc")
-SPLIT_OVERHEAD = 5 << 20  # what Java adds to the size of each split, so that the last one is not tiny
+SPLIT_OVERHEAD = 5 << 10  # what Java adds to the size of each split, so that the last one is not tiny
 _NO_LIMIT = 2**31 - 1
 _ONLY = {
     "compression-factor": ("sort", "zorder", "hilbert"),

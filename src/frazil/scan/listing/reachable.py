@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from frazil.errors import CorruptData, FrazilError, NoSuchFileError, Unsupported
 from frazil.expr.building import column
+from frazil.scan.manifest_parts import is_large, read_in_parts
 from frazil.scan.manifests import each, is_data, live, manifests_of, read_manifest
 from frazil.scan.options import default_workers
 from frazil.spec.manifest import ManifestFile
@@ -25,6 +26,7 @@ from frazil.spec.snapshot import Snapshot
 from frazil.storage import Storage
 
 _SNAPSHOTS_AT_ONCE = 32
+_COLUMNS = ("status", "file_path")
 Unreadable = Callable[[str, FrazilError], None]
 
 
@@ -65,11 +67,11 @@ def reachable(
 ) -> Iterator[ReachedFiles]:
     """Yield the files that the snapshots reach: the files of a manifest before the manifest, manifests before their list, metadata last.
 
-    Every manifest is read once, and one batch holds the files of one manifest, so memory does not grow with the table; a data file that
-    several manifests name comes once per manifest. `metadata_location`: where `metadata` was read from, which is reached as well.
-    `snapshot_ids`: only what these snapshots reach, without metadata files; None: all snapshots. `contents=False` leaves out data and
-    delete files and reads no manifest. `removed`: also files that a snapshot removed (entries with status DELETED), which no read of the
-    snapshot needs.
+    Every manifest is read once, and one batch holds the files of one manifest, or of a part of a large one, so memory does not grow with
+    the table; a data file that several manifests name comes once per manifest, as a rule. `metadata_location`: where `metadata` was read
+    from, which is reached as well. `snapshot_ids`: only what these snapshots reach, without metadata files; None: all snapshots.
+    `contents=False` leaves out data and delete files and reads no manifest. `removed`: also files that a snapshot removed (entries with
+    status DELETED), which no read of the snapshot needs.
 
     The files that an unreadable file names are unknown, so nothing may be concluded from the rest: raises CorruptData, NoSuchFileError, and
     Unsupported for encrypted tables. With `unreadable`, that function gets the file and the error instead, and the listing goes on.
@@ -105,9 +107,12 @@ class _Reading:
             paths += [m.manifest_path for m in new]
             paths += [path for path in snapshot.manifests or () if self._is_new(path)]
         if self.contents:
-            for manifest, found in zip(fresh, each(self._contents, fresh, self.workers), strict=True):
-                if found is not None and len(found):
-                    yield ReachedFiles(FileKind.DATA if is_data(manifest) else FileKind.DELETES, found, manifest.manifest_path)
+            small = [m for m in fresh if not is_large(m)]
+            for manifest, found in zip(small, each(self._contents, small, self.workers), strict=True):
+                yield from _reached(manifest, found)
+            for manifest in fresh:
+                if is_large(manifest):
+                    yield from self._parts(manifest)
         yield from _batch(FileKind.MANIFEST, paths)
         yield from _batch(FileKind.MANIFEST_LIST, [s.manifest_list for s in snapshots if s.manifest_list is not None])
 
@@ -127,16 +132,31 @@ class _Reading:
 
     def _contents(self, manifest: ManifestFile) -> pa.Array | None:
         try:
-            entries = read_manifest(self.storage, manifest, ("status", "file_path"), keep=False)
+            entries = read_manifest(self.storage, manifest, _COLUMNS, keep=False)
         except (CorruptData, NoSuchFileError, Unsupported) as error:
             self._told(manifest.manifest_path, error)
             return None
+        return self._paths(entries)
+
+    def _parts(self, manifest: ManifestFile) -> Iterator[ReachedFiles]:
+        try:
+            for entries in read_in_parts(self.storage, manifest, _COLUMNS, self.workers):
+                yield from _reached(manifest, self._paths(entries))
+        except (CorruptData, NoSuchFileError, Unsupported) as error:
+            self._told(manifest.manifest_path, error)
+
+    def _paths(self, entries: pa.Table) -> pa.Array:
         return pc.unique((entries if self.removed else live(entries)).column("file_path"))
 
     def _told(self, file: str, error: FrazilError) -> None:
         if self.unreadable is None:
             raise error
         self.unreadable(file, error)
+
+
+def _reached(manifest: ManifestFile, paths: pa.Array | None) -> Iterator[ReachedFiles]:
+    if paths is not None and len(paths):
+        yield ReachedFiles(FileKind.DATA if is_data(manifest) else FileKind.DELETES, paths, manifest.manifest_path)
 
 
 def _statistics(metadata: TableMetadata, of: set[int] | None) -> Iterator[ReachedFiles]:
