@@ -1,11 +1,8 @@
-"""Streaming writes on Spark: every door, each batch once, rows evaluated once, and drivers that are killed on the way."""
+"""Streaming writes on Spark: every door, each batch once, rows evaluated once, and the writer of the Python data source."""
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -276,36 +273,6 @@ def test_a_batch_of_the_python_data_source_that_fails_in_a_task_leaves_no_file(s
     with pytest.raises(Exception, match="injected"):
         drained(writer.start(table.location()))
     assert held(table) == [] and unknown_files(table) == set() and table.current_snapshot() is None
-
-
-# Drivers that die -------------------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.disk
-@pytest.mark.parametrize(
-    "kills", [("lookup after 1",), pytest.param(("append before 1", "lookup after 1", "equality-deletes before 2"), marks=pytest.mark.soak)]
-)
-def test_drivers_killed_before_and_after_a_commit_leave_every_row_once(tmp_path, kills):
-    """Each run goes on with all streams until it is killed in one of them: before a batch's commit, or after it and before Spark's own."""
-    files = [[(n, "a", n), (10 + n, "a", n)] for n in range(3)]
-    where = folder(tmp_path, *files)
-    child = Path(__file__).parent / "faults" / "stream.py"
-    path = os.pathsep.join([str(Path(__file__).parents[1] / "builders" / "preloaded"), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
-    codes, lines = [], []
-    for kill in (*kills, "never"):
-        command = [sys.executable, str(child), str(tmp_path), where, kill]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=os.environ | {"PYTHONPATH": path})
-        codes.append(done.returncode)
-        lines += [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
-    assert codes == [*(-9 for _ in kills), 0], "every fault fired"
-    catalog = frazil.load_catalog("c", type="path", warehouse=str(tmp_path / "wh"))
-    for name in ("append", "lookup", "equality-deletes"):
-        table = catalog.load_table(("db", name))
-        assert held(table) == sorted((r for f in files for r in f), key=repr) and len(table.snapshots()) == 3, name
-        assert bool(unknown_files(table)) == any(kill.startswith(f"{name} before") for kill in kills), (
-            "what a killed try wrote is an orphan, and nothing else is"
-        )
-    assert ["lookup", 1, True] in lines and sum(skipped for _, _, skipped in lines) == 1, "that batch alone was there already"
 
 
 # The writer of the Python data source by itself --------------------------------------------------------------------------------------------
