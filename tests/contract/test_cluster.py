@@ -21,6 +21,7 @@ JOB = """
 import json
 import sys
 import frazil
+import pyarrow as pa
 from pyspark.sql import SparkSession, functions as F
 master, folder = sys.argv[1:3]
 builder = SparkSession.builder.master(master).config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
@@ -42,6 +43,25 @@ def counts(name):
     return found
 
 
+def streamed(name):
+    # rows of a table, and rows that another source makes, so that the sink's own check is met too
+    catalog = frazil.load_catalog(f"{name}-streams", type="path", warehouse=f"{folder}/{name}-streams")
+    catalog.create_namespace("db")
+    source, target = (catalog.create_table(f"db.{t}", "id bigint") for t in ("source", "target"))
+    source.append(pa.table({"id": range(100)}))
+    rate = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load().selectExpr("value as id")
+    reads = lambda: source.read_stream(spark, starting_strategy="TABLE_SCAN_THEN_INCREMENTAL")
+    found = []
+    for n, frame in enumerate((reads, lambda: rate)):
+        try:
+            writer = target.write_stream(frame(), mode="upsert", key_columns="id").option("checkpointLocation", f"{folder}/{name}-{n}")
+            writer.trigger(availableNow=True).start().awaitTermination(120)
+            found.append(target.refresh().scan().count())
+        except Exception as e:
+            found.append(f"{type(e).__module__}.{type(e).__name__}: {e}")
+    return found
+
+
 told = {}
 for name, python in json.loads(sys.argv[3]).items():
     spark.sparkContext.pythonExec = python  # as PYSPARK_PYTHON says it for a whole application
@@ -50,6 +70,7 @@ for name, python in json.loads(sys.argv[3]).items():
         told[name] = counts(name)
     except Exception as e:
         told[name] = f"{type(e).__module__}.{type(e).__name__}: {e}"
+    told[f"{name} streams"] = streamed(name)
 print("RESULT", json.dumps(told))
 spark.stop()
 """
@@ -108,6 +129,15 @@ def test_a_worker_without_frazil_is_one_clear_error(told: dict[str, Any]) -> Non
 
 def test_a_worker_with_another_version_is_one_clear_error(told: dict[str, Any]) -> None:
     assert told["other"].startswith("frazil.errors.") and "9.9.9" in told["other"]
+
+
+def test_a_stream_on_workers_without_frazil_or_with_another_version_ends_with_the_same_error(told: dict[str, Any]) -> None:
+    for name, word in (("without", "cannot import Frazil"), ("other", "9.9.9")):
+        read, written = told[f"{name} streams"]
+        assert read.startswith("frazil.errors.NotInstalledError") and word in read, "the source is refused before the query starts"
+        assert "NotInstalledError" in written and word in written, "the first batch of a sink fails with the reason"
+        assert not list((told["lake"] / f"{name}-streams/db/target").rglob("*.parquet"))
+    assert told["packed streams"][0] == 100
 
 
 def test_copies_of_slow_tasks_that_speculation_starts_leave_no_row_twice_and_no_file(cluster: object, tmp_path: Path) -> None:
