@@ -77,3 +77,11 @@ def test_changes_are_checked_in_the_words_of_a_classic_session(steps: dict[str, 
     assert "the condition of WHEN MATCHED: non-deterministic functions are not allowed" in refused["random"]
     assert "MERGE: ON: non-deterministic functions are not allowed" in refused["random on"]
     assert "Cannot find column 'hello'" in refused["unknown"] and "__frazil" not in refused["unknown"]
+
+
+def test_streams_read_tables_and_go_on_from_their_checkpoints(steps: dict[str, Any]) -> None:
+    assert steps["stream format"] == [[0, 1, 2], [0, 1, 2, 3]]
+    assert steps["stream method"] == [[1, 2, 3, 4], [1, 2, 3, 4, 5]]
+    changed = [0, 1, 1, 2, 3, 4, 5, 6]
+    assert steps["stream changes"] == [changed, [*changed, 6]]
+    assert "Unsupported" in steps["refused"]["sink"] and "classic session" in steps["refused"]["sink"]

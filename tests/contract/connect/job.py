@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import frazil
-from frazil.errors import InvalidInput
+from frazil.errors import InvalidInput, Unsupported
 from frazil.table.table import Table
 from tests.spark.deleting import take_keys, take_positions
 
@@ -94,5 +95,30 @@ steps["load"] = spark.read.format("iceberg").load(t.location()).where("id >= 100
 spark.range(3).withColumn("b", F.lit("b")).writeTo("lake.db.made").using("iceberg").create()
 spark.range(3, 5).withColumn("b", F.lit("c")).write.format("iceberg").mode("append").saveAsTable("lake.db.made")
 steps["table"] = sorted(list(r) for r in spark.table("lake.db.made").collect())
+
+def streamed(name: str, frames: Callable[[], Any]) -> None:
+    """The ids that a stream brings, and those that it brings from the same checkpoint after another append."""
+    place, t = sys.argv[1] + f"-{name}", catalog.load_table("db.streamed")
+    steps[f"stream {name}"] = []
+    for _ in range(2):
+        writer = frames().writeStream.format("parquet").option("checkpointLocation", f"{place}/c").trigger(availableNow=True)
+        writer.start(f"{place}/out").awaitTermination(120)
+        steps[f"stream {name}"].append(sorted(r.id for r in spark.read.parquet(f"{place}/out").select("id").collect()))
+        t.refresh().append(pa.table({"id": [t.scan().count()]}))
+
+
+streamed_table = catalog.create_table("db.streamed", "id bigint")
+for n in range(3):
+    streamed_table.append(pa.table({"id": [n]}))
+earliest = {"starting-strategy": "INCREMENTAL_FROM_EARLIEST_SNAPSHOT"}
+streamed("format", lambda: spark.readStream.format("iceberg").options(**earliest).load(streamed_table.location()))
+streamed("method", lambda: streamed_table.read_stream(spark, starting_strategy="TABLE_SCAN_THEN_INCREMENTAL", row_filter="id > 0"))
+streamed_table.refresh().delete("id = 1")
+streamed("changes", lambda: spark.readStream.format("iceberg").options(**earliest).load(f"{streamed_table.location()}#changes"))
+rows = spark.readStream.format("rate").load().selectExpr("value as id")
+try:
+    streamed_table.write_stream(rows).option("checkpointLocation", f"{sys.argv[1]}-sink").start()
+except Unsupported as e:
+    steps["refused"]["sink"] = f"{type(e).__name__}: {e}"
 print("STEPS", json.dumps(steps))
 spark.stop()
