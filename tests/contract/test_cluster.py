@@ -52,7 +52,7 @@ def streamed(name):
     rate = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load().selectExpr("value as id")
     reads = lambda: source.read_stream(spark, starting_strategy="TABLE_SCAN_THEN_INCREMENTAL")
     found = []
-    for n, frame in enumerate((reads, lambda: rate)):
+    for n, frame in enumerate((reads,) if name == "packed" else (reads, lambda: rate)):
         try:
             writer = target.write_stream(frame(), mode="upsert", key_columns="id").option("checkpointLocation", f"{folder}/{name}-{n}")
             writer.trigger(availableNow=True).start().awaitTermination(120)
@@ -137,7 +137,7 @@ def test_a_stream_on_workers_without_frazil_or_with_another_version_ends_with_th
         assert read.startswith("frazil.errors.NotInstalledError") and word in read, "the source is refused before the query starts"
         assert "NotInstalledError" in written and word in written, "the first batch of a sink fails with the reason"
         assert not list((told["lake"] / f"{name}-streams/db/target").rglob("*.parquet"))
-    assert told["packed streams"][0] == 100
+    assert told["packed streams"] == [100]
 
 
 def test_copies_of_slow_tasks_that_speculation_starts_leave_no_row_twice_and_no_file(cluster: object, tmp_path: Path) -> None:
