@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from tests.builders.killed_streams import drivers_killed
 from tests.peers.checks import JavaCheck
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,6 +21,7 @@ JOB = """
 import json
 import sys
 import frazil
+import pyarrow as pa
 from pyspark.sql import SparkSession, functions as F
 master, folder = sys.argv[1:3]
 builder = SparkSession.builder.master(master).config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
@@ -43,6 +43,25 @@ def counts(name):
     return found
 
 
+def streamed(name):
+    # rows of a table, and rows that another source makes, so that the sink's own check is met too
+    catalog = frazil.load_catalog(f"{name}-streams", type="path", warehouse=f"{folder}/{name}-streams")
+    catalog.create_namespace("db")
+    source, target = (catalog.create_table(f"db.{t}", "id bigint") for t in ("source", "target"))
+    source.append(pa.table({"id": range(100)}))
+    rate = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load().selectExpr("value as id")
+    reads = lambda: source.read_stream(spark, starting_strategy="TABLE_SCAN_THEN_INCREMENTAL")
+    found = []
+    for n, frame in enumerate((reads,) if name == "packed" else (reads, lambda: rate)):
+        try:
+            writer = target.write_stream(frame(), mode="upsert", key_columns="id").option("checkpointLocation", f"{folder}/{name}-{n}")
+            writer.trigger(availableNow=True).start().awaitTermination(120)
+            found.append(target.refresh().scan().count())
+        except Exception as e:
+            found.append(f"{type(e).__module__}.{type(e).__name__}: {e}")
+    return found
+
+
 told = {}
 for name, python in json.loads(sys.argv[3]).items():
     spark.sparkContext.pythonExec = python  # as PYSPARK_PYTHON says it for a whole application
@@ -51,6 +70,7 @@ for name, python in json.loads(sys.argv[3]).items():
         told[name] = counts(name)
     except Exception as e:
         told[name] = f"{type(e).__module__}.{type(e).__name__}: {e}"
+    told[f"{name} streams"] = streamed(name)
 print("RESULT", json.dumps(told))
 spark.stop()
 """
@@ -111,6 +131,15 @@ def test_a_worker_with_another_version_is_one_clear_error(told: dict[str, Any]) 
     assert told["other"].startswith("frazil.errors.") and "9.9.9" in told["other"]
 
 
+def test_a_stream_on_workers_without_frazil_or_with_another_version_ends_with_the_same_error(told: dict[str, Any]) -> None:
+    for name, word in (("without", "cannot import Frazil"), ("other", "9.9.9")):
+        read, written = told[f"{name} streams"]
+        assert read.startswith("frazil.errors.NotInstalledError") and word in read, "the source is refused before the query starts"
+        assert "NotInstalledError" in written and word in written, "the first batch of a sink fails with the reason"
+        assert not list((told["lake"] / f"{name}-streams/db/target").rglob("*.parquet"))
+    assert told["packed streams"] == [100]
+
+
 def test_copies_of_slow_tasks_that_speculation_starts_leave_no_row_twice_and_no_file(cluster: object, tmp_path: Path) -> None:
     """The slow attempts write as well, after Spark has killed them."""
     late, marks = ROOT / "tests/contract/late", tmp_path / "marks"
@@ -133,9 +162,3 @@ def test_copies_of_slow_tasks_that_speculation_starts_leave_no_row_twice_and_no_
         assert seen["orphans"] == [], name
     assert any(m.endswith("-late") for m in found["marks"])
     assert found["later"] == []
-
-
-@pytest.mark.soak
-@pytest.mark.disk
-def test_streams_on_a_cluster_whose_drivers_are_killed_leave_every_row_once(cluster: object, tmp_path: Path) -> None:
-    drivers_killed(tmp_path, ("lookup before 1", "cdc after 1", "foreach after 1"), {"FRAZIL_TEST_MASTER": str(cluster)})

@@ -1,4 +1,4 @@
-"""Streaming writes on Spark: every door, each batch once, rows evaluated once, and drivers that are killed on the way."""
+"""Streaming writes on Spark: every door, each batch once, rows evaluated once, and the writer of the Python data source."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pytest
 
 import frazil
 from frazil.errors import InvalidInput, Unsupported
-from tests.builders.killed_streams import drivers_killed
 
 pytestmark = pytest.mark.spark
 SCHEMA = "id bigint, p string, v bigint"
@@ -274,22 +273,6 @@ def test_a_batch_of_the_python_data_source_that_fails_in_a_task_leaves_no_file(s
     with pytest.raises(Exception, match="injected"):
         drained(writer.start(table.location()))
     assert held(table) == [] and unknown_files(table) == set() and table.current_snapshot() is None
-
-
-# Drivers that die -------------------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.disk
-@pytest.mark.parametrize(
-    "kills",
-    [
-        ("cdc after 1", "foreach after 1"),
-        pytest.param(("append before 1", "lookup after 1", "equality-deletes before 2", "cdc before 2", "foreach before 0"), marks=pytest.mark.soak),
-    ],
-)
-def test_drivers_killed_before_and_after_a_commit_leave_every_row_once(tmp_path, kills):
-    """Each run goes on with all streams until it is killed in one of them: before a batch's commit, or after it and before Spark's own."""
-    drivers_killed(tmp_path, kills, {})
 
 
 # The writer of the Python data source by itself --------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import frazil
-from frazil.errors import InvalidInput
+from frazil.errors import InvalidInput, Unsupported
 from frazil.table.table import Table
 from tests.spark.deleting import take_keys, take_positions
 
@@ -96,21 +96,29 @@ spark.range(3).withColumn("b", F.lit("b")).writeTo("lake.db.made").using("iceber
 spark.range(3, 5).withColumn("b", F.lit("c")).write.format("iceberg").mode("append").saveAsTable("lake.db.made")
 steps["table"] = sorted(list(r) for r in spark.table("lake.db.made").collect())
 
-
-def streamed(name: str, frame: Any) -> None:
-    """The rows that a streaming read writes, over two runs of one query between which rows are appended."""
-    folder = Path(sys.argv[1]) / name
+def streamed(name: str, frames: Callable[[], Any]) -> None:
+    """The ids that a stream brings, and those that it brings from the same checkpoint after another append."""
+    place, t = sys.argv[1] + f"-{name}", catalog.load_table("db.streamed")
+    steps[f"stream {name}"] = []
     for _ in range(2):
-        query = frame.writeStream.format("parquet").option("path", str(folder / "out")).option("checkpointLocation", str(folder / "c"))
-        query.trigger(availableNow=True).start().awaitTermination()
-        steps.setdefault(name, []).append(sorted(list(r) for r in spark.read.parquet(str(folder / "out")).collect()))
-        frazil.load_table("lake.db.made").append(pa.table({"id": [9], "b": ["d"]}))
+        writer = frames().writeStream.format("parquet").option("checkpointLocation", f"{place}/c").trigger(availableNow=True)
+        writer.start(f"{place}/out").awaitTermination(120)
+        steps[f"stream {name}"].append(sorted(r.id for r in spark.read.parquet(f"{place}/out").select("id").collect()))
+        t.refresh().append(pa.table({"id": [t.scan().count()]}))
 
 
-made = frazil.load_table("lake.db.made")
-streamed("t.read_stream", made.read_stream(spark, starting_strategy="TABLE_SCAN_THEN_INCREMENTAL", row_filter="b <> 'b'"))
-by_option = spark.readStream.format("iceberg").option("starting-strategy", "TABLE_SCAN_THEN_INCREMENTAL")
-streamed("readStream.load", by_option.load("lake.db.made"))
-streamed("readStream.table", spark.readStream.option("starting-strategy", "INCREMENTAL_FROM_LATEST_SNAPSHOT").table("lake.db.made"))
+streamed_table = catalog.create_table("db.streamed", "id bigint")
+for n in range(3):
+    streamed_table.append(pa.table({"id": [n]}))
+earliest = {"starting-strategy": "INCREMENTAL_FROM_EARLIEST_SNAPSHOT"}
+streamed("format", lambda: spark.readStream.format("iceberg").options(**earliest).load(streamed_table.location()))
+streamed("method", lambda: streamed_table.read_stream(spark, starting_strategy="TABLE_SCAN_THEN_INCREMENTAL", row_filter="id > 0"))
+streamed_table.refresh().delete("id = 1")
+streamed("changes", lambda: spark.readStream.format("iceberg").options(**earliest).load(f"{streamed_table.location()}#changes"))
+rows = spark.readStream.format("rate").load().selectExpr("value as id")
+try:
+    streamed_table.write_stream(rows).option("checkpointLocation", f"{sys.argv[1]}-sink").start()
+except Unsupported as e:
+    steps["refused"]["sink"] = f"{type(e).__name__}: {e}"
 print("STEPS", json.dumps(steps))
 spark.stop()

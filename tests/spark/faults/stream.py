@@ -1,7 +1,7 @@
-"""Run in a process of its own: streams whose driver is killed. Arguments: folder, source, when. Prints each batch's outcome.
+"""Run in a process of its own: streams whose driver is killed. Arguments: folder, source, when, names of streams. Prints each batch's outcome.
 
-FRAZIL_TEST_MASTER names a cluster to run on; its workers have this Python.
-"""
+`when`: "cdc before 1" kills it before the commit of batch 1 of that stream, "cdc after 1" after it and before Spark's own; "each between 1"
+between the commits of two tables by one foreachBatch."""
 
 import json
 import os
@@ -13,54 +13,77 @@ from pyspark.sql import SparkSession
 
 import frazil
 
-STRATEGIES = ("append", "lookup", "equality-deletes", "cdc", "foreach")
-OPTIONS = {
-    "append": {}, "cdc": {"mode": "cdc", "key_columns": "id"},
-    **{name: {"mode": "upsert", "key_columns": "id", "upsert_strategy": name} for name in ("lookup", "equality-deletes")},
-}  # fmt: skip
+WRITES = {
+    "append": {},
+    "lookup": {"mode": "upsert", "key_columns": "id"},
+    "equality-deletes": {"mode": "upsert", "key_columns": "id", "upsert_strategy": "equality-deletes"},
+    "cdc": {"mode": "cdc", "key_columns": "id"},
+}
+SCHEMA = "id bigint, p string, v bigint"
+# Each row arrives as a new one, and takes that of the batch before away.
+CHANGES = "inline(array(struct(id, p, v, 'c' as op), struct(id - 1 as id, p, v, 'd' as op)))"
 
 
-def run(spark, catalog, folder, source, strategy, kill):
-    table = catalog.create_table_if_not_exists(("db", strategy), "id bigint, p string, v bigint")
+def die_at(kill, stream, at, batch):
+    if f"{stream} {at} {batch}" == kill:
+        os.kill(os.getpid(), signal.SIGKILL)
 
-    def die(at, batch):
-        if f"{strategy} {at} {batch}" == kill:
-            os.kill(os.getpid(), signal.SIGKILL)
+
+def tell(*line):
+    print(json.dumps(line), flush=True)
+
+
+def writer_of(catalog, frame, name, kill):
+    table = catalog.create_table_if_not_exists(("db", name), SCHEMA)
 
     class Hook:
         def actions(self, batch, at):  # the files are written, nothing is committed
-            die("before", batch.batch_id)
+            die_at(kill, name, "before", batch.batch_id)
             return ()
 
         def committed(self, batch, at):
             pass
 
     def told(batch, result):  # the table has the batch, Spark does not know yet
-        die("after", batch)
-        print(json.dumps([strategy, batch, result.skipped]), flush=True)
+        die_at(kill, name, "after", batch)
+        tell(name, batch, result.skipped)
 
-    def append(batch, number):  # foreachBatch of a user
-        die("before", number)
-        told(number, table.refresh().append(batch, txn=("job", number)))
-
-    frame = spark.readStream.schema("id bigint, p string, v bigint").option("maxFilesPerTrigger", 1).parquet(source)
-    if strategy == "foreach":
-        writer = frame.writeStream.foreachBatch(append)
-    else:
-        rows = frame.selectExpr("*", "'+U' op") if strategy == "cdc" else frame
-        writer = table.write_stream(rows, hooks=[Hook()], on_commit=told, **OPTIONS[strategy])
-    writer.option("checkpointLocation", str(Path(folder) / "checkpoints" / strategy)).trigger(availableNow=True).start().awaitTermination()
+    frame = frame.selectExpr(CHANGES) if name == "cdc" else frame
+    return table.write_stream(frame, hooks=[Hook()], on_commit=told, **WRITES[name])
 
 
-def main(folder, source, kill):
+def each_batch_of(catalog, frame, kill):
+    """Write two tables by foreachBatch, as users do who have more to say about a batch than a sink takes."""
+    tables = {name: catalog.create_table_if_not_exists(("db", name), SCHEMA) for name in ("each", "each-too")}
+
+    def write(rows, batch):
+        die_at(kill, "each", "before", batch)
+        rows.persist()
+        found = {}
+        for name, table in tables.items():
+            found[name] = table.append(rows, txn=("pipeline", batch)).skipped
+            die_at(kill, "each", "between" if len(found) < len(tables) else "after", batch)
+        rows.unpersist()
+        for name, skipped in found.items():
+            tell(name, batch, skipped)
+
+    return frame.writeStream.foreachBatch(write)
+
+
+def run(spark, catalog, folder, source, name, kill):
+    frame = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(source)
+    writer = each_batch_of(catalog, frame, kill) if name == "each" else writer_of(catalog, frame, name, kill)
+    writer.option("checkpointLocation", str(Path(folder) / "checkpoints" / name)).trigger(availableNow=True).start().awaitTermination()
+
+
+def main(folder, source, kill, *names):
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    spark = SparkSession.builder.master(os.environ.get("FRAZIL_TEST_MASTER", "local[2]")).config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2")
-    spark = spark.config("spark.executorEnv.PYTHONPATH", os.environ.get("PYTHONPATH", "")).config("spark.executor.memory", "512m")
-    spark = spark.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.memory", "1g").getOrCreate()
+    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2")
+    spark = spark.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.memory", "1g").getOrCreate()
     catalog = frazil.load_catalog("c", type="path", warehouse=str(Path(folder) / "wh"))
     catalog.create_namespace_if_not_exists("db")
-    for strategy in STRATEGIES:
-        run(spark, catalog, folder, source, strategy, kill)
+    for name in names:
+        run(spark, catalog, folder, source, name, kill)
 
 
 main(*sys.argv[1:])
