@@ -221,6 +221,22 @@ def test_a_fault_of_tls_after_a_request_was_sent_is_an_unknown_outcome(keys: Pat
     assert sent and sent[0].startswith(method.encode())
 
 
+def test_a_proxy_that_cuts_the_connection_after_a_change_was_sent_leaves_its_outcome_unknown() -> None:
+    sent: list[bytes] = []
+    with listening(lambda connection: sent.append(connection.recv(65536))) as port:
+        given = {"uri": "http://127.0.0.1:9", "rest.client.max-retries": "0", **through(port)}
+        with pytest.raises(Unclear):
+            Client(settings(given)).request("POST", "v1/namespaces/db/tables/t", body={})
+    assert len(sent) == 1 and sent[0].startswith(b"POST http://127.0.0.1:9/v1/")
+
+
+def test_a_tunnel_that_is_refused_has_sent_nothing(proxy: tuple[int, list[str]]) -> None:
+    given = {"uri": "https://127.0.0.1:9", "rest.client.max-retries": "0", **through(proxy[0], password="other")}
+    with pytest.raises(StorageError, match="407"):
+        Client(settings(given)).request("POST", "v1/namespaces/db/tables/t", body={})
+    assert proxy[1] == ["CONNECT 127.0.0.1:9"]
+
+
 @pytest.mark.parametrize("uri", SERVERS)
 def test_javas_server_is_used_behind_tls_and_a_tunnel(uri: str, keys: Path, proxy: tuple[int, list[str]]) -> None:
     with tls_before(uri, keys) as port:

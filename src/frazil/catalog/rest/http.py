@@ -198,7 +198,11 @@ class Client:
         cause = getattr(error, "reason", None) or error
         if isinstance(cause, e.SSLError):  # other faults of TLS may come after the request has been sent
             return any(isinstance(a, ssl.SSLCertVerificationError) for a in cause.args)
-        return isinstance(cause, e.NewConnectionError | e.ConnectTimeoutError | e.ProxyError | e.LocationValueError)
+        if isinstance(cause, e.ProxyError):  # urllib3 says this, too, of a proxy that was sent the request and then cut the connection
+            cause = cause.original_error
+            if type(cause) is OSError and str(cause).startswith("Tunnel connection failed"):
+                return True
+        return isinstance(cause, e.NewConnectionError | e.ConnectTimeoutError | e.LocationValueError)
 
 
 def _proxy_of_environment(scheme: str, host: str) -> Proxy | None:
