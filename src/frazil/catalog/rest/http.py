@@ -7,8 +7,10 @@ handles a request once, however often it comes. No redirect is followed: a token
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import os
+import ssl
 import threading
 import time
 import urllib.request
@@ -16,14 +18,14 @@ import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, unquote, urlencode, urlsplit
 
 import msgspec
 
 from frazil.catalog.base import Unclear
 from frazil.catalog.rest.auth import Authentication
 from frazil.catalog.rest.errors import ServerError, raised, scrubbed, server_error
-from frazil.catalog.rest.settings import Settings
+from frazil.catalog.rest.settings import Proxy, Settings
 from frazil.catalog.rest.sigv4 import signed_headers
 from frazil.errors import CorruptData, NotInstalledError, StorageError
 
@@ -184,15 +186,34 @@ class Client:
         s, parts = self.settings, urlsplit(url)
         tls = {"ca_certs": s.ca_bundle, "cert_file": s.client_cert, "key_file": s.client_key}
         options: dict[str, Any] = {"maxsize": 16, "num_pools": 4, **{k: v for k, v in tls.items() if v}}
-        proxy = urllib.request.getproxies().get(parts.scheme)
-        if proxy and not urllib.request.proxy_bypass(parts.hostname or ""):
-            return self._urllib3.ProxyManager(proxy, **options)
-        return self._urllib3.PoolManager(**options)
+        proxy = s.proxy or _proxy_of_environment(parts.scheme, parts.hostname or "")
+        if proxy is None:
+            return self._urllib3.PoolManager(**options)
+        if proxy.user is not None:
+            pair = f"{proxy.user}:{proxy.password or ''}".encode()
+            options["proxy_headers"] = {"Proxy-Authorization": f"Basic {base64.b64encode(pair).decode()}"}
+        return self._urllib3.ProxyManager(proxy.address, **options)
 
     def _never_sent(self, error: Exception) -> bool:
         e = self._urllib3.exceptions
         cause = getattr(error, "reason", None) or error
-        return isinstance(cause, e.NewConnectionError | e.ConnectTimeoutError | e.SSLError | e.ProxyError | e.LocationValueError)
+        if isinstance(cause, e.SSLError):  # other faults of TLS may come after the request has been sent
+            return any(isinstance(a, ssl.SSLCertVerificationError) for a in cause.args)
+        if isinstance(cause, e.ProxyError):  # urllib3 says this, too, of a proxy that was sent the request and then cut the connection
+            cause = cause.original_error
+            if type(cause) is OSError and str(cause).startswith("Tunnel connection failed"):
+                return True
+        return isinstance(cause, e.NewConnectionError | e.ConnectTimeoutError | e.LocationValueError)
+
+
+def _proxy_of_environment(scheme: str, host: str) -> Proxy | None:
+    """Return the proxy that HTTP_PROXY, HTTPS_PROXY and NO_PROXY name for a host, with the user and password in its address."""
+    address = urllib.request.getproxies().get(scheme)
+    if not address or urllib.request.proxy_bypass(host):
+        return None
+    parts = urlsplit(address if "://" in address else f"http://{address}")
+    user = None if parts.username is None else unquote(parts.username)
+    return Proxy(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", user, unquote(parts.password or ""))
 
 
 def _answer(response: Any, secrets: tuple[str, ...], url: str) -> Answer:

@@ -16,7 +16,8 @@ REST_PROPERTIES = (
     "token-refresh-enabled", "token-exchange-enabled", "auth.type", "auth.basic.username", "auth.basic.password", "rest.auth.type",
     "rest.auth.basic.username", "rest.auth.basic.password", *SIGV4_PROPERTIES, "rest-page-size", "namespace-separator",
     "snapshot-loading-mode", "scan-planning-mode", "rest-metrics-reporting-enabled", "rest.client.connection-timeout-ms",
-    "rest.client.socket-timeout-ms", "rest.client.max-retries", "ssl.cabundle", "ssl.client.cert", "ssl.client.key",
+    "rest.client.socket-timeout-ms", "rest.client.max-retries", "rest.client.proxy.hostname", "rest.client.proxy.port",
+    "rest.client.proxy.username", "rest.client.proxy.password", "ssl.cabundle", "ssl.client.cert", "ssl.client.key",
 )  # fmt: skip
 REST_PREFIXES = ("header.",)
 _AUTH_TYPES = {"none": "none", "noop": "none", "basic": "basic", "oauth2": "oauth2"}
@@ -42,6 +43,15 @@ class AuthSettings:
 
 
 @dataclass(frozen=True)
+class Proxy:
+    """Hold the address of a forward proxy, http://host:port, and what it asks for."""
+
+    address: str
+    user: str | None = field(default=None, repr=False)
+    password: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
 class Settings:
     """Hold the settings of one REST catalog. Times are in seconds."""
 
@@ -58,6 +68,8 @@ class Settings:
     snapshots: str = "all"
     """Which snapshots a load of a table is sent: "all", or "refs" for those that branches and tags name; the others when needed."""
     reports_metrics: bool = True
+    proxy: Proxy | None = None
+    """None: the proxy that the environment names, if any."""
 
 
 def settings(properties: Mapping[str, str]) -> Settings:
@@ -84,13 +96,16 @@ def settings(properties: Mapping[str, str]) -> Settings:
         _number(properties, "rest.client.socket-timeout-ms", 60_000) / 1000,
         int(_number(properties, "rest.client.max-retries", 5, least=0, most=100)),
         properties.get("ssl.cabundle"), properties.get("ssl.client.cert"), client_key, signing_of(properties),
-        _loading_mode(properties), flag(properties, "rest-metrics-reporting-enabled", default=True),
+        _loading_mode(properties), flag(properties, "rest-metrics-reporting-enabled", default=True), _proxy(properties),
     )  # fmt: skip
 
 
 def told_settings(own: Mapping[str, str], merged: Mapping[str, str]) -> Settings:
     """Read the settings again after the server has told its configuration (`/v1/config`): headers, authentication and time limits may be
-    the server's; files of certificates, signing and what Frazil serves in one way only are one's `own`. Raises as `settings` does."""
+    the server's; files of certificates, proxies, signing and what Frazil serves in one way only are one's `own`.
+
+    Raises as `settings` does.
+    """
 
     def counts(key: str) -> bool:
         known = key.startswith(REST_PREFIXES) or key in REST_PROPERTIES
@@ -106,7 +121,7 @@ def told_settings(own: Mapping[str, str], merged: Mapping[str, str]) -> Settings
 
 def _is_own(key: str) -> bool:
     """Tell whether a property counts only as it is configured here, whatever the server tells."""
-    return key in _ONLY or key in SIGV4_PROPERTIES or key.startswith(("ssl.", "client."))
+    return key in _ONLY or key in SIGV4_PROPERTIES or key.startswith(("ssl.", "client.", "rest.client.proxy."))
 
 
 def _headers(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
@@ -128,6 +143,24 @@ def _loading_mode(properties: Mapping[str, str]) -> str:
     if mode not in ("all", "refs"):
         raise InvalidInput(f"Catalog property snapshot-loading-mode must be all or refs, not {mode!r}.")
     return mode
+
+
+def _proxy(properties: Mapping[str, str]) -> Proxy | None:
+    """Read the forward proxy. As in Java, host and port belong together, and user and password."""
+    host, user, password = (properties.get(f"rest.client.proxy.{k}") for k in ("hostname", "username", "password"))
+    if (host is None) != ("rest.client.proxy.port" not in properties):
+        raise InvalidInput("Catalog properties rest.client.proxy.hostname and rest.client.proxy.port belong together; one is missing.")
+    if (user is None) != (password is None):
+        raise InvalidInput("Catalog properties rest.client.proxy.username and rest.client.proxy.password belong together; one is missing.")
+    if host is None:
+        if user is not None:
+            raise InvalidInput("Catalog property rest.client.proxy.username is given without rest.client.proxy.hostname.")
+        return None
+    if not host.strip() or any(c in host for c in "/@?#") or any(c.isspace() for c in host.strip()):
+        raise InvalidInput("Catalog property rest.client.proxy.hostname must be the name of a host, without scheme and path.")
+    if user is not None and ":" in user:
+        raise InvalidInput("Catalog property rest.client.proxy.username must not hold a colon.", hint="HTTP forbids it.")
+    return Proxy(f"http://{host.strip()}:{int(_number(properties, 'rest.client.proxy.port', 0, most=65535))}", user, password)
 
 
 def _number(properties: Mapping[str, str], key: str, default: int, least: int = 1, most: int = 86_400_000) -> float:
