@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import tempfile
@@ -31,6 +32,11 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", java_options())
 # Two cores are shared by several processes: no deadline for a single example.
 settings.register_profile("frazil", settings(deadline=None))
 settings.load_profile("frazil")
+
+
+def pytest_collection_finish() -> None:
+    """Take what was collected out of the garbage collector's sight: a million objects that live to the end, walked in vain again and again."""
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -87,7 +93,7 @@ def plain_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         "spark.driver.memory": "1g",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": f"{place}/warehouse",
         "spark.driver.extraJavaOptions": f"-Dderby.system.home={place} -Duser.timezone=UTC",

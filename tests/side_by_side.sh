@@ -44,10 +44,10 @@ runs() { # until none is left, beginning with the number given
     local number=$1
     while [ "$number" -lt ${#titles[@]} ]; do
         case $number in
-        0) run 0 "$python" -m "spark and not soak" -p no:cacheprovider tests/spark ;;
-        1) run 1 "$python" -m "spark and not soak" -p no:cacheprovider --ignore=tests/spark ;;
+        0) run 0 "$python" -m "spark and not java and not soak" -p no:cacheprovider tests/spark ;;
+        1) run 1 "$python" -m "spark and not java and not soak" -p no:cacheprovider --ignore=tests/spark ;;
         2) run 2 "$python" -m "not spark and not java and not soak" ;;
-        3) run 3 "$python" -m "java and not spark and not soak" -p no:cacheprovider ;;
+        3) run 3 "$python" -m "java and not soak" -p no:cacheprovider ;;
         4) run 4 "$peers/spark41/bin/python" -m "versions and not soak" -p no:cacheprovider ;;
         5) run 5 "$peers/spark42/bin/python" -m "versions and not soak" -p no:cacheprovider ;;
         esac

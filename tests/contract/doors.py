@@ -90,7 +90,8 @@ def collect_all(frames: Sequence[Any]) -> list[pa.Table]:
     found: list[pa.Table | None] = [None] * len(frames)
     for members in groups.values():
         tagged = [_readable(frames[i]).withColumn("__which", F.lit(i)) for i in members]
-        rows = functools.reduce(lambda a, b: a.union(b), tagged).toArrow()
+        # One task: each task of a union is sent the plans of all its frames, which for many small frames is most of the work.
+        rows = functools.reduce(lambda a, b: a.union(b), tagged).coalesce(1).toArrow()
         which = rows.column(rows.num_columns - 1)
         for i in members:
             found[i] = rows.filter(pa.compute.equal(which, i)).remove_column(rows.num_columns - 1)
