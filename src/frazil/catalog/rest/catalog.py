@@ -309,7 +309,7 @@ class RestCatalog(RestViews):
         if answer.status in (400, 422) and base is not None:
             # What another commit has changed meanwhile can break a rule of the format, for example a sequence number that is taken.
             try:
-                if self.load(identifier).metadata_location != base.metadata_location:
+                if _differs(self.load(identifier).metadata, base.metadata):
                     return Conflict(str(answer.error))
             except NoSuchTableError:
                 return Conflict(str(answer.error))
@@ -367,6 +367,12 @@ def _change(identifier: Identifier, updates: Sequence[Update], requirements: Seq
         "requirements": [requirement_to_json(r) for r in requirements],
         "updates": [update_to_json(u) for u in updates],
     }
+
+
+def _differs(now: TableMetadata, base: TableMetadata) -> bool:
+    """Tell whether a table has changed in what rules of the format depend on. Its metadata location does not tell that: some servers give
+    another one with each answer; nor do its properties, to which some servers add the state of the whole catalog."""
+    return replace(now, properties={}, metadata_log=()) != replace(base, properties={}, metadata_log=())
 
 
 def _check_metadata_files(metadata: TableMetadata) -> None:
