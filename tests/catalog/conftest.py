@@ -74,7 +74,7 @@ def open_backend(kind: str, folder: Path, name: str | None = None, **more: Any) 
         case "rest":
             return load_backend(name, type="rest", uri=os.environ["FRAZIL_TEST_REST"], **more)
         case "nessie":
-            return Nessie(name, {"type": "rest", "uri": os.environ["FRAZIL_TEST_NESSIE"], **{**s3_place()[1], **more}})
+            return Nessie(name, {"type": "rest", "uri": os.environ["FRAZIL_TEST_NESSIE"], **s3_place()[1], **more})
         case "hive2" | "hive4":
             return load_backend(name, type="hive", uri=os.environ[HIVE[kind]], warehouse=f"{folder}/warehouse", **more)
         case _:

@@ -72,7 +72,7 @@ class RestNamespaces:
     def _pages(self, path: str, kind: type[T], query: Mapping[str, str], namespace: Identifier) -> Iterator[T]:
         """Yield the pages of a list. Raises CorruptData for a list that does not end."""
         size = self.routes.properties.get("rest-page-size")
-        if size is not None and not (size.isdigit() and int(size) > 0):
+        if size is not None and not (size.isdecimal() and len(size) < 10 and int(size) > 0):
             raise InvalidInput(f"Catalog property rest-page-size must be a positive number, not {size!r}.")
         asked = {**query, **({"pageToken": "", "pageSize": size} if size else {})}
         seen: set[str] = set()
@@ -169,5 +169,5 @@ def decoded(answer: Answer, kind: type[T], what: str) -> T:
     try:
         return msgspec.json.decode(answer.body, type=kind)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        text = f"The catalog's server answers with no valid {what}: {str(error)[:200]}"
+        text = f"The catalog's server answers {answer.asked} with no valid {what}: {str(error)[:200]}"
         raise CorruptData(text, hint="Ask who runs the server.") from None
