@@ -19,7 +19,7 @@ start() {
   java=$(java21)
   jar=$(jars nessie '!'org.projectnessie.nessie:nessie-quarkus:$NESSIE:runner)
   spawn nessie "$java" -Xmx384m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC \
-    -Dquarkus.http.host=$HOST -Dquarkus.http.port="$PORT" -Dquarkus.management.enabled=false -Dquarkus.log.level=WARN \
+    -Dquarkus.http.host=$HOST -Dquarkus.http.port="$PORT" -Dquarkus.management.host=$HOST -Dquarkus.management.port=0 -Dquarkus.log.level=WARN \
     -Dnessie.version.store.type=IN_MEMORY -Dnessie.server.authentication.enabled=false \
     -Dnessie.catalog.default-warehouse=warehouse -Dnessie.catalog.warehouses.warehouse.location="$WAREHOUSE" \
     -Dnessie.catalog.warehouses.signed.location="${SIGNED_WAREHOUSE:-s3://frazil-signed/warehouse}" \

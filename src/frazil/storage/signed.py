@@ -44,7 +44,7 @@ class SignedRequest:
 
 
 Signer = Callable[[str, str, str, Mapping[str, str], str | None], SignedRequest]
-"""Signs (method, url, region, headers, body); hashable and picklable. Two that are equal sign for the same table."""
+"""Sign (method, url, region, headers, body); hashable and picklable. Two that are equal sign for the same table."""
 
 
 class SignedAccessError(StorageError):
@@ -87,7 +87,7 @@ class SignedStorage(ObjectStorage):
 
 @dataclass(frozen=True)
 class _Bucket:
-    """Send requests about one bucket."""
+    """Ask the store about one bucket."""
 
     properties: tuple[tuple[str, str], ...] = field(repr=False)
     signer: Signer = field(repr=False)
@@ -100,7 +100,7 @@ class _Bucket:
         self, method: str, key: str, doing: str, *, query: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None,
         unsigned: Mapping[str, str] | None = None, body: bytes | None = None, most: int | None = None,
     ) -> Any:
-        """Send a request and return its answer, whose body is read. Raises NoSuchFileError, FileAlreadyExistsError (a condition is not
+        """Ask the store and return its answer, whose body is read. Raises NoSuchFileError, FileAlreadyExistsError (a condition is not
         met), SignedAccessError and StorageError."""
         config, location = _config(self.properties), self.location(key)
         url = _address(config, self.name, key) + (f"?{urlencode(query, quote_via=quote, safe=_SAFE)}" if query else "")

@@ -94,7 +94,8 @@ class Client:
         """Call a path below the server's address and return its answer, also one that reports an error.
 
         `body`: sent as JSON. `bearer`: a token for this request alone. `repeatable`: the request changes nothing, whatever its method.
-        Raises Unclear when a request that changes something may have been handled, StorageError when it certainly was not, CorruptData for an answer that is too large.
+        Raises Unclear when a request that changes something may have been handled, StorageError when it certainly was not, CorruptData for
+        an answer that is too large.
         """
         url = f"{self.settings.uri}/{path}" + (f"?{urlencode(query, quote_via=quote)}" if query else "")
         data = None if body is None else msgspec.json.encode(body)

@@ -31,7 +31,7 @@ class _Answer(msgspec.Struct):
 
 @dataclass(frozen=True)
 class TableSigner:
-    """Sign requests for the files of one table. It travels to workers with the storage; each asks the server for itself.
+    """Ask for signatures of requests for the files of one table. It travels to workers with the storage; each asks the server for itself.
 
     `first`: the address at which the server signed when the table was loaded. Servers may let it expire: then the table is loaded again.
     `opened`: functions of this package, by reference: one returns the client of the catalog, one the newest address.
