@@ -143,6 +143,33 @@ def test_a_body_without_end_and_a_bomb_are_bounded(raw: RawServer, monkeypatch: 
     refused(raw, CorruptData, "more than 4 MB")
 
 
+@pytest.mark.parametrize("reply", ["endless", "slow", "elsewhere", "cut"])
+def test_a_commit_whose_answer_is_unusable_may_have_been_handled(raw: RawServer, reply: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of a commit that may stand must not be removed, so its outcome is unknown, not a failure."""
+    raw.pieces = lambda: iter([answer(GOOD)])
+    catalog = RestCatalog("r", {"type": "rest", "uri": raw.uri, "rest.client.max-retries": "1", "rest.client.socket-timeout-ms": "700"})
+    base = catalog.load(TABLE)
+    monkeypatch.setattr(http, "MAX_BODY", 1 << 20)
+    monkeypatch.setattr(http, "_LONGEST_ANSWER_S", 0.3)
+
+    def pieces() -> Iterator[bytes]:
+        match reply:
+            case "endless":
+                yield answer(bytes(3 << 20))
+            case "slow":
+                yield answer(b"", length=1 << 20)
+                for _ in range(60):
+                    time.sleep(0.02)
+                    yield b" "
+            case "elsewhere":
+                yield b"HTTP/1.1 303 See Other\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n"
+            case _:
+                yield answer(GOOD[:-9], length=len(GOOD))
+
+    raw.pieces = pieces
+    assert isinstance(swap(catalog, base, set_to(a="1")), Unknown)
+
+
 # --- real answers with one thing changed
 
 EXPIRY = "s3.session-token-expires-at-ms"

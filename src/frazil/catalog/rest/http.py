@@ -134,7 +134,7 @@ class Client:
             again = attempt < _ATTEMPTS - 1 and time.monotonic() + self.settings.read_timeout < until and (reads or keyed)
             try:
                 with self._connected(method, url, data, self._signed(method, url, data, headers) if signed else headers, reads) as response:
-                    answer = _answer(response, secrets, url, method)
+                    answer = _answer(response, secrets, url, method, reads=reads)
                 if keyed and again and answer.status in _TRANSIENT - _NOT_HANDLED:
                     unclear = True
                 elif unclear and answer.status in (404, 409):  # our own first request, which may still run, may be the cause
@@ -221,14 +221,20 @@ def _proxy_of_environment(scheme: str, host: str) -> Proxy | None:
     return Proxy(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", user, unquote(parts.password or ""))
 
 
-def _answer(response: Any, secrets: tuple[str, ...], url: str, method: str) -> Answer:
+def _answer(response: Any, secrets: tuple[str, ...], url: str, method: str, *, reads: bool) -> Answer:
     status, asked = int(response.status), f"{method} {_host(url)}{scrubbed(urlsplit(url).path, secrets)}"
     if 300 <= status < 400 and status != 304:
         target = _host(str(response.headers.get("Location", "")))
         text = f"The catalog's server {_host(url)} redirects {asked} to {scrubbed(target, secrets) or 'another place'} (HTTP {status})."
-        raise StorageError(text, hint="Redirects are not followed, as credentials could go astray: set uri to the address that is meant.")
+        kind = Unclear if status == 303 and not reads else StorageError  # 303 says that the request was handled
+        raise kind(text, hint="Redirects are not followed, as credentials could go astray: set uri to the address that is meant.")
     failed = status >= 400
-    body = _read(response, _MAX_ERROR_BODY if failed else MAX_BODY, asked, cut=failed)
+    try:
+        body = _read(response, _MAX_ERROR_BODY if failed else MAX_BODY, asked, cut=failed)
+    except (StorageError, CorruptData) as fault:
+        if reads:
+            raise
+        raise Unclear(fault.message, hint="The request may have been handled.") from None
     error = server_error(status, str(response.headers.get("Content-Type", "")), body, secrets) if failed else None
     return Answer(status, response.headers, b"" if failed else body, error, asked)
 
