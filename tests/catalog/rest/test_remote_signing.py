@@ -126,7 +126,7 @@ def test_no_token_goes_to_a_signer_elsewhere(server: Server, elsewhere: str) -> 
         except frazil.errors.InvalidInput as error:
             assert "another server" in str(error) and "hunter2" not in str(error)
         else:  # a path below the catalog's address, whatever it looks like
-            assert storage.signer.first.startswith("/") or "://" not in storage.signer.first
+            assert storage.signer.first.startswith(f"{server.uri}/")
 
 
 @pytest.mark.parametrize(
@@ -156,4 +156,13 @@ def test_an_address_that_has_expired_is_asked_for_again(server: Server) -> None:
     for _ in range(2):
         assert signer("GET", "http://127.0.0.1:1/w/x", "us-east-1", {}, None).headers == {"Authorization": "A"}
     assert server.routes().count("POST /sign/2") == 1, "what the server lets be kept is used again"
-    assert signing._ENDPOINTS[signer] == "sign/2"
+    assert signing._ENDPOINTS[signer] == f"{server.uri}/sign/2"
+
+
+def test_a_token_that_the_server_gives_for_a_table_goes_with_what_is_signed_for_it(server: Server) -> None:
+    server.on("GET /v1/namespaces/db/tables/t", (200, table_json(config={**REMOTE, "token": "hunter2-of-the-table"})))
+    server.on("POST /v1/aws/s3/sign", (200, {"uri": "http://127.0.0.1:1/w/x", "headers": {}}))
+    table = server.catalog(token="the-catalogs").load(("db", "t"))
+    table.storage.signer("GET", "http://127.0.0.1:1/w/x", "us-east-1", {}, None)
+    assert server.asked[-1].headers["Authorization"] == "Bearer hunter2-of-the-table"
+    assert "hunter2" not in f"{table.storage!r} {table.storage.signer!r}"

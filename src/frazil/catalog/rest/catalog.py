@@ -201,14 +201,14 @@ class RestCatalog(RestViews):
         mine = tuple(sorted(self.properties.items()))
         endpoint = self._signing_endpoint(identifier, {**config, **told.properties})
         if endpoint is not None:
-            signer = TableSigner(self.name, mine, identifier, client_of, newest_signing_endpoint, endpoint)
+            signer = TableSigner(self.name, mine, identifier, client_of, newest_signing_endpoint, endpoint, self._token_of(config))
             return storage_for(location, properties, signer=signer)
         if told.expires_ms is None or not holds_secrets(told):
             return storage_for(location, properties)
         return storage_for(location, properties, TableCredentials(self.name, mine, identifier, location, ask_credentials, told))
 
     def _signing_endpoint(self, identifier: Identifier, config: Mapping[str, str]) -> str | None:
-        """Return where requests for a table's files are signed, below the catalog's address; None where keys are used."""
+        """Return where requests for a table's files are signed; None where keys are used."""
         path = f"{self.routes.table(identifier)}/sign" if self.routes.lists("POST namespaces/{}/tables/{}/sign") else None
         return signing_endpoint(config, self.properties, self.client.settings.uri, path)
 
@@ -323,7 +323,10 @@ class RestCatalog(RestViews):
 
     def _own_token(self, base: LoadedTable | None) -> str | None:
         """Return the token that the server has given for this table alone."""
-        token = base.config.get("token") if base is not None else None
+        return None if base is None else self._token_of(base.config)
+
+    def _token_of(self, config: Mapping[str, str]) -> str | None:
+        token = config.get("token")
         return token if token != self.properties.get("token") else None
 
     def _refused(self, answer: Answer, identifier: Identifier, base: LoadedTable | None) -> Conflict | Unknown:

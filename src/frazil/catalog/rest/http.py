@@ -91,13 +91,14 @@ class Client:
         bearer: str | None = None,
         repeatable: bool = False,
     ) -> Answer:
-        """Call a path below the server's address and return its answer, also one that reports an error.
+        """Call a path below the server's address and return its answer, also one that reports an error. A whole address is called as it
+        is: whose it is, the caller has checked.
 
         `body`: sent as JSON. `bearer`: a token for this request alone. `repeatable`: the request changes nothing, whatever its method.
         Raises Unclear when a request that changes something may have been handled, StorageError when it certainly was not, CorruptData for
         an answer that is too large.
         """
-        url = f"{self.settings.uri}/{path}" + (f"?{urlencode(query, quote_via=quote)}" if query else "")
+        url = (path if "://" in path else f"{self.settings.uri}/{path}") + (f"?{urlencode(query, quote_via=quote)}" if query else "")
         data = None if body is None else msgspec.json.encode(body)
         reads = repeatable or method in _READING
         keyed = self.key_lifetime_s is not None and not reads

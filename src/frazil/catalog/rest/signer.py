@@ -43,6 +43,8 @@ class TableSigner:
     opened: Callable[[str, tuple[tuple[str, str], ...]], Client] = field(repr=False)
     renewed: Callable[[str, tuple[tuple[str, str], ...], Identifier], str | None] = field(repr=False)
     first: str = field(repr=False, compare=False)
+    token: str | None = field(default=None, repr=False, compare=False)
+    """Given by the server for this table alone; None: the catalog's counts."""
 
     def __call__(self, method: str, url: str, region: str, headers: Mapping[str, str], body: str | None) -> SignedRequest:
         kept, now = (self, method, url, str(sorted(headers.items()))), time.monotonic()
@@ -56,12 +58,12 @@ class TableSigner:
         if body is not None:
             asked["body"] = body
         client = self.opened(self.catalog, self.properties)
-        answer = client.request("POST", endpoint, body=asked, repeatable=True)
+        answer = client.request("POST", endpoint, body=asked, bearer=self.token, repeatable=True)
         if answer.status in (400, 401, 403, 404) and (newer := self.renewed(self.catalog, self.properties, self.identifier)):
             with _LOCK:
                 _ENDPOINTS[self] = newer
             if newer != endpoint:
-                answer = client.request("POST", newer, body=asked, repeatable=True)
+                answer = client.request("POST", newer, body=asked, bearer=self.token, repeatable=True)
         if answer.error is not None:
             name = f"{self.catalog}.{full_name(self.identifier)}"
             text = f"The catalog's server does not sign {method} {url.partition('?')[0]} for table {name}"
@@ -77,7 +79,7 @@ class TableSigner:
 
 
 def signing_endpoint(told: Mapping[str, str], own: Mapping[str, str], uri: str, of_table: str | None) -> str | None:
-    """Return the address at which a server signs requests for a table, below the catalog's own; None where it does not.
+    """Return the address at which a server signs requests for a table, on the catalog's own host; None where it does not.
 
     `told`: the table's configuration. `own`: the catalog's; keys that are given there are used. `of_table`: the path that the newer
     specification names, where the server lists it. Raises InvalidInput for an address elsewhere, which tokens must not be sent to.
@@ -89,7 +91,7 @@ def signing_endpoint(told: Mapping[str, str], own: Mapping[str, str], uri: str, 
     base = told.get("s3.signer.uri", told.get("signer.uri", uri)).rstrip("/")
     endpoint = told.get("s3.signer.endpoint", told.get("signer.endpoint", of_table or "v1/aws/s3/sign"))
     address = endpoint if "://" in endpoint else f"{base}/{endpoint.lstrip('/')}"
-    if urlsplit(address)[:2] != urlsplit(uri)[:2] or not address.startswith(f"{uri}/"):
+    if urlsplit(address)[:2] != urlsplit(uri)[:2]:
         text = f"The catalog's server tells to let another server sign requests to the store: {urlsplit(address).hostname}."
-        raise InvalidInput(text, hint="Frazil asks the catalog's own server alone (below uri), since its tokens go with the request.")
-    return address.removeprefix(f"{uri}/")
+        raise InvalidInput(text, hint="Frazil asks the catalog's own server alone, since its tokens go with the request.")
+    return address
